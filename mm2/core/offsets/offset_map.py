@@ -1,0 +1,157 @@
+"""The offset map of one flow as a fold over its map topic: eras, ids, anchors and runs per
+partition.
+
+Segments of an older owner count only below the source offset at which a newer one's Take began.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+from connect_runtime.base import ids
+from mm2.formats import map_record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anchor:
+    """The newest owner's open segment: how far the partition was copied, and by whom."""
+
+    key: map_record.SegmentKey
+    segment: map_record.Segment
+
+
+@dataclass(slots=True)
+class PartitionMap:
+    """What the map topic says of one source partition.
+
+    Invariant: `producers` hold each ordinal once; an anchor belongs to the newest (era, ordinal,
+    epoch).
+    """
+
+    eras: dict[int, map_record.Era] = field(default_factory=dict)
+    producers: dict[int, map_record.Producer] = field(default_factory=dict)
+    segments: dict[map_record.SegmentKey, map_record.Segment] = field(default_factory=dict)
+    request: map_record.Request | None = None
+
+    @property
+    def newest_era(self) -> int:
+        """0 when none was ever begun."""
+        return max(self.eras, default=0)
+
+    @property
+    def anchor(self) -> Anchor | None:
+        """The newest anchor of any era. A newer era without one has not been taken yet."""
+        if not self.segments:
+            return None
+        key = max(self.segments, key=lambda each: (*each.owner_order, each.first_source))
+        return Anchor(key=key, segment=self.segments[key])
+
+    @property
+    def open_request(self) -> map_record.Request | None:
+        """The operator's request, unless an era already answers it."""
+        if self.request is None:
+            return None
+        answered = any(era.request == self.request.request for era in self.eras.values())
+        return None if answered else self.request
+
+    def runs(self, era: int) -> list[map_record.Run]:
+        """The era's runs in source order, each newer owner's Take cutting what older ones say
+        above it."""
+        runs: list[map_record.Run] = []
+        owner: tuple[int, int, int] | None = None
+        for key in sorted(self.segments, key=lambda each: (*each.owner_order, each.first_source)):
+            if key.era != era:
+                continue
+            segment = self.segments[key]
+            if key.owner_order != owner:
+                owner = key.owner_order
+                _cut(runs, segment.take_start)
+            _extend(runs, segment.runs)
+        return runs
+
+    def source_position(self, era: int, target: int) -> int | None:
+        """The source offset whose copy would stand at `target` or first behind it; None below the
+        map.
+
+        Every source offset between the last record before `target` and the answer was not copyable.
+        """
+        runs = self.runs(era)
+        index = bisect_right(runs, target, key=lambda run: run.source + run.delta) - 1
+        if index < 0:
+            return None
+        source = target - runs[index].delta
+        return min(source, runs[index + 1].source) if index + 1 < len(runs) else source
+
+    def superseded(self, by: map_record.SegmentKey) -> list[map_record.SegmentKey]:
+        """Keys of older owners in `by`'s era that lie wholly at or above where `by`'s Take
+        began."""
+        start = self.segments[by].take_start
+        return [
+            key
+            for key in self.segments
+            if key.era == by.era and key.owner_order < by.owner_order and key.first_source >= start
+        ]
+
+    def check_invariants(self) -> None:
+        ordinals = [producer.ordinal for producer in self.producers.values()]
+        assert len(ordinals) == len(set(ordinals)), self.producers
+        for key, segment in self.segments.items():
+            sources = [run.source for run in segment.runs]
+            assert sources == sorted(set(sources)), key
+            assert segment.through >= key.first_source, key
+
+
+def _cut(runs: list[map_record.Run], start: int) -> None:
+    while runs and runs[-1].source >= start:
+        runs.pop()
+
+
+def _extend(runs: list[map_record.Run], more: tuple[map_record.Run, ...]) -> None:
+    for run in more:
+        if not runs or runs[-1].delta != run.delta:
+            runs.append(run)
+
+
+@dataclass(slots=True)
+class OffsetMap:
+    """All partitions of one flow; `apply` takes the map topic's records in order."""
+
+    _partitions: dict[ids.TopicPartition, PartitionMap] = field(default_factory=dict)
+
+    def apply(self, key: bytes, value: bytes | None) -> None:
+        """Fold one record in; None is a tombstone. Raises `map_record.UnknownVersionError`."""
+        name = map_record.decode_key(key)
+        partition = self._partitions.setdefault(
+            ids.TopicPartition(name.topic, name.partition), PartitionMap()
+        )
+        decoded = map_record.decode_value(name, value) if value is not None else None
+        match name:
+            case map_record.EraKey():
+                _set(partition.eras, name.era, decoded)
+            case map_record.ProducerKey():
+                _set(partition.producers, name.producer_id, decoded)
+            case map_record.SegmentKey():
+                _set(partition.segments, name, decoded)
+            case map_record.RequestKey():
+                assert decoded is None or isinstance(decoded, map_record.Request)
+                partition.request = decoded
+
+    def partition(self, partition: ids.TopicPartition) -> PartitionMap:
+        """An empty map for a partition that was never recorded."""
+        return self._partitions.get(partition) or PartitionMap()
+
+    def partitions(self) -> list[ids.TopicPartition]:
+        return sorted(self._partitions)
+
+    def check_invariants(self) -> None:
+        for partition in self._partitions.values():
+            partition.check_invariants()
+
+
+def _set(table: dict, key: object, value: object) -> None:  # type: ignore[type-arg]  # one of
+three tables
+    if value is None:
+        table.pop(key, None)
+    else:
+        table[key] = value

@@ -1,0 +1,332 @@
+"""The records of `mm2-offset-map.<alias>.internal`: eras, producer ids, map segments, requests.
+
+The topic is compacted with one partition and lives on the target. Every key and every value begins
+with
+a version byte; an unknown one is refused, never guessed. All integers are big-endian, strings are
+i16 length + UTF-8. `topic` is the *source* topic's name.
+
+Keys: version i8 = 1, kind i8, topic, partition i32, then by kind
+
+    1 era       era i32
+    2 producer  producer id i64
+    3 segment   era i32, ordinal i32, epoch i16, first source offset i64
+    4 request   nothing more: the newest request stands
+
+A *segment* is a stretch of the offset map: runs of (source start, delta) with target = source +
+delta. The
+newest segment of the newest (era, ordinal, epoch) is *open* and is also the partition's anchor.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mm2.formats import varints
+
+VERSION = 1
+
+_ERA = 1
+_PRODUCER = 2
+_SEGMENT = 3
+_REQUEST = 4
+
+_HEAD = struct.Struct(">bb")
+_I16 = struct.Struct(">h")
+_I32 = struct.Struct(">i")
+_I64 = struct.Struct(">q")
+_SEGMENT_KEY = struct.Struct(">iihq")
+_SEGMENT_VALUE = struct.Struct(">bBi8sqqqI")
+_ERA_VALUE = struct.Struct(">b16s16sqqQ")
+_PRODUCER_VALUE = struct.Struct(">bii")
+
+_CLOSED = 0x01
+_HAS_CRC = 0x02
+
+OWNER_BYTES = 8
+NO_TOPIC_ID = bytes(16)
+
+
+class UnknownVersionError(Exception):
+    """A record of the map topic was written by a release that this one does not know."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EraKey:
+    topic: str
+    partition: int
+    era: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Era:
+    """A stretch of a partition's history in which the target holds the source's records without a
+    break.
+
+    `first_source` and `first_target` are the offsets it began at; `filter_hash` (64 bits) is that
+    of the
+    partition's record filters and transforms, 0 for none; `request` the id of the operator's
+    request it
+    answers ("" for none); `reason` says in words why it began.
+    """
+
+    source_cluster: str
+    target_cluster: str
+    source_topic_id: bytes
+    target_topic_id: bytes
+    first_source: int
+    first_target: int
+    filter_hash: int = 0
+    request: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerKey:
+    topic: str
+    partition: int
+    producer_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Producer:
+    """One producer id that ever wrote the partition: `ordinal` counts them from 1 in order of
+    recording."""
+
+    ordinal: int
+    era: int
+
+
+class Run(NamedTuple):
+    """From source offset `source` on, target offset = source offset + `delta`."""
+
+    source: int
+    delta: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentKey:
+    topic: str
+    partition: int
+    era: int
+    ordinal: int
+    epoch: int
+    first_source: int
+
+    @property
+    def owner_order(self) -> tuple[int, int, int]:
+        """Greater is newer."""
+        return (self.era, self.ordinal, self.epoch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """Runs from the key's `first_source` up to, not including, `through`.
+
+    `target_next` is the target offset behind the last copied batch or own marker, `leader_epoch`
+    the
+    target partition's epoch in which the owner's fence marker was written, `owner` random bytes of
+    one
+    worker process, `take_start` the source offset at which the owner's Take began: older owners'
+    segments count only below it. `last_crc` is the CRC-32C of the target batch that ends at
+    `target_next - 1`, None where a marker of ours stands there.
+    """
+
+    leader_epoch: int
+    owner: bytes
+    take_start: int
+    through: int
+    target_next: int
+    last_crc: int | None
+    runs: tuple[Run, ...]
+    closed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestKey:
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The operator asked for a new era that starts at `position`: "earliest", "latest" or a
+    timestamp (ms)."""
+
+    request: str
+    position: str
+
+
+MapKey = EraKey | ProducerKey | SegmentKey | RequestKey
+MapValue = Era | Producer | Segment | Request
+
+
+def encode_key(key: MapKey) -> bytes:
+    match key:
+        case EraKey():
+            return _key_head(_ERA, key.topic, key.partition) + _I32.pack(key.era)
+        case ProducerKey():
+            return _key_head(_PRODUCER, key.topic, key.partition) + _I64.pack(key.producer_id)
+        case SegmentKey():
+            rest = _SEGMENT_KEY.pack(key.era, key.ordinal, key.epoch, key.first_source)
+            return _key_head(_SEGMENT, key.topic, key.partition) + rest
+        case RequestKey():
+            return _key_head(_REQUEST, key.topic, key.partition)
+
+
+def decode_key(data: bytes) -> MapKey:
+    """Raises `UnknownVersionError` for another version or kind, `struct.error` when bytes are
+    missing."""
+    version, kind = _HEAD.unpack_from(data)
+    if version != VERSION or kind not in (_ERA, _PRODUCER, _SEGMENT, _REQUEST):
+        raise UnknownVersionError(f"offset-map key of version {version}, kind {kind}")
+    topic, at = _read_text(data, _HEAD.size)
+    (partition,) = _I32.unpack_from(data, at)
+    at += _I32.size
+    if kind == _ERA:
+        return EraKey(topic=topic, partition=partition, era=_I32.unpack_from(data, at)[0])
+    if kind == _PRODUCER:
+        (producer_id,) = _I64.unpack_from(data, at)
+        return ProducerKey(topic=topic, partition=partition, producer_id=producer_id)
+    if kind == _SEGMENT:
+        era, ordinal, epoch, first = _SEGMENT_KEY.unpack_from(data, at)
+        return SegmentKey(
+            topic=topic,
+            partition=partition,
+            era=era,
+            ordinal=ordinal,
+            epoch=epoch,
+            first_source=first,
+        )
+    return RequestKey(topic=topic, partition=partition)
+
+
+def encode_value(value: MapValue) -> bytes:
+    match value:
+        case Era():
+            return _encode_era(value)
+        case Producer():
+            return _PRODUCER_VALUE.pack(VERSION, value.ordinal, value.era)
+        case Segment():
+            return _encode_segment(value)
+        case Request():
+            return bytes([VERSION]) + _text(value.request) + _text(value.position)
+
+
+def decode_value(key: MapKey, data: bytes) -> MapValue:
+    """The value that belongs to a key of this kind; raises as `decode_key` does."""
+    if data[0] != VERSION:
+        raise UnknownVersionError(f"offset-map value of version {data[0]} under {key}")
+    match key:
+        case EraKey():
+            return _decode_era(data)
+        case ProducerKey():
+            _, ordinal, era = _PRODUCER_VALUE.unpack_from(data)
+            return Producer(ordinal=ordinal, era=era)
+        case SegmentKey():
+            return _decode_segment(key.first_source, data)
+        case RequestKey():
+            request, at = _read_text(data, 1)
+            return Request(request=request, position=_read_text(data, at)[0])
+
+
+def _encode_era(era: Era) -> bytes:
+    head = _ERA_VALUE.pack(
+        VERSION,
+        era.source_topic_id,
+        era.target_topic_id,
+        era.first_source,
+        era.first_target,
+        era.filter_hash,
+    )
+    texts = (era.source_cluster, era.target_cluster, era.request, era.reason)
+    return head + b"".join(_text(text) for text in texts)
+
+
+def _decode_era(data: bytes) -> Era:
+    _, source_id, target_id, first_source, first_target, filters = _ERA_VALUE.unpack_from(data)
+    texts, at = [], _ERA_VALUE.size
+    for _ in range(4):
+        text, at = _read_text(data, at)
+        texts.append(text)
+    return Era(
+        source_cluster=texts[0],
+        target_cluster=texts[1],
+        source_topic_id=source_id,
+        target_topic_id=target_id,
+        first_source=first_source,
+        first_target=first_target,
+        filter_hash=filters,
+        request=texts[2],
+        reason=texts[3],
+    )
+
+
+def _encode_segment(segment: Segment) -> bytes:
+    flags = (_CLOSED if segment.closed else 0) | (_HAS_CRC if segment.last_crc is not None else 0)
+    out = bytearray(
+        _SEGMENT_VALUE.pack(
+            VERSION,
+            flags,
+            segment.leader_epoch,
+            segment.owner,
+            segment.take_start,
+            segment.through,
+            segment.target_next,
+            segment.last_crc or 0,
+        )
+    )
+    varints.append_unsigned(out, len(segment.runs))
+    append_runs(out, segment.runs, previous=None)
+    return bytes(out)
+
+
+def append_runs(out: bytearray, runs: tuple[Run, ...] | list[Run], *, previous: Run | None) -> None:
+    """Runs as steps from the one before: signed varints of the source and of the delta's change."""
+    source, delta = previous or (0, 0)
+    for run in runs:
+        varints.append_signed(out, run.source - source)
+        varints.append_signed(out, run.delta - delta)
+        source, delta = run
+
+
+def _decode_segment(first_source: int, data: bytes) -> Segment:
+    _, flags, epoch, owner, take_start, through, target_next, crc = _SEGMENT_VALUE.unpack_from(data)
+    count, at = varints.read_unsigned(data, _SEGMENT_VALUE.size)
+    runs: list[Run] = []
+    source = delta = 0
+    for _ in range(count):
+        step, at = varints.read_signed(data, at)
+        change, at = varints.read_signed(data, at)
+        source, delta = source + step, delta + change
+        runs.append(Run(source, delta))
+    assert not runs or runs[0].source >= first_source, (first_source, runs[0])
+    return Segment(
+        leader_epoch=epoch,
+        owner=owner,
+        take_start=take_start,
+        through=through,
+        target_next=target_next,
+        last_crc=crc if flags & _HAS_CRC else None,
+        runs=tuple(runs),
+        closed=bool(flags & _CLOSED),
+    )
+
+
+def _key_head(kind: int, topic: str, partition: int) -> bytes:
+    return _HEAD.pack(VERSION, kind) + _text(topic) + _I32.pack(partition)
+
+
+def _text(text: str) -> bytes:
+    data = text.encode()
+    return _I16.pack(len(data)) + data
+
+
+def _read_text(data: bytes, at: int) -> tuple[str, int]:
+    (length,) = _I16.unpack_from(data, at)
+    at += _I16.size
+    text = data[at : at + length]
+    if len(text) != length:
+        raise struct.error(f"string of {length} bytes ends after {len(text)}")
+    return text.decode(), at + length

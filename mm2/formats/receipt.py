@@ -1,0 +1,104 @@
+"""Receipts: durable statements that something was lost, skipped, doubled or could not be ruled out.
+
+Topic `mm2-receipts.<alias>.internal` on the target, compacted, one partition. Key and value are
+compact
+JSON, so that any console consumer reads them:
+
+    key    {"v":1,"topic":…,"partition":…,"id":…}
+    value  {"v":1,"kind":…,"source":[from,to),"target":[from,to),"at_ms":…,"flow":…,"detail":…}
+
+Ranges are null where they do not apply.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+VERSION = 1
+
+
+class ReceiptKind(enum.Enum):
+    """What a receipt states about its ranges."""
+
+    UNFENCED_TAKE_OVER = "unfenced-take-over"
+    """The transactional id had another producer id than recorded: nothing fenced the older one."""
+    NOT_PAIRED = "not-paired"
+    """Target [from, to) may hold source records that are copied again behind it."""
+    SOURCE_GONE = "source-gone"
+    """Source [from, to) was deleted by the source before it was copied, or before it could be
+    compared."""
+    NEW_ERA_REQUESTED = "new-era-requested"
+    """An operator started a new era; what lies between the two positions is theirs to answer
+    for."""
+
+
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """One statement about one source partition; `topic` is the source's, offsets are [from, to)."""
+
+    topic: str
+    partition: int
+    id: str
+    kind: ReceiptKind
+    flow: str
+    at_ms: int
+    detail: str
+    source: Range | None = None
+    target: Range | None = None
+
+
+class UnknownVersionError(Exception):
+    """A receipt was written by a release that this one does not know."""
+
+
+def encode(receipt: Receipt) -> tuple[bytes, bytes]:
+    """(key, value)"""
+    key = {
+        "v": VERSION,
+        "topic": receipt.topic,
+        "partition": receipt.partition,
+        "id": receipt.id,
+    }
+    value = {
+        "v": VERSION,
+        "kind": receipt.kind.value,
+        "source": receipt.source,
+        "target": receipt.target,
+        "at_ms": receipt.at_ms,
+        "flow": receipt.flow,
+        "detail": receipt.detail,
+    }
+    return _compact(key), _compact(value)
+
+
+def decode(key: bytes, value: bytes) -> Receipt:
+    """Raises `UnknownVersionError`, or `ValueError`/`KeyError` for what is no receipt at all."""
+    names, fields = json.loads(key), json.loads(value)
+    for part in (names, fields):
+        if part["v"] != VERSION:
+            raise UnknownVersionError(f"receipt of version {part['v']}")
+    return Receipt(
+        topic=names["topic"],
+        partition=names["partition"],
+        id=names["id"],
+        kind=ReceiptKind(fields["kind"]),
+        flow=fields["flow"],
+        at_ms=fields["at_ms"],
+        detail=fields["detail"],
+        source=_range(fields["source"]),
+        target=_range(fields["target"]),
+    )
+
+
+def _range(value: list[int] | None) -> Range | None:
+    return (value[0], value[1]) if value is not None else None
+
+
+def _compact(value: Mapping[str, object]) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()

@@ -1,0 +1,201 @@
+"""Record batches of format v2, read and re-stamped in place; records inside stay unopened.
+
+Layout (big-endian, KIP-98; `org.apache.kafka.common.record.DefaultRecordBatch`):
+
+    0 base offset i64 | 8 length i32 (of what follows) | 12 partition leader epoch i32 | 16 magic i8
+    17 CRC-32C u32 (of 21..end) | 21 attributes i16 | 23 last offset delta i32 | 27 base timestamp
+    i64
+    35 max timestamp i64 | 43 producer id i64 | 51 producer epoch i16 | 53 base sequence i32
+    57 record count i32 | 61 records
+
+Formats before v2 have the magic byte at the same place and are told apart by it, never parsed
+further.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import crc32c
+
+HEADER_BYTES = 61
+LENGTH_END = 12
+"""A batch's whole size is its length field plus this."""
+CRC_START = 21
+MAGIC_V2 = 2
+
+CODEC_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+DELETE_HORIZON = 0x40
+
+CODECS = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
+
+NO_PRODUCER_ID = -1
+NO_TIMESTAMP = -1
+SEQUENCE_MASK = 0x7FFFFFFF
+"""Sequences are 31 bits and wrap to 0 (`DefaultRecordBatch.incrementSequence`)."""
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_PREFIX = struct.Struct(">qiib")
+_STAMP = struct.Struct(">qhi")  # producer id, epoch, base sequence
+_CRC = struct.Struct(">I")
+_ATTRIBUTES = struct.Struct(">h")
+_BASE_OFFSET = struct.Struct(">q")
+_CONTROL_KEY_VERSION_TYPE = struct.Struct(">hh")
+
+_CRC_AT = 17
+_PRODUCER_AT = 43
+
+ABORT_MARKER = 0
+COMMIT_MARKER = 1
+
+
+class BatchHeader(NamedTuple):
+    """The header's fields in the order they stand; offsets and ids as the broker sent them."""
+
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch, header included."""
+        return self.length + LENGTH_END
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL)
+
+
+def read_header(batch: memoryview) -> BatchHeader:
+    """The header of a v2 batch that is whole; `struct.error` when fewer than 61 bytes are there."""
+    return BatchHeader._make(_HEADER.unpack_from(batch))
+
+
+class OldFormatError(Exception):
+    """A record set holds formats before v2 (magic 0 or 1). `base_offset` is where."""
+
+    def __init__(self, base_offset: int, magic: int) -> None:
+        super().__init__(f"record format v{magic} at offset {base_offset}")
+        self.base_offset = base_offset
+        self.magic = magic
+
+
+class DamagedBatchError(Exception):
+    """What stands at a batch's place is none: its length is impossible. `base_offset` as read."""
+
+    def __init__(self, base_offset: int, length: int) -> None:
+        super().__init__(f"batch at offset {base_offset} claims {length} bytes")
+        self.base_offset = base_offset
+        self.length = length
+
+
+def split_batches(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Each whole batch of a fetched record set, with its bytes; an incomplete last one is left out.
+
+    Raises `OldFormatError` at a batch of an older format and `DamagedBatchError` at an impossible
+    length, after all batches before it were given.
+    """
+    at, end = 0, len(records)
+    while end - at >= LENGTH_END + 5:
+        base_offset, length, _, magic = _PREFIX.unpack_from(records, at)
+        size = length + LENGTH_END
+        if magic < MAGIC_V2:
+            raise OldFormatError(base_offset, magic)
+        if size < HEADER_BYTES:
+            raise DamagedBatchError(base_offset, length)
+        if size > end - at:
+            return
+        batch = records[at : at + size]
+        yield BatchHeader._make(_HEADER.unpack_from(records, at)), batch
+        at += size
+
+
+def crc_matches(batch: memoryview, header: BatchHeader) -> bool:
+    return bool(crc32c.crc32c(batch[CRC_START:]) == header.crc)
+
+
+def stamp(batch: memoryview, *, attributes: int, producer: tuple[int, int, int]) -> int:
+    """Re-stamp a batch in place for producing: base offset 0, our attributes and producer; CRC
+    redone.
+
+    `producer` = (producer id, epoch, base sequence). Returns the new CRC-32C. The partition leader
+    epoch is the broker's to write and is outside the CRC. Brokers since 4.0 refuse another base
+    offset than 0 (error 87).
+    """
+    _BASE_OFFSET.pack_into(batch, 0, 0)
+    _ATTRIBUTES.pack_into(batch, CRC_START, attributes)
+    _STAMP.pack_into(batch, _PRODUCER_AT, *producer)
+    crc = int(crc32c.crc32c(batch[CRC_START:]))
+    _CRC.pack_into(batch, _CRC_AT, crc)
+    return crc
+
+
+def next_sequence(sequence: int, count: int) -> int:
+    return (sequence + count) & SEQUENCE_MASK
+
+
+def control_type(batch: memoryview) -> int:
+    """ABORT_MARKER or COMMIT_MARKER of a control batch (its one record's key: version i16, type
+    i16).
+
+    Control batches are never compressed and hold one record, whose varint prefixes are skipped
+    here:
+    length, attributes i8, timestamp delta, offset delta, key length (`ControlRecordType`,
+    `Record`).
+    """
+    at = _skip_varint(batch, HEADER_BYTES)  # record length
+    at += 1  # record attributes
+    for _ in range(3):  # timestamp delta, offset delta, key length
+        at = _skip_varint(batch, at)
+    kind: int = _CONTROL_KEY_VERSION_TYPE.unpack_from(batch, at)[1]
+    return kind
+
+
+def _skip_varint(data: memoryview, at: int) -> int:
+    while data[at] & 0x80:
+        at += 1
+    return at + 1
+
+
+def same_records(one: memoryview, other: memoryview) -> bool:
+    """Do two batches hold the same records, byte for byte, with the same timestamps and codec?
+
+    Compared: codec and timestamp type, last offset delta, base and max timestamp, count, and every
+    byte
+    after the header. Not compared: offsets, producer fields, the transactional and delete-horizon
+    bits
+    and so the CRC, which copying changes.
+    """
+    a, b = read_header(one), read_header(other)
+    kept = CODEC_MASK | LOG_APPEND_TIME | CONTROL
+    return (
+        a.attributes & kept == b.attributes & kept
+        and a.last_offset_delta == b.last_offset_delta
+        and a.base_timestamp == b.base_timestamp
+        and a.max_timestamp == b.max_timestamp
+        and a.record_count == b.record_count
+        and one[HEADER_BYTES:] == other[HEADER_BYTES:]
+    )
