@@ -1,4 +1,4 @@
-"""The selector loop that every socket of one process shares; it has no opinion about what they say."""
+"""The selector loop that every socket of one process shares; what they say is not its business."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class HasFileno(Protocol):
 class Poller:
     """Waits for many file objects and calls each one's handler with its ready mask (READ | WRITE).
 
-    One thread owns a poller. A handler may register, modify and unregister any source, its own included.
+    One thread owns a poller. A handler may register, modify and unregister any source, also its
+    own.
     """
 
     def __init__(self) -> None:

@@ -1,0 +1,42 @@
+"""Which flow, connector or task a log line is about, without passing it to every function.
+
+`with within(flow="east->west", task=3):` marks every line logged by this thread (or coroutine)
+inside; `ContextFilter` gives each record a `context` attribute for the format, "" without one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import logging
+from collections.abc import Iterator
+
+_current: contextvars.ContextVar[tuple[tuple[str, str], ...]] = contextvars.ContextVar(
+    "log_context", default=()
+)
+
+
+@contextlib.contextmanager
+def within(**parts: object) -> Iterator[None]:
+    """Add parts such as flow, connector, task; an inner part replaces an outer one of its name."""
+    merged = dict(_current.get())
+    merged.update((name, str(value)) for name, value in parts.items())
+    token = _current.set(tuple(merged.items()))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def current() -> str:
+    """`[east->west|task 3] `, as Kafka Connect prints it; the flow goes without its name."""
+    parts = [value if name == "flow" else f"{name} {value}" for name, value in _current.get()]
+    return f"[{'|'.join(parts)}] " if parts else ""
+
+
+class ContextFilter(logging.Filter):
+    """Put it on handlers (filters on loggers do not see their children's records)."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.context = current()
+        return True

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from connect_runtime.base import log_context
+
+
+def test_parts_nest_and_end_with_their_block():
+    assert log_context.current() == ""
+    with log_context.within(flow="east->west"):
+        with log_context.within(task=3):
+            assert log_context.current() == "[east->west|task 3] "
+            with log_context.within(task=4):
+                assert log_context.current() == "[east->west|task 4] "
+        assert log_context.current() == "[east->west] "
+    assert log_context.current() == ""
+
+
+def test_it_ends_with_its_block_when_the_block_raises():
+    with pytest.raises(ValueError, match="x"), log_context.within(connector="c"):
+        raise ValueError("x")
+    assert log_context.current() == ""
+
+
+def test_the_filter_gives_every_record_its_context():
+    record = logging.LogRecord("n", logging.INFO, "f", 1, "m", (), None)
+    with log_context.within(connector="heartbeat"):
+        assert log_context.ContextFilter().filter(record)
+    assert record.context == "[connector heartbeat] "  # type: ignore[attr-defined]
