@@ -1,0 +1,134 @@
+"""Starts child processes that end when the program that started them ends, however it ends.
+
+Between the program and each child sits a guard process (`child_guard.py`, about 8 MB, which says
+how and why). The child runs in a session of its own: a Ctrl-C in the terminal reaches the program,
+which then decides in what order its children stop.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from connect_runtime.base import errors
+from connect_runtime.system import child_guard
+
+_REPORT_TIMEOUT_S = 10.0
+
+
+class StartError(errors.FatalError):
+    """A program could not be started at all."""
+
+
+class Child:
+    """A running (or ended) child process. Ask from any thread; `wait` from one at a time."""
+
+    def __init__(self, guard: subprocess.Popen[bytes], *, pid: int, life_fd: int) -> None:
+        self._guard = guard
+        self._life_fd: int | None = life_fd
+        self.pid = pid
+
+    def poll(self) -> int | None:
+        """The exit status, None while it runs; 128 + signal number if a signal ended it."""
+        status = self._guard.poll()
+        if status is not None:
+            self._close_life()
+        return status
+
+    def wait(self, timeout_s: float) -> int | None:
+        """Like `poll`, after waiting `timeout_s` at most."""
+        with suppress(subprocess.TimeoutExpired):
+            self._guard.wait(timeout_s)
+        return self.poll()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the child; an ended child is left in peace."""
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self, *, timeout_s: float = 10.0) -> int:
+        """SIGKILL, and wait until it has gone; `StartError` if the kernel does not let go."""
+        self.signal(signal.SIGKILL)
+        status = self.wait(timeout_s)
+        if status is None:
+            raise StartError(f"process {self.pid} is still there {timeout_s} s after SIGKILL")
+        return status
+
+    def _close_life(self) -> None:
+        if self._life_fd is not None:
+            os.close(self._life_fd)
+            self._life_fd = None
+
+
+def start(
+    argv: Sequence[str],
+    *,
+    output: IO[bytes] | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Child:
+    """Start a program that cannot outlive this one; stdout and stderr go to `output`.
+
+    Without `output` they are discarded. Raises `StartError` when the program cannot be run.
+    """
+    report_read, report_write = os.pipe()
+    life_read, life_write = os.pipe()
+    sink = subprocess.DEVNULL if output is None else output
+    try:
+        guard = subprocess.Popen(  # noqa: S603 - the caller's own program, no shell
+            [
+                *(sys.executable, "-I", "-S", child_guard.__file__),
+                *(str(report_write), str(life_read), str(os.getpid()), *argv),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=sink,
+            env=None if env is None else dict(env),
+            cwd=cwd,
+            pass_fds=(report_write, life_read),
+            start_new_session=True,
+        )
+    except OSError as error:
+        os.close(report_read)
+        os.close(life_write)
+        raise StartError(f"starting {argv[0]}: {error}") from error
+    finally:
+        os.close(report_write)
+        os.close(life_read)
+    return _await_report(guard, argv[0], report_fd=report_read, life_fd=life_write)
+
+
+def _await_report(
+    guard: subprocess.Popen[bytes], program: str, *, report_fd: int, life_fd: int
+) -> Child:
+    try:
+        lines = _read_to_end(report_fd).splitlines()
+    finally:
+        os.close(report_fd)
+    failures = [line[1:] for line in lines if line.startswith("!")]
+    pids = [int(line) for line in lines if not line.startswith("!")]
+    if failures or not pids:
+        os.close(life_fd)
+        with suppress(subprocess.TimeoutExpired):
+            guard.wait(_REPORT_TIMEOUT_S)
+        raise StartError(f"starting {failures[0] if failures else program + ': no process came'}")
+    return Child(guard, pid=pids[0], life_fd=life_fd)
+
+
+def _read_to_end(report_fd: int) -> str:
+    """The guard's report; it ends when the child's exec closes the last copy of the pipe."""
+    report = b""
+    while select.select([report_fd], [], [], _REPORT_TIMEOUT_S)[0]:
+        chunk = os.read(report_fd, 4096)
+        if not chunk:
+            break
+        report += chunk
+    return report.decode()

@@ -1,0 +1,13 @@
+"""What can go wrong with a sandbox; each message says what to do about it."""
+
+from __future__ import annotations
+
+from connect_runtime.base import errors
+
+
+class SandboxError(errors.FatalError):
+    """The sandbox cannot do what was asked."""
+
+
+class PortInUseError(SandboxError):
+    """A broker found its port taken between our check and its start."""

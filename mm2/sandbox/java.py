@@ -1,0 +1,66 @@
+"""Finds the Java that runs brokers and Ivy: JAVA_HOME first, then the PATH."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from mm2.sandbox import failures
+
+LEAST_VERSION = 17
+_ANSWER_TIMEOUT_S = 30.0
+_REMEDY = (
+    f"install a JDK or JRE {LEAST_VERSION} or newer (Debian, Ubuntu: "
+    "apt-get install openjdk-17-jre-headless) and put it on the PATH or into JAVA_HOME"
+)
+
+
+def find(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the `java` program; `SandboxError` when there is none of version 17 or newer."""
+    program = _program(environ)
+    answer = _ask_version(program)
+    version = major_version(answer)
+    if version is None or version < LEAST_VERSION:
+        found = f"version {version}" if version else repr(answer[:200])
+        raise failures.SandboxError(f"Java at {program} is {found}: {_REMEDY}")
+    return program
+
+
+def major_version(answer: str) -> int | None:
+    """Read the major version out of what `java -version` prints (`1.8.0_302` is 8)."""
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', answer)
+    if match is None:
+        return None
+    first, second = match.groups()
+    return int(second) if first == "1" and second else int(first)
+
+
+def _program(environ: Mapping[str, str]) -> Path:
+    home = environ.get("JAVA_HOME")
+    if home:
+        program = Path(home) / "bin" / "java"
+        if program.is_file():
+            return program
+        raise failures.SandboxError(f"JAVA_HOME is {home}, but {program} does not exist: {_REMEDY}")
+    found = shutil.which("java", path=environ.get("PATH"))
+    if found is None:
+        raise failures.SandboxError(f"Java was not found: {_REMEDY}")
+    return Path(found)
+
+
+def _ask_version(program: Path) -> str:
+    try:
+        answer = subprocess.run(  # noqa: S603 - the program found above
+            [str(program), "-version"],
+            capture_output=True,
+            text=True,
+            timeout=_ANSWER_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise failures.SandboxError(f"asking {program} for its version: {error}") from error
+    return answer.stderr + answer.stdout

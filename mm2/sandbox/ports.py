@@ -1,0 +1,71 @@
+"""Reserves TCP ports on this machine for servers that are about to start, restart or stay down.
+
+Ports lie below 32768, outside the range from which Linux takes ports for outgoing connections. A
+reservation is a locked file in a folder shared by all processes of the user: it ends with the
+process, and holds while the broker that uses the port is down.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import socket
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mm2.sandbox import failures
+
+FIRST = 10_000
+LAST = 32_767
+
+
+@dataclass(slots=True)
+class Reservation:
+    """A port that no other sandbox takes until `release`, or the end of this process."""
+
+    port: int
+    _lock_fd: int | None
+
+    def release(self) -> None:
+        if self._lock_fd is not None:
+            os.close(self._lock_fd)
+            self._lock_fd = None
+
+
+def reserve(*, preferred: int | None = None, rng: random.Random | None = None) -> Reservation:
+    """Reserve the preferred port if it is free, else any free one."""
+    for port in _candidates(preferred, rng or random.SystemRandom()):
+        reservation = _try(port)
+        if reservation is not None:
+            return reservation
+    raise failures.SandboxError(f"no free port between {FIRST} and {LAST} on 127.0.0.1")
+
+
+def _candidates(preferred: int | None, rng: random.Random) -> Iterator[int]:
+    if preferred is not None:
+        yield preferred
+    start = rng.randrange(FIRST, LAST + 1)
+    yield from range(start, LAST + 1)
+    yield from range(FIRST, start)
+
+
+def _try(port: int) -> Reservation | None:
+    lock_fd = os.open(_folder() / str(port), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Java does
+            probe.bind(("127.0.0.1", port))
+    except OSError:
+        os.close(lock_fd)
+        return None
+    return Reservation(port, lock_fd)
+
+
+def _folder() -> Path:
+    folder = Path(tempfile.gettempdir()) / f"mm2-ports-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
