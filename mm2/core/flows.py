@@ -1,0 +1,108 @@
+"""One flow, source -> target: all that the rooms below the application need to know of it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from connect_runtime.base import ids
+from mm2.core import filters, naming
+
+DEFAULT_BUFFER_BYTES = 64 * 1024 * 1024
+
+
+class StartAt(enum.Enum):
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    TIMESTAMP = "timestamp"
+
+
+@dataclass(frozen=True, slots=True)
+class StartPosition:
+    """Where a partition without any progress begins.
+
+    `timestamp_ms` (UTC milliseconds) goes with `TIMESTAMP`: the first record that is not older.
+    """
+
+    at: StartAt = StartAt.EARLIEST
+    timestamp_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        assert (self.at is StartAt.TIMESTAMP) == (self.timestamp_ms is not None), self
+
+
+class TargetTopics(enum.Enum):
+    """May others write to the target topics? A foreign record stops an `EXCLUSIVE` partition."""
+
+    EXCLUSIVE = "exclusive"
+    SHARED = "shared"
+
+
+class Delivery(enum.Enum):
+    """`AUTO`: in transactions only where records are old; `TRANSACTIONAL`: always."""
+
+    AUTO = "auto"
+    TRANSACTIONAL = "transactional"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """Source and target are cluster aliases. Intervals are seconds; None means never.
+
+    `replication_factor` is for topics that we create, -1 leaves it to the target's brokers.
+    `buffer_bytes` bounds what one task holds between fetching and acknowledgement.
+    """
+
+    source: str
+    target: str
+    policy: naming.ReplicationPolicy = field(default_factory=naming.DefaultReplicationPolicy)
+    topics: filters.NameFilter = field(default_factory=filters.topic_filter)
+    groups: filters.NameFilter = field(default_factory=filters.group_filter)
+    properties: filters.PropertyFilter = field(default_factory=filters.property_filter)
+    replicate_heartbeats: bool = True
+    replication_factor: int = 2
+    tasks_max: int = 1
+    start: StartPosition = StartPosition()
+    target_topics: TargetTopics = TargetTopics.EXCLUSIVE
+    delivery: Delivery = Delivery.AUTO
+    refresh_topics_interval_s: float | None = 600
+    sync_topic_configs_interval_s: float | None = 600
+    admin_timeout_s: float = 60
+    buffer_bytes: int = DEFAULT_BUFFER_BYTES
+
+    @property
+    def name(self) -> str:
+        """As people write it: `east->west`."""
+        return f"{self.source}->{self.target}"
+
+    @property
+    def map_topic(self) -> str:
+        """On the target: eras, ids and the offset map of this flow."""
+        return f"mm2-offset-map.{self.source}.internal"
+
+    @property
+    def receipts_topic(self) -> str:
+        """On the target: records of what was lost, skipped or repaired."""
+        return f"mm2-receipts.{self.source}.internal"
+
+    def remote_topic(self, topic: str) -> str:
+        """Name on the target of the source's `topic`."""
+        return self.policy.format_remote_topic(self.source, topic)
+
+    def transactional_id(self, partition: ids.TopicPartition) -> str:
+        """The id that fences `partition`, named as on the source; lives on the target."""
+        return f"mm2-{self.name}-{partition.topic}-{partition.partition}"
+
+    def should_replicate_topic(self, topic: str) -> bool:
+        """Is the source's `topic` mirrored (`MirrorSourceConnector.shouldReplicateTopic`)?
+
+        Internal topics and cycles never are; heartbeats pass the filters, not the cycle rule.
+        """
+        wanted = self.topics.takes(topic) or (
+            self.replicate_heartbeats and naming.is_heartbeats_topic(self.policy, topic)
+        )
+        return (
+            wanted
+            and not naming.is_internal_topic(self.policy, topic)
+            and not naming.is_cycle(self.policy, topic, target_alias=self.target)
+        )

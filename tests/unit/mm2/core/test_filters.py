@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import pytest
+
+from mm2.core import filters
+
+
+def test_by_default_every_topic_but_internal_and_replica_ones_is_taken():
+    topics = filters.topic_filter()
+    assert topics.takes("orders")
+    for excluded in ("mm2-offsets.A.internal", "x-internal", "y.replica", "__consumer_offsets"):
+        assert not topics.takes(excluded)
+
+
+def test_by_default_console_and_connect_groups_are_left_out():
+    groups = filters.group_filter()
+    assert groups.takes("billing")
+    for excluded in ("console-consumer-1", "connect-sink", "__x"):
+        assert not groups.takes(excluded)
+
+
+def test_a_name_is_matched_whole():
+    topics = filters.topic_filter(["orders"], [])
+    assert topics.takes("orders")
+    assert not topics.takes("orders2")
+    assert not topics.takes("my-orders")
+
+
+def test_alternatives_inside_an_item_are_matched_whole_too():
+    topics = filters.topic_filter(["a|ab", "x"], [])
+    assert topics.takes("ab")
+    assert topics.takes("x")
+    assert not topics.takes("xab")
+
+
+def test_an_empty_list_matches_nothing():
+    assert not filters.topic_filter([], []).takes("orders")
+    assert filters.topic_filter([".*"], []).takes("__consumer_offsets")
+
+
+def test_exclusion_wins():
+    topics = filters.topic_filter(["orders.*"], ["orders-test"])
+    assert topics.takes("orders-live")
+    assert not topics.takes("orders-test")
+
+
+def test_properties_are_synced_unless_excluded():
+    properties = filters.property_filter()
+    assert properties.takes("retention.ms")
+    assert not properties.takes("min.insync.replicas")
+    assert properties.takes("min-insync-replicas")
+    assert not properties.source_defaults
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [
+        ("a++b", "aab"),
+        ("(?>a|ab)c", "ac"),
+        ("(?i)ORDERS", "orders"),
+        (r"[\w.]+", "a.b"),
+        (r"[]a]x".replace("]a", r"\]a"), "ax"),
+        (r"[^\[]", "x"),
+        (r"a\[b", "a[b"),
+        ("a{1,3}", "aaa"),
+    ],
+)
+def test_what_both_dialects_share_works(pattern, name):
+    assert filters.compile_pattern(pattern).fullmatch(name)
+
+
+def test_shorthand_classes_are_ascii_as_in_java():
+    assert not filters.compile_pattern(r"\w").fullmatch("é")
+    assert not filters.compile_pattern(r"\d").fullmatch("\u0661")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "advice"),
+    [
+        (r"\p{Alpha}+", "[a-zA-Z]"),
+        (r"\P{Alpha}+", "[^a-zA-Z]"),
+        (r"\Qa.b\E", "backslash"),
+        (r"a\h", "blank"),
+        ("(?<name>x)", "(?P<name>"),
+        ("[a-z&&[^b]]", "one plain"),
+        ("[a-z&&b]", "one plain"),
+        ("[a[bc]]", "one plain"),
+        ("[]a]", r"\]"),
+        ("(unclosed", "not a regular expression"),
+        ("*", "not a regular expression"),
+        ("a{99999999999999}", "not a regular expression"),
+        ("a|(?i)b", "not a regular expression"),
+        ("ends in \\", "not a regular expression"),
+    ],
+)
+def test_what_python_cannot_do_is_refused_with_advice(pattern, advice):
+    with pytest.raises(filters.PatternError) as caught:
+        filters.compile_patterns(["fine", pattern])
+    assert caught.value.pattern == pattern
+    assert advice in caught.value.reason
+
+
+def test_items_are_stripped_as_java_strips_them():
+    assert filters.compile_patterns([" orders "]).matches("orders")

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.base import ids
+from mm2.core import filters, flows, naming
+
+
+def test_names_of_a_flow():
+    flow = flows.Flow(source="east", target="west")
+    assert flow.name == "east->west"
+    assert flow.map_topic == "mm2-offset-map.east.internal"
+    assert flow.receipts_topic == "mm2-receipts.east.internal"
+    assert flow.remote_topic("orders") == "east.orders"
+    assert flow.transactional_id(ids.TopicPartition("a-b", 7)) == "mm2-east->west-a-b-7"
+
+
+@pytest.mark.parametrize(
+    ("topic", "expected"),
+    [
+        ("orders", True),
+        ("other", False),
+        ("orders.internal", False),
+        ("__orders", False),
+        ("west.orders", False),
+        ("north.west.orders", False),
+        ("east.orders", True),
+        ("north.orders", True),
+        ("heartbeats", True),
+        ("north.heartbeats", True),
+        ("west.heartbeats", False),
+        ("device-heartbeats", False),
+    ],
+)
+def test_which_topics_are_mirrored(topic, expected):
+    flow = flows.Flow(
+        source="east", target="west", topics=filters.topic_filter([r".*orders.*"], [])
+    )
+    assert flow.should_replicate_topic(topic) is expected
+
+
+def test_our_own_internal_topics_are_never_mirrored_whatever_the_filter_says():
+    other = flows.Flow(source="west", target="east", topics=filters.topic_filter([".*"], []))
+    flow = flows.Flow(source="east", target="west")
+    assert not other.should_replicate_topic(flow.map_topic)
+    assert not other.should_replicate_topic(flow.receipts_topic)
+
+
+def test_heartbeats_can_be_left_to_the_filters():
+    flow = flows.Flow(
+        source="east",
+        target="west",
+        topics=filters.topic_filter(["orders"]),
+        replicate_heartbeats=False,
+    )
+    assert not flow.should_replicate_topic("heartbeats")
+
+
+def test_identity_mirrors_names_as_they_are():
+    flow = flows.Flow(
+        source="east",
+        target="west",
+        policy=naming.IdentityReplicationPolicy(source_alias="east"),
+        target_topics=flows.TargetTopics.SHARED,
+    )
+    assert flow.remote_topic("orders") == "orders"
+    assert flow.should_replicate_topic("west.orders")
+    assert not flow.should_replicate_topic("west.heartbeats")
+
+
+def test_a_timestamp_goes_with_a_timestamp_start_only():
+    assert flows.StartPosition(flows.StartAt.TIMESTAMP, 0).timestamp_ms == 0
+    with pytest.raises(AssertionError):
+        flows.StartPosition(flows.StartAt.LATEST, 5)
+    with pytest.raises(AssertionError):
+        flows.StartPosition(flows.StartAt.TIMESTAMP)

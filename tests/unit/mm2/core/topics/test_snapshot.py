@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from mm2.core.topics import snapshot
+
+
+def test_a_setting_has_a_value_wherever_it_comes_from():
+    topic = snapshot.Topic(
+        name="orders",
+        partitions=3,
+        configs={
+            "retention.ms": snapshot.ConfigEntry(value="1"),
+            "segment.ms": snapshot.ConfigEntry(value="2", source=snapshot.ConfigSource.DEFAULT),
+        },
+    )
+    assert topic.config("retention.ms") == "1"
+    assert topic.config("segment.ms") == "2"
+    assert topic.config("cleanup.policy") is None
+    assert topic.is_overridden("retention.ms")
+    assert not topic.is_overridden("segment.ms")
+    assert not topic.is_overridden("cleanup.policy")
+
+
+def test_settings_that_may_not_be_read_are_unknown():
+    topic = snapshot.Topic(name="orders", partitions=1, configs=None)
+    assert topic.config("retention.ms") is None
+    assert not topic.is_overridden("retention.ms")
+
+
+def test_sources_have_the_numbers_of_the_protocol():
+    assert snapshot.ConfigSource(1) is snapshot.ConfigSource.TOPIC
+    assert snapshot.ConfigSource(5) is snapshot.ConfigSource.DEFAULT
+
+
+def test_values_are_not_in_the_repr():
+    assert "hunter2" not in repr(snapshot.ConfigEntry(value="hunter2"))
