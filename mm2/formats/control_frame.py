@@ -78,6 +78,11 @@ def take_frame(pending: deque[bytes]) -> bytes:
     return _LENGTH.pack(len(body)) + body
 
 
+def message_bytes(frame: bytes, messages: int) -> int:
+    """The encoded messages' own bytes in a frame of that many: without length, brackets, commas."""
+    return len(frame) - _LENGTH.size - 2 - (messages - 1)
+
+
 class FrameDecoder:
     """Cuts a byte stream into messages, however the stream was cut into pieces.
 

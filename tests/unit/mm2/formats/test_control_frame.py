@@ -165,3 +165,9 @@ def test_answers():
 def test_the_bytes_on_the_wire_are_plain_json():
     frame = frame_of({"type": "a", "text": "é\u2028", "n": 2**53 + 1})
     assert json.loads(frame[4:]) == [{"type": "a", "text": "é\u2028", "n": 2**53 + 1}]
+
+
+def test_the_bytes_of_a_frame_can_be_told_apart():
+    encoded = [control_frame.encode_message({"type": "x", "n": n}) for n in (1, 22, 333)]
+    frame = control_frame.take_frame(deque(encoded))
+    assert control_frame.message_bytes(frame, 3) == sum(map(len, encoded))
