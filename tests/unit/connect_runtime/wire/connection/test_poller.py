@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import socket
 
 from connect_runtime.wire.connection import poller
@@ -10,13 +11,13 @@ def test_a_handler_may_unregister_a_source_that_is_ready_in_the_same_round():
     pairs = [socket.socketpair() for _ in range(2)]
     ran: list[int] = []
 
-    def take_all(index: int) -> None:
+    def take_all(index: int, mask: int) -> None:
         ran.append(index)
         for own, _ in pairs:
             loop.unregister(own)
 
     for index, (own, other) in enumerate(pairs):
-        loop.register(own, poller.READ, handler=lambda mask, index=index: take_all(index))
+        loop.register(own, poller.READ, handler=functools.partial(take_all, index))
         other.send(b"x")
     assert loop.poll(1.0) == 1
     assert len(ran) == 1

@@ -1,0 +1,82 @@
+"""Why a request did not get an answer: one type per reason, each retriable or fatal.
+
+An error code inside an answer is not a failure: whoever asked reads it. No message here ever holds
+a secret.
+"""
+
+from __future__ import annotations
+
+from connect_runtime.base import errors
+
+
+class ConnectionFailed(errors.RetriableError):
+    """A connection could not be made, or broke; `address` is host:port, `cause` what was seen."""
+
+    def __init__(self, address: str, cause: str) -> None:
+        super().__init__(f"connection to {address}: {cause}")
+        self.address = address
+        self.cause = cause
+
+
+class RequestTimedOut(errors.RetriableError):
+    """The deadline passed. `waiting_for` says at what point: an answer, a connection, a leader."""
+
+    def __init__(self, api: str, *, waiting_for: str, after_s: float) -> None:
+        super().__init__(f"{api}: no answer within {after_s:g} s, waiting for {waiting_for}")
+        self.api = api
+        self.waiting_for = waiting_for
+
+
+class TruncatedResponse(errors.RetriableError):
+    """A response ended too early, went on too long, or does not decode."""
+
+    def __init__(self, api: str, version: int, problem: str) -> None:
+        super().__init__(f"{api} response, version {version}: {problem}")
+        self.api = api
+        self.version = version
+
+
+class NodeUnknown(errors.RetriableError):
+    """The cluster's metadata names no such broker (any more)."""
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(f"the cluster has no broker {node_id} at present")
+        self.node_id = node_id
+
+
+class TooManyCalls(errors.RetriableError):
+    """More requests wait for a connection than its queue may hold."""
+
+
+class AuthenticationFailed(errors.FatalError):
+    """TLS or SASL was refused, by either side: trying again changes nothing."""
+
+    def __init__(self, address: str, problem: str) -> None:
+        super().__init__(f"authentication with {address}: {problem}")
+        self.address = address
+
+
+class CoordinatorRefused(errors.FatalError):
+    """The cluster will not name a coordinator, usually for want of rights on the id."""
+
+    def __init__(self, what: str, *, error_code: int, error_name: str) -> None:
+        super().__init__(
+            f"finding the coordinator of {what}: {error_name} ({error_code}); "
+            "the principal needs DESCRIBE on it"
+        )
+        self.error_code = error_code
+
+
+class UnsupportedVersion(errors.FatalError):
+    """This program and the broker have no version of an API in common."""
+
+    def __init__(
+        self, api: str, *, ours: tuple[int, int], theirs: tuple[int, int] | None, address: str
+    ) -> None:
+        spoken = "does not offer it" if theirs is None else f"offers {theirs[0]} to {theirs[1]}"
+        super().__init__(
+            f"{api}: this program needs a version from {ours[0]} to {ours[1]}, {address} {spoken}"
+        )
+        self.api = api
+        self.ours = ours
+        self.theirs = theirs

@@ -1,0 +1,235 @@
+"""Control requests as values: which API, which versions, and how to build the kio entity of one.
+
+`Message.build(version, m)` gets the module `kio.schema.<api>.v<version>.request`, where the entity
+and its nested types are. Fields differ between versions; a builder says so itself.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import kio.index
+from kio.static.constants import EntityType
+
+from connect_runtime.wire.codec import versions
+
+Build = Callable[[int, Any], Any]
+
+_METADATA_WITH_TOPIC_IDS = 10
+_METADATA_WITH_OPERATIONS = 8
+_METADATA_WITH_CLUSTER_OPERATIONS_LAST = 10
+_LIST_OFFSETS_WITH_TIMEOUT = 10
+_EPOCH_END_WITH_REPLICA = 3
+_CONSUMER = -1
+"""Replica id of a consumer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One request that can be written in any version from `low` to `high`."""
+
+    api: str
+    low: int
+    high: int
+    build: Build
+
+    @property
+    def api_key(self) -> int:
+        return versions.API_KEYS[self.api]
+
+    def entity(self, version: int) -> Any:
+        """The kio request entity in that version."""
+        module = kio.index.load_payload_module(self.api_key, version, EntityType.request)
+        return self.build(version, module)
+
+    def response_type(self, version: int) -> type[Any]:
+        return kio.index.load_response_schema(self.api_key, version)
+
+
+def api_versions(*, software_version: str) -> Message:
+    def build(version: int, m: Any) -> Any:
+        return m.ApiVersionsRequest(
+            client_software_name="mm2-python", client_software_version=software_version
+        )
+
+    return Message(api="api_versions", low=3, high=3, build=build)
+
+
+def metadata(topics: Sequence[str]) -> Message:
+    """Brokers, controller, and these topics, which are never created by asking."""
+
+    def build(version: int, m: Any) -> Any:
+        if version >= _METADATA_WITH_TOPIC_IDS:
+            wanted = [m.MetadataRequestTopic(topic_id=None, name=name) for name in topics]
+        else:
+            wanted = [m.MetadataRequestTopic(name=name) for name in topics]
+        refused: dict[str, bool] = {"allow_auto_topic_creation": False}
+        if version >= _METADATA_WITH_OPERATIONS:
+            refused["include_topic_authorized_operations"] = False
+            if version <= _METADATA_WITH_CLUSTER_OPERATIONS_LAST:
+                refused["include_cluster_authorized_operations"] = False
+        return m.MetadataRequest(topics=tuple(wanted), **refused)
+
+    return Message(api="metadata", low=7, high=13, build=build)
+
+
+def find_coordinators(kind: int, keys: Sequence[str]) -> Message:
+    """Coordinators of several keys in one request (KIP-699)."""
+
+    def build(version: int, m: Any) -> Any:
+        return m.FindCoordinatorRequest(key_type=kind, coordinator_keys=tuple(keys))
+
+    return Message(api="find_coordinator", low=4, high=6, build=build)
+
+
+def find_coordinator(kind: int, key: str) -> Message:
+    """The coordinator of one key, for brokers before 3.0."""
+
+    def build(version: int, m: Any) -> Any:
+        return m.FindCoordinatorRequest(key_type=kind, key=key)
+
+    return Message(api="find_coordinator", low=1, high=3, build=build)
+
+
+def init_producer_id(transactional_id: str | None, timeout_ms: int) -> Message:
+    """A producer id and a new epoch; fences older ones of the transactional id."""
+
+    def build(version: int, m: Any) -> Any:
+        return m.InitProducerIdRequest(
+            transactional_id=transactional_id,
+            transaction_timeout=datetime.timedelta(milliseconds=timeout_ms),
+        )
+
+    low, high = versions.INIT_PRODUCER_ID
+    return Message(api="init_producer_id", low=low, high=high, build=build)
+
+
+def add_partitions_to_txn(
+    transactional_id: str, *, producer_id: int, epoch: int, topics: Mapping[str, Collection[int]]
+) -> Message:
+    def build(version: int, m: Any) -> Any:
+        added = tuple(
+            m.AddPartitionsToTxnTopic(name=name, partitions=tuple(partitions))
+            for name, partitions in topics.items()
+        )
+        return m.AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=transactional_id,
+            v3_and_below_producer_id=producer_id,
+            v3_and_below_producer_epoch=epoch,
+            v3_and_below_topics=added,
+        )
+
+    low, high = versions.ADD_PARTITIONS_TO_TXN
+    return Message(api="add_partitions_to_txn", low=low, high=high, build=build)
+
+
+def end_txn(transactional_id: str, *, producer_id: int, epoch: int, committed: bool) -> Message:
+    def build(version: int, m: Any) -> Any:
+        return m.EndTxnRequest(
+            transactional_id=transactional_id,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            committed=committed,
+        )
+
+    low, high = versions.END_TXN
+    return Message(api="end_txn", low=low, high=high, build=build)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetQuery:
+    """Which offset of a partition: at a timestamp (ms), or -1 latest, -2 earliest (KIP-79)."""
+
+    partition: int
+    timestamp: int
+    leader_epoch: int = -1
+
+
+def list_offsets(
+    topics: Mapping[str, Sequence[OffsetQuery]], *, read_committed: bool, timeout_ms: int = 30_000
+) -> Message:
+    """Ask leaders only. Read committed, "latest" is the last stable offset."""
+
+    def build(version: int, m: Any) -> Any:
+        asked = tuple(
+            m.ListOffsetsTopic(
+                name=name,
+                partitions=tuple(
+                    m.ListOffsetsPartition(
+                        partition_index=query.partition,
+                        current_leader_epoch=query.leader_epoch,
+                        timestamp=query.timestamp,
+                    )
+                    for query in queries
+                ),
+            )
+            for name, queries in topics.items()
+        )
+        limits: dict[str, Any] = {}
+        if version >= _LIST_OFFSETS_WITH_TIMEOUT:
+            limits["timeout"] = datetime.timedelta(milliseconds=timeout_ms)
+        return m.ListOffsetsRequest(
+            replica_id=_CONSUMER, isolation_level=int(read_committed), topics=asked, **limits
+        )
+
+    return Message(api="list_offsets", low=4, high=11, build=build)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochQuery:
+    """Where `leader_epoch` ends; refused (74 to 76) unless `current_epoch` is the leader's own."""
+
+    partition: int
+    current_epoch: int
+    leader_epoch: int
+
+
+def offsets_for_leader_epochs(topics: Mapping[str, Sequence[EpochQuery]]) -> Message:
+    """Ask leaders only (KIP-320); -1 as end offset: the leader does not know that epoch."""
+
+    def build(version: int, m: Any) -> Any:
+        asked = tuple(
+            m.OffsetForLeaderTopic(
+                topic=name,
+                partitions=tuple(
+                    m.OffsetForLeaderPartition(
+                        partition=query.partition,
+                        current_leader_epoch=query.current_epoch,
+                        leader_epoch=query.leader_epoch,
+                    )
+                    for query in queries
+                ),
+            )
+            for name, queries in topics.items()
+        )
+        if version >= _EPOCH_END_WITH_REPLICA:
+            return m.OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=asked)
+        return m.OffsetForLeaderEpochRequest(topics=asked)
+
+    return Message(api="offset_for_leader_epoch", low=2, high=4, build=build)
+
+
+TOPIC_RESOURCE = 2
+BROKER_RESOURCE = 4
+
+
+def describe_configs(
+    resource_type: int, names: Sequence[str], *, keys: Sequence[str] | None = None
+) -> Message:
+    """Settings of topics or brokers (a broker's name is its id: ask itself). None: all keys."""
+
+    def build(version: int, m: Any) -> Any:
+        wanted = None if keys is None else tuple(keys)
+        return m.DescribeConfigsRequest(
+            resources=tuple(
+                m.DescribeConfigsResource(
+                    resource_type=resource_type, resource_name=name, configuration_keys=wanted
+                )
+                for name in names
+            )
+        )
+
+    return Message(api="describe_configs", low=1, high=4, build=build)

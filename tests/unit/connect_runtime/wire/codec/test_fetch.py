@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import datetime
+import io
+import uuid
+from typing import Any
+
+import kio.index
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_writer
+from kio.static.constants import EntityType
+
+from connect_runtime.wire.codec import failures, fetch
+
+VERSIONS = range(fetch.LOW, fetch.HIGH + 1)
+I32 = st.integers(-1, 2**31 - 1)
+I64 = st.integers(-1, 2**63 - 1)
+NAMES = st.text("abcäöλ.-_0", min_size=1, max_size=200)
+IDS = st.binary(min_size=16, max_size=16).filter(any)
+ASKED = st.builds(fetch.FetchPartition, NAMES, IDS, I32, I32, I64, I32, I32)
+
+
+def kio_module(version: int, kind):
+    return kio.index.load_payload_module(1, version, kind)
+
+
+def written(entity) -> bytes:
+    buffer = io.BytesIO()
+    entity_writer(type(entity))(buffer, entity)
+    return buffer.getvalue()
+
+
+def grouped(version: int, partitions):
+    topics: dict = {}
+    for part in partitions:
+        key = uuid.UUID(bytes=part.topic_id) if version >= 13 else part.topic
+        topics.setdefault(key, []).append(part)
+    return topics
+
+
+def kio_request(version: int, partitions, forgotten, **fields) -> bytes:
+    m = kio_module(version, EntityType.request)
+    key = "topic_id" if version >= 13 else "topic"
+    topics = tuple(
+        m.FetchTopic(
+            partitions=tuple(
+                m.FetchPartition(
+                    partition=p.partition,
+                    current_leader_epoch=p.leader_epoch,
+                    fetch_offset=p.fetch_offset,
+                    last_fetched_epoch=p.last_fetched_epoch,
+                    partition_max_bytes=p.max_bytes,
+                )
+                for p in parts
+            ),
+            **{key: name},
+        )
+        for name, parts in grouped(version, partitions).items()
+    )
+    dropped = tuple(
+        m.ForgottenTopic(partitions=tuple(p.partition for p in parts), **{key: name})
+        for name, parts in grouped(version, forgotten).items()
+    )
+    max_wait = datetime.timedelta(milliseconds=fields.pop("max_wait_ms"))
+    return written(
+        m.FetchRequest(max_wait=max_wait, topics=topics, forgotten_topics_data=dropped, **fields)
+    )
+
+
+@given(
+    version=st.sampled_from(VERSIONS),
+    partitions=st.lists(ASKED, max_size=5),
+    forgotten=st.lists(ASKED, max_size=3),
+    fields=st.fixed_dictionaries(
+        {
+            "max_wait_ms": st.integers(0, 60_000),
+            "min_bytes": I32,
+            "max_bytes": I32,
+            "isolation_level": st.integers(0, 1),
+            "session_id": I32,
+            "session_epoch": I32,
+            "rack_id": st.text(max_size=20),
+        }
+    ),
+)
+def test_requests_are_byte_for_byte_what_kio_writes(version, partitions, forgotten, fields):
+    ours = fetch.encode_fetch_request(version, partitions=partitions, forgotten=forgotten, **fields)
+    assert ours == kio_request(version, partitions, forgotten, **fields)
+
+
+def test_partitions_of_one_topic_are_grouped_wherever_they_stand():
+    ids = [bytes([n]) * 16 for n in (1, 2)]
+    parts = [fetch.FetchPartition(f"t{i % 2}", ids[i % 2], i, 0, 0, 0, 1) for i in range(6)]
+    fields: dict[str, Any] = {
+        "max_wait_ms": 1, "min_bytes": 1, "max_bytes": 1, "isolation_level": 1,
+        "session_id": 0, "session_epoch": 0, "rack_id": "",
+    }  # fmt: skip
+    for version in VERSIONS:
+        ours = fetch.encode_fetch_request(version, partitions=parts, forgotten=[], **fields)
+        assert ours == kio_request(version, parts, [], **fields)
+
+
+FETCHED = st.fixed_dictionaries(
+    {
+        "partition_index": I32,
+        "error_code": st.sampled_from(list(ErrorCode)),
+        "high_watermark": I64,
+        "last_stable_offset": I64,
+        "log_start_offset": I64,
+        "aborted": st.one_of(st.none(), st.lists(st.tuples(I64, I64), max_size=300)),
+        "preferred_read_replica": I32,
+        "records": st.one_of(st.none(), st.binary(max_size=300)),
+        "diverging": st.tuples(I32, I64),
+        "leader": st.tuples(I32, I32),
+        "snapshot": st.tuples(I64, I32),
+    }
+)
+
+
+def kio_partition(m, data):
+    aborted = data["aborted"]
+    return m.PartitionData(
+        partition_index=data["partition_index"],
+        error_code=data["error_code"],
+        high_watermark=data["high_watermark"],
+        last_stable_offset=data["last_stable_offset"],
+        log_start_offset=data["log_start_offset"],
+        aborted_transactions=None
+        if aborted is None
+        else tuple(m.AbortedTransaction(producer_id=p, first_offset=o) for p, o in aborted),
+        preferred_read_replica=data["preferred_read_replica"],
+        records=data["records"],
+        diverging_epoch=m.EpochEndOffset(
+            epoch=data["diverging"][0], end_offset=data["diverging"][1]
+        ),
+        current_leader=m.LeaderIdAndEpoch(
+            leader_id=data["leader"][0], leader_epoch=data["leader"][1]
+        ),
+        snapshot_id=m.SnapshotId(end_offset=data["snapshot"][0], epoch=data["snapshot"][1]),
+    )
+
+
+def kio_response(version, throttle_ms, error, session_id, topics) -> bytes:
+    m = kio_module(version, EntityType.response)
+    key = "topic_id" if version >= 13 else "topic"
+    extra = {}
+    if version >= 16 and topics:
+        extra["node_endpoints"] = (m.NodeEndpoint(node_id=3, host="h", port=9092),)
+    return written(
+        m.FetchResponse(
+            throttle_time=datetime.timedelta(milliseconds=throttle_ms),
+            error_code=error,
+            session_id=session_id,
+            responses=tuple(
+                m.FetchableTopicResponse(
+                    partitions=tuple(kio_partition(m, data) for data in parts),
+                    **{key: uuid.UUID(bytes=topic_id) if version >= 13 else name},
+                )
+                for name, topic_id, parts in topics
+            ),
+            **extra,
+        )
+    )
+
+
+def expected_partition(version, name, topic_id, data) -> fetch.FetchedPartition:
+    return fetch.FetchedPartition(
+        topic=name if version < 13 else "",
+        topic_id=topic_id if version >= 13 else bytes(16),
+        partition=data["partition_index"],
+        error_code=data["error_code"].value,
+        high_watermark=data["high_watermark"],
+        last_stable_offset=data["last_stable_offset"],
+        log_start_offset=data["log_start_offset"],
+        aborted=data["aborted"] or [],
+        preferred_read_replica=data["preferred_read_replica"],
+        diverging_end_offset=data["diverging"][1],
+        current_leader=None if data["leader"] == (-1, -1) else data["leader"],
+        records=memoryview(data["records"] or b""),
+        diverging_epoch=data["diverging"][0],
+    )
+
+
+@given(
+    version=st.sampled_from(VERSIONS),
+    throttle_ms=st.integers(0, 2**31 - 1),
+    error=st.sampled_from(list(ErrorCode)),
+    session_id=I32,
+    topics=st.lists(st.tuples(NAMES, IDS, st.lists(FETCHED, max_size=3)), max_size=3),
+)
+def test_responses_read_as_kio_wrote_them(version, throttle_ms, error, session_id, topics):
+    body = memoryview(bytearray(kio_response(version, throttle_ms, error, session_id, topics)))
+    response = fetch.decode_fetch_response(version, body)
+    assert response[:3] == (throttle_ms, error.value, session_id)
+    assert response.partitions == [
+        expected_partition(version, name, topic_id, data)
+        for name, topic_id, parts in topics
+        for data in parts
+    ]
+
+
+def one_partition_body(version: int, records: bytes = b"0123456789") -> bytearray:
+    data = {
+        "partition_index": 1, "error_code": ErrorCode.none, "high_watermark": 9,
+        "last_stable_offset": 9, "log_start_offset": 0, "aborted": [(1, 2)],
+        "preferred_read_replica": -1, "records": records, "diverging": (3, 4),
+        "leader": (1, 7), "snapshot": (-1, -1),
+    }  # fmt: skip
+    topics = [("t", b"i" * 16, [data])]
+    return bytearray(kio_response(version, 0, ErrorCode.none, 5, topics))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_records_are_a_writable_view_into_the_body(version):
+    body = one_partition_body(version)
+    (part,) = fetch.decode_fetch_response(version, memoryview(body)).partitions
+    part.records[0:2] = b"xx"
+    assert b"xx23456789" in bytes(body)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_truncation_and_every_surplus_is_a_clear_error(version):
+    body = bytes(one_partition_body(version))
+    for wrong in [*(body[:end] for end in range(len(body))), body + b"\x00"]:
+        with pytest.raises(failures.TruncatedResponse, match=f"fetch response, version {version}"):
+            fetch.decode_fetch_response(version, memoryview(wrong))
+
+
+@given(version=st.sampled_from(VERSIONS), position=st.integers(0, 200), byte=st.integers(0, 255))
+def test_a_damaged_byte_is_a_truncated_response_or_other_values_never_another_error(
+    version, position, byte
+):
+    body = one_partition_body(version)
+    body[position % len(body)] = byte
+    try:
+        response = fetch.decode_fetch_response(version, memoryview(body))
+    except failures.TruncatedResponse:
+        return
+    assert sum(len(part.records) for part in response.partitions) <= len(body)

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kio.serial import writers
+
+from connect_runtime.wire.codec import varints
+
+
+def kio_varint(value: int) -> bytes:
+    buffer = io.BytesIO()
+    writers.write_unsigned_varint(buffer, value)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_varints_are_kios_and_come_back(value):
+    assert varints.encode(value) == kio_varint(value)
+    assert varints.read(b"x" + varints.encode(value) + b"y", 1) == (
+        value,
+        1 + len(varints.encode(value)),
+    )
+
+
+@given(st.text(max_size=300))
+def test_compact_strings_come_back(text):
+    assert varints.read_compact_string(varints.compact_string(text) + b"?", 0)[0] == text
+
+
+def test_zero_is_the_null_string():
+    assert varints.read_compact_string(b"\x00", 0) == (None, 1)
+
+
+def test_a_varint_of_more_than_32_bits_is_refused():
+    with pytest.raises(ValueError, match="more than 5 bytes at 0"):
+        varints.read(b"\xff" * 6, 0)
+
+
+@pytest.mark.parametrize("data", [b"", b"\x80", b"\x05ab"])
+def test_the_end_of_the_buffer_is_an_index_error(data):
+    with pytest.raises(IndexError):
+        varints.read_compact_string(data, 0)
+
+
+def test_tags_come_raw_by_number():
+    tags = b"\x02" + b"\x00\x02ab" + b"\x05\x00" + b"rest"
+    assert varints.read_tags(tags, 0) == ({0: b"ab", 5: b""}, 7)
+    with pytest.raises(IndexError, match="9 bytes wanted"):
+        varints.read_tags(b"\x01\x00\x09ab", 0)
