@@ -40,10 +40,15 @@ class Broker:
         self._settings = dict(spec.settings)
         self._child: processes.Child | None = None
         self._log_start = 0
+        self.has_served = False
 
     @property
     def log_path(self) -> Path:
         return self.folder / "broker.log"
+
+    @property
+    def properties_path(self) -> Path:
+        return self.folder / "server.properties"
 
     @property
     def log_text(self) -> str:
@@ -63,7 +68,7 @@ class Broker:
     def prepare(self) -> None:
         """Write the settings file into the folder."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        path = self._properties_path
+        path = self.properties_path
         path.touch(mode=0o600)
         path.write_text(properties.render(self._settings))
 
@@ -80,7 +85,7 @@ class Broker:
             )
         self.prepare()
         self._log_start = self.log_path.stat().st_size if self.log_path.exists() else 0
-        argv = [*self._java_argv(), "kafka.Kafka", str(self._properties_path)]
+        argv = [*self._java_argv(), "kafka.Kafka", str(self.properties_path)]
         with self.log_path.open("ab") as log:
             self._child = processes.start(argv, output=log, cwd=self.folder)
 
@@ -99,6 +104,7 @@ class Broker:
             if waited_s > timeout_s:
                 child.kill()
                 raise self._start_failure(f"was not ready after {timeout_s:.0f} s")
+        self.has_served = True
 
     def stop(self, *, timeout_s: float = 15.0) -> None:
         """Stop gracefully (controlled shutdown); SIGKILL when that takes over `timeout_s`."""
@@ -142,10 +148,6 @@ class Broker:
     def java_tool(self, main_class: str, *arguments: str) -> list[str]:
         """The command line of a Java program that runs from the same jars."""
         return [*self._java_argv(), main_class, *arguments]
-
-    @property
-    def _properties_path(self) -> Path:
-        return self.folder / "server.properties"
 
     def _java_argv(self) -> list[str]:
         return [

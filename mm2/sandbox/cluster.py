@@ -1,6 +1,6 @@
 """A Kafka cluster of one or three brokers on this machine (KRaft, every node also a controller).
 
-    with Cluster("east") as east:
+    with cluster.Cluster("east") as east:
         Producer({"bootstrap.servers": east.bootstrap})
 
 The brokers die with this process, however it ends. Ports stay reserved until `close`.
@@ -8,44 +8,31 @@ The brokers die with this process, however it ends. Ports stay reserved until `c
 
 from __future__ import annotations
 
-import base64
 import shutil
-import subprocess
 import tempfile
-import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from mm2.sandbox import artefacts, broker, failures, ports, properties
+from mm2.sandbox import artefacts, broker, failures, ports, properties, secure, storage
 
-_HOST = "127.0.0.1"
+Listener = properties.Listener
+
 _START_ATTEMPTS = 3
-_FORMAT_TIMEOUT_S = 60.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listener:
-    """One more listener of one broker: bound to `port`, known to clients as `advertised`.
-
-    For a proxy in between: the proxy listens at `advertised` ("host:port") and forwards to `port`.
-    """
-
-    name: str
-    port: int
-    advertised: str
 
 
 class Cluster:
     """Brokers with node ids 1 to `brokers`; `cluster.brokers[1]` is node 1. Not thread-safe.
 
-    `settings` hold for every broker, `broker_settings` (by node id) for one; both win over ours.
-    `folder` is kept at `close`; without it a temporary one is made, and removed.
+    - `settings` hold for every broker, `broker_settings` (by node id) for one; both win over ours.
+    - `listeners` (by node id) are further listeners, for proxies in between.
+    - `users`: not None makes the cluster secure, with `admin` and these users (see `secure.py`).
+    - `folder` is kept at `close`; without it a temporary one is made, and removed.
+    - `port` is where node 1 listens if that port is free; the others follow.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - independent options, all by keyword, all with defaults
         self,
         name: str,
         *,
@@ -53,31 +40,40 @@ class Cluster:
         settings: Mapping[str, str] | None = None,
         broker_settings: Mapping[int, Mapping[str, str]] | None = None,
         listeners: Mapping[int, Sequence[Listener]] | None = None,
+        users: Sequence[str] | None = None,
         folder: Path | None = None,
+        port: int | None = None,
         jvm: tuple[str, ...] = broker.TEST_JVM,
     ) -> None:
         if brokers not in {1, 3}:
             raise failures.SandboxError(f"cluster {name}: 1 or 3 brokers, not {brokers}")
         self.name = name
         self.brokers: dict[int, broker.Broker] = {}
+        self.cluster_id = storage.new_cluster_id()
         self._node_ids = range(1, brokers + 1)
         self._settings = dict(settings or {})
         self._broker_settings = dict(broker_settings or {})
         self._listeners = {node: tuple(more) for node, more in (listeners or {}).items()}
         self._jvm = jvm
-        self._given_folder = folder
+        self._preferred_port = port
+        self._temporary = folder is None
         self._reservations: list[ports.Reservation] = []
         self._addresses: dict[int, str] = {}
-        self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         self.folder = folder or Path(tempfile.mkdtemp(prefix=f"mm2-{name}-"))
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.security: secure.Security | None = None
+        if users is not None:
+            self.security = secure.Security.create(self.folder / "security", users)
 
     @property
     def bootstrap(self) -> str:
-        """`host:port,…` of the brokers' client listeners."""
+        """`host:port,…` of the brokers' client listeners; known once started."""
+        if not self._addresses:
+            raise failures.SandboxError(f"cluster {self.name} has no addresses before its start")
         return ",".join(self._addresses[node] for node in self._node_ids)
 
     def bootstrap_of(self, listener_name: str) -> str:
-        """`host:port,…` as advertised for one of the extra listeners."""
+        """`host:port,…` as advertised for one of the further listeners."""
         return ",".join(
             listener.advertised
             for node in self._node_ids
@@ -85,31 +81,51 @@ class Cluster:
             if listener.name == listener_name
         )
 
-    def client_properties(self) -> dict[str, str]:
-        """What a client needs to connect, as Java client properties."""
-        return {"bootstrap.servers": self.bootstrap, "security.protocol": "PLAINTEXT"}
+    def client_properties(
+        self, user: str = secure.ADMIN, *, mechanism: str = secure.SCRAM_512
+    ) -> dict[str, str]:
+        """What a client needs to connect, as Java client properties.
+
+        `user` and `mechanism` (SCRAM-SHA-512, SCRAM-SHA-256, PLAIN) matter to a secure cluster.
+        """
+        base = {"bootstrap.servers": self.bootstrap}
+        if self.security is None:
+            return base | {"security.protocol": "PLAINTEXT"}
+        return base | self.security.client_properties(user, mechanism)
+
+    @property
+    def log_text(self) -> str:
+        """The logs of all brokers, one after the other."""
+        return "\n".join(node.log_text for node in self.brokers.values())
 
     def start(self, *, timeout_s: float = 60.0) -> Self:
-        """Start all brokers and wait until they serve."""
-        if self.brokers:
-            for node in self.brokers.values():
-                if not node.running:
-                    node.launch()
-            self._await_ready(timeout_s)
-            return self
+        """Start all brokers that are down and wait until they serve."""
+        start_all([self], timeout_s=timeout_s)
+        return self
+
+    def launch(self) -> None:
+        """Start without waiting; `await_ready` waits. Formats the storage the first time."""
+        if not self.brokers:
+            self._create()
+        for node in self.brokers.values():
+            if not node.running:
+                node.launch()
+
+    def await_ready(self, *, timeout_s: float = 60.0) -> None:
+        """Wait until all launched brokers serve; tries other ports when a new one met a taken one.
+
+        Raises `SandboxError` with the end of the log of a broker that does not start.
+        """
         for attempt in range(1, _START_ATTEMPTS + 1):
             try:
-                self._create()
-                self._await_ready(timeout_s)
-                break
+                for node in self.brokers.values():
+                    node.await_ready(timeout_s=timeout_s)
             except failures.PortInUseError:
-                self._discard()
-                if attempt == _START_ATTEMPTS:
+                if attempt == _START_ATTEMPTS or not self._discard_if_new():
                     raise
-            except BaseException:
-                self.kill()
-                raise
-        return self
+                self.launch()
+            else:
+                return
 
     def stop(self, *, timeout_s: float = 15.0) -> None:
         """Stop all brokers gracefully, all at once; what is there after `timeout_s` is killed."""
@@ -141,9 +157,8 @@ class Cluster:
     def close(self) -> None:
         """Kill the brokers, give the ports back and remove the folder, unless it was given."""
         self.kill()
-        for reservation in self._reservations:
-            reservation.release()
-        if self._given_folder is None:
+        self._release_ports()
+        if self._temporary:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self) -> Self:
@@ -161,99 +176,79 @@ class Cluster:
     ) -> None:
         self.close()
 
-    @property
-    def log_text(self) -> str:
-        """The logs of all brokers, one after the other."""
-        return "\n".join(node.log_text for node in self.brokers.values())
-
     def _create(self) -> None:
         jars = artefacts.jars()
-        client_ports = {node: self._reserve() for node in self._node_ids}
+        client_ports: dict[int, int] = {}
+        preferred = self._preferred_port
+        for node in self._node_ids:
+            client_ports[node] = self._reserve(preferred)
+            preferred = client_ports[node] + 1 if preferred else None
         controller_ports = {node: self._reserve() for node in self._node_ids}
-        self._addresses = {node: f"{_HOST}:{port}" for node, port in client_ports.items()}
-        voters = ",".join(f"{node}@{_HOST}:{port}" for node, port in controller_ports.items())
         for node in self._node_ids:
             folder = self.folder / f"broker-{node}"
-            addresses = self._listener_settings(node, client_ports[node], controller_ports[node])
-            settings = {
-                **properties.defaults(len(self._node_ids)),
-                **addresses,
-                "controller.quorum.voters": voters,
-                "log.dirs": str(folder / "data"),
-                **self._settings,
-                **self._broker_settings.get(node, {}),
-            }
-            self.brokers[node] = broker.Broker(
-                broker.BrokerSpec(
-                    node_id=node, folder=folder, jars=jars, settings=settings, jvm=self._jvm
-                )
+            settings = self._complete_settings(node, client_ports[node], controller_ports)
+            spec = broker.BrokerSpec(
+                node_id=node,
+                folder=folder,
+                jars=jars,
+                settings={"log.dirs": str(folder / "data")} | settings,
+                jvm=self._jvm,
             )
-        for created in self.brokers.values():
-            self._format(created)
-            created.launch()
-
-    def _listener_settings(
-        self, node: int, client_port: int, controller_port: int
-    ) -> dict[str, str]:
-        more = self._listeners.get(node, ())
-        bound = {properties.CLIENT_LISTENER: f"{_HOST}:{client_port}"}
-        bound |= {listener.name: f"{_HOST}:{listener.port}" for listener in more}
-        advertised = bound | {listener.name: listener.advertised for listener in more}
-        controller = {properties.CONTROLLER_LISTENER: f"{_HOST}:{controller_port}"}
-        return {
-            "process.roles": "broker,controller",
-            "node.id": str(node),
-            "listeners": _joined(bound | controller),
-            "advertised.listeners": _joined(advertised),
-            "controller.listener.names": properties.CONTROLLER_LISTENER,
-            "inter.broker.listener.name": properties.CLIENT_LISTENER,
-            "listener.security.protocol.map": ",".join(
-                f"{name}:PLAINTEXT" for name in (bound | controller)
-            ),
-        }
-
-    def _format(self, node: broker.Broker) -> None:
-        node.prepare()
-        argv = node.java_tool(
-            "kafka.tools.StorageTool",
-            *("format", "--cluster-id", self.cluster_id),
-            *("--config", str(node.folder / "server.properties")),
+            self.brokers[node] = broker.Broker(spec)
+        self._addresses = {node: f"{properties.HOST}:{port}" for node, port in client_ports.items()}
+        storage.format_all(
+            self.brokers.values(),
+            cluster_id=self.cluster_id,
+            arguments=self.security.format_arguments() if self.security else (),
         )
-        try:
-            done = subprocess.run(  # noqa: S603 - java, with our own arguments
-                argv, capture_output=True, text=True, timeout=_FORMAT_TIMEOUT_S, check=False
-            )
-        except subprocess.TimeoutExpired as error:
-            raise failures.SandboxError(
-                f"formatting the storage of broker {node.node_id} took over {_FORMAT_TIMEOUT_S} s"
-            ) from error
-        if done.returncode:
-            raise failures.SandboxError(
-                f"formatting the storage of broker {node.node_id} in {node.folder}: {done.stderr}"
-            )
 
-    def _reserve(self) -> int:
-        reservation = ports.reserve()
+    def _complete_settings(
+        self, node: int, client_port: int, controller_ports: Mapping[int, int]
+    ) -> dict[str, str]:
+        listeners = self._listeners.get(node, ())
+        settings = properties.defaults(len(self._node_ids)) | properties.addresses(
+            node,
+            client_port=client_port,
+            controller_ports=controller_ports,
+            listeners=listeners,
+            protocol="SASL_SSL" if self.security else "PLAINTEXT",
+        )
+        if self.security is not None:
+            names = [properties.CLIENT_LISTENER, *(listener.name for listener in listeners)]
+            settings |= self.security.broker_settings(names, properties.CONTROLLER_LISTENER)
+        return settings | self._settings | dict(self._broker_settings.get(node, {}))
+
+    def _reserve(self, preferred: int | None = None) -> int:
+        reservation = ports.reserve(preferred=preferred)
         self._reservations.append(reservation)
         return reservation.port
 
-    def _await_ready(self, timeout_s: float) -> None:
-        for node in self.brokers.values():
-            node.await_ready(timeout_s=timeout_s)
+    def _release_ports(self) -> None:
+        for reservation in self._reservations:
+            reservation.release()
+        self._reservations.clear()
 
-    def _discard(self) -> None:
-        """Forget a first start that met a taken port: other ports mean a new format."""
+    def _discard_if_new(self) -> bool:
+        """Forget a cluster that has never served: other ports then mean a new format."""
+        if any(node.has_served for node in self.brokers.values()):
+            return False
         self.kill()
         for node in self.brokers.values():
             shutil.rmtree(node.folder, ignore_errors=True)
         self.brokers.clear()
-
-
-def _joined(addresses: Mapping[str, str]) -> str:
-    return ",".join(f"{name}://{address}" for name, address in addresses.items())
+        self._release_ports()
+        self._preferred_port = None
+        return True
 
 
 def start_all(clusters: Sequence[Cluster], *, timeout_s: float = 60.0) -> None:
-    """Start several clusters; raises what the first that fails raises."""
-    for each in clusters:
-        each.start(timeout_s=timeout_s)
+    """Start several clusters at once; when one fails, all are killed and its error is raised."""
+    try:
+        for each in clusters:
+            each.launch()
+        for each in clusters:
+            each.await_ready(timeout_s=timeout_s)
+    except BaseException:
+        for each in clusters:
+            each.kill()
+        raise

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 CLIENT_LISTENER = "CLIENT"
 CONTROLLER_LISTENER = "CONTROLLER"
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """One more listener of one broker: bound to `port`, known to clients as `advertised`.
+
+    For a proxy in between: the proxy listens at `advertised` ("host:port") and forwards to `port`.
+    """
+
+    name: str
+    port: int
+    advertised: str
 
 
 def defaults(brokers: int) -> dict[str, str]:
@@ -33,8 +47,36 @@ def defaults(brokers: int) -> dict[str, str]:
         "num.io.threads": "4",
         "num.recovery.threads.per.data.dir": "1",
         "background.threads": "2",
-        # Nobody else stands for election in a fresh sandbox: no reason to wait a second for them.
-        "controller.quorum.election.timeout.ms": "100" if brokers == 1 else "500",
+        # A sole voter has nobody to wait for.
+        "controller.quorum.election.timeout.ms": "100" if brokers == 1 else "1000",
+    }
+
+
+def addresses(
+    node_id: int,
+    *,
+    client_port: int,
+    controller_ports: Mapping[int, int],
+    listeners: Sequence[Listener] = (),
+    protocol: str = "PLAINTEXT",
+) -> dict[str, str]:
+    """Settings that say where a node listens and whom it votes with (`controller_ports` by id)."""
+    bound = {CLIENT_LISTENER: f"{HOST}:{client_port}"}
+    bound |= {listener.name: f"{HOST}:{listener.port}" for listener in listeners}
+    advertised = bound | {listener.name: listener.advertised for listener in listeners}
+    controller = {CONTROLLER_LISTENER: f"{HOST}:{controller_ports[node_id]}"}
+    voters = (f"{node}@{HOST}:{port}" for node, port in sorted(controller_ports.items()))
+    return {
+        "process.roles": "broker,controller",
+        "node.id": str(node_id),
+        "listeners": _joined(bound | controller),
+        "advertised.listeners": _joined(advertised),
+        "controller.listener.names": CONTROLLER_LISTENER,
+        "controller.quorum.voters": ",".join(voters),
+        "inter.broker.listener.name": CLIENT_LISTENER,
+        "listener.security.protocol.map": ",".join(
+            f"{name}:{protocol}" for name in (bound | controller)
+        ),
     }
 
 
@@ -42,6 +84,10 @@ def render(settings: Mapping[str, str]) -> str:
     """The text of a Java properties file; backslashes and line ends in values are escaped."""
     lines = (f"{key}={_escaped(value)}" for key, value in sorted(settings.items()))
     return "\n".join([*lines, ""])
+
+
+def _joined(places: Mapping[str, str]) -> str:
+    return ",".join(f"{name}://{address}" for name, address in places.items())
 
 
 def _escaped(value: str) -> str:

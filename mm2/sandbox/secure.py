@@ -1,0 +1,137 @@
+"""A cluster with TLS, passwords and ACLs: what `--secure` adds to the settings of its brokers.
+
+Clients come in by SASL_SSL with SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN; brokers and controllers talk
+to each other by SASL_SSL with PLAIN. Certificates and passwords are made for this cluster alone.
+`admin` may do everything; other users may do what ACLs allow, at first nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from connect_runtime.system import certificates, clock
+from mm2.sandbox import failures
+
+ADMIN = "admin"
+SCRAM_512 = "SCRAM-SHA-512"
+SCRAM_256 = "SCRAM-SHA-256"
+PLAIN = "PLAIN"
+MECHANISMS = (SCRAM_512, SCRAM_256, PLAIN)
+
+_BROKER = "broker"
+_SCRAM_ITERATIONS = 4096
+_SCRAM_HASHES = {SCRAM_512: "sha512", SCRAM_256: "sha256"}
+_PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+_SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_HOSTS = ("127.0.0.1", "localhost")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Security:
+    """The certificates (as files in `folder`) and the passwords of one cluster."""
+
+    folder: Path
+    passwords: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def create(cls, folder: Path, users: Sequence[str] = ()) -> Self:
+        """Make certificates and a password for `admin` and for each of `users`."""
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        wall_ms = clock.SystemClock().wall_ms()
+        authority = certificates.Authority.create("mm2 sandbox", wall_ms=wall_ms)
+        leaf = authority.issue("broker", hosts=_HOSTS, wall_ms=wall_ms)
+        (folder / "ca.pem").write_bytes(authority.certificate_pem)
+        keystore = folder / "broker.pem"
+        keystore.touch(mode=0o600)
+        keystore.write_bytes(leaf.key_pem + leaf.certificate_pem)
+        names = dict.fromkeys((_BROKER, ADMIN, *users))
+        return cls(folder=folder, passwords={name: secrets.token_urlsafe(18) for name in names})
+
+    def client_properties(self, user: str, mechanism: str) -> dict[str, str]:
+        """The Java client properties with which a user connects."""
+        if mechanism not in MECHANISMS:
+            raise failures.SandboxError(
+                f"SASL mechanism {mechanism}: a sandbox has {', '.join(MECHANISMS)}"
+            )
+        module = _PLAIN_MODULE if mechanism == PLAIN else _SCRAM_MODULE
+        return {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": mechanism,
+            "sasl.jaas.config": _jaas(module, self._login(user)),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.folder / "ca.pem"),
+        }
+
+    def broker_settings(self, client_listeners: Iterable[str], controller: str) -> dict[str, str]:
+        """Settings for listeners clients may use, and for the one among controllers."""
+        members = self._login(_BROKER)
+        known = {f"user_{name}": password for name, password in self.passwords.items()}
+        settings = {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self.folder / "broker.pem"),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.folder / "ca.pem"),
+            "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+            "sasl.mechanism.inter.broker.protocol": PLAIN,
+            "sasl.mechanism.controller.protocol": PLAIN,
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": f"User:{ADMIN};User:{_BROKER}",
+            f"listener.name.{controller.lower()}.sasl.enabled.mechanisms": PLAIN,
+            f"listener.name.{controller.lower()}.plain.sasl.jaas.config": _jaas(
+                _PLAIN_MODULE, members | {f"user_{_BROKER}": self.passwords[_BROKER]}
+            ),
+        }
+        for listener in client_listeners:
+            prefix = f"listener.name.{listener.lower()}"
+            settings[f"{prefix}.plain.sasl.jaas.config"] = _jaas(_PLAIN_MODULE, members | known)
+            for mechanism in _SCRAM_HASHES:
+                settings[f"{prefix}.{mechanism.lower()}.sasl.jaas.config"] = _jaas(
+                    _SCRAM_MODULE, {}
+                )
+        return settings
+
+    def format_arguments(self) -> list[str]:
+        """Arguments of the storage tool that create the SCRAM users.
+
+        Salted, not in clear: any user of the machine can read a command line.
+        """
+        return [
+            word
+            for name, password in self.passwords.items()
+            for mechanism in _SCRAM_HASHES
+            for word in ("--add-scram", _scram_credential(mechanism, name, password))
+        ]
+
+    def _login(self, user: str) -> dict[str, str]:
+        if user not in self.passwords:
+            raise failures.SandboxError(
+                f"user {user}: this cluster was made with {', '.join(self.passwords)}"
+            )
+        return {"username": user, "password": self.passwords[user]}
+
+
+def _jaas(module: str, options: Mapping[str, str]) -> str:
+    # The passwords are URL-safe base64: nothing in them needs quoting.
+    words = [module, "required", *(f'{key}="{value}"' for key, value in options.items())]
+    return " ".join(words) + ";"
+
+
+def _scram_credential(mechanism: str, name: str, password: str) -> str:
+    salt = secrets.token_bytes(24)
+    salted = hashlib.pbkdf2_hmac(
+        _SCRAM_HASHES[mechanism], password.encode(), salt, _SCRAM_ITERATIONS
+    )
+    return (
+        f"{mechanism}=[name={name},iterations={_SCRAM_ITERATIONS},"
+        f'salt="{_base64(salt)}",saltedpassword="{_base64(salted)}"]'
+    )
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
