@@ -37,7 +37,7 @@ _I16 = struct.Struct(">h")
 _I32 = struct.Struct(">i")
 _I64 = struct.Struct(">q")
 _SEGMENT_KEY = struct.Struct(">iihq")
-_SEGMENT_VALUE = struct.Struct(">bBi8sqqqI")
+_SEGMENT_VALUE = struct.Struct(">bBii8sqqqI")
 _ERA_VALUE = struct.Struct(">b16s16sqqQ")
 _PRODUCER_VALUE = struct.Struct(">bii")
 
@@ -124,6 +124,7 @@ class SegmentKey:
 class Segment:
     """Runs from the key's `first_source` up to, not including, `through`.
 
+    `source_epoch` is the leader epoch of the last source batch before `through`, -1 when unknown.
     `target_next` is the target offset behind the last copied batch or own marker, `leader_epoch`
     the
     target partition's epoch in which the owner's fence marker was written, `owner` random bytes of
@@ -134,6 +135,7 @@ class Segment:
     """
 
     leader_epoch: int
+    source_epoch: int
     owner: bytes
     take_start: int
     through: int
@@ -270,6 +272,7 @@ def _encode_segment(segment: Segment) -> bytes:
             VERSION,
             flags,
             segment.leader_epoch,
+            segment.source_epoch,
             segment.owner,
             segment.take_start,
             segment.through,
@@ -292,7 +295,8 @@ def append_runs(out: bytearray, runs: tuple[Run, ...] | list[Run], *, previous: 
 
 
 def _decode_segment(first_source: int, data: bytes) -> Segment:
-    _, flags, epoch, owner, take_start, through, target_next, crc = _SEGMENT_VALUE.unpack_from(data)
+    fields = _SEGMENT_VALUE.unpack_from(data)
+    _, flags, epoch, source_epoch, owner, take_start, through, target_next, crc = fields
     count, at = varints.read_unsigned(data, _SEGMENT_VALUE.size)
     runs: list[Run] = []
     source = delta = 0
@@ -304,6 +308,7 @@ def _decode_segment(first_source: int, data: bytes) -> Segment:
     assert not runs or runs[0].source >= first_source, (first_source, runs[0])
     return Segment(
         leader_epoch=epoch,
+        source_epoch=source_epoch,
         owner=owner,
         take_start=take_start,
         through=through,

@@ -149,8 +149,7 @@ class OffsetMap:
             partition.check_invariants()
 
 
-def _set(table: dict, key: object, value: object) -> None:  # type: ignore[type-arg]  # one of
-three tables
+def _set(table: dict, key: object, value: object) -> None:  # type: ignore[type-arg]  # any of 3
     if value is None:
         table.pop(key, None)
     else:

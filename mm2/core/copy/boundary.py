@@ -1,0 +1,78 @@
+"""What happens at a drained boundary: transactions are opened and committed, the fence is renewed.
+
+Scripts for a partition that has nothing in flight. Each returns the target offset behind the marker
+that was read, or what went wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mm2.core.copy import facts, fence, instructions
+
+FENCE_CHECK_S = 10.0
+FENCE_CHECK_STEP_S = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boundary:
+    """A marker of ours stands at `next_target - 1` in leader epoch `leader_epoch`."""
+
+    next_target: int
+    leader_epoch: int
+
+
+def commit(
+    producer: instructions.ProducerIdentity, *, next_target: int
+) -> instructions.Script[Boundary | fence.Failure]:
+    """Commit the open transaction and read its marker."""
+    failed = yield from fence.commit(producer)
+    if failed is not None:
+        return failed
+    return (yield from _marked(producer, next_target=next_target))
+
+
+def renew(
+    producer: instructions.ProducerIdentity, *, next_target: int
+) -> instructions.Script[Boundary | fence.Failure]:
+    """An empty transaction: keeps the fence in the brokers' memory and the transactional id
+    alive."""
+    failed = yield from fence.empty_transaction(producer)
+    if failed is not None:
+        return failed
+    return (yield from _marked(producer, next_target=next_target))
+
+
+def open_transaction(
+    producer: instructions.ProducerIdentity,
+) -> instructions.Script[fence.Failure | None]:
+    return (yield from fence.add_to_transaction(producer))
+
+
+def _marked(
+    producer: instructions.ProducerIdentity, *, next_target: int
+) -> instructions.Script[Boundary | fence.Failure]:
+    marker = yield from fence.read_marker(producer, start=next_target)
+    if not isinstance(marker, fence.Marker):
+        return marker
+    return Boundary(next_target=marker.offset + 1, leader_epoch=marker.leader_epoch)
+
+
+def who_fenced_us(*, owner: bytes, taken: tuple[int, int, int] | None) -> instructions.Script[bool]:
+    """Did another owner take the partition after `taken` (era, ordinal, epoch)?
+
+    Watches the map for a Take's deadline: True when an anchor of another owner, newer than ours,
+    appears; False when none does, and then it was our own transaction's timeout or an orphan of
+    ours.
+    """
+    waited_s = 0.0
+    while waited_s < FENCE_CHECK_S:
+        known = yield instructions.ReadFacts()
+        if isinstance(known, facts.Facts) and known.anchor is not None:
+            anchor = known.anchor
+            newer = taken is None or anchor.key.owner_order > taken
+            if newer and anchor.segment.owner != owner:
+                return True
+        yield instructions.Sleep(delay_s=FENCE_CHECK_STEP_S)
+        waited_s += FENCE_CHECK_STEP_S
+    return False

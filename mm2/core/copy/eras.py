@@ -1,0 +1,215 @@
+"""Eras: where a partition's history on the target begins, and begins anew.
+
+Scripts and records for the first start, for an operator's request and for what can no longer be
+compared. Everything that is found is stored before the copy goes on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mm2.core.copy import instructions, outcomes, refusals, setup, source_batches, stops
+from mm2.formats import map_record, receipt, record_batch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEra:
+    """A new era must begin at source offset `source`, with the receipts that say why."""
+
+    source: int
+    reason: str
+    receipts: tuple[receipt.Receipt, ...] = ()
+    request: str = ""
+
+
+def first_start(attempt: outcomes.Attempt) -> instructions.Script[outcomes.Outcome]:
+    """No progress of ours exists: the mirror must be empty unless others may write to it too."""
+    if attempt.where.target_topics is setup.TargetTopics.EXCLUSIVE:
+        refusal = yield from _must_be_empty(attempt)
+        if refusal is not None:
+            return refusal
+    start = yield from _resolve_start(attempt.where.start)
+    if not isinstance(start, int):
+        return start
+    return (yield from begin_era(attempt, NewEra(source=start, reason="first start")))
+
+
+def requested_era(attempt: outcomes.Attempt) -> instructions.Script[outcomes.Outcome]:
+    """An operator asked to begin anew, wherever the partition stood before."""
+    request, anchor = attempt.known.request, attempt.known.anchor
+    assert request is not None
+    start = yield from _resolve_start(request.position)
+    if not isinstance(start, int):
+        return start
+    last = anchor.segment if anchor is not None else None
+    stated = statement(
+        attempt,
+        kind=receipt.ReceiptKind.NEW_ERA_REQUESTED,
+        target=(last.target_next if last else 0, attempt.fence.marker_offset),
+        source=(last.through, start) if last and last.through < start else None,
+        detail=f"new era from {request.position}, source offset {start}",
+    )
+    era = NewEra(
+        source=start,
+        reason=f"requested from {request.position}",
+        receipts=(stated,),
+        request=request.request,
+    )
+    return (yield from begin_era(attempt, era))
+
+
+def _must_be_empty(
+    attempt: outcomes.Attempt,
+) -> instructions.Script[outcomes.BeginAgain | stops.Stop | None]:
+    """None when nothing but control batches stands before our marker and nothing was deleted."""
+    deleted = "its log no longer starts at 0, so records were deleted from it"
+    at = idle = 0
+    while at < attempt.fence.marker_offset:
+        answer = yield instructions.ReadTarget(offset=at)
+        if isinstance(answer, instructions.Refused) and answer.code == refusals.OFFSET_OUT_OF_RANGE:
+            return _not_empty(attempt.where, deleted)
+        if not isinstance(answer, instructions.Records):
+            return outcomes.again("reading the mirror from its start", answer)
+        if answer.log_start > 0:
+            return _not_empty(attempt.where, deleted)
+        before = at
+        for header, _ in record_batch.split_batches(answer.records):
+            if not header.is_control and header.record_count > 0:
+                return _not_empty(attempt.where, f"it holds records at offset {header.base_offset}")
+            at = header.last_offset + 1
+        idle = 0 if at > before else idle + 1
+        if idle > outcomes.READS_WITHOUT_NEWS:
+            return outcomes.stuck("reading the mirror from its start")
+    return None
+
+
+def _not_empty(where: setup.PartitionSetup, why: str) -> stops.Stop:
+    return stops.Stop(
+        cause=stops.Cause.NOT_EMPTY,
+        message=(
+            f"{where.mirror}: there is no progress of this flow for it, but {why}. "
+            f"Delete the mirror topic, or keep what is there and begin behind it: "
+            f"{stops.way_on(where)}"
+        ),
+    )
+
+
+def _resolve_start(position: str) -> instructions.Script[int | outcomes.BeginAgain]:
+    """The source offset to begin at; a timestamp is rounded down to the batch that holds it."""
+    found = yield instructions.FindSourceOffset(position=position)
+    if not isinstance(found, instructions.SourceOffset):
+        return outcomes.again(f"finding the source offset of {position}", found)
+    if position in ("earliest", "latest"):
+        return found.offset
+    answer = yield instructions.ReadSource(offset=found.offset)
+    if not isinstance(answer, instructions.Records):
+        return outcomes.again("reading the source at its start", answer)
+    scan = source_batches.scan(answer.records, position=0, aborted=answer.aborted)
+    first = scan.batches[0].header.base_offset if scan.batches else found.offset
+    return max(answer.log_start, min(found.offset, first))
+
+
+# Writing down what was found
+
+
+def begin_era(attempt: outcomes.Attempt, era: NewEra) -> instructions.Script[outcomes.Outcome]:
+    """Receipts, the era, the producer id: each stored before the next; then the partition is
+    ours."""
+    where, fenced = attempt.where, attempt.fence
+    number = attempt.known.era_number + 1
+    target = fenced.marker_offset + 1
+    key = map_record.EraKey(topic=where.topic, partition=where.partition, era=number)
+    value = map_record.Era(
+        source_cluster=where.source_cluster,
+        target_cluster=where.target_cluster,
+        source_topic_id=where.source_topic_id,
+        target_topic_id=where.target_topic_id,
+        first_source=era.source,
+        first_target=target,
+        request=era.request,
+        reason=era.reason,
+    )
+    items = [_receipt_item(each) for each in era.receipts]
+    items.append(_map_item(key, value))
+    items.extend(producer_items(attempt, era=number))
+    taken = outcomes.Taken(
+        producer=fenced.producer,
+        leader_epoch=fenced.leader_epoch,
+        era=number,
+        ordinal=attempt.ordinal,
+        take_start=era.source,
+        source=era.source,
+        target=target,
+    )
+    return (yield from write_down(items, taken))
+
+
+def write_down(
+    items: list[instructions.LogItem], taken: outcomes.Taken
+) -> instructions.Script[outcomes.Outcome]:
+    """Each record is stored before the next is asked for."""
+    for item in items:
+        answer = yield instructions.Record(items=(item,))
+        if not isinstance(answer, instructions.Done):
+            return outcomes.again("recording the take-over", answer)
+    return taken
+
+
+def producer_items(attempt: outcomes.Attempt, *, era: int) -> list[instructions.LogItem]:
+    """The producer id's record if it is new, with a receipt if nothing fenced the ids before it."""
+    where, known, fenced = attempt.where, attempt.known, attempt.fence
+    if fenced.producer.id in known.producers:
+        return []
+    items = []
+    if known.producers:
+        start = known.anchor.segment.target_next if known.anchor is not None else 0
+        stated = statement(
+            attempt,
+            kind=receipt.ReceiptKind.UNFENCED_TAKE_OVER,
+            target=(start, fenced.marker_offset),
+            detail=(
+                f"transactional id {where.transactional_id} now has producer id "
+                f"{fenced.producer.id}: a writer with an older id is not fenced"
+            ),
+        )
+        items.append(_receipt_item(stated))
+    key = map_record.ProducerKey(
+        topic=where.topic, partition=where.partition, producer_id=fenced.producer.id
+    )
+    items.append(_map_item(key, map_record.Producer(ordinal=attempt.ordinal, era=era)))
+    return items
+
+
+def statement(
+    attempt: outcomes.Attempt,
+    *,
+    kind: receipt.ReceiptKind,
+    detail: str,
+    source: receipt.Range | None = None,
+    target: receipt.Range | None = None,
+) -> receipt.Receipt:
+    """A receipt for this partition; its id makes a repeated statement replace itself."""
+    where = attempt.where
+    place = source or target or (0, 0)
+    return receipt.Receipt(
+        topic=where.topic,
+        partition=where.partition,
+        id=f"{kind.value}-{place[0]}-{place[1]}",
+        kind=kind,
+        flow=where.flow,
+        at_ms=attempt.context.wall_ms(),
+        detail=detail,
+        source=source,
+        target=target,
+    )
+
+
+def _map_item(key: map_record.MapKey, value: map_record.MapValue) -> instructions.LogItem:
+    return instructions.LogItem(
+        key=map_record.encode_key(key), value=map_record.encode_value(value)
+    )
+
+
+def _receipt_item(stated: receipt.Receipt) -> instructions.LogItem:
+    key, value = receipt.encode(stated)
+    return instructions.LogItem(key=key, value=value, receipt=True)

@@ -1,0 +1,43 @@
+"""What is durably known of one partition when it is taken, as the worker reads it from the map
+topic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mm2.core.offsets import offset_map
+from mm2.formats import map_record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """The partition's newest era and anchor, every producer id of ours, an unanswered request.
+
+    `producers` maps producer id to its ordinal. `source_position` answers the target offset that
+    was
+    asked about: the source offset to go on from, None when the map does not reach there.
+    """
+
+    era_number: int = 0
+    era: map_record.Era | None = None
+    anchor: offset_map.Anchor | None = None
+    producers: dict[int, int] = field(default_factory=dict)
+    request: map_record.Request | None = None
+    source_position: int | None = None
+
+
+def from_map(partition: offset_map.PartitionMap, *, target: int | None) -> Facts:
+    """The facts that one partition's map holds; `target` as in `ReadFacts`."""
+    number = partition.newest_era
+    anchor = partition.anchor
+    position = None
+    if target is not None and anchor is not None:
+        position = partition.source_position(anchor.key.era, target)
+    return Facts(
+        era_number=number,
+        era=partition.eras.get(number),
+        anchor=anchor,
+        producers={key: value.ordinal for key, value in partition.producers.items()},
+        request=partition.open_request,
+        source_position=position,
+    )

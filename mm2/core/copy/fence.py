@@ -1,0 +1,170 @@
+"""The fence: a new epoch, and an empty transaction whose marker is read back from the target.
+
+Everything before the marker is final and replicated; nothing that an older owner sends can follow
+it
+(it gets 47, inside a transaction or not). InitProducerId alone is no fence: an older epoch is
+refused
+only after the new one's first write.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mm2.core.copy import instructions
+from mm2.formats import record_batch
+
+COORDINATOR_BUSY = frozenset({14, 15, 16, 51})
+"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR,
+CONCURRENT_TRANSACTIONS"""
+FENCED = frozenset({47, 49, 90})
+"""INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED"""
+INVALID_TXN_STATE = 48
+NOT_ALLOWED = frozenset({29, 30, 31, 44, 53})
+"""Authorization failures of topic, group, cluster and transactional id; POLICY_VIOLATION"""
+
+BUSY_TRIES = 200
+BUSY_WAIT_S = 0.01
+BUSY_WAIT_MAX_S = 0.25
+MARKER_READS = 100
+"""Reads of up to 100 ms each (the fetch's wait) before the fence is given up."""
+RETRY_REFUSED_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fence:
+    """The partition is fenced: our marker of `producer` stands at `marker_offset`."""
+
+    producer: instructions.ProducerIdentity
+    marker_offset: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewerOwner:
+    """Somebody else got a newer epoch meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """The target does not allow it; somebody must change that."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disturbed:
+    """A leader moved or an answer was lost; begin again."""
+
+    reason: str
+
+
+Failure = NewerOwner | Refusal | Disturbed
+
+
+def fence() -> instructions.Script[Fence | Failure]:
+    """May-take, log end, new epoch, empty transaction, marker read back."""
+    allowed = yield instructions.AskMayTake()
+    if not isinstance(allowed, instructions.Done):
+        return failure("asking the worker", allowed)
+    end = yield instructions.NoteTargetEnd()
+    if not isinstance(end, instructions.TargetEnd):
+        return failure("reading the mirror's end", end)
+    producer = yield from _patiently(instructions.InitProducer())
+    if not isinstance(producer, instructions.ProducerIdentity):
+        return failure("InitProducerId", producer)
+    ended = yield from empty_transaction(producer)
+    if ended is not None:
+        return ended
+    marker = yield from read_marker(producer, start=end.offset)
+    if not isinstance(marker, Marker):
+        return marker
+    if marker.leader_epoch != end.leader_epoch:
+        return Disturbed(
+            reason=f"the mirror moved: leader epoch {end.leader_epoch}, {marker.leader_epoch}"
+        )
+    return Fence(producer=producer, marker_offset=marker.offset, leader_epoch=marker.leader_epoch)
+
+
+def empty_transaction(
+    producer: instructions.ProducerIdentity,
+) -> instructions.Script[Failure | None]:
+    """AddPartitionsToTxn and EndTxn(commit) with nothing between: one control record, no data."""
+    added = yield from add_to_transaction(producer)
+    if added is not None:
+        return added
+    return (yield from commit(producer))
+
+
+def add_to_transaction(
+    producer: instructions.ProducerIdentity,
+) -> instructions.Script[Failure | None]:
+    added = yield from _patiently(instructions.AddToTransaction(producer=producer))
+    return None if isinstance(added, instructions.Done) else failure("AddPartitionsToTxn", added)
+
+
+def commit(producer: instructions.ProducerIdentity) -> instructions.Script[Failure | None]:
+    ended = yield from _patiently(instructions.CommitTransaction(producer=producer))
+    if not isinstance(ended, instructions.Done):
+        return failure("EndTxn", ended)
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marker:
+    offset: int
+    leader_epoch: int
+
+
+def read_marker(
+    producer: instructions.ProducerIdentity, *, start: int
+) -> instructions.Script[Marker | Failure]:
+    """Read the target from `start` until our own control batch of this epoch can be read.
+
+    A fetch gives only what is replicated, so the marker and all before it are. EndTxn answers
+    before
+    the marker is written.
+    """
+    at = start
+    for _ in range(MARKER_READS):
+        answer = yield instructions.ReadTarget(offset=at)
+        if not isinstance(answer, instructions.Records):
+            return failure("reading our marker", answer)
+        for header, _batch in record_batch.split_batches(answer.records):
+            at = max(at, header.last_offset + 1)
+            if not header.is_control or header.producer_id != producer.id:
+                continue
+            if header.producer_epoch > producer.epoch:
+                return NewerOwner()
+            if header.producer_epoch == producer.epoch and header.base_offset >= start:
+                return Marker(offset=header.base_offset, leader_epoch=header.leader_epoch)
+    return Disturbed(reason="our marker did not become readable in time")
+
+
+def _patiently(
+    instruction: instructions.InitProducer
+    | instructions.AddToTransaction
+    | instructions.CommitTransaction,
+) -> instructions.Script[instructions.Answer]:
+    """Ask a coordinator again while it is busy or moving, up to a bound."""
+    wait_s = BUSY_WAIT_S
+    for _ in range(BUSY_TRIES):
+        answer = yield instruction
+        if not (isinstance(answer, instructions.Refused) and answer.code in COORDINATOR_BUSY):
+            return answer
+        yield instructions.Sleep(delay_s=wait_s)
+        wait_s = min(wait_s * 1.5, BUSY_WAIT_MAX_S)
+    return instructions.Unanswered(reason="the transaction coordinator stayed busy")
+
+
+def failure(doing: str, answer: instructions.Answer) -> Failure:
+    """What an answer that is not the wished one means for a fence."""
+    if isinstance(answer, instructions.Unanswered):
+        return Disturbed(reason=f"{doing}: {answer.reason}")
+    assert isinstance(answer, instructions.Refused), (doing, answer)
+    if answer.code in FENCED or answer.code == INVALID_TXN_STATE:
+        return NewerOwner()
+    text = f"{doing}: {answer.message or f'error {answer.code}'}"
+    if answer.code in NOT_ALLOWED:
+        return Refusal(message=text)
+    return Disturbed(reason=text)

@@ -1,0 +1,180 @@
+"""The open segment of one owner's stretch of the offset map, which is also its anchor.
+
+Fed with acknowledged batches only. The segment grows under one key until it reaches 2 KB, is then
+closed, and the next one begins where it ended.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+
+from mm2.core.copy import instructions
+from mm2.formats import map_record
+
+SEGMENT_BYTES = 2048
+WRITE_EVERY_S = 1.0
+UNRECORDED_LIMIT_S = 30.0
+"""A copy whose oldest unrecorded batch is this old waits, so that pairing after a crash stays
+short."""
+
+_HEAD_BYTES = 64
+
+
+@dataclass(slots=True, kw_only=True)
+class MapWriter:
+    """Runs, progress and CRC of what was acknowledged since this owner took the partition.
+
+    Invariants: `runs` are in source order with changing deltas; `through` and `target_next` never
+    go
+    back; nothing in it is unacknowledged.
+    """
+
+    topic: str
+    partition: int
+    era: int
+    ordinal: int
+    epoch: int
+    leader_epoch: int
+    owner: bytes
+    take_start: int
+    through: int
+    target_next: int
+    source_epoch: int = -1
+    last_crc: int | None = None
+    segment_bytes: int = SEGMENT_BYTES
+
+    _first_source: int = field(init=False)
+    _runs: list[map_record.Run] = field(default_factory=list)
+    _delta: int | None = None
+    _run_bytes: int = 0
+    _previous: map_record.Run | None = None
+    _news_since_s: float | None = None
+    _unrecorded: dict[int, float] = field(default_factory=dict)
+    _written_at_s: float = 0.0
+    _token: int = 0
+
+    def __post_init__(self) -> None:
+        self._first_source = self.take_start
+
+    def paired(self, source: int, target: int) -> None:
+        """A batch that an older owner copied stands at `target`; goes into this owner's runs."""
+        self._add_run(source, target - source)
+
+    def acknowledged(
+        self,
+        source: int,
+        *,
+        next_source: int,
+        target: int,
+        next_target: int,
+        crc: int,
+        source_epoch: int,
+        now_s: float,
+    ) -> None:
+        """The batch from `source` on stands at [`target`, `next_target`) of the target."""
+        delta = target - source
+        if delta != self._delta:
+            self._add_run(source, delta)
+        self.through = next_source
+        self.target_next = next_target
+        self.last_crc = crc
+        self.source_epoch = source_epoch
+        if self._news_since_s is None:
+            self._news_since_s = now_s
+
+    def skipped_to(self, source: int, *, source_epoch: int, now_s: float) -> None:
+        """Everything before `source` is copied or is not copyable."""
+        if source > self.through:
+            self.through = source
+            self.source_epoch = source_epoch
+            if self._news_since_s is None:
+                self._news_since_s = now_s
+
+    def marked(self, next_target: int, *, now_s: float) -> None:
+        """A marker of ours was read: the target goes on behind it."""
+        self.target_next = next_target
+        self.last_crc = None
+        if self._news_since_s is None:
+            self._news_since_s = now_s
+
+    def due(self, now_s: float) -> bool:
+        return self._news_since_s is not None and now_s - self._written_at_s >= WRITE_EVERY_S
+
+    @property
+    def has_news(self) -> bool:
+        return self._news_since_s is not None
+
+    @property
+    def fully_recorded(self) -> bool:
+        return self._news_since_s is None and not self._unrecorded
+
+    def must_wait(self, now_s: float) -> bool:
+        """Is something acknowledged but not recorded for longer than pairing should have to
+        reach?"""
+        oldest = min(self._unrecorded.values(), default=self._news_since_s)
+        if oldest is None:
+            return False
+        return now_s - oldest >= UNRECORDED_LIMIT_S
+
+    def write(self, now_s: float) -> instructions.Record:
+        """The anchor as it stands now, to be stored; closes the segment when it is full."""
+        self._token += 1
+        since_s = self._news_since_s
+        self._unrecorded[self._token] = now_s if since_s is None else since_s
+        self._news_since_s = None
+        self._written_at_s = now_s
+        full = self._run_bytes + _HEAD_BYTES >= self.segment_bytes
+        items = [self._item(closed=full)]
+        if full:
+            self._first_source = self.through
+            self._runs, self._run_bytes, self._previous = [], 0, None
+            self._delta = None
+            items.append(self._item(closed=False))
+        return instructions.Record(items=tuple(items), token=self._token)
+
+    def recorded(self, token: int) -> None:
+        """Everything up to the write of this token is stored."""
+        for each in [each for each in self._unrecorded if each <= token]:
+            del self._unrecorded[each]
+
+    def _add_run(self, source: int, delta: int) -> None:
+        if delta == self._delta:
+            return
+        run = map_record.Run(source, delta)
+        step = bytearray()
+        map_record.append_runs(step, [run], previous=self._previous)
+        self._run_bytes += len(step)
+        self._runs.append(run)
+        self._previous = run
+        self._delta = delta
+
+    def _item(self, *, closed: bool) -> instructions.LogItem:
+        key = map_record.SegmentKey(
+            topic=self.topic,
+            partition=self.partition,
+            era=self.era,
+            ordinal=self.ordinal,
+            epoch=self.epoch,
+            first_source=self._first_source,
+        )
+        segment = map_record.Segment(
+            leader_epoch=self.leader_epoch,
+            owner=self.owner,
+            take_start=self.take_start,
+            through=self.through,
+            target_next=self.target_next,
+            source_epoch=self.source_epoch,
+            last_crc=self.last_crc,
+            runs=tuple(self._runs),
+            closed=closed,
+        )
+        return instructions.LogItem(
+            key=map_record.encode_key(key), value=map_record.encode_value(segment)
+        )
+
+    def check_invariants(self) -> None:
+        for one, two in itertools.pairwise(self._runs):
+            assert one.source < two.source, self._runs
+            assert one.delta != two.delta, self._runs
+        assert self.through >= self._first_source, (self.through, self._first_source)

@@ -1,0 +1,91 @@
+"""What taking a partition starts from, and what it can come to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mm2.core.copy import facts, fence, instructions, setup, stops
+from mm2.formats import map_record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """Who takes what: `owner` marks this worker's anchors, `wall_ms` is read for receipts only."""
+
+    where: setup.PartitionSetup
+    owner: bytes
+    wall_ms: Callable[[], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """The partition is fenced, and this is what the map topic said afterwards."""
+
+    context: Context
+    fence: fence.Fence
+    known: facts.Facts
+
+    @property
+    def where(self) -> setup.PartitionSetup:
+        return self.context.where
+
+    @property
+    def ordinal(self) -> int:
+        """Our producer id's place among all that ever wrote the partition."""
+        newest = max(self.known.producers.values(), default=0)
+        return self.known.producers.get(self.fence.producer.id, newest + 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """The partition is ours: go on at `source`; the target's next data offset is `target`.
+
+    `take_start` is the source offset at which pairing began and `runs` are what it learned.
+    The first anchor must be stored before the first batch is sent.
+    """
+
+    producer: instructions.ProducerIdentity
+    leader_epoch: int
+    era: int
+    ordinal: int
+    take_start: int
+    source: int
+    target: int
+    source_epoch: int = -1
+    runs: tuple[map_record.Run, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginAgain:
+    """Something moved meanwhile; `reason` says what. The whole Take starts over after a backoff."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """Another owner took the partition while we did."""
+
+
+Outcome = Taken | BeginAgain | Fenced | stops.Stop
+
+
+def again(doing: str, answer: instructions.Answer) -> BeginAgain:
+    """A question of this attempt was refused or not answered."""
+    match answer:
+        case instructions.Refused():
+            why = answer.message or f"error {answer.code}"
+        case instructions.Unanswered():
+            why = answer.reason
+        case _:
+            raise AssertionError(f"{doing}: answered with {answer}")
+    return BeginAgain(reason=f"{doing}: {why}")
+
+
+def stuck(doing: str) -> BeginAgain:
+    return BeginAgain(reason=f"{doing}: the broker gave nothing new in {READS_WITHOUT_NEWS} reads")
+
+
+READS_WITHOUT_NEWS = 50
+"""Reads that bring nothing (each waits a little at the broker) before an attempt is given up."""

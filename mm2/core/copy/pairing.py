@@ -1,0 +1,163 @@
+"""What older owners left behind in a target partition, and which source batches it was copied from.
+
+`Tail` folds the target's batches between where the map ends and our own fence marker; `Pairing`
+then
+holds the source's copyable batches against it, strictly one to one and in order (DESIGN: fence,
+then
+pair). Whole batches are compared: the opened path will compare records.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+
+from mm2.core.copy import instructions, source_batches
+from mm2.formats import map_record, record_batch
+
+_KEPT_ATTRIBUTES = record_batch.CODEC_MASK | record_batch.LOG_APPEND_TIME
+_DIGEST_BYTES = 16
+
+
+def fingerprint(header: record_batch.BatchHeader, batch: memoryview) -> bytes:
+    """Equal for batches that hold the same records with the same timestamps and codec.
+
+    The digest covers the bytes behind the header, so that a long tail need not be kept in memory.
+    """
+    digest = hashlib.blake2b(batch[record_batch.HEADER_BYTES :], digest_size=_DIGEST_BYTES)
+    kept = (
+        header.attributes & _KEPT_ATTRIBUTES,
+        header.last_offset_delta,
+        header.base_timestamp,
+        header.max_timestamp,
+        header.record_count,
+    )
+    digest.update(repr(kept).encode())
+    return digest.digest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OurBatch:
+    """One batch of ours that begins at target offset `offset`."""
+
+    offset: int
+    fingerprint: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreign:
+    """A batch on the target that none of our producer ids wrote."""
+
+    offset: int
+    producer_id: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Tail:
+    """Our committed batches on the target in [`start`, `end`), read in offset order.
+
+    A transactional batch of ours counts only when the commit marker of its transaction follows.
+    With `last_crc`, reading begins one offset earlier: the batch that ends before `start` must have
+    that CRC. `lost` says why the stretch cannot be what the map speaks of; "" while it can.
+    """
+
+    ours: frozenset[int]
+    start: int
+    end: int
+    last_crc: int | None = None
+    lost: str = ""
+    at: int = field(init=False)
+    batches: list[OurBatch] = field(default_factory=list)
+    foreign: Foreign | None = None
+    _open: dict[int, list[OurBatch]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.at = self.start if self.last_crc is None else self.start - 1
+
+    @property
+    def complete(self) -> bool:
+        return self.at >= self.end or bool(self.lost)
+
+    def deleted_before(self, log_start: int) -> None:
+        """The target no longer has `at`: its log starts at `log_start`."""
+        if self.at < log_start <= self.start:
+            self.at = self.start  # retention took the anchor's batch: there is nothing to compare
+        else:
+            self.lost = f"the target no longer has offset {self.at}"
+
+    def add(self, header: record_batch.BatchHeader, batch: memoryview) -> None:
+        """The next batch as the target holds it."""
+        if header.last_offset < self.at or self.complete:
+            return
+        self.at = header.last_offset + 1
+        if header.base_offset < self.start:
+            self._check_anchor(header)
+        elif header.base_offset < self.end:
+            self._sort(header, batch)
+
+    def _check_anchor(self, header: record_batch.BatchHeader) -> None:
+        ends_there = header.last_offset == self.start - 1
+        if not ends_there or header.crc != self.last_crc:
+            self.lost = f"the batch before target offset {self.start} is not the one recorded"
+
+    def _sort(self, header: record_batch.BatchHeader, batch: memoryview) -> None:
+        if header.is_control:
+            ended = self._open.pop(header.producer_id, [])
+            if record_batch.control_type(batch) == record_batch.COMMIT_MARKER:
+                self.batches.extend(ended)
+            return
+        if header.producer_id not in self.ours:
+            if self.foreign is None:
+                self.foreign = Foreign(offset=header.base_offset, producer_id=header.producer_id)
+            return
+        mine = OurBatch(offset=header.base_offset, fingerprint=fingerprint(header, batch))
+        if header.is_transactional:
+            self._open.setdefault(header.producer_id, []).append(mine)
+        else:
+            self.batches.append(mine)
+
+
+@dataclass(slots=True, kw_only=True)
+class Pairing:
+    """Walks the source from `position` until every batch of the tail has its source batch.
+
+    `runs` are what was learned of the map. Invariant: the first `paired` batches of `tail` have
+    one.
+    """
+
+    tail: list[OurBatch]
+    position: int
+    source_epoch: int = -1
+    paired: int = 0
+    runs: list[map_record.Run] = field(default_factory=list)
+    mismatch: str = ""
+
+    @property
+    def complete(self) -> bool:
+        return self.paired == len(self.tail)
+
+    def feed(self, records: instructions.Records) -> None:
+        """One fetch of the source from `position` on; stops at the first batch that does not
+        pair."""
+        found = source_batches.scan(
+            records.records, position=self.position, aborted=records.aborted
+        )
+        for header, batch in found.batches:
+            if self.complete:
+                return
+            mine = self.tail[self.paired]
+            if fingerprint(header, batch) != mine.fingerprint:
+                self.mismatch = (
+                    f"target offset {mine.offset} does not hold what source offset "
+                    f"{header.base_offset} holds"
+                )
+                return
+            self.runs.append(map_record.Run(header.base_offset, mine.offset - header.base_offset))
+            self.paired += 1
+            self.position = header.last_offset + 1
+            self.source_epoch = header.leader_epoch
+        if self.complete:
+            return
+        if found.obstacle is not None:
+            self.mismatch = f"source offset {found.obstacle.offset}: {found.obstacle.why}"
+        self.position = found.position

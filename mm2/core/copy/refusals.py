@@ -1,0 +1,127 @@
+"""What a partition does about Kafka's error codes, in one table each for produce and fetch.
+
+Codes are Kafka's (`org.apache.kafka.common.protocol.Errors`).
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from mm2.core.copy import setup, stops
+
+OFFSET_OUT_OF_RANGE = 1
+CORRUPT_MESSAGE = 2
+UNKNOWN_TOPIC_OR_PARTITION = 3
+
+RETRY_S = 30.0
+
+
+class Then(enum.Enum):
+    """What follows once nothing is in flight any more."""
+
+    TAKE = "take"
+    """The outcome is unknown or the place moved: fence and pair again."""
+    BACK_OFF = "back off, then take"
+    CHECK_FENCE = "who fenced us?"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reaction:
+    then: Then
+    reason: str
+    stop: stops.Stop | None = None
+
+
+_MOVED = {
+    7: "REQUEST_TIMED_OUT",
+    20: "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    45: "OUT_OF_ORDER_SEQUENCE_NUMBER",
+    46: "DUPLICATE_SEQUENCE_NUMBER",
+    59: "UNKNOWN_PRODUCER_ID",
+    120: "TRANSACTION_ABORTABLE",
+}
+_WAIT = {
+    3: "UNKNOWN_TOPIC_OR_PARTITION",
+    5: "LEADER_NOT_AVAILABLE",
+    6: "NOT_LEADER_OR_FOLLOWER",
+    19: "NOT_ENOUGH_REPLICAS",
+    56: "KAFKA_STORAGE_ERROR (is the broker's disk full?)",
+    74: "FENCED_LEADER_EPOCH",
+    75: "UNKNOWN_LEADER_EPOCH",
+    76: "UNSUPPORTED_COMPRESSION_TYPE",
+    89: "THROTTLING_QUOTA_EXCEEDED",
+    100: "UNKNOWN_TOPIC_ID",
+    103: "INCONSISTENT_TOPIC_ID",
+}
+_FENCED = {47: "INVALID_PRODUCER_EPOCH", 48: "INVALID_TXN_STATE", 49: "INVALID_PRODUCER_ID_MAPPING"}
+_FENCED[90] = "PRODUCER_FENCED"
+
+_POLICY = {
+    10: (
+        "RECORD_TOO_LARGE",
+        "raise max.message.bytes of the mirror topic to the source's (kafka-configs --alter)",
+    ),
+    18: (
+        "RECORD_LIST_TOO_LARGE",
+        "raise max.message.bytes and segment.bytes of the mirror topic",
+    ),
+    29: (
+        "TOPIC_AUTHORIZATION_FAILED",
+        "allow the flow's principal WRITE on the mirror topic (kafka-acls --add --operation Write)",
+    ),
+    32: (
+        "INVALID_TIMESTAMP",
+        "raise message.timestamp.after.max.ms and message.timestamp.before.max.ms of the mirror "
+        "topic, and check that its message.timestamp.type is CreateTime",
+    ),
+    44: ("POLICY_VIOLATION", "change the target cluster's policy for this topic"),
+    53: (
+        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+        "allow the flow's principal WRITE and DESCRIBE on transactional ids with its prefix",
+    ),
+    87: ("INVALID_RECORD", "look at the broker's log: it found the batch malformed"),
+}
+
+
+def produce(where: setup.PartitionSetup, *, code: int, message: str, offset: int) -> Reaction:
+    """To an error that a Produce response names for the batch of source offset `offset`."""
+    if code in _MOVED:
+        return Reaction(then=Then.BACK_OFF, reason=f"{where.mirror}: {_MOVED[code]}")
+    if code in _FENCED:
+        return Reaction(then=Then.CHECK_FENCE, reason=_FENCED[code])
+    if code in _POLICY:
+        name, advice = _POLICY[code]
+        said = f" ({message})" if message else ""
+        text = (
+            f"{where.mirror} refused the batch of {where.name} offset {offset} with "
+            f"{name}{said}: {advice}; it is tried again every {RETRY_S:.0f} s"
+        )
+        stop = stops.Stop(cause=stops.Cause.REFUSED, message=text, retry_after_s=RETRY_S)
+        return Reaction(then=Then.STOP, reason=name, stop=stop)
+    name = _WAIT.get(code, f"error {code}")
+    return Reaction(then=Then.BACK_OFF, reason=f"{where.mirror}: {message or name}")
+
+
+def fetch(where: setup.PartitionSetup, *, code: int, offset: int) -> Reaction | None:
+    """To an error that a Fetch response names for the source partition; None: only leaders
+    moved."""
+    if code in (5, 6, 9, 74, 75, 76, 78):
+        return None
+    if code == OFFSET_OUT_OF_RANGE:
+        return Reaction(then=Then.TAKE, reason=f"{where.name} no longer has offset {offset}")
+    text = {
+        2: "the source broker says that its log is corrupt there (CORRUPT_MESSAGE)",
+        3: "the source topic is missing (deleted?)",
+        29: "reading is not allowed (TOPIC_AUTHORIZATION_FAILED): allow the flow's principal READ",
+        56: "the source broker cannot read its disk (KAFKA_STORAGE_ERROR)",
+        100: "the source topic was deleted or recreated (UNKNOWN_TOPIC_ID)",
+        103: "the source topic was recreated (INCONSISTENT_TOPIC_ID)",
+    }.get(code, f"the source broker answered with error {code}")
+    stop = stops.Stop(
+        cause=stops.Cause.SOURCE_REFUSED,
+        message=f"{where.name} at offset {offset}: {text}; it is tried again every {RETRY_S:.0f} s",
+        retry_after_s=RETRY_S,
+    )
+    return Reaction(then=Then.STOP, reason=text, stop=stop)

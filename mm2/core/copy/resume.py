@@ -1,0 +1,243 @@
+"""Going on from an anchor: find our place in the target, pair its tail with the source.
+
+The newest anchor says where we were; whatever of ours stands behind it on the target is matched
+with
+the source batch by batch, strictly, before anything new is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mm2.core.copy import (
+    eras,
+    facts,
+    instructions,
+    outcomes,
+    pairing,
+    refusals,
+    setup,
+    stops,
+)
+from mm2.formats import receipt, record_batch
+
+RETRY_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Source offset `source` belongs to target offset `target`, where `lost` does not say why not.
+
+    `last_crc` is that of the target batch that ends before `target`, when it must be checked.
+    """
+
+    era: int
+    source: int
+    target: int
+    source_epoch: int = -1
+    last_crc: int | None = None
+    lost: str = ""
+
+
+def where_we_were(
+    attempt: outcomes.Attempt,
+) -> instructions.Script[Position | outcomes.BeginAgain]:
+    """The newest anchor, moved back to where an unclean election cut the target's log."""
+    known, fenced = attempt.known, attempt.fence
+    assert known.era is not None
+    anchor = known.anchor
+    if anchor is None or anchor.key.era < known.era_number:
+        # The era was recorded and its owner died before its first anchor: it holds nothing.
+        target = min(known.era.first_target, fenced.marker_offset)
+        return Position(era=known.era_number, source=known.era.first_source, target=target)
+    era, segment = anchor.key.era, anchor.segment
+    answer = yield instructions.FindEpochEnd(
+        leader_epoch=segment.leader_epoch, current_leader_epoch=fenced.leader_epoch
+    )
+    if not isinstance(answer, instructions.EpochEnd):
+        return outcomes.again("asking where the anchor's leader epoch ended", answer)
+    if 0 <= answer.offset < segment.target_next:
+        back = yield instructions.ReadFacts(target=answer.offset)
+        if not isinstance(back, facts.Facts):
+            return outcomes.again("reading the offset map", back)
+        if back.source_position is not None:
+            return Position(era=era, source=back.source_position, target=answer.offset)
+    lost = "" if answer.offset >= segment.target_next else "the target lost what the map covers"
+    return Position(
+        era=era,
+        source=segment.through,
+        target=segment.target_next,
+        source_epoch=segment.source_epoch,
+        last_crc=segment.last_crc,
+        lost=lost,
+    )
+
+
+def pair(attempt: outcomes.Attempt, position: Position) -> instructions.Script[outcomes.Outcome]:
+    """Pair the tail and go on behind it; in a new era where part of it can no longer be
+    compared."""
+    where = attempt.where
+    tail = yield from _read_tail(attempt, position)
+    if isinstance(tail, outcomes.BeginAgain):
+        return tail
+    if tail.foreign is not None and where.target_topics is setup.TargetTopics.EXCLUSIVE:
+        return _foreign(where, tail.foreign)
+    pairs = pairing.Pairing(
+        tail=[] if tail.lost else tail.batches,
+        position=position.source,
+        source_epoch=position.source_epoch,
+    )
+    gone = yield from _walk_source(attempt, pairs)
+    if isinstance(gone, outcomes.BeginAgain | stops.Stop):
+        return gone
+    if gone is not None:
+        return (yield from _source_gone(attempt, pairs))
+    if tail.lost:
+        return (yield from eras.begin_era(attempt, _tail_lost(attempt, position, tail.lost)))
+    return (yield from _go_on(attempt, position, pairs))
+
+
+def _read_tail(
+    attempt: outcomes.Attempt, position: Position
+) -> instructions.Script[pairing.Tail | outcomes.BeginAgain]:
+    """Our batches between the anchor and our marker."""
+    tail = pairing.Tail(
+        ours=frozenset({*attempt.known.producers, attempt.fence.producer.id}),
+        start=position.target,
+        end=attempt.fence.marker_offset,
+        last_crc=position.last_crc,
+        lost=position.lost,
+    )
+    idle = 0
+    while not tail.complete:
+        answer = yield instructions.ReadTarget(offset=tail.at)
+        if isinstance(answer, instructions.Refused) and answer.code == refusals.OFFSET_OUT_OF_RANGE:
+            tail.deleted_before(answer.log_start)
+            continue
+        if not isinstance(answer, instructions.Records):
+            return outcomes.again("reading the tail of the mirror", answer)
+        before = tail.at
+        for header, batch in record_batch.split_batches(answer.records):
+            tail.add(header, batch)
+        idle = 0 if tail.at > before else idle + 1
+        if idle > outcomes.READS_WITHOUT_NEWS:
+            return outcomes.stuck("reading the tail of the mirror")
+    return tail
+
+
+def _walk_source(
+    attempt: outcomes.Attempt, pairs: pairing.Pairing
+) -> instructions.Script[outcomes.BeginAgain | stops.Stop | instructions.Refused | None]:
+    """Pair until the tail is used up; `Refused` when the source no longer has the position.
+
+    One read is made even for an empty tail: it tells whether the source still has our position.
+    """
+    idle = 0
+    while True:
+        answer = yield instructions.ReadSource(offset=pairs.position)
+        if isinstance(answer, instructions.Refused) and answer.code == refusals.OFFSET_OUT_OF_RANGE:
+            return answer
+        if not isinstance(answer, instructions.Records):
+            return outcomes.again("reading the source to pair the mirror's tail", answer)
+        before = pairs.position
+        pairs.feed(answer)
+        if pairs.mismatch:
+            return _not_paired(attempt.where, pairs.mismatch, retry_after_s=None)
+        if pairs.complete:
+            return None
+        if pairs.position == before and pairs.position >= answer.end:
+            why = (
+                f"the source ends at {answer.end}, but the mirror holds more from offset "
+                f"{pairs.tail[pairs.paired].offset} on"
+            )
+            return _not_paired(attempt.where, why, retry_after_s=RETRY_S)
+        idle = 0 if pairs.position > before else idle + 1
+        if idle > outcomes.READS_WITHOUT_NEWS:
+            return outcomes.stuck("reading the source to pair the mirror's tail")
+
+
+def _source_gone(
+    attempt: outcomes.Attempt, pairs: pairing.Pairing
+) -> instructions.Script[outcomes.Outcome]:
+    """The source's log no longer has our position: deleted by retention, or truncated."""
+    found = yield instructions.FindSourceOffset(position="earliest")
+    if not isinstance(found, instructions.SourceOffset):
+        return outcomes.again("finding the source's log start", found)
+    if found.offset <= pairs.position:
+        return _source_truncated(attempt.where, position=pairs.position, start=found.offset)
+    left = None if pairs.complete else pairs.tail[pairs.paired].offset
+    stated = eras.statement(
+        attempt,
+        kind=receipt.ReceiptKind.SOURCE_GONE,
+        source=(pairs.position, found.offset),
+        target=(left, attempt.fence.marker_offset) if left is not None else None,
+        detail="the source deleted these records before they were copied or compared",
+    )
+    reason = f"the source's log starts at {found.offset} only"
+    era = eras.NewEra(source=found.offset, reason=reason, receipts=(stated,))
+    return (yield from eras.begin_era(attempt, era))
+
+
+def _tail_lost(attempt: outcomes.Attempt, position: Position, why: str) -> eras.NewEra:
+    stated = eras.statement(
+        attempt,
+        kind=receipt.ReceiptKind.NOT_PAIRED,
+        target=(position.target, attempt.fence.marker_offset),
+        detail=f"{why}: copied again from source offset {position.source} on",
+    )
+    return eras.NewEra(source=position.source, reason=why, receipts=(stated,))
+
+
+def _go_on(
+    attempt: outcomes.Attempt, position: Position, pairs: pairing.Pairing
+) -> instructions.Script[outcomes.Outcome]:
+    taken = outcomes.Taken(
+        producer=attempt.fence.producer,
+        leader_epoch=attempt.fence.leader_epoch,
+        era=position.era,
+        ordinal=attempt.ordinal,
+        take_start=position.source,
+        source=pairs.position,
+        target=attempt.fence.marker_offset + 1,
+        source_epoch=pairs.source_epoch,
+        runs=tuple(pairs.runs),
+    )
+    items = eras.producer_items(attempt, era=position.era)
+    return (yield from eras.write_down(items, taken))
+
+
+def _foreign(where: setup.PartitionSetup, found: pairing.Foreign) -> stops.Stop:
+    return stops.Stop(
+        cause=stops.Cause.FOREIGN_WRITES,
+        message=(
+            f"{where.mirror}: producer id {found.producer_id}, which is not this flow's, wrote at "
+            f"offset {found.offset} of a mirror topic that only this flow may write to. Find and "
+            f"stop that producer (or set target.topics: shared), then: {stops.way_on(where)}"
+        ),
+    )
+
+
+def _not_paired(
+    where: setup.PartitionSetup, why: str, *, retry_after_s: float | None
+) -> stops.Stop:
+    return stops.Stop(
+        cause=stops.Cause.NOT_PAIRED,
+        message=(
+            f"{where.mirror}: what this flow wrote last cannot be matched with {where.name} batch "
+            f"by batch: {why}. Matching record by record is not supported yet. "
+            f"To go on, with records possibly doubled: {stops.way_on(where)}"
+        ),
+        retry_after_s=retry_after_s,
+    )
+
+
+def _source_truncated(where: setup.PartitionSetup, *, position: int, start: int) -> stops.Stop:
+    return stops.Stop(
+        cause=stops.Cause.SOURCE_TRUNCATED,
+        message=(
+            f"{where.name}: the copy stands at source offset {position}, which the source no "
+            f"longer has although its log starts at {start}: it was truncated or recreated. "
+            f"To go on: {stops.way_on(where)}"
+        ),
+        retry_after_s=RETRY_S,
+    )

@@ -1,0 +1,62 @@
+"""What a copy must know of a partition before it starts; nothing here changes while it runs."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from mm2.formats import map_record
+
+HALF_DAY_MS = 43_200_000
+
+
+class TargetTopics(enum.Enum):
+    """Who may write to the mirror topics."""
+
+    EXCLUSIVE = "exclusive"
+    SHARED = "shared"
+
+
+class Delivery(enum.Enum):
+    """AUTO: transactions only while records are old; TRANSACTIONAL: always."""
+
+    AUTO = "auto"
+    TRANSACTIONAL = "transactional"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionSetup:
+    """One source partition and its mirror.
+
+    `start` is where a partition with no progress at all begins: "earliest", "latest" or a
+    timestamp in
+    ms. `old_after_ms`: batches older than this are copied in transactions, because the broker would
+    forget who wrote them (half of `producer.id.expiration.ms`). `renew_after_s`: how long a fence
+    stays
+    in the brokers' memory without being renewed. `target_codec` is the codec (0-4) that the mirror
+    topic forces on batches, None when it keeps the producer's.
+    """
+
+    flow: str
+    topic: str
+    remote_topic: str
+    partition: int
+    transactional_id: str
+    source_topic_id: bytes = map_record.NO_TOPIC_ID
+    target_topic_id: bytes = map_record.NO_TOPIC_ID
+    source_cluster: str = ""
+    target_cluster: str = ""
+    start: str = "earliest"
+    target_topics: TargetTopics = TargetTopics.EXCLUSIVE
+    delivery: Delivery = Delivery.AUTO
+    old_after_ms: int = HALF_DAY_MS
+    renew_after_s: float = 8 * 3600.0
+    target_codec: int | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def mirror(self) -> str:
+        return f"{self.remote_topic}-{self.partition}"

@@ -1,0 +1,96 @@
+"""Why a partition does not move, in words for the person who must do something about it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from mm2.core.copy import setup
+
+
+class Cause(enum.Enum):
+    """What kind of thing is wrong; the message says exactly what."""
+
+    NEEDS_OPENING = "needs-opening"
+    CORRUPT = "corrupt-batch"
+    FOREIGN_WRITES = "foreign-writes"
+    NOT_EMPTY = "target-not-empty"
+    RECREATED = "recreated"
+    SOURCE_TRUNCATED = "source-truncated"
+    NOT_PAIRED = "tail-does-not-pair"
+    TIMESTAMPS_REWRITTEN = "timestamps-rewritten"
+    REFUSED = "refused-by-target"
+    SOURCE_REFUSED = "refused-by-source"
+    FENCED = "fenced-by-another-owner"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """A partition stands still: until somebody acts, or, with `retry_after_s`, until it is tried
+    again."""
+
+    cause: Cause
+    message: str
+    retry_after_s: float | None = None
+
+
+def way_on(where: setup.PartitionSetup) -> str:
+    """The command that starts a stopped partition anew."""
+    return (
+        f"stop the flow, then: mm2 resume '{where.flow}' --topic {where.topic} --new-era "
+        "[--from earliest|latest|TIMESTAMP]"
+    )
+
+
+def refused(where: setup.PartitionSetup, why: str, *, retry_after_s: float) -> Stop:
+    """The target does not allow what the copy must do; somebody must change that."""
+    return Stop(
+        cause=Cause.REFUSED,
+        message=f"{where.mirror}: {why}; it is tried again every {retry_after_s:.0f} s",
+        retry_after_s=retry_after_s,
+    )
+
+
+def timestamps_rewritten(where: setup.PartitionSetup, *, offset: int) -> Stop:
+    return Stop(
+        cause=Cause.TIMESTAMPS_REWRITTEN,
+        message=(
+            f"{where.mirror}: the broker replaced the timestamps of source offset {offset} by its "
+            f"own. Set message.timestamp.type=CreateTime on {where.remote_topic} (kafka-configs "
+            f"--alter), delete what was written wrongly, then: {way_on(where)}"
+        ),
+    )
+
+
+def source_diverged(where: setup.PartitionSetup, *, end: int, copied: int) -> Stop:
+    return Stop(
+        cause=Cause.SOURCE_TRUNCATED,
+        message=(
+            f"{where.name}: the source's log was cut back to offset {end} and written anew, but "
+            f"was copied up to {copied} (unclean leader election?). The mirror keeps what the "
+            f"source lost. To go on: {way_on(where)}"
+        ),
+    )
+
+
+def needs_opening(where: setup.PartitionSetup, *, offset: int, why: str) -> Stop:
+    """The batch must be decoded to be copied, and this release passes batches through unopened."""
+    return Stop(
+        cause=Cause.NEEDS_OPENING,
+        message=(
+            f"{where.name} at source offset {offset}: {why}; such a batch cannot be passed through "
+            f"unopened, and opening batches is not supported yet. To leave it out: {way_on(where)}"
+        ),
+    )
+
+
+def corrupt(where: setup.PartitionSetup, *, offset: int, why: str) -> Stop:
+    return Stop(
+        cause=Cause.CORRUPT,
+        message=(
+            f"{where.name} at source offset {offset}: {why}. The source broker's log segment or "
+            f"the "
+            f"network damaged it: check the source's replicas, then restart the flow. "
+            f"To leave it out: {way_on(where)}"
+        ),
+    )

@@ -1,0 +1,67 @@
+"""Take(P): fence, then pair; the one way in for start, restart, leader change and recovery alike.
+
+Whoever takes a partition first makes sure that nobody else can write to it (a new epoch of the
+partition's own transactional id, and an empty transaction whose marker is read back), then reads
+what
+is there, pairs it with the source, and goes on. Nothing is assumed or counted.
+
+A script: it yields instructions and is sent their answers (`instructions.Script`).
+"""
+
+from __future__ import annotations
+
+from mm2.core.copy import eras, facts, fence, instructions, outcomes, resume, setup, stops
+from mm2.formats import map_record
+
+
+def take(context: outcomes.Context) -> instructions.Script[outcomes.Outcome]:
+    """One attempt. What ends in `BeginAgain` may be tried again after a backoff."""
+    fenced = yield from fence.fence()
+    if not isinstance(fenced, fence.Fence):
+        return _not_fenced(context.where, fenced)
+    known = yield instructions.ReadFacts()
+    if not isinstance(known, facts.Facts):
+        return outcomes.again("reading the offset map", known)
+    attempt = outcomes.Attempt(context=context, fence=fenced, known=known)
+    if known.request is not None:
+        return (yield from eras.requested_era(attempt))
+    recreated = _recreated(context.where, known.era)
+    if recreated is not None:
+        return recreated
+    if known.era is None:
+        return (yield from eras.first_start(attempt))
+    position = yield from resume.where_we_were(attempt)
+    if not isinstance(position, resume.Position):
+        return position
+    return (yield from resume.pair(attempt, position))
+
+
+def _not_fenced(where: setup.PartitionSetup, failure: fence.Failure) -> outcomes.Outcome:
+    match failure:
+        case fence.NewerOwner():
+            return outcomes.Fenced()
+        case fence.Refusal():
+            return stops.refused(where, failure.message, retry_after_s=fence.RETRY_REFUSED_S)
+        case fence.Disturbed():
+            return outcomes.BeginAgain(reason=failure.reason)
+
+
+def _recreated(where: setup.PartitionSetup, era: map_record.Era | None) -> stops.Stop | None:
+    """A topic id other than the era's: the name is the same, the topic is not."""
+    if era is None:
+        return None
+    sides = (
+        ("source topic", where.topic, era.source_topic_id, where.source_topic_id),
+        ("mirror topic", where.remote_topic, era.target_topic_id, where.target_topic_id),
+    )
+    for side, name, was, now in sides:
+        if map_record.NO_TOPIC_ID not in (was, now) and was != now:
+            return stops.Stop(
+                cause=stops.Cause.RECREATED,
+                message=(
+                    f"{side} {name} was deleted and created again since this flow copied it "
+                    f"(topic id {was.hex()}, now {now.hex()}): what it holds now is something "
+                    f"else. To go on: {stops.way_on(where)}"
+                ),
+            )
+    return None
