@@ -1,0 +1,213 @@
+"""Kafka's client properties in Java's spelling: which are taken, which are refused, and why.
+
+The names are those of the producer, consumer and admin clients of Kafka 4.3. A property is taken
+when something here acts on it; the others are refused by name rather than ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mm2.app.settings import kinds
+
+_INT_MAX = 2_147_483_647
+_DURATION_MS = kinds.whole(0, _INT_MAX)
+_SIZE_BYTES = kinds.whole(1, _INT_MAX)
+_SOCKET_BYTES = kinds.whole(0, _INT_MAX, or_minus_one=True)
+
+# What shapes connections and requests, with the type of its value.
+TAKEN: Mapping[str, kinds.Kind[object]] = {
+    "bootstrap.servers": kinds.text("host:port, several separated by commas"),
+    "client.dns.lookup": kinds.choice(
+        "use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"
+    ),
+    "client.id": kinds.text(),
+    "client.rack": kinds.text(),
+    "connections.max.idle.ms": kinds.whole(0, _INT_MAX, or_minus_one=True),
+    "default.api.timeout.ms": _DURATION_MS,
+    "enable.metrics.push": kinds.boolean(),
+    "fetch.max.bytes": _SIZE_BYTES,
+    "fetch.max.wait.ms": _DURATION_MS,
+    "fetch.min.bytes": kinds.whole(0, _INT_MAX),
+    "max.partition.fetch.bytes": _SIZE_BYTES,
+    "metadata.max.age.ms": _DURATION_MS,
+    "metadata.recovery.rebootstrap.trigger.ms": _DURATION_MS,
+    "metadata.recovery.strategy": kinds.choice("none", "rebootstrap"),
+    "receive.buffer.bytes": _SOCKET_BYTES,
+    "reconnect.backoff.max.ms": _DURATION_MS,
+    "reconnect.backoff.ms": _DURATION_MS,
+    "request.timeout.ms": kinds.whole(1, _INT_MAX),
+    "retry.backoff.max.ms": _DURATION_MS,
+    "retry.backoff.ms": _DURATION_MS,
+    "send.buffer.bytes": _SOCKET_BYTES,
+    "socket.connection.setup.timeout.max.ms": _DURATION_MS,
+    "socket.connection.setup.timeout.ms": _DURATION_MS,
+}
+
+# Judged as a whole by `connect_runtime.wire.codec.security_settings`.
+SECURITY = frozenset(
+    {
+        "security.protocol",
+        "sasl.client.callback.handler.class",
+        "sasl.jaas.config",
+        "sasl.kerberos.kinit.cmd",
+        "sasl.kerberos.min.time.before.relogin",
+        "sasl.kerberos.service.name",
+        "sasl.kerberos.ticket.renew.jitter",
+        "sasl.kerberos.ticket.renew.window.factor",
+        "sasl.login.callback.handler.class",
+        "sasl.login.class",
+        "sasl.login.connect.timeout.ms",
+        "sasl.login.read.timeout.ms",
+        "sasl.login.refresh.buffer.seconds",
+        "sasl.login.refresh.min.period.seconds",
+        "sasl.login.refresh.window.factor",
+        "sasl.login.refresh.window.jitter",
+        "sasl.login.retry.backoff.max.ms",
+        "sasl.login.retry.backoff.ms",
+        "sasl.mechanism",
+        "sasl.oauthbearer.assertion.algorithm",
+        "sasl.oauthbearer.assertion.claim.aud",
+        "sasl.oauthbearer.assertion.claim.exp.seconds",
+        "sasl.oauthbearer.assertion.claim.iss",
+        "sasl.oauthbearer.assertion.claim.jti.include",
+        "sasl.oauthbearer.assertion.claim.nbf.seconds",
+        "sasl.oauthbearer.assertion.claim.sub",
+        "sasl.oauthbearer.assertion.file",
+        "sasl.oauthbearer.assertion.private.key.file",
+        "sasl.oauthbearer.assertion.private.key.passphrase",
+        "sasl.oauthbearer.assertion.template.file",
+        "sasl.oauthbearer.client.credentials.client.id",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.clock.skew.seconds",
+        "sasl.oauthbearer.expected.audience",
+        "sasl.oauthbearer.expected.issuer",
+        "sasl.oauthbearer.header.urlencode",
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+        "sasl.oauthbearer.jwks.endpoint.url",
+        "sasl.oauthbearer.jwt.retriever.class",
+        "sasl.oauthbearer.jwt.validator.class",
+        "sasl.oauthbearer.scope",
+        "sasl.oauthbearer.scope.claim.name",
+        "sasl.oauthbearer.sub.claim.name",
+        "sasl.oauthbearer.token.endpoint.url",
+        "security.providers",
+        "ssl.cipher.suites",
+        "ssl.enabled.protocols",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.engine.factory.class",
+        "ssl.key.password",
+        "ssl.keymanager.algorithm",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.protocol",
+        "ssl.provider",
+        "ssl.secure.random.implementation",
+        "ssl.trustmanager.algorithm",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    }
+)
+
+_OURS = "cannot be set: copying depends on it, mm2 sets it itself"
+_PASSED_THROUGH = "has no meaning here: record batches are passed on as the source has them"
+_GROUP = "has no meaning here: mm2 reads without a consumer group of its own"
+_JAVA = "is not supported: it names Java classes or Java's own metrics"
+
+REFUSED: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            "acks",
+            "allow.auto.create.topics",
+            "check.crcs",
+            "enable.idempotence",
+            "isolation.level",
+            "max.in.flight.requests.per.connection",
+            "transaction.timeout.ms",
+            "transaction.two.phase.commit.enable",
+            "transactional.id",
+        ),
+        _OURS,
+    ),
+    **dict.fromkeys(
+        (
+            "batch.size",
+            "compression.gzip.level",
+            "compression.lz4.level",
+            "compression.type",
+            "compression.zstd.level",
+            "linger.ms",
+            "max.request.size",
+            "partitioner.adaptive.partitioning.enable",
+            "partitioner.availability.timeout.ms",
+            "partitioner.ignore.keys",
+        ),
+        _PASSED_THROUGH,
+    ),
+    **dict.fromkeys(
+        (
+            "auto.commit.interval.ms",
+            "enable.auto.commit",
+            "exclude.internal.topics",
+            "group.id",
+            "group.instance.id",
+            "group.protocol",
+            "group.remote.assignor",
+            "heartbeat.interval.ms",
+            "max.poll.interval.ms",
+            "max.poll.records",
+            "session.timeout.ms",
+            "share.acknowledgement.mode",
+            "share.acquire.mode",
+        ),
+        _GROUP,
+    ),
+    **dict.fromkeys(
+        (
+            "interceptor.classes",
+            "key.deserializer",
+            "key.serializer",
+            "metric.reporters",
+            "metrics.num.samples",
+            "metrics.recording.level",
+            "metrics.sample.window.ms",
+            "partition.assignment.strategy",
+            "partitioner.class",
+            "value.deserializer",
+            "value.serializer",
+        ),
+        _JAVA,
+    ),
+    "auto.offset.reset": "is not set on a cluster: write start: earliest or latest in the flow",
+    "bootstrap.controllers": "is not supported: mm2 talks to brokers, write bootstrap.servers",
+    "buffer.memory": "is not set on a cluster: write buffer.memory in the flow",
+    "config.providers": "is not needed: ${env:…}, ${file:…:…} and ${dir:…:…} always work",
+    "delivery.timeout.ms": "cannot be set: mm2 tries for as long as the flow runs",
+    "max.block.ms": "cannot be set: mm2 tries for as long as the flow runs",
+    "metadata.max.idle.ms": "has no meaning here: mm2 keeps the metadata of what it copies",
+}
+
+ROLE_PREFIXES = ("admin.", "consumer.", "producer.")
+KNOWN = frozenset(TAKEN) | SECURITY | frozenset(REFUSED)
+
+_SENSITIVE_ENDINGS = ("password", "secret", "passphrase", "token")
+_SENSITIVE = frozenset(
+    {
+        "sasl.jaas.config",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.truststore.certificates",
+    }
+)
+
+
+def is_sensitive(name: str) -> bool:
+    """Is the property's value a secret wherever it comes from (`ConfigDef.Type.PASSWORD`)?"""
+    return name in _SENSITIVE or name.endswith(_SENSITIVE_ENDINGS)

@@ -1,0 +1,188 @@
+"""The keys of a flow: MirrorMaker 2's names and defaults, and those that are not done yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mm2.app.settings import kinds, reader
+from mm2.core import filters, flows
+
+_ALIAS = kinds.text("the alias of a cluster")
+_SECONDS = kinds.whole(1, 1_000_000_000)
+_BOOLEAN = kinds.boolean()
+_PATTERNS = kinds.Patterns()
+_MIRROR_PACKAGE = "org.apache.kafka.connect.mirror."
+
+DEFAULT_POLICY = "DefaultReplicationPolicy"
+IDENTITY_POLICY = "IdentityReplicationPolicy"
+
+SOURCE = reader.Option(name="from", kind=_ALIAS, default=None)
+TARGET = reader.Option(name="to", kind=_ALIAS, default=None)
+ENABLED = reader.Option(name="enabled", kind=_BOOLEAN, default="true")
+
+TOPICS = reader.Option(name="topics", kind=_PATTERNS, default=filters.DEFAULT_TOPICS)
+TOPICS_EXCLUDE = reader.Option(
+    name="topics.exclude", kind=_PATTERNS, default=filters.DEFAULT_TOPICS_EXCLUDE
+)
+GROUPS = reader.Option(name="groups", kind=_PATTERNS, default=filters.DEFAULT_GROUPS)
+GROUPS_EXCLUDE = reader.Option(
+    name="groups.exclude", kind=_PATTERNS, default=filters.DEFAULT_GROUPS_EXCLUDE
+)
+PROPERTIES_EXCLUDE = reader.Option(
+    name="config.properties.exclude",
+    kind=_PATTERNS,
+    default=filters.DEFAULT_CONFIG_PROPERTIES_EXCLUDE,
+)
+USE_DEFAULTS_FROM = reader.Option(
+    name="use.defaults.from", kind=kinds.choice("target", "source"), default="target"
+)
+
+POLICY = reader.Option(
+    name="replication.policy.class",
+    kind=kinds.choice(
+        DEFAULT_POLICY,
+        IDENTITY_POLICY,
+        _MIRROR_PACKAGE + DEFAULT_POLICY,
+        _MIRROR_PACKAGE + IDENTITY_POLICY,
+    ),
+    default=DEFAULT_POLICY,
+)
+SEPARATOR = reader.Option(
+    name="replication.policy.separator",
+    kind=kinds.matching(
+        "[a-zA-Z0-9._-]{1,10}", "1 to 10 letters, digits, dots, dashes, underscores"
+    ),
+    default=".",
+)
+INTERNAL_SEPARATOR = reader.Option(
+    name="replication.policy.internal.topic.separator.enabled", kind=_BOOLEAN, default="true"
+)
+HEARTBEATS = reader.Option(name="heartbeats.replication.enabled", kind=_BOOLEAN, default="true")
+REPLICATION_FACTOR = reader.Option(
+    name="replication.factor", kind=kinds.whole(1, 32_767, or_minus_one=True), default="2"
+)
+TASKS_MAX = reader.Option(name="tasks.max", kind=kinds.whole(1, 10_000), default="1")
+REFRESH_TOPICS = reader.Option(name="refresh.topics.enabled", kind=_BOOLEAN, default="true")
+REFRESH_TOPICS_INTERVAL = reader.Option(
+    name="refresh.topics.interval.seconds", kind=_SECONDS, default="600"
+)
+SYNC_CONFIGS = reader.Option(name="sync.topic.configs.enabled", kind=_BOOLEAN, default="true")
+SYNC_CONFIGS_INTERVAL = reader.Option(
+    name="sync.topic.configs.interval.seconds", kind=_SECONDS, default="600"
+)
+ADMIN_TIMEOUT = reader.Option(
+    name="admin.timeout.ms", kind=kinds.whole(1_000, 2_147_483_647), default="60000"
+)
+
+# Ours: what MirrorMaker 2 has no key for.
+START = reader.Option(name="start", kind=kinds.start_position(), default="earliest")
+TARGET_TOPICS_NAME = "target.topics"
+DELIVERY = reader.Option(
+    name="delivery", kind=kinds.choice(*(mode.value for mode in flows.Delivery)), default="auto"
+)
+BUFFER_MEMORY = reader.Option(
+    name="buffer.memory",
+    kind=kinds.whole(1024 * 1024, 64 * 1024**3),
+    default=str(flows.DEFAULT_BUFFER_BYTES),
+)
+
+
+def target_topics(policy: str) -> reader.Option[str]:
+    """`exclusive` where the policy renames topics, `shared` where local producers may write too."""
+    default = flows.TargetTopics.SHARED if is_identity(policy) else flows.TargetTopics.EXCLUSIVE
+    kind = kinds.choice(*(mode.value for mode in flows.TargetTopics))
+    return reader.Option(name=TARGET_TOPICS_NAME, kind=kind, default=default.value)
+
+
+def is_identity(policy: str) -> bool:
+    """Is this one of the identity policy's names, Java's or the short one?"""
+    return policy.rpartition(".")[2] == IDENTITY_POLICY
+
+
+# On in MirrorMaker 2 (the first four) or off: not done here, so only "false" is true to the facts.
+OFF_ONLY = tuple(
+    reader.Option(
+        name=name,
+        kind=kinds.matching("(?i)false", "false (true is not supported yet)"),
+        default="false",
+    )
+    for name in (
+        "emit.checkpoints.enabled",
+        "emit.heartbeats.enabled",
+        "emit.offset-syncs.enabled",
+        "sync.topic.acls.enabled",
+        "sync.group.offsets.enabled",
+    )
+)
+
+_NOT_YET = "is not supported yet"
+_REMOVED = "was removed in Kafka 4.0"
+
+REFUSED: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            "checkpoints.topic.replication.factor",
+            "config.action.reload",
+            "config.property.filter.class",
+            "consumer.poll.timeout.ms",
+            "emit.checkpoints.interval.seconds",
+            "emit.heartbeats.interval.seconds",
+            "errors.log.enable",
+            "errors.log.include.messages",
+            "errors.retry.delay.max.ms",
+            "errors.retry.timeout",
+            "errors.tolerance",
+            "exactly.once.source.support",
+            "exactly.once.support",
+            "forwarding.admin.class",
+            "group.filter.class",
+            "header.converter",
+            "heartbeats.topic.replication.factor",
+            "key.converter",
+            "metric.names.formats",
+            "metric.reporters",
+            "offset-syncs.topic.location",
+            "offset-syncs.topic.replication.factor",
+            "offset.lag.max",
+            "predicates",
+            "refresh.groups.enabled",
+            "refresh.groups.interval.seconds",
+            "sync.group.offsets.interval.seconds",
+            "sync.topic.acls.interval.seconds",
+            "tasks.max.enforce",
+            "topic.filter.class",
+            "transforms",
+            "value.converter",
+        ),
+        _NOT_YET,
+    ),
+    "add.source.alias.to.metrics": f"{_REMOVED}: the alias is always there",
+    "config.properties.blacklist": f"{_REMOVED}: write config.properties.exclude",
+    "connector.class": "has no meaning here: a flow runs the mirror",
+    "groups.blacklist": f"{_REMOVED}: write groups.exclude",
+    "name": "has no meaning here: a flow is called from->to",
+    "source.cluster.alias": "has no meaning here: write from",
+    "target.cluster.alias": "has no meaning here: write to",
+    "topics.blacklist": f"{_REMOVED}: write topics.exclude",
+    "use.incremental.alter.configs": f"{_REMOVED}: it is always so",
+}
+
+# Whole families of keys that MirrorMaker 2 and Connect know.
+REFUSED_FAMILIES: Mapping[str, str] = dict.fromkeys(
+    (
+        "admin.",
+        "consumer.",
+        "errors.deadletterqueue.",
+        "offset-syncs.topic.",
+        "predicates.",
+        "producer.",
+        "source.",
+        "target.admin.",
+        "target.cluster.",
+        "target.consumer.",
+        "target.producer.",
+        "topic.creation.",
+        "transforms.",
+    ),
+    _NOT_YET,
+)

@@ -1,0 +1,144 @@
+"""The `flows` section: a list of source, target and what to mirror; `defaults` go for all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from connect_runtime.adapters.config import yaml_source
+from mm2.app.settings import flow_options as options
+from mm2.app.settings import reader
+from mm2.core import filters, flows, naming
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowRead:
+    """One item of the list. `flow` is None unless every key of it is right.
+
+    `lines` says where a key stands (the item itself, if it is left out), for checks across items.
+    """
+
+    path: str
+    lines: Mapping[str, int]
+    source: str | None
+    target: str | None
+    enabled: bool
+    flow: flows.Flow | None
+    effective: Mapping[str, reader.Plain]
+
+
+CHECKED_LATER = (
+    options.SOURCE.name,
+    options.TARGET.name,
+    options.POLICY.name,
+    options.SEPARATOR.name,
+    options.TOPICS.name,
+)
+
+
+def read_defaults(account: reader.Account, entry: yaml_source.Entry) -> yaml_source.Section | None:
+    """Notes the mistakes of the section of defaults, once for all flows."""
+    section = reader.as_section(account, entry, path="defaults")
+    if section is None:
+        return None
+    found = reader.SectionReader(account, section, path="defaults")
+    found.get(options.ENABLED)
+    _read_keys(found, source="", target="")
+    ends = dict.fromkeys((options.SOURCE.name, options.TARGET.name), "belongs into a flow")
+    found.finish(refused={**options.REFUSED, **ends}, families=options.REFUSED_FAMILIES)
+    return section
+
+
+def read(
+    account: reader.Account, node: yaml_source.Listing, defaults: yaml_source.Section | None
+) -> list[FlowRead]:
+    """Mistakes are noted in `account`; every item that is a section is returned."""
+    found: list[FlowRead] = []
+    for index, item in enumerate(node.items):
+        path = f"flows[{index}]"
+        if isinstance(item, yaml_source.Section):
+            found.append(_read_flow(account, item, path=path, defaults=defaults))
+        else:
+            account.note(item.line, path, "has to be a section of keys: from, to, topics, …")
+    return found
+
+
+def _read_flow(
+    account: reader.Account,
+    section: yaml_source.Section,
+    *,
+    path: str,
+    defaults: yaml_source.Section | None,
+) -> FlowRead:
+    before = len(account.problems)
+    found = reader.SectionReader(account, section, path=path, defaults=defaults)
+    source, target = found.require(options.SOURCE), found.require(options.TARGET)
+    enabled = found.get(options.ENABLED)
+    flow = _read_keys(found, source=source or "", target=target or "")
+    found.finish(refused=options.REFUSED, families=options.REFUSED_FAMILIES)
+    return FlowRead(
+        path=path,
+        lines={name: found.line_of(name) for name in CHECKED_LATER},
+        source=source,
+        target=target,
+        enabled=enabled,
+        flow=flow if len(account.problems) == before else None,
+        effective=found.effective,
+    )
+
+
+def _read_keys(found: reader.SectionReader, *, source: str, target: str) -> flows.Flow:
+    policy = found.get(options.POLICY)
+    for option in options.OFF_ONLY:
+        found.get(option)
+    return flows.Flow(
+        source=source,
+        target=target,
+        policy=_read_policy(found, policy, source=source),
+        topics=filters.NameFilter(
+            include=found.get(options.TOPICS), exclude=found.get(options.TOPICS_EXCLUDE)
+        ),
+        groups=filters.NameFilter(
+            include=found.get(options.GROUPS), exclude=found.get(options.GROUPS_EXCLUDE)
+        ),
+        properties=filters.PropertyFilter(
+            exclude=found.get(options.PROPERTIES_EXCLUDE),
+            source_defaults=found.get(options.USE_DEFAULTS_FROM) == "source",
+        ),
+        replicate_heartbeats=found.get(options.HEARTBEATS),
+        replication_factor=found.get(options.REPLICATION_FACTOR),
+        tasks_max=found.get(options.TASKS_MAX),
+        start=found.get(options.START),
+        target_topics=flows.TargetTopics(found.get(options.target_topics(policy))),
+        delivery=flows.Delivery(found.get(options.DELIVERY)),
+        refresh_topics_interval_s=_interval(
+            found, options.REFRESH_TOPICS, options.REFRESH_TOPICS_INTERVAL
+        ),
+        sync_topic_configs_interval_s=_interval(
+            found, options.SYNC_CONFIGS, options.SYNC_CONFIGS_INTERVAL
+        ),
+        admin_timeout_s=found.get(options.ADMIN_TIMEOUT) / 1000,
+        buffer_bytes=found.get(options.BUFFER_MEMORY),
+    )
+
+
+def _read_policy(
+    found: reader.SectionReader, policy: str, *, source: str
+) -> naming.ReplicationPolicy:
+    separator = found.get(options.SEPARATOR)
+    same = found.get(options.INTERNAL_SEPARATOR)
+    renaming = naming.DefaultReplicationPolicy(
+        separator=separator, internal_separator=separator if same else "."
+    )
+    if options.is_identity(policy):
+        return naming.IdentityReplicationPolicy(source_alias=source, defaults=renaming)
+    return renaming
+
+
+def _interval(
+    found: reader.SectionReader,
+    enabled: reader.Option[bool],
+    seconds: reader.Option[int],
+) -> float | None:
+    interval = found.get(seconds)
+    return interval if found.get(enabled) else None

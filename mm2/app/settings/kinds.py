@@ -1,0 +1,143 @@
+"""The types that a setting's text can have: what is allowed, said and checked in one place.
+
+Texts are read as Kafka's `ConfigDef` reads them: trimmed, booleans true or false in any case.
+Every `parse` raises `ValueError`; its message is only shown where it adds to `allowed`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from mm2.core import filters, flows
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Kind(Protocol[T_co]):
+    """How one setting's text is understood."""
+
+    @property
+    def allowed(self) -> str:
+        """What may be given, for people."""
+        ...
+
+    @property
+    def is_list(self) -> bool:
+        """Are several values taken, as a YAML list or separated by commas?"""
+        ...
+
+    def parse(self, texts: tuple[str, ...]) -> T_co:
+        """`texts` has exactly one item unless `is_list`. Raises `ValueError`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class One(Generic[T]):
+    """A single value, read by `read` from trimmed text."""
+
+    allowed: str
+    read: Callable[[str], T]
+
+    @property
+    def is_list(self) -> bool:
+        return False
+
+    def parse(self, texts: tuple[str, ...]) -> T:
+        (text,) = texts
+        return self.read(text.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class Patterns:
+    """A list of regular expressions."""
+
+    allowed: str = "regular expressions, as a YAML list or separated by commas"
+
+    @property
+    def is_list(self) -> bool:
+        return True
+
+    def parse(self, texts: tuple[str, ...]) -> filters.Patterns:
+        return filters.compile_patterns(texts)
+
+
+def text(allowed: str = "text") -> One[str]:
+    return One(allowed, _not_blank)
+
+
+def boolean() -> One[bool]:
+    return One("true or false", _boolean)
+
+
+def whole(least: int, most: int | None = None, *, or_minus_one: bool = False) -> One[int]:
+    """A whole number from `least` to `most`, or -1 where that has a meaning of its own."""
+    words = f"a whole number from {least}" + (f" to {most}" if most is not None else " up")
+    words += ", or -1" if or_minus_one else ""
+
+    def read(value: str) -> int:
+        number = int(value) if re.fullmatch(r"[+-]?[0-9]{1,19}", value) else None
+        fits = number is not None and number >= least and (most is None or number <= most)
+        if number is None or not (fits or (or_minus_one and number == -1)):
+            raise ValueError(value)
+        return number
+
+    return One(words, read)
+
+
+def choice(*names: str) -> One[str]:
+    """One of `names`, in any case; the answer is spelled as in `names`."""
+
+    def read(value: str) -> str:
+        for name in names:
+            if value.lower() == name.lower():
+                return name
+        raise ValueError(value)
+
+    return One(" or ".join(names), read)
+
+
+def matching(pattern: str, allowed: str) -> One[str]:
+    """Text that matches the whole regular expression `pattern`."""
+
+    def read(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise ValueError(value)
+        return value
+
+    return One(allowed, read)
+
+
+def start_position() -> One[flows.StartPosition]:
+    return One(
+        "earliest, latest, or a time with its zone such as 2026-01-31T08:00:00Z", _start_position
+    )
+
+
+def _not_blank(value: str) -> str:
+    if not value:
+        raise ValueError(value)
+    return value
+
+
+def _boolean(value: str) -> bool:
+    if value.lower() not in ("true", "false"):
+        raise ValueError(value)
+    return value.lower() == "true"
+
+
+def _start_position(value: str) -> flows.StartPosition:
+    if value.lower() in (flows.StartAt.EARLIEST.value, flows.StartAt.LATEST.value):
+        return flows.StartPosition(flows.StartAt(value.lower()))
+    moment = datetime.datetime.fromisoformat(value)
+    if moment.tzinfo is None:
+        raise ValueError("no zone")
+    since_epoch = moment - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    milliseconds = since_epoch // datetime.timedelta(milliseconds=1)
+    if milliseconds < 0:
+        raise ValueError("before 1970")
+    return flows.StartPosition(flows.StartAt.TIMESTAMP, milliseconds)

@@ -1,0 +1,128 @@
+"""From `clusters.yaml` to checked settings, or to every mistake in it at once."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping
+
+from connect_runtime.adapters.config import value_providers, yaml_source
+from mm2.app.settings import (
+    clusters,
+    cross_checks,
+    endpoint_reader,
+    flow_reader,
+    problems,
+    reader,
+    settings,
+    spark_reader,
+)
+
+_FILE_BYTES_MAX = 4 * 1024 * 1024
+_SECTIONS = ("clusters", "defaults", "flows", "spark", "metrics", "rest")
+
+
+def load(path: pathlib.Path, *, environment: Mapping[str, str]) -> settings.Settings:
+    """Read, fill placeholders, check. Raises `SettingsError` with everything that is wrong.
+
+    Relative paths in `${file:…}` and `${dir:…}` start at the file's own folder.
+    """
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(_FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise _unreadable(path, f"cannot be read: {error.strerror}") from None
+    if len(content) > _FILE_BYTES_MAX:
+        raise _unreadable(path, "is larger than 4 MB, which no configuration is")
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise _unreadable(path, "is not UTF-8 text", line=line) from None
+    providers = value_providers.ValueProviders(environment=environment, folder=path.parent)
+    return parse(text, file=str(path), providers=providers)
+
+
+def parse(text: str, *, file: str, providers: value_providers.ValueProviders) -> settings.Settings:
+    """As `load`, of text that is already at hand; `file` is for messages."""
+    document = yaml_source.parse(text)
+    account = reader.Account(providers)
+    for problem in document.problems:
+        account.note(problem.line, "", problem.text)
+    found = _read_root(account, document, file=file)
+    if account.problems or found is None:
+        raise problems.SettingsError(file, account.problems)
+    return found
+
+
+def _read_root(
+    account: reader.Account, document: yaml_source.Document, *, file: str
+) -> settings.Settings | None:
+    root = document.root
+    if not isinstance(root, yaml_source.Section):
+        if not document.problems:
+            account.note(1, "", "has to hold the sections clusters and flows")
+        return None
+    _check_sections(account, root)
+    known = clusters.read(account, _section(account, root, "clusters"))
+    defaults_entry = root.get("defaults")
+    defaults = (
+        None if defaults_entry is None else flow_reader.read_defaults(account, defaults_entry)
+    )
+    flows = _read_flows(account, root, defaults)
+    cross_checks.check(account, flows, aliases=known.aliases)
+    spark, spark_shown = spark_reader.read(account, _section(account, root, "spark"))
+    metrics, metrics_shown = endpoint_reader.read_metrics(
+        account, _section(account, root, "metrics")
+    )
+    endpoint_reader.read_rest(account, _section(account, root, "rest"))
+    return settings.Settings(
+        file=file,
+        clusters=known.usable,
+        flows=tuple(item.flow for item in flows if item.flow is not None and item.enabled),
+        spark=spark,
+        metrics=metrics,
+        effective={
+            "clusters": known.effective,
+            "flows": [dict(item.effective) for item in flows],
+            "spark": dict(spark_shown),
+            "metrics": dict(metrics_shown),
+        },
+    )
+
+
+def _check_sections(account: reader.Account, root: yaml_source.Section) -> None:
+    for entry in root.entries:
+        if entry.key not in _SECTIONS:
+            nearest = problems.nearest(entry.key, _SECTIONS)
+            text = "is not a known section"
+            allowed = ", ".join(_SECTIONS)
+            account.note(entry.line, entry.key, text, allowed=allowed, nearest=nearest)
+    for name in ("clusters", "flows"):
+        if root.get(name) is None:
+            account.note(1, "", f"the section {name} is missing")
+
+
+def _section(account: reader.Account, root: yaml_source.Section, name: str) -> yaml_source.Section:
+    """The named section; an empty one when it is left out or mistaken, which is noted."""
+    entry = root.get(name)
+    section = None if entry is None else reader.as_section(account, entry, path=name)
+    return section or yaml_source.Section(entries=(), line=1 if entry is None else entry.line)
+
+
+def _read_flows(
+    account: reader.Account, root: yaml_source.Section, defaults: yaml_source.Section | None
+) -> list[flow_reader.FlowRead]:
+    entry = root.get("flows")
+    if entry is None:
+        return []
+    if not isinstance(entry.value, yaml_source.Listing):
+        account.note(entry.line, "flows", "has to be a list, an item for each pair from and to")
+        return []
+    flows = flow_reader.read(account, entry.value, defaults)
+    if not any(item.enabled for item in flows):
+        account.note(entry.line, "flows", "has no flow that is enabled")
+    return flows
+
+
+def _unreadable(path: pathlib.Path, text: str, *, line: int = 1) -> problems.SettingsError:
+    return problems.SettingsError(str(path), [problems.Problem(line=line, key="", text=text)])

@@ -1,0 +1,65 @@
+"""What is wrong with a configuration: collected first, told all at once."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from connect_runtime.base import errors
+
+HIDDEN = "[hidden]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One mistake. `key` is its path in the file, such as `flows[0].tasks.max`; "" for the file.
+
+    `given` is what the file says there (never a secret's value), `allowed` what it may say,
+    `nearest` the known key that an unknown one resembles most.
+    """
+
+    line: int
+    key: str
+    text: str
+    given: str | None = None
+    allowed: str | None = None
+    nearest: str | None = None
+
+    def describe(self, file: str) -> str:
+        """One line, `file:line: key: what is wrong`, as editors and people find it."""
+        words = f"{file}:{self.line}: {self.key + ': ' if self.key else ''}{self.text}"
+        if self.given is not None:
+            words += f"; given: {_quote(self.given)}"
+        if self.allowed is not None:
+            words += f"; allowed: {self.allowed}"
+        if self.nearest is not None:
+            words += f"; did you mean {_quote(self.nearest)}?"
+        return words
+
+
+class SettingsError(errors.FatalError):
+    """A configuration that must not be started; `problems` are in the order of the file."""
+
+    def __init__(self, file: str, problems: Iterable[Problem]) -> None:
+        self.file = file
+        self.problems = tuple(sorted(problems, key=lambda problem: problem.line))
+        count = len(self.problems)
+        lines = [problem.describe(file) for problem in self.problems]
+        noun = "problem" if count == 1 else "problems"
+        super().__init__("\n".join([*lines, f"{count} {noun} in {file}, nothing was started"]))
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that a mistyped one most likely meant; None when nothing is close."""
+    candidates = sorted(set(known))
+    by_lower = {candidate.lower(): candidate for candidate in candidates}
+    found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[found[0]] if found else None
+
+
+def _quote(text: str) -> str:
+    """As in the file (a backslash once), unless it holds characters that a terminal obeys."""
+    if text == HIDDEN:
+        return text
+    return f"'{text}'" if text.isprintable() else repr(text)

@@ -1,0 +1,281 @@
+"""Reads one section of the file by a table of options, and keeps account of every key.
+
+A key is either read, refused by name, or unknown: `finish` reports the last kind. What was read
+is remembered as text in `effective`, with secrets already hidden, for `mm2 config show`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from connect_runtime.adapters.config import value_providers, yaml_source
+from mm2.app.settings import kinds, problems
+from mm2.core import filters
+
+T = TypeVar("T")
+
+Plain = str | list[str] | dict[str, str]
+AnyKind = kinds.Kind[object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option(Generic[T]):
+    """One setting. `default` is text as a user would write it; None: the setting is required."""
+
+    name: str
+    kind: kinds.Kind[T]
+    default: str | tuple[str, ...] | None
+
+
+@dataclass(slots=True)
+class Account:
+    """What all readers of one file share: its problems, and where values come from."""
+
+    providers: value_providers.ValueProviders
+    problems: list[problems.Problem] = field(default_factory=list)
+
+    def resolve(self, scalar: yaml_source.Scalar, key: str) -> value_providers.Resolved | None:
+        """The scalar's text with placeholders filled; None after a problem was noted."""
+        if scalar.text is None:
+            self.note(scalar.line, key, "has no value (write '' for an empty text, [] for a list)")
+            return None
+        try:
+            return self.providers.resolve(scalar.text)
+        except value_providers.ProviderError as error:
+            self.note(scalar.line, key, str(error), allowed=value_providers.ALLOWED)
+            return None
+
+    def note(
+        self,
+        line: int,
+        key: str,
+        text: str,
+        *,
+        given: str | None = None,
+        allowed: str | None = None,
+        nearest: str | None = None,
+    ) -> None:
+        self.problems.append(
+            problems.Problem(
+                line=line, key=key, text=text, given=given, allowed=allowed, nearest=nearest
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One text of a section of free keys."""
+
+    text: str = field(repr=False)
+    secret: bool
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A setting's texts as found; `secret` when any came through a provider."""
+
+    texts: tuple[str, ...] = field(repr=False)
+    secret: bool
+    line: int
+    path: str
+
+    @property
+    def shown(self) -> str:
+        return problems.HIDDEN if self.secret else ", ".join(self.texts)
+
+    def effective(self, *, is_list: bool) -> Plain:
+        if self.secret:
+            return problems.HIDDEN
+        return list(self.texts) if is_list else self.texts[0].strip()
+
+
+class SectionReader:
+    """One section, and behind it the section of defaults, if there is one.
+
+    `path` names the section in messages. Defaults are read as if they stood in the section, but
+    their mistakes are only noted by whoever reads the section of defaults for its own sake.
+    """
+
+    def __init__(
+        self,
+        account: Account,
+        section: yaml_source.Section,
+        *,
+        path: str,
+        defaults: yaml_source.Section | None = None,
+    ) -> None:
+        self.account = account
+        self.section = section
+        self.path = path
+        self.effective: dict[str, Plain] = {}
+        self._defaults = defaults
+        self._unheard = Account(account.providers)
+        self._known: set[str] = set()
+
+    def get(self, option: Option[T]) -> T:
+        """The setting's value; after a mistake, which is noted, its default."""
+        assert option.default is not None, option.name
+        value = self.require(option)
+        if value is not None:
+            return value
+        return option.kind.parse(_texts(option.default))
+
+    def require(self, option: Option[T]) -> T | None:
+        """The setting's value; None when it is missing or mistaken, which is noted."""
+        self._known.add(option.name)
+        entry = self._entry(option.name)
+        inherited = entry is not None and self.section.get(option.name) is None
+        account = self._unheard if inherited else self.account
+        given = self._find(option, entry, account)
+        if given is None:
+            return None
+        try:
+            value = option.kind.parse(given.texts)
+        except filters.PatternError as error:
+            reason = "is no usable expression" if given.secret else error.reason
+            shown = problems.HIDDEN if given.secret else error.pattern
+            account.note(given.line, given.path, reason, given=shown)
+            return None
+        except (ValueError, OverflowError):
+            allowed = option.kind.allowed
+            account.note(
+                given.line, given.path, "is not allowed", given=given.shown, allowed=allowed
+            )
+            return None
+        self.effective[option.name] = given.effective(is_list=option.kind.is_list)
+        return value
+
+    def optional(self, option: Option[T]) -> T | None:
+        """The setting's value; None when it is left out, or mistaken, which is noted."""
+        self._known.add(option.name)
+        return self.require(option) if self._entry(option.name) is not None else None
+
+    def texts(self, name: str) -> dict[str, Text]:
+        """A section of free keys with one text each; mistakes are noted and left out."""
+        self._known.add(name)
+        entry = self.section.get(name)
+        path = f"{self.path}.{name}"
+        section = None if entry is None else as_section(self.account, entry, path=path)
+        if section is None:
+            return {}
+        found = {
+            item.key: _read(self.account, item, f"{path}.{item.key}") for item in section.entries
+        }
+        return {
+            key: Text(given.texts[0].strip(), secret=given.secret, line=given.line)
+            for key, given in found.items()
+            if given is not None
+        }
+
+    def line_of(self, name: str) -> int:
+        """Where the setting stands; the section's own line when it is left to its default."""
+        entry = self._entry(name)
+        return self.section.line if entry is None else entry.line
+
+    def finish(
+        self, *, refused: Mapping[str, str], families: Mapping[str, str] | None = None
+    ) -> None:
+        """Note every key that was not read.
+
+        `refused` names keys that are known and not taken, with the reason; `families` does so by
+        the beginning of a name.
+        """
+        for entry in self.section.entries:
+            if entry.key in self._known:
+                continue
+            path = f"{self.path}.{entry.key}" if self.path else entry.key
+            reason = refused.get(entry.key) or _family(entry.key, families or {})
+            if reason is not None:
+                self.account.note(entry.line, path, reason)
+            else:
+                nearest = problems.nearest(entry.key, self._known | set(refused))
+                self.account.note(entry.line, path, "is not a known key", nearest=nearest)
+
+    def _entry(self, name: str) -> yaml_source.Entry | None:
+        own = self.section.get(name)
+        if own is None and self._defaults is not None:
+            return self._defaults.get(name)
+        return own
+
+    def _find(
+        self, option: Option[T], entry: yaml_source.Entry | None, account: Account
+    ) -> _Given | None:
+        path = f"{self.path}.{option.name}" if self.path else option.name
+        if entry is not None:
+            return _read(account, entry, path, is_list=option.kind.is_list)
+        if option.default is None:
+            text = f"{option.name} is missing"
+            account.note(self.section.line, self.path, text, allowed=option.kind.allowed)
+            return None
+        return _Given(_texts(option.default), secret=False, line=self.section.line, path=path)
+
+
+def _read(
+    account: Account, entry: yaml_source.Entry, path: str, *, is_list: bool = False
+) -> _Given | None:
+    node = entry.value
+    if isinstance(node, yaml_source.Scalar):
+        resolved = account.resolve(node, path)
+        if resolved is None:
+            return None
+        texts = _split_list(resolved.text) if is_list else (resolved.text,)
+        return _Given(texts, secret=resolved.secret, line=entry.line, path=path)
+    if is_list and isinstance(node, yaml_source.Listing):
+        return _read_items(account, node, path)
+    what = "a list" if is_list else "one value"
+    account.note(entry.line, path, f"has to be {what}, not a {_describe(node)}")
+    return None
+
+
+def _read_items(account: Account, node: yaml_source.Listing, path: str) -> _Given | None:
+    found: list[value_providers.Resolved] = []
+    for item in node.items:
+        if not isinstance(item, yaml_source.Scalar):
+            account.note(item.line, path, f"has to hold texts, not a {_describe(item)}")
+            return None
+        resolved = account.resolve(item, path)
+        if resolved is None:
+            return None
+        found.append(resolved)
+    return _Given(
+        tuple(item.text for item in found),
+        secret=any(item.secret for item in found),
+        line=node.line,
+        path=path,
+    )
+
+
+def _texts(default: str | tuple[str, ...]) -> tuple[str, ...]:
+    return default if isinstance(default, tuple) else (default,)
+
+
+def as_section(
+    account: Account, entry: yaml_source.Entry, *, path: str
+) -> yaml_source.Section | None:
+    """The entry's section; an empty entry is an empty section. None after a noted problem."""
+    node = entry.value
+    if isinstance(node, yaml_source.Section):
+        return node
+    if isinstance(node, yaml_source.Scalar) and node.text is None:
+        return yaml_source.Section(entries=(), line=entry.line)
+    account.note(entry.line, path, f"has to be a section of keys, not a {_describe(node)}")
+    return None
+
+
+def _family(name: str, families: Mapping[str, str]) -> str | None:
+    return next((why for prefix, why in families.items() if name.startswith(prefix)), None)
+
+
+def _split_list(text: str) -> tuple[str, ...]:
+    """As `ConfigDef` parses LIST: blanks around commas go, an empty text is an empty list."""
+    stripped = text.strip()
+    return tuple(item.strip() for item in stripped.split(",")) if stripped else ()
+
+
+def _describe(node: yaml_source.Node) -> str:
+    if isinstance(node, yaml_source.Section):
+        return "section"
+    return "list" if isinstance(node, yaml_source.Listing) else "single value"

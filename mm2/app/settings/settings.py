@@ -1,0 +1,98 @@
+"""The settings of one `mm2 run`: frozen, checked, complete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from mm2.app.settings import problems
+from mm2.core import flows
+
+
+class ClientProperties(Mapping[str, str]):
+    """Client properties of one cluster, Java's names and text; prints without its secrets.
+
+    Behaves as a plain mapping, so `dict(properties)` holds the secrets.
+    """
+
+    __slots__ = ("_secrets", "_values")
+
+    def __init__(self, values: Mapping[str, str], *, secrets: frozenset[str] = frozenset()) -> None:
+        self._values = dict(values)
+        self._secrets = secrets
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return repr(self.shown())
+
+    def shown(self) -> dict[str, str]:
+        """For people and logs: secret values are replaced."""
+        return {
+            name: problems.HIDDEN if name in self._secrets else value
+            for name, value in self._values.items()
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings:
+    """`bootstrap_servers` are `host:port`; `properties` holds them too."""
+
+    alias: str
+    bootstrap_servers: tuple[str, ...]
+    properties: ClientProperties
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSettings:
+    """`engine` is `spark` or `inline`. Ports are 0 and hosts None where Spark, or we, may choose.
+
+    `conf` holds further Spark settings under their full names. `control_host` and `control_port`
+    are where copies on other machines reach this process. `python` None: our own interpreter.
+    """
+
+    engine: str = "spark"
+    master: str = "local[512,1]"
+    app_name: str = "mm2"
+    conf: Mapping[str, str] = field(default_factory=dict, repr=False)
+    driver_host: str | None = None
+    driver_port: int = 0
+    driver_bind_address: str | None = None
+    block_manager_port: int = 0
+    control_host: str | None = None
+    control_port: int = 0
+    python: str | None = None
+    allow_insecure_spark: bool = False
+
+    @property
+    def is_local(self) -> bool:
+        """Does Spark run inside this machine's one JVM?"""
+        return self.master == "local" or self.master.startswith("local[")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsSettings:
+    """Where Prometheus finds the metrics; port 0 takes any free one."""
+
+    enabled: bool = True
+    host: str = "127.0.0.1"
+    port: int = 9464
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """`flows` holds the enabled ones. `effective` is everything in force, without secrets."""
+
+    file: str
+    clusters: Mapping[str, ClusterSettings]
+    flows: tuple[flows.Flow, ...]
+    spark: SparkSettings
+    metrics: MetricsSettings
+    effective: Mapping[str, object]
