@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from xml.sax import saxutils
 
+from connect_runtime.base import deadline
+from connect_runtime.system import clock, processes
 from mm2.sandbox import failures, java
 
 _TIMEOUT_S = 900.0
+_LOOK_EVERY_S = 0.2
 _REPORT_EVERY = 20
+_LAST_LINES = 12
 
 
 def module_descriptor(modules: Sequence[str]) -> str:
@@ -54,39 +56,57 @@ def retrieve(
     argv += ["-ivy", str(descriptor), "-cache", str(work / "cache")]
     # Some dependencies are packaged as OSGi bundles: asking for jars alone leaves them out.
     argv += ["-types", "jar", "bundle", "-retrieve", f"{into}/[artifact]-[revision].[ext]"]
-    with subprocess.Popen(  # noqa: S603 - java, with our own arguments
-        ["timeout", f"{_TIMEOUT_S:.0f}", *argv],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    ) as process:
-        assert process.stdout is not None
-        last = deque(_watch(process.stdout, expected=expected, report=report), maxlen=12)
-    if process.returncode:
-        raise failures.SandboxError(_failure(process.returncode, list(last)))
+    log_path = work / "ivy.log"
+    with log_path.open("wb") as log:
+        child = processes.start(argv, output=log)
+    try:
+        status = _watch(child, log_path, progress=Progress(expected, report))
+    finally:
+        child.kill()
+    if status != 0:
+        raise failures.SandboxError(_failure(status, log_path.read_text(errors="replace")))
 
 
-def _watch(lines: Iterator[str], *, expected: int, report: Callable[[str], None]) -> Iterator[str]:
-    """Pass Ivy's lines on, and report after every few modules found and jars downloaded."""
-    counts = {"found": 0, "[SUCCESSFUL": 0}
-    for line in lines:
-        word = next((word for word in counts if line.strip().startswith(word)), None)
-        if word is not None:
-            counts[word] += 1
-            if counts[word] % _REPORT_EVERY == 0 or counts[word] == expected:
-                stage = "looked up" if word == "found" else "downloaded"
-                report(f"  {stage} {counts[word]} of {expected} modules")
-        if line.strip():
-            yield line.strip()
+class Progress:
+    """Turns Ivy's output into a line now and then. `expected` jars, and as many modules."""
+
+    def __init__(self, expected: int, report: Callable[[str], None]) -> None:
+        self._expected = expected
+        self._report = report
+        self._counts = {"found ": 0, "[SUCCESSFUL ": 0}
+
+    def feed(self, line: str) -> None:
+        for start in self._counts:
+            if line.strip().startswith(start):
+                self._counts[start] += 1
+                self._tell(start, self._counts[start])
+
+    def _tell(self, start: str, count: int) -> None:
+        if count % _REPORT_EVERY == 0 or count == self._expected:
+            done = "modules looked up" if start == "found " else "jars downloaded"
+            self._report(f"  {done}: {count} of {self._expected}")
 
 
-def _failure(status: int, last: list[str]) -> str:
-    if status == 124:
+def _watch(child: processes.Child, log_path: Path, *, progress: Progress) -> int | None:
+    """Wait for the end of Ivy; None when it takes too long."""
+    now_s = clock.SystemClock().now_s
+    end = deadline.Deadline.after(_TIMEOUT_S, now_s=now_s())
+    with log_path.open(errors="replace") as log:
+        while not end.passed(now_s()):
+            status = child.wait(_LOOK_EVERY_S)
+            for line in log:
+                progress.feed(line)
+            if status is not None:
+                return status
+    return None
+
+
+def _failure(status: int | None, output: str) -> str:
+    if status is None:
         return f"fetching the jars took longer than {_TIMEOUT_S:.0f} s"
-    telling = [line for line in last if "java" not in line[:5]]
-    return "fetching the jars failed; Ivy's last words:\n  " + "\n  ".join(telling)
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    telling = [line for line in lines if not line.startswith(("at ", "tried ", "--", "::"))]
+    return "fetching the jars failed; Ivy's last words:\n  " + "\n  ".join(telling[-_LAST_LINES:])
 
 
 def _ivy_jar() -> Path:

@@ -47,6 +47,9 @@ def defaults(brokers: int) -> dict[str, str]:
         "num.io.threads": "4",
         "num.recovery.threads.per.data.dir": "1",
         "background.threads": "2",
+        # A killed broker may register again only when its old session is over (9 s by default).
+        "broker.session.timeout.ms": "3000",
+        "broker.heartbeat.interval.ms": "300",
         # A sole voter has nobody to wait for.
         "controller.quorum.election.timeout.ms": "100" if brokers == 1 else "1000",
     }

@@ -1,0 +1,179 @@
+"""What `mm2 sandbox up` asks of its supervisor, and what the supervisor says in return.
+
+Both are JSON files in the sandbox folder, readable by its owner alone (they hold passwords), and
+carry a version. The supervisor holds a lock on a third file for as long as it lives: that, not a
+process id, says whether a sandbox is up.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from mm2.sandbox import failures
+
+VERSION = 1
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+Phase = Literal["starting", "ready", "failed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The clusters that somebody wants. `settings` go to every broker of every cluster."""
+
+    names: tuple[str, ...]
+    brokers: int = 1
+    secure: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Raises `SandboxError` for what no sandbox can be."""
+        for name in self.names:
+            if not _NAME.fullmatch(name):
+                raise failures.SandboxError(
+                    f"cluster name {name!r}: letters, digits, - and _ are allowed, 64 at most"
+                )
+        if not self.names or len(set(self.names)) != len(self.names):
+            raise failures.SandboxError("name each cluster once: mm2 sandbox up east west")
+        if self.brokers not in {1, 3}:
+            raise failures.SandboxError(f"1 or 3 brokers for each cluster, not {self.brokers}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerFacts:
+    node_id: int
+    pid: int
+    log: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterFacts:
+    """`properties` are the Java client properties with which to connect."""
+
+    name: str
+    properties: Mapping[str, str] = field(repr=False)
+    brokers: tuple[BrokerFacts, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What a supervisor says of itself. `error` is for people; only `failed` has one."""
+
+    phase: Phase
+    pid: int
+    clusters: tuple[ClusterFacts, ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The folder of one sandbox and the files in it."""
+
+    folder: Path
+
+    @property
+    def clusters(self) -> Path:
+        return self.folder / "clusters"
+
+    @property
+    def supervisor_log(self) -> Path:
+        return self.folder / "supervisor.log"
+
+    def make(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def write_request(self, request: Request) -> None:
+        _write(self._request, asdict(request))
+
+    def read_request(self) -> Request:
+        fields = _read(self._request)
+        return Request(**{**fields, "names": tuple(fields["names"])})
+
+    def write_state(self, state: State) -> None:
+        _write(self._state, asdict(state))
+
+    def read_state(self) -> State | None:
+        """The last state written, None if there is none; it may be that of a dead supervisor."""
+        try:
+            fields = _read(self._state)
+        except FileNotFoundError:
+            return None
+        clusters = tuple(
+            ClusterFacts(
+                name=cluster["name"],
+                properties=cluster["properties"],
+                brokers=tuple(BrokerFacts(**broker) for broker in cluster["brokers"]),
+            )
+            for cluster in fields.pop("clusters")
+        )
+        return State(**fields, clusters=clusters)
+
+    def forget_state(self) -> None:
+        self._state.unlink(missing_ok=True)
+
+    def take_lock(self, name: str) -> IO[str] | None:
+        """Lock a file of this folder, with our process id in it; None when another holds it.
+
+        It holds until the file is closed, by us or by the end of this process.
+        """
+        handle = (self.folder / name).open("a+")
+        try:
+            fcntl.flock(handle.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            handle.close()
+            return None
+        handle.truncate(0)
+        handle.write(str(os.getpid()))
+        handle.flush()
+        return handle
+
+    def supervisor_lives(self) -> bool:
+        if not (self.folder / SUPERVISOR_LOCK).exists():
+            return False
+        with (self.folder / SUPERVISOR_LOCK).open() as handle:
+            try:
+                fcntl.flock(handle.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+    def supervisor_pid(self) -> int:
+        """The process id of a supervisor that lives."""
+        return int((self.folder / SUPERVISOR_LOCK).read_text())
+
+    @property
+    def _request(self) -> Path:
+        return self.folder / "request.json"
+
+    @property
+    def _state(self) -> Path:
+        return self.folder / "state.json"
+
+
+SUPERVISOR_LOCK = "supervisor.lock"
+COMMAND_LOCK = "command.lock"
+
+
+def _write(path: Path, fields: Mapping[str, Any]) -> None:
+    partial = path.with_name(path.name + ".new")
+    partial.touch(mode=0o600)
+    partial.write_text(json.dumps({"version": VERSION, **fields}))
+    partial.replace(path)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    fields: dict[str, Any] = json.loads(path.read_text())
+    version = fields.pop("version", None)
+    if version != VERSION:
+        raise failures.SandboxError(
+            f"{path} has version {version}, this mm2 writes {VERSION}: end that sandbox with the "
+            "mm2 that started it, or remove the folder"
+        )
+    return fields
