@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from connect_runtime.wire.codec import security_settings
+
+CA = "-----BEGIN CERTIFICATE-----\nCA\n-----END CERTIFICATE-----\n"
+CHAIN = "-----BEGIN CERTIFICATE-----\nOWN\n-----END CERTIFICATE-----\n"
+KEY = "-----BEGIN PRIVATE KEY-----\nK\n-----END PRIVATE KEY-----\n"
+LOCKED = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nK\n-----END ENCRYPTED PRIVATE KEY-----\n"
+FILES = {
+    "/ca.pem": CA,
+    "/client.pem": CHAIN + KEY,
+    "/chain.pem": CHAIN,
+    "/locked.pem": CHAIN + LOCKED,
+}
+SCRAM_JAAS = (
+    "org.apache.kafka.common.security.scram.ScramLoginModule required "
+    'username="alice" password="hunter2";'
+)
+PLAIN_JAAS = SCRAM_JAAS.replace("scram.Scram", "plain.Plain")
+
+
+def read_text(path: str) -> str:
+    if path == "/binary":
+        raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "x")
+    if path not in FILES:
+        raise FileNotFoundError(2, "No such file or directory", path)
+    return FILES[path]
+
+
+def parse(**properties: str) -> security_settings.Parsed:
+    spelled = {key.replace("__", "."): value for key, value in properties.items()}
+    return security_settings.parse(spelled, read_text=read_text)
+
+
+def accepted(**properties: str) -> security_settings.Security:
+    parsed = parse(**properties)
+    assert parsed.errors == ()
+    assert parsed.security is not None
+    return parsed.security
+
+
+def refused(**properties: str) -> dict[str, str]:
+    parsed = parse(**properties)
+    assert parsed.security is None
+    assert len({error.key for error in parsed.errors}) == len(parsed.errors)
+    return {error.key: str(error) for error in parsed.errors}
+
+
+def test_nothing_set_is_plaintext_and_other_keys_are_somebody_elses():
+    plain = accepted(bootstrap__servers="x", client__id="y")
+    assert plain == security_settings.Security()
+    assert (plain.uses_tls, plain.uses_sasl) == (False, False)
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512", "scram-sha-512"])
+def test_sasl_ssl_with_scram_and_a_pem_truststore(mechanism):
+    found = accepted(
+        security__protocol="SASL_SSL",
+        sasl__mechanism=mechanism,
+        sasl__jaas__config=SCRAM_JAAS,
+        ssl__truststore__type="PEM",
+        ssl__truststore__location="/ca.pem",
+    )
+    assert (found.uses_tls, found.uses_sasl) == (True, True)
+    assert (found.mechanism, found.username, found.password) == (
+        mechanism.upper(), "alice", "hunter2",
+    )  # fmt: skip
+    assert (found.ca_pem, found.certificate_pem, found.check_hostname) == (CA, None, True)
+
+
+def test_plain_with_inline_authorities_and_no_host_name_check():
+    found = accepted(
+        security__protocol="sasl_ssl",
+        sasl__mechanism="PLAIN",
+        sasl__jaas__config=PLAIN_JAAS,
+        ssl__truststore__type="PEM",
+        ssl__truststore__certificates=CA,
+        ssl__endpoint__identification__algorithm="",
+    )
+    assert (found.mechanism, found.ca_pem, found.check_hostname) == ("PLAIN", CA.strip(), False)
+
+
+def test_mutual_tls_from_a_file_or_inline():
+    from_file = accepted(
+        security__protocol="SSL", ssl__keystore__type="PEM", ssl__keystore__location="/client.pem"
+    )
+    assert from_file.certificate_pem == from_file.key_pem == CHAIN + KEY
+    inline = accepted(
+        security__protocol="SSL",
+        ssl__keystore__type="PEM",
+        ssl__keystore__certificate__chain=CHAIN,
+        ssl__keystore__key=LOCKED,
+        ssl__key__password="pw",
+    )
+    assert (inline.certificate_pem, inline.key_pem, inline.key_password) == (
+        CHAIN.strip(), LOCKED.strip(), "pw",
+    )  # fmt: skip
+
+
+def test_secrets_are_in_no_repr_and_survive_the_way_to_an_executor():
+    found = accepted(
+        security__protocol="SASL_SSL",
+        sasl__mechanism="PLAIN",
+        sasl__jaas__config=PLAIN_JAAS,
+        ssl__keystore__type="PEM",
+        ssl__keystore__location="/locked.pem",
+        ssl__key__password="hunter3",
+    )
+    for secret in ("hunter2", "hunter3", "PRIVATE"):
+        assert secret not in repr(found)
+    carried = json.loads(json.dumps(found.to_dict()))
+    assert security_settings.Security.from_dict(carried) == found
+
+
+def test_all_errors_come_at_once_and_none_shows_a_secret():
+    errors = refused(
+        security__protocol="SASL_SLL",
+        sasl__mechanism="GSSAPI",
+        sasl__jaas__config=SCRAM_JAAS,
+        sasl__kerberos__service__name="kafka",
+        ssl__cipher__suites="TLS_X",
+        ssl__truststore__locaton="/ca.pem",
+    )
+    assert errors == {
+        "security.protocol": "security.protocol: SASL_SLL is unknown; "
+        "allowed are PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
+        "sasl.mechanism": "sasl.mechanism: GSSAPI is not supported; "
+        "allowed are PLAIN, SCRAM-SHA-256, SCRAM-SHA-512",
+        "sasl.kerberos.service.name": "sasl.kerberos.service.name: it is not supported; "
+        "Kerberos (GSSAPI) is not supported: use SCRAM, PLAIN or TLS certificates",
+        "ssl.cipher.suites": "ssl.cipher.suites: it is not supported; "
+        "remove it: it steers Java's own TLS, this connection uses the system's OpenSSL",
+        "ssl.truststore.locaton": "ssl.truststore.locaton: no such setting; "
+        "did you mean ssl.truststore.location?",
+    }
+    assert "hunter2" not in repr(errors)
+
+
+@pytest.mark.parametrize("kind", ["JKS", "PKCS12", "jks"])
+def test_java_stores_are_refused_with_the_commands_that_make_pem(kind):
+    errors = refused(
+        security__protocol="SSL",
+        ssl__truststore__type=kind,
+        ssl__truststore__location="/t.jks",
+        ssl__truststore__password="x",
+        ssl__keystore__type=kind,
+        ssl__keystore__location="/k.jks",
+    )
+    assert f"{kind.upper()} stores are not supported" in errors["ssl.truststore.type"]
+    assert "keytool -exportcert -rfc" in errors["ssl.truststore.type"]
+    assert "openssl pkcs12 -in k.p12 -nodes -out client.pem" in errors["ssl.keystore.type"]
+    assert "PEM stores have no password" in errors["ssl.truststore.password"]
+
+
+def test_a_store_without_a_type_is_a_java_key_store_there_and_an_error_here():
+    errors = refused(security__protocol="SSL", ssl__truststore__location="/ca.pem")
+    assert "JKS (Java's default) stores are not supported" in errors["ssl.truststore.type"]
+
+
+@pytest.mark.parametrize(
+    ("properties", "key", "text"),
+    [
+        (
+            {"sasl__mechanism": "PLAIN"},
+            "sasl.jaas.config",
+            "missing; write org.apache.kafka.common",
+        ),
+        ({}, "sasl.mechanism", "GSSAPI (Java's default) is not supported"),
+        ({"sasl__mechanism": "OAUTHBEARER"}, "sasl.mechanism", "OAUTHBEARER is not supported"),
+        (
+            {"sasl__mechanism": "PLAIN", "sasl__jaas__config": SCRAM_JAAS},
+            "sasl.jaas.config",
+            "ScramLoginModule does not belong to this sasl.mechanism; write",
+        ),
+        (
+            {"sasl__mechanism": "PLAIN", "sasl__jaas__config": "x.PlainLoginModule required;"},
+            "sasl.jaas.config",
+            "username and password missing",
+        ),
+        (
+            {
+                "sasl__mechanism": "SCRAM-SHA-256",
+                "sasl__jaas__config": SCRAM_JAAS.replace(";", " tokenauth=true;"),
+            },
+            "sasl.jaas.config",
+            "option tokenauth is not supported",
+        ),
+        (
+            {"sasl__mechanism": "PLAIN", "sasl__jaas__config": PLAIN_JAAS[:-1]},
+            "sasl.jaas.config",
+            "it must end with a semicolon",
+        ),
+    ],
+)
+def test_sasl_errors(properties, key, text):
+    assert text in refused(security__protocol="SASL_PLAINTEXT", **properties)[key]
+
+
+@pytest.mark.parametrize(
+    ("properties", "key", "text"),
+    [
+        ({"ssl__truststore__type": "PEM"}, "ssl.truststore.location", "it is missing"),
+        (
+            {"ssl__truststore__type": "PEM", "ssl__truststore__location": "/none"},
+            "ssl.truststore.location",
+            "/none cannot be read: No such file",
+        ),
+        (
+            {"ssl__truststore__type": "PEM", "ssl__truststore__location": "/binary"},
+            "ssl.truststore.location",
+            "/binary is not a text file",
+        ),
+        (
+            {"ssl__truststore__certificates": "/ca.pem"},
+            "ssl.truststore.certificates",
+            "there is no certificate in it",
+        ),
+        (
+            {"ssl__truststore__certificates": CA, "ssl__truststore__type": "JKS"},
+            "ssl.truststore.type",
+            "it is JKS beside ssl.truststore.certificates",
+        ),
+        (
+            {"ssl__keystore__type": "PEM", "ssl__keystore__location": "/chain.pem"},
+            "ssl.keystore.location",
+            "there is no private key in it",
+        ),
+        (
+            {"ssl__keystore__type": "PEM", "ssl__keystore__location": "/locked.pem"},
+            "ssl.key.password",
+            "the key in ssl.keystore.location is encrypted",
+        ),
+        ({"ssl__keystore__key": KEY}, "ssl.keystore.certificate.chain", "go together"),
+        (
+            {"ssl__endpoint__identification__algorithm": "ldap"},
+            "ssl.endpoint.identification.algorithm",
+            "ldap is unknown; https, or empty",
+        ),
+    ],
+)
+def test_tls_errors(properties, key, text):
+    assert text in refused(security__protocol="SSL", **properties)[key]
+
+
+def test_security_that_a_forgotten_protocol_would_ignore_is_an_error():
+    errors = refused(sasl__mechanism="PLAIN", sasl__jaas__config=PLAIN_JAAS)
+    assert set(errors) == {"sasl.mechanism", "sasl.jaas.config"}
+    assert "set security.protocol" in errors["sasl.mechanism"]
+    assert accepted(security__protocol="PLAINTEXT", sasl__mechanism="PLAIN").protocol == "PLAINTEXT"
