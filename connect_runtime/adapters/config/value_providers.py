@@ -39,6 +39,12 @@ class ValueProviders:
         self._environment = environment
         self._folder = folder
         self._properties: dict[pathlib.Path, dict[str, str]] = {}
+        self._names: set[str] = set()
+
+    @property
+    def environment_names(self) -> frozenset[str]:
+        """The variables that values came from: secrets, which no child process should inherit."""
+        return frozenset(self._names)
 
     def resolve(self, text: str) -> Resolved:
         """Raises `ProviderError`. What a provider returns is not searched again."""
@@ -61,6 +67,7 @@ class ValueProviders:
     def _from_environment(self, name: str) -> str:
         if name not in self._environment:
             raise ProviderError(f"the environment has no variable {name!r}")
+        self._names.add(name)
         return self._environment[name]
 
     def _from_properties(self, path: str, key: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from connect_runtime.wire.codec import security_settings
 from mm2.app.settings import kinds
 
 _INT_MAX = 2_147_483_647
@@ -44,77 +45,8 @@ TAKEN: Mapping[str, kinds.Kind[object]] = {
     "socket.connection.setup.timeout.ms": _DURATION_MS,
 }
 
-# Judged as a whole by `connect_runtime.wire.codec.security_settings`.
-SECURITY = frozenset(
-    {
-        "security.protocol",
-        "sasl.client.callback.handler.class",
-        "sasl.jaas.config",
-        "sasl.kerberos.kinit.cmd",
-        "sasl.kerberos.min.time.before.relogin",
-        "sasl.kerberos.service.name",
-        "sasl.kerberos.ticket.renew.jitter",
-        "sasl.kerberos.ticket.renew.window.factor",
-        "sasl.login.callback.handler.class",
-        "sasl.login.class",
-        "sasl.login.connect.timeout.ms",
-        "sasl.login.read.timeout.ms",
-        "sasl.login.refresh.buffer.seconds",
-        "sasl.login.refresh.min.period.seconds",
-        "sasl.login.refresh.window.factor",
-        "sasl.login.refresh.window.jitter",
-        "sasl.login.retry.backoff.max.ms",
-        "sasl.login.retry.backoff.ms",
-        "sasl.mechanism",
-        "sasl.oauthbearer.assertion.algorithm",
-        "sasl.oauthbearer.assertion.claim.aud",
-        "sasl.oauthbearer.assertion.claim.exp.seconds",
-        "sasl.oauthbearer.assertion.claim.iss",
-        "sasl.oauthbearer.assertion.claim.jti.include",
-        "sasl.oauthbearer.assertion.claim.nbf.seconds",
-        "sasl.oauthbearer.assertion.claim.sub",
-        "sasl.oauthbearer.assertion.file",
-        "sasl.oauthbearer.assertion.private.key.file",
-        "sasl.oauthbearer.assertion.private.key.passphrase",
-        "sasl.oauthbearer.assertion.template.file",
-        "sasl.oauthbearer.client.credentials.client.id",
-        "sasl.oauthbearer.client.credentials.client.secret",
-        "sasl.oauthbearer.clock.skew.seconds",
-        "sasl.oauthbearer.expected.audience",
-        "sasl.oauthbearer.expected.issuer",
-        "sasl.oauthbearer.header.urlencode",
-        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
-        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
-        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
-        "sasl.oauthbearer.jwks.endpoint.url",
-        "sasl.oauthbearer.jwt.retriever.class",
-        "sasl.oauthbearer.jwt.validator.class",
-        "sasl.oauthbearer.scope",
-        "sasl.oauthbearer.scope.claim.name",
-        "sasl.oauthbearer.sub.claim.name",
-        "sasl.oauthbearer.token.endpoint.url",
-        "security.providers",
-        "ssl.cipher.suites",
-        "ssl.enabled.protocols",
-        "ssl.endpoint.identification.algorithm",
-        "ssl.engine.factory.class",
-        "ssl.key.password",
-        "ssl.keymanager.algorithm",
-        "ssl.keystore.certificate.chain",
-        "ssl.keystore.key",
-        "ssl.keystore.location",
-        "ssl.keystore.password",
-        "ssl.keystore.type",
-        "ssl.protocol",
-        "ssl.provider",
-        "ssl.secure.random.implementation",
-        "ssl.trustmanager.algorithm",
-        "ssl.truststore.certificates",
-        "ssl.truststore.location",
-        "ssl.truststore.password",
-        "ssl.truststore.type",
-    }
-)
+# Keys that begin so are judged as a whole by `security_settings`, unknown ones too.
+SECURITY_PREFIXES = ("security.", "sasl.", "ssl.")
 
 _OURS = "cannot be set: copying depends on it, mm2 sets it itself"
 _PASSED_THROUGH = "has no meaning here: record batches are passed on as the source has them"
@@ -195,7 +127,7 @@ REFUSED: Mapping[str, str] = {
 }
 
 ROLE_PREFIXES = ("admin.", "consumer.", "producer.")
-KNOWN = frozenset(TAKEN) | SECURITY | frozenset(REFUSED)
+KNOWN = frozenset(TAKEN) | security_settings.SUPPORTED | frozenset(REFUSED)
 
 _SENSITIVE_ENDINGS = ("password", "secret", "passphrase", "token")
 _SENSITIVE = frozenset(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from connect_runtime.adapters.config import value_providers, yaml_source
+from connect_runtime.wire.codec import security_settings
 from mm2.app.settings import client_properties, problems, reader, settings
 
 # An alias becomes part of topic names, client ids and transactional ids.
@@ -31,7 +32,7 @@ class _Properties:
     texts: dict[str, str] = field(default_factory=dict, repr=False)
     lines: dict[str, int] = field(default_factory=dict)
     secrets: set[str] = field(default_factory=set)
-    broken: bool = False
+    broken: set[str] = field(default_factory=set)
 
 
 def read(account: reader.Account, section: yaml_source.Section) -> Clusters:
@@ -63,11 +64,13 @@ def _read_cluster(
     for item in section.entries:
         _read_property(account, item, path=path, found=found)
     servers = _servers(account, section, path=path, found=found)
-    if found.broken or servers is None:
+    security = _security(account, section, path=path, found=found)
+    if found.broken or servers is None or security is None:
         return None
     return settings.ClusterSettings(
         alias=entry.key,
         bootstrap_servers=servers,
+        security=security,
         properties=settings.ClientProperties(found.texts, secrets=frozenset(found.secrets)),
     )
 
@@ -81,11 +84,11 @@ def _read_property(
     if reason is not None:
         nearest = None if name in client_properties.KNOWN else _nearest(name)
         account.note(entry.line, key, reason, nearest=nearest)
-        found.broken = True
+        found.broken.add(name)
         return
     resolved = _resolve(account, entry, key=key)
     if resolved is None:
-        found.broken = True
+        found.broken.add(name)
         return
     text = resolved.text.strip()
     secret = resolved.secret or client_properties.is_sensitive(name)
@@ -93,7 +96,7 @@ def _read_property(
     if kind is not None and not _parses(kind, text):
         given = problems.HIDDEN if secret else text
         account.note(entry.line, key, "is not allowed", given=given, allowed=kind.allowed)
-        found.broken = True
+        found.broken.add(name)
         return
     found.texts[name] = text
     if secret:
@@ -104,11 +107,12 @@ def _refusal(name: str) -> str | None:
     """Why a property is not taken; None: it is."""
     if name in client_properties.REFUSED:
         return client_properties.REFUSED[name]
-    if name in client_properties.TAKEN or name in client_properties.SECURITY:
+    if name in client_properties.TAKEN or name.startswith(client_properties.SECURITY_PREFIXES):
         return None
     for prefix in client_properties.ROLE_PREFIXES:
         bare = name.removeprefix(prefix)
-        if bare != name and bare in client_properties.KNOWN:
+        known = bare in client_properties.KNOWN
+        if bare != name and (known or bare.startswith(client_properties.SECURITY_PREFIXES)):
             return (
                 f"is not supported yet: settings of one client only; write {bare} for all of them"
             )
@@ -173,6 +177,31 @@ def _servers(
         allowed=client_properties.TAKEN[_BOOTSTRAP].allowed,
     )
     return None
+
+
+def _security(
+    account: reader.Account, section: yaml_source.Section, *, path: str, found: _Properties
+) -> security_settings.Security | None:
+    """Everything that TLS and SASL need, files read; None after a mistake was noted."""
+    unread = any(name.startswith(client_properties.SECURITY_PREFIXES) for name in found.broken)
+    parsed = security_settings.parse(
+        found.texts, read_text=lambda name: (account.folder / name).read_text("utf-8")
+    )
+    for error in parsed.errors:
+        if unread and error.key in security_settings.SUPPORTED:
+            continue  # it may well be right once the unreadable keys are
+        line = found.lines.get(error.key, section.line)
+        problem = _without_secrets(error.problem, found)
+        account.note(line, f"{path}.{error.key}", problem, allowed=error.allowed)
+    return None if unread else parsed.security
+
+
+def _without_secrets(words: str, found: _Properties) -> str:
+    for name in found.secrets:
+        if found.texts[name]:
+            hidden = re.escape(found.texts[name])
+            words = re.sub(hidden, problems.HIDDEN, words, flags=re.IGNORECASE)
+    return words
 
 
 def _is_server(text: str) -> bool:

@@ -101,11 +101,7 @@ def is_identity(policy: str) -> bool:
 
 # On in MirrorMaker 2 (the first four) or off: not done here, so only "false" is true to the facts.
 OFF_ONLY = tuple(
-    reader.Option(
-        name=name,
-        kind=kinds.matching("(?i)false", "false (true is not supported yet)"),
-        default="false",
-    )
+    reader.Option(name=name, kind=kinds.only_false(), default="false")
     for name in (
         "emit.checkpoints.enabled",
         "emit.heartbeats.enabled",

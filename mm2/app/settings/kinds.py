@@ -74,6 +74,17 @@ def boolean() -> One[bool]:
     return One("true or false", _boolean)
 
 
+def only_false() -> One[bool]:
+    """For what cannot be switched on."""
+
+    def read(value: str) -> bool:
+        if _boolean(value):
+            raise ValueError(value)
+        return False
+
+    return One("false (true is not supported yet)", read)
+
+
 def whole(least: int, most: int | None = None, *, or_minus_one: bool = False) -> One[int]:
     """A whole number from `least` to `most`, or -1 where that has a meaning of its own."""
     words = f"a whole number from {least}" + (f" to {most}" if most is not None else " up")

@@ -24,7 +24,8 @@ _SECTIONS = ("clusters", "defaults", "flows", "spark", "metrics", "rest")
 def load(path: pathlib.Path, *, environment: Mapping[str, str]) -> settings.Settings:
     """Read, fill placeholders, check. Raises `SettingsError` with everything that is wrong.
 
-    Relative paths in `${file:…}` and `${dir:…}` start at the file's own folder.
+    Relative paths, in `${file:…}`, `${dir:…}` and locations of PEM files, start at the file's
+    own folder.
     """
     try:
         with path.open("rb") as stream:
@@ -38,14 +39,16 @@ def load(path: pathlib.Path, *, environment: Mapping[str, str]) -> settings.Sett
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise _unreadable(path, "is not UTF-8 text", line=line) from None
-    providers = value_providers.ValueProviders(environment=environment, folder=path.parent)
-    return parse(text, file=str(path), providers=providers)
+    return parse(text, file=str(path), folder=path.parent, environment=environment)
 
 
-def parse(text: str, *, file: str, providers: value_providers.ValueProviders) -> settings.Settings:
+def parse(
+    text: str, *, file: str, folder: pathlib.Path, environment: Mapping[str, str]
+) -> settings.Settings:
     """As `load`, of text that is already at hand; `file` is for messages."""
     document = yaml_source.parse(text)
-    account = reader.Account(providers)
+    providers = value_providers.ValueProviders(environment=environment, folder=folder)
+    account = reader.Account(folder, providers)
     for problem in document.problems:
         account.note(problem.line, "", problem.text)
     found = _read_root(account, document, file=file)
@@ -81,6 +84,7 @@ def _read_root(
         flows=tuple(item.flow for item in flows if item.flow is not None and item.enabled),
         spark=spark,
         metrics=metrics,
+        secret_environment=account.providers.environment_names,
         effective={
             "clusters": known.effective,
             "flows": [dict(item.effective) for item in flows],

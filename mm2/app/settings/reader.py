@@ -6,6 +6,7 @@ is remembered as text in `effective`, with secrets already hidden, for `mm2 conf
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -16,7 +17,7 @@ from mm2.core import filters
 
 T = TypeVar("T")
 
-Plain = str | list[str] | dict[str, str]
+Plain = str | int | list[str] | dict[str, str]
 AnyKind = kinds.Kind[object]
 
 
@@ -31,8 +32,12 @@ class Option(Generic[T]):
 
 @dataclass(slots=True)
 class Account:
-    """What all readers of one file share: its problems, and where values come from."""
+    """What all readers of one file share: its problems, and where values come from.
 
+    Relative paths in values start at `folder`, the file's own.
+    """
+
+    folder: pathlib.Path
     providers: value_providers.ValueProviders
     problems: list[problems.Problem] = field(default_factory=list)
 
@@ -112,7 +117,7 @@ class SectionReader:
         self.path = path
         self.effective: dict[str, Plain] = {}
         self._defaults = defaults
-        self._unheard = Account(account.providers)
+        self._unheard = Account(account.folder, account.providers)
         self._known: set[str] = set()
 
     def get(self, option: Option[T]) -> T:
@@ -145,7 +150,10 @@ class SectionReader:
                 given.line, given.path, "is not allowed", given=given.shown, allowed=allowed
             )
             return None
-        self.effective[option.name] = given.effective(is_list=option.kind.is_list)
+        if isinstance(value, int) and not given.secret:
+            self.effective[option.name] = value
+        else:
+            self.effective[option.name] = given.effective(is_list=option.kind.is_list)
         return value
 
     def optional(self, option: Option[T]) -> T | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from connect_runtime.wire.codec import security_settings
 from mm2.app.settings import problems
 from mm2.core import flows
 
@@ -43,29 +44,28 @@ class ClientProperties(Mapping[str, str]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSettings:
-    """`bootstrap_servers` are `host:port`; `properties` holds them too."""
+    """`bootstrap_servers` are `host:port`; `properties` holds them too, and what security says."""
 
     alias: str
     bootstrap_servers: tuple[str, ...]
+    security: security_settings.Security
     properties: ClientProperties
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSettings:
-    """`engine` is `spark` or `inline`. Ports are 0 and hosts None where Spark, or we, may choose.
+    """`engine` is `spark` or `inline`.
 
-    `conf` holds further Spark settings under their full names. `control_host` and `control_port`
-    are where copies on other machines reach this process. `python` None: our own interpreter.
+    `conf` holds Spark settings under their full names, `driver.host` and its like included.
+    `ui` None: on for a cluster, off for local. `control_host` and `control_port` (None and 0: we
+    choose) are where copies on other machines reach this process. `python` None: our interpreter.
     """
 
     engine: str = "spark"
     master: str = "local[512,1]"
     app_name: str = "mm2"
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
-    driver_host: str | None = None
-    driver_port: int = 0
-    driver_bind_address: str | None = None
-    block_manager_port: int = 0
+    ui: bool | None = None
     control_host: str | None = None
     control_port: int = 0
     python: str | None = None
@@ -88,11 +88,15 @@ class MetricsSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """`flows` holds the enabled ones. `effective` is everything in force, without secrets."""
+    """`flows` holds the enabled ones. `effective` is everything in force, without secrets.
+
+    `secret_environment` names the variables that values were taken from.
+    """
 
     file: str
     clusters: Mapping[str, ClusterSettings]
     flows: tuple[flows.Flow, ...]
     spark: SparkSettings
     metrics: MetricsSettings
+    secret_environment: frozenset[str]
     effective: Mapping[str, object]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import TypeVar
 
 from connect_runtime.adapters.config import yaml_source
 from mm2.app.settings import kinds, problems, reader, settings
+
+T = TypeVar("T")
 
 _PORT = kinds.whole(0, 65_535)
 _HOST = kinds.matching(r"[^\s/]+", "a host name or address")
@@ -21,25 +24,21 @@ _MASTER = reader.Option(
     default="local[512,1]",
 )
 _APP_NAME = reader.Option(name="app.name", kind=kinds.text(), default="mm2")
-_DRIVER_HOST = reader.Option(name="driver.host", kind=_HOST, default=None)
-_BIND_ADDRESS = reader.Option(name="driver.bindAddress", kind=_HOST, default=None)
-_DRIVER_PORT = reader.Option(name="driver.port", kind=_PORT, default="0")
-_BLOCK_MANAGER_PORT = reader.Option(name="driver.blockManager.port", kind=_PORT, default="0")
+_UI = reader.Option(name="ui", kind=kinds.boolean(), default=None)
 _CONTROL_HOST = reader.Option(name="control.host", kind=_HOST, default=None)
 _CONTROL_PORT = reader.Option(name="control.port", kind=_PORT, default="0")
 _PYTHON = reader.Option(name="python", kind=kinds.text("the path of an interpreter"), default=None)
 _INSECURE = reader.Option(name="allow.insecure.spark", kind=kinds.boolean(), default="false")
 _CONF = "conf"
+_DRIVER_HOSTS = ("driver.bindAddress", "driver.host")
+_DRIVER_PORTS = ("driver.blockManager.port", "driver.port")
+_SECURE = ("spark.authenticate", "spark.network.crypto.enabled")
 # As Spark's own `spark.redaction.regex`.
 _SENSITIVE = re.compile("(?i)secret|password|token|access[.]?key")
 
 # Each would break the rule that one Connect task is one Spark task that runs once.
 _OWN_CONF: Mapping[str, str] = {
     "spark.app.name": "has a key of its own: write app.name",
-    "spark.driver.bindAddress": "has a key of its own: write driver.bindAddress",
-    "spark.driver.blockManager.port": "has a key of its own: write driver.blockManager.port",
-    "spark.driver.host": "has a key of its own: write driver.host",
-    "spark.driver.port": "has a key of its own: write driver.port",
     "spark.master": "has a key of its own: write master",
     "spark.pyspark.driver.python": "has a key of its own: write python",
     "spark.pyspark.python": "has a key of its own: write python",
@@ -59,11 +58,8 @@ def read(
         engine=found.get(_ENGINE),
         master=found.get(_MASTER),
         app_name=found.get(_APP_NAME),
-        conf=_read_conf(found),
-        driver_host=found.optional(_DRIVER_HOST),
-        driver_port=found.get(_DRIVER_PORT),
-        driver_bind_address=found.optional(_BIND_ADDRESS),
-        block_manager_port=found.get(_BLOCK_MANAGER_PORT),
+        conf={**_read_conf(found), **_read_driver(found)},
+        ui=found.optional(_UI),
         control_host=found.optional(_CONTROL_HOST),
         control_port=found.get(_CONTROL_PORT),
         python=found.optional(_PYTHON),
@@ -93,21 +89,31 @@ def _read_conf(found: reader.SectionReader) -> dict[str, str]:
     return conf
 
 
+def _read_driver(found: reader.SectionReader) -> dict[str, str]:
+    """How executors reach the driver: short keys for what a cluster nearly always needs."""
+    hosts = {name: found.optional(_option(name, _HOST)) for name in _DRIVER_HOSTS}
+    ports = {name: found.optional(_option(name, _PORT)) for name in _DRIVER_PORTS}
+    given = {**hosts, **{name: port and str(port) for name, port in ports.items()}}
+    return {f"spark.{name}": value for name, value in given.items() if value}
+
+
+def _option(name: str, kind: kinds.Kind[T]) -> reader.Option[T]:
+    return reader.Option(name=name, kind=kind, default=None)
+
+
 def _check_security(found: reader.SectionReader, spark: settings.SparkSettings) -> None:
-    """Copies get their credentials through Spark's and our own connections across machines."""
+    """Across machines, Spark's connections carry what gives access to the control channel.
+
+    The engine switches authentication and encryption on; here nobody may have switched them off.
+    """
     if spark.is_local or spark.engine == "inline" or spark.allow_insecure_spark:
         return
-    authenticated = spark.conf.get("spark.authenticate", "").lower() == "true"
-    encrypted = any(
-        spark.conf.get(name, "").lower() == "true"
-        for name in ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
-    )
-    if not (authenticated and encrypted):
+    values = {name: spark.conf.get(name, "true").lower() for name in _SECURE}
+    for name in [name for name, value in values.items() if value != "true"]:
         found.account.note(
-            found.line_of(_MASTER.name),
-            "spark.master",
-            "is a cluster without authentication and encryption",
-            given=spark.master,
-            allowed="conf with spark.authenticate: true and spark.network.crypto.enabled: true, "
-            "or allow.insecure.spark: true",
+            found.line_of(_CONF),
+            f"spark.{_CONF}.{name}",
+            "would leave a Spark cluster open to others",
+            given=spark.conf[name],
+            allowed="true, or allow.insecure.spark: true",
         )
