@@ -98,6 +98,7 @@ class PartitionCopy:
         self._backoff = backoff.Backoff(initial_s=BACKOFF_FIRST_S, max_s=BACKOFF_MAX_S)
         self._wake_at_s = 0.0
         self._script: instructions.Script[object] | None = None
+        self._question: instructions.Instruction | None = None
         self._on_script_end: Callable[[object, float], Instructions] = _no_end
         self._obstacle: source_batches.Obstacle | None = None
         self._reaction: refusals.Reaction | None = None
@@ -150,6 +151,10 @@ class PartitionCopy:
         assert self._script is not None, answer
         return self._run(answer, now_s)
 
+    def asks(self, instruction: instructions.Instruction) -> bool:
+        """Is this the running script's question (else an anchor that nobody waits for)?"""
+        return instruction is self._question
+
     def recorded(self, token: int) -> None:
         """An anchor given out by `tick` or at a boundary is stored."""
         if self.map is not None:
@@ -172,12 +177,12 @@ class PartitionCopy:
     def _run(self, answer: instructions.Answer | None, now_s: float) -> Instructions:
         assert self._script is not None
         try:
-            if answer is None:
-                return [next(self._script)]
-            return [self._script.send(answer)]
+            question = next(self._script) if answer is None else self._script.send(answer)
         except StopIteration as end:
-            self._script = None
+            self._script = self._question = None
             return self._on_script_end(end.value, now_s)
+        self._question = question
+        return [question]
 
     # Taking
 
@@ -560,7 +565,7 @@ class PartitionCopy:
     def _abandon_script(self) -> None:
         assert self._script is not None
         self._script.close()
-        self._script = None
+        self._script = self._question = None
         self.script_token += 1
 
     def _close(self, now_s: float) -> Instructions:

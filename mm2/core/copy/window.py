@@ -50,6 +50,7 @@ class Window:
         self.producer = instructions.ProducerIdentity(id=-1, epoch=-1)
         self.next_target = -1
         self._sequence = 0
+        self.queued_bytes = 0
 
     def begin(self, producer: instructions.ProducerIdentity, *, target: int) -> None:
         """A new epoch starts with sequence 0."""
@@ -81,16 +82,19 @@ class Window:
 
     def push(self, found: source_batches.Copyable, *, old: bool) -> None:
         self._queue.append(_Queued(found.header, found.batch, old))
+        self.queued_bytes += found.header.size
         self._held.hold(found.header.size)
 
     def drop_queue(self) -> None:
         for queued in self._queue:
             self._held.release(queued.header.size)
         self._queue.clear()
+        self.queued_bytes = 0
 
     def send(self, *, transactional: bool) -> memoryview:
         """The next batch, stamped as ours; it counts as in flight from here on."""
         header, batch, _ = self._queue.popleft()
+        self.queued_bytes -= header.size
         attributes = header.attributes & _CLEARED
         if transactional:
             attributes |= record_batch.TRANSACTIONAL

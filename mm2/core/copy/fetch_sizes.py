@@ -1,0 +1,33 @@
+"""How much to ask of a source broker at once: follows round trip times bandwidth.
+
+Over a long line a fetch that comes back full right away was too small: the line stood empty for a
+round trip. Over a short line larger answers only cost memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SMALLEST_BYTES = 1024 * 1024
+LARGEST_BYTES = 16 * 1024 * 1024
+FULL = 0.75
+"""A response counts as full from this share of what was asked on."""
+WORTH_IT = 0.2
+"""Grow while the round trip is more than this share of the whole exchange."""
+
+
+@dataclass(slots=True)
+class FetchSizes:
+    """`partition_bytes` is what to ask of each partition; grows and shrinks by halves."""
+
+    partition_bytes: int = SMALLEST_BYTES
+
+    def answered(self, size: int, *, asked: int, elapsed_s: float, rtt_s: float) -> None:
+        """A fetch for `asked` bytes over all its partitions brought `size` in `elapsed_s`."""
+        if elapsed_s <= 0 or size < FULL * asked:
+            return
+        share = rtt_s / elapsed_s
+        if share > WORTH_IT:
+            self.partition_bytes = min(self.partition_bytes * 2, LARGEST_BYTES)
+        elif share < WORTH_IT / 8:
+            self.partition_bytes = max(self.partition_bytes // 2, SMALLEST_BYTES)

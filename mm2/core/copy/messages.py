@@ -1,0 +1,270 @@
+"""What a worker and its copy tell each other over the control channel, as JSON-able messages.
+
+Down: `configure` (first), `beat`, `facts`, `recorded`, `may_take`, `pause`, `resume`, `throttle`,
+`stop`.
+Up: `read`, `may_take?`, `record` (the ordered stream of what must not be lost), `gauges` (newest
+wins), `ended`. Bytes travel as base64. The channel's greeting carries the protocol version.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mm2.core.copy import facts, instructions, partition, setup
+from mm2.core.offsets import offset_map
+from mm2.formats import map_record
+
+Message = dict[str, Any]
+
+BEAT_EVERY_S = 2.0
+SILENCE_LIMIT_S = 10.0
+"""A side that has heard nothing for this long takes the other for dead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterAccess:
+    """How a copy reaches one cluster; `security` is the JSON form of the wire's security
+    settings."""
+
+    alias: str
+    bootstrap: tuple[str, ...]
+    security: Message = field(repr=False)
+    client_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configure:
+    """Everything a copy works with. `throttle_bytes_s` 0 means none."""
+
+    flow: str
+    task: int
+    owner: bytes
+    source: ClusterAccess
+    target: ClusterAccess
+    partitions: tuple[setup.PartitionSetup, ...]
+    budget_bytes: int
+    throttle_bytes_s: int = 0
+
+
+def configure(settings: Configure) -> Message:
+    return {
+        "type": "configure",
+        "flow": settings.flow,
+        "task": settings.task,
+        "owner": _text(settings.owner),
+        "source": _access(settings.source),
+        "target": _access(settings.target),
+        "partitions": [_setup(each) for each in settings.partitions],
+        "budget_bytes": settings.budget_bytes,
+        "throttle_bytes_s": settings.throttle_bytes_s,
+    }
+
+
+def read_configure(message: Message) -> Configure:
+    return Configure(
+        flow=message["flow"],
+        task=message["task"],
+        owner=_bytes(message["owner"]),
+        source=_read_access(message["source"]),
+        target=_read_access(message["target"]),
+        partitions=tuple(_read_setup(each) for each in message["partitions"]),
+        budget_bytes=message["budget_bytes"],
+        throttle_bytes_s=message["throttle_bytes_s"],
+    )
+
+
+def _access(access: ClusterAccess) -> Message:
+    return {
+        "alias": access.alias,
+        "bootstrap": list(access.bootstrap),
+        "security": access.security,
+        "client_id": access.client_id,
+    }
+
+
+def _read_access(message: Message) -> ClusterAccess:
+    return ClusterAccess(
+        alias=message["alias"],
+        bootstrap=tuple(message["bootstrap"]),
+        security=message["security"],
+        client_id=message["client_id"],
+    )
+
+
+def _setup(where: setup.PartitionSetup) -> Message:
+    plain = dataclasses.asdict(where)
+    plain["source_topic_id"] = _text(where.source_topic_id)
+    plain["target_topic_id"] = _text(where.target_topic_id)
+    plain["target_topics"] = where.target_topics.value
+    plain["delivery"] = where.delivery.value
+    return plain
+
+
+def _read_setup(message: Message) -> setup.PartitionSetup:
+    given = dict(message)
+    given["source_topic_id"] = _bytes(message["source_topic_id"])
+    given["target_topic_id"] = _bytes(message["target_topic_id"])
+    given["target_topics"] = setup.TargetTopics(message["target_topics"])
+    given["delivery"] = setup.Delivery(message["delivery"])
+    return setup.PartitionSetup(**given)
+
+
+# Facts
+
+
+def read_request(number: int, where: setup.PartitionSetup, *, target: int | None) -> Message:
+    """Ask for a partition's facts; `target` as in `instructions.ReadFacts`."""
+    return {
+        "type": "read",
+        "id": number,
+        "topic": where.topic,
+        "partition": where.partition,
+        "target": target,
+    }
+
+
+def facts_answer(number: int, found: facts.Facts | None, *, failure: str = "") -> Message:
+    """`found` None: the map could not be read, and `failure` says why."""
+    return {
+        "type": "facts",
+        "id": number,
+        "failure": failure,
+        "facts": _facts(found) if found is not None else None,
+    }
+
+
+def read_facts(message: Message) -> facts.Facts | instructions.Unanswered:
+    plain = message["facts"]
+    if plain is None:
+        return instructions.Unanswered(reason=message["failure"])
+    era_key = map_record.EraKey(topic="", partition=0, era=plain["era_number"])
+    era = plain["era"]
+    request = plain["request"]
+    return facts.Facts(
+        era_number=plain["era_number"],
+        era=_as(map_record.Era, map_record.decode_value(era_key, _bytes(era))) if era else None,
+        anchor=_read_anchor(plain["anchor"]),
+        producers={int(key): ordinal for key, ordinal in plain["producers"].items()},
+        request=map_record.Request(**request) if request is not None else None,
+        source_position=plain["source_position"],
+    )
+
+
+def _facts(found: facts.Facts) -> Message:
+    anchor = None
+    if found.anchor is not None:
+        anchor = [
+            _text(map_record.encode_key(found.anchor.key)),
+            _text(map_record.encode_value(found.anchor.segment)),
+        ]
+    return {
+        "era_number": found.era_number,
+        "era": _text(map_record.encode_value(found.era)) if found.era is not None else None,
+        "anchor": anchor,
+        "producers": {str(key): ordinal for key, ordinal in found.producers.items()},
+        "request": dataclasses.asdict(found.request) if found.request is not None else None,
+        "source_position": found.source_position,
+    }
+
+
+def _read_anchor(plain: list[str] | None) -> offset_map.Anchor | None:
+    if plain is None:
+        return None
+    key = _as(map_record.SegmentKey, map_record.decode_key(_bytes(plain[0])))
+    value = map_record.decode_value(key, _bytes(plain[1]))
+    return offset_map.Anchor(key=key, segment=_as(map_record.Segment, value))
+
+
+# The ordered stream
+
+
+def record(first: int, items: Sequence[instructions.LogItem]) -> Message:
+    """Items `first`, `first` + 1, … of the stream, to be appended in this order."""
+    return {
+        "type": "record",
+        "first": first,
+        "items": [
+            [_text(each.key), None if each.value is None else _text(each.value), each.receipt]
+            for each in items
+        ],
+    }
+
+
+def read_record(message: Message) -> list[instructions.LogItem]:
+    return [
+        instructions.LogItem(
+            key=_bytes(key), value=None if value is None else _bytes(value), receipt=receipt
+        )
+        for key, value, receipt in message["items"]
+    ]
+
+
+# Gauges
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gauge:
+    """What one partition (by its index in `Configure.partitions`) looks like now.
+
+    `copied_to` is the next source offset that is not on the target yet, `source_end` the last
+    stable
+    offset seen, -1 before the first fetch. `age_ms` is the age of the newest record copied, when
+    its
+    copy was acknowledged.
+    """
+
+    index: int
+    phase: str
+    records: int
+    bytes: int
+    copied_to: int
+    source_end: int
+    log_start: int
+    age_ms: int
+    transactional: bool
+    reason: str
+    cause: str
+
+
+def gauge(index: int, copy: partition.PartitionCopy) -> Gauge:
+    return Gauge(
+        index=index,
+        phase=copy.phase.value,
+        records=copy.counters.records,
+        bytes=copy.counters.bytes,
+        copied_to=copy.map.through if copy.map is not None else -1,
+        source_end=copy.source_end,
+        log_start=copy.log_start,
+        age_ms=copy.counters.age_ms,
+        transactional=copy.transactional,
+        reason=copy.reason,
+        cause=copy.stop.cause.value if copy.stop is not None else "",
+    )
+
+
+def gauges(found: Sequence[Gauge]) -> Message:
+    return {"type": "gauges", "partitions": [dataclasses.astuple(each) for each in found]}
+
+
+_GAUGE_FIELDS = [each.name for each in dataclasses.fields(Gauge)]
+
+
+def read_gauges(message: Message) -> list[Gauge]:
+    return [Gauge(**dict(zip(_GAUGE_FIELDS, each, strict=True))) for each in message["partitions"]]
+
+
+def _as(kind: type[Any], value: object) -> Any:
+    assert isinstance(value, kind), value
+    return value
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _bytes(text: str) -> bytes:
+    return base64.b64decode(text)

@@ -1,0 +1,214 @@
+"""The copy loop: one thread, one selector, all partitions of one task.
+
+The shell of `core/copy`: it moves bytes and answers between sockets and `PartitionCopy` machines
+and
+decides nothing about them. One turn: wait, run what is ready, tick what time has made due, send.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from random import Random
+
+from connect_runtime.base import clock
+from connect_runtime.wire.connection import cluster, poller
+from mm2.core.copy import budget, instructions, messages, partition
+from mm2.pipeline import questions, source_side, target_side, worker_link
+
+TICK_S = 0.02
+GAUGES_S = 0.5
+SWEEP_S = 10.0
+IDLE_POLL_S = 0.25
+TAKES_MAX = 256
+"""Partitions that are fenced and paired at the same time."""
+
+_log = logging.getLogger(__name__)
+
+
+class CopyLoop:
+    """Runs until it is told to stop and everything in flight is settled, or is abandoned.
+
+    `fatal` is set when the copy cannot go on at all (a wrong password, say): the owner ends it.
+    """
+
+    def __init__(
+        self,
+        settings: messages.Configure,
+        *,
+        source: cluster.ClusterConnections,
+        target: cluster.ClusterConnections,
+        link: worker_link.WorkerLink,
+        selector: poller.Poller,
+        now: clock.Clock,
+        random: Random,
+    ) -> None:
+        self._clock = now
+        self._poller = selector
+        self._source, self._target = source, target
+        self._link = link
+        self._held = budget.Budget(settings.budget_bytes)
+        self._questions = questions.Questions(
+            source=source, target=target, link=link, answered=self._answered
+        )
+        self._source_side = source_side.SourceSide(
+            source,
+            held=self._held,
+            carry=self._carry,
+            throttle_bytes_s=settings.throttle_bytes_s,
+        )
+        self._target_side = target_side.TargetSide(target, carry=self._carry, settled=self._settled)
+        self.copies = [
+            partition.PartitionCopy(
+                where, owner=settings.owner, held=self._held, random=random, wall_ms=now.wall_ms
+            )
+            for where in settings.partitions
+        ]
+        for copy in self.copies:
+            self._source_side.add(copy)
+        source.want_topics({each.topic for each in settings.partitions})
+        target.want_topics({each.remote_topic for each in settings.partitions})
+        self._restless: dict[int, partition.PartitionCopy] = {
+            id(each): each for each in self.copies
+        }
+        self._gauges: dict[int, messages.Gauge] = {}
+        self._generations = (-1, -1)
+        self._next_tick_s = self._next_gauges_s = self._next_sweep_s = 0.0
+        self._closing = False
+
+    # One turn
+
+    def run_once(self) -> None:
+        now_s = self._clock.now_s()
+        wait_s = min(
+            self._source.tick(now_s),
+            self._target.tick(now_s),
+            self._questions.next_wake_s() - now_s,
+            (self._next_tick_s - now_s) if self._restless else IDLE_POLL_S,
+            IDLE_POLL_S,
+        )
+        self._poller.poll(max(0.0, wait_s))
+        now_s = self._clock.now_s()
+        self._watch_leaders(now_s)
+        if now_s >= self._next_tick_s:
+            self._next_tick_s = now_s + TICK_S
+            self._tick(now_s)
+        self._questions.flush(now_s)
+        self._target_side.pump(now_s)
+        self._source_side.pump(now_s)
+        if now_s >= self._next_gauges_s:
+            self._next_gauges_s = now_s + GAUGES_S
+            self.send_gauges()
+
+    def _tick(self, now_s: float) -> None:
+        if now_s >= self._next_sweep_s:
+            self._next_sweep_s = now_s + SWEEP_S
+            self._restless.update((id(each), each) for each in self.copies)
+        if not self._restless:
+            return
+        taking = sum(copy.phase is partition.Phase.TAKING for copy in self.copies)
+        for number, copy in list(self._restless.items()):
+            waiting = copy.phase in (partition.Phase.WAITING, partition.Phase.STOPPED)
+            if waiting and taking >= TAKES_MAX and not self._closing:
+                continue
+            found = copy.tick(now_s)
+            taking += waiting and copy.phase is partition.Phase.TAKING
+            if found:
+                self._carry(copy, found)
+            self._place(copy)
+            if not copy.restless:
+                self._restless.pop(number, None)
+
+    def _watch_leaders(self, now_s: float) -> None:
+        generations = (self._source.view.generation, self._target.view.generation)
+        if generations == self._generations:
+            return
+        target_moved = generations[1] != self._generations[1]
+        self._generations = generations
+        self._source_side.place_all()
+        if not target_moved:
+            return
+        for copy in self.copies:
+            leader = self._target.view.leader(copy.where.remote_topic, copy.where.partition)
+            if leader is not None:
+                self._carry(copy, copy.leader_epoch_seen(leader.epoch, now_s))
+                self._target_side.offer(copy)
+
+    # Between the machines and the sides
+
+    def _carry(
+        self, copy: partition.PartitionCopy, found: Sequence[instructions.Instruction]
+    ) -> None:
+        """Carry out what a partition's machine asked for."""
+        now_s = self._clock.now_s()
+        for instruction in found:
+            match instruction:
+                case instructions.RefreshTarget():
+                    self._target.refresh_metadata()
+                case instructions.Record(items=items, token=token) if not copy.asks(instruction):
+                    self._link.record(items, answered=lambda _, t=token: self._stored(copy, t))
+                case _:
+                    self._questions.ask(copy, instruction, now_s)
+        self._place(copy)
+
+    def _answered(self, copy: partition.PartitionCopy, answer: instructions.Answer) -> None:
+        self._carry(copy, copy.answered(answer, self._clock.now_s()))
+
+    def _stored(self, copy: partition.PartitionCopy, token: int) -> None:
+        copy.recorded(token)
+        self._place(copy)
+
+    def _settled(self, copy: partition.PartitionCopy) -> None:
+        self._source_side.place(copy)
+        if copy.restless:
+            self._restless[id(copy)] = copy
+
+    def _place(self, copy: partition.PartitionCopy) -> None:
+        self._source_side.place(copy)
+        if copy.window.queued:
+            self._target_side.offer(copy)
+        if copy.restless:
+            self._restless[id(copy)] = copy
+
+    # What the worker says
+
+    def pause(self, *, paused: bool) -> None:
+        for copy in self.copies:
+            copy.paused = paused
+            self._place(copy)
+            self._restless[id(copy)] = copy
+
+    def throttle(self, bytes_per_s: int) -> None:
+        self._source_side.throttle = source_side.Throttle(bytes_per_s)
+
+    def begin_close(self) -> None:
+        """Nothing new is fetched or sent; in-flight batches are awaited and anchors written."""
+        self._closing = True
+        now_s = self._clock.now_s()
+        for copy in self.copies:
+            self._carry(copy, copy.close(now_s))
+            self._restless[id(copy)] = copy
+
+    @property
+    def closed(self) -> bool:
+        ended = (partition.Phase.CLOSED, partition.Phase.FENCED)
+        return all(copy.phase in ended and copy.fully_recorded for copy in self.copies)
+
+    @property
+    def fatal(self) -> str:
+        """Why no cluster connection can ever work, "" while that is not known."""
+        for side in (self._source, self._target):
+            trouble = side.fatal()
+            if trouble is not None:
+                return str(trouble)
+        return ""
+
+    def send_gauges(self) -> None:
+        """What has changed since the last time."""
+        changed = []
+        for index, copy in enumerate(self.copies):
+            gauge = messages.gauge(index, copy)
+            if self._gauges.get(index) != gauge:
+                self._gauges[index] = gauge
+                changed.append(gauge)
+        self._link.gauges(changed)

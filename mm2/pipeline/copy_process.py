@@ -1,0 +1,165 @@
+"""A copy's whole life: connect to the worker, be told what to copy, copy, leave.
+
+Runs in a Spark task's Python process, or in a thread of the worker (`inline`). It imports nothing
+that
+an executor does not need. Settings and credentials come over the control channel only.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+from random import Random
+from typing import Any
+
+from connect_runtime.system import clock
+from connect_runtime.wire.codec import security_settings
+from connect_runtime.wire.connection import buffers, cluster, poller
+from mm2.core.copy import messages
+from mm2.pipeline import control_client, copy_loop, worker_link
+
+CONNECT_S = 15.0
+CONFIGURE_S = 30.0
+CLOSE_S = 2.5
+POOL_BYTES = 64 * 1024 * 1024
+
+_log = logging.getLogger(__name__)
+
+
+class CopyProcess:
+    """Owns the channel and the loop; ends when the worker says so, falls silent or is gone."""
+
+    def __init__(self, address: str, token: bytes) -> None:
+        self._clock = clock.SystemClock()
+        self._poller = poller.Poller()
+        self._channel = control_client.ControlClient(
+            address,
+            token,
+            self._poller,
+            now=self._clock,
+            on_message=self._on_message,
+            on_closed=self._on_closed,
+        )
+        self._link = worker_link.WorkerLink(self._channel)
+        self._settings: messages.Configure | None = None
+        self._loop: copy_loop.CopyLoop | None = None
+        self._clusters: list[cluster.ClusterConnections] = []
+        self._heard_at_s = 0.0
+        self._gone = ""
+        self._stop_at_s = float("inf")
+
+    def run(self) -> None:
+        self._channel.connect(CONNECT_S)
+        self._heard_at_s = self._clock.now_s()
+        try:
+            self._await_settings()
+            if self._settings is not None:
+                self._copy(self._settings)
+        finally:
+            self._channel.close()
+            for each in self._clusters:
+                each.close()
+            self._poller.close()
+
+    def _await_settings(self) -> None:
+        until_s = self._clock.now_s() + CONFIGURE_S
+        while self._settings is None and not self._gone:
+            if self._clock.now_s() > until_s:
+                self._gone = "the worker did not say what to copy"
+            self._poller.poll(0.25)
+
+    def _copy(self, settings: messages.Configure) -> None:
+        loop = self._build(settings)
+        self._loop = loop
+        ended = ""
+        while not ended:
+            loop.run_once()
+            ended = self._ended(loop)
+        _log.info("%s task %d: copy ends: %s", settings.flow, settings.task, ended)
+        if not self._gone:
+            loop.send_gauges()
+            self._channel.send({"type": "ended", "reason": ended, "fatal": loop.fatal})
+            self._channel.drain(1.0)
+
+    def _build(self, settings: messages.Configure) -> copy_loop.CopyLoop:
+        random = Random()  # noqa: S311 - jitter, not secrets
+        pool = buffers.BufferPool(POOL_BYTES)
+        self._clusters = [
+            cluster.ClusterConnections(
+                cluster.ConnectionSettings(
+                    bootstrap=access.bootstrap,
+                    security=security_settings.Security.from_json(access.security),
+                    client_id=access.client_id,
+                ),
+                poller=self._poller,
+                clock=self._clock,
+                random=random,
+                pool=pool,
+            )
+            for access in (settings.source, settings.target)
+        ]
+        return copy_loop.CopyLoop(
+            settings,
+            source=self._clusters[0],
+            target=self._clusters[1],
+            link=self._link,
+            selector=self._poller,
+            now=self._clock,
+            random=random,
+        )
+
+    def _ended(self, loop: copy_loop.CopyLoop) -> str:
+        """Why the copy must end now, "" while it goes on."""
+        now_s = self._clock.now_s()
+        if self._gone:
+            return self._gone
+        if now_s - self._heard_at_s > messages.SILENCE_LIMIT_S:
+            self._gone = f"nothing was heard from the worker for {messages.SILENCE_LIMIT_S:.0f} s"
+            return self._gone
+        if loop.fatal:
+            return loop.fatal
+        if self._stop_at_s < float("inf") and (loop.closed or now_s >= self._stop_at_s):
+            return "stopped" if loop.closed else "stopped before everything was settled"
+        return ""
+
+    def _on_closed(self, reason: str) -> None:
+        self._gone = self._gone or f"the worker is gone: {reason}"
+
+    def _on_message(self, message: dict[str, Any]) -> None:
+        self._heard_at_s = self._clock.now_s()
+        if self._link.received(message):
+            return
+        match message["type"]:
+            case "configure":
+                self._settings = messages.read_configure(message)
+            case "beat":
+                pass
+            case "pause" | "resume" as kind if self._loop is not None:
+                self._loop.pause(paused=kind == "pause")
+            case "throttle" if self._loop is not None:
+                self._loop.throttle(message["bytes_per_s"])
+            case "stop":
+                self._stop(message.get("deadline_s", CLOSE_S))
+
+    def _stop(self, deadline_s: float) -> None:
+        self._stop_at_s = self._clock.now_s() + deadline_s
+        if self._loop is not None:
+            self._loop.begin_close()
+        else:
+            self._gone = "stopped before it began"
+
+
+_frozen = False
+
+
+def run(address: str, token: bytes, attempt: int) -> None:
+    """Entry of an engine. A second attempt of a Spark task returns at once: Connect restarts
+    tasks."""
+    global _frozen
+    if attempt:
+        return
+    if not _frozen:
+        gc.collect()
+        gc.freeze()
+        _frozen = True
+    CopyProcess(address, token).run()

@@ -1,0 +1,270 @@
+"""Fetching: fetch sessions with the source's brokers, and the bytes that may be under way.
+
+Every broker has two connections with a session each. Partitions that are at the end of their log
+wait
+for news on the *tail* one, whose fetches are held by the broker; those with a backlog are read on
+the
+*backlog* one, so that neither a large answer delays fresh records nor a held fetch delays a
+backlog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from connect_runtime.wire.codec import failures, fetch, fetch_session
+from connect_runtime.wire.connection import cluster
+from mm2.core.copy import budget, fetch_sizes, instructions, partition
+
+READ_COMMITTED = 1
+FETCH_KEY = 1
+TAIL_WAIT_MS = 500
+BACKLOG_WAIT_MS = 20
+REQUEST_TIMEOUT_S = 30.0
+RESPONSE_BYTES = 32 * 1024 * 1024
+QUEUE_BYTES = 8 * 1024 * 1024
+"""A partition that holds this much unsent is not fetched until it holds less."""
+
+TAIL = "fetch-tail"
+BACKLOG = "fetch-backlog"
+
+Carry = Callable[[partition.PartitionCopy, Sequence[instructions.Instruction]], None]
+Key = tuple[str, int]
+
+
+@dataclass(slots=True)
+class Throttle:
+    """A byte budget per second as a bucket that may run into debt by one response. 0: no limit."""
+
+    bytes_per_s: int
+    _level: float = 0.0
+    _at_s: float = -1.0
+
+    def open(self, now_s: float) -> bool:
+        if not self.bytes_per_s:
+            return True
+        if self._at_s < 0:
+            self._level = self.bytes_per_s / 4
+        else:
+            earned = (now_s - self._at_s) * self.bytes_per_s
+            self._level = min(self._level + earned, self.bytes_per_s / 4)
+        self._at_s = now_s
+        return self._level > 0
+
+    def spent(self, size: int) -> None:
+        self._level -= size
+
+
+@dataclass(slots=True)
+class _Lane:
+    """One session on one connection; `asked_bytes` is what the request under way may bring."""
+
+    node_id: int
+    name: str
+    session: fetch_session.FetchSession = field(default_factory=fetch_session.FetchSession)
+    asked_bytes: int = 0
+    retry_at_s: float = 0.0
+
+
+class SourceSide:
+    """Keeps every partition that wants data in the right session of its leader."""
+
+    def __init__(
+        self,
+        source: cluster.ClusterConnections,
+        *,
+        held: budget.Budget,
+        carry: Carry,
+        throttle_bytes_s: int,
+    ) -> None:
+        self.throttle = Throttle(throttle_bytes_s)
+        self.sizes = fetch_sizes.FetchSizes()
+        self._source = source
+        self._held = held
+        self._carry = carry
+        self._copies: dict[Key, partition.PartitionCopy] = {}
+        self._by_id: dict[tuple[bytes, int], Key] = {}
+        self._lanes: dict[tuple[int, str], _Lane] = {}
+        self._place: dict[Key, _Lane] = {}
+        self._caught_up: set[Key] = set()
+
+    def add(self, copy: partition.PartitionCopy) -> None:
+        key = (copy.where.topic, copy.where.partition)
+        self._copies[key] = copy
+        self._by_id[(copy.where.source_topic_id, copy.where.partition)] = key
+
+    def place(self, copy: partition.PartitionCopy) -> None:
+        """Call when what a partition wants may have changed."""
+        key = (copy.where.topic, copy.where.partition)
+        leader = self._source.view.leader(*key)
+        lane = self._place.get(key)
+        hungry = copy.wants_data and copy.window.queued_bytes < QUEUE_BYTES
+        if leader is None or not hungry:
+            if lane is not None:
+                lane.session.drop(key)
+                del self._place[key]
+            return
+        if lane is None or lane.node_id != leader.node_id:
+            if lane is not None:
+                lane.session.drop(key)
+            lane = self._lane(leader.node_id, BACKLOG)
+            self._place[key] = lane
+            self._caught_up.discard(key)
+        self._want(lane, key, copy)
+
+    def _want(self, lane: _Lane, key: Key, copy: partition.PartitionCopy) -> None:
+        leader = self._source.view.leader(*key)
+        lane.session.want(
+            key,
+            fetch.FetchPartition(
+                copy.where.topic,
+                copy.where.source_topic_id,
+                copy.where.partition,
+                leader.epoch if leader is not None else -1,
+                copy.position,
+                copy.source_epoch,
+                self.sizes.partition_bytes,
+            ),
+        )
+
+    def place_all(self) -> None:
+        """The source's leaders may have moved."""
+        for copy in self._copies.values():
+            self.place(copy)
+
+    def _lane(self, node_id: int, name: str) -> _Lane:
+        return self._lanes.setdefault((node_id, name), _Lane(node_id, name))
+
+    # Asking
+
+    def pump(self, now_s: float) -> None:
+        """Send a fetch on every lane that is free and has partitions, as far as the budget goes."""
+        for lane in list(self._lanes.values()):
+            if lane.session.in_flight() or now_s < lane.retry_at_s:
+                continue
+            if lane.name == TAIL:
+                self._move_caught_up(lane)
+            if lane.session.wanted() and self._held.free_bytes and self.throttle.open(now_s):
+                self._fetch(lane)
+
+    def _move_caught_up(self, tail: _Lane) -> None:
+        """Partitions that reached the end of their log join the tail's next request."""
+        for key in list(self._caught_up):
+            lane = self._place.get(key)
+            if lane is None or lane.node_id != tail.node_id:
+                continue
+            if lane is not tail:
+                lane.session.drop(key)
+                self._place[key] = tail
+                self._want(tail, key, self._copies[key])
+            self._caught_up.discard(key)
+
+    def _fetch(self, lane: _Lane) -> None:
+        versions = (12, 17)
+        version = self._source.version_for(lane.node_id, FETCH_KEY, *versions)
+        if version is None:
+            return
+        request = lane.session.next_request()
+        under_way = sum(each.asked_bytes for each in self._lanes.values())
+        limit = max(1, min(RESPONSE_BYTES, self._held.free_bytes - under_way))
+        limit = max(limit, 1024 * 1024)
+        lane.asked_bytes = min(limit, self.sizes.partition_bytes * lane.session.wanted())
+        body = fetch.encode_fetch_request(
+            version,
+            max_wait_ms=TAIL_WAIT_MS if lane.name == TAIL else BACKLOG_WAIT_MS,
+            min_bytes=1,
+            max_bytes=limit,
+            isolation_level=READ_COMMITTED,
+            session_id=request.session_id,
+            session_epoch=request.session_epoch,
+            partitions=request.partitions,
+            forgotten=request.forgotten,
+            rack_id="",
+        )
+        self._source.call_raw(
+            lane.node_id,
+            lane=lane.name,
+            api_key=FETCH_KEY,
+            version=version,
+            chunks=[body],
+            done=lambda reply: self._answered(lane, reply),
+            timeout_s=REQUEST_TIMEOUT_S,
+        )
+
+    # Being answered
+
+    def _answered(self, lane: _Lane, reply: cluster.RawReply) -> None:
+        now_s = self._source.now_s()
+        asked, lane.asked_bytes = lane.asked_bytes, 0
+        response = self._decode(lane, reply, now_s)
+        if response is None:
+            return
+        lane.session.answered(response)
+        size = len(reply.body) if reply.body is not None else 0
+        rtt_s = self._source.rtt_s(lane.node_id) or 0.0
+        self.sizes.answered(size, asked=asked, elapsed_s=reply.elapsed_s, rtt_s=rtt_s)
+        self.throttle.spent(size)
+        if response.throttle_ms:
+            self._source.throttle(lane.node_id, lane.name, response.throttle_ms)
+        for found in response.partitions:
+            self._take_in(lane, found, now_s)
+        self.pump(now_s)
+
+    def _decode(
+        self, lane: _Lane, reply: cluster.RawReply, now_s: float
+    ) -> fetch.FetchResponse | None:
+        if reply.body is not None:
+            try:
+                return fetch.decode_fetch_response(reply.version, reply.body)
+            except failures.TruncatedResponse:
+                pass  # the connection carried nonsense: as good as broken
+        lane.session.failed()
+        lane.retry_at_s = now_s + 0.1
+        self._source.refresh_metadata()
+        return None
+
+    def _take_in(self, lane: _Lane, found: fetch.FetchedPartition, now_s: float) -> None:
+        key: Key | None = (found.topic, found.partition)
+        if not found.topic:
+            key = self._by_id.get((found.topic_id, found.partition))
+        copy = self._copies.get(key) if key is not None else None
+        if copy is None or key is None or self._place.get(key) is not lane:
+            return
+        if found.error_code:
+            self._refused(copy, found, now_s)
+        elif found.diverging_end_offset >= 0:
+            self._carry(copy, copy.source_diverged(found.diverging_end_offset, now_s))
+        else:
+            self._carry(copy, copy.offer(_records(found), now_s))
+            if copy.position >= found.last_stable_offset:
+                if lane.name == BACKLOG:
+                    self._caught_up.add(key)
+                    self._lane(lane.node_id, TAIL)
+            elif lane.name == TAIL and len(found.records):
+                self._to_backlog(lane, key)
+        self.place(copy)
+
+    def _to_backlog(self, lane: _Lane, key: Key) -> None:
+        lane.session.drop(key)
+        self._place[key] = self._lane(lane.node_id, BACKLOG)
+
+    def _refused(
+        self, copy: partition.PartitionCopy, found: fetch.FetchedPartition, now_s: float
+    ) -> None:
+        if found.current_leader is not None:
+            leader = found.current_leader
+            where = copy.where
+            self._source.view.leader_seen(where.topic, where.partition, *leader)
+        else:
+            self._source.refresh_metadata()
+        self._carry(copy, copy.source_refused(found.error_code, now_s))
+
+
+def _records(found: fetch.FetchedPartition) -> instructions.Records:
+    return instructions.Records(
+        records=found.records,
+        log_start=found.log_start_offset,
+        end=found.last_stable_offset,
+        aborted=tuple(found.aborted),
+    )

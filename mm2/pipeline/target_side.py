@@ -1,0 +1,220 @@
+"""Producing: batches of many partitions share requests, a partition keeps to one connection.
+
+A request carries one batch of each ready partition of its lane; brokers take one request of a
+connection at a time, so each broker has several lanes with up to five requests in flight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from connect_runtime.wire.codec import failures, produce
+from connect_runtime.wire.connection import cluster
+from mm2.core.copy import instructions, partition
+from mm2.formats import map_record
+
+PRODUCE_KEY = 0
+LANES = 2
+IN_FLIGHT_MAX = 5
+REQUEST_BYTES = 4 * 1024 * 1024
+REQUEST_PARTITIONS = 200
+ACK_TIMEOUT_MS = 30_000
+REQUEST_TIMEOUT_S = 40.0
+ALL_IN_SYNC = -1
+
+_BY_NAME = (9, 12)
+_BY_ID = (9, 13)
+_TRANSACTIONAL = (9, 11)
+"""Produce 12 and newer adds partitions to transactions by itself, which EndTxn below 5 does not
+know."""
+
+Carry = Callable[[partition.PartitionCopy, Sequence[instructions.Instruction]], None]
+Key = tuple[str, int]
+
+
+@dataclass(slots=True)
+class _Lane:
+    """`ready` are partitions that may have a batch to send, in the order in which they came."""
+
+    node_id: int
+    name: str
+    ready: dict[int, partition.PartitionCopy] = field(default_factory=dict)
+    in_flight: int = 0
+
+
+class TargetSide:
+    """Hands batches to the leaders of the mirror partitions and their answers back."""
+
+    def __init__(
+        self,
+        target: cluster.ClusterConnections,
+        *,
+        carry: Carry,
+        settled: Callable[[partition.PartitionCopy], None],
+    ) -> None:
+        self._target = target
+        self._carry = carry
+        self._settled = settled
+        self._lanes: dict[tuple[int, int], _Lane] = {}
+        self._numbers: dict[int, int] = {}
+
+    def offer(self, copy: partition.PartitionCopy) -> None:
+        """The partition may have something to send."""
+        leader = self._target.view.leader(copy.where.remote_topic, copy.where.partition)
+        if leader is None or not copy.window.queued:
+            return
+        number = self._numbers.setdefault(id(copy), len(self._numbers)) % LANES
+        lane = self._lanes.get((leader.node_id, number))
+        if lane is None:
+            lane = _Lane(leader.node_id, f"produce-{number}")
+            self._lanes[(leader.node_id, number)] = lane
+        lane.ready[id(copy)] = copy
+
+    def pump(self, now_s: float) -> None:
+        for lane in self._lanes.values():
+            while lane.ready and lane.in_flight < IN_FLIGHT_MAX:
+                if not self._send(lane, now_s):
+                    break
+
+    def _send(self, lane: _Lane, now_s: float) -> bool:
+        """One request with what is ready; False when nothing could go."""
+        chosen: list[partition.PartitionCopy] = []
+        size = 0
+        transactional: str | None = None
+        for number, copy in list(lane.ready.items()):
+            if not copy.ready(now_s):
+                del lane.ready[number]  # it comes back with its next acknowledgement or fetch
+                continue
+            if copy.transactional:
+                if chosen:
+                    continue
+                transactional = copy.where.transactional_id
+            chosen.append(copy)
+            size += copy.window.next_size
+            if transactional or size >= REQUEST_BYTES or len(chosen) >= REQUEST_PARTITIONS:
+                break
+        return bool(chosen) and self._produce(lane, chosen, transactional, now_s=now_s)
+
+    def _produce(
+        self,
+        lane: _Lane,
+        chosen: list[partition.PartitionCopy],
+        transactional: str | None,
+        *,
+        now_s: float,
+    ) -> bool:
+        versions = _TRANSACTIONAL if transactional else _BY_ID
+        if not transactional and chosen[0].where.target_topic_id == map_record.NO_TOPIC_ID:
+            versions = _BY_NAME
+        version = self._target.version_for(lane.node_id, PRODUCE_KEY, *versions)
+        if version is None:
+            return False
+        for copy in chosen:
+            del lane.ready[id(copy)]
+        chosen.sort(key=_topic)
+        batches = [
+            produce.ProduceBatch(
+                copy.where.remote_topic,
+                copy.where.target_topic_id,
+                copy.where.partition,
+                copy.send(now_s),
+            )
+            for copy in chosen
+        ]
+        chunks = produce.encode_produce_request(
+            version,
+            transactional_id=transactional,
+            acks=ALL_IN_SYNC,
+            timeout_ms=ACK_TIMEOUT_MS,
+            batches=batches,
+        )
+        lane.in_flight += 1
+        self._target.call_raw(
+            lane.node_id,
+            lane=lane.name,
+            api_key=PRODUCE_KEY,
+            version=version,
+            chunks=chunks,
+            done=lambda reply: self._answered(lane, chosen, reply),
+            timeout_s=REQUEST_TIMEOUT_S,
+        )
+        for copy in chosen:
+            if copy.window.queued:
+                lane.ready[id(copy)] = copy
+        return True
+
+    def _answered(
+        self, lane: _Lane, chosen: list[partition.PartitionCopy], reply: cluster.RawReply
+    ) -> None:
+        now_s = self._target.now_s()
+        lane.in_flight -= 1
+        response: produce.ProduceResponse | None = None
+        reason = str(reply.failure) if reply.failure is not None else "no answer"
+        if reply.body is not None:
+            try:
+                response = produce.decode_produce_response(reply.version, reply.body)
+            except failures.TruncatedResponse as error:
+                reason = str(error)
+        if response is None:
+            for copy in chosen:
+                self._carry(copy, copy.produce_unanswered(reason, now_s))
+                self._settled(copy)
+            return
+        if response.throttle_ms:
+            self._target.throttle(lane.node_id, lane.name, response.throttle_ms)
+        self._settle(lane, chosen, response, now_s=now_s)
+        self.pump(now_s)
+
+    def _settle(
+        self,
+        lane: _Lane,
+        chosen: list[partition.PartitionCopy],
+        response: produce.ProduceResponse,
+        *,
+        now_s: float,
+    ) -> None:
+        answers = {
+            (each.topic, each.topic_id, each.partition): each for each in response.partitions
+        }
+        by_id = bool(response.partitions) and not response.partitions[0].topic
+        for copy in chosen:
+            where = copy.where
+            key = (
+                ("", where.target_topic_id, where.partition)
+                if by_id
+                else (where.remote_topic, produce.NO_TOPIC_ID, where.partition)
+            )
+            answer = answers.get(key)
+            if answer is None:
+                found = copy.produce_unanswered("the response does not name it", now_s)
+            elif answer.error_code:
+                self._leader_moved(copy, answer)
+                found = copy.produce_refused(answer.error_code, _message(answer), now_s)
+            else:
+                found = copy.acknowledged(answer.base_offset, answer.log_append_time_ms, now_s)
+            if found:
+                self._carry(copy, found)
+            self._settled(copy)
+            if copy.window.queued:
+                self.offer(copy)
+
+    def _leader_moved(
+        self, copy: partition.PartitionCopy, answer: produce.ProducedPartition
+    ) -> None:
+        if answer.current_leader is not None:
+            where = copy.where
+            self._target.view.leader_seen(
+                where.remote_topic, where.partition, *answer.current_leader
+            )
+        else:
+            self._target.refresh_metadata()
+
+
+def _topic(copy: partition.PartitionCopy) -> str:
+    return copy.where.remote_topic
+
+
+def _message(answer: produce.ProducedPartition) -> str:
+    details = [text for _, text in answer.record_errors if text]
+    return "; ".join([*([answer.error_message] if answer.error_message else []), *details[:1]])

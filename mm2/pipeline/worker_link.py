@@ -1,0 +1,85 @@
+"""The copy's words with its worker: facts, the ordered stream of records, gauges, signs of life."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from mm2.core.copy import instructions, messages, setup
+
+STREAM_LIMIT = 50_000
+"""Stream items that may be unacknowledged before no more batches are sent."""
+
+Answered = Callable[[instructions.Answer], None]
+
+
+class Channel(Protocol):
+    """The sending half of `control_client.ControlClient`."""
+
+    def send(self, message: Mapping[str, object]) -> None: ...
+
+
+class WorkerLink:
+    """Numbers questions and stream items, and finds who waits for which answer.
+
+    Invariant: stream items are numbered without a gap, in the order in which they were given.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._reads: dict[int, Answered] = {}
+        self._may_take: dict[int, Answered] = {}
+        self._unrecorded: deque[tuple[int, Answered]] = deque()
+        self._asked = 0
+        self._streamed = 0
+        self._recorded = 0
+
+    @property
+    def backlog(self) -> int:
+        """Stream items that are not known to be stored yet."""
+        return self._streamed - self._recorded
+
+    def read_facts(
+        self, where: setup.PartitionSetup, target: int | None, *, answered: Answered
+    ) -> None:
+        self._asked += 1
+        self._reads[self._asked] = answered
+        self._channel.send(messages.read_request(self._asked, where, target=target))
+
+    def ask_may_take(self, *, answered: Answered) -> None:
+        self._asked += 1
+        self._may_take[self._asked] = answered
+        self._channel.send({"type": "may_take?", "id": self._asked})
+
+    def record(self, items: Sequence[instructions.LogItem], *, answered: Answered) -> None:
+        """Append these to the map or receipt topic; `answered` once all of them are stored."""
+        self._channel.send(messages.record(self._streamed + 1, items))
+        self._streamed += len(items)
+        self._unrecorded.append((self._streamed, answered))
+
+    def gauges(self, found: Sequence[messages.Gauge]) -> None:
+        """Also a sign of life, when nothing has changed."""
+        self._channel.send(messages.gauges(found))
+
+    def received(self, message: Mapping[str, Any]) -> bool:
+        """An answer from the worker; False when it is none of these."""
+        match message["type"]:
+            case "facts":
+                answered = self._reads.pop(message["id"], None)
+                if answered is not None:
+                    answered(messages.read_facts(dict(message)))
+            case "may_take":
+                answered = self._may_take.pop(message["id"], None)
+                if answered is not None:
+                    answered(instructions.Done())
+            case "recorded":
+                self._stored(message["through"])
+            case _:
+                return False
+        return True
+
+    def _stored(self, through: int) -> None:
+        self._recorded = max(self._recorded, through)
+        while self._unrecorded and self._unrecorded[0][0] <= through:
+            self._unrecorded.popleft()[1](instructions.Done())
