@@ -19,7 +19,8 @@ from mm2.sandbox import failures, java
 _TIMEOUT_S = 900.0
 _LOOK_EVERY_S = 0.2
 _REPORT_EVERY = 20
-_LAST_LINES = 12
+_LAST_LINES = 4
+_ATTEMPTS = 3
 
 
 def module_descriptor(modules: Sequence[str]) -> str:
@@ -56,15 +57,24 @@ def retrieve(
     argv += ["-ivy", str(descriptor), "-cache", str(work / "cache")]
     # Some dependencies are packaged as OSGi bundles: asking for jars alone leaves them out.
     argv += ["-types", "jar", "bundle", "-retrieve", f"{into}/[artifact]-[revision].[ext]"]
-    log_path = work / "ivy.log"
+    for attempt in range(1, _ATTEMPTS + 1):
+        failure = _run(argv, work / "ivy.log", progress=Progress(expected, report))
+        if failure is None:
+            return
+        if attempt < _ATTEMPTS:  # what was downloaded stays in Ivy's cache below `work`
+            report(f"  the download was interrupted; attempt {attempt + 1} of {_ATTEMPTS}")
+    raise failures.SandboxError(failure)
+
+
+def _run(argv: Sequence[str], log_path: Path, *, progress: Progress) -> str | None:
+    """Run Ivy once; returns what went wrong."""
     with log_path.open("wb") as log:
         child = processes.start(argv, output=log)
     try:
-        status = _watch(child, log_path, progress=Progress(expected, report))
+        status = _watch(child, log_path, progress=progress)
     finally:
         child.kill()
-    if status != 0:
-        raise failures.SandboxError(_failure(status, log_path.read_text(errors="replace")))
+    return None if status == 0 else _failure(status, log_path.read_text(errors="replace"))
 
 
 class Progress:

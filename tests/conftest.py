@@ -1,0 +1,112 @@
+"""What every test may ask for. Nothing heavy is imported or started unless a test asks."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from mm2.sandbox import cluster
+
+_NEED_BROKERS = frozenset({"integration", "system", "chaos", "bench"})
+
+
+@pytest.fixture(scope="session")
+def east() -> Iterator[cluster.Cluster]:
+    """A single broker shared by all tests of this process: use your own topics, break nothing."""
+    yield from _shared_cluster("east")
+
+
+@pytest.fixture(scope="session")
+def west() -> Iterator[cluster.Cluster]:
+    """A second cluster, under the same rules as `east`."""
+    yield from _shared_cluster("west")
+
+
+@pytest.fixture
+def own_cluster() -> Iterator[Callable[..., cluster.Cluster]]:
+    """Starts clusters (arguments of `cluster.Cluster`) that the test may break; closes them."""
+    from mm2.sandbox import cluster
+
+    started: list[cluster.Cluster] = []
+
+    def start(name: str = "own", **options: Any) -> cluster.Cluster:
+        started.append(cluster.Cluster(name, **options))
+        return started[-1].start()
+
+    try:
+        yield start
+    finally:
+        for each in started:
+            each.close()
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> Callable[..., str]:
+    """Makes topic names that no other test uses: `topic()`, `topic("orders")`."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
+    test = re.sub(r"[^A-Za-z0-9_-]+", "-", request.node.name).strip("-")[:80]
+    counter = itertools.count(1)
+
+    def name(label: str = "t") -> str:
+        return f"{test}-{worker}-{label}-{next(counter)}"
+
+    return name
+
+
+def _shared_cluster(name: str) -> Iterator[cluster.Cluster]:
+    from mm2.sandbox import cluster
+
+    with cluster.Cluster(name) as running:
+        yield running
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Fetch the jars of the brokers before the first test: that may take longer than a test may."""
+    if session.config.option.collectonly:
+        return
+    if any(
+        marker.name in _NEED_BROKERS for item in session.items for marker in item.iter_markers()
+    ):
+        from mm2.sandbox import artefacts, failures
+
+        capture = session.config.pluginmanager.getplugin("capturemanager")
+        try:
+            with capture.global_and_fixture_disabled():
+                artefacts.jars()
+        except failures.SandboxError:
+            return  # the fixtures will say so, to the tests that need brokers
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """In CI everything that the tests need is there: a test that needs brokers may not skip."""
+    report = yield
+    needs_brokers = any(marker.name in _NEED_BROKERS for marker in item.iter_markers())
+    if _in_ci() and needs_brokers and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped in CI, which counts as a failure: {report.longrepr}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """The same for a module that skips itself as a whole."""
+    report = yield
+    if _in_ci() and report.skipped:
+        report.outcome = "failed"
+        report.longrepr = f"skipped in CI, which counts as a failure: {report.longrepr}"
+    return report
+
+
+def _in_ci() -> bool:
+    return os.environ.get("CI") == "true"
