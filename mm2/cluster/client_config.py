@@ -1,0 +1,192 @@
+"""From Java-spelled client settings to configured librdkafka clients.
+
+Certificates travel inline, never through files. librdkafka's log lines go to the Python logger
+`librdkafka`, handed out whenever a client is polled. Java tunables that librdkafka has no
+counterpart for are not passed; whoever validates settings says so to the user.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka import admin as kafka_admin
+
+from connect_runtime.base import errors
+from connect_runtime.wire.codec import security_settings
+from mm2.cluster import translate_errors
+
+LOGGER = logging.getLogger("librdkafka")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterAccess:
+    """How to reach one cluster. `properties` are client settings as Java spells them."""
+
+    alias: str
+    bootstrap: tuple[str, ...]
+    security: security_settings.Security
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def where(self) -> str:
+        """For messages: who and at which addresses."""
+        return f"{self.alias} ({','.join(self.bootstrap)})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """A whole number, brought into what librdkafka accepts."""
+
+    name: str
+    least: int
+    most: int
+
+    def convert(self, text: str) -> object:
+        return min(max(int(text), self.least), self.most)
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    name: str
+
+    def convert(self, text: str) -> object:
+        return text.strip()
+
+
+_INT_MAX = 2_147_483_647
+
+_SHARED: dict[str, _Number | _Word] = {
+    "client.dns.lookup": _Word("client.dns.lookup"),
+    "client.rack": _Word("client.rack"),
+    "connections.max.idle.ms": _Number("connections.max.idle.ms", 0, _INT_MAX),
+    "enable.metrics.push": _Word("enable.metrics.push"),
+    "metadata.max.age.ms": _Number("topic.metadata.refresh.interval.ms", 10, 3_600_000),
+    "metadata.recovery.rebootstrap.trigger.ms": _Number(
+        "metadata.recovery.rebootstrap.trigger.ms", 0, _INT_MAX
+    ),
+    "metadata.recovery.strategy": _Word("metadata.recovery.strategy"),
+    "receive.buffer.bytes": _Number("socket.receive.buffer.bytes", 0, 100_000_000),
+    "reconnect.backoff.max.ms": _Number("reconnect.backoff.max.ms", 0, 3_600_000),
+    "reconnect.backoff.ms": _Number("reconnect.backoff.ms", 0, 3_600_000),
+    "request.timeout.ms": _Number("socket.timeout.ms", 1_000, 300_000),
+    "retry.backoff.max.ms": _Number("retry.backoff.max.ms", 1, 300_000),
+    "retry.backoff.ms": _Number("retry.backoff.ms", 1, 300_000),
+    "send.buffer.bytes": _Number("socket.send.buffer.bytes", 0, 100_000_000),
+    "socket.connection.setup.timeout.ms": _Number(
+        "socket.connection.setup.timeout.ms", 1_000, _INT_MAX
+    ),
+}
+
+
+def client_settings(access: ClusterAccess, *, client_id: str) -> dict[str, object]:
+    """librdkafka properties that every client of this cluster shares. Contains secrets.
+
+    Raises `FatalError` for a value that is no number where one is needed.
+    """
+    settings: dict[str, object] = {
+        "bootstrap.servers": ",".join(access.bootstrap),
+        "client.id": client_id,
+        "log.connection.close": False,
+        "reconnect.backoff.max.ms": 1_000,  # Java's default; librdkafka's 10 s delays recovery
+    }
+    settings.update(_translated(access))
+    settings.update(_security(access.security))
+    return settings
+
+
+def producer(
+    access: ClusterAccess,
+    *,
+    client_id: str,
+    settings: Mapping[str, object],
+    reports: translate_errors.ConnectionReports,
+) -> confluent_kafka.Producer:
+    """A producer; `settings` (librdkafka's names) win. Raises `FatalError` on refused settings."""
+    config = _client(access, client_id=client_id, settings=settings, reports=reports)
+    with _explained(access):
+        return confluent_kafka.Producer(config, logger=LOGGER)
+
+
+def consumer(
+    access: ClusterAccess,
+    *,
+    client_id: str,
+    settings: Mapping[str, object],
+    reports: translate_errors.ConnectionReports,
+) -> confluent_kafka.Consumer:
+    """A consumer; `settings` (librdkafka's names) win. Raises `FatalError` on refused settings."""
+    config = _client(access, client_id=client_id, settings=settings, reports=reports)
+    with _explained(access):
+        return confluent_kafka.Consumer(config, logger=LOGGER)
+
+
+def admin_client(
+    access: ClusterAccess, *, client_id: str, reports: translate_errors.ConnectionReports
+) -> kafka_admin.AdminClient:
+    """An admin client. Raises `FatalError` on refused settings."""
+    config = _client(access, client_id=client_id, settings={}, reports=reports)
+    with _explained(access):
+        return kafka_admin.AdminClient(config, logger=LOGGER)
+
+
+def _client(
+    access: ClusterAccess,
+    *,
+    client_id: str,
+    settings: Mapping[str, object],
+    reports: translate_errors.ConnectionReports,
+) -> dict[str, Any]:
+    config: dict[str, Any] = client_settings(access, client_id=client_id)
+    config.update(settings)
+    config["error_cb"] = reports.on_error
+    return config
+
+
+@contextlib.contextmanager
+def _explained(access: ClusterAccess) -> Iterator[None]:
+    """The library checks settings, certificates included, when a client is made."""
+    try:
+        yield
+    except confluent_kafka.KafkaException as error:
+        raise translate_errors.translate(
+            error.args[0], "configuring a client", where=access.where
+        ) from None  # its context holds the configuration, secrets included
+
+
+def _translated(access: ClusterAccess) -> dict[str, object]:
+    translated: dict[str, object] = {}
+    for name, rule in _SHARED.items():
+        if name not in access.properties:
+            continue
+        try:
+            translated[rule.name] = rule.convert(access.properties[name])
+        except ValueError:
+            raise errors.FatalError(
+                f"configuring a client on {access.where}: {name} is "
+                f"{access.properties[name]!r}, which is not a whole number"
+            ) from None
+    return translated
+
+
+def _security(security: security_settings.Security) -> dict[str, object]:
+    settings: dict[str, object] = {"security.protocol": security.protocol}
+    if security.uses_sasl:
+        settings |= {
+            "sasl.mechanism": security.mechanism,
+            "sasl.username": security.username,
+            "sasl.password": security.password,
+        }
+    if security.uses_tls:
+        settings |= {
+            "ssl.ca.pem": security.ca_pem,
+            "ssl.certificate.pem": security.certificate_pem,
+            "ssl.key.pem": security.key_pem,
+            "ssl.key.password": security.key_password,
+            "ssl.endpoint.identification.algorithm": "https" if security.check_hostname else "none",
+        }
+    return {name: value for name, value in settings.items() if value is not None}

@@ -1,0 +1,237 @@
+"""Appends to a flow's log in order: an idempotent producer that stops at the first failure.
+
+librdkafka keeps the order across retries as long as nothing fails for good. Its two ways of
+letting a later record pass a failed one are closed: records never time out
+(`message.timeout.ms` 0), and any other gap is fatal to the producer (`enable.gapless.guarantee`).
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+from collections.abc import Mapping
+
+import confluent_kafka
+
+from connect_runtime.base import clock as base_clock
+from connect_runtime.base import deadline as base_deadline
+from connect_runtime.base import errors
+from mm2.cluster import client_config, flow_log, translate_errors
+from mm2.cluster import errors as cluster_errors
+
+_PRODUCER: dict[str, object] = {
+    "enable.idempotence": True,
+    "enable.gapless.guarantee": True,
+    "acks": "all",
+    "message.timeout.ms": 0,
+    "linger.ms": 2,  # enough to batch a burst, too little to be felt
+    "batch.size": 262_144,
+    "message.max.bytes": 100_000_000,  # what is too large, the topic says
+    "allow.auto.create.topics": False,
+}
+
+
+_LAST_REPORTS_S = 5.0  # after a purge the library answers at once, if it gets a core
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How much may wait for its acknowledgement."""
+
+    records: int = 50_000
+    bytes: int = 64 << 20
+
+
+DEFAULT_BOUNDS = Bounds()
+
+
+class FlowLogWriter:
+    """One producer's life. After `broken` is set nothing more goes out; make a new writer."""
+
+    def __init__(
+        self,
+        access: client_config.ClusterAccess,
+        *,
+        client_id: str,
+        topics: Mapping[flow_log.LogTopic, str],
+        clock: base_clock.Clock,
+        bounds: Bounds,
+    ) -> None:
+        self._where = access.where
+        self._topics = topics
+        self._clock = clock
+        self._bounds = bounds
+        self._reports = translate_errors.ConnectionReports()
+        self._finished: collections.deque[
+            tuple[flow_log.OnRecorded, errors.ConnectError | None]
+        ] = collections.deque()
+        self._fatal: confluent_kafka.KafkaError | None = None
+        self._closing = False
+        self._unanswered = 0
+        self._unanswered_bytes = 0
+        self.broken: errors.ConnectError | None = None
+        self.recorded_through: dict[flow_log.LogTopic, int] = {}
+        """Offset after the newest acknowledged record, per topic."""
+        extra = {
+            **_PRODUCER,
+            "queue.buffering.max.messages": bounds.records + 1,  # ours is reached first
+        }
+        self._producer = client_config.producer(
+            access, client_id=client_id, settings=extra, reports=self._reports
+        )
+
+    @property
+    def pending(self) -> int:
+        return self._unanswered + len(self._finished)
+
+    def append(
+        self,
+        topic: flow_log.LogTopic,
+        key: bytes,
+        value: bytes | None,
+        *,
+        on_recorded: flow_log.OnRecorded,
+    ) -> None:
+        """See `FlowLog.append`."""
+        if self.broken is not None:
+            raise self._behind()
+        size = len(key) + len(value or b"")
+        self._check_bounds(topic, size)
+        answer = functools.partial(
+            self._on_delivery, topic=topic, size=size, on_recorded=on_recorded
+        )
+        try:
+            self._producer.produce(self._topics[topic], value, key, partition=0, on_delivery=answer)
+        except confluent_kafka.KafkaException as error:
+            raise self._refused(topic, error.args[0]) from error
+        except BufferError as error:
+            raise self._full(topic) from error
+        self._unanswered += 1
+        self._unanswered_bytes += size
+
+    def poll(self, timeout_s: float) -> int:
+        """See `FlowLog.poll`."""
+        if not self._finished:
+            self._serve(timeout_s)
+        if self._fatal is not None and self.broken is None:
+            self._serve(0.1)  # the reports that say what it was about
+            self._give_up()
+        elif self.broken is not None and self._unanswered:
+            self._give_up()
+        return self._run_callbacks()
+
+    def close(self, timeout_s: float) -> None:
+        """See `FlowLog.close`."""
+        self._closing = True
+        end = base_deadline.Deadline.after(timeout_s, now_s=self._clock.now_s())
+        while self._unanswered and not self._failing and not end.passed(self._clock.now_s()):
+            self._serve(end.left_s(self._clock.now_s()))
+        if self.broken is None and self._fatal is None and self._unanswered:
+            self.broken = errors.RetriableError(
+                f"writing {self._names()} on {self._where}: closed before {self._unanswered} "
+                "records were acknowledged; they may or may not be recorded, so read to know"
+            )
+        self._give_up()
+        self._run_callbacks()
+
+    def _check_bounds(self, topic: flow_log.LogTopic, size: int) -> None:
+        """One record is always taken, so that none is too big for ever."""
+        if self._unanswered == 0:
+            return
+        over_records = self._unanswered >= self._bounds.records
+        if over_records or self._unanswered_bytes + size > self._bounds.bytes:
+            raise self._full(topic)
+
+    def _full(self, topic: flow_log.LogTopic) -> cluster_errors.FlowLogFullError:
+        return cluster_errors.FlowLogFullError(
+            f"appending to {self._topics[topic]} on {self._where}: {self._unanswered} records "
+            f"({self._unanswered_bytes} bytes) wait for their acknowledgement; wait for some"
+        )
+
+    def _refused(
+        self, topic: flow_log.LogTopic, error: confluent_kafka.KafkaError
+    ) -> errors.ConnectError:
+        """The library did not even take the record: as good as a failed one."""
+        self.broken = self.broken or self._translated(self._topics[topic], error)
+        return self._behind()
+
+    def _on_delivery(
+        self,
+        error: confluent_kafka.KafkaError | None,
+        message: confluent_kafka.Message,
+        *,
+        topic: flow_log.LogTopic,
+        size: int,
+        on_recorded: flow_log.OnRecorded,
+    ) -> None:
+        """Runs inside the library's poll, where nothing may be raised: only note what happened."""
+        self._unanswered -= 1
+        self._unanswered_bytes -= size
+        if error is None:
+            self._reports.forget()
+            self._finished.append((on_recorded, self._acknowledged(topic, message.offset() or 0)))
+            return
+        first = self.broken is None
+        self.broken = self.broken or self._translated(self._topics[topic], error)
+        whole = first or self._closing
+        self._finished.append((on_recorded, self.broken if whole else self._behind()))
+
+    def _acknowledged(self, topic: flow_log.LogTopic, offset: int) -> errors.ConnectError | None:
+        """Acknowledged offsets only grow; else the log under us is another one."""
+        if offset < self.recorded_through.get(topic, 0):
+            self.broken = self.broken or cluster_errors.FlowLogTruncatedError(
+                f"appending to {self._topics[topic]} on {self._where}: the record got offset "
+                f"{offset}, although {self.recorded_through[topic]} offsets were used before: the "
+                "topic was truncated, or deleted and made again; its facts are read again"
+            )
+            return self.broken
+        self.recorded_through[topic] = offset + 1
+        return None
+
+    @property
+    def _failing(self) -> bool:
+        return self.broken is not None or self._fatal is not None
+
+    def _serve(self, timeout_s: float) -> None:
+        """The library raises a producer's fatal error once, ahead of the reports that it causes.
+
+        Not so in its `flush`, which runs callbacks while that error is being raised.
+        """
+        try:
+            self._producer.poll(timeout_s)
+        except confluent_kafka.KafkaException as error:
+            self._fatal = error.args[0]
+
+    def _give_up(self) -> None:
+        """Fail all that is left, in order, and hear the library say so."""
+        self._producer.purge(in_queue=True, in_flight=True, blocking=True)
+        end = base_deadline.Deadline.after(_LAST_REPORTS_S, now_s=self._clock.now_s())
+        while self._unanswered and not end.passed(self._clock.now_s()):
+            self._serve(end.left_s(self._clock.now_s()))
+        assert self._unanswered == 0, self._unanswered
+        if self.broken is None and self._fatal is not None:
+            self.broken = self._translated(self._names(), self._fatal)
+
+    def _run_callbacks(self) -> int:
+        ran = 0
+        while self._finished:
+            on_recorded, error = self._finished.popleft()
+            ran += 1
+            on_recorded(error)
+        return ran
+
+    def _translated(self, name: str, error: confluent_kafka.KafkaError) -> errors.ConnectError:
+        if error.code() in translate_errors.PURGED:
+            error = self._fatal or error
+        doing = f"appending to {name}"
+        return translate_errors.translate(error, doing, where=self._where, reports=self._reports)
+
+    def _behind(self) -> cluster_errors.FlowLogBrokenError:
+        return cluster_errors.FlowLogBrokenError(
+            f"a record before this one was not recorded, so this one may not be either: "
+            f"{self.broken}; open the log again, and read to know"
+        )
+
+    def _names(self) -> str:
+        return " and ".join(self._topics.values())

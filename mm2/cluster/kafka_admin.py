@@ -1,0 +1,331 @@
+"""Adapter of `admin.Admin` over confluent-kafka's AdminClient.
+
+Requests carry a bounded number of topics. The library's futures resolve on a thread of its own,
+and why a connection fails comes out only when the client is polled; so waiting is done in slices,
+with a poll and a look at the reports between them.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent import futures
+from typing import Any, TypeVar
+
+import confluent_kafka
+from confluent_kafka import admin as library
+
+from connect_runtime.base import clock as base_clock
+from connect_runtime.base import deadline as base_deadline
+from connect_runtime.base import errors
+from mm2.cluster import admin, client_config, translate_errors
+from mm2.cluster import errors as cluster_errors
+from mm2.core.topics import snapshot
+
+T = TypeVar("T")
+
+_SLICE_S = 0.25
+_TOPICS_PER_REQUEST = 250
+_NO_TOPIC_ID = uuid.UUID(int=0)
+_BROKER_DEFAULT = -1
+
+_Futures = Mapping[str, "futures.Future[Any]"]
+_Answer = Any | confluent_kafka.KafkaError
+
+
+class KafkaAdmin:
+    """Implements `admin.Admin`."""
+
+    def __init__(
+        self,
+        access: client_config.ClusterAccess,
+        *,
+        client_id: str,
+        clock: base_clock.Clock,
+        topics_per_request: int = _TOPICS_PER_REQUEST,
+    ) -> None:
+        self._where = access.where
+        self._clock = clock
+        self._chunk = topics_per_request
+        self._reports = translate_errors.ConnectionReports()
+        self._client = client_config.admin_client(
+            access, client_id=client_id, reports=self._reports
+        )
+
+    def cluster_id(self, timeout_s: float) -> str:
+        """See `admin.Admin`; so for all below."""
+        return str(self._metadata(timeout_s, doing="asking for the cluster id").cluster_id)
+
+    def list_topics(self, timeout_s: float) -> frozenset[str]:
+        return frozenset(self._metadata(timeout_s, doing="listing topics").topics)
+
+    def describe_topics(
+        self, names: Collection[str], timeout_s: float
+    ) -> admin.PerTopic[admin.TopicDescription]:
+        def request(chunk: Sequence[str], left_s: float) -> _Futures:
+            topics = confluent_kafka.TopicCollection(list(chunk))
+            return self._client.describe_topics(topics, request_timeout=left_s)
+
+        return self._each(names, request, timeout_s, doing="describing topic", read=_description)
+
+    def topic_configs(
+        self, names: Collection[str], timeout_s: float
+    ) -> admin.PerTopic[admin.Configs]:
+        def request(chunk: Sequence[str], left_s: float) -> _Futures:
+            resources = [_topic_resource(name) for name in chunk]
+            return _by_name(self._client.describe_configs(resources, request_timeout=left_s))
+
+        return self._each(names, request, timeout_s, doing="reading settings of", read=_configs)
+
+    def broker_configs(
+        self, names: Collection[str], timeout_s: float
+    ) -> Mapping[str, str | None] | None:
+        end = self._deadline(timeout_s)
+        brokers = self._metadata(timeout_s, doing="looking for a broker").brokers
+        broker = str(min(brokers))
+
+        def request(chunk: Sequence[str], left_s: float) -> _Futures:
+            resources = [library.ConfigResource(library.ResourceType.BROKER, chunk[0])]
+            return _by_name(self._client.describe_configs(resources, request_timeout=left_s))
+
+        doing = "reading settings of broker"
+        found = self._each(
+            [broker], request, end.left_s(self._clock.now_s()), doing=doing, read=_configs
+        )
+        failure = found.first_failure()
+        if isinstance(failure, cluster_errors.NotAuthorizedError):
+            return None
+        if failure is not None:
+            raise failure
+        entries = found.done[broker]
+        return {name: entries[name].value if name in entries else None for name in names}
+
+    def create_topics(
+        self, topics: Collection[admin.NewTopic], timeout_s: float
+    ) -> admin.PerTopic[None]:
+        specs = {topic.name: topic for topic in topics}
+
+        def request(chunk: Sequence[str], left_s: float) -> _Futures:
+            return self._client.create_topics(
+                [_new_topic(specs[name]) for name in chunk],
+                request_timeout=left_s,
+                operation_timeout=left_s,
+            )
+
+        return self._each(specs, request, timeout_s, doing="creating topic", read=_nothing)
+
+    def grow_topics(self, partitions: Mapping[str, int], timeout_s: float) -> admin.PerTopic[None]:
+        def request(chunk: Sequence[str], left_s: float) -> _Futures:
+            return self._client.create_partitions(
+                [library.NewPartitions(name, partitions[name]) for name in chunk],
+                request_timeout=left_s,
+                operation_timeout=left_s,
+            )
+
+        end = self._deadline(timeout_s)
+        grown = self._each(
+            partitions, request, timeout_s, doing="adding partitions to", read=_nothing
+        )
+        if not grown.failed:
+            return grown
+        # Kafka refuses to "grow" to the present number; somebody may have been faster.
+        described = self.describe_topics(list(grown.failed), end.left_s(self._clock.now_s()))
+        enough = {
+            name: None
+            for name, topic in described.done.items()
+            if topic.partitions >= partitions[name]
+        }
+        failed = {name: error for name, error in grown.failed.items() if name not in enough}
+        return admin.PerTopic(done={**grown.done, **enough}, failed=failed)
+
+    def alter_configs(
+        self, changes: Mapping[str, admin.ConfigChange], timeout_s: float
+    ) -> admin.PerTopic[None]:
+        def request(chunk: Sequence[str], left_s: float) -> _Futures:
+            resources = [_changed_resource(name, changes[name]) for name in chunk]
+            return _by_name(
+                self._client.incremental_alter_configs(resources, request_timeout=left_s)
+            )
+
+        return self._each(changes, request, timeout_s, doing="changing settings of", read=_nothing)
+
+    def close(self) -> None:
+        self._client.poll(0)
+
+    def _deadline(self, timeout_s: float) -> base_deadline.Deadline:
+        return base_deadline.Deadline.after(timeout_s, now_s=self._clock.now_s())
+
+    def _metadata(self, timeout_s: float, *, doing: str) -> library.ClusterMetadata:
+        end = self._deadline(timeout_s)
+        while True:
+            left_s = end.left_s(self._clock.now_s())
+            try:
+                metadata = self._client.list_topics(timeout=max(0.01, min(left_s, 1.0)))
+            except confluent_kafka.KafkaException as error:
+                self._look(doing)
+                if left_s == 0.0 or not translate_errors.is_retriable(error.args[0]):
+                    raise self._translated(error.args[0], doing) from error
+            else:
+                self._answered()
+                return metadata
+
+    def _each(
+        self,
+        names: Iterable[str],
+        request: Callable[[Sequence[str], float], _Futures],
+        timeout_s: float,
+        *,
+        doing: str,
+        read: Callable[[Any], T],
+    ) -> admin.PerTopic[T]:
+        """Ask in chunks; a chunk refused as a whole is asked again in halves, to find the one."""
+        end = self._deadline(timeout_s)
+        done: dict[str, T] = {}
+        failed: dict[str, errors.ConnectError] = {}
+        chunks = _chunks(sorted(set(names)), self._chunk)
+        while chunks:
+            chunk = chunks.pop()
+            answers = self._ask(chunk, request, end, doing=doing)
+            if len(chunk) > 1 and _refused_as_a_whole(answers.values()):
+                chunks += _chunks(chunk, (len(chunk) + 1) // 2)
+                continue
+            for name, answer in answers.items():
+                if isinstance(answer, confluent_kafka.KafkaError):
+                    failed[name] = self._translated(answer, f"{doing} {name}")
+                else:
+                    done[name] = read(answer)
+        return admin.PerTopic(done=done, failed=failed)
+
+    def _ask(
+        self,
+        chunk: Sequence[str],
+        request: Callable[[Sequence[str], float], _Futures],
+        end: base_deadline.Deadline,
+        *,
+        doing: str,
+    ) -> dict[str, _Answer]:
+        """One request's answer or error per topic; raises what concerns the whole cluster."""
+        doing = f"{doing} {chunk[0]}" + (f" and {len(chunk) - 1} more" if len(chunk) > 1 else "")
+        left_s = max(0.01, end.left_s(self._clock.now_s()))
+        try:
+            waiting = request(chunk, left_s)
+        except confluent_kafka.KafkaException as error:
+            return dict.fromkeys(chunk, error.args[0])
+        answers = {name: self._wait(waiting[name], end, doing=doing) for name in chunk}
+        for answer in answers.values():
+            trouble = isinstance(answer, confluent_kafka.KafkaError)
+            if trouble and translate_errors.is_network_trouble(answer):
+                self._client.poll(0)
+                raise self._translated(answer, doing)
+        self._answered()
+        return answers
+
+    def _wait(
+        self, future: futures.Future[Any], end: base_deadline.Deadline, *, doing: str
+    ) -> _Answer:
+        """The library ends the future itself when time is up: one slice late at most."""
+        while True:
+            try:
+                return future.result(timeout=_SLICE_S)
+            except confluent_kafka.KafkaException as error:
+                return error.args[0]
+            except TimeoutError:
+                self._look(doing)
+                if end.passed(self._clock.now_s() - 10 * _SLICE_S):
+                    return translate_errors.timed_out()
+
+    def _look(self, doing: str) -> None:
+        """Hear what the connections say; a refusal ends the waiting."""
+        self._client.poll(0)
+        refused = self._reports.refused()
+        if refused is not None:
+            raise self._translated(refused, doing)
+
+    def _answered(self) -> None:
+        self._client.poll(0)
+        self._reports.forget()
+
+    def _translated(self, error: confluent_kafka.KafkaError, doing: str) -> errors.ConnectError:
+        return translate_errors.translate(error, doing, where=self._where, reports=self._reports)
+
+
+def _chunks(names: Sequence[str], size: int) -> list[Sequence[str]]:
+    return [names[at : at + size] for at in range(0, len(names), size)]
+
+
+def _refused_as_a_whole(answers: Iterable[_Answer]) -> bool:
+    return all(
+        isinstance(answer, confluent_kafka.KafkaError)
+        and translate_errors.may_concern_whole_request(answer)
+        for answer in answers
+    )
+
+
+def _by_name(waiting: Mapping[library.ConfigResource, futures.Future[Any]]) -> _Futures:
+    return {resource.name: future for resource, future in waiting.items()}
+
+
+def _nothing(_: object) -> None:
+    return None
+
+
+def _description(topic: library.TopicDescription) -> admin.TopicDescription:
+    raw = base64.urlsafe_b64decode(f"{topic.topic_id}==")
+    topic_id = uuid.UUID(bytes=raw)
+    leaders: list[int | None] = []
+    for partition in sorted(topic.partitions, key=lambda partition: partition.id):
+        leader: confluent_kafka.Node | None = partition.leader  # the stub forgets None
+        leaders.append(None if leader is None else leader.id)
+    return admin.TopicDescription(
+        name=topic.name,
+        topic_id=None if topic_id == _NO_TOPIC_ID else topic_id,
+        leaders=tuple(leaders),
+        internal=bool(topic.is_internal),
+    )
+
+
+def _configs(entries: Mapping[str, library.ConfigEntry]) -> admin.Configs:
+    return {
+        name: snapshot.ConfigEntry(
+            value=entry.value,
+            source=_source(entry.source),
+            read_only=entry.is_read_only,
+            sensitive=entry.is_sensitive,
+        )
+        for name, entry in entries.items()
+    }
+
+
+def _source(source: library.ConfigSource | int) -> snapshot.ConfigSource:
+    number = source.value if isinstance(source, library.ConfigSource) else source
+    try:
+        return snapshot.ConfigSource(number)
+    except ValueError:
+        return snapshot.ConfigSource.UNKNOWN
+
+
+def _topic_resource(name: str) -> library.ConfigResource:
+    return library.ConfigResource(library.ResourceType.TOPIC, name)
+
+
+def _new_topic(topic: admin.NewTopic) -> library.NewTopic:
+    factor = topic.replication_factor
+    return library.NewTopic(
+        topic.name,
+        num_partitions=topic.partitions,
+        replication_factor=_BROKER_DEFAULT if factor is None else factor,
+        config=dict(topic.configs),
+    )
+
+
+def _changed_resource(name: str, change: admin.ConfigChange) -> library.ConfigResource:
+    operations = [
+        library.ConfigEntry(key, value, incremental_operation=library.AlterConfigOpType.SET)
+        for key, value in sorted(change.set.items())
+    ]
+    operations += [
+        library.ConfigEntry(key, None, incremental_operation=library.AlterConfigOpType.DELETE)
+        for key in sorted(change.delete)
+    ]
+    return library.ConfigResource(library.ResourceType.TOPIC, name, incremental_configs=operations)

@@ -1,0 +1,429 @@
+"""The contract of `flow_log.FlowLog`, on the fake and on a real cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import pytest
+from confluent_kafka import admin as library
+
+from connect_runtime.base import errors
+from connect_runtime.system import polling
+from mm2.cluster import errors as cluster_errors
+from mm2.cluster import flow_log as port
+from mm2.cluster import flow_log_writer
+from mm2.sandbox import cluster
+from tests.fakes import admin as fake_admin
+from tests.fakes import flow_log as fake_flow_log
+from tests.support import cluster_access
+
+MAP, RECEIPTS = port.LogTopic.MAP, port.LogTopic.RECEIPTS
+WAIT_S = 30.0
+TOO_LARGE = b"x" * 500_000
+_UNIQUE = itertools.count()
+
+
+class Place(Protocol):
+    """A target and one flow's alias on it."""
+
+    alias: str
+
+    def log(self, bounds: flow_log_writer.Bounds = ...) -> port.FlowLog: ...
+
+    def away(self) -> contextlib.AbstractContextManager[None]: ...
+
+    def create(self, topic: port.LogTopic, *, partitions: int, policy: str) -> None: ...
+
+    def make_again(self, topic: port.LogTopic) -> None: ...
+
+
+class FakePlace:
+    def __init__(self, alias: str) -> None:
+        self.alias = alias
+        self._cluster = fake_admin.FakeCluster()
+
+    def log(self, bounds: flow_log_writer.Bounds = flow_log_writer.DEFAULT_BOUNDS) -> port.FlowLog:
+        return fake_flow_log.FakeFlowLog(
+            self._cluster, source_alias=self.alias, bounds=bounds, max_record_bytes=200_000
+        )
+
+    @contextlib.contextmanager
+    def away(self) -> Iterator[None]:
+        self._cluster.away = True
+        yield
+        self._cluster.away = False
+
+    def create(self, topic: port.LogTopic, *, partitions: int, policy: str) -> None:
+        name = port.topic_names(self.alias)[topic]
+        self._cluster.create(name, partitions=partitions, cleanup_policy=policy)
+
+    def make_again(self, topic: port.LogTopic) -> None:
+        self.create(topic, partitions=1, policy="compact")
+
+
+class RealPlace:
+    def __init__(self, alias: str, east: cluster.Cluster) -> None:
+        self.alias = alias
+        self._east = east
+        self._logs: list[port.FlowLog] = []
+        self._admin = library.AdminClient({"bootstrap.servers": east.bootstrap})
+
+    def log(self, bounds: flow_log_writer.Bounds = flow_log_writer.DEFAULT_BOUNDS) -> port.FlowLog:
+        access = cluster_access.of(self._east)
+        log = cluster_access.flow_log(access, self.alias, bounds=bounds)
+        self._logs.append(log)
+        return log
+
+    @contextlib.contextmanager
+    def away(self) -> Iterator[None]:
+        self._east.freeze()
+        try:
+            yield
+        finally:
+            self._east.thaw()
+
+    def create(self, topic: port.LogTopic, *, partitions: int, policy: str) -> None:
+        name = port.topic_names(self.alias)[topic]
+        config = {"cleanup.policy": policy}
+        self._admin.create_topics(
+            [library.NewTopic(name, num_partitions=partitions, config=config)]
+        )[name].result(WAIT_S)
+
+    def make_again(self, topic: port.LogTopic) -> None:
+        name = port.topic_names(self.alias)[topic]
+        self._admin.delete_topics([name])[name].result(WAIT_S)
+        assert polling.until(
+            lambda: name not in self._admin.list_topics(timeout=WAIT_S).topics, timeout_s=WAIT_S
+        )
+        self.create(topic, partitions=1, policy="compact")
+
+    def close(self) -> None:
+        for log in self._logs:
+            log.close(0.0)
+
+
+@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.integration)])
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    alias = f"source{next(_UNIQUE)}"
+    if request.param == "fake":
+        yield FakePlace(alias)
+        return
+    real = RealPlace(alias, request.getfixturevalue("east"))
+    yield real
+    real.close()
+
+
+class Answers:
+    """What callbacks were told, by what they were about, in order."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, errors.ConnectError | None]] = []
+
+    def about(self, what: str) -> port.OnRecorded:
+        return lambda error: self.heard.append((what, error))
+
+    @property
+    def recorded(self) -> list[str]:
+        return [what for what, error in self.heard if error is None]
+
+    @property
+    def failed(self) -> dict[str, errors.ConnectError]:
+        return {what: error for what, error in self.heard if error is not None}
+
+
+def opened(place: Place, **options: flow_log_writer.Bounds) -> port.FlowLog:
+    log = place.log(**options)
+    log.open(WAIT_S)
+    return log
+
+
+def settle(log: port.FlowLog) -> None:
+    def settled() -> bool:
+        log.poll(0.05)
+        return log.pending == 0
+
+    assert polling.until(settled, timeout_s=WAIT_S, interval_s=0.0)
+
+
+def ignore(_: errors.ConnectError | None) -> None:
+    pass
+
+
+def write(log: port.FlowLog, *keys: str, topic: port.LogTopic = MAP) -> None:
+    answers = Answers()
+    for key in keys:
+        log.append(topic, key.encode(), b"value", on_recorded=answers.about(key))
+    settle(log)
+    assert answers.recorded == list(keys)
+
+
+def keys(records: list[port.LogRecord], topic: port.LogTopic = MAP) -> list[str]:
+    return [record.key.decode() for record in records if record.topic is topic]
+
+
+def test_missing_topics_are_created(place):
+    log = opened(place)
+    assert log.read_to_end(WAIT_S) == []
+    assert log.pending == 0
+
+
+def test_what_was_appended_is_read_in_order_topic_by_topic(place):
+    log = opened(place)
+    answers = Answers()
+    for number in range(300):
+        topic = RECEIPTS if number % 3 == 0 else MAP
+        log.append(topic, b"%d" % number, b"v", on_recorded=answers.about(str(number)))
+    assert log.pending == 300
+    settle(log)
+    assert sorted(answers.recorded, key=int) == [str(number) for number in range(300)]
+    records = log.read_to_end(WAIT_S)
+    assert keys(records, RECEIPTS) == [str(number) for number in range(0, 300, 3)]
+    assert keys(records, MAP) == [str(number) for number in range(300) if number % 3]
+    assert [record.offset for record in records if record.topic is MAP] == list(range(200))
+
+
+def test_answers_come_in_the_order_of_calls(place):
+    log = opened(place)
+    answers = Answers()
+    wanted = [str(number) for number in range(500)]
+    for key in wanted:
+        log.append(MAP, key.encode(), b"v", on_recorded=answers.about(key))
+        log.poll(0.0)
+    settle(log)
+    assert answers.recorded == wanted
+
+
+def test_callbacks_run_only_inside_poll(place):
+    log = opened(place)
+    answers = Answers()
+    log.append(MAP, b"key", b"value", on_recorded=answers.about("key"))
+    log.read_to_end(WAIT_S)
+    assert answers.heard == []
+    assert log.pending == 1
+    settle(log)
+    assert answers.recorded == ["key"]
+
+
+def test_a_callback_may_append(place):
+    log = opened(place)
+    answers = Answers()
+
+    def on_recorded(error: errors.ConnectError | None) -> None:
+        assert error is None
+        log.append(MAP, b"second", b"v", on_recorded=answers.about("second"))
+
+    log.append(MAP, b"first", b"v", on_recorded=on_recorded)
+    settle(log)
+    assert answers.recorded == ["second"]
+    assert keys(log.read_to_end(WAIT_S)) == ["first", "second"]
+
+
+def test_tombstones_and_empty_values_are_different(place):
+    log = opened(place)
+    log.append(MAP, b"gone", None, on_recorded=ignore)
+    log.append(MAP, b"empty", b"", on_recorded=ignore)
+    settle(log)
+    assert [record.value for record in log.read_to_end(WAIT_S)] == [None, b""]
+
+
+def test_each_read_gives_what_is_new(place):
+    log = opened(place)
+    write(log, "a", "b")
+    assert keys(log.read_to_end(WAIT_S)) == ["a", "b"]
+    assert log.read_to_end(WAIT_S) == []
+    write(log, "c", topic=RECEIPTS)
+    assert keys(log.read_to_end(WAIT_S), RECEIPTS) == ["c"]
+    assert log.read_to_end(WAIT_S) == []
+
+
+def test_what_another_log_was_told_is_recorded_is_read(place):
+    ours, theirs = opened(place), opened(place)
+    for round_number in range(20):
+        write(theirs, f"theirs-{round_number}")
+        assert keys(ours.read_to_end(WAIT_S)) == [f"theirs-{round_number}"]
+
+
+def test_two_writers_see_one_order(place):
+    ours, theirs = opened(place), opened(place)
+    for number in range(100):
+        ours.append(MAP, b"ours-%d" % number, b"v", on_recorded=ignore)
+        theirs.append(MAP, b"theirs-%d" % number, b"v", on_recorded=ignore)
+        if number % 10 == 0:
+            ours.poll(0.0)
+            theirs.poll(0.0)
+    settle(ours)
+    settle(theirs)
+    seen = keys(ours.read_to_end(WAIT_S))
+    assert seen == keys(theirs.read_to_end(WAIT_S))
+    assert len(seen) == 200
+    for writer in ("ours", "theirs"):
+        own = [key for key in seen if key.startswith(writer)]
+        assert own == [f"{writer}-{number}" for number in range(100)]
+
+
+def test_flows_do_not_see_each_other(place):
+    log = opened(place)
+    write(log, "ours")
+    place.alias = f"{place.alias}-other"
+    assert opened(place).read_to_end(WAIT_S) == []
+
+
+def test_a_newly_opened_log_reads_from_the_beginning(place):
+    log = opened(place)
+    write(log, "a")
+    assert keys(log.read_to_end(WAIT_S)) == ["a"]
+    log.open(WAIT_S)
+    write(log, "b")
+    assert keys(log.read_to_end(WAIT_S)) == ["a", "b"]
+    log.close(WAIT_S)
+    assert keys(opened(place).read_to_end(WAIT_S)) == ["a", "b"]
+
+
+def test_a_full_log_takes_nothing_until_it_is_polled(place):
+    log = opened(place, bounds=flow_log_writer.Bounds(records=3))
+    taken = ["a", "b", "c"]
+    with place.away():
+        for key in taken:
+            log.append(MAP, key.encode(), b"v", on_recorded=ignore)
+        with pytest.raises(cluster_errors.FlowLogFullError):
+            log.append(MAP, b"d", b"v", on_recorded=ignore)
+        log.poll(0.0)
+        with pytest.raises(cluster_errors.FlowLogFullError):
+            log.append(MAP, b"d", b"v", on_recorded=ignore)
+    settle(log)
+    write(log, "e")
+    assert keys(log.read_to_end(WAIT_S)) == ["a", "b", "c", "e"]
+
+
+def test_bytes_are_bounded_too_and_one_record_always_fits(place):
+    log = opened(place, bounds=flow_log_writer.Bounds(bytes=100))
+    with place.away():
+        log.append(MAP, b"big", b"x" * 1000, on_recorded=ignore)
+        with pytest.raises(cluster_errors.FlowLogFullError):
+            log.append(MAP, b"small", b"v", on_recorded=ignore)
+    settle(log)
+    write(log, "small")
+    assert keys(log.read_to_end(WAIT_S)) == ["big", "small"]
+
+
+def test_a_failed_record_is_not_overtaken(place):
+    log = opened(place)
+    write(log, "before")
+    answers = Answers()
+    for key in ("large", "behind"):
+        value = TOO_LARGE if key == "large" else b"v"
+        log.append(MAP, key.encode(), value, on_recorded=answers.about(key))
+    settle(log)
+    assert answers.recorded == []
+    assert list(answers.failed) == ["large", "behind"]
+    assert "max.message.bytes" in str(answers.failed["large"])
+    for topic in port.LogTopic:
+        with pytest.raises(cluster_errors.FlowLogBrokenError):
+            log.append(topic, b"later", b"v", on_recorded=answers.about("later"))
+    assert keys(log.read_to_end(WAIT_S)) == ["before"]
+    log.open(WAIT_S)
+    write(log, "again")
+    assert keys(log.read_to_end(WAIT_S)) == ["before", "again"]
+    assert len(answers.heard) == 2
+
+
+def test_records_wait_while_the_target_is_away(place):
+    log = opened(place)
+    answers = Answers()
+    with place.away():
+        log.append(MAP, b"key", b"v", on_recorded=answers.about("key"))
+        log.poll(0.3)
+        assert log.pending == 1
+        with pytest.raises(errors.RetriableError):
+            log.read_to_end(0.5)
+    settle(log)
+    assert answers.recorded == ["key"]
+    assert keys(log.read_to_end(WAIT_S)) == ["key"]
+
+
+def test_closing_waits_for_what_is_pending(place):
+    log = opened(place)
+    answers = Answers()
+    for number in range(100):
+        log.append(MAP, b"%d" % number, b"v", on_recorded=answers.about(str(number)))
+    log.close(WAIT_S)
+    assert answers.recorded == [str(number) for number in range(100)]
+    assert len(opened(place).read_to_end(WAIT_S)) == 100
+
+
+def test_closing_tells_what_it_did_not_wait_for(place):
+    log = opened(place)
+    write(log, "warm")
+    answers = Answers()
+    with place.away():
+        log.append(MAP, b"a", b"v", on_recorded=answers.about("a"))
+        log.append(RECEIPTS, b"b", b"v", on_recorded=answers.about("b"))
+        log.close(0.2)
+    assert sorted(answers.failed) == ["a", "b"]
+    assert isinstance(answers.failed["a"], errors.RetriableError)
+    assert log.pending == 0
+
+
+def test_closing_twice_or_before_opening_does_nothing(place):
+    log = place.log()
+    log.close(0.0)
+    log.open(WAIT_S)
+    log.close(WAIT_S)
+    log.close(0.0)
+
+
+@pytest.mark.parametrize("topic", list(port.LogTopic))
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+def test_a_topic_that_forgets_by_age_is_refused(place, topic, policy):
+    place.create(topic, partitions=1, policy=policy)
+    with pytest.raises(errors.FatalError) as refused:
+        place.log().open(WAIT_S)
+    name = port.topic_names(place.alias)[topic]
+    for part in (name, "cleanup.policy", policy, "kafka-configs", "cleanup.policy=compact"):
+        assert part in str(refused.value)
+
+
+def test_a_topic_of_several_partitions_is_refused(place):
+    place.create(RECEIPTS, partitions=2, policy="compact")
+    with pytest.raises(errors.FatalError) as refused:
+        place.log().open(WAIT_S)
+    for part in (port.topic_names(place.alias)[RECEIPTS], "2 partitions", "kafka-topics"):
+        assert part in str(refused.value)
+
+
+def test_a_suitable_topic_is_used_as_it_is(place):
+    place.create(MAP, partitions=1, policy="compact")
+    log = opened(place)
+    write(log, "a")
+    assert keys(log.read_to_end(WAIT_S)) == ["a"]
+
+
+def _append_and_hear(log: port.FlowLog) -> Exception | None:
+    answers = Answers()
+    log.append(MAP, b"new", b"v", on_recorded=answers.about("new"))
+    settle(log)
+    return answers.failed.get("new")
+
+
+def _read(log: port.FlowLog) -> Exception | None:
+    try:
+        log.read_to_end(3.0)
+    except errors.ConnectError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("use", [_append_and_hear, _read])
+def test_a_topic_made_again_under_us_is_noticed(
+    place: Place, use: Callable[[port.FlowLog], Exception | None]
+) -> None:
+    log = opened(place)
+    write(log, "a", "b")
+    assert keys(log.read_to_end(WAIT_S)) == ["a", "b"]
+    place.make_again(MAP)
+    assert isinstance(use(log), cluster_errors.FlowLogTruncatedError)
+    log.open(WAIT_S)
+    assert "a" not in keys(log.read_to_end(WAIT_S))

@@ -1,0 +1,50 @@
+"""From a sandbox cluster to the clients of `mm2.cluster`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from connect_runtime.system import clock
+from connect_runtime.wire.codec import security_settings
+from mm2.cluster import client_config, flow_log_writer, kafka_admin, kafka_flow_log
+from mm2.sandbox import cluster
+
+CLOCK = clock.SystemClock()
+
+
+def of(
+    running: cluster.Cluster, user: str = "admin", **changes: str
+) -> client_config.ClusterAccess:
+    """As the settings of this cluster would give it; `changes` are Java properties, `_` for `.`."""
+    properties = running.client_properties(user)
+    properties |= {key.replace("_", "."): value for key, value in changes.items()}
+    parsed = security_settings.parse(properties, read_text=lambda path: Path(path).read_text())
+    assert parsed.security is not None, parsed.errors
+    return client_config.ClusterAccess(
+        alias=running.name,
+        bootstrap=tuple(properties["bootstrap.servers"].split(",")),
+        security=parsed.security,
+        properties=properties,
+    )
+
+
+def admin(access: client_config.ClusterAccess, **options: int) -> kafka_admin.KafkaAdmin:
+    return kafka_admin.KafkaAdmin(access, client_id="test-admin", clock=CLOCK, **options)
+
+
+def flow_log(
+    access: client_config.ClusterAccess,
+    source_alias: str,
+    *,
+    replication_factor: int = 1,
+    bounds: flow_log_writer.Bounds = flow_log_writer.DEFAULT_BOUNDS,
+) -> kafka_flow_log.KafkaFlowLog:
+    return kafka_flow_log.KafkaFlowLog(
+        access,
+        source_alias=source_alias,
+        client_id="test-flow-log",
+        target_admin=admin(access),
+        clock=CLOCK,
+        replication_factor=replication_factor,
+        bounds=bounds,
+    )

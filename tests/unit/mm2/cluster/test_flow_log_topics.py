@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from connect_runtime.base import errors
+from connect_runtime.system import clock
+from mm2.cluster import admin as port
+from mm2.cluster import errors as cluster_errors
+from mm2.cluster import flow_log, flow_log_topics
+from tests.fakes import admin as fake
+
+NAMES = list(flow_log.topic_names("east").values())
+WHERE = {"where": "west (h:9092)", "bootstrap": "h:9092"}
+
+
+def topics(target, replication_factor=1):
+    return flow_log_topics.LogTopics(
+        target=target,
+        replication_factor=replication_factor,
+        clock=clock.SystemClock(),
+        **WHERE,
+    )
+
+
+def test_names_carry_the_sources_alias():
+    assert NAMES == ["mm2-offset-map.east.internal", "mm2-receipts.east.internal"]
+
+
+def test_missing_topics_are_created_compacted_with_one_partition():
+    cluster = fake.FakeCluster()
+    topics(fake.FakeAdmin(cluster)).ensure(NAMES, 1.0)
+    assert sorted(cluster.topics) == NAMES
+    for topic in cluster.topics.values():
+        assert topic.partitions == 1
+        assert topic.overrides["cleanup.policy"] == "compact"
+
+
+def test_existing_topics_are_left_alone():
+    cluster = fake.FakeCluster()
+    for name in NAMES:
+        cluster.create(name, cleanup_policy="compact")
+    admin = fake.FakeAdmin(cluster)
+    topics(admin).ensure(NAMES, 1.0)
+    assert "create_topics" not in admin.calls
+    assert all(
+        topic.overrides == {"cleanup.policy": "compact"} for topic in cluster.topics.values()
+    )
+
+
+def test_a_replication_factor_that_cannot_be_had_is_an_error():
+    with pytest.raises(errors.FatalError, match="INVALID_REPLICATION_FACTOR"):
+        topics(fake.FakeAdmin(fake.FakeCluster()), replication_factor=3).ensure(NAMES, 1.0)
+
+
+def test_the_cleanup_policy_counts_wherever_it_comes_from():
+    cluster = fake.FakeCluster()
+    cluster.create(NAMES[0])  # without an override: the brokers' default, delete
+    with pytest.raises(errors.FatalError, match=r"cleanup\.policy is delete.*kafka-configs"):
+        topics(fake.FakeAdmin(cluster)).ensure(NAMES, 1.0)
+
+
+def test_without_the_right_to_look_the_policy_is_trusted_aloud(caplog):
+    cluster = fake.FakeCluster()
+    refused = cluster_errors.NotAuthorizedError("no DESCRIBE_CONFIGS")
+    cluster.failures["topic_configs", NAMES[0]] = refused
+    with caplog.at_level(logging.WARNING):
+        topics(fake.FakeAdmin(cluster)).ensure(NAMES, 1.0)
+    assert f"cleanup.policy of topic {NAMES[0]}" in caplog.text
+
+
+@pytest.mark.parametrize("operation", ["describe_topics", "create_topics", "topic_configs"])
+def test_other_failures_are_raised(operation):
+    cluster = fake.FakeCluster()
+    cluster.failures[operation, NAMES[1]] = errors.FatalError("refused")
+    with pytest.raises(errors.FatalError, match="refused"):
+        topics(fake.FakeAdmin(cluster)).ensure(NAMES, 0.1)
+
+
+def test_an_unreachable_cluster_is_raised():
+    with pytest.raises(cluster_errors.UnreachableError):
+        topics(fake.FakeAdmin(fake.FakeCluster(away=True))).ensure(NAMES, 1.0)
+
+
+class ForgetfulAdmin(fake.FakeAdmin):
+    """After a creation, the brokers learn of the topic late, and of its leader later."""
+
+    def __init__(self, cluster):
+        super().__init__(cluster)
+        self._looks = 0
+
+    def describe_topics(self, names, timeout_s):
+        answer = super().describe_topics(names, timeout_s)
+        self._looks += 1
+        if self._looks <= 3:
+            missing = {name: cluster_errors.TopicMissingError("not yet") for name in names}
+            return port.PerTopic(done={}, failed=missing)
+        if self._looks <= 5:
+            leaderless = {
+                name: port.TopicDescription(name=name, topic_id=topic.topic_id, leaders=(None,))
+                for name, topic in answer.done.items()
+            }
+            return port.PerTopic(done=leaderless, failed={})
+        return answer
+
+
+def test_a_new_topic_is_waited_for():
+    admin = ForgetfulAdmin(fake.FakeCluster())
+    topics(admin).ensure(NAMES, 5.0)
+    assert admin._looks == 6
+
+
+def test_somebody_elses_creation_is_as_good():
+    class Race(fake.FakeAdmin):
+        def create_topics(self, topics, timeout_s):
+            super().create_topics(topics, timeout_s)
+            return super().create_topics(topics, timeout_s)
+
+    topics(Race(fake.FakeCluster())).ensure(NAMES, 1.0)
