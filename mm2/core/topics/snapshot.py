@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 
@@ -49,13 +49,49 @@ class Topic:
         return entry is not None and entry.source is ConfigSource.TOPIC
 
 
+TIMESTAMP_BOUNDS = (
+    "message.timestamp.after.max.ms",
+    "message.timestamp.before.max.ms",
+    "message.timestamp.difference.max.ms",
+)
+"""How far record timestamps may be off: two since Kafka 3.6 (KIP-937), the last until 3.9."""
+
+BROKER_NAMES: Mapping[str, str] = {
+    "cleanup.policy": "log.cleanup.policy",
+    "compression.type": "compression.type",
+    "max.message.bytes": "message.max.bytes",
+    "message.timestamp.type": "log.message.timestamp.type",
+    **{name: f"log.{name}" for name in TIMESTAMP_BOUNDS},
+}
+"""Settings of topics that planning asks about, and what brokers call their defaults."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """Topics of one cluster, by name.
 
-    `splits_timestamp_bounds`: the brokers know `message.timestamp.before.max.ms` and `.after.`
-    (Kafka 3.6, KIP-937) instead of `message.timestamp.difference.max.ms` alone.
+    `new_topic` has the settings that a topic without overrides gets, by their topic names (those
+    of `BROKER_NAMES` that the brokers know); None: we may not read them.
     """
 
     topics: Mapping[str, Topic]
-    splits_timestamp_bounds: bool = True
+    new_topic: Mapping[str, str] | None = None
+
+    def timestamp_bounds(self) -> tuple[str, ...]:
+        """Those of `TIMESTAMP_BOUNDS` that the brokers know, as far as anything here shows."""
+        known: Collection[str] = self.new_topic or ()
+        for name in sorted(self.topics):
+            configs = self.topics[name].configs
+            if known:
+                break
+            known = configs or ()
+        bounds = tuple(name for name in TIMESTAMP_BOUNDS if name in known)
+        return bounds or TIMESTAMP_BOUNDS[:2]
+
+
+def new_topic_settings(broker_configs: Mapping[str, str | None] | None) -> dict[str, str] | None:
+    """A broker's settings as those of a topic without overrides; None stays None."""
+    if broker_configs is None:
+        return None
+    found = {topic: broker_configs.get(broker) for topic, broker in BROKER_NAMES.items()}
+    return {name: value for name, value in found.items() if value is not None}

@@ -33,3 +33,31 @@ def test_sources_have_the_numbers_of_the_protocol():
 
 def test_values_are_not_in_the_repr():
     assert "hunter2" not in repr(snapshot.ConfigEntry(value="hunter2"))
+
+
+def test_what_brokers_call_their_defaults_becomes_a_topics_settings():
+    brokers = {
+        "log.message.timestamp.type": "CreateTime",
+        "message.max.bytes": "1048588",
+        "log.message.timestamp.after.max.ms": "3600000",
+        "log.cleanup.policy": None,
+        "num.io.threads": "8",
+    }
+    assert snapshot.new_topic_settings(brokers) == {
+        "message.timestamp.type": "CreateTime",
+        "max.message.bytes": "1048588",
+        "message.timestamp.after.max.ms": "3600000",
+    }
+    assert snapshot.new_topic_settings(None) is None
+
+
+def test_known_timestamp_bounds_show_in_the_brokers_or_in_any_topic():
+    after, before, difference = snapshot.TIMESTAMP_BOUNDS
+    entry = snapshot.ConfigEntry(value="1", source=snapshot.ConfigSource.DEFAULT)
+    blind = snapshot.Topic(name="a", partitions=1, configs=None)
+    old = snapshot.Topic(name="b", partitions=1, configs={difference: entry})
+    found = snapshot.Snapshot(topics={"a": blind, "b": old})
+    assert found.timestamp_bounds() == (difference,)
+    found = snapshot.Snapshot(topics={"b": old}, new_topic={after: "1", before: "1"})
+    assert found.timestamp_bounds() == (after, before)
+    assert snapshot.Snapshot(topics={}).timestamp_bounds() == (after, before)

@@ -1,0 +1,350 @@
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mm2.core import filters, flows, naming
+from mm2.core.topics import plan, snapshot
+
+Source = snapshot.ConfigSource
+AFTER, BEFORE, DIFFERENCE = snapshot.TIMESTAMP_BOUNDS
+WIDE = {AFTER: plan.WIDEST_MS, BEFORE: plan.WIDEST_MS}
+FLOW = flows.Flow(source="east", target="west")
+SEVERITY = plan.Severity
+
+
+def entry(value: str, source: Source = Source.TOPIC, **flags: bool) -> snapshot.ConfigEntry:
+    return snapshot.ConfigEntry(value=value, source=source, **flags)
+
+
+def topic(
+    name: str, partitions: int = 1, configs: Mapping[str, snapshot.ConfigEntry] | None = None
+) -> snapshot.Topic:
+    return snapshot.Topic(name=name, partitions=partitions, configs=configs or {})
+
+
+def cluster(
+    *topics: snapshot.Topic, new_topic: Mapping[str, str] | None = None
+) -> snapshot.Snapshot:
+    return snapshot.Snapshot(topics={item.name: item for item in topics}, new_topic=new_topic)
+
+
+def mirror(partitions: int = 1, **configs: snapshot.ConfigEntry) -> snapshot.Topic:
+    """`east.orders` as we would have created it; setting names with _ for dots."""
+    named = {name.replace("_", "."): value for name, value in configs.items()}
+    wide = {name: entry(value) for name, value in WIDE.items()}
+    return topic("east.orders", partitions, {**wide, **named})
+
+
+def make(
+    source: snapshot.Snapshot,
+    target: snapshot.Snapshot,
+    flow: flows.Flow = FLOW,
+    *,
+    sync_configs: bool = True,
+) -> plan.Plan:
+    return plan.plan(flow, source, target, sync_configs=sync_configs)
+
+
+def test_a_missing_topic_is_created_with_the_sources_partitions_and_wide_bounds():
+    made = make(cluster(topic("orders", 3)), cluster())
+    (create,) = made.create
+    assert (create.topic, create.name, create.partitions) == ("orders", "east.orders", 3)
+    assert create.replication_factor == 2
+    assert create.configs == WIDE
+    assert not made.findings
+
+
+def test_replication_factor_minus_one_is_left_to_the_brokers():
+    flow = dataclasses.replace(FLOW, replication_factor=-1)
+    (create,) = make(cluster(topic("orders")), cluster(), flow).create
+    assert create.replication_factor is None
+
+
+def test_only_what_the_flow_takes_is_planned_in_order_of_name():
+    flow = dataclasses.replace(FLOW, topics=filters.topic_filter(["orders.*"]))
+    names = ["orders-b", "orders-a", "other", "__offsets", "orders.internal", "west.orders"]
+    made = make(cluster(*(topic(name) for name in names)), cluster(), flow)
+    assert [create.topic for create in made.create] == ["orders-a", "orders-b"]
+
+
+def test_identity_keeps_the_name():
+    flow = dataclasses.replace(FLOW, policy=naming.IdentityReplicationPolicy(source_alias="east"))
+    (create,) = make(cluster(topic("orders")), cluster(), flow).create
+    assert create.name == "orders"
+
+
+EVERY_KIND = {
+    "retention.ms": entry("1"),
+    "segment.ms": entry("2", Source.DYNAMIC_BROKER),
+    "segment.bytes": entry("3", Source.DYNAMIC_DEFAULT_BROKER),
+    "max.message.bytes": entry("4", Source.STATIC_BROKER),
+    "flush.ms": entry("5", Source.DEFAULT),
+    "secret.setting": entry("6", sensitive=True),
+    "fixed.setting": entry("7", read_only=True),
+    "min.insync.replicas": entry("8"),
+    AFTER: entry("9"),
+    BEFORE: entry("10"),
+    DIFFERENCE: entry("11"),
+    "unknown.setting": entry("12", Source.UNKNOWN),
+}
+
+
+def test_create_time_settings_follow_the_table_of_mirrormaker_2():
+    (create,) = make(cluster(topic("orders", 1, EVERY_KIND)), cluster()).create
+    assert create.configs == {
+        **WIDE,
+        "retention.ms": "1",
+        "segment.bytes": "3",
+        "segment.ms": "2",
+        "unknown.setting": "12",
+    }
+    assert list(create.configs) == sorted(create.configs)
+
+
+def test_defaults_of_the_source_are_written_when_asked_for():
+    flow = dataclasses.replace(FLOW, properties=filters.property_filter(source_defaults=True))
+    source = cluster(topic("orders", 1, EVERY_KIND))
+    (create,) = make(source, cluster(), flow).create
+    assert create.configs["flush.ms"] == "5"
+    (alter,) = make(source, cluster(mirror()), flow).alter
+    assert alter.set["flush.ms"] == "5"
+
+
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        ({AFTER: "1", BEFORE: "2", DIFFERENCE: "3"}, {AFTER, BEFORE, DIFFERENCE}),
+        ({AFTER: "1", BEFORE: "2"}, {AFTER, BEFORE}),
+        ({DIFFERENCE: "3"}, {DIFFERENCE}),
+        (None, {AFTER, BEFORE}),
+    ],
+)
+def test_bounds_are_set_that_the_brokers_know(known, expected):
+    (create,) = make(cluster(topic("orders")), cluster(new_topic=known)).create
+    assert create.configs == dict.fromkeys(expected, plan.WIDEST_MS)
+
+
+def test_growing_follows_the_source():
+    made = make(cluster(topic("orders", 5)), cluster(mirror(3)))
+    (grow,) = made.grow
+    assert (grow.name, grow.partitions_now, grow.partitions) == ("east.orders", 3, 5)
+    assert str(grow) == "grow east.orders: from 3 to 5 partitions"
+    assert not made.create
+
+
+def test_partitions_that_only_the_target_has_are_told():
+    made = make(cluster(topic("orders", 2)), cluster(mirror(3)))
+    assert made.is_empty
+    (finding,) = made.findings
+    assert (finding.setting, finding.severity) == ("partitions", SEVERITY.WARN)
+
+
+def test_existing_topics_follow_overrides_and_lose_those_that_the_source_lost():
+    source = topic(
+        "orders",
+        1,
+        {
+            "retention.ms": entry("1"),
+            "segment.ms": entry("2"),
+            "flush.ms": entry("3", Source.DEFAULT),
+            "index.interval.bytes": entry("4", Source.DEFAULT),
+            "min.insync.replicas": entry("2"),
+        },
+    )
+    target = mirror(
+        retention_ms=entry("7"),
+        segment_ms=entry("2"),
+        flush_ms=entry("9"),
+        index_interval_bytes=entry("5", Source.STATIC_BROKER),
+        min_insync_replicas=entry("1"),
+    )
+    (alter,) = make(cluster(source), cluster(target)).alter
+    assert alter.set == {"retention.ms": "1"}
+    assert alter.delete == ("flush.ms",)
+    assert str(alter) == "set east.orders: retention.ms=1, flush.ms removed"
+
+
+def test_an_equal_value_that_is_no_override_yet_becomes_one():
+    source = topic("orders", 1, {"segment.ms": entry("2", Source.DYNAMIC_BROKER)})
+    target = mirror(segment_ms=entry("2", Source.DEFAULT))
+    (alter,) = make(cluster(source), cluster(target)).alter
+    assert alter.set == {"segment.ms": "2"}
+
+
+def test_a_stale_override_survives_a_static_broker_setting_of_the_source():
+    source = topic("orders", 1, {"segment.ms": entry("2", Source.STATIC_BROKER)})
+    assert make(cluster(source), cluster(mirror(segment_ms=entry("9")))).is_empty
+
+
+def test_without_sync_existing_topics_are_left_alone():
+    source = topic("orders", 1, {"retention.ms": entry("1")})
+    target = topic("east.orders", 1, {AFTER: entry("3600000", Source.DEFAULT)})
+    assert make(cluster(source), cluster(target), sync_configs=False).is_empty
+
+
+def test_bounds_of_existing_topics_are_widened_unless_set_on_the_topic():
+    target = topic(
+        "east.orders", 1, {AFTER: entry("3600000", Source.DEFAULT), BEFORE: entry("5000")}
+    )
+    made = make(cluster(topic("orders")), cluster(target))
+    (alter,) = made.alter
+    assert alter.set == {AFTER: plan.WIDEST_MS}
+    (finding,) = made.findings
+    assert (finding.setting, finding.severity) == (BEFORE, SEVERITY.WARN)
+
+
+def one_finding(
+    source: Mapping[str, str], target: Mapping[str, str], flow: flows.Flow = FLOW
+) -> plan.Finding | None:
+    """Both with broker-wide values, so that nothing is synced."""
+    made = make(
+        cluster(topic("orders", 1, {k: entry(v, Source.STATIC_BROKER) for k, v in source.items()})),
+        cluster(mirror(1, **{k: entry(v, Source.STATIC_BROKER) for k, v in target.items()})),
+        flow,
+    )
+    assert made.is_empty
+    assert len(made.findings) <= 1
+    return made.findings[0] if made.findings else None
+
+
+@pytest.mark.parametrize(
+    ("setting", "source", "target", "severity"),
+    [
+        ("message.timestamp.type", "LogAppendTime", "LogAppendTime", SEVERITY.STOP),
+        ("message.timestamp.type", "CreateTime", "LogAppendTime", SEVERITY.STOP),
+        ("message.timestamp.type", "LogAppendTime", "CreateTime", None),
+        ("compression.type", "producer", "gzip", SEVERITY.STOP),
+        ("compression.type", "lz4", "gzip", SEVERITY.STOP),
+        ("compression.type", "gzip", "gzip", None),
+        ("compression.type", "gzip", "producer", None),
+        ("cleanup.policy", "delete", "compact", SEVERITY.STOP),
+        ("cleanup.policy", "delete", "compact,delete", SEVERITY.STOP),
+        ("cleanup.policy", "compact", "delete", SEVERITY.WARN),
+        ("cleanup.policy", "compact", "delete,compact", SEVERITY.WARN),
+        ("cleanup.policy", "compact,delete", "compact", SEVERITY.WARN),
+        ("cleanup.policy", "compact,delete", "delete, compact", None),
+        ("max.message.bytes", "2000000", "1000000", SEVERITY.WARN),
+        ("max.message.bytes", "1000000", "2000000", None),
+        ("max.message.bytes", "9", "10", None),
+    ],
+)
+def test_settings_that_stand_in_the_way(setting, source, target, severity):
+    finding = one_finding({setting: source}, {setting: target})
+    assert (finding and finding.severity) == severity
+    if finding:
+        assert finding.setting == setting
+        assert finding.topic == "orders"
+        assert f"set {setting}=" in finding.remedy
+        assert "east.orders of west" in finding.remedy
+
+
+def test_findings_are_about_the_target_as_it_will_be():
+    source = topic("orders", 1, {"compression.type": entry("lz4")})
+    made = make(cluster(source), cluster(mirror(compression_type=entry("gzip"))))
+    assert made.alter[0].set == {"compression.type": "lz4"}
+    assert not made.findings
+
+
+def test_a_removed_override_leaves_the_brokers_setting():
+    source = topic("orders", 1, {"compression.type": entry("producer", Source.DEFAULT)})
+    target = mirror(compression_type=entry("producer"))
+    brokers = {"compression.type": "zstd", AFTER: "1", BEFORE: "1"}
+    made = make(cluster(source), cluster(target, new_topic=brokers))
+    assert made.alter[0].delete == ("compression.type",)
+    assert made.stopped_topics() == {"orders"}
+
+
+def test_what_the_brokers_give_a_new_topic_is_judged_before_it_is_made():
+    brokers = {"message.timestamp.type": "LogAppendTime", AFTER: "1", BEFORE: "1"}
+    made = make(cluster(topic("orders")), cluster(new_topic=brokers))
+    assert len(made.create) == 1
+    assert made.stopped_topics() == {"orders"}
+    assert "stop orders -> east.orders: message.timestamp.type is LogAppendTime" in str(made)
+
+
+def test_settings_that_may_not_be_read_are_told_and_left_alone():
+    blind = snapshot.Topic(name="orders", partitions=1, configs=None)
+    made = make(cluster(blind), cluster())
+    assert made.create[0].configs == WIDE
+    assert [item.severity for item in made.findings] == [SEVERITY.WARN]
+    blind_target = snapshot.Topic(name="east.orders", partitions=1, configs=None)
+    made = make(cluster(topic("orders", 1, EVERY_KIND)), cluster(blind_target))
+    assert made.is_empty
+    assert "may not be read" in made.findings[0].problem
+
+
+def test_a_name_that_kafka_would_refuse_stops_the_topic():
+    name = "x" * 246
+    made = make(cluster(topic(name)), cluster())
+    assert made.stopped_topics() == {name}
+
+
+def test_a_plan_prints_what_it_does():
+    source = cluster(topic("a", 2, {"retention.ms": entry("1")}), topic("orders", 2))
+    text = str(make(source, cluster(mirror(1))))
+    assert text.splitlines() == [
+        f"create east.a: 2 partitions, replication factor 2, {AFTER}={plan.WIDEST_MS}, "
+        f"{BEFORE}={plan.WIDEST_MS}, retention.ms=1",
+        "grow east.orders: from 1 to 2 partitions",
+    ]
+    assert str(plan.Plan()) == ""
+
+
+NAMES = st.sampled_from(
+    ["retention.ms", "segment.ms", "min.insync.replicas", "flush.ms", "index.interval.bytes", AFTER]
+)
+ENTRIES = st.builds(
+    snapshot.ConfigEntry,
+    value=st.sampled_from(["1", "2", plan.WIDEST_MS]),
+    source=st.sampled_from(list(Source)),
+    read_only=st.booleans(),
+    sensitive=st.booleans(),
+)
+
+
+def topics(names: list[str]) -> st.SearchStrategy[snapshot.Snapshot]:
+    one = st.builds(
+        snapshot.Topic,
+        name=st.sampled_from(names),
+        partitions=st.integers(1, 4),
+        configs=st.none() | st.dictionaries(NAMES, ENTRIES),
+    )
+    return st.lists(one).map(lambda found: cluster(*found))
+
+
+def carry_out(made: plan.Plan, target: snapshot.Snapshot) -> snapshot.Snapshot:
+    """What a cluster does with a plan."""
+    after = dict(target.topics)
+    for create in made.create:
+        configs = {name: entry(value) for name, value in create.configs.items()}
+        after[create.name] = topic(create.name, create.partitions, configs)
+    for grow in made.grow:
+        assert after[grow.name].partitions == grow.partitions_now
+        after[grow.name] = dataclasses.replace(after[grow.name], partitions=grow.partitions)
+    for alter in made.alter:
+        configs = dict(after[alter.name].configs or {})
+        configs.update({name: entry(value) for name, value in alter.set.items()})
+        for name in alter.delete:
+            configs[name] = entry("1", Source.DEFAULT)
+        after[alter.name] = dataclasses.replace(after[alter.name], configs=configs)
+    return dataclasses.replace(target, topics=after)
+
+
+@given(topics(["a", "b", "c"]), topics(["east.a", "east.b", "x"]), st.booleans(), st.booleans())
+def test_planning_again_yields_nothing(source, target, sync, source_defaults):
+    flow = dataclasses.replace(
+        FLOW, properties=filters.property_filter(source_defaults=source_defaults)
+    )
+    made = make(source, target, flow, sync_configs=sync)
+    after = carry_out(made, target)
+    again = make(source, after, flow, sync_configs=sync)
+    assert again.is_empty
+    assert all(
+        after.topics[f"east.{name}"].partitions >= source.topics[name].partitions
+        for name in source.topics
+    )
