@@ -1,0 +1,96 @@
+"""What a flow has written down about itself: its map and receipt topics, read and appended.
+
+One thread owns it. Reading folds the map topic and answers with facts; appending keeps the order of
+each copy's stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from connect_runtime.base import errors, ids
+from mm2.cluster import flow_log
+from mm2.core.copy import facts, instructions
+from mm2.core.offsets import offset_map
+from mm2.formats import map_record
+
+READ_S = 8.0
+"""Shorter than the silence after which copies give their worker up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactsWanted:
+    """One copy asks for one partition's facts; `target` as in `instructions.ReadFacts`."""
+
+    partition: ids.TopicPartition
+    target: int | None
+    answer: Callable[[facts.Facts | None, str], None]
+
+
+class FlowLedger:
+    """Invariant: the fold holds exactly what was read back from the log, never what was only
+    sent."""
+
+    def __init__(self, log: flow_log.FlowLog) -> None:
+        self._log = log
+        self._map = offset_map.OffsetMap()
+        self._wanted: list[FactsWanted] = []
+
+    def open(self, timeout_s: float) -> None:
+        """Raises as `flow_log.FlowLog.open`."""
+        self._log.open(timeout_s)
+        self._map = offset_map.OffsetMap()
+
+    def close(self, timeout_s: float) -> None:
+        self._log.close(timeout_s)
+
+    def append(self, item: instructions.LogItem, *, on_recorded: flow_log.OnRecorded) -> None:
+        """Raises as `flow_log.FlowLog.append`."""
+        topic = flow_log.LogTopic.RECEIPTS if item.receipt else flow_log.LogTopic.MAP
+        self._log.append(topic, item.key, item.value, on_recorded=on_recorded)
+
+    def want(self, wanted: FactsWanted) -> None:
+        self._wanted.append(wanted)
+
+    def work(self, timeout_s: float) -> None:
+        """Run callbacks of what was stored; answer questions, all with one read to the end.
+
+        Raises `RetriableError` or `FatalError` when the log is broken: open it again.
+        """
+        self._log.poll(timeout_s)
+        if not self._wanted:
+            return
+        wanted, self._wanted = self._wanted, []
+        try:
+            self.catch_up()
+        except errors.RetriableError as error:
+            for each in wanted:
+                each.answer(None, str(error))
+            raise
+        for each in wanted:
+            self._clear_superseded(each.partition)
+            found = facts.from_map(self._map.partition(each.partition), target=each.target)
+            each.answer(found, "")
+
+    def catch_up(self) -> offset_map.OffsetMap:
+        """The map as of now; for readers on the ledger's own thread."""
+        for record in self._log.read_to_end(READ_S):
+            if record.topic is flow_log.LogTopic.MAP:
+                self._map.apply(record.key, record.value)
+        return self._map
+
+    def _clear_superseded(self, partition: ids.TopicPartition) -> None:
+        """Delete older owners' segments above where the newest anchor's Take began."""
+        known = self._map.partition(partition)
+        anchor = known.anchor
+        if anchor is None:
+            return
+        for key in known.superseded(anchor.key):
+            self._log.append(
+                flow_log.LogTopic.MAP, map_record.encode_key(key), None, on_recorded=_ignore
+            )
+
+
+def _ignore(_error: errors.ConnectError | None) -> None:
+    """A lost tombstone is written again at the next take-over."""

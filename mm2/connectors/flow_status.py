@@ -1,0 +1,72 @@
+"""What a flow looks like from outside: a frozen snapshot for tables, metrics and commands."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from connect_runtime.base import ids
+from mm2.connectors import source_task
+
+
+class FlowState(enum.Enum):
+    """PLANNING until both clusters have answered; FAILED and STOPPED are final."""
+
+    PLANNING = "PLANNING"
+    RUNNING = "RUNNING"
+    STOPPING = "STOPPING"
+    STOPPED = "STOPPED"
+    FAILED = "FAILED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStatus:
+    """One source partition. Offsets are -1 while unknown; `records` and `bytes` since the start.
+
+    `phase` is the copy's word for where it stands; `lag_records` an upper bound where the source's
+    log has gaps; `lag_s` the age of the oldest record not copied, 0 if none, None if unknown.
+    """
+
+    partition: ids.TopicPartition
+    remote_topic: str
+    task: int
+    phase: str
+    reason: str
+    cause: str
+    records: int
+    bytes: int
+    copied_to: int
+    source_end: int
+    age_ms: int
+    transactional: bool
+
+    @property
+    def lag_records(self) -> int | None:
+        if self.source_end < 0 or self.copied_to < 0:
+            return None
+        return max(0, self.source_end - self.copied_to)
+
+    @property
+    def stopped(self) -> bool:
+        return self.phase in ("stopped", "fenced")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStatus:
+    index: int
+    state: source_task.TaskState
+    reason: str
+    restarts: int
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowStatus:
+    """`slots_missing`: how many Spark slots its tasks wait for."""
+
+    flow: str
+    state: FlowState
+    reason: str
+    tasks: tuple[TaskStatus, ...] = ()
+    partitions: tuple[PartitionStatus, ...] = ()
+    slots_missing: int = 0

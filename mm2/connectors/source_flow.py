@@ -1,0 +1,309 @@
+"""The driver of one flow: plans it, runs its tasks, keeps its ledger; one thread.
+
+Until flows run on a Connect worker group this loop is their worker: fetch (messages, ledger),
+decide
+(tasks), act. Its body is `run_once`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from random import Random
+
+from connect_runtime.base import backoff, clock, errors, ids
+from mm2.connectors import flow_ledger, flow_status, source_connector, source_task
+from mm2.core import flows
+from mm2.core.copy import messages
+from mm2.pipeline import control_channel, control_server, engine
+
+TURN_S = 0.05
+MESSAGES_PER_TURN = 500
+PLAN_S = 60.0
+OPEN_S = 30.0
+SNAPSHOT_S = 0.5
+STOP_S = 3.0
+
+_log = logging.getLogger(__name__)
+
+
+class SourceFlow:
+    """Everything below is touched by the flow's own thread only, but for `status` (a frozen
+    snapshot,
+    replaced whole), `stop_asked` and `throttle`.
+    """
+
+    def __init__(
+        self,
+        flow: flows.Flow,
+        *,
+        connector: source_connector.SourceConnector,
+        ledger: flow_ledger.FlowLedger,
+        run_in: engine.CopyEngine,
+        server: control_server.ControlServer,
+        configure: Callable[[source_connector.SourcePlan], list[messages.Configure]],
+        now: clock.Clock,
+        random: Random,
+    ) -> None:
+        self.flow = flow
+        self.stop_asked = threading.Event()
+        self.status = flow_status.FlowStatus(
+            flow=flow.name, state=flow_status.FlowState.PLANNING, reason="starting"
+        )
+        self._connector = connector
+        self._ledger = ledger
+        self._engine = run_in
+        self._server = server
+        self._configure = configure
+        self._clock = now
+        self._random = random
+        self._inbox = control_channel.Inbox()
+        self._backoff = backoff.Backoff(initial_s=1.0, max_s=15.0)
+        self._tasks: list[source_task.SourceTask] = []
+        self._findings: dict[ids.TopicPartition, source_connector.Finding] = {}
+        self._state = flow_status.FlowState.PLANNING
+        self._reason = "starting"
+        self._broken: errors.ConnectError | None = None
+        self._wait_until_s = 0.0
+        self._snapshot_at_s = 0.0
+        self._stop_by_s = 0.0
+        self._failed = ""
+
+    @property
+    def ended(self) -> bool:
+        return self._state in (flow_status.FlowState.STOPPED, flow_status.FlowState.FAILED)
+
+    def run(self, _stop: threading.Event) -> None:
+        """The thread's body: until the flow has ended."""
+        try:
+            while not self.ended:
+                self.run_once()
+        finally:
+            self._ledger.close(1.0)
+            self._connector.close()
+            self._publish()
+
+    def run_once(self) -> None:
+        now_s = self._clock.now_s()
+        if self._state is flow_status.FlowState.PLANNING:
+            self._plan(now_s)
+        else:
+            self._work(now_s)
+        if now_s >= self._snapshot_at_s:
+            self._snapshot_at_s = now_s + SNAPSHOT_S
+            self._publish()
+
+    # Planning
+
+    def _plan(self, now_s: float) -> None:
+        if self.stop_asked.is_set():
+            self._end(flow_status.FlowState.STOPPED, "stopped")
+            return
+        if now_s < self._wait_until_s:
+            self.stop_asked.wait(min(TURN_S, self._wait_until_s - now_s))
+            return
+        try:
+            plan = self._connector.plan(PLAN_S)
+            self._ledger.open(OPEN_S)
+        except errors.RetriableError as error:
+            delay_s = self._backoff.next_delay_s(self._random)
+            self._wait_until_s = self._clock.now_s() + delay_s
+            self._reason = str(error)
+            _log.warning("%s: %s; tried again in %.0f s", self.flow.name, error, delay_s)
+            return
+        except errors.FatalError as error:
+            _log.error("%s: %s", self.flow.name, error)
+            self._end(flow_status.FlowState.FAILED, str(error))
+            return
+        self._begin(plan)
+
+    def _begin(self, plan: source_connector.SourcePlan) -> None:
+        around = source_task.Surroundings(
+            engine=self._engine,
+            server=self._server,
+            inbox=self._inbox,
+            ledger=self._ledger,
+            clock=self._clock,
+            random=self._random,
+            log_broken=self._note_broken,
+        )
+        self._findings = {each.partition: each for each in plan.findings}
+        self._tasks = [
+            source_task.SourceTask(settings, around) for settings in self._configure(plan)
+        ]
+        self._state = flow_status.FlowState.RUNNING
+        self._reason = "" if self._tasks else "no topic matches"
+        topics = len({each.topic for task in self._tasks for each in task.settings.partitions})
+        _log.info("%s: %d topics in %d tasks", self.flow.name, topics, len(self._tasks))
+
+    # Working
+
+    def _work(self, now_s: float) -> None:
+        self._take_messages()
+        self._work_ledger()
+        now_s = self._clock.now_s()
+        if self._broken is not None:
+            self._mend(now_s)
+            return
+        for task in self._tasks:
+            task.tick(now_s)
+            task.tell_stored()
+        self._look_at_ends(now_s)
+
+    def _take_messages(self) -> None:
+        timeout_s = TURN_S
+        for _ in range(MESSAGES_PER_TURN):
+            taken = self._inbox.take(timeout_s)
+            if taken is None:
+                return
+            channel, message = taken
+            timeout_s = 0.0
+            for task in self._tasks:
+                if task.channel is channel:
+                    task.received(message, self._clock.now_s())
+
+    def _work_ledger(self) -> None:
+        try:
+            self._ledger.work(0.0)
+        except errors.ConnectError as error:
+            self._note_broken(error)
+
+    def _note_broken(self, error: errors.ConnectError) -> None:
+        if self._broken is None:
+            self._broken = error
+
+    def _mend(self, now_s: float) -> None:
+        """The map topic cannot be written: copies end, and go on when it can be again."""
+        if self.stop_asked.is_set():
+            for task in self._tasks:
+                task.stop()
+                task.abandon()
+            self._end(flow_status.FlowState.STOPPED, f"stopped; {self._broken}")
+            return
+        why = f"the flow's own topics on the target cannot be used: {self._broken}"
+        for task in self._tasks:
+            task.restart(why, now_s)
+        if now_s < self._wait_until_s:
+            self.stop_asked.wait(TURN_S)
+            return
+        try:
+            self._ledger.open(OPEN_S)
+        except errors.FatalError as error:
+            self._end(flow_status.FlowState.FAILED, str(error))
+        except errors.RetriableError as error:
+            self._broken = error
+            self._wait_until_s = self._clock.now_s() + self._backoff.next_delay_s(self._random)
+            _log.warning("%s: %s", self.flow.name, why)
+        else:
+            self._broken = None
+            self._backoff.reset()
+
+    def _look_at_ends(self, now_s: float) -> None:
+        if self._state is flow_status.FlowState.STOPPING:
+            self._finish_stop(now_s)
+        elif self.stop_asked.is_set():
+            self._stop_tasks(now_s)
+        else:
+            fenced = [each for each in self._tasks if each.state is source_task.TaskState.FENCED]
+            if fenced:
+                self._failed = (
+                    f"fenced by another owner: {fenced[0].reason}. Another mm2 process runs flow "
+                    f"{self.flow.name}: run each flow once"
+                )
+                _log.error("%s: %s", self.flow.name, self._failed)
+                self._stop_tasks(now_s)
+            elif self._engine.state is engine.EngineState.FAILED:
+                self._failed = f"the engine has failed: {self._engine.failure}"
+                self._stop_tasks(now_s)
+
+    def _stop_tasks(self, now_s: float) -> None:
+        self._state = flow_status.FlowState.STOPPING
+        self._stop_by_s = now_s + STOP_S
+        for task in self._tasks:
+            task.stop_even_if_fenced()
+
+    def _finish_stop(self, now_s: float) -> None:
+        if now_s >= self._stop_by_s:
+            for task in self._tasks:
+                task.abandon()
+        if all(task.ended for task in self._tasks):
+            state = flow_status.FlowState.FAILED if self._failed else flow_status.FlowState.STOPPED
+            self._end(state, self._failed or "stopped")
+
+    def _end(self, state: flow_status.FlowState, reason: str) -> None:
+        self._state = state
+        self._reason = reason
+        self._publish()
+
+    # What others see
+
+    def throttle(self, bytes_per_s: int) -> None:
+        for task in self._tasks:
+            task.throttle(bytes_per_s)
+
+    def _publish(self) -> None:
+        running = self._state is flow_status.FlowState.RUNNING
+        self.status = flow_status.FlowStatus(
+            flow=self.flow.name,
+            state=self._state,
+            reason=self._reason,
+            tasks=tuple(_task_status(each) for each in self._tasks),
+            partitions=tuple(self._partition_statuses()),
+            slots_missing=self._engine.slots().missing if running else 0,
+        )
+
+    def _partition_statuses(self) -> list[flow_status.PartitionStatus]:
+        found = [_found_status(each) for each in self._findings.values()]
+        for task in self._tasks:
+            found.extend(
+                _partition_status(task, index) for index in range(len(task.settings.partitions))
+            )
+        return found
+
+
+def _task_status(task: source_task.SourceTask) -> flow_status.TaskStatus:
+    return flow_status.TaskStatus(
+        index=task.settings.task,
+        state=task.state,
+        reason=task.reason,
+        restarts=task.restarts,
+        partitions=len(task.settings.partitions),
+    )
+
+
+def _partition_status(task: source_task.SourceTask, index: int) -> flow_status.PartitionStatus:
+    where = task.settings.partitions[index]
+    gauge = task.gauges.get(index)
+    records, size = task.totals(index)
+    return flow_status.PartitionStatus(
+        partition=ids.TopicPartition(where.topic, where.partition),
+        remote_topic=where.remote_topic,
+        task=task.settings.task,
+        phase=gauge.phase if gauge else "waiting",
+        reason=gauge.reason if gauge else task.reason or task.state.value,
+        cause=gauge.cause if gauge else "",
+        records=records,
+        bytes=size,
+        copied_to=gauge.copied_to if gauge else -1,
+        source_end=gauge.source_end if gauge else -1,
+        age_ms=gauge.age_ms if gauge else 0,
+        transactional=gauge.transactional if gauge else False,
+    )
+
+
+def _found_status(finding: source_connector.Finding) -> flow_status.PartitionStatus:
+    return flow_status.PartitionStatus(
+        partition=finding.partition,
+        remote_topic=finding.remote_topic,
+        task=-1,
+        phase="stopped",
+        reason=finding.message,
+        cause=finding.cause,
+        records=0,
+        bytes=0,
+        copied_to=-1,
+        source_end=-1,
+        age_ms=0,
+        transactional=False,
+    )

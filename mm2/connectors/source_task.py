@@ -1,0 +1,316 @@
+"""One mirror task, as its worker sees it: a copy that runs in an engine, watched and restarted.
+
+The copy moves the bytes; this side gives it its settings, answers its questions, stores what it
+reports, and starts it again after a backoff when it ends unasked.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from connect_runtime.base import backoff, clock, errors, ids
+from mm2.cluster import flow_log
+from mm2.connectors import flow_ledger
+from mm2.core.copy import facts, messages, stream
+from mm2.pipeline import control_channel, control_server, engine
+
+RESTART_FIRST_S = 0.5
+RESTART_MAX_S = 30.0
+STARTUP_S = 60.0
+"""How long a copy that has a slot may take until its first report."""
+STOP_S = 2.5
+
+_log = logging.getLogger(__name__)
+
+
+class TaskState(enum.Enum):
+    """RUNNING only after the copy's first report; FENCED and FAILED are final."""
+
+    STARTING = "STARTING"
+    WAITING_FOR_SLOT = "WAITING_FOR_SLOT"
+    RUNNING = "RUNNING"
+    RESTARTING = "RESTARTING"
+    STOPPING = "STOPPING"
+    STOPPED = "STOPPED"
+    FAILED = "FAILED"
+    FENCED = "FENCED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What every task of a flow shares."""
+
+    engine: engine.CopyEngine
+    server: control_server.ControlServer
+    inbox: control_channel.Inbox
+    ledger: flow_ledger.FlowLedger
+    clock: clock.Clock
+    random: Random
+    log_broken: Callable[[errors.ConnectError], None]
+
+
+class SourceTask:
+    """Owned by its flow's thread. Invariant: at most one copy of it is meant to run."""
+
+    def __init__(self, settings: messages.Configure, around: Surroundings) -> None:
+        self.settings = settings
+        self.state = TaskState.STARTING
+        self.reason = ""
+        self.gauges: dict[int, messages.Gauge] = {}
+        self.restarts = 0
+        self._before: dict[int, tuple[int, int]] = {}
+        self._around = around
+        self._backoff = backoff.Backoff(initial_s=RESTART_FIRST_S, max_s=RESTART_MAX_S)
+        self._channel: control_channel.TaskChannel | None = None
+        self._handle: engine.CopyHandle | None = None
+        self._start_at_s = 0.0
+        self._reported_at_s = 0.0
+        self._beat_at_s = 0.0
+        self._stream = stream.StoredStream()
+        self._fatal = ""
+        self._paused = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.settings.flow} task {self.settings.task}"
+
+    @property
+    def channel(self) -> control_channel.TaskChannel | None:
+        return self._channel
+
+    @property
+    def ended(self) -> bool:
+        return self.state in (TaskState.STOPPED, TaskState.FAILED, TaskState.FENCED)
+
+    def totals(self, index: int) -> tuple[int, int]:
+        """Records and bytes copied of the partition, over all copies of this task."""
+        records, size = self._before.get(index, (0, 0))
+        gauge = self.gauges.get(index)
+        return (records + gauge.records, size + gauge.bytes) if gauge else (records, size)
+
+    # Time
+
+    def tick(self, now_s: float) -> None:
+        if self.ended:
+            return
+        if self._channel is None:
+            if self.state is TaskState.STOPPING:
+                self.state = TaskState.STOPPED
+            elif now_s >= self._start_at_s:
+                self._start(now_s)
+            return
+        self._watch(now_s)
+        if now_s >= self._beat_at_s:
+            self._beat_at_s = now_s + messages.BEAT_EVERY_S
+            self._send({"type": "beat"})
+
+    def _start(self, now_s: float) -> None:
+        around = self._around
+        channel = around.server.open(self.name, inbox=around.inbox)
+        channel.send(messages.configure(self.settings))
+        self._channel = channel
+        self._stream = stream.StoredStream()
+        self._reported_at_s = now_s
+        self._handle = around.engine.start(
+            engine.CopyJob(
+                flow=self.settings.flow,
+                index=self.settings.task,
+                address=str(around.server.address),
+                token=channel.token,
+            )
+        )
+        self.state = TaskState.STARTING
+        if self._paused:
+            channel.send({"type": "pause"})
+
+    def _watch(self, now_s: float) -> None:
+        """Has the copy a slot, is it alive, has it ended?"""
+        assert self._handle is not None
+        if self._handle.state is engine.CopyState.ENDED:
+            self._copy_ended(self._handle.error or self._fatal or "the copy ended", now_s)
+            return
+        if self.state in (TaskState.STARTING, TaskState.WAITING_FOR_SLOT):
+            waits = self._handle.state is engine.CopyState.WAITING_FOR_SLOT
+            self.state = TaskState.WAITING_FOR_SLOT if waits else TaskState.STARTING
+            if waits:
+                self._reported_at_s = now_s
+        limit_s = STARTUP_S if self.state is TaskState.STARTING else messages.SILENCE_LIMIT_S
+        if now_s - self._reported_at_s > limit_s and self.state is not TaskState.WAITING_FOR_SLOT:
+            self._handle.cancel()
+            self._copy_ended(f"nothing was heard from the copy for {limit_s:.0f} s", now_s)
+
+    def _copy_ended(self, why: str, now_s: float) -> None:
+        if self._channel is not None:
+            self._channel.close(why)
+        self._channel = self._handle = None
+        for index, gauge in self.gauges.items():
+            records, size = self._before.get(index, (0, 0))
+            self._before[index] = (records + gauge.records, size + gauge.bytes)
+        self.gauges = {index: _idle(gauge, why) for index, gauge in self.gauges.items()}
+        if self.state is TaskState.STOPPING:
+            self.state = TaskState.STOPPED
+            return
+        self.restarts += 1
+        self.state = TaskState.RESTARTING
+        self.reason = why
+        delay_s = self._backoff.next_delay_s(self._around.random)
+        self._start_at_s = now_s + delay_s
+        _log.warning("%s: %s; it is started again in %.1f s", self.name, why, delay_s)
+
+    # The copy's words
+
+    def received(self, message: dict[str, Any], now_s: float) -> None:
+        self._reported_at_s = now_s
+        match message["type"]:
+            case "gauges":
+                self._take_gauges(message, now_s)
+            case "record":
+                self._record(message)
+            case "read":
+                self._read(message)
+            case "may_take?":
+                self._send({"type": "may_take", "id": message["id"]})
+            case "ended":
+                self._fatal = message["fatal"] or message["reason"]
+            case control_channel.CLOSED:
+                self._closed(message["reason"], now_s)
+
+    def _closed(self, reason: str, now_s: float) -> None:
+        if self._handle is None:
+            return
+        if self._handle.state is not engine.CopyState.ENDED:
+            self._handle.wait(0.2)
+        error = self._handle.error
+        self._handle.cancel()
+        self._copy_ended(self._fatal or error or f"the copy is gone ({reason})", now_s)
+        self._fatal = ""
+
+    def _take_gauges(self, message: dict[str, Any], now_s: float) -> None:
+        if self.state in (TaskState.STARTING, TaskState.WAITING_FOR_SLOT):
+            self.state = TaskState.RUNNING
+            self.reason = ""
+            _log.info("%s: running", self.name)
+        for gauge in messages.read_gauges(message):
+            before = self.gauges.get(gauge.index)
+            self.gauges[gauge.index] = gauge
+            self._note_change(before, gauge)
+            if gauge.records:
+                self._backoff.reset()
+
+    def _note_change(self, before: messages.Gauge | None, gauge: messages.Gauge) -> None:
+        if before is not None and before.phase == gauge.phase and before.reason == gauge.reason:
+            return
+        where = self.settings.partitions[gauge.index]
+        if gauge.phase == "stopped":
+            _log.error("%s: %s stands still: %s", self.name, where.name, gauge.reason)
+        elif gauge.phase == "fenced":
+            self.state = TaskState.FENCED
+            self.reason = gauge.reason
+            _log.error("%s: %s", self.name, gauge.reason)
+
+    def _record(self, message: dict[str, Any]) -> None:
+        mine = self._stream
+        for number, item in enumerate(messages.read_record(message), message["first"]):
+            try:
+                self._around.ledger.append(item, on_recorded=self._recorder(mine, number))
+            except errors.ConnectError as error:
+                self._around.log_broken(error)
+                return
+
+    def _recorder(self, mine: stream.StoredStream, number: int) -> flow_log.OnRecorded:
+        def recorded(error: errors.ConnectError | None) -> None:
+            if error is not None:
+                self._around.log_broken(error)
+            else:
+                mine.stored(number)
+
+        return recorded
+
+    def tell_stored(self) -> None:
+        """Tell the copy how far its stream is stored, if that is news."""
+        through = self._stream.news()
+        if through is not None:
+            self._send({"type": "recorded", "through": through})
+
+    def _read(self, message: dict[str, Any]) -> None:
+        channel, number = self._channel, message["id"]
+
+        def answer(found: facts.Facts | None, failure: str) -> None:
+            if channel is self._channel:
+                self._send(messages.facts_answer(number, found, failure=failure))
+
+        partition = ids.TopicPartition(message["topic"], message["partition"])
+        wanted = flow_ledger.FactsWanted(
+            partition=partition, target=message["target"], answer=answer
+        )
+        self._around.ledger.want(wanted)
+
+    def _send(self, message: dict[str, Any]) -> None:
+        if self._channel is None:
+            return
+        try:
+            self._channel.send(message)
+        except errors.ConnectError as error:
+            self._channel.close(str(error))
+
+    # The operator's hand
+
+    def pause(self, *, paused: bool) -> None:
+        self._paused = paused
+        self._send({"type": "pause" if paused else "resume"})
+
+    def throttle(self, bytes_per_s: int) -> None:
+        self._send({"type": "throttle", "bytes_per_s": bytes_per_s})
+
+    def stop(self) -> None:
+        """Ask the copy to settle what is in flight and to leave."""
+        if self.ended:
+            return
+        self.state = TaskState.STOPPING
+        if self._channel is None:
+            self.state = TaskState.STOPPED
+        elif not self._channel.connected:
+            self.abandon()
+        else:
+            self._send({"type": "stop", "deadline_s": STOP_S})
+
+    def stop_even_if_fenced(self) -> None:
+        """As `stop`; a fenced task's other partitions are settled too, and it stays fenced."""
+        if self.state is TaskState.FENCED and self._channel is not None:
+            self.state = TaskState.STOPPING
+            self._send({"type": "stop", "deadline_s": STOP_S})
+        else:
+            self.stop()
+
+    def restart(self, why: str, now_s: float) -> None:
+        """End the copy without a word: what it reports can no longer be stored."""
+        if self._channel is not None and self._handle is not None:
+            self._handle.cancel()
+            self._copy_ended(why, now_s)
+
+    def abandon(self) -> None:
+        """It did not stop in time."""
+        if self._handle is not None:
+            self._handle.cancel()
+        if self._channel is not None:
+            self._channel.close("abandoned")
+        self._channel = self._handle = None
+        if self.state is TaskState.STOPPING:
+            self.state = TaskState.STOPPED
+
+
+def _idle(gauge: messages.Gauge, why: str) -> messages.Gauge:
+    """A partition whose copy has ended: nothing of it moves until the next one."""
+    if gauge.phase in ("stopped", "fenced"):
+        return messages.Gauge(**{**_fields(gauge), "records": 0, "bytes": 0})
+    fields = {**_fields(gauge), "phase": "waiting", "reason": why, "records": 0, "bytes": 0}
+    return messages.Gauge(**fields)
+
+
+def _fields(gauge: messages.Gauge) -> dict[str, Any]:
+    return {name: getattr(gauge, name) for name in gauge.__slots__}
