@@ -128,5 +128,5 @@ def _read_flows(
     return flows
 
 
-def _unreadable(path: pathlib.Path, text: str, *, line: int = 1) -> problems.SettingsError:
+def _unreadable(path: pathlib.Path, text: str, *, line: int = 0) -> problems.SettingsError:
     return problems.SettingsError(str(path), [problems.Problem(line=line, key="", text=text)])

@@ -13,7 +13,8 @@ HIDDEN = "[hidden]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One mistake. `key` is its path in the file, such as `flows[0].tasks.max`; "" for the file.
+    """One mistake. `key` is its path in the file, such as `flows[0].tasks.max`; "" and line 0 for the
+    file as a whole.
 
     `given` is what the file says there (never a secret's value), `allowed` what it may say,
     `nearest` the known key that an unknown one resembles most.
@@ -28,7 +29,8 @@ class Problem:
 
     def describe(self, file: str) -> str:
         """One line, `file:line: key: what is wrong`, as editors and people find it."""
-        words = f"{file}:{self.line}: {self.key + ': ' if self.key else ''}{self.text}"
+        place = f"{file}:{self.line}" if self.line else file
+        words = f"{place}: {self.key + ': ' if self.key else ''}{self.text}"
         if self.given is not None:
             words += f"; given: {_quote(self.given)}"
         if self.allowed is not None:

@@ -1,0 +1,94 @@
+"""Log lines: to stderr, in UTC, as text or JSON; what libraries chatter goes to a file.
+
+Text: `2026-01-31T08:00:00.123Z INFO [east->west|task 3] caught up (mm2.pipeline.copy_loop)`.
+JSON: one object a line with `time`, `level`, `logger`, `message`, and where there are any
+`context` and `exception`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import logging
+import pathlib
+import sys
+from typing import TextIO
+
+from connect_runtime.base import log_context
+
+TEXT = "text"
+JSON = "json"
+FORMATS = (TEXT, JSON)
+
+NOISY_LOGGERS = ("librdkafka", "py4j")
+
+
+class TextFormatter(logging.Formatter):
+    """A line for people; an exception's trace follows on lines of its own."""
+
+    def __init__(self) -> None:
+        super().__init__("%(utc)s %(levelname)s %(context)s%(message)s (%(name)s)")
+
+    def format(self, record: logging.LogRecord) -> str:
+        record.utc = utc_text(record.created)
+        record.context = getattr(record, "context", "")
+        return super().format(record)
+
+
+class JsonFormatter(logging.Formatter):
+    """A line for machines, whatever the message holds."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": utc_text(record.created),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        context = str(getattr(record, "context", "")).strip().strip("[]")
+        if context:
+            line["context"] = context
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def utc_text(seconds: float) -> str:
+    """Seconds since the epoch as ISO-8601 in UTC with milliseconds."""
+    moment = datetime.datetime.fromtimestamp(seconds, tz=datetime.UTC)
+    return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+
+
+def formatter(log_format: str) -> logging.Formatter:
+    """For `TEXT` or `JSON`."""
+    assert log_format in FORMATS, log_format
+    return JsonFormatter() if log_format == JSON else TextFormatter()
+
+
+def configure(log_format: str, *, level: int = logging.INFO, stream: TextIO | None = None) -> None:
+    """Make this process log to `stream` (stderr if None), and nowhere else. Call it once."""
+    handler = logging.StreamHandler(sys.stderr if stream is None else stream)
+    handler.setFormatter(formatter(log_format))
+    handler.addFilter(log_context.ContextFilter())
+    root = logging.getLogger()
+    for old in list(root.handlers):
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(level)
+    logging.captureWarnings(capture=True)
+
+
+def send_noise_to(file: pathlib.Path) -> None:
+    """From now on what `NOISY_LOGGERS` say goes to `file` alone, warnings and errors too.
+
+    Raises `OSError` when the file cannot be opened.
+    """
+    handler = logging.FileHandler(file, encoding="utf-8")
+    handler.setFormatter(TextFormatter())
+    for name in NOISY_LOGGERS:
+        logger = logging.getLogger(name)
+        for old in list(logger.handlers):
+            logger.removeHandler(old)
+            old.close()
+        logger.addHandler(handler)
+        logger.propagate = False
