@@ -1,0 +1,184 @@
+"""The SparkContext in the driver's JVM and what the engine asks of it.
+
+One per process at a time: pyspark keeps its gateway and its context in class attributes. They are
+set and cleared here only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import py4j.protocol  # type: ignore[import-untyped] # it ships no types
+import pyspark
+from pyspark import java_gateway
+
+from mm2.pipeline.spark import bundle, failures, job, jvm, slots
+from mm2.pipeline.spark import settings as spark_settings
+
+# Its loggers print stack traces whenever the JVM goes, which we notice and report ourselves.
+logging.getLogger("py4j").setLevel(logging.CRITICAL)
+
+_ERRORS = (py4j.protocol.Py4JError, ConnectionError, EOFError)
+"""What a call into the JVM raises, whether it answers with an exception or is not there."""
+
+
+class Driver:
+    """Made by `connect`. Methods may be called from any thread and raise failures.GoneError."""
+
+    def __init__(self, machine: jvm.Jvm, context: Any, *, local_slots: int | None) -> None:
+        self.jvm = machine
+        self._context = context
+        self._local_slots = local_slots
+
+    def alive(self) -> bool:
+        return self.jvm.alive()
+
+    def stopped_itself(self) -> bool:
+        """Whether Spark has given up on its own, as when the master removes the application."""
+        with _translated("asking whether Spark runs"):
+            return bool(self._jsc().sc().isStopped())
+
+    def run(self, ticket: job.Ticket, *, group: str, description: str) -> list[tuple[str, str]]:
+        """Run one copy as one job of one task, and wait for its end, however long that takes.
+
+        The calling thread should run this and nothing else: job groups belong to threads. Raises
+        failures.JobFailedError too.
+        """
+        try:
+            self._context.setJobGroup(group, description, interruptOnCancel=True)
+            rows = self._context.parallelize(range(1), 1).mapPartitions(partial(job.run, ticket))
+            result: list[tuple[str, str]] = rows.collect()
+        except py4j.protocol.Py4JJavaError as error:
+            with _translated("asking why a job failed"):
+                message = str(error.java_exception.getMessage())
+            raise failures.JobFailedError(failures.of_job(message)) from error
+        except _ERRORS as error:
+            raise failures.GoneError(f"running {description}: {error}") from error
+        return result
+
+    def cancel(self, group: str) -> None:
+        with _translated("cancelling a job"):
+            self._context.cancelJobGroup(group)
+
+    def stage_of(self, group: str) -> int | None:
+        """The one stage of a group's one job, None while Spark does not know it yet."""
+        with _translated("looking for a job's stage"):
+            tracker = self._jsc().statusTracker()
+            for job_id in tracker.getJobIdsForGroup(group):
+                info = tracker.getJobInfo(job_id)
+                for stage in info.stageIds() if info is not None else ():
+                    return int(stage)
+        return None
+
+    def active_tasks(self, stage: int) -> int:
+        with _translated("asking whether a task runs"):
+            info = self._jsc().statusTracker().getStageInfo(stage)
+            return 0 if info is None else int(info.numActiveTasks())
+
+    def total_slots(self) -> int:
+        if self._local_slots is not None:
+            return self._local_slots
+        with _translated("counting slots"):
+            return slots.of_executors(self._context)
+
+    def ui_address(self) -> str | None:
+        """Where Spark's UI and status API listen, if they do."""
+        with _translated("asking for the UI's address"):
+            address: str | None = self._context.uiWebUrl
+            return address
+
+    def stop_context(self) -> None:
+        """Stop Spark in order. It may take long: whoever calls it kills the JVM when it does."""
+        if self.alive():
+            with contextlib.suppress(*_ERRORS):
+                self._jsc().stop()
+        self._context._jsc = None  # noqa: SLF001 - done; pyspark would warn about a dead JVM
+        self._context.stop()
+
+    def release(self, timeout_s: float) -> None:
+        """End the JVM and forget it, in pyspark too."""
+        self.jvm.end(timeout_s)
+        _forget(self.jvm)
+
+    def _jsc(self) -> Any:
+        return self._context._jsc  # noqa: SLF001 - pyspark's wrappers ask seven times for one figure
+
+
+def connect(machine: jvm.Jvm, settings: spark_settings.SparkSettings) -> Driver:
+    """Make the SparkContext. Raises failures.StartError; the JVM lives on then."""
+    try:
+        gateway = _gateway(machine)
+        effective = dict(pyspark.SparkConf(_jvm=gateway.jvm).getAll())
+        open_door = None if settings.local else spark_settings.insecurity(effective)
+        if open_door is not None and not settings.allow_insecure:
+            raise failures.StartError(
+                f"starting Spark at {settings.master}: {open_door}; on a cluster tasks and their "
+                "tokens must travel encrypted. `allow.insecure.spark` in the `spark` section "
+                "lifts this"
+            )
+        context = pyspark.SparkContext(
+            gateway=gateway,
+            environment=_environment(settings),
+            pyFiles=_py_files(machine, settings),
+        )
+    except _ERRORS as error:
+        told = f"{machine.output_tail()}\n{error}"
+        raise failures.StartError(failures.of_start(told, master=settings.master)) from error
+    context.pythonExec = settings.python
+    local_slots = slots.of_local_master(settings.master) if settings.local else None
+    return Driver(machine, context, local_slots=local_slots)
+
+
+def _environment(settings: spark_settings.SparkSettings) -> dict[str, str]:
+    """The copies' own: in local mode they import our packages from where we did."""
+    if not settings.local:
+        return {}
+    inherited = os.environ.get("PYTHONPATH")
+    paths = [*map(str, bundle.roots()), *([inherited] if inherited else [])]
+    return {"PYTHONPATH": os.pathsep.join(paths)}
+
+
+def _py_files(machine: jvm.Jvm, settings: spark_settings.SparkSettings) -> list[str]:
+    shipped = [str(path) for path in settings.py_files]
+    if settings.local:
+        return shipped
+    return [str(bundle.write(machine.home / "mm2-copy.zip")), *shipped]
+
+
+def _gateway(machine: jvm.Jvm) -> Any:
+    """pyspark's gateway to a JVM that is there already: it takes port and secret from variables."""
+    given = {
+        "PYSPARK_GATEWAY_PORT": str(machine.port),
+        "PYSPARK_GATEWAY_SECRET": machine.secret,
+    }
+    os.environ.update(given)
+    try:
+        return java_gateway.launch_gateway()  # type: ignore[no-untyped-call] # pyspark's own
+    finally:
+        for name in given:
+            del os.environ[name]
+
+
+@contextlib.contextmanager
+def _translated(what: str) -> Iterator[None]:
+    try:
+        yield
+    except _ERRORS as error:
+        raise failures.GoneError(f"{what}: {error}") from error
+
+
+def _forget(machine: jvm.Jvm) -> None:
+    # pyspark offers no way to let a gateway go; a second context would talk to the dead JVM.
+    gateway = pyspark.SparkContext._gateway  # noqa: SLF001
+    if gateway is not None:
+        with contextlib.suppress(*_ERRORS):
+            gateway.shutdown()
+    pyspark.SparkContext._gateway = None  # noqa: SLF001
+    pyspark.SparkContext._jvm = None  # noqa: SLF001
+    sys.path[:] = [entry for entry in sys.path if not entry.startswith(str(machine.home))]

@@ -1,0 +1,72 @@
+"""What went wrong in Spark, in one line: its own messages are pages of two stack traces."""
+
+from __future__ import annotations
+
+import re
+
+from connect_runtime.base import errors
+
+_PYTHON = re.compile(
+    r"Traceback \(most recent call last\):\n(.*?)(?:\n\s*\n|\n\tat |\n?\s*SQLSTATE|\Z)", re.DOTALL
+)
+_REASON = re.compile(r"Reason: (.*)")
+_NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
+_VERSIONS = re.compile(r"PYTHON_VERSION_MISMATCH\] *(.*)")
+_EXIT = re.compile(r"exit(?:ed| code| status)[^0-9]{0,20}(\d+)")
+
+CANCELLED = "cancelled"
+JVM_DIED = "Spark's JVM has died"
+TASK_LOST = "the Spark executor that ran this copy was lost"
+
+
+class StartError(errors.FatalError):
+    """Spark did not start. The message says why and what to do."""
+
+
+class JobFailedError(errors.RetriableError):
+    """A copy's job failed; the message is the reason in one line."""
+
+
+class GoneError(errors.RetriableError):
+    """The JVM did not answer: it has died, or the call was not possible now."""
+
+
+def of_job(message: str) -> str:
+    """Why a job of one task failed, from the message of Spark's exception."""
+    if "cancelled" in message and "Traceback" not in message:
+        return CANCELLED
+    if "Python worker exited unexpectedly" in message or "java.io.EOFException" in message:
+        return "the copy process was killed or has crashed"
+    found = _VERSIONS.search(message)
+    if found:
+        return f"the executors run another Python: {found[1].strip()}"
+    found = _NO_PROGRAM.search(message)
+    if found:
+        return (
+            f"the executor has no program {found[1]}: set spark.python to one that every node has"
+        )
+    found = _PYTHON.search(message)
+    if found:
+        return found[1].rstrip().rpartition("\n")[2].strip()
+    if "ExecutorLostFailure" in message or "Remote RPC client disassociated" in message:
+        found = _REASON.search(message)
+        return f"the Spark executor was lost{': ' + found[1].strip() if found else ''}"
+    if "SparkContext was shut down" in message:
+        return "Spark has shut down"
+    return message.strip().partition("\n")[0] or "Spark gave no reason"
+
+
+def of_start(output: str, *, master: str) -> str:
+    """Why the driver did not start, from what it printed and raised."""
+    if "JAVA_HOME is not set" in output or "java: not found" in output:
+        return "starting Spark: no Java found; install Java 17 or newer, or set JAVA_HOME"
+    if "UnsupportedClassVersionError" in output:
+        return "starting Spark: Java is too old; Java 17 or newer is needed (JAVA_HOME names it)"
+    if "jdk.incubator.vector" in output and "not found" in output:
+        return "starting Spark: this Java lacks the module jdk.incubator.vector; install a full JDK"
+    if "All masters are unresponsive" in output:
+        return f"starting Spark: no master answers at {master}; it must run the same Spark version"
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if "Exception" in line or "Error" in line]
+    told = (errors or lines or ["it said nothing"])[0 if errors else -1]
+    return f"starting Spark at {master}: {told[:500]}"

@@ -1,0 +1,88 @@
+"""What Spark runs on an executor: one copy. Imports nothing but the standard library at first.
+
+The closure that Spark carries is this module's function and a `Ticket`: the address of the control
+channel and a token that opens it once. Everything else, credentials above all, comes over that
+channel. The rows that come back are (outcome, text), one per task.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import importlib.util
+import platform
+import socket
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+ENDED = "ended"
+"""The copy returned: it was stopped, or has told its worker why it ended."""
+SECOND_ATTEMPT = "second-attempt"
+"""Spark ran the task again, which happens when a whole executor is lost: nothing was done."""
+UNFIT = "unfit"
+"""The node lacks something; the text names it."""
+
+WHEELS = ("kio", "crc32c", "scramp")
+"""What a copy needs beside Python and our own packages, which travel with the job."""
+
+Entry = Callable[[str, bytes, int], object]
+
+_frozen = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """`entry` is the function to run, as `module:function`."""
+
+    address: str
+    token: bytes = field(repr=False)
+    entry: str
+    wheels: tuple[str, ...] = WHEELS
+
+
+def run(ticket: Ticket, _rows: Iterable[object]) -> Iterator[tuple[str, str]]:
+    """The body of `mapPartitions`."""
+    from pyspark import TaskContext  # only where Spark is
+
+    context = TaskContext.get()
+    assert context is not None, "Spark runs this, nobody else"
+    attempt = context.attemptNumber()
+    if attempt:
+        yield SECOND_ATTEMPT, f"attempt {attempt} on {socket.gethostname()}"
+        return
+    yield run_copy(ticket)
+
+
+def run_copy(ticket: Ticket) -> tuple[str, str]:
+    """Run the copy to its end on this thread."""
+    missing = [name for name in ticket.wheels if importlib.util.find_spec(name) is None]
+    if missing:
+        return UNFIT, missing_text(missing)
+    entry = resolve(ticket.entry)
+    _freeze_once()
+    entry(ticket.address, ticket.token, 0)
+    return ENDED, ""
+
+
+def resolve(entry: str) -> Entry:
+    """The function that `module:function` names."""
+    module, _, function = entry.partition(":")
+    resolved: Entry = getattr(importlib.import_module(module), function)
+    return resolved
+
+
+def missing_text(missing: list[str]) -> str:
+    return (
+        f"{socket.gethostname()}: {sys.executable} (Python {platform.python_version()}) lacks "
+        f"{', '.join(missing)}; install {'it' if len(missing) == 1 else 'them'} there "
+        f"(pip install {' '.join(missing)}), or set spark.python to an interpreter that has them"
+    )
+
+
+def _freeze_once() -> None:
+    """Spark collects garbage after each task; what is loaded now need not be looked at again."""
+    global _frozen
+    if not _frozen:
+        _frozen = True
+        gc.freeze()

@@ -1,0 +1,151 @@
+"""The JVM of Spark's driver: started by us, so that it inherits and prints nothing it should not.
+
+pyspark would start it with every property in its arguments and our whole environment inherited.
+Here properties travel in a file of mode 0600, variables that configuration values were read from
+are left out, output goes to a file. The JVM ends when we do, however we end: it reads a pipe whose
+other end only we hold. It has a session of its own, so that a Ctrl-C in the terminal reaches us
+alone and copies can finish what is in flight.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from connect_runtime.system import polling
+from mm2.pipeline.spark import failures, logs
+from mm2.pipeline.spark import settings as spark_settings
+
+START_S = 60.0
+_POLL_S = 0.02
+_ANSWER = "gateway"
+_OUTPUT_TAIL_BYTES = 20_000
+_LENGTH = struct.Struct(">i")
+
+
+class Jvm:
+    """A running (or ended) driver JVM with its private directory."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], *, home: Path, log: Path, output: Path
+    ) -> None:
+        self.process = process
+        self.home = home
+        self.log = log
+        self._output = output
+        self.port = 0
+        self.secret = ""
+
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def output_tail(self) -> str:
+        """The end of what the JVM printed."""
+        with suppress(OSError), self._output.open("rb") as output:
+            output.seek(max(0, output.seek(0, os.SEEK_END) - _OUTPUT_TAIL_BYTES))
+            return output.read().decode(errors="replace")
+        return ""
+
+    def kill(self) -> None:
+        """At once; whoever waits for an answer from it gets an error."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+    def end(self, timeout_s: float) -> None:
+        """Let it end in order within `timeout_s`, else kill it; then remove its directory."""
+        if self.process.stdin is not None:
+            with suppress(OSError):
+                self.process.stdin.close()
+        try:
+            self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            self.process.wait()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+
+def spark_home() -> Path:
+    """The Spark that belongs to the pyspark we import: another one could not talk to it."""
+    found = importlib.util.find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise failures.StartError("starting Spark: the package pyspark is not installed")
+    return Path(found.origin).parent
+
+
+def launch(settings: spark_settings.SparkSettings) -> Jvm:
+    """Begin to start the JVM; `await_answer` says when it listens. Raises failures.StartError."""
+    home = Path(tempfile.mkdtemp(prefix="mm2-spark-"))
+    directory = settings.directory or home
+    directory.mkdir(parents=True, exist_ok=True)
+    log, output_path = directory / "spark.log", directory / "spark.out"
+    with output_path.open("ab") as output:
+        process = subprocess.Popen(  # noqa: S603 - Spark's own launcher, no shell
+            _command(settings, home=home, log=log),
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            env=_environment(settings, answer=home / _ANSWER),
+            start_new_session=True,
+        )
+    return Jvm(process, home=home, log=log, output=output_path)
+
+
+def await_answer(jvm: Jvm, settings: spark_settings.SparkSettings) -> None:
+    """Wait until the JVM listens for us. Raises failures.StartError; then the JVM has ended."""
+    answer = jvm.home / _ANSWER
+    answered = polling.until(
+        lambda: answer.exists() or not jvm.alive(), timeout_s=START_S, interval_s=_POLL_S
+    )
+    if not answer.exists():
+        told = jvm.output_tail() if answered else f"its JVM gave no answer in {START_S:.0f} s"
+        jvm.kill()
+        jvm.end(START_S)
+        raise failures.StartError(failures.of_start(told, master=settings.master))
+    jvm.port, jvm.secret = _read_answer(answer.read_bytes())
+    answer.unlink()
+
+
+def _command(settings: spark_settings.SparkSettings, *, home: Path, log: Path) -> list[str]:
+    logging_file = home / "log4j2.properties"
+    logging_file.write_text(logs.log4j2_properties(log), encoding="utf-8")
+    properties = spark_settings.properties(settings, scratch=home)
+    properties["spark.driver.extraJavaOptions"] = spark_settings.java_options(
+        settings, logging=logging_file
+    )
+    properties_file = home / "spark.properties"
+    properties_file.touch(mode=0o600)
+    properties_file.write_text(logs.properties_file(properties), encoding="utf-8")
+    defaults = [] if settings.local else ["--load-spark-defaults"]
+    submit = spark_home() / "bin" / "spark-submit"
+    return [str(submit), "--properties-file", str(properties_file), *defaults, "pyspark-shell"]
+
+
+def _environment(settings: spark_settings.SparkSettings, *, answer: Path) -> dict[str, str]:
+    environment = {
+        name: value for name, value in os.environ.items() if name not in settings.hidden_environment
+    }
+    users_home = environment.get("SPARK_HOME")
+    if users_home:
+        environment.setdefault("SPARK_CONF_DIR", os.path.join(users_home, "conf"))
+    environment |= {
+        "SPARK_HOME": str(spark_home()),
+        "SPARK_CONNECT_MODE": "0",
+        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(answer),
+    }
+    if settings.local:
+        environment["SPARK_LOCAL_IP"] = "127.0.0.1"  # works where the host's name has no address
+    return environment
+
+
+def _read_answer(answer: bytes) -> tuple[int, str]:
+    """What the JVM wrote: int32 port, int32 length, secret; big-endian."""
+    (port,) = _LENGTH.unpack_from(answer)
+    (length,) = _LENGTH.unpack_from(answer, _LENGTH.size)
+    return port, answer[2 * _LENGTH.size :][:length].decode()

@@ -1,0 +1,140 @@
+"""What a user decides about Spark, and what that means in Spark's own properties.
+
+Pure: nothing here starts anything, so that `mm2 config show` and validation need no Java.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+LOCAL_MASTER = "local[512,1]"
+
+FIXED = {
+    "spark.task.maxFailures": "1",  # Connect restarts copies, Spark does not
+    "spark.speculation": "false",  # a second copy at the same time would only be fenced
+    "spark.python.worker.reuse": "true",
+}
+"""What the pipeline's promises rest on; another value is refused by name."""
+
+_DEFAULTS = {
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.scheduler.mode": "FIFO",
+    "spark.executor.heartbeatInterval": "10s",
+    "spark.network.timeout": "60s",
+    "spark.ui.liveUpdate.period": "0",  # else a started task shows up at the next heartbeat only
+    "spark.ui.showConsoleProgress": "false",
+    "spark.logConf": "false",
+}
+_LOCAL_DEFAULTS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "512m",
+    "spark.python.daemon.module": "mm2.pipeline.spark.warm_daemon",
+}
+_SECURE = {
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.io.encryption.enabled": "true",
+}
+LOCAL_JVM_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""No payload passes through the driver's JVM: quick to start counts more than fast at its peak."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSettings:
+    """`conf` are Spark properties as the user gave them; they win over our defaults.
+
+    `python` is the interpreter that runs the copies, by default the one that runs us.
+    `hidden_environment` names variables that no process of Spark may inherit: those that
+    configuration values were read from. `py_files` (modules, zips) go to the executors beside our
+    own packages: users' transforms. `directory` is where Spark's log and scratch files go, by
+    default a temporary directory that a clean stop removes.
+    """
+
+    master: str = LOCAL_MASTER
+    app_name: str = "mm2"
+    conf: Mapping[str, str] = field(default_factory=dict, repr=False)
+    ui: bool | None = None
+    python: str = sys.executable
+    allow_insecure: bool = False
+    hidden_environment: frozenset[str] = frozenset()
+    py_files: tuple[Path, ...] = ()
+    directory: Path | None = None
+
+    @property
+    def local(self) -> bool:
+        """One host, no network: everything in this process, its JVM and its children."""
+        return self.master.startswith("local") and not self.master.startswith("local-cluster")
+
+
+def problems(settings: SparkSettings) -> list[str]:
+    """What is wrong, each with its key and what is allowed; empty when nothing is."""
+    found = [
+        f"{key}: {settings.conf[key]!r} is given, only {value!r} is possible: "
+        "the worker restarts copies, and no copy may run twice"
+        for key, value in FIXED.items()
+        if settings.conf.get(key, value) != value
+    ]
+    found += [
+        f"{key}: set it as `{ours}` of the `spark` section"
+        for key, ours in (("spark.master", "master"), ("spark.ui.enabled", "ui"))
+        if key in settings.conf
+    ]
+    if not settings.local and not settings.allow_insecure:
+        found += [
+            f"{key}: {settings.conf[key]!r} is given, only 'true' is possible on a cluster "
+            "unless `allow.insecure.spark` is set: the closure carries the copy's one-time token"
+            for key in ("spark.authenticate",)
+            if settings.conf.get(key, "true") != "true"
+        ]
+    return found
+
+
+def insecurity(effective: Mapping[str, str]) -> str | None:
+    """Why Spark's own traffic on a cluster is open to others; None when it is not.
+
+    `effective` are all properties, those of `spark-defaults.conf` included.
+    """
+    if effective.get("spark.authenticate") != "true":
+        return "spark.authenticate is not true"
+    encrypted = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
+    if not any(effective.get(key) == "true" for key in encrypted):
+        return f"neither {encrypted[0]} nor {encrypted[1]} is true"
+    managed = effective.get("spark.master", "").startswith(("yarn", "k8s"))
+    given = ("spark.authenticate.secret", "spark.authenticate.secret.file")
+    if not managed and not any(effective.get(key) for key in given):
+        return (
+            "spark.authenticate.secret is not set: give the secret of the cluster, best as "
+            "${file:…}, under `conf` of the `spark` section or in spark-defaults.conf"
+        )
+    return None
+
+
+def properties(settings: SparkSettings, *, scratch: Path) -> dict[str, str]:
+    """Spark's properties, the user's included. `scratch` is a private directory of the driver."""
+    merged = dict(_DEFAULTS)
+    if settings.local:
+        merged |= _LOCAL_DEFAULTS
+        merged["spark.local.dir"] = str(scratch / "local")
+        merged["spark.python.unix.domain.socket.dir"] = str(scratch)
+        merged["spark.sql.warehouse.dir"] = str(scratch / "warehouse")
+    elif not settings.allow_insecure:
+        merged |= _SECURE
+    merged |= settings.conf
+    merged |= FIXED
+    merged["spark.master"] = settings.master
+    merged["spark.app.name"] = settings.app_name
+    ui = settings.ui if settings.ui is not None else not settings.local
+    merged["spark.ui.enabled"] = "true" if ui else "false"
+    return merged
+
+
+def java_options(settings: SparkSettings, *, logging: Path) -> str:
+    """The driver JVM's options: the user's last, so that they win."""
+    ours = [f"-Dlog4j2.configurationFile={logging.as_uri()}"]
+    if settings.local:
+        ours.append(LOCAL_JVM_OPTIONS)
+    return " ".join([*ours, settings.conf.get("spark.driver.extraJavaOptions", "")]).strip()
