@@ -86,13 +86,15 @@ class ValueProviders:
     def _from_folder(self, path: str, name: str) -> str:
         if not path:
             raise ProviderError(f"${{dir:{name}}} names no file: write ${{dir:path:file}}")
-        if pathlib.PurePath(name).name != name:
+        if name in ("", "..") or pathlib.PurePath(name).name != name:
             raise ProviderError(f"{name!r} has to be a file's name in {path}, without folders")
         # Editors and `kubectl create secret --from-file` leave a line end that nobody means.
         return _read(self._folder / path / name).rstrip("\r\n")
 
 
 def _read(file: pathlib.Path) -> str:
+    if "\0" in str(file):
+        raise ProviderError("a path cannot hold a NUL character")
     try:
         with file.open("rb") as stream:
             content = stream.read(_FILE_BYTES_MAX + 1)

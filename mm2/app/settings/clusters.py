@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import pathlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -185,7 +187,7 @@ def _security(
     """Everything that TLS and SASL need, files read; None after a mistake was noted."""
     unread = any(name.startswith(client_properties.SECURITY_PREFIXES) for name in found.broken)
     parsed = security_settings.parse(
-        found.texts, read_text=lambda name: (account.folder / name).read_text("utf-8")
+        found.texts, read_text=lambda name: _read_text(account.folder / name)
     )
     for error in parsed.errors:
         if unread and error.key in security_settings.SUPPORTED:
@@ -194,6 +196,12 @@ def _security(
         problem = _without_secrets(error.problem, found)
         account.note(line, f"{path}.{error.key}", problem, allowed=error.allowed)
     return None if unread else parsed.security
+
+
+def _read_text(file: pathlib.Path) -> str:
+    if "\0" in str(file):
+        raise FileNotFoundError(errno.ENOENT, "a path cannot hold a NUL character")
+    return file.read_text("utf-8")
 
 
 def _without_secrets(words: str, found: _Properties) -> str:

@@ -13,10 +13,9 @@ HIDDEN = "[hidden]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One mistake. `key` is its path in the file, such as `flows[0].tasks.max`; "" and line 0 for the
-    file as a whole.
+    """One mistake. `key` is its path in the file, such as `flows[0].tasks.max`.
 
-    `given` is what the file says there (never a secret's value), `allowed` what it may say,
+    Key "" and line 0 stand for the file as a whole. `given` is what the file says there (never a secret's value), `allowed` what it may say,
     `nearest` the known key that an unknown one resembles most.
     """
 

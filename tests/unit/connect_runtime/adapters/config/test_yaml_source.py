@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.adapters.config import yaml_source
+
+
+def problems(text: str) -> list[tuple[int, str]]:
+    return [(problem.line, problem.text) for problem in yaml_source.parse(text).problems]
+
+
+def section(text: str) -> yaml_source.Section:
+    document = yaml_source.parse(text)
+    assert not document.problems
+    assert isinstance(document.root, yaml_source.Section)
+    return document.root
+
+
+def plain(node: yaml_source.Node) -> object:
+    if isinstance(node, yaml_source.Scalar):
+        return node.text
+    if isinstance(node, yaml_source.Listing):
+        return [plain(item) for item in node.items]
+    return {entry.key: plain(entry.value) for entry in node.entries}
+
+
+def test_every_scalar_is_text_as_written():
+    text = "a: 1.10\nb: no\nc: 2026-01-31T08:00:00Z\nd: 0x10\ne: [true, 1_000]\n1: x\n"
+    assert plain(section(text)) == {
+        "a": "1.10",
+        "b": "no",
+        "c": "2026-01-31T08:00:00Z",
+        "d": "0x10",
+        "e": ["true", "1_000"],
+        "1": "x",
+    }
+
+
+def test_nothing_is_told_from_an_empty_text():
+    text = "a:\nb: ~\nc: null\nd: ''\ne: 'null'\nf: []\ng: {}\n"
+    found = plain(section(text))
+    assert found == {"a": None, "b": None, "c": None, "d": "", "e": "null", "f": [], "g": {}}
+
+
+def test_keys_and_values_know_their_lines():
+    root = section("# first\na: 1\nb:\n  c: 2\n  d:\n  - 3\n  - 4\n")
+    assert [entry.line for entry in root.entries] == [2, 3]
+    b = root.get("b")
+    assert b is not None
+    assert isinstance(b.value, yaml_source.Section)
+    d = b.value.get("d")
+    assert d is not None
+    assert d.line == 5
+    assert isinstance(d.value, yaml_source.Listing)
+    assert [item.line for item in d.value.items] == [6, 7]
+    assert root.get("x") is None
+
+
+def test_duplicate_keys_are_told_with_both_lines_and_the_first_one_counts():
+    document = yaml_source.parse("a: 1\nb:\n  c: 1\n  c: 2\na: 3\n")
+    assert [(problem.line, problem.text) for problem in document.problems] == [
+        (4, "the key 'c' is here twice, first in line 3"),
+        (5, "the key 'a' is here twice, first in line 1"),
+    ]
+    assert document.root is not None
+    assert plain(document.root) == {"a": "1", "b": {"c": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("a: [1\nb: 2\n", 2, "is not YAML"),
+        ("a: 1\n\tb: 2\n", 2, "is not YAML"),
+        ("a: @x\n", 1, "is not YAML"),
+        ("a: *nowhere\n", 1, "undefined alias"),
+        ("a: 1\n---\nb: 2\n", 3, "a second document"),
+        ("a: \x01\n", 1, "no text file"),
+        ("<<: {a: 1}\n", 1, "plain text"),
+        ("? [a]\n: 1\n", 1, "plain text"),
+        ("a: &x\n  b: *x\n", 2, "without end"),
+        ("[" * 5000, 1, "too deeply"),
+    ],
+)
+def test_what_is_not_plain_configuration_is_a_problem(text, line, words):
+    ((found_line, found),) = problems(text)
+    assert words in found
+    if words != "without end":
+        assert found_line == line
+
+
+def test_aliases_may_repeat_but_not_explode():
+    assert plain(section("a: &x [1, 2]\nb: *x\n")) == {"a": ["1", "2"], "b": ["1", "2"]}
+    bomb = "a: &a [x, x, x, x, x, x, x, x, x]\n"
+    for name, before in zip("bcdefghi", "abcdefgh", strict=True):
+        bomb += f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n"
+    ((_, text),) = problems(bomb)
+    assert "without end" in text
+
+
+def test_an_empty_file_has_no_root_and_no_problem():
+    for text in ("", "# only a comment\n", "---\n"):
+        document = yaml_source.parse(text)
+        assert document.problems == ()
+        root = document.root
+        assert root is None or (isinstance(root, yaml_source.Scalar) and root.text is None)
+
+
+def test_syntax_problems_do_not_quote_the_file():
+    ((_, text),) = problems("password: 'hunter2\n")
+    assert "hunter2" not in text
+
+
+def test_values_are_not_in_the_repr():
+    assert "hunter2" not in repr(yaml_source.parse("password: hunter2\n"))
+
+
+def test_rendered_text_reads_back():
+    tree = {"b": "x: y", "a": ["1", "no", "é"], "c": {"d": ""}}
+    assert plain(section(yaml_source.render(tree))) == tree
