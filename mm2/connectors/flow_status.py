@@ -24,7 +24,7 @@ class PartitionStatus:
     """One source partition. Offsets are -1 while unknown; `records` and `bytes` since the start.
 
     `phase` is the copy's word for where it stands; `lag_records` an upper bound where the source's
-    log has gaps; `lag_s` the age of the oldest record not copied, 0 if none, None if unknown.
+    log has gaps; `age_ms` is how old the newest copied record was when its copy was acknowledged.
     """
 
     partition: ids.TopicPartition
@@ -38,7 +38,14 @@ class PartitionStatus:
     copied_to: int
     source_end: int
     age_ms: int
+    oldest_ms: int
     transactional: bool
+
+    def lag_s(self, wall_ms: int) -> float | None:
+        """Age of the oldest record not copied; 0 when there is none, never negative."""
+        if self.oldest_ms >= 0:
+            return max(0.0, (wall_ms - self.oldest_ms) / 1000.0)
+        return 0.0 if self.lag_records == 0 else None
 
     @property
     def lag_records(self) -> int | None:

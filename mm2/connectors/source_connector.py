@@ -48,7 +48,8 @@ class SourcePlan:
 
 
 class SourceConnector:
-    """Talks to both clusters' administration; one thread at a time. `pause` waits so many seconds."""
+    """Talks to both clusters' administration; one thread at a time. `pause` waits so many
+    seconds."""
 
     def __init__(
         self,

@@ -288,6 +288,7 @@ def _partition_status(task: source_task.SourceTask, index: int) -> flow_status.P
         copied_to=gauge.copied_to if gauge else -1,
         source_end=gauge.source_end if gauge else -1,
         age_ms=gauge.age_ms if gauge else 0,
+        oldest_ms=gauge.oldest_ms if gauge else -1,
         transactional=gauge.transactional if gauge else False,
     )
 
@@ -305,5 +306,6 @@ def _found_status(finding: source_connector.Finding) -> flow_status.PartitionSta
         copied_to=-1,
         source_end=-1,
         age_ms=0,
+        oldest_ms=-1,
         transactional=False,
     )

@@ -55,9 +55,13 @@ class CopyLoop:
             source,
             held=self._held,
             carry=self._carry,
+            arrived=self._arrived,
+            now=now,
             throttle_bytes_s=settings.throttle_bytes_s,
         )
-        self._target_side = target_side.TargetSide(target, carry=self._carry, settled=self._settled)
+        self._target_side = target_side.TargetSide(
+            target, carry=self._carry, now=now, settled=self._settled
+        )
         self.copies = [
             partition.PartitionCopy(
                 where, owner=settings.owner, held=self._held, random=random, wall_ms=now.wall_ms
@@ -158,8 +162,14 @@ class CopyLoop:
         copy.recorded(token)
         self._place(copy)
 
+    def _arrived(self, copy: partition.PartitionCopy) -> None:
+        if copy.window.queued:
+            self._target_side.offer(copy)
+        if copy.restless:
+            self._restless[id(copy)] = copy
+
     def _settled(self, copy: partition.PartitionCopy) -> None:
-        self._source_side.place(copy)
+        self._source_side.room(copy)
         if copy.restless:
             self._restless[id(copy)] = copy
 

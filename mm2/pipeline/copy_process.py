@@ -7,7 +7,6 @@ an executor does not need. Settings and credentials come over the control channe
 
 from __future__ import annotations
 
-import gc
 import logging
 from random import Random
 from typing import Any
@@ -88,7 +87,7 @@ class CopyProcess:
             cluster.ClusterConnections(
                 cluster.ConnectionSettings(
                     bootstrap=access.bootstrap,
-                    security=security_settings.Security.from_json(access.security),
+                    security=security_settings.Security.from_dict(access.security),
                     client_id=access.client_id,
                 ),
                 poller=self._poller,
@@ -149,17 +148,6 @@ class CopyProcess:
             self._gone = "stopped before it began"
 
 
-_frozen = False
-
-
-def run(address: str, token: bytes, attempt: int) -> None:
-    """Entry of an engine. A second attempt of a Spark task returns at once: Connect restarts
-    tasks."""
-    global _frozen
-    if attempt:
-        return
-    if not _frozen:
-        gc.collect()
-        gc.freeze()
-        _frozen = True
+def run(address: str, token: bytes, _attempt: int) -> None:
+    """Entry of an engine (`engine.COPY_ENTRY`)."""
     CopyProcess(address, token).run()

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kio.schema.errors import ErrorCode
+
 from connect_runtime.wire.codec import failures, fetch, messages, targets
 from connect_runtime.wire.connection import cluster
 from mm2.core.copy import instructions, partition
@@ -179,7 +181,7 @@ class Questions:
             if code in (15, 16):
                 kind = targets.TRANSACTION
                 self._target.cluster.forget_coordinator(kind, where.transactional_id)
-            text = f"transactional id {where.transactional_id}: {failures.error_name(code)}"
+            text = f"transactional id {where.transactional_id}: {_name(code)}"
             self._reply(asked, instructions.Refused(code=code, message=text))
         elif isinstance(asked.instruction, instructions.InitProducer):
             producer = instructions.ProducerIdentity(
@@ -414,7 +416,14 @@ def _epoch_end_of(_asked: _Asked, found: Any) -> instructions.Answer:
 
 def _refused(side: _Side, asked: _Asked, code: int) -> instructions.Refused:
     name = f"{side.topic(asked.copy)}-{asked.copy.where.partition}"
-    return instructions.Refused(code=code, message=f"{name}: {failures.error_name(code)}")
+    return instructions.Refused(code=code, message=f"{name}: {_name(code)}")
+
+
+def _name(code: int) -> str:
+    try:
+        return f"{ErrorCode(code).name.upper()} ({code})"
+    except ValueError:
+        return f"error {code}"
 
 
 def _failed(failure: Exception) -> instructions.Unanswered:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from connect_runtime.base import clock
 from connect_runtime.wire.codec import failures, fetch, fetch_session
 from connect_runtime.wire.connection import cluster
 from mm2.core.copy import budget, fetch_sizes, instructions, partition
@@ -76,13 +77,17 @@ class SourceSide:
         *,
         held: budget.Budget,
         carry: Carry,
+        arrived: Callable[[partition.PartitionCopy], None],
+        now: clock.Clock,
         throttle_bytes_s: int,
     ) -> None:
         self.throttle = Throttle(throttle_bytes_s)
         self.sizes = fetch_sizes.FetchSizes()
         self._source = source
+        self._clock = now
         self._held = held
         self._carry = carry
+        self._arrived = arrived
         self._copies: dict[Key, partition.PartitionCopy] = {}
         self._by_id: dict[tuple[bytes, int], Key] = {}
         self._lanes: dict[tuple[int, str], _Lane] = {}
@@ -112,6 +117,11 @@ class SourceSide:
             self._place[key] = lane
             self._caught_up.discard(key)
         self._want(lane, key, copy)
+
+    def room(self, copy: partition.PartitionCopy) -> None:
+        """Something of the partition was acknowledged: it may want data again."""
+        if (copy.where.topic, copy.where.partition) not in self._place:
+            self.place(copy)
 
     def _want(self, lane: _Lane, key: Key, copy: partition.PartitionCopy) -> None:
         leader = self._source.view.leader(*key)
@@ -195,7 +205,7 @@ class SourceSide:
     # Being answered
 
     def _answered(self, lane: _Lane, reply: cluster.RawReply) -> None:
-        now_s = self._source.now_s()
+        now_s = self._clock.now_s()
         asked, lane.asked_bytes = lane.asked_bytes, 0
         response = self._decode(lane, reply, now_s)
         if response is None:
@@ -236,7 +246,10 @@ class SourceSide:
         elif found.diverging_end_offset >= 0:
             self._carry(copy, copy.source_diverged(found.diverging_end_offset, now_s))
         else:
-            self._carry(copy, copy.offer(_records(found), now_s))
+            asked = copy.offer(_records(found), now_s)
+            if asked:
+                self._carry(copy, asked)
+            self._arrived(copy)
             if copy.position >= found.last_stable_offset:
                 if lane.name == BACKLOG:
                     self._caught_up.add(key)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from connect_runtime.base import clock
 from connect_runtime.wire.codec import failures, produce
 from connect_runtime.wire.connection import cluster
 from mm2.core.copy import instructions, partition
@@ -51,9 +52,11 @@ class TargetSide:
         target: cluster.ClusterConnections,
         *,
         carry: Carry,
+        now: clock.Clock,
         settled: Callable[[partition.PartitionCopy], None],
     ) -> None:
         self._target = target
+        self._clock = now
         self._carry = carry
         self._settled = settled
         self._lanes: dict[tuple[int, int], _Lane] = {}
@@ -147,7 +150,7 @@ class TargetSide:
     def _answered(
         self, lane: _Lane, chosen: list[partition.PartitionCopy], reply: cluster.RawReply
     ) -> None:
-        now_s = self._target.now_s()
+        now_s = self._clock.now_s()
         lane.in_flight -= 1
         response: produce.ProduceResponse | None = None
         reason = str(reply.failure) if reply.failure is not None else "no answer"

@@ -214,7 +214,8 @@ class Gauge:
     stable
     offset seen, -1 before the first fetch. `age_ms` is the age of the newest record copied, when
     its
-    copy was acknowledged.
+    copy was acknowledged; `oldest_ms` is the timestamp of the oldest record not copied, -1 for
+    none.
     """
 
     index: int
@@ -225,6 +226,7 @@ class Gauge:
     source_end: int
     log_start: int
     age_ms: int
+    oldest_ms: int
     transactional: bool
     reason: str
     cause: str
@@ -240,6 +242,7 @@ def gauge(index: int, copy: partition.PartitionCopy) -> Gauge:
         source_end=copy.source_end,
         log_start=copy.log_start,
         age_ms=copy.counters.age_ms,
+        oldest_ms=copy.oldest_ms,
         transactional=copy.transactional,
         reason=copy.reason,
         cause=copy.stop.cause.value if copy.stop is not None else "",

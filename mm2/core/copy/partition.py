@@ -54,12 +54,15 @@ class Phase(enum.Enum):
 
 @dataclass(slots=True)
 class Counters:
-    """What was acknowledged since this copy began, and the age in ms of the newest such batch."""
+    """What was acknowledged since this copy began; of the newest such batch its age at that moment
+    and its timestamp, in ms.
+    """
 
     records: int = 0
     bytes: int = 0
     batches: int = 0
     age_ms: int = 0
+    newest_ms: int = -1
 
 
 class PartitionCopy:
@@ -388,6 +391,7 @@ class PartitionCopy:
         counters.records += sent.records
         counters.bytes += sent.size
         counters.batches += 1
+        counters.newest_ms = sent.max_timestamp
         if sent.max_timestamp >= 0:
             counters.age_ms = max(0, self._wall_ms() - sent.max_timestamp)
 
@@ -579,6 +583,18 @@ class PartitionCopy:
     def fully_recorded(self) -> bool:
         """Is everything that was acknowledged also stored in the map topic?"""
         return self.map is None or self.map.fully_recorded
+
+    @property
+    def oldest_ms(self) -> int:
+        """Timestamp (ms) of the oldest record not copied, -1 when there is none.
+
+        Where that record has not been fetched yet, the newest copied one's: it is not older.
+        """
+        pending = self.window.oldest_timestamp
+        if pending is not None:
+            return pending
+        behind = self.map is not None and self.map.through < self.source_end
+        return self.counters.newest_ms if behind else -1
 
     def check_invariants(self) -> None:
         self.window.check_invariants()

@@ -27,6 +27,7 @@ class Sent(NamedTuple):
     records: int
     crc: int
     size: int
+    base_timestamp: int
     max_timestamp: int
     source_epoch: int
 
@@ -113,6 +114,7 @@ class Window:
             records,
             crc,
             header.size,
+            header.base_timestamp,
             header.max_timestamp,
             header.leader_epoch,
         )
@@ -140,6 +142,13 @@ class Window:
         for one, two in itertools.pairwise(batches):
             assert two.target == one.target + one.records, batches
             assert two.source >= one.next_source, batches
+
+    @property
+    def oldest_timestamp(self) -> int | None:
+        """Timestamp (ms) of the first record that is queued or in flight."""
+        if self._in_flight:
+            return self._in_flight[0].base_timestamp
+        return self._queue[0].header.base_timestamp if self._queue else None
 
     @property
     def oldest_source(self) -> int | None:

@@ -1,0 +1,206 @@
+"""One `mm2 run` process: flows, engine and control server wired together, started and stopped.
+
+A composition root: it knows the concrete adapters and hands them to those who need them.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+from connect_runtime.base import clock as base_clock
+from connect_runtime.base import ids
+from connect_runtime.system import clock as system_clock
+from connect_runtime.system import threads
+from mm2.app import control_listener
+from mm2.app.settings import settings as app_settings
+from mm2.cluster import client_config, kafka_admin, kafka_flow_log
+from mm2.connectors import (
+    flow_ledger,
+    flow_status,
+    source_connector,
+    source_flow,
+)
+from mm2.core import flows
+from mm2.core.copy import messages
+from mm2.core.copy import setup as copy_setup
+from mm2.core.topics import split
+from mm2.formats import map_record
+from mm2.pipeline import engine, inline
+from mm2.pipeline.spark import engine as spark_engine
+from mm2.pipeline.spark import settings as spark_settings
+
+STOP_S = 2.9
+
+
+class Appliance:
+    """Runs the flows of one settings file until stopped. `throttle_bytes_s` 0: no limit."""
+
+    def __init__(
+        self,
+        settings: app_settings.Settings,
+        *,
+        throttle_bytes_s: int = 0,
+        now: base_clock.Clock | None = None,
+    ) -> None:
+        self._settings = settings
+        self._throttle_bytes_s = throttle_bytes_s
+        self._clock = now or system_clock.SystemClock()
+        self._random = Random()  # noqa: S311 - jitter, not secrets
+        self._owner = secrets.token_bytes(map_record.OWNER_BYTES)
+        self._threads = threads.Threads(on_unasked_end=self._note_unasked_end)
+        self._crashed = ""
+        self.engine = self._make_engine()
+        self._server = control_listener.listen(settings.spark, now=self._clock)
+        self.flows = [self._make_flow(each) for each in settings.flows]
+
+    # Life
+
+    def start(self) -> None:
+        """Everything begins in the background; `statuses` says how far it is."""
+        self.engine.open()
+        for each in self.flows:
+            self._threads.start(f"flow {each.flow.name}", each.run)
+
+    def statuses(self) -> Sequence[flow_status.FlowStatus]:
+        return [each.status for each in self.flows]
+
+    @property
+    def crashed(self) -> str:
+        """A flow's thread ended by an error of ours: what it was, "" otherwise."""
+        return self._crashed
+
+    @property
+    def ended(self) -> bool:
+        return all(each.ended for each in self.flows) or bool(self._crashed)
+
+    def stop(self, timeout_s: float = STOP_S) -> None:
+        """In-flight batches are acknowledged and anchors written, within `timeout_s`."""
+        for each in self.flows:
+            each.stop_asked.set()
+        until_s = self._clock.now_s() + timeout_s
+        waiting = threading.Event()
+        while not self.ended and self._clock.now_s() < until_s:
+            waiting.wait(0.02)
+        self._threads.stop_all(0.2)
+        self._server.close()
+        self.engine.stop(max(0.5, until_s - self._clock.now_s()))
+
+    def _note_unasked_end(self, end: threads.UnaskedEnd) -> None:
+        if end.error is not None:
+            self._crashed = f"{end.name}: {end.error!r}"
+
+    # Wiring
+
+    def _make_engine(self) -> engine.CopyEngine:
+        spark = self._settings.spark
+        if spark.engine == "inline":
+            return inline.InlineEngine(now=self._clock)
+        return spark_engine.SparkEngine(self._spark_settings(spark), now=self._clock)
+
+    def _spark_settings(self, spark: app_settings.SparkSettings) -> spark_settings.SparkSettings:
+        return spark_settings.SparkSettings(
+            master=spark.master,
+            app_name=spark.app_name,
+            conf=spark.conf,
+            ui=spark.ui,
+            allow_insecure=spark.allow_insecure_spark,
+            hidden_environment=self._settings.secret_environment,
+            python=spark.python or sys.executable,
+        )
+
+    def _make_flow(self, flow: flows.Flow) -> source_flow.SourceFlow:
+        stopping = threading.Event()
+        client_id = f"mm2-{flow.name}"
+        target_admin = kafka_admin.KafkaAdmin(
+            self._access(flow.target), client_id=f"{client_id}-ledger", clock=self._clock
+        )
+        log = kafka_flow_log.KafkaFlowLog(
+            self._access(flow.target),
+            source_alias=flow.source,
+            client_id=f"{client_id}-ledger",
+            target_admin=target_admin,
+            clock=self._clock,
+            replication_factor=None if flow.replication_factor < 0 else flow.replication_factor,
+        )
+        connector = source_connector.SourceConnector(
+            flow,
+            source=self._admin(flow.source, client_id),
+            target=self._admin(flow.target, client_id),
+            now=self._clock,
+            pause=stopping.wait,
+        )
+        return source_flow.SourceFlow(
+            flow,
+            connector=connector,
+            ledger=flow_ledger.FlowLedger(log),
+            run_in=self.engine,
+            server=self._server,
+            configure=lambda plan: self._configure(flow, plan),
+            now=self._clock,
+            random=self._random,
+        )
+
+    def _admin(self, alias: str, client_id: str) -> kafka_admin.KafkaAdmin:
+        return kafka_admin.KafkaAdmin(
+            self._access(alias), client_id=f"{client_id}-admin", clock=self._clock
+        )
+
+    def _access(self, alias: str) -> client_config.ClusterAccess:
+        cluster = self._settings.clusters[alias]
+        return client_config.ClusterAccess(
+            alias=alias,
+            bootstrap=cluster.bootstrap_servers,
+            security=cluster.security,
+            properties=cluster.properties,
+        )
+
+    def _configure(
+        self, flow: flows.Flow, plan: source_connector.SourcePlan
+    ) -> list[messages.Configure]:
+        """What each task of the flow copies, and with what."""
+        by_name = {ids.TopicPartition(each.topic, each.partition): each for each in plan.partitions}
+        shares = split.round_robin(by_name, flow.tasks_max)
+        return [
+            self._task(flow, number, tuple(by_name[each] for each in share), of=len(shares))
+            for number, share in enumerate(shares)
+        ]
+
+    def _task(
+        self,
+        flow: flows.Flow,
+        number: int,
+        partitions: tuple[copy_setup.PartitionSetup, ...],
+        *,
+        of: int,
+    ) -> messages.Configure:
+        client_id = f"mm2-{flow.name}-{number}"
+        return messages.Configure(
+            flow=flow.name,
+            task=number,
+            owner=self._owner,
+            source=self._copy_access(flow.source, client_id),
+            target=self._copy_access(flow.target, client_id),
+            partitions=partitions,
+            budget_bytes=flow.buffer_bytes,
+            throttle_bytes_s=self._throttle_bytes_s // of,
+        )
+
+    def _copy_access(self, alias: str, client_id: str) -> messages.ClusterAccess:
+        cluster = self._settings.clusters[alias]
+        return messages.ClusterAccess(
+            alias=alias,
+            bootstrap=cluster.bootstrap_servers,
+            security=cluster.security.to_dict(),
+            client_id=client_id,
+        )
+
+
+def spark_log(appliance: Appliance) -> Path | None:
+    """Where Spark's own log is, for messages."""
+    made = appliance.engine
+    return made.log_path if isinstance(made, spark_engine.SparkEngine) else None
