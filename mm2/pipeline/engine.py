@@ -8,13 +8,24 @@ the control channel.
 from __future__ import annotations
 
 import enum
+import importlib
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 COPY_ENTRY = "mm2.pipeline.copy_process:run"
 """The function that every copy runs, as `module:function`, called with the channel's address (str),
 the channel's token (bytes) and the attempt number (int)."""
+
+Entry = Callable[[str, bytes, int], object]
+
+
+def resolve(entry: str) -> Entry:
+    """The function that `module:function` names. Raises ImportError or AttributeError."""
+    module, _, function = entry.partition(":")
+    resolved: Entry = getattr(importlib.import_module(module), function)
+    return resolved
 
 
 class CopyState(enum.Enum):

@@ -9,6 +9,7 @@ import os
 import socket
 import sys
 
+import mm2
 from connect_runtime.system import clock
 from connect_runtime.wire.connection import poller
 from mm2.formats import control_frame
@@ -53,8 +54,6 @@ class Echo:
 
 def describe() -> dict[str, object]:
     """Where this copy runs, and what its process could reveal."""
-    import mm2  # noqa: PLC0415
-
     return {
         "type": "running",
         "pid": os.getpid(),

@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import logging
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ WATCH_WAITING_S = 0.2
 WATCH_RUNNING_S = 1.0
 _HURRY_ROUNDS = 50
 _KILL_S = 1.0
+_CANCEL_POLL_S = 0.5
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +45,7 @@ class SparkEngine:
         self._stopping = threading.Event()
         self._news = threading.Event()
         self._lock = threading.Lock()
+        self._spawning = threading.Lock()
         self._jvm: jvm.Jvm | None = None
         self._driver: driver.Driver | None = None
         self._live: dict[str, copies.SparkCopy] = {}
@@ -76,7 +79,7 @@ class SparkEngine:
     def open(self) -> None:
         assert self._started_s is None, "an engine is opened once"
         self._started_s = self._now.now_s()
-        self._threads.start("spark-start", self._start_driver)
+        self._spawn("spark-start", self._start_driver)
 
     def wait_ready(self, timeout_s: float) -> bool:
         self._settled.wait(timeout_s)
@@ -92,7 +95,7 @@ class SparkEngine:
         if final is not None:
             copy.progress.ended(final)
             return copy
-        self._threads.start(f"spark {job.description}", lambda stop: self._run_copy(copy, stop))
+        self._spawn(f"spark {job.description}", lambda stop: self._run_copy(copy, stop))
         self._news.set()
         return copy
 
@@ -135,6 +138,10 @@ class SparkEngine:
         with self._lock:
             return list(self._live.values())
 
+    def _spawn(self, name: str, body: Callable[[threading.Event], None]) -> threads.OwnedThread:
+        with self._spawning:
+            return self._threads.start(name, body)
+
     # The thread that starts the driver.
 
     def _start_driver(self, stop: threading.Event) -> None:
@@ -158,7 +165,7 @@ class SparkEngine:
         took_s = self._now.now_s() - (self._started_s or 0.0)
         _log.info("Spark is up at %s after %.1f s", self._settings.master, took_s)
         self._settled.set()
-        self._threads.start("spark-watch", self._watch)
+        self._spawn("spark-watch", self._watch)
 
     def _fail(self, reason: str) -> None:
         """The end of the engine: every copy ends, and the worker decides what that means."""
@@ -181,7 +188,9 @@ class SparkEngine:
 
     def _run_copy(self, copy: copies.SparkCopy, stop: threading.Event) -> None:
         try:
-            self._settled.wait()
+            while not self._settled.wait(_CANCEL_POLL_S):
+                if copy.cancelled.is_set():
+                    break
             if self._driver is None or self._state is not engine.EngineState.READY:
                 copy.progress.ended(self._failure or failures.CANCELLED)
             else:
@@ -242,7 +251,7 @@ class SparkEngine:
             stop.set()
             spark.stop_context()
 
-        thread = self._threads.start("spark-stop", body)
+        thread = self._spawn("spark-stop", body)
         if not thread.join(max(0.0, end.left_s(self._now.now_s()) - _KILL_S)):
             _log.warning("Spark did not stop in time and is killed")
             spark.jvm.kill()

@@ -1,4 +1,4 @@
-"""What Spark runs on an executor: one copy. Imports nothing but the standard library at first.
+"""What Spark runs on an executor: one copy. Imports little, to be able to say what a node lacks.
 
 The closure that Spark carries is this module's function and a `Ticket`: the address of the control
 channel and a token that opens it once. Everything else, credentials above all, comes over that
@@ -8,13 +8,14 @@ channel. The rows that come back are (outcome, text), one per task.
 from __future__ import annotations
 
 import gc
-import importlib
 import importlib.util
 import platform
 import socket
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+
+from mm2.pipeline import engine
 
 ENDED = "ended"
 """The copy returned: it was stopped, or has told its worker why it ended."""
@@ -25,8 +26,6 @@ UNFIT = "unfit"
 
 WHEELS = ("kio", "crc32c", "scramp")
 """What a copy needs beside Python and our own packages, which travel with the job."""
-
-Entry = Callable[[str, bytes, int], object]
 
 _frozen = False
 
@@ -59,17 +58,10 @@ def run_copy(ticket: Ticket) -> tuple[str, str]:
     missing = [name for name in ticket.wheels if importlib.util.find_spec(name) is None]
     if missing:
         return UNFIT, missing_text(missing)
-    entry = resolve(ticket.entry)
+    entry = engine.resolve(ticket.entry)
     _freeze_once()
     entry(ticket.address, ticket.token, 0)
     return ENDED, ""
-
-
-def resolve(entry: str) -> Entry:
-    """The function that `module:function` names."""
-    module, _, function = entry.partition(":")
-    resolved: Entry = getattr(importlib.import_module(module), function)
-    return resolved
 
 
 def missing_text(missing: list[str]) -> str:

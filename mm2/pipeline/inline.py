@@ -1,0 +1,142 @@
+"""Copies as threads of the worker: for tests of the loop, and for small machines without Java.
+
+All copies share one interpreter, so they share one core. A thread cannot be killed: `cancel` relies
+on the copy's ending when its channel closes, which the worker does first.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+
+from connect_runtime.base import clock, deadline
+from connect_runtime.system import threads
+from mm2.pipeline import engine
+
+SLOTS = 64
+
+_CANCELLED = "cancelled"
+_STOPPED = "the engine has stopped"
+
+
+class InlineCopy:
+    """The handle of one copy on a thread. `wait` after `cancel` tells whether it obeyed."""
+
+    def __init__(self, copy: engine.CopyJob) -> None:
+        self.copy = copy
+        self.progress = engine.CopyProgress()
+
+    @property
+    def state(self) -> engine.CopyState:
+        return self.progress.state
+
+    @property
+    def error(self) -> str | None:
+        return self.progress.error
+
+    def cancel(self) -> None:
+        """Ends a copy that waits; one that runs ends when its channel is closed."""
+        if self.state is engine.CopyState.WAITING_FOR_SLOT:
+            self.progress.ended(_CANCELLED)
+
+    def wait(self, timeout_s: float) -> bool:
+        return self.progress.wait(timeout_s)
+
+    def run(self, stop: threading.Event) -> None:
+        """The body of the thread."""
+        try:
+            engine.resolve(self.copy.entry)(self.copy.address, self.copy.token, 0)
+        except Exception as error:  # noqa: BLE001 - the copy's failure is its handle's, as on Spark
+            self.progress.ended(f"{type(error).__name__}: {error}")
+        else:
+            self.progress.ended(None)
+        finally:
+            stop.set()
+
+
+class InlineEngine:
+    """Implements `engine.CopyEngine`."""
+
+    def __init__(self, *, now: clock.Clock, slots: int = SLOTS) -> None:
+        self._now = now
+        self._slots = slots
+        self._state = engine.EngineState.STARTING
+        self._lock = threading.Lock()
+        self._waiting: list[InlineCopy] = []
+        self._running: list[InlineCopy] = []
+        self._numbers = itertools.count(1)
+        self._threads = threads.Threads(on_unasked_end=_ignore_reported)
+
+    @property
+    def state(self) -> engine.EngineState:
+        return self._state
+
+    @property
+    def failure(self) -> str | None:
+        return None
+
+    def open(self) -> None:
+        with self._lock:
+            self._state = engine.EngineState.READY
+        self._fill()
+
+    def wait_ready(self, timeout_s: float) -> bool:
+        """There is nothing to wait for once it was opened."""
+        del timeout_s
+        return self._state is engine.EngineState.READY
+
+    def start(self, job: engine.CopyJob) -> InlineCopy:
+        copy = InlineCopy(job)
+        with self._lock:
+            if self._state is engine.EngineState.STOPPED:
+                copy.progress.ended(_STOPPED)
+            else:
+                self._waiting.append(copy)
+        self._fill()
+        return copy
+
+    def slots(self) -> engine.SlotView:
+        with self._lock:
+            waiting = [copy for copy in self._waiting if copy.state is not engine.CopyState.ENDED]
+            return engine.SlotView(total=self._slots, used=len(self._running), waiting=len(waiting))
+
+    def stop(self, deadline_s: float) -> None:
+        """Wait for the copies, whose channels were closed before; a thread cannot be killed."""
+        end = deadline.Deadline.after(deadline_s, now_s=self._now.now_s())
+        with self._lock:
+            self._state = engine.EngineState.STOPPED
+            waiting, self._waiting = self._waiting, []
+            running = list(self._running)
+        for copy in waiting:
+            copy.progress.ended(_STOPPED)
+        for copy in running:
+            copy.wait(end.left_s(self._now.now_s()))
+        self._threads.stop_all(end.left_s(self._now.now_s()))
+
+    def _fill(self) -> None:
+        """Give free slots to those that wait, oldest first."""
+        with self._lock:
+            if self._state is not engine.EngineState.READY:
+                return
+            while self._waiting and len(self._running) < self._slots:
+                copy = self._waiting.pop(0)
+                if copy.state is engine.CopyState.ENDED:
+                    continue
+                copy.progress.running()
+                self._running.append(copy)
+                name = f"copy {next(self._numbers)} {copy.copy.description}"
+                self._threads.start(name, self._body(copy))
+
+    def _body(self, copy: InlineCopy) -> Callable[[threading.Event], None]:
+        def body(stop: threading.Event) -> None:
+            copy.run(stop)
+            with self._lock:
+                self._running.remove(copy)
+            self._fill()
+
+        return body
+
+
+def _ignore_reported(_end: threads.UnaskedEnd) -> None:
+    """A copy's failure is in its handle already."""

@@ -1,0 +1,246 @@
+"""A real standalone Spark cluster on this machine, from the Spark inside the pyspark package.
+
+Each worker has a loopback address of its own, 127.0.0.1 and up, so that Spark sees as many hosts.
+Everything ends with the process that started it. `secret` turns on authentication and encryption
+between master, workers and applications.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from connect_runtime.system import polling, processes
+from mm2.sandbox import failures, java, ports, properties
+
+_DAEMON_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+_DAEMON_MEMORY = "256m"
+_MASTER = "org.apache.spark.deploy.master.Master"
+_WORKER = "org.apache.spark.deploy.worker.Worker"
+_START_S = 60.0
+_ASK_S = 2.0
+_TAIL_CHARS = 3000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkClusterSpec:
+    """`cores` are the slots of each worker, whatever the machine has; `memory` is per worker."""
+
+    workers: int = 2
+    cores: int = 4
+    memory: str = "2g"
+    secret: str | None = field(default=None, repr=False)
+
+
+class Daemon:
+    """The process of a master or a worker."""
+
+    def __init__(self, child: processes.Child, *, host: str, log: Path) -> None:
+        self._child = child
+        self.host = host
+        self.log = log
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def running(self) -> bool:
+        return self._child.poll() is None
+
+    def executor_pids(self) -> list[int]:
+        """The JVMs of the executors that run on this worker now."""
+        return _children(self.pid)
+
+    def kill(self) -> None:
+        """SIGKILL to the worker and its executors at once, as when a machine loses power."""
+        executors = self.executor_pids()
+        self._child.signal(signal.SIGKILL)
+        _signal(executors, signal.SIGKILL)
+        self._child.kill()
+
+    def freeze(self) -> None:
+        """SIGSTOP to the worker and its executors; their Python processes go on for a while."""
+        _signal([self.pid, *self.executor_pids()], signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT, after `freeze`."""
+        _signal([self.pid, *self.executor_pids()], signal.SIGCONT)
+
+
+class SparkCluster:
+    """A master and its workers. Not thread-safe."""
+
+    def __init__(self, spec: SparkClusterSpec | None = None, *, folder: Path | None = None) -> None:
+        self.spec = spec or SparkClusterSpec()
+        self._own_folder = folder is None
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="mm2-spark-cluster-"))
+        self._ports: list[ports.Reservation] = []
+        self.master: Daemon | None = None
+        self.workers: list[Daemon] = []
+        self.url = ""
+        self.state_url = ""
+
+    def start(self) -> Self:
+        """Start everything and wait until all workers are registered. Raises SandboxError."""
+        java.find()
+        port, web = self._port(), self._port()
+        self.url = f"spark://127.0.0.1:{port}"
+        self.state_url = f"http://127.0.0.1:{web}/json/"
+        arguments = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web)]
+        self.master = self._start("master", _MASTER, arguments)
+        self._await(lambda: self._state() is not None, "the master")
+        for _ in range(self.spec.workers):
+            self.launch_worker()
+        self.await_workers(self.spec.workers)
+        return self
+
+    def launch_worker(self) -> Daemon:
+        """Start one more worker, on the next loopback address, without waiting for it."""
+        number = len(self.workers) + 1
+        host = f"127.0.0.{number}"
+        arguments = [
+            *("--host", host, "--port", str(self._port()), "--webui-port", str(self._port())),
+            *("--cores", str(self.spec.cores), "--memory", self.spec.memory),
+            *("--work-dir", str(self.folder / f"worker-{number}" / "work")),
+            self.url,
+        ]
+        worker = self._start(f"worker-{number}", _WORKER, arguments, host=host)
+        self.workers.append(worker)
+        return worker
+
+    def await_workers(self, count: int) -> None:
+        """Wait until that many workers are registered and alive. Raises SandboxError."""
+        self._await(lambda: self.alive_workers() == count, f"{count} workers")
+
+    def alive_workers(self) -> int:
+        """Workers that the master believes in."""
+        state = self._state()
+        return 0 if state is None else int(str(state["aliveworkers"]))
+
+    def close(self) -> None:
+        """Kill everything; remove the folder if it was made here."""
+        for daemon in [*self.workers, *([self.master] if self.master else [])]:
+            daemon.kill()
+        for port in self._ports:
+            port.release()
+        if self._own_folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _port(self) -> int:
+        self._ports.append(ports.reserve())
+        return self._ports[-1].port
+
+    def _start(
+        self, name: str, main_class: str, arguments: list[str], *, host: str = "127.0.0.1"
+    ) -> Daemon:
+        folder = self.folder / name
+        folder.mkdir(parents=True)
+        settings = folder / "spark.properties"
+        settings.touch(mode=0o600)
+        settings.write_text(properties.render(self._properties()))
+        log = folder / "daemon.log"
+        home = _spark_home()
+        argv = [str(home / "bin" / "spark-class"), main_class]
+        with log.open("ab") as output:
+            child = processes.start(
+                [*argv, "--properties-file", str(settings), *arguments],
+                output=output,
+                env=_environment(home, folder),
+                cwd=folder,
+            )
+        return Daemon(child, host=host, log=log)
+
+    def _properties(self) -> dict[str, str]:
+        if self.spec.secret is None:
+            return {}
+        return {
+            "spark.authenticate": "true",
+            "spark.authenticate.secret": self.spec.secret,
+            "spark.network.crypto.enabled": "true",
+        }
+
+    def _state(self) -> dict[str, object] | None:
+        """What the master's web page says as JSON; None while it does not answer."""
+        try:
+            with urllib.request.urlopen(self.state_url, timeout=_ASK_S) as answer:  # noqa: S310
+                state: dict[str, object] = json.load(answer)
+                return state
+        except (urllib.error.URLError, OSError, ValueError):
+            return None
+
+    def _await(self, condition: Callable[[], bool], what: str) -> None:
+        daemons = [*self.workers, *([self.master] if self.master else [])]
+        polling.until(
+            lambda: condition() or not all(daemon.running for daemon in daemons),
+            timeout_s=_START_S,
+        )
+        if not condition():
+            logs = "\n".join(
+                f"{daemon.log}: …{daemon.log.read_text(errors='replace')[-_TAIL_CHARS:]}"
+                for daemon in daemons
+            )
+            raise failures.SandboxError(
+                f"starting the Spark cluster {self.url}: {what} did not come up in {_START_S:.0f} s"
+                f"\n{logs}"
+            )
+
+
+def _spark_home() -> Path:
+    found = importlib.util.find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise failures.SandboxError("starting a Spark cluster: the package pyspark is missing")
+    return Path(found.origin).parent
+
+
+def _environment(home: Path, folder: Path) -> dict[str, str]:
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith("SPARK_")},
+        "SPARK_HOME": str(home),
+        "SPARK_CONF_DIR": str(folder),
+        "SPARK_LOCAL_DIRS": str(folder / "local"),
+        "SPARK_DAEMON_MEMORY": _DAEMON_MEMORY,
+        "SPARK_DAEMON_JAVA_OPTS": _DAEMON_JVM,
+    }
+
+
+def _children(pid: int) -> list[int]:
+    with suppress(OSError):
+        listed = Path(f"/proc/{pid}/task").iterdir()
+        return sorted(
+            int(child) for task in listed for child in (task / "children").read_text().split()
+        )
+    return []
+
+
+def _signal(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
