@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import socket
+import urllib.error
+import urllib.request
+from contextlib import closing
+
+import pytest
+from prometheus_client import parser
+
+from connect_runtime.adapters.http import metrics_exporter
+from connect_runtime.base import metrics
+
+RECORDS = metrics.Metric(
+    name="copied_records_total",
+    kind=metrics.Kind.COUNTER,
+    help="Records copied.",
+    unit="records",
+    labels=("flow", "topic"),
+)
+LAG = metrics.Metric(
+    name="lag_seconds", kind=metrics.Kind.GAUGE, help="Lag now.", unit="seconds", labels=("flow",)
+)
+
+
+@pytest.fixture
+def registry():
+    made = metrics.Registry()
+    made.declare(RECORDS)
+    made.declare(LAG)
+    made.add(RECORDS, 5, labels=("a->b", 'odd"\\\ntopic'))
+    made.replace(LAG, {("a->b",): 0.25})
+    made.publish()
+    return made
+
+
+@pytest.fixture
+def exporter(registry):
+    made = metrics_exporter.MetricsExporter(registry, host="127.0.0.1", port=0)
+    made.start()
+    yield made
+    made.stop()
+
+
+def get(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        return answer.read().decode()
+
+
+def test_prometheus_reads_what_was_published(exporter):
+    families = {
+        each.name: each for each in parser.text_string_to_metric_families(get(exporter.url))
+    }
+    assert families["copied_records"].type == "counter"
+    assert families["lag_seconds"].documentation == "Lag now."
+    samples = [each for family in families.values() for each in family.samples]
+    assert {each.name: (each.labels, each.value) for each in samples} == {
+        "copied_records_total": ({"flow": "a->b", "topic": 'odd"\\\ntopic'}, 5.0),
+        "lag_seconds": ({"flow": "a->b"}, 0.25),
+    }
+
+
+def test_a_scrape_shows_the_newest_values(exporter, registry):
+    registry.replace(LAG, {("a->b",): 7.0})
+    assert "lag_seconds{" + 'flow="a->b"} 0.25' in get(exporter.url)
+    registry.publish()
+    assert "lag_seconds{" + 'flow="a->b"} 7.0' in get(exporter.url)
+
+
+def test_another_path_names_the_right_one(exporter):
+    with pytest.raises(urllib.error.HTTPError) as raised:
+        get(exporter.url.removesuffix("metrics"))
+    with raised.value as answer:
+        assert answer.code == 404
+        assert "/metrics" in answer.read().decode()
+
+
+def test_a_port_in_use_is_an_error_that_names_it(registry):
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+        exporter = metrics_exporter.MetricsExporter(registry, host="127.0.0.1", port=port)
+        with pytest.raises(metrics_exporter.ExporterError, match=rf"port {port}.*in use"):
+            exporter.start()
+    exporter.stop()
+
+
+def test_a_host_that_is_not_ours_is_an_error(registry):
+    exporter = metrics_exporter.MetricsExporter(registry, host="192.0.2.1", port=0)
+    with pytest.raises(metrics_exporter.ExporterError, match=r"192\.0\.2\.1"):
+        exporter.start()
+
+
+def test_nobody_listens_after_stop(exporter):
+    exporter.stop()
+    with pytest.raises(urllib.error.URLError):
+        get(exporter.url)
+
+
+def test_a_client_that_hangs_up_early_leaves_the_service_alone(exporter):
+    port = int(exporter.url.split(":")[2].split("/")[0])
+    with closing(socket.create_connection(("127.0.0.1", port))) as client:
+        client.sendall(b"GET /met")
+    assert "lag_seconds" in get(exporter.url)
+
+
+def test_a_client_that_says_nothing_is_cut_off(exporter, monkeypatch):
+    monkeypatch.setattr(metrics_exporter._Handler, "timeout", 0.1)
+    port = int(exporter.url.split(":")[2].split("/")[0])
+    with closing(socket.create_connection(("127.0.0.1", port))):
+        assert "lag_seconds" in get(exporter.url)

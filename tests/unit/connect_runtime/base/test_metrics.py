@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect_runtime.base import metrics
+
+COUNTER = metrics.Metric(
+    name="copied_records_total",
+    kind=metrics.Kind.COUNTER,
+    help="Records copied.",
+    unit="records",
+    labels=("topic",),
+)
+GAUGE = metrics.Metric(
+    name="lag_seconds", kind=metrics.Kind.GAUGE, help="Lag.", unit="seconds", labels=("topic",)
+)
+
+
+def registry() -> metrics.Registry:
+    made = metrics.Registry()
+    made.declare(COUNTER)
+    made.declare(GAUGE)
+    return made
+
+
+def published(made: metrics.Registry, metric: metrics.Metric) -> metrics.Series:
+    made.check_invariants()
+    (found,) = [family.series for family in made.published if family.metric is metric]
+    return found
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": "Lag_seconds"},
+        {"name": "lag-seconds"},
+        {"name": "lag_seconds_total"},
+        {"name": "lag_ms"},
+        {"unit": "ms", "name": "lag_ms"},
+        {"help": ""},
+        {"labels": ("Topic",)},
+        {"labels": ("topic", "topic")},
+        {"kind": metrics.Kind.COUNTER},
+    ],
+)
+def test_a_declaration_against_the_naming_rules_is_refused(wrong):
+    right = {"name": "lag_seconds", "kind": metrics.Kind.GAUGE, "help": "Lag.", "unit": "seconds"}
+    metrics.Metric(**right)
+    with pytest.raises(AssertionError):
+        metrics.Metric(**(right | wrong))
+
+
+def test_a_name_is_declared_once():
+    made = registry()
+    assert made.metrics == (COUNTER, GAUGE)
+    with pytest.raises(AssertionError, match="twice"):
+        made.declare(COUNTER)
+
+
+def test_readers_see_what_was_published_and_nothing_later():
+    made = registry()
+    made.add(COUNTER, 3, labels=("orders",))
+    assert made.published == ()
+    made.publish()
+    before = published(made, COUNTER)
+    made.add(COUNTER, 4, labels=("orders",))
+    assert before == {("orders",): 3}
+    made.publish()
+    assert published(made, COUNTER) == {("orders",): 7}
+
+
+def test_a_gauge_is_replaced_whole():
+    made = registry()
+    made.replace(GAUGE, {("orders",): 1.5, ("payments",): 0.0})
+    made.replace(GAUGE, {("payments",): 2.0})
+    made.publish()
+    assert published(made, GAUGE) == {("payments",): 2.0}
+
+
+@given(st.lists(st.floats(min_value=0, max_value=1e12), max_size=20))
+def test_a_counter_never_falls(amounts):
+    made = registry()
+    before = 0.0
+    for amount in amounts:
+        made.add(COUNTER, amount, labels=("orders",))
+        made.publish()
+        now = published(made, COUNTER)[("orders",)]
+        assert now >= before
+        before = now
+
+
+def test_what_does_not_fit_the_declaration_is_refused():
+    made = registry()
+    for wrong in (
+        lambda: made.add(COUNTER, -1, labels=("orders",)),
+        lambda: made.add(COUNTER, 1),
+        lambda: made.add(GAUGE, 1, labels=("orders",)),
+        lambda: made.replace(COUNTER, {("orders",): 1}),
+        lambda: made.replace(GAUGE, {(): 1}),
+    ):
+        with pytest.raises(AssertionError):
+            wrong()
