@@ -21,7 +21,7 @@ def check(
     """Notes what is wrong between sections; flows with mistakes of their own are left out."""
     for item in found:
         _check_ends(account, item, aliases)
-        _check_separator(account, item)
+        _check_separator(account, item, aliases)
     _check_twice(account, found)
     sound = [
         _Sound(item, item.flow)
@@ -62,13 +62,15 @@ def _check_ends(
         account.note(item.lines[options.TARGET.name], key, text, given=item.target)
 
 
-def _check_separator(account: reader.Account, item: flow_reader.FlowRead) -> None:
+def _check_separator(
+    account: reader.Account, item: flow_reader.FlowRead, aliases: Collection[str]
+) -> None:
     """`us.east` and "." make `us.east.orders`, whose source then reads as `us`."""
     flow = item.flow
     if flow is None or not isinstance(flow.policy, naming.DefaultReplicationPolicy):
         return
     for alias in (flow.source, flow.target):
-        if flow.policy.separator in alias:
+        if alias in aliases and flow.policy.separator in alias:
             account.note(
                 item.lines[options.SEPARATOR.name],
                 f"{item.path}.{options.SEPARATOR.name}",

@@ -15,8 +15,9 @@ HIDDEN = "[hidden]"
 class Problem:
     """One mistake. `key` is its path in the file, such as `flows[0].tasks.max`.
 
-    Key "" and line 0 stand for the file as a whole. `given` is what the file says there (never a secret's value), `allowed` what it may say,
-    `nearest` the known key that an unknown one resembles most.
+    Key "" and line 0 stand for the file as a whole. `given` is what the file says there (never a
+    secret's value), `allowed` what it may say, `nearest` the known key that an unknown one
+    resembles most.
     """
 
     line: int

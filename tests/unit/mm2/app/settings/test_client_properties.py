@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+
+from mm2.app.settings import client_properties
+
+
+def test_a_property_is_either_taken_or_refused():
+    assert not set(client_properties.TAKEN) & set(client_properties.REFUSED)
+    for names in (client_properties.TAKEN, client_properties.REFUSED):
+        assert not [n for n in names if n.startswith(client_properties.SECURITY_PREFIXES)]
+
+
+def test_every_refusal_says_why():
+    for name, reason in client_properties.REFUSED.items():
+        assert len(reason) > 20, name
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("sasl.jaas.config", True),
+        ("ssl.key.password", True),
+        ("ssl.keystore.key", True),
+        ("ssl.keystore.location", False),
+        ("sasl.oauthbearer.client.credentials.client.secret", True),
+        ("bootstrap.servers", False),
+        ("sasl.mechanism", False),
+    ],
+)
+def test_secrets_are_known_by_name(name, expected):
+    assert client_properties.is_sensitive(name) is expected

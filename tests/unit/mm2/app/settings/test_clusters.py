@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import pytest
+
+FLOWS = "\nflows: [{from: a, to: b}]\n"
+
+
+def clusters(properties: str) -> str:
+    """Cluster `a` with these lines, from line 3 on, and a plain `b`."""
+    lines = "\n".join(f"    {line}" for line in properties.splitlines())
+    return f"clusters:\n  a:\n{lines}\n  b: {{bootstrap.servers: 'b:9092'}}{FLOWS}"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("a:9092", ("a:9092",)),
+        ("a:9092, b.example:1", ("a:9092", "b.example:1")),
+        ("[a:9092, 'b:2']", ("a:9092", "b:2")),
+        ("'[::1]:9092'", ("[::1]:9092",)),
+        ("${env:SERVERS}", ("x:1", "y:2")),
+    ],
+)
+def test_bootstrap_servers(read, given, expected):
+    found = read(clusters(f"bootstrap.servers: {given}"), {"SERVERS": "x:1,y:2"})
+    assert found.clusters["a"].bootstrap_servers == expected
+    assert found.clusters["a"].properties["bootstrap.servers"].startswith(expected[0])
+
+
+@pytest.mark.parametrize(
+    "given", ["a", "'a:'", ":9092", "a:0", "a:70000", "'a:9,'", "'http://a:1'", "''"]
+)
+def test_servers_that_are_none(wrong, given):
+    (problem,) = wrong(clusters(f"bootstrap.servers: {given}"))
+    assert (problem.line, problem.key) == (3, "clusters.a.bootstrap.servers")
+    assert problem.allowed == "host:port, several separated by commas"
+
+
+def test_bootstrap_servers_are_required(wrong):
+    (problem,) = wrong(clusters("client.id: x"))
+    assert problem.text == "bootstrap.servers is missing"
+    assert problem.key == "clusters.a"
+
+
+def test_an_unknown_property_names_the_nearest(wrong):
+    (problem,) = wrong(clusters("bootstrap.servers: a:1\nfetch.min.byte: 1"))
+    assert (problem.line, problem.text) == (4, "is not a known client property")
+    assert problem.nearest == "fetch.min.bytes"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("linger.ms: 5", "passed on"),
+        ("acks: all", "mm2 sets it itself"),
+        ("group.id: x", "without a consumer group"),
+        ("interceptor.classes: x", "Java classes"),
+        ("auto.offset.reset: latest", "write start"),
+        ("consumer.fetch.min.bytes: 1", "write fetch.min.bytes"),
+        ("producer.ssl.truststore.location: x", "write ssl.truststore.location"),
+        ("fetch.min.bytes: many", "is not allowed"),
+        ("fetch.min.bytes: [1]", "has to be one value"),
+        ("fetch.min.bytes: {a: 1}", "has to be one value"),
+        ("fetch.min.bytes:", "has no value"),
+        ("fetch.min.bytes: ${env:NOPE}", "no variable 'NOPE'"),
+    ],
+)
+def test_properties_that_are_not_taken_say_why(wrong, line, words):
+    (problem,) = wrong(clusters(f"bootstrap.servers: a:1\n{line}"))
+    assert problem.line == 4
+    assert words in problem.text
+
+
+def test_security_is_judged_as_a_whole(wrong, read, tmp_path):
+    (problem,) = wrong(clusters("bootstrap.servers: a:1\nsecurity.protocol: SLL"))
+    assert (problem.line, problem.key) == (4, "clusters.a.security.protocol")
+    found = read(
+        clusters(
+            "bootstrap.servers: a:1\n"
+            "security.protocol: SASL_PLAINTEXT\n"
+            "sasl.mechanism: PLAIN\n"
+            "sasl.jaas.config: org.apache.kafka.common.security.plain.PlainLoginModule required "
+            'username="mm2" password="${env:PW}";'
+        ),
+        {"PW": "hunter2"},
+    )
+    security = found.clusters["a"].security
+    assert (security.protocol, security.username, security.password) == (
+        "SASL_PLAINTEXT",
+        "mm2",
+        "hunter2",
+    )
+    assert found.secret_environment == {"PW"}
+    assert "hunter2" not in repr(found)
+
+
+def test_pem_files_are_found_beside_the_configuration(read, wrong, tmp_path):
+    text = clusters(
+        "bootstrap.servers: a:1\nsecurity.protocol: SSL\n"
+        "ssl.truststore.type: PEM\nssl.truststore.location: ca.pem"
+    )
+    (problem,) = wrong(text)
+    assert (problem.line, problem.key) == (6, "clusters.a.ssl.truststore.location")
+    (tmp_path / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n")
+    assert "BEGIN" in (read(text).clusters["a"].security.ca_pem or "")
+    (problem,) = wrong(text.replace("ca.pem", '"ca\\0.pem"'))
+    assert problem.line == 6
+
+
+def test_mistakes_beside_an_unreadable_security_value_are_still_told(wrong):
+    found = wrong(
+        clusters(
+            "bootstrap.servers: a:1\nsecurity.protocol: SASL_SSL\n"
+            "sasl.jaas.config: ${env:NOPE}\nssl.bananas: 1"
+        )
+    )
+    assert [problem.line for problem in found] == [5, 6]
+
+
+def test_problems_never_show_a_value_that_came_from_a_provider(wrong):
+    environment = {"SECRET": "hunter2"}
+    for line in (
+        "fetch.min.bytes: ${env:SECRET}",
+        "security.protocol: ${env:SECRET}",
+        "sasl.mechanism: ${env:SECRET}\n    security.protocol: SASL_SSL",
+    ):
+        for problem in wrong(clusters(f"bootstrap.servers: a:1\n{line}"), environment):
+            assert "hunter2" not in problem.describe("c.yaml").lower()
+    (problem,) = wrong(clusters("bootstrap.servers: ${env:SECRET}"), environment)
+    assert "hunter2" not in problem.describe("c.yaml")
+
+
+def test_a_password_in_the_file_itself_is_hidden_all_the_same(read):
+    found = read(
+        clusters(
+            "bootstrap.servers: a:1\nsecurity.protocol: SASL_PLAINTEXT\nsasl.mechanism: PLAIN\n"
+            "sasl.jaas.config: org.apache.kafka.common.security.plain.PlainLoginModule required "
+            'username="mm2" password="hunter2";'
+        )
+    )
+    assert "hunter2" not in repr(found)
+    assert "hunter2" not in repr(found.effective)
+    assert "hunter2" in found.clusters["a"].properties["sasl.jaas.config"]
+
+
+@pytest.mark.parametrize("alias", ["we st", "a->b", "''", "a/b", "é"])
+def test_an_alias_has_to_fit_into_topic_names(wrong, alias):
+    found = wrong(f"clusters:\n  {alias}: {{bootstrap.servers: 'a:1'}}\nflows: []\n")
+    assert found[0].text == "is no usable alias"
+
+
+def test_a_cluster_is_a_section(wrong):
+    found = wrong("clusters: {a: hello, b: {bootstrap.servers: 'b:1'}}" + FLOWS)
+    assert found[0].text == "has to be a section of keys, not a single value"

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import pytest
+
+CLUSTERS = """clusters: {a: {bootstrap.servers: 'a:1'}, b: {bootstrap.servers: 'b:1'}, \
+c: {bootstrap.servers: 'c:1'}, us.east: {bootstrap.servers: 'e:1'}}
+"""
+IDENTITY = "replication.policy.class: IdentityReplicationPolicy"
+
+
+def flows(*items: str) -> str:
+    """Flows such as `a b, topics: x`, one a line from line 3 on."""
+    lines = []
+    for item in items:
+        ends, _, rest = item.partition(",")
+        source, target = ends.split()
+        lines.append(f"- {{from: {source}, to: {target}{', ' + rest if rest else ''}}}")
+    return f"{CLUSTERS}flows:\n" + "\n".join(lines) + "\n"
+
+
+def identity(ends: str, topics: str = ".*", exclude: str = "") -> str:
+    return f"{ends}, {IDENTITY}, topics: '{topics}', topics.exclude: '{exclude}'"
+
+
+def test_a_flow_names_known_clusters(wrong):
+    (problem,) = wrong(flows("a us.eest"))
+    assert (problem.line, problem.key, problem.given) == (3, "flows[0].to", "us.eest")
+    assert problem.nearest == "us.east"
+    assert problem.allowed == "a, b, c, us.east"
+
+
+def test_a_cluster_with_mistakes_is_known_all_the_same(wrong):
+    found = wrong("clusters: {a: {}, b: {bootstrap.servers: 'b:1'}}\nflows: [{from: a, to: b}]\n")
+    assert [problem.key for problem in found] == ["clusters.a"]
+
+
+def test_a_flow_needs_two_clusters(wrong):
+    (problem,) = wrong(flows("a a"))
+    assert problem.text.startswith("is the source itself")
+
+
+def test_the_same_flow_twice(wrong):
+    (problem,) = wrong(flows("a b, topics: x", "b a", "a b, topics: y"))
+    assert (problem.line, problem.key) == (5, "flows[2]")
+    assert "first in line 3" in problem.text
+
+
+def test_a_separator_that_is_in_an_alias(wrong, read):
+    (problem,) = wrong(flows("us.east b"))
+    assert problem.key == "flows[0].replication.policy.separator"
+    assert len(read(flows("us.east b, replication.policy.separator: _")).flows) == 1
+    assert len(read(flows(f"us.east b, {IDENTITY}")).flows) == 1
+
+
+def test_both_directions_that_rename_are_fine(read):
+    assert len(read(flows("a b", "b a", "a c", "c b")).flows) == 4
+
+
+@pytest.mark.parametrize(
+    ("there", "back"),
+    [
+        (".*", ".*"),
+        ("orders", "orders"),
+        ("orders", "o.*"),
+        ("orders, users", "users"),
+        (r"orders\.v1", r"orders\.v.*"),
+    ],
+)
+def test_names_kept_both_ways_run_in_a_circle(wrong, there, back):
+    (problem,) = wrong(flows(identity("a b", there), identity("b a", back)))
+    assert problem.line == 4
+    assert "in a circle" in problem.text
+
+
+@pytest.mark.parametrize(
+    ("there", "back"),
+    [
+        ("orders", "users"),
+        ("orders", "u.*"),
+        ("orders.v1", "other"),
+        (r"orders\.v1, a-b", r"orders\.v2"),
+        ("", ".*"),
+    ],
+)
+def test_names_kept_both_ways_are_fine_when_listed_apart(read, there, back):
+    assert len(read(flows(identity("a b", there), identity("b a", back))).flows) == 2
+
+
+def test_exclusion_tells_listed_names_apart(read):
+    text = flows(identity("a b", "orders, users", "users"), identity("b a", "users"))
+    assert len(read(text).flows) == 2
+
+
+def test_a_circle_of_three_is_told_once(wrong):
+    (problem,) = wrong(flows(identity("a b"), identity("b c"), identity("c a")))
+    assert "a->b, b->c, c->a" in problem.text
+
+
+def test_a_circle_needs_a_topic_that_goes_all_the_way(read):
+    text = flows(identity("a b", "x"), identity("b c", "y"), identity("c a", "z"))
+    assert len(read(text).flows) == 3
+
+
+def test_two_sources_into_the_same_names(wrong, read):
+    (problem,) = wrong(flows(identity("a c"), identity("b c")))
+    assert (problem.line, problem.key) == (4, "flows[1].topics")
+    assert len(read(flows(identity("a c", "x"), identity("b c", "y"))).flows) == 2
+
+
+def test_a_direction_that_keeps_names_must_not_mirror_back_copies(wrong, read):
+    (problem,) = wrong(flows(identity("a b"), "b a"))
+    assert problem.key == "flows[0].topics"
+    assert r"add b\..* to topics.exclude" in problem.text
+    assert len(read(flows(identity("a b", ".*", r"b\..*"), "b a")).flows) == 2
+
+
+def test_disabled_flows_and_flows_with_mistakes_are_no_part_of_circles(read, wrong):
+    text = flows(identity("a b"), identity("b a") + ", enabled: false")
+    assert len(read(text).flows) == 1
+    (problem,) = wrong(flows(identity("a b"), identity("b a") + ", tasks.max: x"))
+    assert problem.key == "flows[1].tasks.max"

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import pytest
+
+from mm2.core import filters, flows, naming
+
+CLUSTERS = "clusters: {a: {bootstrap.servers: 'a:1'}, b: {bootstrap.servers: 'b:1'}}\n"
+
+
+def flow(keys: str = "", defaults: str = "") -> str:
+    """One flow a->b with these keys, each on its line from 4 on."""
+    lines = "".join(f"  {line}\n" for line in keys.splitlines())
+    text = f"{CLUSTERS}flows:\n- from: a\n  to: b\n{lines}"
+    return text + (f"defaults:\n  {defaults}\n" if defaults else "")
+
+
+def test_a_flow_without_keys_has_mirrormakers_defaults(read):
+    (found,) = read(flow()).flows
+    assert found == flows.Flow(source="a", target="b")
+
+
+def test_every_key_arrives(read):
+    (found,) = read(
+        flow(
+            "topics: orders.*, users\n"
+            "topics.exclude: [orders-test]\n"
+            "groups: billing\n"
+            "groups.exclude: []\n"
+            "config.properties.exclude: x\n"
+            "use.defaults.from: source\n"
+            "replication.policy.separator: _\n"
+            "replication.policy.internal.topic.separator.enabled: false\n"
+            "heartbeats.replication.enabled: false\n"
+            "replication.factor: 3\n"
+            "tasks.max: 4\n"
+            "refresh.topics.interval.seconds: 5\n"
+            "sync.topic.configs.interval.seconds: 6\n"
+            "admin.timeout.ms: 7000\n"
+            "start: 2026-01-31T08:00:00Z\n"
+            "target.topics: shared\n"
+            "delivery: transactional\n"
+            "buffer.memory: 8388608\n"
+            "emit.heartbeats.enabled: false\n"
+        )
+    ).flows
+    assert found == flows.Flow(
+        source="a",
+        target="b",
+        policy=naming.DefaultReplicationPolicy(separator="_", internal_separator="."),
+        topics=filters.topic_filter(["orders.*", "users"], ["orders-test"]),
+        groups=filters.group_filter(["billing"], []),
+        properties=filters.property_filter(["x"], source_defaults=True),
+        replicate_heartbeats=False,
+        replication_factor=3,
+        tasks_max=4,
+        start=flows.StartPosition(flows.StartAt.TIMESTAMP, 1_769_846_400_000),
+        target_topics=flows.TargetTopics.SHARED,
+        delivery=flows.Delivery.TRANSACTIONAL,
+        refresh_topics_interval_s=5,
+        sync_topic_configs_interval_s=6,
+        admin_timeout_s=7,
+        buffer_bytes=8_388_608,
+    )
+
+
+def test_intervals_are_off_when_their_job_is(read):
+    (found,) = read(flow("refresh.topics.enabled: false\nsync.topic.configs.enabled: false")).flows
+    assert found.refresh_topics_interval_s is None
+    assert found.sync_topic_configs_interval_s is None
+
+
+def test_identity_knows_its_source_and_shares_its_topics(read):
+    (found,) = read(
+        flow("replication.policy.class: IdentityReplicationPolicy\nreplication.policy.separator: _")
+    ).flows
+    assert found.policy == naming.IdentityReplicationPolicy(
+        source_alias="a",
+        defaults=naming.DefaultReplicationPolicy(separator="_", internal_separator="_"),
+    )
+    assert found.target_topics is flows.TargetTopics.SHARED
+
+
+def test_defaults_go_for_flows_that_do_not_say_otherwise(read):
+    assert read(flow("", defaults="tasks.max: 9")).flows[0].tasks_max == 9
+    assert read(flow("tasks.max: 2", defaults="tasks.max: 9")).flows[0].tasks_max == 2
+
+
+def test_mistakes_in_defaults_are_told_once(wrong):
+    text = flow("", defaults="tasks.max: x").replace("flows:\n", "flows:\n- {from: b, to: a}\n")
+    (problem,) = wrong(text)
+    assert problem.key == "defaults.tasks.max"
+
+
+def test_defaults_have_no_ends(wrong):
+    (problem,) = wrong(flow("", defaults="from: a"))
+    assert (problem.key, problem.text) == ("defaults.from", "belongs into a flow")
+
+
+def test_a_disabled_flow_is_checked_and_left_out(read, wrong):
+    text = flow().replace("- from: a", "- {from: b, to: a, enabled: false}\n- from: a")
+    assert [found.name for found in read(text).flows] == ["a->b"]
+    (problem,) = wrong(text.replace("enabled: false", "enabled: false, tasks.max: x"))
+    assert problem.key == "flows[0].tasks.max"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("topics: '['", "not a regular expression"),
+        ("topics: '\\p{Alpha}'", "[a-zA-Z]"),
+        ("topic: a", "is not a known key"),
+        ("topics.blacklist: a", "write topics.exclude"),
+        ("transforms: x", "not supported yet"),
+        ("transforms.x.type: y", "not supported yet"),
+        ("consumer.fetch.min.bytes: 1", "not supported yet"),
+        ("sync.topic.acls.enabled: true", "is not allowed"),
+        ("replication.policy.class: com.example.P", "is not allowed"),
+        ("replication.policy.separator: ''", "is not allowed"),
+        ("replication.factor: 0", "is not allowed"),
+        ("tasks.max: 0", "is not allowed"),
+        ("start: yesterday", "is not allowed"),
+        ("buffer.memory: 1", "is not allowed"),
+        ("delivery: atleastonce", "is not allowed"),
+    ],
+)
+def test_mistakes_name_their_line(wrong, line, words):
+    (problem,) = wrong(flow(line))
+    assert problem.line == 5
+    assert problem.key.startswith("flows[0].")
+    assert words in problem.describe("c.yaml")
+
+
+def test_a_flow_has_two_ends(wrong):
+    (source, target) = wrong(f"{CLUSTERS}flows: [{{topics: a}}]\n")
+    assert (source.text, target.text) == ("from is missing", "to is missing")
+
+
+def test_a_flow_is_a_section(wrong):
+    found = wrong(f"{CLUSTERS}flows: [a->b]\n")
+    assert "has to be a section" in found[0].text
