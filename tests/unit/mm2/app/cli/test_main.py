@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from connect_runtime.base import errors
+from mm2.app.cli import exits, main
+
+ROOT = pathlib.Path(__file__).parents[5]
+
+
+@pytest.fixture(autouse=True)
+def _root_logger() -> Iterator[None]:
+    """Commands configure logging: everything is put back afterwards."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    logging.captureWarnings(capture=False)
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.fixture
+def subcommand(monkeypatch: pytest.MonkeyPatch):
+    """Registers a function as `mm2 probe`."""
+
+    def register(function) -> None:
+        module = type(sys)("probe_module")
+        module.command = click.command("probe")(function)
+        monkeypatch.setitem(sys.modules, "probe_module", module)
+        probe = main.Subcommand("probe_module", "command", "A probe.")
+        monkeypatch.setitem(main.SUBCOMMANDS, "probe", probe)
+
+    return register
+
+
+def test_version_and_help(capsys):
+    assert main.run(["--version"]) == exits.DONE
+    assert capsys.readouterr().out == "mm2 0.1.0\n"
+    assert main.run(["--help"]) == exits.DONE
+    text = capsys.readouterr().out
+    assert "Examples:" in text
+    assert "config" in text
+
+
+@pytest.mark.parametrize("name", sorted(main.SUBCOMMANDS))
+def test_every_subcommand_exists_and_shows_examples(name, capsys):
+    found = main.SUBCOMMANDS[name]
+    command = getattr(importlib.import_module(found.module), found.attribute)
+    assert command.name == name
+    assert main.run([name, "--help"]) == exits.DONE
+    assert "mm2 " + name in capsys.readouterr().out
+
+
+def test_help_and_version_load_no_client_library():
+    code = (
+        "import sys\n"
+        "from mm2.app.cli import main\n"
+        "assert main.run(['--version']) == 0 and main.run(['--help']) == 0\n"
+        "heavy = {'pyspark', 'confluent_kafka', 'kio', 'yaml', 'rich', 'cryptography',\n"
+        "         'prometheus_client', 'importlib.metadata'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=30
+    )
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["bogus"], ["--bogus"], ["--log-format", "xml", "config"], ["config", "bogus"], []],
+)
+def test_wrong_usage_is_bad_input(arguments, capsys):
+    assert main.run(arguments) == exits.BAD_INPUT
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "Usage" in captured.err
+
+
+def test_a_subcommand_returns_its_exit_code(subcommand):
+    subcommand(lambda: exits.TERMINATED)
+    assert main.run(["probe"]) == exits.TERMINATED
+    subcommand(lambda: None)
+    assert main.run(["probe"]) == exits.DONE
+
+
+def test_known_errors_are_told_without_a_trace(subcommand, capsys):
+    def fail() -> None:
+        raise errors.FatalError("reading topic orders: it is gone; create it")
+
+    subcommand(fail)
+    assert main.run(["probe"]) == exits.FAILED
+    assert capsys.readouterr().err == "mm2: reading topic orders: it is gone; create it\n"
+
+
+def test_unknown_errors_are_not_hidden(subcommand):
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    subcommand(fail)
+    with pytest.raises(ZeroDivisionError):
+        main.run(["probe"])
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, click.Abort])
+def test_ctrl_c_has_its_exit_code(subcommand, error):
+    def fail() -> None:
+        raise error
+
+    subcommand(fail)
+    assert main.run(["probe"]) == exits.INTERRUPTED
+
+
+def test_a_reader_that_goes_away_is_no_trace(tmp_path):
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "mm2.app.cli.main", "completion", "zsh"],
+            cwd=ROOT,
+            stdout=write_end,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=30,
+        )
+    finally:
+        os.close(write_end)
+    assert done.returncode == exits.FAILED
+    assert done.stderr == ""
+
+
+def test_log_options_reach_the_root_logger(subcommand):
+    seen: list[int] = []
+    subcommand(lambda: seen.append(logging.getLogger().level))
+    main.run(["--log-level", "debug", "probe"])
+    assert seen == [logging.DEBUG]

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import io
+import json
+import logging
+import pathlib
+import warnings
+from collections.abc import Iterator
+
+import pytest
+
+from connect_runtime.base import log_context
+from mm2.app import logs
+
+LOGGER = logging.getLogger("tests.logs")
+
+
+@pytest.fixture
+def stream() -> Iterator[io.StringIO]:
+    """What is logged; everything about the root logger is put back afterwards."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield io.StringIO()
+    logging.captureWarnings(capture=False)
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def record(message: str = "hello", seconds: float = 0.0) -> logging.LogRecord:
+    made = logging.LogRecord("a.b", logging.INFO, "f.py", 1, message, None, None)
+    made.created = seconds
+    return made
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "1970-01-01T00:00:00.000Z"),
+        (1_769_846_400.1239, "2026-01-31T08:00:00.123Z"),
+        (1_769_846_400.0, "2026-01-31T08:00:00.000Z"),
+    ],
+)
+def test_moments_are_utc_with_milliseconds(seconds, text):
+    assert logs.utc_text(seconds) == text
+
+
+def test_text_lines(stream):
+    logs.configure(logs.TEXT, stream=stream)
+    with log_context.within(flow="east->west", task=3):
+        LOGGER.info("caught up at %d", 7)
+    line = stream.getvalue()
+    assert line.endswith("Z INFO [east->west|task 3] caught up at 7 (tests.logs)\n")
+
+
+def test_a_line_without_context_needs_no_filter():
+    line = logs.formatter(logs.TEXT).format(record())
+    assert line == "1970-01-01T00:00:00.000Z INFO hello (a.b)"
+
+
+def test_json_lines(stream):
+    logs.configure(logs.JSON, stream=stream)
+    with log_context.within(flow="east->west"):
+        LOGGER.warning('two\nlines and "quotes"')
+    try:
+        raise ValueError("boom")  # noqa: TRY301 - the trace is what is tested
+    except ValueError:
+        LOGGER.exception("failed")
+    first, second = (json.loads(line) for line in stream.getvalue().splitlines())
+    assert first["message"] == 'two\nlines and "quotes"'
+    assert first["level"] == "WARNING"
+    assert first["logger"] == "tests.logs"
+    assert first["context"] == "east->west"
+    assert "exception" not in first
+    assert "ValueError: boom" in second["exception"]
+    assert "context" not in second
+
+
+def test_levels_and_a_second_call(stream):
+    logs.configure(logs.JSON, stream=io.StringIO())
+    logs.configure(logs.TEXT, level=logging.WARNING, stream=stream)
+    LOGGER.info("unheard")
+    LOGGER.warning("heard")
+    assert stream.getvalue().count("\n") == 1
+    assert "heard" in stream.getvalue()
+
+
+def test_warnings_become_log_lines(stream):
+    logs.configure(logs.TEXT, stream=stream)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        logging.captureWarnings(capture=True)
+        warnings.warn("old", DeprecationWarning, stacklevel=1)
+    assert "DeprecationWarning: old" in stream.getvalue()
+
+
+def test_noise_goes_to_a_file_alone(stream, tmp_path: pathlib.Path):
+    logs.configure(logs.TEXT, stream=stream)
+    noisy = logging.getLogger("librdkafka")
+    try:
+        logs.send_noise_to(tmp_path / "first.log")
+        logs.send_noise_to(tmp_path / "noise.log")
+        noisy.error("broker gone")
+    finally:
+        for name in logs.NOISY_LOGGERS:
+            logger = logging.getLogger(name)
+            for handler in list(logger.handlers):
+                logger.removeHandler(handler)
+                handler.close()
+            logger.propagate = True
+    assert stream.getvalue() == ""
+    assert "broker gone" in (tmp_path / "noise.log").read_text()
+    assert (tmp_path / "first.log").read_text() == ""
