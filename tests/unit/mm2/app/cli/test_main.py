@@ -34,7 +34,7 @@ def subcommand(monkeypatch: pytest.MonkeyPatch):
 
     def register(function) -> None:
         module = type(sys)("probe_module")
-        module.command = click.command("probe")(function)
+        vars(module)["command"] = click.command("probe")(function)
         monkeypatch.setitem(sys.modules, "probe_module", module)
         probe = main.Subcommand("probe_module", "command", "A probe.")
         monkeypatch.setitem(main.SUBCOMMANDS, "probe", probe)
