@@ -6,7 +6,17 @@ a secret.
 
 from __future__ import annotations
 
+from kio.schema.errors import ErrorCode
+
 from connect_runtime.base import errors
+
+
+def error_name(code: int) -> str:
+    """Kafka's name of an error code, `NOT_COORDINATOR (16)`; unknown ones by number alone."""
+    try:
+        return f"{ErrorCode(code).name.upper()} ({code})"
+    except ValueError:
+        return f"error {code}"
 
 
 class ConnectionFailed(errors.RetriableError):
@@ -59,9 +69,9 @@ class AuthenticationFailed(errors.FatalError):
 class CoordinatorRefused(errors.FatalError):
     """The cluster will not name a coordinator, usually for want of rights on the id."""
 
-    def __init__(self, what: str, *, error_code: int, error_name: str) -> None:
+    def __init__(self, what: str, *, error_code: int) -> None:
         super().__init__(
-            f"finding the coordinator of {what}: {error_name} ({error_code}); "
+            f"finding the coordinator of {what}: {error_name(error_code)}; "
             "the principal needs DESCRIBE on it"
         )
         self.error_code = error_code

@@ -34,8 +34,14 @@ def test_retriable_failures_say_what_happened(failure, text):
     [
         failures.AuthenticationFailed("b:1", "wrong"),
         failures.UnsupportedVersion("fetch", ours=(1, 2), theirs=None, address="b:1"),
-        failures.CoordinatorRefused("group g", error_code=30, error_name="x"),
+        failures.CoordinatorRefused("group g", error_code=30),
     ],
 )
 def test_what_waiting_does_not_cure_is_fatal(failure):
     assert isinstance(failure, errors.FatalError)
+
+
+def test_error_codes_have_kafkas_names_as_far_as_they_are_known():
+    assert failures.error_name(16) == "NOT_COORDINATOR (16)"
+    assert failures.error_name(-1) == "UNKNOWN_SERVER_ERROR (-1)"
+    assert failures.error_name(9999) == "error 9999"

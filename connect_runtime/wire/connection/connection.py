@@ -1,0 +1,402 @@
+"""One connection to one broker: connect, TLS, versions, SASL; then requests, pipelined, in order.
+
+Everything happens in `on_event` (from the poller) and `tick`; `send` only queues. Answers come in
+the order of requests, so a lost one ends the connection. Every request ends exactly once. States:
+
+    CONNECTING -> OPENING (handshake) -> READY <-> renewing its SASL session -> CLOSED
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import math
+import random
+import ssl
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from connect_runtime.base import clock, errors
+from connect_runtime.wire.codec import (
+    cluster_view,
+    failures,
+    frames,
+    handshake,
+    security_settings,
+    versions,
+)
+from connect_runtime.wire.connection import buffers, diagnosis, framing, poller, transport
+
+log = logging.getLogger(__name__)
+
+_OPENING_FRAME_MAX = 1 << 20
+"""Before the handshake is over nothing legitimate is larger; a stranger's bytes easily claim so."""
+_READ_AT_ONCE = 8 << 20
+"""After that many bytes other connections get their turn."""
+_PATIENCE = 4.0
+"""A request whose bytes keep flowing may take this many times its timeout."""
+_RENEW_FROM, _RENEW_TO = 0.85, 0.95
+"""Sessions are renewed in this part of their life, as Java's clients do."""
+_ADDRESS_SHARE_S = 3.0
+"""If a host has several addresses, one that does not answer may not use up the whole deadline."""
+
+
+class State(enum.Enum):
+    CONNECTING = enum.auto()
+    OPENING = enum.auto()
+    READY = enum.auto()
+    CLOSED = enum.auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Of one connection: seconds, and bytes. `socket_buffer_bytes` None: the system tunes them."""
+
+    connect_timeout_s: float = 10.0
+    max_response_bytes: int = 256 << 20
+    socket_buffer_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """What all connections of a cluster share."""
+
+    poller: poller.Poller
+    clock: clock.Clock
+    rng: random.Random
+    security: security_settings.Security
+    tls: ssl.SSLContext | None
+    client_id: bytes
+    limits: Limits
+    pool: buffers.BufferPool | None
+
+
+class Connection:
+    """Invariants: correlation ids count up; `_pending` holds what was queued and not answered."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        environment: Environment,
+        on_ready: Callable[[], None],
+        on_closed: Callable[[errors.ConnectError | None], None],
+    ) -> None:
+        self.address = cluster_view.format_address(host, port)
+        self.state = State.CONNECTING
+        self.versions: versions.BrokerVersions | None = None
+        self.throttled_until_s = -math.inf
+        self.rtt_s = math.inf
+        self.idle_when_closed = False
+        self.used_s = environment.clock.now_s()
+        self.next_due_s = -math.inf
+        self._host, self._port = host, port
+        self._env = environment
+        self._on_ready, self._on_closed = on_ready, on_closed
+        self._transport: transport.Transport | None = None
+        self._addresses: deque[transport.Address] = deque()
+        self._attempt_ends_s = self._opening_ends_s = math.inf
+        self._reader = framing.FrameReader(environment.pool, _OPENING_FRAME_MAX)
+        self._queue = framing.SendQueue()
+        self._pending: deque[framing.Request] = deque()
+        self._conversation: handshake.Conversation | None = None
+        self._renew_at_s = math.inf
+        self._correlation_id = 0
+        self._progress_s = self.used_s
+        self.answered_any = False
+
+    # using it
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._pending)
+
+    def can_send(self, now_s: float) -> bool:
+        """Not while it opens, renews its session, or is throttled by the broker."""
+        ready = self.state is State.READY and self._conversation is None
+        return ready and now_s >= self.throttled_until_s
+
+    def send(self, request: framing.Request) -> None:
+        """Queue it; the bytes leave at the next `flush`."""
+        assert self.state in {State.READY, State.OPENING}, self.state
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        request.correlation_id = self._correlation_id
+        header = frames.request_header(
+            request.api_key,
+            request.version,
+            request.correlation_id,
+            client_id=self._env.client_id,
+            body_size=sum(map(len, request.chunks)),
+        )
+        request.chunks = [header, *request.chunks]
+        self._queue.push(request)
+        self._pending.append(request)
+        self.next_due_s = min(self.next_due_s, request.deadline_s)
+
+    def throttle(self, throttle_ms: int) -> None:
+        """The broker asked for a pause (KIP-219): nothing more is handed over until it passed."""
+        until_s = self._env.clock.now_s() + throttle_ms / 1000
+        self.throttled_until_s = max(self.throttled_until_s, until_s)
+
+    def flush(self) -> None:
+        """Hand queued bytes to the system, as many as it takes now."""
+        if self._transport is None or not self._queue or self.state is State.CONNECTING:
+            return
+        now_s = self._env.clock.now_s()
+        try:
+            done = self._queue.flush(self._transport, now_s)
+        except OSError as error:
+            self._lost(error)
+            return
+        self.used_s = self._progress_s = now_s
+        self._poll_for(poller.READ if done else poller.READ | poller.WRITE)
+
+    def start(self) -> None:
+        """Begin to connect; call it once. Failures come through `on_closed`, at once or later."""
+        now_s = self._env.clock.now_s()
+        self._opening_ends_s = now_s + self._env.limits.connect_timeout_s
+        try:
+            self._addresses = deque(transport.resolve(self._host, self._port))
+        except failures.ConnectionFailed as failure:
+            self.close(failure)
+            return
+        self._try_next_address(now_s, OSError("no address"))
+
+    def close(self, failure: errors.ConnectError | None = None) -> None:
+        """End it, and every request on it; `failure` None: nobody's fault (idle, shutting down)."""
+        if self.state is State.CLOSED:
+            return
+        self.idle_when_closed = self.state is State.READY and not self._pending
+        self.state = State.CLOSED
+        self._drop_transport()
+        reason = failure or failures.ConnectionFailed(self.address, "closed by this side")
+        pending, self._pending = self._pending, deque()
+        now_s = self._env.clock.now_s()
+        for request in pending:
+            self._fail(request, reason, now_s)
+        self._on_closed(failure)
+
+    # time
+
+    def tick(self, now_s: float) -> None:
+        """Do what is due; afterwards `next_due_s` says when to come back at the latest."""
+        if self.state is State.CLOSED:
+            return
+        if self.state is State.CONNECTING and now_s >= self._attempt_ends_s:
+            self._try_next_address(now_s, TimeoutError("no connection in time"))
+        elif self.state is not State.READY and now_s >= self._opening_ends_s:
+            self._lost(TimeoutError("no answer in time"))
+        elif self.state is State.READY and now_s >= self._renew_at_s:
+            self._renew(now_s)
+        if self._transport is not None and self._transport.holds_bytes():
+            self._read()
+        self._expire(now_s)
+        self.next_due_s = self._due_s()
+
+    def _due_s(self) -> float:
+        if self.state is State.CLOSED:
+            return math.inf
+        if self._transport is not None and self._transport.holds_bytes():
+            return -math.inf
+        first = min(map(self._deadline_s, self._pending), default=math.inf)
+        return min(first, self._attempt_ends_s, self._opening_ends_s, self._renew_at_s)
+
+    def _deadline_s(self, request: framing.Request) -> float:
+        """Later while its bytes keep coming or going: a slow line is not a dead one."""
+        if request.left == 0 and not self._reader.midway():
+            return request.deadline_s
+        timeout_s = request.deadline_s - request.queued_s
+        flowing_s = max(request.deadline_s, self._progress_s + timeout_s)
+        return min(flowing_s, request.queued_s + _PATIENCE * timeout_s)
+
+    def _expire(self, now_s: float) -> None:
+        late = [request for request in self._pending if self._deadline_s(request) <= now_s]
+        if late:
+            api = versions.API_NAMES[late[0].api_key]
+            self.close(failures.ConnectionFailed(self.address, f"{api} was not answered in time"))
+
+    def _fail(self, request: framing.Request, reason: errors.ConnectError, now_s: float) -> None:
+        failure = reason
+        if self._deadline_s(request) <= now_s:
+            failure = failures.RequestTimedOut(
+                versions.API_NAMES[request.api_key],
+                waiting_for=f"the answer of {self.address}",
+                after_s=round(now_s - request.queued_s, 3),
+            )
+        sent = request.sent_s is not None
+        elapsed_s = now_s - request.sent_s if request.sent_s is not None else 0.0
+        request.done(framing.Outcome(None, failure, sent, elapsed_s))
+
+    # connecting
+
+    def _try_next_address(self, now_s: float, error: Exception) -> None:
+        self._drop_transport()
+        while self._addresses and now_s < self._opening_ends_s:
+            address = self._addresses.popleft()
+            try:
+                self._transport = transport.Transport(
+                    address,
+                    host=self._host,
+                    context=self._env.tls,
+                    buffer_bytes=self._env.limits.socket_buffer_bytes,
+                )
+            except OSError as refused:
+                error = refused
+                continue
+            share_s = now_s + _ADDRESS_SHARE_S if self._addresses else math.inf
+            self._attempt_ends_s = min(share_s, self._opening_ends_s)
+            self.next_due_s = self._attempt_ends_s
+            source = self._transport
+            self._env.poller.register(source.socket, source.interest, handler=self._on_event)
+            return
+        self._lost(error)
+
+    def _drop_transport(self) -> None:
+        if self._transport is not None:
+            self._env.poller.unregister(self._transport.socket)
+            self._transport.close()
+            self._transport = None
+
+    def _poll_for(self, interest: int) -> None:
+        if self._transport is not None:
+            self._env.poller.modify(self._transport.socket, interest)
+
+    def _advance(self) -> None:
+        assert self._transport is not None
+        now_s = self._env.clock.now_s()
+        try:
+            connected = self._transport.advance()
+        except OSError as error:
+            if self._transport.connected:
+                self._lost(error)  # TLS: another address of this host would say the same
+            else:
+                self._try_next_address(now_s, error)
+            return
+        self._poll_for(self._transport.interest)
+        if connected:
+            self.state = State.OPENING
+            self._attempt_ends_s = math.inf
+            self._conversation = handshake.opening(self._env.security, address=self.address)
+            self._converse(None)
+
+    # talking before, and between, requests
+
+    def _converse(self, body: memoryview | None) -> None:
+        """Go on with the handshake, or with the renewal of the session."""
+        assert self._conversation is not None
+        try:
+            talk = self._conversation
+            entity = next(talk) if body is None else talk.send(body)
+        except StopIteration as end:
+            self._agreed(end.value)
+            return
+        except errors.ConnectError as failure:
+            self.close(failure)
+            return
+        now_s = self._env.clock.now_s()
+        timeout_s = self._env.limits.connect_timeout_s
+        self.send(
+            framing.Request(
+                api_key=entity.__api_key__,
+                version=entity.__version__,
+                chunks=[frames.encode_body(entity)],
+                deadline_s=now_s + timeout_s,
+                queued_s=now_s,
+                done=self._on_conversation,
+            )
+        )
+        self.flush()
+
+    def _on_conversation(self, outcome: framing.Outcome) -> None:
+        if outcome.body is not None:
+            self._converse(outcome.body)
+
+    def _agreed(self, opened: handshake.Opened) -> None:
+        now_s = self._env.clock.now_s()
+        self._conversation = None
+        self.versions = opened.versions
+        self._renew_at_s = self._opening_ends_s = math.inf
+        if opened.session_s is not None:
+            life = self._env.rng.uniform(_RENEW_FROM, _RENEW_TO)
+            self._renew_at_s = now_s + opened.session_s * life
+        self._reader.max_bytes = self._env.limits.max_response_bytes
+        self.state = State.READY
+        self.next_due_s = min(self.next_due_s, self._renew_at_s)
+        log.debug("connected to %s", self.address)
+        self._on_ready()
+
+    def _renew(self, now_s: float) -> None:
+        """Authenticate again, after what is in flight and before anything else is sent."""
+        assert self.versions is not None
+        self._renew_at_s = math.inf
+        self._conversation = handshake.authenticating(
+            self._env.security, address=self.address, known=self.versions
+        )
+        self._converse(None)
+
+    # events
+
+    def _on_event(self, mask: int) -> None:
+        if self.state is State.CONNECTING:
+            self._advance()
+            return
+        if mask & poller.WRITE:
+            self.flush()
+        if mask & poller.READ and self._transport is not None:
+            self._read()
+
+    def _read(self) -> None:
+        self.used_s = self._env.clock.now_s()
+        budget = _READ_AT_ONCE
+        while self._transport is not None and budget > 0:
+            try:
+                frame = self._reader.next_frame(self._transport)
+            except (OSError, EOFError, framing.BadSize) as error:
+                self._lost(error)
+                return
+            if frame is None:
+                break
+            budget -= len(frame)
+            self._take(frame)
+        if self._reader.midway():
+            self._progress_s = self.used_s
+        if self._transport is not None and self._transport.holds_bytes():
+            self.next_due_s = -math.inf
+
+    def _take(self, frame: memoryview) -> None:
+        answered = frames.correlation_id(frame)
+        if not self._pending or answered != self._pending[0].correlation_id:
+            problem = f"an answer (correlation id {answered}) to no question of ours"
+            self.close(failures.ConnectionFailed(self.address, problem))
+            return
+        request = self._pending[0]
+        try:
+            body = frames.response_body(frame, request.api_key, request.version)
+        except failures.TruncatedResponse as failure:
+            self.close(failure)
+            return
+        self._pending.popleft()
+        self.answered_any = self.answered_any or self.state is State.READY
+        elapsed_s = self.used_s - (request.sent_s or self.used_s)
+        if self._conversation is not None:
+            self.rtt_s = min(self.rtt_s, elapsed_s)
+        request.done(framing.Outcome(body, None, True, elapsed_s))
+
+    def _lost(self, error: Exception) -> None:
+        if self._transport is None or not self._transport.connected:
+            stage = "connecting"
+        elif self.state is not State.READY:
+            stage = "opening"
+        else:
+            stage = f"waiting for {len(self._pending)} answers" if self._pending else "idle"
+        self.close(
+            diagnosis.explain(
+                error,
+                address=self.address,
+                stage=stage,
+                security=self._env.security,
+                answered=self.answered_any,
+            )
+        )

@@ -1,0 +1,56 @@
+"""The TLS context for a cluster's security settings."""
+
+from __future__ import annotations
+
+import os
+import ssl
+
+from connect_runtime.base import errors
+from connect_runtime.wire.codec import security_settings
+
+
+class UnusableCertificate(errors.FatalError):
+    """A PEM text that OpenSSL does not take."""
+
+
+def tls_context(security: security_settings.Security) -> ssl.SSLContext | None:
+    """None without TLS. Raises UnusableCertificate; keys never touch a disk on Linux."""
+    if not security.uses_tls:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = security.check_hostname
+    context.verify_mode = ssl.CERT_REQUIRED
+    if security.ca_pem is None:
+        context.load_default_certs()
+    else:
+        try:
+            context.load_verify_locations(cadata=security.ca_pem)
+        except ssl.SSLError as error:
+            raise UnusableCertificate(f"ssl.truststore: OpenSSL says {error.reason}") from None
+    if security.certificate_pem is not None:
+        _load_own(context, security)
+    return context
+
+
+def _load_own(context: ssl.SSLContext, security: security_settings.Security) -> None:
+    """OpenSSL reads certificates of its own side from files only: give it one that is in memory."""
+    chain = (security.certificate_pem or "").encode()
+    key = (security.key_pem or "").encode()
+    text = chain if chain == key else chain + b"\n" + key
+    descriptor = os.memfd_create("client-certificate", os.MFD_CLOEXEC)
+    try:
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(text)
+        # A callable, so that an encrypted key without a password fails instead of asking on a tty.
+        context.load_cert_chain(
+            f"/proc/self/fd/{descriptor}", password=lambda: security.key_password or ""
+        )
+    except (ssl.SSLError, OSError, ValueError) as error:
+        said = getattr(error, "reason", None) or type(error).__name__
+        raise UnusableCertificate(
+            f"ssl.keystore: OpenSSL says {said}; check that certificate, key and ssl.key.password "
+            "belong together"
+        ) from None
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,184 @@
+"""Driving cluster connections in a loop, as the copy loop does, and asking one thing at a time."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from connect_runtime.system import clock
+from connect_runtime.wire.codec import (
+    fetch,
+    messages,
+    produce,
+    security_settings,
+    targets,
+    versions,
+)
+from connect_runtime.wire.connection import buffers, cluster, poller
+
+
+def read_text(path: str) -> str:
+    return Path(path).read_text()
+
+
+def security_of(properties: Mapping[str, str]) -> security_settings.Security:
+    parsed = security_settings.parse(properties, read_text=read_text)
+    assert parsed.security is not None, parsed.errors
+    return parsed.security
+
+
+class Driver:
+    """One cluster's connections and the loop that moves them."""
+
+    def __init__(self, properties: Mapping[str, str], **options: Any) -> None:
+        settings = {
+            "bootstrap": tuple(properties["bootstrap.servers"].split(",")),
+            "security": security_of(properties),
+            "client_id": "wire-test",
+            **options,
+        }
+        self.clock = clock.SystemClock()
+        self.poller = poller.Poller()
+        self.pool = buffers.BufferPool(64 << 20)
+        self.connections = cluster.ClusterConnections(
+            cluster.ConnectionSettings(**settings),
+            poller=self.poller,
+            clock=self.clock,
+            random=random.Random(5),
+            pool=self.pool,
+        )
+        self.rounds = 0
+
+    def __enter__(self) -> Driver:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.connections.close()
+        self.poller.close()
+
+    def turn(self, wait_s: float = 0.05) -> None:
+        """One round of the loop."""
+        self.rounds += 1
+        self.poller.poll(min(wait_s, self.connections.tick(self.clock.now_s())))
+
+    def until(self, condition: Callable[[], object], deadline_s: float = 20.0) -> None:
+        end_s = self.clock.now_s() + deadline_s
+        while not condition():
+            assert self.clock.now_s() < end_s, self.connections.troubles() or "deadline passed"
+            self.turn()
+
+    def call(self, to: targets.Target, message: messages.Message, **options: Any) -> cluster.Reply:
+        """Ask and wait for the reply, which may be a failure."""
+        replies: list[cluster.Reply] = []
+        self.connections.call(to, message, done=replies.append, **options)
+        assert not replies, "done was called inside call"
+        self.until(lambda: replies, options.get("timeout_s", 30.0) + 10.0)
+        return replies[0]
+
+    def ask(self, to: targets.Target, message: messages.Message, **options: Any) -> Any:
+        """Ask, wait, and insist on an answer; returns the kio entity."""
+        reply = self.call(to, message, **options)
+        assert reply.failure is None, reply.failure
+        return reply.body
+
+    def raw(self, node_id: int, api_key: int, version: int, **options: Any) -> cluster.RawReply:
+        replies: list[cluster.RawReply] = []
+        options = {"lane": "raw", **options}
+        self.connections.call_raw(
+            node_id, api_key=api_key, version=version, done=replies.append, **options
+        )
+        assert not replies, "done was called inside call_raw"
+        self.until(lambda: replies, 40.0)
+        return replies[0]
+
+    def version(self, node_id: int, api_key: int, asked: tuple[int, int]) -> int:
+        found: list[int | None] = [None]
+
+        def known() -> bool:
+            found[0] = self.connections.version_for(node_id, api_key, *asked)
+            return found[0] is not None
+
+        self.until(known)
+        assert found[0] is not None
+        return found[0]
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """Wait until the partition has a leader that is known; returns its node id."""
+        view = self.connections.view
+        if topic not in view.wanted():
+            self.connections.want_topics([*view.wanted(), topic])
+        self.until(lambda: view.leader(topic, partition) is not None)
+        found = view.leader(topic, partition)
+        assert found is not None
+        return found.node_id
+
+    def topic_id(self, topic: str) -> bytes:
+        found = self.connections.view.topic(topic)
+        assert found is not None
+        return found.topic_id
+
+    def fetch(
+        self,
+        topic: str,
+        offset: int = 0,
+        *,
+        partition: int = 0,
+        isolation_level: int = 1,
+        asked: tuple[int, int] = versions.FETCH,
+    ) -> fetch.FetchedPartition:
+        """One fetch without a session."""
+        node_id = self.leader(topic, partition)
+        version = self.version(node_id, versions.FETCH_KEY, asked)
+        body = fetch.encode_fetch_request(
+            version,
+            max_wait_ms=500,
+            min_bytes=1,
+            max_bytes=64 << 20,
+            isolation_level=isolation_level,
+            session_id=0,
+            session_epoch=-1,
+            partitions=[
+                fetch.FetchPartition(
+                    topic, self.topic_id(topic), partition, -1, offset, -1, 8 << 20
+                )
+            ],
+            forgotten=[],
+            rack_id="",
+        )
+        reply = self.raw(node_id, versions.FETCH_KEY, version, chunks=[body])
+        assert reply.failure is None, reply.failure
+        assert reply.body is not None
+        response = fetch.decode_fetch_response(version, reply.body)
+        assert response.error_code == 0
+        (found,) = response.partitions
+        return found
+
+    def produce(
+        self,
+        batches: Sequence[produce.ProduceBatch],
+        *,
+        asked: tuple[int, int] = versions.PRODUCE,
+        transactional_id: str | None = None,
+    ) -> list[produce.ProducedPartition]:
+        """One request to the leader of the first batch's partition, acknowledged by all replicas."""
+        node_id = self.leader(batches[0].topic, batches[0].partition)
+        version = self.version(node_id, versions.PRODUCE_KEY, asked)
+        chunks = produce.encode_produce_request(
+            version,
+            transactional_id=transactional_id,
+            acks=-1,
+            timeout_ms=10_000,
+            batches=batches,
+        )
+        reply = self.raw(node_id, versions.PRODUCE_KEY, version, chunks=chunks)
+        assert reply.failure is None, reply.failure
+        assert reply.body is not None
+        return produce.decode_produce_response(version, reply.body).partitions

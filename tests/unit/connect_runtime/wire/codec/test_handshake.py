@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import datetime
+import io
+from typing import Any
+
+import kio.index
+import pytest
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_writer
+
+from connect_runtime.wire.codec import failures, handshake, security_settings, versions
+
+PLAINTEXT = security_settings.Security()
+PLAIN = security_settings.Security(
+    protocol="SASL_PLAINTEXT", mechanism="PLAIN", username="alice", password="hunter2"
+)
+SCRAM = security_settings.Security(
+    protocol="SASL_SSL", mechanism="SCRAM-SHA-256", username="alice", password="hunter2"
+)
+
+
+def body(key: int, version: int, **fields: Any) -> memoryview:
+    entity_type: Any = kio.index.load_response_schema(key, version)
+    buffer = io.BytesIO()
+    entity_writer(entity_type)(buffer, entity_type(**fields))
+    return memoryview(buffer.getvalue())
+
+
+def versions_body(version: int = 3, error: ErrorCode = ErrorCode.none, **apis) -> memoryview:
+    module = kio.index.load_response_schema(18, version)
+    item: Any = __import__(module.__module__, fromlist=["ApiVersion"]).ApiVersion
+    offered = {"api_versions": (0, 4), "sasl_authenticate": (0, 2), **apis}
+    fields: dict[str, Any] = {"throttle_time": datetime.timedelta(0)} if version else {}
+    keys = tuple(
+        item(api_key=versions.API_KEYS[name], min_version=low, max_version=high)
+        for name, (low, high) in offered.items()
+    )
+    return body(18, version, error_code=error, api_keys=keys, **fields)
+
+
+def ends_with(conversation, answer: memoryview):
+    with pytest.raises(StopIteration) as stopped:
+        conversation.send(answer)
+    return stopped.value.value
+
+
+def test_without_sasl_versions_are_all():
+    talk = handshake.opening(PLAINTEXT, address="b:1")
+    asked = next(talk)
+    assert (asked.__api_key__, asked.__version__) == (18, 3)
+    opened = ends_with(talk, versions_body(fetch=(4, 17)))
+    assert opened.session_s is None
+    assert opened.versions.choose(versions.FETCH_KEY, low=12, high=17) == 17
+
+
+def test_a_broker_before_2_4_is_asked_again_in_version_0():
+    talk = handshake.opening(PLAINTEXT, address="b:1")
+    next(talk)
+    asked = talk.send(versions_body(0, ErrorCode.unsupported_version, api_versions=(0, 2)))
+    assert (asked.__api_key__, asked.__version__) == (18, 0)
+    opened = ends_with(talk, versions_body(0, produce=(0, 7)))
+    assert opened.versions.choose(versions.PRODUCE_KEY, low=7, high=13) == 7
+
+
+def test_plain_authenticates_and_learns_how_long_the_session_lasts():
+    talk = handshake.opening(PLAIN, address="b:1")
+    next(talk)
+    asked = talk.send(versions_body())
+    assert (asked.__api_key__, asked.mechanism) == (17, "PLAIN")
+    asked = talk.send(body(17, 1, error_code=ErrorCode.none, mechanisms=("PLAIN",)))
+    assert (asked.__version__, asked.auth_bytes) == (2, b"\0alice\0hunter2")
+    lifetime = datetime.timedelta(seconds=90)
+    opened = ends_with(talk, body(36, 2, error_code=ErrorCode.none, error_message=None,
+                                  auth_bytes=b"", session_lifetime=lifetime))  # fmt: skip
+    assert opened.session_s == 90.0
+
+
+def test_authenticating_alone_renews_a_session_on_an_old_broker_without_lifetimes():
+    known = versions.BrokerVersions(address="b:1", ranges={36: versions.VersionRange(0, 0)})
+    talk = handshake.authenticating(PLAIN, address="b:1", known=known)
+    next(talk)
+    asked = talk.send(body(17, 1, error_code=ErrorCode.none, mechanisms=("PLAIN",)))
+    assert asked.__version__ == 0
+    opened = ends_with(
+        talk, body(36, 0, error_code=ErrorCode.none, error_message=None, auth_bytes=b"")
+    )
+    assert opened.session_s is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (
+            {"error_code": ErrorCode.unsupported_sasl_mechanism, "mechanisms": ("PLAIN", "GSSAPI")},
+            "the broker does not offer SCRAM-SHA-256; it offers PLAIN, GSSAPI: set sasl.mechanism",
+        ),
+        ({"error_code": ErrorCode.illegal_sasl_state}, "the listener has no SASL"),
+        ({"error_code": ErrorCode.unknown_server_error}, "UNKNOWN_SERVER_ERROR"),
+    ],
+)
+def test_a_refused_mechanism_says_what_to_set(answer, problem):
+    talk = handshake.opening(SCRAM, address="b:1")
+    next(talk)
+    talk.send(versions_body())
+    with pytest.raises(failures.AuthenticationFailed, match=problem):
+        talk.send(body(17, 1, **answer))
+
+
+def test_a_wrong_password_is_fatal_names_the_user_and_shows_no_secret():
+    talk = handshake.opening(PLAIN, address="b:1")
+    next(talk)
+    talk.send(versions_body())
+    talk.send(body(17, 1, error_code=ErrorCode.none))
+    with pytest.raises(failures.AuthenticationFailed) as caught:
+        talk.send(
+            body(36, 2, error_code=ErrorCode.sasl_authentication_failed,
+                 error_message="Authentication failed", auth_bytes=b"",
+                 session_lifetime=datetime.timedelta(0))
+        )  # fmt: skip
+    assert str(caught.value) == (
+        "authentication with b:1: PLAIN as 'alice' was refused: Authentication failed (58)"
+    )
+
+
+def test_a_forged_exchange_is_fatal():
+    talk = handshake.opening(SCRAM, address="b:1")
+    next(talk)
+    talk.send(versions_body())
+    talk.send(body(17, 1, error_code=ErrorCode.none))
+    with pytest.raises(failures.AuthenticationFailed, match="SCRAM-SHA-256"):
+        talk.send(
+            body(36, 2, error_code=ErrorCode.none, error_message=None,
+                 auth_bytes=b"r=foreign,s=c2FsdHNhbHRzYWx0,i=4096",
+                 session_lifetime=datetime.timedelta(0))
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("garbage", [b"", b"HTTP/1.1 400", b"\x00\x00\xff\xff\xff\xff\x0f"])
+def test_garbage_is_a_truncated_response(garbage):
+    talk = handshake.opening(PLAINTEXT, address="b:1")
+    next(talk)
+    with pytest.raises(failures.TruncatedResponse, match="api_versions response"):
+        talk.send(memoryview(garbage))
