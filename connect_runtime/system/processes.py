@@ -106,6 +106,15 @@ def start(
     return _await_report(guard, argv[0], report_fd=report_read, life_fd=life_write)
 
 
+def alive(pid: int) -> bool:
+    """Whether a process, anybody's, exists and has not ended (a zombie has)."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
+
+
 def _await_report(
     guard: subprocess.Popen[bytes], program: str, *, report_fd: int, life_fd: int
 ) -> Child:

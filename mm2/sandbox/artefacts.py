@@ -73,14 +73,14 @@ def jars(
     `report` gets progress lines (default: stderr). Raises `SandboxError`: no Java, no network, a
     repository that serves other bytes than ours.
     """
-    say = _to_stderr if report is None else report
+    say = to_stderr if report is None else report
     base = cache_dir() if cache is None else cache
     folder = base / artefacts.name
     digests = artefacts.digests()
     if _stamp_holds(folder, digests):
         return folder
     base.mkdir(parents=True, exist_ok=True)
-    with _locked(base / f"{artefacts.name}.lock", say=say):
+    with locked(base / f"{artefacts.name}.lock", say=say):
         faults = _faults(folder, digests)
         if faults:
             _refetch(artefacts, folder, faults=faults, report=say)
@@ -180,11 +180,11 @@ def _write_stamp(folder: Path, digests: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def _locked(path: Path, *, say: Report) -> Iterator[None]:
+def locked(path: Path, *, say: Report) -> Iterator[None]:
     """Hold a file lock; it goes away with the process that holds it."""
     with path.open("w") as handle:
         if not _try_lock(handle.fileno()):
-            say(f"another process is fetching into {path.with_suffix('')}; waiting for it")
+            say(f"another process holds {path}; waiting for it")
             if not polling.until(lambda: _try_lock(handle.fileno()), timeout_s=_LOCK_TIMEOUT_S):
                 raise failures.SandboxError(
                     f"another process has held {path} for {_LOCK_TIMEOUT_S:.0f} s: end it and retry"
@@ -200,6 +200,7 @@ def _try_lock(descriptor: int) -> bool:
     return True
 
 
-def _to_stderr(line: str) -> None:
+def to_stderr(line: str) -> None:
+    """The default way to report progress."""
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()

@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connect_runtime.system import processes
-from mm2.sandbox import failures, java, properties
-
-TEST_JVM = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-BENCH_JVM = ("-Xmx1g", "-XX:+UseG1GC")
+from mm2.sandbox import failures, jvm, properties
 
 _STARTED = "Kafka Server started"
 _PORT_TAKEN = ("Address already in use", "Socket server failed to bind")
@@ -27,7 +24,7 @@ class BrokerSpec:
     folder: Path
     jars: Path
     settings: Mapping[str, str]
-    jvm: tuple[str, ...] = TEST_JVM
+    jvm: tuple[str, ...] = jvm.TEST_FLAGS
 
 
 class Broker:
@@ -36,6 +33,7 @@ class Broker:
     def __init__(self, spec: BrokerSpec) -> None:
         self.node_id = spec.node_id
         self.folder = spec.folder
+        self.jars = spec.jars
         self._spec = spec
         self._settings = dict(spec.settings)
         self._child: processes.Child | None = None
@@ -85,7 +83,9 @@ class Broker:
             )
         self.prepare()
         self._log_start = self.log_path.stat().st_size if self.log_path.exists() else 0
-        argv = [*self._java_argv(), "kafka.Kafka", str(self.properties_path)]
+        argv = jvm.command(
+            "kafka.Kafka", str(self.properties_path), jars=self.jars, flags=self._spec.jvm
+        )
         with self.log_path.open("ab") as log:
             self._child = processes.start(argv, output=log, cwd=self.folder)
 
@@ -144,20 +144,6 @@ class Broker:
         """Other settings for the next start; None removes one."""
         merged = {**self._settings, **changes}
         self._settings = {key: value for key, value in merged.items() if value is not None}
-
-    def java_tool(self, main_class: str, *arguments: str) -> list[str]:
-        """The command line of a Java program that runs from the same jars."""
-        return [*self._java_argv(), main_class, *arguments]
-
-    def _java_argv(self) -> list[str]:
-        return [
-            str(java.find()),
-            *self._spec.jvm,
-            "-Dorg.slf4j.simpleLogger.showDateTime=true",
-            "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
-            "-cp",
-            f"{self._spec.jars}/*",
-        ]
 
     def _running_child(self) -> processes.Child:
         if self._child is None:

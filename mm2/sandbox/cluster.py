@@ -15,7 +15,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from mm2.sandbox import artefacts, broker, failures, ports, properties, secure, storage
+from mm2.sandbox import (
+    artefacts,
+    broker,
+    class_archive,
+    failures,
+    ports,
+    properties,
+    secure,
+    storage,
+)
+from mm2.sandbox import jvm as java_programs
 
 Listener = properties.Listener
 
@@ -43,7 +53,7 @@ class Cluster:
         users: Sequence[str] | None = None,
         folder: Path | None = None,
         port: int | None = None,
-        jvm: tuple[str, ...] = broker.TEST_JVM,
+        jvm: tuple[str, ...] = java_programs.TEST_FLAGS,
     ) -> None:
         if brokers not in {1, 3}:
             raise failures.SandboxError(f"cluster {name}: 1 or 3 brokers, not {brokers}")
@@ -178,6 +188,7 @@ class Cluster:
 
     def _create(self) -> None:
         jars = artefacts.jars()
+        archive = class_archive.flags(jars)
         client_ports: dict[int, int] = {}
         preferred = self._preferred_port
         for node in self._node_ids:
@@ -192,13 +203,14 @@ class Cluster:
                 folder=folder,
                 jars=jars,
                 settings={"log.dirs": str(folder / "data")} | settings,
-                jvm=self._jvm,
+                jvm=(*self._jvm, *archive),
             )
             self.brokers[node] = broker.Broker(spec)
         self._addresses = {node: f"{properties.HOST}:{port}" for node, port in client_ports.items()}
         storage.format_all(
             self.brokers.values(),
             cluster_id=self.cluster_id,
+            flags=(*java_programs.TEST_FLAGS, *archive),
             arguments=self.security.format_arguments() if self.security else (),
         )
 

@@ -52,7 +52,7 @@ def retrieve(
     descriptor = work / "ivy.xml"
     descriptor.write_text(module_descriptor(modules))
     settings = os.environ.get("MM2_IVY_SETTINGS")
-    argv = [str(java.find()), "-jar", str(_ivy_jar())]
+    argv = [str(java.find().program), "-jar", str(_ivy_jar())]
     argv += ["-settings", settings] if settings else []
     argv += ["-ivy", str(descriptor), "-cache", str(work / "cache")]
     # Some dependencies are packaged as OSGi bundles: asking for jars alone leaves them out.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from mm2.sandbox import failures
@@ -19,15 +21,23 @@ _REMEDY = (
 )
 
 
-def find(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the `java` program; `SandboxError` when there is none of version 17 or newer."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Java:
+    """A `java` program and what it prints about its version."""
+
+    program: Path
+    banner: str
+
+
+def find(environ: Mapping[str, str] = os.environ) -> Java:
+    """Return the Java to use; `SandboxError` when there is none of version 17 or newer."""
     program = _program(environ)
-    answer = _ask_version(program)
-    version = major_version(answer)
+    banner = _ask_version(program)
+    version = major_version(banner)
     if version is None or version < LEAST_VERSION:
-        found = f"version {version}" if version else repr(answer[:200])
+        found = f"version {version}" if version else repr(banner[:200])
         raise failures.SandboxError(f"Java at {program} is {found}: {_REMEDY}")
-    return program
+    return Java(program=program, banner=banner)
 
 
 def major_version(answer: str) -> int | None:
@@ -52,6 +62,7 @@ def _program(environ: Mapping[str, str]) -> Path:
     return Path(found)
 
 
+@functools.cache
 def _ask_version(program: Path) -> str:
     try:
         answer = subprocess.run(  # noqa: S603 - the program found above

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from connect_runtime.system import polling
+from connect_runtime.system import polling, processes
 from mm2.sandbox import artefacts, failures, java, state
 
 _START_TIMEOUT_S = 180.0
@@ -60,8 +60,11 @@ def down(folder: Path) -> bool:
         return False
     with _one_command_at_a_time(home):
         was_up = home.supervisor_lives()
-        if was_up and not _ended(home, signal.SIGTERM):
-            _ended(home, signal.SIGKILL)
+        if was_up and not _ended(home, signal.SIGTERM) and not _ended(home, signal.SIGKILL):
+            raise failures.SandboxError(
+                f"the supervisor of {home.folder}, process {home.supervisor_pid()}, did not end "
+                f"{_STOP_TIMEOUT_S:.0f} s after SIGKILL"
+            )
         if not polling.until(lambda: not processes_of(home), timeout_s=_STOP_TIMEOUT_S):
             left = ", ".join(str(pid) for pid in processes_of(home))
             raise failures.SandboxError(f"processes {left} of {home.folder} did not end: kill them")
@@ -142,9 +145,13 @@ def _await(home: state.Home) -> state.State:
 
 def _ended(home: state.Home, number: signal.Signals) -> bool:
     """Send the supervisor a signal and wait for its end."""
-    with suppress(ProcessLookupError, ValueError):
-        os.kill(home.supervisor_pid(), number)
-    return polling.until(lambda: not home.supervisor_lives(), timeout_s=_STOP_TIMEOUT_S)
+    pid = home.supervisor_pid()
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+    return polling.until(
+        lambda: not home.supervisor_lives() and not processes.alive(pid),
+        timeout_s=_STOP_TIMEOUT_S,
+    )
 
 
 def _clean(home: state.Home) -> None:

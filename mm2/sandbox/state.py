@@ -118,20 +118,19 @@ class Home:
     def forget_state(self) -> None:
         self._state.unlink(missing_ok=True)
 
-    def take_lock(self, name: str) -> IO[str] | None:
+    def take_lock(self, name: str) -> IO[bytes] | None:
         """Lock a file of this folder, with our process id in it; None when another holds it.
 
         It holds until the file is closed, by us or by the end of this process.
         """
-        handle = (self.folder / name).open("a+")
+        (self.folder / name).touch(mode=0o600)
+        handle = (self.folder / name).open("r+b", buffering=0)
         try:
             fcntl.flock(handle.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             handle.close()
             return None
-        handle.truncate(0)
-        handle.write(str(os.getpid()))
-        handle.flush()
+        note_pid(handle, os.getpid())
         return handle
 
     def supervisor_lives(self) -> bool:
@@ -159,6 +158,11 @@ class Home:
 
 SUPERVISOR_LOCK = "supervisor.lock"
 COMMAND_LOCK = "command.lock"
+
+
+def note_pid(lock: IO[bytes], pid: int) -> None:
+    """Write the owner of a lock into it, at once: a reader never sees half of it."""
+    os.pwrite(lock.fileno(), f"{pid:<20}".encode(), 0)
 
 
 def _write(path: Path, fields: Mapping[str, Any]) -> None:

@@ -33,11 +33,10 @@ def main(arguments: Sequence[str]) -> int:
     lock = home.take_lock(state.SUPERVISOR_LOCK)
     if lock is None:
         raise failures.SandboxError(f"another supervisor already runs in {home.folder}")
-    if os.fork():
-        os._exit(0)  # the command that started us is not our parent any more
-    lock.truncate(0)
-    lock.write(str(os.getpid()))
-    lock.flush()
+    detached_pid = os.fork()
+    if detached_pid:
+        state.note_pid(lock, detached_pid)  # now, so that whoever waits for us finds the right one
+        os._exit(0)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
     _Supervisor(home).run()

@@ -1,0 +1,133 @@
+"""Administration of real clusters that are away, refuse, or are asked for much at once."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from connect_runtime.base import errors
+from connect_runtime.wire.codec import security_settings
+from mm2.cluster import admin as port
+from mm2.cluster import client_config
+from mm2.cluster import errors as cluster_errors
+from mm2.sandbox import ports
+from tests.support import cluster_access, eventually, kafka
+
+pytestmark = pytest.mark.integration
+
+WAIT_S = 30.0
+
+
+def topic(name: str, partitions: int = 1) -> port.NewTopic:
+    return port.NewTopic(name=name, partitions=partitions, replication_factor=1)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda admin: admin.cluster_id(1.0),
+        lambda admin: admin.list_topics(1.0),
+        lambda admin: admin.describe_topics(["t"], 1.0),
+        lambda admin: admin.topic_configs(["t"], 1.0),
+        lambda admin: admin.broker_configs(["k"], 1.0),
+        lambda admin: admin.create_topics([topic("t")], 1.0),
+        lambda admin: admin.grow_topics({"t": 2}, 1.0),
+        lambda admin: admin.alter_configs({"t": port.ConfigChange(set={"a": "b"})}, 1.0),
+    ],
+)
+def test_nobody_at_the_address_is_said_with_the_address(ask, caplog, capfd):
+    address = f"127.0.0.1:{ports.reserve().port}"
+    access = client_config.ClusterAccess(
+        alias="nowhere", bootstrap=(address,), security=security_settings.Security()
+    )
+    admin = cluster_access.admin(access)
+    started_s = cluster_access.CLOCK.now_s()
+    with (
+        caplog.at_level(logging.DEBUG, logger="librdkafka"),
+        pytest.raises(cluster_errors.UnreachableError) as raised,
+    ):
+        ask(admin)
+    assert cluster_access.CLOCK.now_s() - started_s < 5.0
+    for part in (f"nowhere ({address})", "Connection refused", "bootstrap.servers"):
+        assert part in str(raised.value)
+    assert "librdkafka" in {record.name for record in caplog.records}
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_frozen_cluster_costs_no_more_than_the_time_given(own_cluster):
+    running = own_cluster("frozen")
+    admin = cluster_access.admin(cluster_access.of(running))
+    admin.cluster_id(WAIT_S)
+    running.freeze()
+    started_s = cluster_access.CLOCK.now_s()
+    for ask in (admin.list_topics, lambda left_s: admin.describe_topics(["t"], left_s)):
+        with pytest.raises(cluster_errors.UnreachableError):
+            ask(1.0)
+    assert cluster_access.CLOCK.now_s() - started_s < 8.0
+    running.thaw()
+    assert isinstance(admin.list_topics(WAIT_S), frozenset)
+
+
+def test_a_request_refused_as_a_whole_is_taken_apart(own_cluster):
+    """More than 10,000 partitions in one request are a policy violation of all its topics."""
+    admin = cluster_access.admin(cluster_access.of(own_cluster("policies")))
+    answer = admin.create_topics([topic("a"), topic("huge", 10_001), topic("z")], WAIT_S)
+    assert set(answer.done) == {"a", "z"}
+    failure = answer.failed["huge"]
+    assert isinstance(failure, errors.FatalError)
+    for part in ("creating topic huge", "Excessively large number of partitions", "POLICY"):
+        assert part in str(failure)
+
+
+def test_many_topics_take_several_requests(own_cluster):
+    running = own_cluster("many")
+    admin = cluster_access.admin(cluster_access.of(running), topics_per_request=7)
+    names = [f"t{number:02d}" for number in range(20)]
+    assert set(admin.create_topics([topic(name) for name in names], WAIT_S).done) == set(names)
+    eventually.eventually(
+        lambda: admin.list_topics(WAIT_S) >= set(names), WAIT_S, "all topics are known"
+    )
+    asked = [*names, "missing"]
+    assert set(admin.describe_topics(asked, WAIT_S).done) == set(names)
+    assert set(admin.topic_configs(asked, WAIT_S).failed) == {"missing"}
+    changes = {name: port.ConfigChange(set={"retention.ms": "1"}) for name in asked}
+    assert set(admin.alter_configs(changes, WAIT_S).done) == set(names)
+
+
+def test_a_dead_broker_is_not_waited_for(own_cluster):
+    """Brokers name a dead one as the controller until they have noticed its end."""
+    running = own_cluster("mourning", brokers=3)
+    admins = [cluster_access.admin(cluster_access.of(running)) for _ in range(9)]
+    for admin in admins:
+        admin.list_topics(WAIT_S)
+    running.brokers[3].kill()
+    started_s = cluster_access.CLOCK.now_s()
+    for admin in admins:
+        assert set(admin.describe_topics(["missing"], WAIT_S).failed) == {"missing"}
+    assert cluster_access.CLOCK.now_s() - started_s < WAIT_S
+
+
+def test_internal_topics_are_told_apart(own_cluster):
+    running = own_cluster("internals")
+    admin = cluster_access.admin(cluster_access.of(running))
+    internal = "__transaction_state"
+    kafka.create_topic(running.client_properties(), "t")
+    kafka.produce_transaction(
+        running.client_properties(), "t", [kafka.Outgoing(value=b"v")], transactional_id="x"
+    )
+    assert internal in admin.list_topics(WAIT_S)
+    assert admin.describe_topics([internal], WAIT_S).done[internal].internal
+
+
+def test_a_partition_without_a_leader_is_said(own_cluster):
+    running = own_cluster("leaderless", brokers=3)
+    admin = cluster_access.admin(cluster_access.of(running))
+    admin.create_topics([topic("t", 12)], WAIT_S)
+    running.brokers[3].kill()
+
+    def leaderless() -> bool:
+        found = admin.describe_topics(["t"], WAIT_S).done
+        return bool(found) and None in found["t"].leaders and found["t"].partitions == 12
+
+    eventually.eventually(leaderless, 40.0, "the lost partitions have no leader")

@@ -1,0 +1,231 @@
+"""A flow's log on real brokers that fail, and with strangers in it."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import admin as library
+
+from connect_runtime.base import errors
+from mm2.cluster import client_config, flow_log, kafka_flow_log
+from mm2.cluster import errors as cluster_errors
+from mm2.sandbox import cluster
+from tests.support import cluster_access, eventually, kafka
+
+pytestmark = pytest.mark.integration
+
+MAP, RECEIPTS = flow_log.LogTopic.MAP, flow_log.LogTopic.RECEIPTS
+MAP_NAME = flow_log.topic_names("src")[MAP]
+WAIT_S = 60.0
+
+
+class Writer:
+    """Appends numbered records and knows which of them were recorded."""
+
+    def __init__(self, name: str, log: flow_log.FlowLog) -> None:
+        self.name = name
+        self.log = log
+        self.recorded: dict[flow_log.LogTopic, list[bytes]] = collections.defaultdict(list)
+        self.refused: list[errors.ConnectError] = []
+        self._next = 0
+
+    def append(self, topic: flow_log.LogTopic) -> None:
+        key = f"{self.name}-{self._next:06d}".encode()
+        self._next += 1
+
+        def on_recorded(error: errors.ConnectError | None) -> None:
+            if error is None:
+                self.recorded[topic].append(key)
+            else:
+                self.refused.append(error)
+
+        while True:
+            try:
+                self.log.append(topic, key, b"value", on_recorded=on_recorded)
+            except cluster_errors.FlowLogFullError:
+                self.log.poll(0.1)
+            else:
+                return
+
+    def settle(self) -> None:
+        def settled() -> bool:
+            self.log.poll(0.1)
+            return self.log.pending == 0
+
+        eventually.eventually(settled, WAIT_S, f"{self.name} has every answer", interval_s=0.0)
+
+
+@pytest.fixture
+def logs() -> Iterator[Callable[..., kafka_flow_log.KafkaFlowLog]]:
+    made: list[kafka_flow_log.KafkaFlowLog] = []
+
+    def make(
+        access: client_config.ClusterAccess, *, replication_factor: int = 1
+    ) -> kafka_flow_log.KafkaFlowLog:
+        made.append(cluster_access.flow_log(access, "src", replication_factor=replication_factor))
+        made[-1].open(WAIT_S)
+        return made[-1]
+
+    yield make
+    for log in made:
+        log.close(0.0)
+
+
+def keys(records: list[flow_log.LogRecord], topic: flow_log.LogTopic) -> list[bytes]:
+    return [record.key for record in records if record.topic is topic]
+
+
+def judge(running: cluster.Cluster, writers: list[Writer], read: list[list[flow_log.LogRecord]]):
+    """Nothing recorded is lost, doubled or out of order, and all readers saw what the log holds."""
+    for topic, name in flow_log.topic_names("src").items():
+        held = [record.key for record in kafka.read_partition(running.client_properties(), name)]
+        for records in read:
+            assert keys(records, topic) == held
+        for writer in writers:
+            own = [key for key in held if key is not None and key.startswith(writer.name.encode())]
+            assert own == writer.recorded[topic]
+
+
+def interleave(writers: list[Writer], rounds: int) -> None:
+    for number in range(rounds):
+        for writer in writers:
+            writer.append(RECEIPTS if number % 5 == 0 else MAP)
+            writer.log.poll(0.0)
+
+
+def test_a_killed_broker_loses_and_reorders_nothing(own_cluster, logs):
+    running = own_cluster("single")
+    access = cluster_access.of(running)
+    writers = [Writer("one", logs(access)), Writer("two", logs(access))]
+    read: list[list[flow_log.LogRecord]] = [[], []]
+    for fault in (running.kill, running.stop, None):
+        interleave(writers, 2_000)
+        for records, writer in zip(read, writers, strict=True):
+            records += writer.log.read_to_end(WAIT_S)
+        interleave(writers, 200)
+        if fault is not None:
+            fault()
+            interleave(writers, 200)
+            running.start()
+    for writer in writers:
+        writer.settle()
+        assert writer.refused == []
+    for records, writer in zip(read, writers, strict=True):
+        records += writer.log.read_to_end(WAIT_S)
+    judge(running, writers, read)
+    assert len(writers[0].recorded[MAP]) > 4_000
+
+
+@pytest.mark.timeout(240)
+def test_moving_leaders_lose_and_reorder_nothing(own_cluster, logs):
+    running = own_cluster("triple", brokers=3, settings={"min.insync.replicas": "2"})
+    access = cluster_access.of(running)
+    writers = [Writer(name, logs(access, replication_factor=3)) for name in ("one", "two")]
+    read: list[list[flow_log.LogRecord]] = [[], []]
+    for node in (1, 2, 3):
+        broker = running.brokers[node]
+        interleave(writers, 300)
+        broker.freeze() if node == 2 else broker.kill()
+        interleave(writers, 300)
+        for writer in writers:
+            writer.settle()
+        for records, writer in zip(read, writers, strict=True):
+            records += writer.log.read_to_end(WAIT_S)
+            recorded = {key for known in writers for key in known.recorded[MAP]}
+            assert recorded <= set(keys(records, MAP))
+        broker.thaw() if node == 2 else broker.start()
+        caught_up(running)
+    judge(running, writers, read)
+    assert [writer.refused for writer in writers] == [[], []]
+
+
+def caught_up(running: cluster.Cluster) -> None:
+    """Wait until every replica is in sync, so that the next fault meets a whole cluster."""
+    admin = library.AdminClient(kafka.client_config(running.client_properties()))
+    names = flow_log.topic_names("src").values()
+
+    def in_sync() -> bool:
+        found = admin.list_topics(timeout=10).topics
+        return all(len(found[name].partitions[0].isrs) == 3 for name in names)
+
+    eventually.eventually(in_sync, WAIT_S, "all replicas are in sync")
+
+
+def test_a_hundred_thousand_records_are_read_in_seconds(own_cluster, logs):
+    running = own_cluster("big")
+    access = cluster_access.of(running)
+    writer = Writer("w", logs(access))
+    for _ in range(100_000):
+        writer.append(MAP)
+    writer.settle()
+    log = logs(access)
+    started_s = cluster_access.CLOCK.now_s()
+    records = log.read_to_end(WAIT_S)
+    assert cluster_access.CLOCK.now_s() - started_s < 10.0
+    assert keys(records, MAP) == writer.recorded[MAP]
+
+
+def test_offsets_without_records_do_not_hold_a_read_up(own_cluster, logs):
+    """A transaction's marker at the very end, and aborted data: reads see the data and end."""
+    running = own_cluster("markers")
+    log = logs(cluster_access.of(running))
+    for number, commit in enumerate((True, False)):
+        kafka.produce_transaction(
+            running.client_properties(),
+            MAP_NAME,
+            [kafka.Outgoing(key=b"k%d" % number, value=b"v")],
+            transactional_id="stranger",
+            commit=commit,
+        )
+        assert keys(log.read_to_end(10.0), MAP) == [b"k%d" % number]
+        assert log.read_to_end(10.0) == []
+
+
+def test_what_compaction_took_away_is_not_waited_for(own_cluster, logs):
+    running = own_cluster("compacting", settings={"log.cleaner.backoff.ms": "100"})
+    eager = {
+        "cleanup.policy": "compact",
+        "min.cleanable.dirty.ratio": "0.001",
+        "segment.ms": "100",
+        "max.compaction.lag.ms": "1",
+    }
+    kafka.create_topic(running.client_properties(), MAP_NAME, config=eager)
+    log = logs(cluster_access.of(running))
+    rewritten = 0
+
+    def write(key: bytes, value: bytes) -> None:
+        log.append(MAP, key, value, on_recorded=_must_be_recorded)
+        eventually.eventually(lambda: log.poll(0.1), WAIT_S, "recorded", interval_s=0.0)
+
+    def compacted() -> bool:
+        nonlocal rewritten
+        rewritten += 1
+        write(b"hot", b"%d" % rewritten)
+        held = kafka.read_partition(running.client_properties(), MAP_NAME)
+        return len(held) < rewritten
+
+    write(b"cold", b"kept")
+    eventually.eventually(compacted, WAIT_S, "the cleaner has run", interval_s=0.2)
+    fresh = logs(cluster_access.of(running)).read_to_end(10.0)
+    assert fresh[0].key == b"cold"
+    assert fresh[-1].value == b"%d" % rewritten
+    assert len(fresh) <= rewritten
+    assert len(log.read_to_end(10.0)) == len(fresh)
+
+
+def test_a_record_without_a_key_is_named(own_cluster, logs):
+    running = own_cluster("keyless")
+    kafka.create_topic(running.client_properties(), MAP_NAME)
+    kafka.produce(running.client_properties(), MAP_NAME, [kafka.Outgoing(value=b"stray")])
+    admin = cluster_access.admin(cluster_access.of(running))
+    change = cluster_access.compact()
+    assert admin.alter_configs({MAP_NAME: change}, WAIT_S).failed == {}
+    log = logs(cluster_access.of(running))
+    with pytest.raises(errors.FatalError, match=rf"{MAP_NAME}.*offset 0 has no key.*kafka-delete"):
+        log.read_to_end(10.0)
+
+
+def _must_be_recorded(error: errors.ConnectError | None) -> None:
+    assert error is None

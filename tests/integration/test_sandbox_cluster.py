@@ -1,0 +1,186 @@
+"""Brokers started from Python: they serve, obey, keep their data, and die with their parent."""
+
+from __future__ import annotations
+
+import signal
+import socket
+
+import pytest
+
+from mm2.sandbox import cluster, failures, ports
+from tests.support import kafka, processes
+from tests.support.eventually import eventually
+
+pytestmark = pytest.mark.integration
+
+_ONE = [kafka.Outgoing(value=b"one", key=b"k", headers=(("h", None), ("h", b"2")), timestamp=5)]
+
+
+def test_records_come_back_as_they_were_produced(east, topic):
+    name = kafka.create_topic(east.client_properties(), topic())
+
+    kafka.produce(east.client_properties(), name, _ONE)
+
+    assert kafka.read_partition(east.client_properties(), name) == [
+        kafka.Record(
+            offset=0,
+            key=b"k",
+            value=b"one",
+            headers=(("h", None), ("h", b"2")),
+            timestamp_type=kafka.CREATE_TIME,
+            timestamp=5,
+        )
+    ]
+
+
+def test_an_aborted_transaction_is_seen_by_read_uncommitted_alone(east, topic):
+    access = east.client_properties()
+    name = kafka.create_topic(access, topic())
+
+    kafka.produce_transaction(access, name, _ONE, transactional_id=name, commit=False)
+    kafka.produce(access, name, [kafka.Outgoing(value=b"two")])
+
+    committed = kafka.read_partition(access, name, isolation="read_committed")
+    everything = kafka.read_partition(access, name)
+    assert [record.value for record in committed] == [b"two"]
+    assert [record.value for record in everything] == [b"one", b"two"]
+
+
+def test_a_cluster_restarts_on_the_same_address_with_its_data(own_cluster):
+    own = own_cluster()
+    access = own.client_properties()
+    kafka.create_topic(access, "kept")
+    kafka.produce(access, "kept", _ONE)
+
+    own.restart()
+    after_stop = kafka.read_partition(access, "kept")
+    own.brokers[1].kill()
+    assert not own.brokers[1].running
+    own.start()
+
+    assert own.client_properties() == access
+    assert [record.value for record in after_stop] == [b"one"]
+    assert [record.value for record in kafka.read_partition(access, "kept")] == [b"one"]
+
+
+def test_a_frozen_broker_keeps_its_port_open_but_is_silent(own_cluster):
+    own = own_cluster()
+    kafka.create_topic(own.client_properties(), "t")
+    producer_settings = {"message_timeout_ms": 1500}
+
+    own.freeze()
+    with pytest.raises(Exception, match=r"_MSG_TIMED_OUT|_TIMED_OUT"):
+        kafka.produce(own.client_properties(), "t", _ONE, **producer_settings)
+    with socket.create_connection(_address(own.bootstrap), timeout=5):
+        pass
+    own.thaw()
+
+    kafka.produce(own.client_properties(), "t", _ONE)
+    assert own.brokers[1].running
+
+
+def test_settings_reach_all_brokers_or_one(own_cluster):
+    own = own_cluster(
+        settings={"message.max.bytes": "2000000"}, broker_settings={1: {"num.io.threads": "3"}}
+    )
+    assert "message.max.bytes = 2000000" in own.log_text
+    assert "num.io.threads = 3" in own.log_text
+
+    own.brokers[1].stop()
+    own.brokers[1].change_settings({"message.max.bytes": "3000000", "num.io.threads": None})
+    own.brokers[1].start()
+
+    assert "message.max.bytes = 3000000" in own.log_text
+    assert "num.io.threads = 8" in own.log_text
+
+
+def test_a_further_listener_is_advertised_under_the_proxys_address(own_cluster):
+    inside, outside = ports.reserve(), ports.reserve()
+    advertised = f"127.0.0.1:{outside.port}"
+    listener = cluster.Listener(name="TOX", port=inside.port, advertised=advertised)
+    own = own_cluster(listeners={1: [listener]})
+
+    through = {"bootstrap.servers": f"127.0.0.1:{inside.port}"}
+    metadata = kafka.admin_client(through).list_topics(timeout=10)
+
+    assert own.bootstrap_of("TOX") == advertised
+    assert [str(broker).split("/")[0] for broker in metadata.brokers.values()] == [advertised]
+
+
+def test_a_broker_that_refuses_its_settings_says_why(own_cluster):
+    with pytest.raises(failures.SandboxError, match=r"num\.io\.threads") as raised:
+        own_cluster(settings={"num.io.threads": "many"})
+
+    assert "broker 1" in str(raised.value)
+
+
+def test_a_broker_that_dies_while_starting_shows_the_end_of_its_log(own_cluster):
+    own = own_cluster()
+    own.stop()
+    own.brokers[1].change_settings({"log.dirs": "/proc/nowhere"})
+
+    with pytest.raises(failures.SandboxError, match=r"ended with status (.*\n)*.*meta\.properties"):
+        own.start()
+
+
+def test_a_taken_port_is_met_with_another_one(own_cluster, monkeypatch):
+    """Somebody who knows nothing of our reservations may take the port after we looked."""
+    with socket.socket() as squatter:
+        squatter.bind(("127.0.0.1", 0))
+        squatter.listen()
+        taken = squatter.getsockname()[1]
+        real = ports.reserve
+        handed_out: list[int] = []
+
+        def reserve(**options):
+            handed_out.append(taken if not handed_out else real(**options).port)
+            return ports.Reservation(handed_out[-1], None)
+
+        monkeypatch.setattr(ports, "reserve", reserve)
+        own = own_cluster()
+
+    assert handed_out[0] == taken
+    assert f":{taken}" not in own.bootstrap
+    kafka.create_topic(own.client_properties(), "t")
+
+
+_PARENT = """
+import sys, threading
+from mm2.sandbox import cluster
+own = cluster.Cluster("own")
+starter = threading.Thread(target=own.start)
+starter.start(); starter.join()  # the thread that started the broker is gone: it must live on
+print(own.brokers[1].pid, own.folder, flush=True)
+if sys.argv[1] == "frozen":
+    own.freeze()
+sys.stdin.read() if False else threading.Event().wait(60)
+"""
+
+
+@pytest.mark.parametrize("broker_state", ["running", "frozen"])
+def test_a_broker_dies_with_its_parent_even_by_sigkill(broker_state):
+    parent = processes.start_python(_PARENT, broker_state)
+    try:
+        assert parent.stdout is not None
+        pid, folder = parent.stdout.readline().split()
+        assert processes.alive(int(pid))
+        parent.send_signal(signal.SIGKILL)
+        eventually(lambda: not processes.alive(int(pid)), 5, "the broker has gone")
+        eventually(lambda: not processes.mentioning(folder), 5, "its guard has gone too")
+    finally:
+        parent.kill()
+        parent.communicate(timeout=10)
+
+
+def test_close_leaves_no_process_and_no_folder():
+    with cluster.Cluster("own") as own:
+        assert processes.mentioning(own.folder)
+        folder = own.folder
+
+    assert not folder.exists()
+    eventually(lambda: not processes.mentioning(folder), 5, "no process of the cluster is left")
+
+
+def _address(bootstrap: str) -> tuple[str, int]:
+    host, port = bootstrap.split(":")
+    return host, int(port)

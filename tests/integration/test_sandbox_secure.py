@@ -1,0 +1,82 @@
+"""`users=…` makes a cluster that asks who you are, over TLS, and allows what its ACLs allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import confluent_kafka
+import pytest
+from confluent_kafka import admin
+
+from mm2.sandbox import cluster, failures, secure
+from tests.support import kafka, processes
+
+pytestmark = pytest.mark.integration
+
+_RECORDS = [kafka.Outgoing(value=b"secret")]
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[cluster.Cluster]:
+    with cluster.Cluster("guarded", users=["alice"]) as running:
+        yield running
+
+
+@pytest.mark.parametrize("mechanism", secure.MECHANISMS)
+def test_every_mechanism_lets_the_admin_in(guarded, topic, mechanism):
+    access = guarded.client_properties(mechanism=mechanism)
+    assert access["security.protocol"] == "SASL_SSL"
+    name = kafka.create_topic(access, topic())
+
+    kafka.produce(access, name, _RECORDS)
+
+    assert [record.value for record in kafka.read_partition(access, name)] == [b"secret"]
+
+
+def test_a_restricted_user_may_do_what_an_acl_allows_and_nothing_else(guarded, topic):
+    name = kafka.create_topic(guarded.client_properties(), topic())
+    alice = guarded.client_properties("alice")
+    with pytest.raises(confluent_kafka.KafkaException, match="TOPIC_AUTHORIZATION_FAILED"):
+        kafka.produce(alice, name, _RECORDS)
+
+    allowed = admin.AclBinding(
+        admin.ResourceType.TOPIC,
+        name,
+        admin.ResourcePatternType.LITERAL,
+        "User:alice",
+        "*",
+        admin.AclOperation.WRITE,
+        admin.AclPermissionType.ALLOW,
+    )
+    client = admin.AdminClient(kafka.client_config(guarded.client_properties()))
+    client.create_acls([allowed])[allowed].result(10)
+
+    kafka.produce(alice, name, _RECORDS)
+    records = kafka.read_partition(guarded.client_properties(), name)
+    assert [record.value for record in records] == [b"secret"]
+
+
+def test_a_wrong_password_and_a_strange_authority_are_refused(guarded):
+    access = guarded.client_properties()
+    password = guarded.security.passwords["admin"]
+    wrong = access | {"sasl.jaas.config": access["sasl.jaas.config"].replace(password, "guess")}
+    with pytest.raises(confluent_kafka.KafkaException):
+        admin.AdminClient(kafka.client_config(wrong)).list_topics(timeout=3)
+
+    strange = kafka.client_config(access)
+    del strange["ssl.ca.location"]
+    with pytest.raises(confluent_kafka.KafkaException):
+        admin.AdminClient(strange).list_topics(timeout=3)
+
+
+def test_passwords_are_in_no_command_line_and_no_repr(guarded):
+    for password in guarded.security.passwords.values():
+        assert not processes.mentioning(password)
+        assert password not in repr(guarded.security)
+
+
+def test_an_unknown_user_or_mechanism_is_named(guarded):
+    with pytest.raises(failures.SandboxError, match=r"user bob: .*alice"):
+        guarded.client_properties("bob")
+    with pytest.raises(failures.SandboxError, match=r"GSSAPI: .*SCRAM-SHA-512"):
+        guarded.client_properties(mechanism="GSSAPI")
