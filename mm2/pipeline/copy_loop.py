@@ -11,7 +11,7 @@ import logging
 from collections.abc import Sequence
 from random import Random
 
-from connect_runtime.base import clock
+from connect_runtime.base import clock, errors
 from connect_runtime.wire.connection import cluster, poller
 from mm2.core.copy import budget, instructions, messages, partition
 from mm2.pipeline import questions, source_side, target_side, worker_link
@@ -150,13 +150,16 @@ class CopyLoop:
                 case instructions.RefreshTarget():
                     self._target.refresh_metadata()
                 case instructions.Record(items=items, token=token) if not copy.asks(instruction):
-                    self._link.record(items, answered=lambda _, t=token: self._stored(copy, t))
+                    self._link.record(items, answered=self._on_stored(copy, token))
                 case _:
                     self._questions.ask(copy, instruction, now_s)
         self._place(copy)
 
     def _answered(self, copy: partition.PartitionCopy, answer: instructions.Answer) -> None:
         self._carry(copy, copy.answered(answer, self._clock.now_s()))
+
+    def _on_stored(self, copy: partition.PartitionCopy, token: int) -> worker_link.Answered:
+        return lambda _: self._stored(copy, token)
 
     def _stored(self, copy: partition.PartitionCopy, token: int) -> None:
         copy.recorded(token)
@@ -208,9 +211,9 @@ class CopyLoop:
     def fatal(self) -> str:
         """Why no cluster connection can ever work, "" while that is not known."""
         for side in (self._source, self._target):
-            trouble = side.fatal()
-            if trouble is not None:
-                return str(trouble)
+            for where, trouble in side.troubles().items():
+                if isinstance(trouble, errors.FatalError):
+                    return f"{where}: {trouble}"
         return ""
 
     def send_gauges(self) -> None:
