@@ -1,0 +1,229 @@
+"""What a person wants to know of the running flows: a row per topic, a summary per flow.
+
+Made of the flows' frozen snapshots; tables, log lines and metrics all show this.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from connect_runtime.base import ids
+from mm2.app import rates as app_rates
+from mm2.connectors import flow_status, source_task
+
+MOVING = frozenset({"copying", "boundary"})
+"""Phases in which what is said about the source is news of now."""
+
+_WORST_FIRST = ("fenced", "stopped", "waiting", "taking", "closed", "copying")
+_REASONS = {
+    source_task.TaskState.STARTING.value: "its copy starts",
+    source_task.TaskState.WAITING_FOR_SLOT.value: "its copy waits for a Spark slot",
+    source_task.TaskState.RESTARTING.value: "its copy is started again",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lag:
+    """`records` and `seconds` over those partitions where they are known, None where none is.
+
+    Sum and maximum; `complete` says whether all are known, else they are lower bounds.
+    """
+
+    records: int | None
+    seconds: float | None
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRow:
+    """One topic of one flow. `state` is its worst partition's phase, `in_state` how many have it.
+
+    `transactional` partitions are copied in transactions, the others pass through. `records` and
+    `bytes` were copied since the start.
+    """
+
+    flow: str
+    topic: str
+    partitions: int
+    records: int
+    bytes: int
+    rate: app_rates.Rate
+    lag: Lag
+    transactional: int
+    state: str
+    in_state: int
+    reason: str
+
+    @property
+    def badness(self) -> tuple[int, int, float, str, str]:
+        """Sorts the worst first: what stands still, what does not move yet, what lags most."""
+        return (
+            _WORST_FIRST.index(self.state),
+            -(self.lag.records or 0).bit_length(),
+            -self.rate.bytes_s,
+            self.flow,
+            self.topic,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowRow:
+    """One flow. `tasks` counts its tasks by state; `slots_missing` is 0 while Spark starts."""
+
+    flow: str
+    state: flow_status.FlowState
+    reason: str
+    tasks: dict[source_task.TaskState, int]
+    slots_missing: int
+    topics: int
+    partitions: int
+    stopped: int
+    records: int
+    bytes: int
+    rate: app_rates.Rate
+    lag: Lag
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standstill:
+    """A partition that does not move until somebody acts, or until it is tried again."""
+
+    flow: str
+    partition: ids.TopicPartition
+    cause: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """Flows in order of the settings, topics and standstills by flow and name."""
+
+    flows: tuple[FlowRow, ...]
+    topics: tuple[TopicRow, ...]
+    standstills: tuple[Standstill, ...]
+
+
+def make(
+    statuses: Sequence[flow_status.FlowStatus],
+    rates: app_rates.Rates,
+    *,
+    wall_ms: int,
+    engine_ready: bool,
+) -> Overview:
+    """`wall_ms` is now; lags in seconds are ages."""
+    flow_rows: list[FlowRow] = []
+    topic_rows: list[TopicRow] = []
+    for status in statuses:
+        rows = [
+            _topic_row(status.flow, name, partitions, rates=rates, wall_ms=wall_ms)
+            for name, partitions in _by_topic(status.partitions)
+        ]
+        topic_rows.extend(rows)
+        flow_rows.append(_flow_row(status, rows, engine_ready=engine_ready))
+    return Overview(
+        flows=tuple(flow_rows), topics=tuple(topic_rows), standstills=standstills(statuses)
+    )
+
+
+def standstills(statuses: Iterable[flow_status.FlowStatus]) -> tuple[Standstill, ...]:
+    return tuple(
+        Standstill(flow=status.flow, partition=each.partition, cause=each.cause, reason=each.reason)
+        for status in statuses
+        for each in sorted(status.partitions, key=_partition)
+        if each.stopped
+    )
+
+
+def reason_in_words(reason: str) -> str:
+    """Reasons of partitions are sentences, but for those that are their task's state."""
+    return _REASONS.get(reason, reason)
+
+
+def _partition(each: flow_status.PartitionStatus) -> ids.TopicPartition:
+    return each.partition
+
+
+def _by_topic(
+    partitions: Iterable[flow_status.PartitionStatus],
+) -> list[tuple[str, list[flow_status.PartitionStatus]]]:
+    found: dict[str, list[flow_status.PartitionStatus]] = {}
+    for each in partitions:
+        found.setdefault(each.partition.topic, []).append(each)
+    return sorted(found.items())
+
+
+def _topic_row(
+    flow: str,
+    topic: str,
+    partitions: list[flow_status.PartitionStatus],
+    *,
+    rates: app_rates.Rates,
+    wall_ms: int,
+) -> TopicRow:
+    states = Counter(_state(each) for each in partitions)
+    state = min(states, key=_WORST_FIRST.index)
+    worst = min((each for each in partitions if _state(each) == state), key=_partition)
+    return TopicRow(
+        flow=flow,
+        topic=topic,
+        partitions=len(partitions),
+        records=sum(each.records for each in partitions),
+        bytes=sum(each.bytes for each in partitions),
+        rate=rates.of(flow, topic),
+        lag=_lag(partitions, wall_ms=wall_ms),
+        transactional=sum(each.transactional for each in partitions),
+        state=state,
+        in_state=states[state],
+        reason=reason_in_words(worst.reason),
+    )
+
+
+def _state(partition: flow_status.PartitionStatus) -> str:
+    return "copying" if partition.phase in MOVING else partition.phase
+
+
+def _lag(partitions: list[flow_status.PartitionStatus], *, wall_ms: int) -> Lag:
+    records: list[int] = []
+    seconds: list[float] = []
+    for each in partitions:
+        behind, age_s = each.lag_records, each.lag_s(wall_ms)
+        # That nothing was missing when it last moved says nothing about now.
+        stale = each.phase not in MOVING
+        if behind is not None and not (stale and behind == 0):
+            records.append(behind)
+        if age_s is not None and not (stale and age_s == 0):
+            seconds.append(age_s)
+    return Lag(
+        records=sum(records) if records else None,
+        seconds=max(seconds, default=None),
+        complete=len(records) == len(partitions) == len(seconds),
+    )
+
+
+def _flow_row(
+    status: flow_status.FlowStatus, rows: list[TopicRow], *, engine_ready: bool
+) -> FlowRow:
+    known_records = [each.lag.records for each in rows if each.lag.records is not None]
+    known_seconds = [each.lag.seconds for each in rows if each.lag.seconds is not None]
+    return FlowRow(
+        flow=status.flow,
+        state=status.state,
+        reason=status.reason,
+        tasks=dict(Counter(task.state for task in status.tasks)),
+        slots_missing=status.slots_missing if engine_ready else 0,
+        topics=len(rows),
+        partitions=len(status.partitions),
+        stopped=sum(each.stopped for each in status.partitions),
+        records=sum(each.records for each in rows),
+        bytes=sum(each.bytes for each in rows),
+        rate=app_rates.Rate(
+            sum(each.rate.records_s for each in rows), sum(each.rate.bytes_s for each in rows)
+        ),
+        lag=Lag(
+            records=sum(known_records) if known_records else None,
+            seconds=max(known_seconds, default=None),
+            complete=all(each.lag.complete for each in rows),
+        ),
+    )

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import pytest
+
+from mm2.app import overview, rates
+from mm2.connectors import source_task
+from mm2.core.copy import partition
+from tests.support import statuses
+
+NOW_MS = 1_700_000_000_000
+
+
+def make(*flows, engine_ready=True):
+    return overview.make(flows, rates.Rates(), wall_ms=NOW_MS, engine_ready=engine_ready)
+
+
+def topic(*partitions):
+    (row,) = make(statuses.flow(*partitions)).topics
+    return row
+
+
+@pytest.mark.parametrize("phase", list(partition.Phase))
+def test_every_phase_of_a_copy_has_a_row(phase):
+    assert topic(statuses.partition(phase=phase.value)).state in overview._WORST_FIRST
+
+
+def test_a_topic_is_in_the_state_of_its_worst_partition():
+    row = topic(
+        statuses.partition("orders", 0),
+        statuses.partition("orders", 2, phase="stopped", reason="two"),
+        statuses.partition("orders", 1, phase="stopped", reason="one"),
+        statuses.partition("orders", 3, phase="waiting", reason="three"),
+    )
+    assert (row.state, row.in_state, row.reason, row.partitions) == ("stopped", 2, "one", 4)
+
+
+def test_a_boundary_is_part_of_copying():
+    row = topic(statuses.partition(phase="boundary"), statuses.partition(number=1))
+    assert (row.state, row.in_state) == ("copying", 2)
+
+
+def test_lag_in_records_adds_up_and_lag_in_seconds_is_the_worst():
+    lag = topic(
+        statuses.partition(
+            "orders", 0, copied_to=10, source_end=15, oldest_ms=NOW_MS - 2_000, records=3
+        ),
+        statuses.partition("orders", 1, copied_to=0, source_end=7, oldest_ms=NOW_MS - 500),
+    ).lag
+    assert lag == overview.Lag(records=12, seconds=2.0, complete=True)
+
+
+def test_nothing_missing_is_no_lag():
+    assert topic(statuses.partition()).lag == overview.Lag(records=0, seconds=0.0, complete=True)
+
+
+def test_lag_is_never_negative_when_clocks_differ():
+    row = topic(statuses.partition(copied_to=1, source_end=2, oldest_ms=NOW_MS + 60_000))
+    assert row.lag.seconds == 0.0
+
+
+def test_lag_is_unknown_before_the_first_fetch():
+    unknown = statuses.partition(copied_to=-1, source_end=-1)
+    assert topic(unknown).lag == overview.Lag(records=None, seconds=None, complete=False)
+
+
+def test_lag_is_a_lower_bound_when_one_partition_is_unknown():
+    row = topic(
+        statuses.partition(number=0, copied_to=3, source_end=5, oldest_ms=NOW_MS - 1_000),
+        statuses.partition(number=1, copied_to=-1, source_end=-1, phase="taking"),
+    )
+    assert row.lag == overview.Lag(records=2, seconds=1.0, complete=False)
+
+
+@pytest.mark.parametrize("phase", ["waiting", "taking", "stopped", "fenced", "closed"])
+def test_a_copy_that_does_not_move_cannot_say_that_nothing_is_missing(phase):
+    row = topic(statuses.partition(phase=phase, copied_to=9, source_end=9))
+    assert (row.lag.records, row.lag.seconds) == (None, None)
+    behind = topic(statuses.partition(phase=phase, copied_to=8, source_end=9, oldest_ms=NOW_MS - 1))
+    assert behind.lag.records == 1
+
+
+def test_reasons_that_are_task_states_are_said_in_words():
+    row = topic(statuses.partition(phase="waiting", reason="WAITING_FOR_SLOT"))
+    assert row.reason == "its copy waits for a Spark slot"
+
+
+def test_worst_topics_sort_first():
+    seen = make(
+        statuses.flow(
+            statuses.partition("idle"),
+            statuses.partition("behind", copied_to=0, source_end=1_000_000),
+            statuses.partition("a-little", copied_to=0, source_end=2),
+            statuses.partition("starting", phase="taking"),
+            statuses.partition("broken", phase="stopped"),
+        )
+    )
+    worst = sorted(seen.topics, key=lambda row: row.badness)
+    names = [row.topic for row in worst]
+    assert names == ["broken", "starting", "behind", "a-little", "idle"]
+
+
+def test_a_flow_sums_up_its_topics_and_tasks():
+    seen = make(
+        statuses.flow(
+            statuses.partition("a", records=5, bytes=50, copied_to=5, source_end=6),
+            statuses.partition("b", 0, records=7, bytes=70),
+            statuses.partition("b", 1, phase="stopped", reason="why", cause="corrupt-batch"),
+            tasks=[
+                statuses.task(0),
+                statuses.task(1),
+                statuses.task(2, source_task.TaskState.WAITING_FOR_SLOT),
+            ],
+            slots_missing=1,
+        )
+    )
+    (flow,) = seen.flows
+    assert (flow.topics, flow.partitions, flow.stopped) == (2, 3, 1)
+    assert (flow.records, flow.bytes, flow.lag.records) == (12, 120, 1)
+    assert flow.tasks == {
+        source_task.TaskState.RUNNING: 2,
+        source_task.TaskState.WAITING_FOR_SLOT: 1,
+    }
+    assert flow.slots_missing == 1
+    (standstill,) = seen.standstills
+    assert (str(standstill.partition), standstill.cause, standstill.reason) == (
+        "b-1",
+        "corrupt-batch",
+        "why",
+    )
+
+
+def test_no_slots_are_missing_while_spark_starts():
+    status = statuses.flow(statuses.partition(), slots_missing=4)
+    assert make(status, engine_ready=False).flows[0].slots_missing == 0
