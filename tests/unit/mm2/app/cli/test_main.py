@@ -6,7 +6,6 @@ import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import click
 import pytest
@@ -15,17 +14,6 @@ from connect_runtime.base import errors
 from mm2.app.cli import exits, main
 
 ROOT = pathlib.Path(__file__).parents[5]
-
-
-@pytest.fixture(autouse=True)
-def _root_logger() -> Iterator[None]:
-    """Commands configure logging: everything is put back afterwards."""
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    yield
-    logging.captureWarnings(capture=False)
-    root.handlers[:] = handlers
-    root.setLevel(level)
 
 
 @pytest.fixture
