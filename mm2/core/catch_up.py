@@ -56,7 +56,7 @@ class CatchUp:
             self._failed.discard(partition)
 
     def progress(self) -> Progress:
-        done = {each for each in self.partitions if self._done(each)}
+        done = {each for each in self.partitions if self.is_done(each)}
         failed = tuple(sorted(self._failed - done))
         if len(done) == len(self.partitions):
             verdict = Verdict.CAUGHT_UP
@@ -78,6 +78,7 @@ class CatchUp:
             in_error=failed,
         )
 
-    def _done(self, partition: ids.TopicPartition) -> bool:
+    def is_done(self, partition: ids.TopicPartition) -> bool:
+        """Is everything copied that this partition held when it was first seen?"""
         end = self._ends.get(partition)
         return end is not None and self._copied.get(partition, -1) >= end

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import pytest
+
+from mm2.app import progress
+from mm2.connectors import flow_status
+from mm2.core import catch_up
+from tests.support import statuses
+
+COPYING, CAUGHT_UP, IN_ERROR = catch_up.Verdict
+State = flow_status.FlowState
+
+
+def at(copied: int, end: int, topic: str = "orders", **fields):
+    return statuses.partition(topic, copied_to=copied, source_end=end, **fields)
+
+
+def test_a_flow_that_is_being_planned_is_waited_for():
+    made = progress.Progress()
+    seen = made.observe([statuses.flow(state=State.PLANNING)], 0.0)
+    assert (seen.verdict, seen.fraction, seen.eta_s) == (COPYING, 0.0, None)
+
+
+def test_all_flows_must_have_caught_up():
+    made = progress.Progress()
+    done = statuses.flow(at(5, 5), name="a->b")
+    assert made.observe([done, statuses.flow(at(0, 5))], 0.0).verdict is COPYING
+    seen = made.observe([done, statuses.flow(at(5, 9))], 1.0)
+    assert (seen.verdict, seen.fraction, seen.partitions, seen.done) == (CAUGHT_UP, 1.0, 2, 2)
+    assert made.unfinished([done, statuses.flow(at(5, 9))]) == []
+
+
+@pytest.mark.parametrize("ended", [State.FAILED, State.STOPPED])
+def test_a_flow_that_ends_early_is_in_error_once_the_others_are_done(ended):
+    made = progress.Progress()
+    failed = statuses.flow(state=ended, reason="wrong password", name="a->b")
+    assert made.observe([failed, statuses.flow(at(0, 5))], 0.0).verdict is COPYING
+    assert made.observe([failed, statuses.flow(at(5, 5))], 1.0).verdict is IN_ERROR
+    assert made.unfinished([failed, statuses.flow(at(5, 5))]) == [
+        ("a->b", None, f"{ended.value}: wrong password")
+    ]
+
+
+def test_a_flow_that_fails_while_copying_names_itself_and_what_is_missing():
+    made = progress.Progress()
+    made.observe([statuses.flow(at(0, 5), at(7, 7, "done"))], 0.0)
+    failed = [statuses.flow(at(0, 5), at(7, 7, "done"), state=State.FAILED, reason="fenced")]
+    assert made.observe(failed, 1.0).verdict is IN_ERROR
+    reasons = [(str(name), reason) for _, name, reason in made.unfinished(failed)]
+    assert reasons == [("None", "FAILED: fenced"), ("orders-0", "copying, 5 records behind")]
+
+
+def test_a_flow_that_fails_after_it_caught_up_has_caught_up():
+    made = progress.Progress()
+    made.observe([statuses.flow(at(5, 5))], 0.0)
+    failed = [statuses.flow(at(5, 5), state=State.FAILED, reason="gone")]
+    assert made.observe(failed, 1.0).verdict is CAUGHT_UP
+
+
+def test_a_flow_without_topics_is_an_error_not_a_success():
+    made = progress.Progress()
+    empty = [statuses.flow(reason="no topic matches")]
+    assert made.observe(empty, 0.0).verdict is IN_ERROR
+    ((flow, partition, reason),) = made.unfinished(empty)
+    assert (flow, partition) == ("east->west", None)
+    assert "topics.exclude" in reason
+
+
+def test_stopped_partitions_are_listed_with_their_reasons():
+    made = progress.Progress()
+    stopped = at(3, 9, phase="stopped", reason="orders-0 at source offset 3: corrupt")
+    all_of_it = [statuses.flow(stopped, at(5, 5, "fine"))]
+    assert made.observe(all_of_it, 0.0).verdict is IN_ERROR
+    ((_, partition, reason),) = made.unfinished(all_of_it)
+    assert (str(partition), reason) == ("orders-0", "orders-0 at source offset 3: corrupt")
+
+
+def test_what_was_never_planned_is_unfinished_with_the_flows_reason():
+    made = progress.Progress()
+    planning = [statuses.flow(state=State.PLANNING, reason="cluster east: nobody answers")]
+    made.observe(planning, 0.0)
+    assert made.unfinished(planning) == [
+        ("east->west", None, "PLANNING: cluster east: nobody answers")
+    ]
+
+
+def test_the_time_left_follows_the_speed_of_the_last_seconds():
+    made = progress.Progress()
+    assert made.observe([statuses.flow(at(0, 1000))], 0.0).eta_s is None
+    assert made.observe([statuses.flow(at(100, 1000))], 0.5).eta_s is None
+    seen = made.observe([statuses.flow(at(200, 1000))], 2.0)
+    assert (seen.eta_s, seen.fraction) == (8.0, 0.2)
+    for second in range(3, 14):
+        seen = made.observe([statuses.flow(at(200, 1000))], float(second))
+    assert seen.eta_s is None
+
+
+def test_no_time_left_is_told_while_an_end_is_unknown():
+    made = progress.Progress()
+    unknown = statuses.partition("late", copied_to=-1, source_end=-1, phase="taking")
+    made.observe([statuses.flow(at(0, 1000), unknown)], 0.0)
+    seen = made.observe([statuses.flow(at(200, 1000), unknown)], 2.0)
+    assert seen.eta_s is None
