@@ -1,0 +1,82 @@
+"""Ordinary Kafka clients (librdkafka) for traffic and proof, from Java client properties.
+
+Nothing of the copy path lies in between: what these clients write and read is what users' own
+clients would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import confluent_kafka
+from confluent_kafka import admin as kafka_admin
+
+from connect_runtime.base import errors
+from connect_runtime.wire.codec import security_settings
+from mm2.cluster import client_config, translate_errors
+from mm2.sandbox import failures
+
+Properties = Mapping[str, str]
+"""As `Cluster.client_properties()` gives them."""
+
+
+class ClientFailedError(failures.SandboxError):
+    """A client could not do what was asked."""
+
+
+class Clients:
+    """Makes clients of one cluster; `alias` is its name in messages."""
+
+    def __init__(self, properties: Properties, *, alias: str) -> None:
+        parsed = security_settings.parse(properties, read_text=lambda path: Path(path).read_text())
+        if parsed.security is None:
+            problems = "; ".join(str(each) for each in parsed.errors)
+            raise ClientFailedError(f"client properties of {alias}: {problems}")
+        self.alias = alias
+        self._reports = translate_errors.ConnectionReports()
+        self._access = client_config.ClusterAccess(
+            alias=alias,
+            bootstrap=tuple(properties["bootstrap.servers"].split(",")),
+            security=parsed.security,
+            properties=properties,
+        )
+
+    def producer(self, client_id: str, **settings: object) -> confluent_kafka.Producer:
+        """`settings` are librdkafka's, `_` for `.`."""
+        return client_config.producer(
+            self._access, client_id=client_id, settings=_dotted(settings), reports=self._reports
+        )
+
+    def consumer(self, client_id: str, **settings: object) -> confluent_kafka.Consumer:
+        """A consumer for `assign`: it joins no group and commits nothing."""
+        ours = {
+            "group_id": f"{client_id}-unused",
+            "enable_auto_commit": False,
+            "auto_offset_reset": "error",
+            "enable_partition_eof": True,
+            "check_crcs": True,
+        }
+        return client_config.consumer(
+            self._access,
+            client_id=client_id,
+            settings=_dotted(ours | settings),
+            reports=self._reports,
+        )
+
+    def admin(self, client_id: str) -> kafka_admin.AdminClient:
+        return client_config.admin_client(self._access, client_id=client_id, reports=self._reports)
+
+    def explain(self, error: confluent_kafka.KafkaError, doing: str) -> errors.ConnectError:
+        """Our error for the library's; `doing` begins its message."""
+        return translate_errors.translate(
+            error, doing, where=self._access.where, reports=self._reports
+        )
+
+    def overdue(self, doing: str) -> errors.ConnectError:
+        """Our error for a wait of ours that took too long."""
+        return self.explain(translate_errors.timed_out(), doing)
+
+
+def _dotted(settings: Mapping[str, object]) -> dict[str, object]:
+    return {key.replace("_", "."): value for key, value in settings.items()}

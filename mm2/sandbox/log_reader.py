@@ -1,0 +1,164 @@
+"""Reads partitions with an ordinary consumer, in bounded memory: the eyes of the proof."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import confluent_kafka
+
+from connect_runtime.base import clock as base_clock
+from connect_runtime.base import deadline, ids
+from connect_runtime.system import clock as system_clock
+from mm2.cluster import translate_errors
+from mm2.sandbox import clients, record
+
+READ_COMMITTED = "read_committed"
+READ_UNCOMMITTED = "read_uncommitted"
+
+_CHUNK_RECORDS = 1_000
+_QUEUE_KB = 16_384
+_STALL_S = 30.0
+_WAIT_S = 0.2
+_ANSWER_S = 30.0
+
+
+class LogReader:
+    """Reads one cluster, partition by partition, with one consumer. One thread."""
+
+    def __init__(
+        self,
+        properties: clients.Properties,
+        *,
+        alias: str,
+        isolation: str = READ_COMMITTED,
+        now: base_clock.Clock | None = None,
+        stall_s: float = _STALL_S,
+    ) -> None:
+        self._clients = clients.Clients(properties, alias=alias)
+        self._clock = now or system_clock.SystemClock()
+        self._stall_s = stall_s
+        self._isolation = isolation
+        self._consumer = self._clients.consumer(
+            f"proof-{alias}",
+            isolation_level=isolation,
+            queued_max_messages_kbytes=_QUEUE_KB,
+            fetch_wait_max_ms=50,
+        )
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has; 0 when there is no such topic."""
+        doing = f"looking up topic {topic}"
+        metadata = self._asked(doing, lambda: self._consumer.list_topics(topic, timeout=_ANSWER_S))
+        found = metadata.topics[topic]
+        if found.error is not None and not translate_errors.is_missing_topic(found.error):
+            raise self._clients.explain(found.error, doing)
+        return len(found.partitions)
+
+    def read(self, partition: ids.TopicPartition) -> Iterator[Sequence[record.Record]]:
+        """Chunks of records from the log start to what is the end (by isolation level) now.
+
+        One partition at a time. Raises when nothing comes for 30 s, or the cluster refuses.
+        """
+        start, end = self._bounds(partition)
+        if start >= end:
+            return
+        place = confluent_kafka.TopicPartition(partition.topic, partition.partition, start)
+        self._consumer.assign([place])
+        try:
+            yield from self._chunks(partition, end)
+        finally:
+            self._consumer.unassign()
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _chunks(self, partition: ids.TopicPartition, end: int) -> Iterator[Sequence[record.Record]]:
+        stalled = self._stalled_after()
+        while True:
+            messages = self._some_messages()
+            records, finished = self._taken(partition, messages, end)
+            if records:
+                yield records
+                stalled = self._stalled_after()
+            if finished:
+                return
+            if stalled.passed(self._clock.now_s()):
+                raise self._clients.overdue(f"reading {partition} up to offset {end}")
+
+    def _stalled_after(self) -> deadline.Deadline:
+        return deadline.Deadline.after(self._stall_s, now_s=self._clock.now_s())
+
+    def _some_messages(self) -> list[Any]:
+        """What has arrived, at once; only the first message is waited for.
+
+        Waiting for a full chunk would hold a thousand records of 5 MB in memory.
+        """
+        messages: list[Any] = self._consumer.consume(_CHUNK_RECORDS, timeout=0)
+        return messages or self._consumer.consume(1, timeout=_WAIT_S)
+
+    def _taken(
+        self, partition: ids.TopicPartition, messages: Sequence[Any], end: int
+    ) -> tuple[list[record.Record], bool]:
+        """The records below `end`, and whether it was reached."""
+        records: list[record.Record] = []
+        for message in messages:
+            error = message.error()
+            offset = message.offset()
+            if error is None:
+                if offset < end:
+                    records.append(_record(message, offset))
+                if offset >= end - 1:
+                    return records, True
+            elif error.code() == translate_errors.PARTITION_EOF:
+                # The log may end with markers of transactions, which no consumer sees.
+                if offset >= end:
+                    return records, True
+            elif not (error.retriable() or translate_errors.is_retriable(error)):
+                raise self._clients.explain(error, f"reading {partition}")
+        return records, False
+
+    def _bounds(self, partition: ids.TopicPartition) -> tuple[int, int]:
+        """First offset and end; with read_committed the end is the last stable offset."""
+        place = confluent_kafka.TopicPartition(partition.topic, partition.partition)
+        doing = f"looking up the ends of {partition}"
+        start, end = self._asked(
+            doing, lambda: self._consumer.get_watermark_offsets(place, timeout=_ANSWER_S)
+        )
+        return int(start), int(end)
+
+    def _asked(self, doing: str, question: Callable[[], Any]) -> Any:
+        try:
+            answer = question()
+        except confluent_kafka.KafkaException as error:
+            raise self._clients.explain(error.args[0], doing) from None
+        if answer is None:
+            raise self._clients.overdue(doing)
+        return answer
+
+
+def _record(message: Any, offset: int) -> record.Record:
+    timestamp_type, timestamp = message.timestamp()
+    headers = message.headers()
+    return record.Record(
+        offset,
+        record.Content(
+            message.key(),
+            message.value(),
+            tuple(headers) if headers else (),
+            timestamp_type,
+            timestamp,
+        ),
+    )
