@@ -67,6 +67,10 @@ def client_config(properties: Properties, **more: object) -> dict[str, Any]:
     return config | {key.replace("_", "."): value for key, value in more.items()}
 
 
+def admin_client(properties: Properties) -> admin.AdminClient:
+    return admin.AdminClient(client_config(properties))
+
+
 def create_topic(
     properties: Properties,
     name: str,
@@ -79,7 +83,8 @@ def create_topic(
     new = cimpl.NewTopic(
         name, partitions, replication_factor=replication_factor, config=dict(config or {})
     )
-    admin.AdminClient(client_config(properties)).create_topics([new])[name].result(30)
+    client = admin_client(properties)  # its futures fail when it is collected
+    client.create_topics([new])[name].result(30)
     return name
 
 
@@ -173,13 +178,13 @@ def read_topic(
 
 
 def partition_count(properties: Properties, topic: str) -> int:
-    metadata = admin.AdminClient(client_config(properties)).list_topics(topic, timeout=30)
+    metadata = admin_client(properties).list_topics(topic, timeout=30)
     return len(metadata.topics[topic].partitions)
 
 
 def topics(properties: Properties) -> set[str]:
     """All topics that this user may see, internal ones too."""
-    return set(admin.AdminClient(client_config(properties)).list_topics(timeout=30).topics)
+    return set(admin_client(properties).list_topics(timeout=30).topics)
 
 
 def offsets(

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from concurrent import futures
+from pathlib import Path
+
+import pytest
+
+from connect_runtime.system import polling, processes
+
+ROOT = Path(__file__).parents[4]
+
+
+def _gone(pid: int) -> bool:
+    return polling.until(lambda: not processes.alive(pid), timeout_s=5)
+
+
+def test_output_and_status_of_the_child_come_back(tmp_path):
+    with (tmp_path / "out").open("wb") as out:
+        child = processes.start(
+            ["sh", "-c", 'echo "$WORD" in $(pwd); echo two >&2; exit 7'],
+            output=out,
+            env={**os.environ, "WORD": "one"},
+            cwd=tmp_path,
+        )
+
+    assert child.wait(5) == 7
+    assert child.poll() == 7
+    assert (tmp_path / "out").read_text() == f"one in {tmp_path}\ntwo\n"
+
+
+def test_the_process_id_is_the_childs_own():
+    child = processes.start(["sleep", "60"])
+
+    assert child.poll() is None
+    assert Path(f"/proc/{child.pid}/comm").read_text() == "sleep\n"
+    assert child.wait(0.01) is None
+    assert child.kill() == 128 + signal.SIGKILL
+    assert _gone(child.pid)
+
+
+def test_signals_reach_the_child_and_an_ended_one_is_left_in_peace():
+    child = processes.start(["sleep", "60"])
+
+    child.signal(signal.SIGTERM)
+
+    assert child.wait(5) == 128 + signal.SIGTERM
+    child.signal(signal.SIGTERM)
+    assert child.kill() == 128 + signal.SIGTERM
+
+
+def test_a_program_that_does_not_exist_is_named():
+    with pytest.raises(processes.StartError, match=r"/no/such/program: No such file"):
+        processes.start(["/no/such/program"])
+
+
+def test_no_descriptor_is_left_over():
+    before = len(os.listdir("/proc/self/fd"))
+
+    processes.start(["true"]).wait(5)
+    with pytest.raises(processes.StartError):
+        processes.start(["/no/such/program"])
+
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_child_outlives_the_thread_that_started_it():
+    with futures.ThreadPoolExecutor() as pool:
+        child = pool.submit(processes.start, ["sleep", "60"]).result(5)
+
+    assert child.wait(0.3) is None
+    child.kill()
+
+
+_PARENT = """
+import os, signal, sys, threading
+from connect_runtime.system import processes
+child = processes.start(["sleep", "60"])
+if "forked" in sys.argv:  # a fork that never execs holds a copy of every descriptor
+    forked = os.fork()
+    if forked == 0:
+        signal.pause()
+    print(forked, end=" ")
+if "stopped" in sys.argv:
+    child.signal(signal.SIGSTOP)
+print(child.pid, flush=True)
+signal.pause()
+"""
+
+
+def _parent_of_a_child(*words: str) -> tuple[subprocess.Popen[str], list[int]]:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", _PARENT, *words],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert parent.stdout is not None
+    return parent, [int(word) for word in parent.stdout.readline().split()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("state", ["running", "stopped", "forked"])
+def test_the_child_dies_with_its_parent(number, state):
+    parent, pids = _parent_of_a_child(state)
+    try:
+        assert processes.alive(pids[-1])
+        parent.send_signal(number)
+        assert _gone(pids[-1])
+    finally:
+        for pid in pids[:-1]:
+            os.kill(pid, signal.SIGKILL)
+        parent.kill()
+        parent.communicate()
+
+
+def test_the_child_dies_with_its_guard():
+    child = processes.start(["sleep", "60"])
+    guard = int(Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+    os.kill(guard, signal.SIGKILL)
+
+    assert _gone(child.pid)
+    assert child.wait(5) is not None
+
+
+def test_a_zombie_is_not_alive():
+    with subprocess.Popen(["true"]) as ended:
+        assert polling.until(lambda: not processes.alive(ended.pid), timeout_s=5)
+    assert not processes.alive(ended.pid)
+    assert processes.alive(os.getpid())

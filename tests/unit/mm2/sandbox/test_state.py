@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mm2.sandbox import failures, state
+
+
+@pytest.fixture
+def home(tmp_path):
+    home = state.Home(tmp_path / "sandbox")
+    home.make()
+    return home
+
+
+def _state():
+    return state.State(
+        phase="ready",
+        pid=7,
+        clusters=(
+            state.ClusterFacts(
+                name="east",
+                properties={"bootstrap.servers": "127.0.0.1:1", "sasl.jaas.config": "secret"},
+                brokers=(state.BrokerFacts(node_id=1, pid=8, log="/x/broker.log"),),
+            ),
+        ),
+    )
+
+
+def test_what_is_written_is_read_again(home):
+    request = state.Request(names=("east", "west"), brokers=3, secure=True, settings={"a": "b"})
+    assert home.read_state() is None
+
+    home.write_request(request)
+    home.write_state(_state())
+
+    assert home.read_request() == request
+    assert home.read_state() == _state()
+    home.forget_state()
+    assert home.read_state() is None
+
+
+def test_secrets_are_for_the_owner_and_not_for_logs(home):
+    home.write_state(_state())
+
+    assert (home.folder / "state.json").stat().st_mode & 0o777 == 0o600
+    assert home.folder.stat().st_mode & 0o777 == 0o700
+    assert "secret" not in repr(_state())
+
+
+def test_another_version_is_refused_not_guessed(home):
+    (home.folder / "state.json").write_text(json.dumps({"version": 2, "phase": "ready"}))
+
+    with pytest.raises(failures.SandboxError, match=r"version 2, this mm2 writes 1"):
+        home.read_state()
+
+
+def test_the_lock_says_who_lives(home):
+    assert not home.supervisor_lives()
+    lock = home.take_lock(state.SUPERVISOR_LOCK)
+    assert lock is not None
+
+    state.note_pid(lock, 123)
+
+    assert home.supervisor_lives()
+    assert home.supervisor_pid() == 123
+    assert home.take_lock(state.SUPERVISOR_LOCK) is None
+    lock.close()
+    assert not home.supervisor_lives()
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (state.Request(names=("a/b",)), "letters, digits"),
+        (state.Request(names=("",)), "letters, digits"),
+        (state.Request(names=("a", "a")), "each cluster once"),
+        (state.Request(names=()), "each cluster once"),
+        (state.Request(names=("a",), brokers=2), "1 or 3 brokers"),
+    ],
+)
+def test_what_no_sandbox_can_be_is_refused(request_, message):
+    with pytest.raises(failures.SandboxError, match=message):
+        request_.check()
