@@ -14,8 +14,7 @@ class Facts:
     """The partition's newest era and anchor, every producer id of ours, an unanswered request.
 
     `producers` maps producer id to its ordinal. `source_position` answers the target offset that
-    was
-    asked about: the source offset to go on from, None when the map does not reach there.
+    was asked about: the source offset to go on from when the target's log ends there.
     """
 
     era_number: int = 0
@@ -30,9 +29,7 @@ def from_map(partition: offset_map.PartitionMap, *, target: int | None) -> Facts
     """The facts that one partition's map holds; `target` as in `ReadFacts`."""
     number = partition.newest_era
     anchor = partition.anchor
-    position = None
-    if target is not None and anchor is not None:
-        position = partition.source_position(anchor.key.era, target)
+    position = partition.source_position(target) if target is not None else None
     return Facts(
         era_number=number,
         era=partition.eras.get(number),

@@ -43,33 +43,53 @@ def where_we_were(
     attempt: outcomes.Attempt,
 ) -> instructions.Script[Position | outcomes.BeginAgain]:
     """The newest anchor, moved back to where an unclean election cut the target's log."""
-    known, fenced = attempt.known, attempt.fence
-    assert known.era is not None
-    anchor = known.anchor
-    if anchor is None or anchor.key.era < known.era_number:
-        # The era was recorded and its owner died before its first anchor: it holds nothing.
-        target = min(known.era.first_target, fenced.marker_offset)
-        return Position(era=known.era_number, source=known.era.first_source, target=target)
-    era, segment = anchor.key.era, anchor.segment
+    anchor = attempt.known.anchor
+    if anchor is None:
+        return _era_alone(attempt)
+    segment = anchor.segment
     answer = yield instructions.FindEpochEnd(
-        leader_epoch=segment.leader_epoch, current_leader_epoch=fenced.leader_epoch
+        leader_epoch=segment.leader_epoch, current_leader_epoch=attempt.fence.leader_epoch
     )
     if not isinstance(answer, instructions.EpochEnd):
         return outcomes.again("asking where the anchor's leader epoch ended", answer)
     if 0 <= answer.offset < segment.target_next:
-        back = yield instructions.ReadFacts(target=answer.offset)
-        if not isinstance(back, facts.Facts):
-            return outcomes.again("reading the offset map", back)
-        if back.source_position is not None:
-            return Position(era=era, source=back.source_position, target=answer.offset)
-    lost = "" if answer.offset >= segment.target_next else "the target lost what the map covers"
+        return (yield from _cut_back(attempt, answer.offset))
+    if anchor.key.era < attempt.known.era_number:
+        return _era_alone(attempt)
     return Position(
-        era=era,
+        era=anchor.key.era,
         source=segment.through,
         target=segment.target_next,
         source_epoch=segment.source_epoch,
         last_crc=segment.last_crc,
-        lost=lost,
+        lost="" if answer.offset >= 0 else "the target does not know the map's leader epoch",
+    )
+
+
+def _era_alone(attempt: outcomes.Attempt) -> Position:
+    """The era was recorded and its owner died before its first anchor: it holds nothing."""
+    known = attempt.known
+    assert known.era is not None
+    target = min(known.era.first_target, attempt.fence.marker_offset)
+    return Position(era=known.era_number, source=known.era.first_source, target=target)
+
+
+def _cut_back(
+    attempt: outcomes.Attempt, end: int
+) -> instructions.Script[Position | outcomes.BeginAgain]:
+    """Of what the map speaks of, only what stands before `end` is sure to be there still.
+
+    Where `end` lies before the newest era, an older one lost records, and a new era takes them in.
+    """
+    back = yield instructions.ReadFacts(target=end)
+    if not isinstance(back, facts.Facts):
+        return outcomes.again("reading the offset map", back)
+    assert back.source_position is not None
+    era = attempt.known.era
+    assert era is not None
+    lost = "" if era.first_target <= end else "the target lost what an older era wrote"
+    return Position(
+        era=attempt.known.era_number, source=back.source_position, target=end, lost=lost
     )
 
 

@@ -70,18 +70,34 @@ class PartitionMap:
             _extend(runs, segment.runs)
         return runs
 
-    def source_position(self, era: int, target: int) -> int | None:
-        """The source offset whose copy would stand at `target` or first behind it; None below the
-        map.
+    def source_position(self, target: int) -> int | None:
+        """The source offset to go on from when the target's log ends at `target`.
 
-        Every source offset between the last record before `target` and the answer was not copyable.
+        Every copyable record before it was copied and stands below `target`, whichever era it
+        belongs to. None when no era was ever begun.
         """
+        if not self.eras:
+            return None
+        begun = [number for number, era in self.eras.items() if era.first_target <= target]
+        number = max(begun, default=0)
+        newer = [era.first_source for each, era in self.eras.items() if each > number]
+        if number:
+            newer.append(self._position_in(number, target))
+        return min(newer)
+
+    def _position_in(self, era: int, target: int) -> int:
+        """As `source_position`, of the records that this era copied."""
         runs = self.runs(era)
         index = bisect_right(runs, target, key=lambda run: run.source + run.delta) - 1
         if index < 0:
-            return None
+            return self.eras[era].first_source
         source = target - runs[index].delta
-        return min(source, runs[index + 1].source) if index + 1 < len(runs) else source
+        if index + 1 < len(runs):
+            return min(source, runs[index + 1].source)
+        # Behind the last run stand markers: they have no source offsets.
+        owners = [key for key in self.segments if key.era == era]
+        newest = max(owners, key=lambda each: (*each.owner_order, each.first_source))
+        return min(source, self.segments[newest].through)
 
     def superseded(self, by: map_record.SegmentKey) -> list[map_record.SegmentKey]:
         """Keys of older owners in `by`'s era that lie wholly at or above where `by`'s Take
