@@ -58,20 +58,23 @@ def _marked(
     return Boundary(next_target=marker.offset + 1, leader_epoch=marker.leader_epoch)
 
 
-def who_fenced_us(*, owner: bytes, taken: tuple[int, int, int] | None) -> instructions.Script[bool]:
-    """Did another owner take the partition after `taken` (era, ordinal, epoch)?
+def who_fenced_us(
+    *, owner: bytes, than: instructions.ProducerIdentity
+) -> instructions.Script[bool]:
+    """Did another owner take the partition under a newer identity than `than`, which was ours?
 
     Watches the map for a Take's deadline: True when an anchor of another owner, newer than ours,
-    appears; False when none does, and then it was our own transaction's timeout or an orphan of
-    ours.
+    appears; False when none does, and then it was our own transaction's timeout, a late request or
+    an orphan of ours.
     """
     waited_s = 0.0
     while waited_s < FENCE_CHECK_S:
         known = yield instructions.ReadFacts()
         if isinstance(known, facts.Facts) and known.anchor is not None:
-            anchor = known.anchor
-            newer = taken is None or anchor.key.owner_order > taken
-            if newer and anchor.segment.owner != owner:
+            key = known.anchor.key
+            ours = known.producers.get(than.id)
+            newer = ours is not None and (key.ordinal, key.epoch) > (ours, than.epoch)
+            if newer and known.anchor.segment.owner != owner:
                 return True
         yield instructions.Sleep(delay_s=FENCE_CHECK_STEP_S)
         waited_s += FENCE_CHECK_STEP_S

@@ -40,9 +40,11 @@ class Fence:
     leader_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NewerOwner:
-    """Somebody else got a newer epoch meanwhile."""
+    """Somebody else, or a request of our own that came late, got a newer epoch than `than`."""
+
+    than: instructions.ProducerIdentity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,13 +102,15 @@ def add_to_transaction(
     producer: instructions.ProducerIdentity,
 ) -> instructions.Script[Failure | None]:
     added = yield from _patiently(instructions.AddToTransaction(producer=producer))
-    return None if isinstance(added, instructions.Done) else failure("AddPartitionsToTxn", added)
+    if not isinstance(added, instructions.Done):
+        return failure("AddPartitionsToTxn", added, producer=producer)
+    return None
 
 
 def commit(producer: instructions.ProducerIdentity) -> instructions.Script[Failure | None]:
     ended = yield from _patiently(instructions.CommitTransaction(producer=producer))
     if not isinstance(ended, instructions.Done):
-        return failure("EndTxn", ended)
+        return failure("EndTxn", ended, producer=producer)
     return None
 
 
@@ -135,7 +139,7 @@ def read_marker(
             if not header.is_control or header.producer_id != producer.id:
                 continue
             if header.producer_epoch > producer.epoch:
-                return NewerOwner()
+                return NewerOwner(than=producer)
             if header.producer_epoch == producer.epoch and header.base_offset >= start:
                 return Marker(offset=header.base_offset, leader_epoch=header.leader_epoch)
     return Disturbed(reason="our marker did not become readable in time")
@@ -157,13 +161,18 @@ def _patiently(
     return instructions.Unanswered(reason="the transaction coordinator stayed busy")
 
 
-def failure(doing: str, answer: instructions.Answer) -> Failure:
-    """What an answer that is not the wished one means for a fence."""
+def failure(
+    doing: str,
+    answer: instructions.Answer,
+    *,
+    producer: instructions.ProducerIdentity | None = None,
+) -> Failure:
+    """What an answer that is not the wished one means for a fence; `producer` is who asked."""
     if isinstance(answer, instructions.Unanswered):
         return Disturbed(reason=f"{doing}: {answer.reason}")
     assert isinstance(answer, instructions.Refused), (doing, answer)
-    if answer.code in FENCED or answer.code == INVALID_TXN_STATE:
-        return NewerOwner()
+    if producer is not None and (answer.code in FENCED or answer.code == INVALID_TXN_STATE):
+        return NewerOwner(than=producer)
     text = f"{doing}: {answer.message or f'error {answer.code}'}"
     if answer.code in NOT_ALLOWED:
         return Refusal(message=text)

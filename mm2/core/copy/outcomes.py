@@ -63,9 +63,11 @@ class BeginAgain:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fenced:
-    """Another owner took the partition while we did."""
+    """While we took the partition, somebody got a newer epoch than `than`, which was ours."""
+
+    than: instructions.ProducerIdentity
 
 
 Outcome = Taken | BeginAgain | Fenced | stops.Stop

@@ -232,7 +232,7 @@ class PartitionCopy:
             case outcomes.BeginAgain():
                 return self._wait(outcome.reason, now_s)
             case outcomes.Fenced():
-                return self._check_fence(now_s)
+                return self._check_fence(outcome.than, now_s)
             case stops.Stop():
                 return self._stand_still(outcome, now_s)
         raise AssertionError(outcome)
@@ -262,13 +262,10 @@ class PartitionCopy:
         self._wake_at_s = now_s + stop.retry_after_s if stop.retry_after_s else float("inf")
         return []
 
-    def _check_fence(self, now_s: float) -> Instructions:
-        taken = None
-        if self.map is not None:
-            taken = (self.map.era, self.map.ordinal, self.map.epoch)
+    def _check_fence(self, than: instructions.ProducerIdentity, now_s: float) -> Instructions:
         self.phase = Phase.TAKING
         self.reason = "fenced; asking the map by whom"
-        script = boundary.who_fenced_us(owner=self._context.owner, taken=taken)
+        script = boundary.who_fenced_us(owner=self._context.owner, than=than)
         return self._start(script, self._after_check, now_s=now_s)
 
     def _after_check(self, by_another: object, now_s: float) -> Instructions:
@@ -458,7 +455,7 @@ class PartitionCopy:
             case refusals.Then.BACK_OFF:
                 return [*news, *self._wait(reaction.reason, now_s)]
             case refusals.Then.CHECK_FENCE:
-                return self._check_fence(now_s)
+                return self._check_fence(self.window.producer, now_s)
             case refusals.Then.STOP:
                 assert reaction.stop is not None
                 return [*news, *self._stand_still(reaction.stop, now_s)]
@@ -545,7 +542,7 @@ class PartitionCopy:
         self.window.drop_queue()
         match outcome:
             case fence.NewerOwner():
-                return self._check_fence(now_s)
+                return self._check_fence(outcome.than, now_s)
             case fence.Refusal():
                 stop = stops.refused(
                     self.where, outcome.message, retry_after_s=fence.RETRY_REFUSED_S

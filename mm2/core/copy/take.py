@@ -39,7 +39,7 @@ def take(context: outcomes.Context) -> instructions.Script[outcomes.Outcome]:
 def _not_fenced(where: setup.PartitionSetup, failure: fence.Failure) -> outcomes.Outcome:
     match failure:
         case fence.NewerOwner():
-            return outcomes.Fenced()
+            return outcomes.Fenced(than=failure.than)
         case fence.Refusal():
             return stops.refused(where, failure.message, retry_after_s=fence.RETRY_REFUSED_S)
         case fence.Disturbed():
