@@ -1,0 +1,61 @@
+"""In CI a test that needs brokers may not skip: run by a pytest of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+_SKIPPING = """
+import pytest
+pytestmark = pytest.mark.{marker}
+def test_skips():
+    pytest.skip("no broker")
+@pytest.mark.xfail(reason="known")
+def test_expected_failure():
+    assert False
+"""
+_SKIPPED_MODULE = "import pytest\npytest.skip('no broker', allow_module_level=True)\n"
+
+
+def _run(folder: Path, source: str, *, ci: str) -> str:
+    (folder / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
+    (folder / "test_it.py").write_text(source)
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    integration: x\n    other: x\n")
+    # Without a cache that can be written to, nothing is fetched or started here.
+    environ = os.environ | {"CI": ci, "PYTHONPATH": str(ROOT), "JAVA_HOME": "/nowhere"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)],
+        cwd=folder,
+        env=environ | {"MM2_CACHE": str(folder / "cache")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("marker", "ci", "outcome"),
+    [
+        ("integration", "true", "1 failed, 1 xfailed"),
+        ("integration", "", "1 skipped, 1 xfailed"),
+        ("other", "true", "1 skipped, 1 xfailed"),
+    ],
+)
+def test_a_skip_fails_in_ci_where_brokers_are_needed(tmp_path, marker, ci, outcome):
+    output = _run(tmp_path, _SKIPPING.format(marker=marker), ci=ci)
+
+    assert outcome in output
+    assert ("counts as a failure" in output) == (outcome[2:8] == "failed")
+
+
+def test_a_module_that_skips_itself_fails_in_ci(tmp_path):
+    assert "1 error" in _run(tmp_path, _SKIPPED_MODULE, ci="true")
+    assert "1 skipped" in _run(tmp_path, _SKIPPED_MODULE, ci="")
