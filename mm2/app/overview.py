@@ -5,6 +5,7 @@ Made of the flows' frozen snapshots; tables, log lines and metrics all show this
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -88,12 +89,23 @@ class FlowRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standstill:
-    """A partition that does not move until somebody acts, or until it is tried again."""
+    """A partition that does not move until somebody acts, or until it is tried again.
+
+    `has_copy`: its copy found that out, else it was given to none.
+    """
 
     flow: str
     partition: ids.TopicPartition
+    has_copy: bool
     cause: str
     reason: str
+
+    @property
+    def told(self) -> str:
+        """A line that says which partition and why; most reasons name it themselves."""
+        name = str(self.partition)
+        named = re.search(rf"(?<![\w.-]){re.escape(name)}(?!\d)", self.reason) is not None
+        return f"{self.flow}: {'' if named else name + ': '}{self.reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +141,13 @@ def make(
 
 def standstills(statuses: Iterable[flow_status.FlowStatus]) -> tuple[Standstill, ...]:
     return tuple(
-        Standstill(flow=status.flow, partition=each.partition, cause=each.cause, reason=each.reason)
+        Standstill(
+            flow=status.flow,
+            partition=each.partition,
+            has_copy=each.task >= 0,
+            cause=each.cause,
+            reason=each.reason,
+        )
         for status in statuses
         for each in sorted(status.partitions, key=_partition)
         if each.stopped

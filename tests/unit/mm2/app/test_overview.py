@@ -132,3 +132,21 @@ def test_a_flow_sums_up_its_topics_and_tasks():
 def test_no_slots_are_missing_while_spark_starts():
     status = statuses.flow(statuses.partition(), slots_missing=4)
     assert make(status, engine_ready=False).flows[0].slots_missing == 0
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("no WRITE", "east->west: orders-1: no WRITE"),
+        (
+            "orders-1 at source offset 3: corrupt",
+            "east->west: orders-1 at source offset 3: corrupt",
+        ),
+        ("orders-10 is full", "east->west: orders-1: orders-10 is full"),
+        ("east.orders-1: full", "east->west: orders-1: east.orders-1: full"),
+    ],
+)
+def test_a_standstill_is_told_with_its_partition_once(reason, told):
+    stopped = statuses.partition("orders", 1, phase="stopped", reason=reason)
+    (standstill,) = make(statuses.flow(stopped)).standstills
+    assert standstill.told == told

@@ -1,0 +1,87 @@
+"""What is worth a log line between one snapshot of the flows and the next.
+
+Tasks and copies log what happens to them themselves; this is what only the whole shows: states of
+flows, slots that are missing, topics that cannot be copied as things are, partitions that go on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from connect_runtime.base import ids
+from mm2.app import figures, overview
+from mm2.connectors import flow_status
+
+_Place = tuple[str, ids.TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """`level` is one of `logging`'s."""
+
+    level: int
+    text: str
+
+
+@dataclass(slots=True)
+class Changes:
+    """A fold over snapshots. Invariant: saying the same again says nothing."""
+
+    _states: dict[str, flow_status.FlowState] = field(default_factory=dict)
+    _missing: dict[str, int] = field(default_factory=dict)
+    _empty: set[str] = field(default_factory=set)
+    _refused: set[tuple[str, str, str]] = field(default_factory=set)
+    _standing: frozenset[_Place] = frozenset()
+
+    def observe(self, seen: overview.Overview) -> list[Line]:
+        lines: list[Line] = []
+        for row in seen.flows:
+            lines.extend(self._flow(row))
+        lines.extend(self._standstills(seen))
+        return lines
+
+    def _flow(self, row: overview.FlowRow) -> Iterable[Line]:
+        before = self._states.get(row.flow)
+        self._states[row.flow] = row.state
+        if row.state is not before:
+            yield _state_line(row)
+        missing, self._missing[row.flow] = self._missing.get(row.flow, 0), row.slots_missing
+        if row.slots_missing and row.slots_missing != missing:
+            yield Line(
+                logging.WARNING,
+                f"{row.flow}: needs {figures.counted(row.slots_missing, 'more Spark slot')}; until "
+                "then its waiting tasks copy nothing. Give the cluster more cores or lower "
+                "tasks.max",
+            )
+        elif missing and not row.slots_missing:
+            yield Line(logging.INFO, f"{row.flow}: every task has its Spark slot")
+        running = row.state is flow_status.FlowState.RUNNING
+        if running and not row.partitions and row.flow not in self._empty:
+            self._empty.add(row.flow)
+            yield Line(
+                logging.WARNING,
+                f"{row.flow}: no topic of the source matches; see topics and topics.exclude of "
+                "the flow",
+            )
+
+    def _standstills(self, seen: overview.Overview) -> Iterable[Line]:
+        for each in seen.standstills:
+            key = (each.flow, each.partition.topic, each.reason)
+            if not each.has_copy and key not in self._refused:
+                self._refused.add(key)
+                yield Line(logging.ERROR, each.told)
+        standing = frozenset((each.flow, each.partition) for each in seen.standstills)
+        for flow, partition in sorted(self._standing - standing):
+            if self._states.get(flow) is flow_status.FlowState.RUNNING:
+                yield Line(logging.INFO, f"{flow}: {partition} no longer stands still")
+        self._standing = standing
+
+
+def _state_line(row: overview.FlowRow) -> Line:
+    reason = f": {row.reason}" if row.reason else ""
+    failed = row.state is flow_status.FlowState.FAILED
+    return Line(
+        logging.ERROR if failed else logging.INFO, f"{row.flow} is {row.state.value}{reason}"
+    )

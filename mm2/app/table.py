@@ -1,0 +1,248 @@
+"""The live table: what is shown, and how it looks.
+
+`choose` decides which topics fit (pure); `render` makes them a rich renderable. Where not all fit,
+the worst are shown and the others counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich import box, console, progress_bar, table, text
+
+from mm2.app import figures, overview, progress
+from mm2.connectors import flow_status, source_task
+
+STANDSTILLS_MAX = 3
+"""So many standstills are explained in full below the table."""
+ROWS_MIN = 3
+WIDE = 100
+"""Columns from which on all of them are shown."""
+
+_FRAME_LINES = 4
+_LAG_COLUMNS = ("LAG\nRECORDS", "LAG\nTIME")
+_STATE_STYLES = {
+    "fenced": "bold red",
+    "stopped": "bold red",
+    "waiting": "yellow",
+    "taking": "yellow",
+    "closed": "dim",
+    "copying": "green",
+}
+_FLOW_STYLES = {
+    flow_status.FlowState.RUNNING: "green",
+    flow_status.FlowState.FAILED: "bold red",
+    flow_status.FlowState.PLANNING: "yellow",
+    flow_status.FlowState.STOPPING: "yellow",
+    flow_status.FlowState.STOPPED: "dim",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """Everything that one picture shows. `notes` are lines above all flows."""
+
+    seen: overview.Overview
+    notes: tuple[str, ...] = ()
+    progress: progress.Snapshot | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The rows that fit, and how many do not."""
+
+    rows: tuple[overview.TopicRow, ...]
+    hidden: int
+
+
+def choose(rows: Sequence[overview.TopicRow], room: int) -> Choice:
+    """In order of names when there is room for all, else the worst first."""
+    room = max(room, ROWS_MIN)
+    if len(rows) <= room:
+        return Choice(rows=tuple(rows), hidden=0)
+    worst = sorted(rows, key=lambda row: row.badness)
+    return Choice(rows=tuple(worst[:room]), hidden=len(rows) - room)
+
+
+def room_for_rows(frame: Frame, *, width: int, height: int) -> int:
+    """How many topics a terminal of so many columns and lines has room for."""
+    other = _FRAME_LINES + len(frame.notes)
+    for row in frame.seen.flows:
+        other += _lines(f"{row.flow}  {flow_line(row)}", width)
+    other += sum(_lines(each, width) for each in _explain(frame.seen))
+    return height - other - (0 if frame.progress is None else 2)
+
+
+def _lines(words: str, width: int) -> int:
+    """Wrapping at words may take a line more than the length says."""
+    return 1 if len(words) <= width else len(words) // width + 2
+
+
+def flow_line(row: overview.FlowRow) -> str:
+    """All that a flow has to say in one line, for the table and for logs."""
+    if row.state is flow_status.FlowState.PLANNING:
+        return f"{row.state.value}: {row.reason}"
+    if row.state in (flow_status.FlowState.FAILED, flow_status.FlowState.STOPPED):
+        return f"{row.state.value}: {row.reason}, {_copied(row)}"
+    parts = [row.state.value, *_tasks(row)]
+    if row.slots_missing:
+        parts.append(f"needs {row.slots_missing} more Spark slot{'s' * (row.slots_missing != 1)}")
+    if not row.partitions:
+        return ", ".join([*parts, row.reason or "no topic matches"])
+    parts.append(f"{figures.counted(row.topics, 'topic')}, {_partitions(row)}")
+    parts.append(f"{figures.count(row.rate.records_s)} records/s")
+    parts.append(f"{figures.megabytes(row.rate.bytes_s)} MB/s")
+    parts.append(f"lag {lag_records(row.lag)} records, {lag_seconds(row.lag)}")
+    return ", ".join(parts)
+
+
+def _copied(row: overview.FlowRow) -> str:
+    return f"{row.records:,} records ({figures.size(row.bytes)}) copied"
+
+
+def _tasks(row: overview.FlowRow) -> list[str]:
+    words = {
+        source_task.TaskState.RUNNING: "running",
+        source_task.TaskState.WAITING_FOR_SLOT: "waiting for a slot",
+    }
+    return [
+        f"{figures.counted(number, 'task')} {words.get(state, state.value.lower())}"
+        for state, number in sorted(row.tasks.items(), key=_task_state)
+    ]
+
+
+def _task_state(item: tuple[source_task.TaskState, int]) -> int:
+    return list(source_task.TaskState).index(item[0])
+
+
+def _partitions(row: overview.FlowRow) -> str:
+    stopped = f" ({row.stopped} in error)" if row.stopped else ""
+    return f"{figures.counted(row.partitions, 'partition')}{stopped}"
+
+
+def lag_records(lag: overview.Lag) -> str:
+    if lag.records is None:
+        return figures.UNKNOWN
+    return f"{'' if lag.complete else '>'}{figures.count(lag.records)}"
+
+
+def lag_seconds(lag: overview.Lag) -> str:
+    if lag.seconds is None:
+        return figures.UNKNOWN
+    return f"{'' if lag.complete else '>'}{figures.duration(lag.seconds)}"
+
+
+def path(row: overview.TopicRow) -> str:
+    if not row.transactional:
+        return "pass-through"
+    if row.transactional == row.partitions:
+        return "in transactions"
+    return f"pass-through, {row.transactional} in transactions"
+
+
+def state(row: overview.TopicRow) -> str:
+    share = "" if row.in_state == row.partitions else f" {row.in_state}/{row.partitions}"
+    reason = f": {row.reason}" if row.reason else ""
+    return f"{row.state.upper()}{share}{reason}"
+
+
+def render(frame: Frame, *, width: int, height: int) -> console.Group:
+    """For a terminal of so many columns and lines."""
+    parts: list[console.RenderableType] = [text.Text(note) for note in frame.notes]
+    for row in frame.seen.flows:
+        line = text.Text.assemble((row.flow, "bold"), "  ", (flow_line(row), _flow_style(row)))
+        parts.append(line)
+    if frame.seen.topics:
+        room = room_for_rows(frame, width=width, height=height)
+        parts.append(_topics(frame, choose(frame.seen.topics, room), wide=width >= WIDE))
+    parts.extend(text.Text(words, style="red") for words in _explain(frame.seen))
+    if frame.progress is not None:
+        parts.append(_bar(frame.progress, wide=width >= WIDE))
+    return console.Group(*parts)
+
+
+def _flow_style(row: overview.FlowRow) -> str:
+    if row.stopped or row.slots_missing:
+        return "yellow"
+    return _FLOW_STYLES[row.state]
+
+
+def _topics(frame: Frame, chosen: Choice, *, wide: bool) -> console.RenderableType:
+    several = len(frame.seen.flows) > 1
+    made = table.Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, expand=True, show_edge=False
+    )
+    if several:
+        made.add_column("FLOW", no_wrap=True)
+    made.add_column("TOPIC", no_wrap=True, overflow="ellipsis", ratio=3, min_width=16)
+    for name in (*(["PARTITIONS"] if wide else []), "RECORDS/S", "MB/S", *_LAG_COLUMNS):
+        made.add_column(name, justify="right", no_wrap=True)
+    made.add_column("PATH", no_wrap=True)
+    made.add_column("STATE", no_wrap=True, overflow="ellipsis", ratio=4, min_width=8)
+    for row in chosen.rows:
+        cells = _cells(row)
+        made.add_row(*([row.flow] if several else []), cells[0], *cells[1 if wide else 2 :])
+    if not chosen.hidden:
+        return made
+    more = text.Text(f"… and {figures.counted(chosen.hidden, 'more topic')}", style="dim")
+    return console.Group(made, more)
+
+
+def _cells(row: overview.TopicRow) -> list[text.Text]:
+    return [
+        text.Text(row.topic),
+        text.Text(str(row.partitions)),
+        text.Text(figures.count(row.rate.records_s)),
+        text.Text(figures.megabytes(row.rate.bytes_s)),
+        text.Text(lag_records(row.lag)),
+        text.Text(lag_seconds(row.lag)),
+        text.Text(path(row)),
+        text.Text(state(row), style=_STATE_STYLES[row.state]),
+    ]
+
+
+def _causes(seen: overview.Overview) -> list[tuple[str, int]]:
+    """(What stands still and why, how many partitions more say the same), the first of each kind.
+
+    Partitions of one topic with the same cause are explained once.
+    """
+    found: dict[tuple[str, str, str], tuple[str, int]] = {}
+    for each in seen.standstills:
+        key = (each.flow, each.partition.topic, each.cause)
+        known = found.get(key)
+        found[key] = (each.told, 0) if known is None else (known[0], known[1] + 1)
+    return list(found.values())
+
+
+def _explain(seen: overview.Overview) -> list[str]:
+    causes = _causes(seen)
+    lines = []
+    for words, others in causes[:STANDSTILLS_MAX]:
+        more = f" (and {figures.counted(others, 'more partition')})" if others else ""
+        lines.append(f"{words}{more}")
+    hidden = len(causes) - STANDSTILLS_MAX
+    if hidden > 0:
+        lines.append(f"… and {figures.counted(hidden, 'more reason')}")
+    return lines
+
+
+def _bar(seen: progress.Snapshot, *, wide: bool) -> console.RenderableType:
+    made = table.Table.grid(padding=(0, 1))
+    made.add_row(
+        progress_bar.ProgressBar(total=1.0, completed=seen.fraction, width=40 if wide else 15),
+        text.Text(progress_line(seen)),
+    )
+    return made
+
+
+def progress_line(seen: progress.Snapshot) -> str:
+    """`62 %, 3 of 8 partitions, 1,234 of 2,000 records, 12 s left`."""
+    parts = [
+        f"{int(seen.fraction * 100)} %",
+        f"{seen.done:,} of {figures.counted(seen.partitions, 'partition')}",
+        f"{seen.copied:,} of {figures.counted(seen.total, 'record')}",
+    ]
+    if seen.eta_s is not None:
+        parts.append(f"{figures.duration(seen.eta_s)} left")
+    return ", ".join(parts)

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import logging
+
+from mm2.app import changes, overview, rates
+from mm2.connectors import flow_status
+from tests.support import statuses
+
+State = flow_status.FlowState
+
+
+class Watched:
+    def __init__(self) -> None:
+        self._changes = changes.Changes()
+
+    def see(self, *flows):
+        seen = overview.make(flows, rates.Rates(), wall_ms=0, engine_ready=True)
+        return [(each.level, each.text) for each in self._changes.observe(seen)]
+
+
+def test_states_are_told_when_they_change():
+    watched = Watched()
+    planning = statuses.flow(statuses.partition(), state=State.PLANNING, reason="starting")
+    assert watched.see(planning) == [(logging.INFO, "east->west is PLANNING: starting")]
+    assert watched.see(planning) == []
+    running = statuses.flow(statuses.partition())
+    assert watched.see(running) == [(logging.INFO, "east->west is RUNNING")]
+    failed = statuses.flow(statuses.partition(), state=State.FAILED, reason="fenced")
+    assert watched.see(failed) == [(logging.ERROR, "east->west is FAILED: fenced")]
+
+
+def test_missing_slots_are_told_with_their_number():
+    watched = Watched()
+    watched.see(statuses.flow(statuses.partition()))
+    ((level, text),) = watched.see(statuses.flow(statuses.partition(), slots_missing=2))
+    assert level == logging.WARNING
+    assert "needs 2 more Spark slots" in text
+    assert watched.see(statuses.flow(statuses.partition(), slots_missing=2)) == []
+    ((_, text),) = watched.see(statuses.flow(statuses.partition(), slots_missing=1))
+    assert "needs 1 more Spark slot;" in text
+    assert watched.see(statuses.flow(statuses.partition())) == [
+        (logging.INFO, "east->west: every task has its Spark slot")
+    ]
+
+
+def test_a_flow_that_matches_nothing_says_so_once():
+    watched = Watched()
+    lines = watched.see(statuses.flow())
+    assert any("no topic of the source matches" in text for _, text in lines)
+    assert watched.see(statuses.flow()) == []
+
+
+def test_topics_that_are_given_to_no_copy_are_told_once_a_topic():
+    watched = Watched()
+    watched.see(statuses.flow(statuses.partition("fine")))
+    refused = [
+        statuses.partition("orders", number, phase="stopped", task=-1, reason="no WRITE")
+        for number in range(3)
+    ]
+    copied = statuses.partition("payments", phase="stopped", task=0, reason="corrupt")
+    lines = watched.see(statuses.flow(*refused, copied))
+    assert lines == [(logging.ERROR, "east->west: orders-0: no WRITE")]
+    assert watched.see(statuses.flow(*refused, copied)) == []
+
+
+def test_a_partition_that_goes_on_is_told_while_the_flow_runs():
+    watched = Watched()
+    watched.see(statuses.flow(statuses.partition(phase="stopped")))
+    assert watched.see(statuses.flow(statuses.partition())) == [
+        (logging.INFO, "east->west: orders-0 no longer stands still")
+    ]
+    watched.see(statuses.flow(statuses.partition(phase="stopped")))
+    stopping = statuses.flow(statuses.partition(phase="closed"), state=State.STOPPING)
+    assert watched.see(stopping) == [(logging.INFO, "east->west is STOPPING")]

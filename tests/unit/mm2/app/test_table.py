@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich import console
+
+from mm2.app import overview, progress, rates, table
+from mm2.connectors import flow_status, source_task
+from mm2.core import catch_up
+from tests.support import statuses
+
+NOW_MS = 1_700_000_000_000
+TaskState = source_task.TaskState
+
+
+def make(*flows):
+    return overview.make(flows, rates.Rates(), wall_ms=NOW_MS, engine_ready=True)
+
+
+def drawn(frame: table.Frame, *, height: int = 40, width: int = 160) -> str:
+    out = console.Console(file=io.StringIO(), width=width, height=height, color_system=None)
+    out.print(table.render(frame, width=width, height=height))
+    return out.file.getvalue()
+
+
+def topics(number: int, **fields):
+    return [statuses.partition(f"topic-{each:03}", **fields) for each in range(number)]
+
+
+def test_all_topics_in_order_of_names_when_there_is_room():
+    rows = make(statuses.flow(*topics(5))).topics
+    chosen = table.choose(rows, 5)
+    assert [each.topic for each in chosen.rows] == [f"topic-{each:03}" for each in range(5)]
+    assert chosen.hidden == 0
+
+
+def test_the_worst_topics_when_there_is_not():
+    bad = statuses.partition("topic-150", phase="stopped", reason="why")
+    behind = statuses.partition("topic-170", copied_to=0, source_end=10**6)
+    rest = [each for each in topics(200) if each.partition.topic not in {"topic-150", "topic-170"}]
+    chosen = table.choose(make(statuses.flow(*rest, bad, behind)).topics, 10)
+    assert [each.topic for each in chosen.rows[:3]] == ["topic-150", "topic-170", "topic-000"]
+    assert (len(chosen.rows), chosen.hidden) == (10, 190)
+
+
+@pytest.mark.parametrize("height", [5, 24, 50])
+@pytest.mark.parametrize("width", [80, 160])
+@pytest.mark.parametrize("with_progress", [False, True])
+def test_200_topics_fit_into_the_terminal(height, width, with_progress):
+    snapshot = progress.Progress().observe([statuses.flow(*topics(200))], 0.0)
+    stopped = statuses.partition("bad", phase="stopped", reason="it is broken. " * 20)
+    frame = table.Frame(
+        seen=make(statuses.flow(*topics(200), stopped), statuses.flow(name="west->east")),
+        notes=("starting Spark",),
+        progress=snapshot if with_progress else None,
+    )
+    lines = drawn(frame, height=height, width=width).splitlines()
+    assert len(lines) <= max(height, table.ROWS_MIN + 16)
+    assert any("more topics" in line for line in lines)
+
+
+def test_a_row_shows_what_the_topic_does():
+    copied = statuses.partition(
+        "orders", copied_to=10, source_end=1_244, oldest_ms=NOW_MS - 2_500, transactional=True
+    )
+    (line,) = [each for each in drawn(table.Frame(seen=make(statuses.flow(copied)))).splitlines()
+               if each.startswith("orders")]  # fmt: skip
+    assert line.split() == ["orders", "1", "0", "0.0", "1,234", "2.5", "s", "in", "transactions",
+                            "COPYING"]  # fmt: skip
+
+
+def test_unknown_lags_are_dashes_and_incomplete_ones_lower_bounds():
+    lag = overview.Lag(records=None, seconds=None, complete=False)
+    assert (table.lag_records(lag), table.lag_seconds(lag)) == ("-", "-")
+    lag = overview.Lag(records=5, seconds=1.0, complete=False)
+    assert (table.lag_records(lag), table.lag_seconds(lag)) == (">5", ">1.0 s")
+
+
+def test_the_flow_column_is_there_only_for_several_flows():
+    one = statuses.flow(statuses.partition())
+    assert "FLOW" not in drawn(table.Frame(seen=make(one)))
+    two = statuses.flow(statuses.partition(), name="west->east")
+    assert "FLOW" in drawn(table.Frame(seen=make(one, two)))
+
+
+def test_reasons_are_told_in_full_below_and_once_per_topic_and_cause():
+    long = "the checksum of its 1024 bytes does not match. " * 8
+    stopped = [
+        statuses.partition("orders", number, phase="stopped", cause="corrupt-batch", reason=long)
+        for number in range(3)
+    ]
+    text = " ".join(drawn(table.Frame(seen=make(statuses.flow(*stopped)))).split())
+    assert text.count("east->west: orders-0: " + long.strip()) == 1
+    assert "(and 2 more partitions)" in text
+    assert "STOPPED" in text
+
+
+def test_names_from_the_cluster_are_not_markup():
+    text = drawn(table.Frame(seen=make(statuses.flow(statuses.partition("[red]x[/red]")))))
+    assert "[red]x[/red]" in text
+
+
+def flow_line(*args, **fields) -> str:
+    return table.flow_line(make(statuses.flow(*args, **fields)).flows[0])
+
+
+def test_a_task_that_waits_is_never_shown_as_running():
+    line = flow_line(
+        statuses.partition(),
+        tasks=[
+            statuses.task(0),
+            statuses.task(1, TaskState.WAITING_FOR_SLOT),
+            statuses.task(2, TaskState.WAITING_FOR_SLOT),
+        ],
+        slots_missing=2,
+    )
+    assert "1 task running" in line
+    assert "2 tasks waiting for a slot" in line
+    assert "needs 2 more Spark slots" in line
+
+
+def test_a_flow_that_is_planned_tells_what_it_waits_for():
+    line = flow_line(state=flow_status.FlowState.PLANNING, reason="cluster east: nobody answers")
+    assert line == "PLANNING: cluster east: nobody answers"
+
+
+def test_a_failed_flow_tells_why_and_how_far_it_came():
+    line = flow_line(
+        statuses.partition(records=1_200, bytes=3_000_000),
+        state=flow_status.FlowState.FAILED,
+        reason="fenced by another owner",
+    )
+    assert line == "FAILED: fenced by another owner, 1,200 records (3.0 MB) copied"
+
+
+def test_partitions_in_error_are_counted():
+    assert "2 partitions (1 in error)" in flow_line(
+        statuses.partition("orders", 0), statuses.partition("orders", 1, phase="stopped")
+    )
+
+
+@pytest.mark.parametrize(
+    ("transactional", "words"),
+    [(0, "pass-through"), (1, "pass-through, 1 in transactions"), (2, "in transactions")],
+)
+def test_paths(transactional, words):
+    (row,) = make(
+        statuses.flow(
+            *(statuses.partition("a", n, transactional=n < transactional) for n in range(2))
+        )
+    ).topics
+    assert table.path(row) == words
+
+
+def test_progress_in_words():
+    snapshot = progress.Snapshot(
+        verdict=catch_up.Verdict.COPYING,
+        total=2_000,
+        copied=1_250,
+        partitions=8,
+        done=3,
+        eta_s=12.4,
+    )
+    words = "62 %, 3 of 8 partitions, 1,250 of 2,000 records, 12 s left"
+    assert table.progress_line(snapshot) == words
+    assert words in drawn(table.Frame(seen=make(), progress=snapshot))
