@@ -28,7 +28,7 @@ _CONSUMER: dict[str, object] = {
     "fetch.wait.max.ms": 2,  # the next question waits behind the last fetch
     "fetch.error.backoff.ms": 50,
     "fetch.queue.backoff.ms": 10,
-    "socket.timeout.ms": 10_000,
+    "socket.timeout.ms": 15_000,
 }
 _BATCH = 10_000
 _STALLED_S = 1.0

@@ -28,6 +28,7 @@ _PRODUCER: dict[str, object] = {
     "linger.ms": 2,  # enough to batch a burst, too little to be felt
     "batch.size": 262_144,
     "message.max.bytes": 100_000_000,  # what is too large, the topic says
+    "socket.timeout.ms": 15_000,  # how long a silent leader holds up what it was sent
     "allow.auto.create.topics": False,
 }
 

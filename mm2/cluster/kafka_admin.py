@@ -8,6 +8,7 @@ with a poll and a look at the reports between them.
 from __future__ import annotations
 
 import base64
+import contextlib
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent import futures
@@ -26,6 +27,7 @@ from mm2.core.topics import snapshot
 T = TypeVar("T")
 
 _SLICE_S = 0.25
+_PATIENCE_S = 1.0
 _TOPICS_PER_REQUEST = 250
 _NO_TOPIC_ID = uuid.UUID(int=0)
 _BROKER_DEFAULT = -1
@@ -82,24 +84,16 @@ class KafkaAdmin:
         self, names: Collection[str], timeout_s: float
     ) -> Mapping[str, str | None] | None:
         end = self._deadline(timeout_s)
-        brokers = self._metadata(timeout_s, doing="looking for a broker").brokers
-        broker = str(min(brokers))
-
-        def request(chunk: Sequence[str], left_s: float) -> _Futures:
-            resources = [library.ConfigResource(library.ResourceType.BROKER, chunk[0])]
-            return _by_name(self._client.describe_configs(resources, request_timeout=left_s))
-
-        doing = "reading settings of broker"
-        found = self._each(
-            [broker], request, end.left_s(self._clock.now_s()), doing=doing, read=_configs
-        )
-        failure = found.first_failure()
-        if isinstance(failure, cluster_errors.NotAuthorizedError):
-            return None
-        if failure is not None:
-            raise failure
-        entries = found.done[broker]
-        return {name: entries[name].value if name in entries else None for name in names}
+        brokers = sorted(self._metadata(timeout_s, doing="looking for a broker").brokers)
+        for tried, broker in enumerate(brokers, start=1):
+            left_s = end.left_s(self._clock.now_s())
+            last = tried == len(brokers)
+            try:
+                return self._configs_of_broker(broker, names, left_s if last else left_s / 2)
+            except cluster_errors.UnreachableError:  # it may be dead, and still be listed
+                if last:
+                    raise
+        raise cluster_errors.UnreachableError(f"{self._where} lists no brokers; look at them")
 
     def create_topics(
         self, topics: Collection[admin.NewTopic], timeout_s: float
@@ -152,6 +146,23 @@ class KafkaAdmin:
 
     def close(self) -> None:
         self._client.poll(0)
+
+    def _configs_of_broker(
+        self, broker: int, names: Collection[str], timeout_s: float
+    ) -> Mapping[str, str | None] | None:
+        def request(chunk: Sequence[str], left_s: float) -> _Futures:
+            resources = [library.ConfigResource(library.ResourceType.BROKER, chunk[0])]
+            return _by_name(self._client.describe_configs(resources, request_timeout=left_s))
+
+        doing = "reading settings of broker"
+        found = self._each([str(broker)], request, timeout_s, doing=doing, read=_configs)
+        failure = found.first_failure()
+        if isinstance(failure, cluster_errors.NotAuthorizedError):
+            return None
+        if failure is not None:
+            raise failure
+        entries = found.done[str(broker)]
+        return {name: entries[name].value if name in entries else None for name in names}
 
     def _deadline(self, timeout_s: float) -> base_deadline.Deadline:
         return base_deadline.Deadline.after(timeout_s, now_s=self._clock.now_s())
@@ -224,7 +235,8 @@ class KafkaAdmin:
     def _wait(
         self, future: futures.Future[Any], end: base_deadline.Deadline, *, doing: str
     ) -> _Answer:
-        """The library ends the future itself when time is up: one slice late at most."""
+        """The library ends the future itself when time is up; we only guard against its not."""
+        refresh_s = self._clock.now_s() + _PATIENCE_S
         while True:
             try:
                 return future.result(timeout=_SLICE_S)
@@ -232,8 +244,16 @@ class KafkaAdmin:
                 return error.args[0]
             except TimeoutError:
                 self._look(doing)
-                if end.passed(self._clock.now_s() - 10 * _SLICE_S):
+                if end.passed(self._clock.now_s() - 2.0):
                     return translate_errors.timed_out()
+                if self._clock.now_s() >= refresh_s:
+                    self._find_another_broker()
+                    refresh_s = self._clock.now_s() + _PATIENCE_S
+
+    def _find_another_broker(self) -> None:
+        """The library waits for one certain broker, even a dead one, until it gets new metadata."""
+        with contextlib.suppress(confluent_kafka.KafkaException):  # the request itself tells
+            self._client.list_topics(timeout=_PATIENCE_S)
 
     def _look(self, doing: str) -> None:
         """Hear what the connections say; a refusal ends the waiting."""

@@ -38,7 +38,7 @@ _CERTIFICATES = "check the ssl.truststore.* and ssl.keystore.* settings of this 
 _ADDRESS = "check bootstrap.servers, security.protocol and the network, and that brokers are up"
 _GRANT = "grant it with kafka-acls --add --allow-principal User:..., or use another user"
 _LATER = "it may pass; look at the brokers when it stays"
-_LOCAL_DETAIL = re.compile(r" \(after \d+ms in state [^)]*\)")
+_LOCAL_DETAIL = re.compile(r" \(after \d+ms in state .*\)$")
 
 _Advice = tuple[type[errors.ConnectError], str]
 

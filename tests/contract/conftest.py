@@ -1,4 +1,4 @@
-"""What every contract suite needs: one real cluster for all of them."""
+"""What every contract suite needs: a real cluster for all of them, which may be frozen a while."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from mm2.sandbox import cluster
 
 
 @pytest.fixture(scope="session")
-def east() -> Iterator[cluster.Cluster]:
-    with cluster.Cluster("east", settings={"message.max.bytes": "200000"}) as running:
+def contract_cluster() -> Iterator[cluster.Cluster]:
+    with cluster.Cluster("contract", settings={"message.max.bytes": "200000"}) as running:
         yield running

@@ -25,7 +25,7 @@ def admin(request: pytest.FixtureRequest) -> Iterator[port.Admin]:
     if request.param == "fake":
         yield fake.FakeAdmin(fake.FakeCluster())
         return
-    east: cluster.Cluster = request.getfixturevalue("east")
+    east: cluster.Cluster = request.getfixturevalue("contract_cluster")
     real = cluster_access.admin(cluster_access.of(east))
     yield real
     real.close()

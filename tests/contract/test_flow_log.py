@@ -111,7 +111,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     if request.param == "fake":
         yield FakePlace(alias)
         return
-    real = RealPlace(alias, request.getfixturevalue("east"))
+    real = RealPlace(alias, request.getfixturevalue("contract_cluster"))
     yield real
     real.close()
 

@@ -108,6 +108,14 @@ def test_a_dead_broker_is_not_waited_for(own_cluster):
     assert cluster_access.CLOCK.now_s() - started_s < WAIT_S
 
 
+def test_settings_of_brokers_come_from_one_that_lives(own_cluster):
+    running = own_cluster("firstless", brokers=3)
+    admin = cluster_access.admin(cluster_access.of(running))
+    admin.list_topics(WAIT_S)
+    running.brokers[1].kill()
+    assert admin.broker_configs(["node.id"], 10.0) in ({"node.id": "2"}, {"node.id": "3"})
+
+
 def test_internal_topics_are_told_apart(own_cluster):
     running = own_cluster("internals")
     admin = cluster_access.admin(cluster_access.of(running))

@@ -12,7 +12,7 @@ from connect_runtime.base import errors
 from mm2.cluster import client_config, flow_log, kafka_flow_log
 from mm2.cluster import errors as cluster_errors
 from mm2.sandbox import cluster
-from tests.support import cluster_access, eventually, kafka
+from tests.support import cluster_access, eventually, kafka, log_judge
 
 pytestmark = pytest.mark.integration
 
@@ -77,15 +77,18 @@ def keys(records: list[flow_log.LogRecord], topic: flow_log.LogTopic) -> list[by
     return [record.key for record in records if record.topic is topic]
 
 
-def judge(running: cluster.Cluster, writers: list[Writer], read: list[list[flow_log.LogRecord]]):
+def judge(
+    running: cluster.Cluster, writers: list[Writer], read: list[list[flow_log.LogRecord]]
+) -> None:
     """Nothing recorded is lost, doubled or out of order, and all readers saw what the log holds."""
     for topic, name in flow_log.topic_names("src").items():
-        held = [record.key for record in kafka.read_partition(running.client_properties(), name)]
+        held = [
+            record.key or b"" for record in kafka.read_partition(running.client_properties(), name)
+        ]
         for records in read:
             assert keys(records, topic) == held
-        for writer in writers:
-            own = [key for key in held if key is not None and key.startswith(writer.name.encode())]
-            assert own == writer.recorded[topic]
+        recorded = {writer.name: writer.recorded[topic] for writer in writers}
+        assert log_judge.verdicts(held, recorded) == []
 
 
 def interleave(writers: list[Writer], rounds: int) -> None:

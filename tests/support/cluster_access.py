@@ -6,18 +6,18 @@ from pathlib import Path
 
 from connect_runtime.system import clock
 from connect_runtime.wire.codec import security_settings
+from mm2.cluster import admin as admin_port
 from mm2.cluster import client_config, flow_log_writer, kafka_admin, kafka_flow_log
-from mm2.sandbox import cluster
+from mm2.sandbox import cluster, secure
 
 CLOCK = clock.SystemClock()
 
 
 def of(
-    running: cluster.Cluster, user: str = "admin", **changes: str
+    running: cluster.Cluster, user: str = secure.ADMIN, *, mechanism: str = secure.SCRAM_512
 ) -> client_config.ClusterAccess:
-    """As the settings of this cluster would give it; `changes` are Java properties, `_` for `.`."""
-    properties = running.client_properties(user)
-    properties |= {key.replace("_", "."): value for key, value in changes.items()}
+    """As settings would give it that hold this cluster's client properties."""
+    properties = running.client_properties(user, mechanism=mechanism)
     parsed = security_settings.parse(properties, read_text=lambda path: Path(path).read_text())
     assert parsed.security is not None, parsed.errors
     return client_config.ClusterAccess(
@@ -48,3 +48,7 @@ def flow_log(
         replication_factor=replication_factor,
         bounds=bounds,
     )
+
+
+def compact() -> admin_port.ConfigChange:
+    return admin_port.ConfigChange(set={"cleanup.policy": "compact"})
