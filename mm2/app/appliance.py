@@ -30,7 +30,7 @@ from mm2.core.copy import messages
 from mm2.core.copy import setup as copy_setup
 from mm2.core.topics import split
 from mm2.formats import map_record
-from mm2.pipeline import engine, inline
+from mm2.pipeline import client_options, engine, inline
 from mm2.pipeline.spark import engine as spark_engine
 from mm2.pipeline.spark import settings as spark_settings
 
@@ -197,6 +197,11 @@ class Appliance:
             bootstrap=cluster.bootstrap_servers,
             security=cluster.security.to_dict(),
             client_id=client_id,
+            properties={
+                name: value
+                for name, value in cluster.properties.items()
+                if name in client_options.NAMES
+            },
         )
 
 

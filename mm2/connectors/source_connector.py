@@ -117,10 +117,13 @@ class SourceConnector:
         target = self._target.list_topics(self._left_s(end))
         mirrors = {self._flow.remote_topic(name) for name in source} & target
         there = self._observe(self._target, sorted(mirrors), end)
+        defaults = self._target.broker_configs(
+            list(snapshot.BROKER_NAMES.values()), self._left_s(end)
+        )
         planned = topic_plan.plan(
             self._flow,
             snapshot.Snapshot(topics=source),
-            snapshot.Snapshot(topics=there.done),
+            snapshot.Snapshot(topics=there.done, new_topic=snapshot.new_topic_settings(defaults)),
             sync_configs=self._flow.sync_topic_configs_interval_s is not None,
         )
         refused: dict[str, errors.ConnectError] = dict(there.failed)
@@ -190,8 +193,8 @@ class SourceConnector:
             source_cluster=clusters[0],
             target_cluster=clusters[1],
             start=_position(flow.start),
-            target_topics=setup.TargetTopics(flow.target_topics.value),
-            delivery=setup.Delivery(flow.delivery.value),
+            target_topics=flow.target_topics,
+            delivery=flow.delivery,
             old_after_ms=(int(producer_ms) if producer_ms else forgets_ms) // 2,
             renew_after_s=forgets_ms / 1000.0 / RENEWALS,
         )

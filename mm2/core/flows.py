@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from connect_runtime.base import ids
 from mm2.core import filters, naming
+from mm2.core.copy import setup
 
 DEFAULT_BUFFER_BYTES = 64 * 1024 * 1024
 
@@ -31,18 +32,8 @@ class StartPosition:
         assert (self.at is StartAt.TIMESTAMP) == (self.timestamp_ms is not None), self
 
 
-class TargetTopics(enum.Enum):
-    """May others write to the target topics? A foreign record stops an `EXCLUSIVE` partition."""
-
-    EXCLUSIVE = "exclusive"
-    SHARED = "shared"
-
-
-class Delivery(enum.Enum):
-    """`AUTO`: in transactions only where records are old; `TRANSACTIONAL`: always."""
-
-    AUTO = "auto"
-    TRANSACTIONAL = "transactional"
+TargetTopics = setup.TargetTopics
+Delivery = setup.Delivery
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from random import Random
 from connect_runtime.base import clock, errors
 from connect_runtime.wire.connection import cluster, poller
 from mm2.core.copy import budget, instructions, messages, partition
-from mm2.pipeline import questions, source_side, target_side, worker_link
+from mm2.pipeline import client_options, questions, source_side, target_side, worker_link
 
 TICK_S = 0.02
 GAUGES_S = 0.5
@@ -58,6 +58,7 @@ class CopyLoop:
             arrived=self._arrived,
             now=now,
             throttle_bytes_s=settings.throttle_bytes_s,
+            limits=client_options.fetch_limits(settings.source.properties),
         )
         self._target_side = target_side.TargetSide(
             target, carry=self._carry, now=now, settled=self._settled

@@ -12,10 +12,9 @@ from random import Random
 from typing import Any
 
 from connect_runtime.system import clock
-from connect_runtime.wire.codec import security_settings
 from connect_runtime.wire.connection import buffers, cluster, poller
 from mm2.core.copy import messages
-from mm2.pipeline import control_client, copy_loop, worker_link
+from mm2.pipeline import client_options, control_client, copy_loop, worker_link
 
 CONNECT_S = 15.0
 CONFIGURE_S = 30.0
@@ -85,11 +84,7 @@ class CopyProcess:
         pool = buffers.BufferPool(POOL_BYTES)
         self._clusters = [
             cluster.ClusterConnections(
-                cluster.ConnectionSettings(
-                    bootstrap=access.bootstrap,
-                    security=security_settings.Security.from_dict(access.security),
-                    client_id=access.client_id,
-                ),
+                client_options.connection_settings(access),
                 poller=self._poller,
                 clock=self._clock,
                 random=random,

@@ -17,13 +17,12 @@ from connect_runtime.base import clock
 from connect_runtime.wire.codec import failures, fetch, fetch_session
 from connect_runtime.wire.connection import cluster
 from mm2.core.copy import budget, fetch_sizes, instructions, partition
+from mm2.pipeline import client_options
 
 READ_COMMITTED = 1
 FETCH_KEY = 1
-TAIL_WAIT_MS = 500
 BACKLOG_WAIT_MS = 20
 REQUEST_TIMEOUT_S = 30.0
-RESPONSE_BYTES = 32 * 1024 * 1024
 QUEUE_BYTES = 8 * 1024 * 1024
 """A partition that holds this much unsent is not fetched until it holds less."""
 
@@ -80,9 +79,13 @@ class SourceSide:
         arrived: Callable[[partition.PartitionCopy], None],
         now: clock.Clock,
         throttle_bytes_s: int,
+        limits: client_options.FetchLimits,
     ) -> None:
         self.throttle = Throttle(throttle_bytes_s)
-        self.sizes = fetch_sizes.FetchSizes()
+        self.sizes = fetch_sizes.FetchSizes(
+            partition_bytes=limits.partition_bytes, least_bytes=limits.partition_bytes
+        )
+        self._limits = limits
         self._source = source
         self._clock = now
         self._held = held
@@ -177,13 +180,13 @@ class SourceSide:
             return
         request = lane.session.next_request()
         under_way = sum(each.asked_bytes for each in self._lanes.values())
-        limit = max(1, min(RESPONSE_BYTES, self._held.free_bytes - under_way))
+        limit = max(1, min(self._limits.max_bytes, self._held.free_bytes - under_way))
         limit = max(limit, 1024 * 1024)
         lane.asked_bytes = min(limit, self.sizes.partition_bytes * lane.session.wanted())
         body = fetch.encode_fetch_request(
             version,
-            max_wait_ms=TAIL_WAIT_MS if lane.name == TAIL else BACKLOG_WAIT_MS,
-            min_bytes=1,
+            max_wait_ms=self._limits.max_wait_ms if lane.name == TAIL else BACKLOG_WAIT_MS,
+            min_bytes=self._limits.min_bytes,
             max_bytes=limit,
             isolation_level=READ_COMMITTED,
             session_id=request.session_id,

@@ -19,21 +19,12 @@ _SOCKET_BYTES = kinds.whole(0, _INT_MAX, or_minus_one=True)
 # What shapes connections and requests, with the type of its value.
 TAKEN: Mapping[str, kinds.Kind[object]] = {
     "bootstrap.servers": kinds.text("host:port, several separated by commas"),
-    "client.dns.lookup": kinds.choice(
-        "use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"
-    ),
-    "client.id": kinds.text(),
-    "client.rack": kinds.text(),
     "connections.max.idle.ms": kinds.whole(0, _INT_MAX, or_minus_one=True),
-    "default.api.timeout.ms": _DURATION_MS,
-    "enable.metrics.push": kinds.boolean(),
     "fetch.max.bytes": _SIZE_BYTES,
     "fetch.max.wait.ms": _DURATION_MS,
     "fetch.min.bytes": kinds.whole(0, _INT_MAX),
     "max.partition.fetch.bytes": _SIZE_BYTES,
     "metadata.max.age.ms": _DURATION_MS,
-    "metadata.recovery.rebootstrap.trigger.ms": _DURATION_MS,
-    "metadata.recovery.strategy": kinds.choice("none", "rebootstrap"),
     "receive.buffer.bytes": _SOCKET_BYTES,
     "reconnect.backoff.max.ms": _DURATION_MS,
     "reconnect.backoff.ms": _DURATION_MS,
@@ -41,7 +32,6 @@ TAKEN: Mapping[str, kinds.Kind[object]] = {
     "retry.backoff.max.ms": _DURATION_MS,
     "retry.backoff.ms": _DURATION_MS,
     "send.buffer.bytes": _SOCKET_BYTES,
-    "socket.connection.setup.timeout.max.ms": _DURATION_MS,
     "socket.connection.setup.timeout.ms": _DURATION_MS,
 }
 
@@ -53,7 +43,19 @@ _PASSED_THROUGH = "has no meaning here: record batches are passed on as the sour
 _GROUP = "has no meaning here: mm2 reads without a consumer group of its own"
 _JAVA = "is not supported: it names Java classes or Java's own metrics"
 
+_NOT_YET = "is not supported yet: take it away"
+
 REFUSED: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            "client.dns.lookup",
+            "client.rack",
+            "metadata.recovery.rebootstrap.trigger.ms",
+            "metadata.recovery.strategy",
+            "socket.connection.setup.timeout.max.ms",
+        ),
+        _NOT_YET,
+    ),
     **dict.fromkeys(
         (
             "acks",
@@ -118,6 +120,9 @@ REFUSED: Mapping[str, str] = {
         _JAVA,
     ),
     "auto.offset.reset": "is not set on a cluster: write start: earliest or latest in the flow",
+    "client.id": "cannot be set: mm2 names its clients by flow and task (mm2-east->west-0)",
+    "default.api.timeout.ms": "is not set on a cluster: write admin.timeout.ms in the flow",
+    "enable.metrics.push": "has no meaning here: mm2 pushes no client metrics to brokers",
     "bootstrap.controllers": "is not supported: mm2 talks to brokers, write bootstrap.servers",
     "buffer.memory": "is not set on a cluster: write buffer.memory in the flow",
     "config.providers": "is not needed: ${env:…}, ${file:…:…} and ${dir:…:…} always work",

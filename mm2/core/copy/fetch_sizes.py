@@ -18,9 +18,11 @@ WORTH_IT = 0.2
 
 @dataclass(slots=True)
 class FetchSizes:
-    """`partition_bytes` is what to ask of each partition; grows and shrinks by halves."""
+    """`partition_bytes` is what to ask of each partition; doubled and halved, never below
+    `least_bytes`."""
 
     partition_bytes: int = SMALLEST_BYTES
+    least_bytes: int = SMALLEST_BYTES
 
     def answered(self, size: int, *, asked: int, elapsed_s: float, rtt_s: float) -> None:
         """A fetch for `asked` bytes over all its partitions brought `size` in `elapsed_s`."""
@@ -30,4 +32,4 @@ class FetchSizes:
         if share > WORTH_IT:
             self.partition_bytes = min(self.partition_bytes * 2, LARGEST_BYTES)
         elif share < WORTH_IT / 8:
-            self.partition_bytes = max(self.partition_bytes // 2, SMALLEST_BYTES)
+            self.partition_bytes = max(self.partition_bytes // 2, self.least_bytes)

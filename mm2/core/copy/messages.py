@@ -27,13 +27,15 @@ SILENCE_LIMIT_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAccess:
-    """How a copy reaches one cluster; `security` is the JSON form of the wire's security
-    settings."""
+    """How a copy reaches one cluster; `security` is the JSON form of the wire's security settings,
+    `properties` are client properties without secrets.
+    """
 
     alias: str
     bootstrap: tuple[str, ...]
     security: Message = field(repr=False)
     client_id: str
+    properties: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,7 @@ def _access(access: ClusterAccess) -> Message:
         "bootstrap": list(access.bootstrap),
         "security": access.security,
         "client_id": access.client_id,
+        "properties": access.properties,
     }
 
 
@@ -92,6 +95,7 @@ def _read_access(message: Message) -> ClusterAccess:
         bootstrap=tuple(message["bootstrap"]),
         security=message["security"],
         client_id=message["client_id"],
+        properties=message["properties"],
     )
 
 
@@ -141,7 +145,7 @@ def read_facts(message: Message) -> facts.Facts | instructions.Unanswered:
     plain = message["facts"]
     if plain is None:
         return instructions.Unanswered(reason=message["failure"])
-    era_key = map_record.EraKey(topic="", partition=0, era=plain["era_number"])
+    era_key = map_record.EraKey(topic="", partition=0, era=plain["era_number"], ordinal=0, epoch=0)
     era = plain["era"]
     request = plain["request"]
     return facts.Facts(

@@ -37,7 +37,7 @@ def test_servers_that_are_none(wrong, given):
 
 
 def test_bootstrap_servers_are_required(wrong):
-    (problem,) = wrong(clusters("client.id: x"))
+    (problem,) = wrong(clusters("request.timeout.ms: 1000"))
     assert problem.text == "bootstrap.servers is missing"
     assert problem.key == "clusters.a"
 
