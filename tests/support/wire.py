@@ -168,7 +168,7 @@ class Driver:
         asked: tuple[int, int] = versions.PRODUCE,
         transactional_id: str | None = None,
     ) -> list[produce.ProducedPartition]:
-        """One request to the leader of the first batch's partition, acknowledged by all replicas."""
+        """One request to the leader of the first batch, acknowledged by all replicas."""
         node_id = self.leader(batches[0].topic, batches[0].partition)
         version = self.version(node_id, versions.PRODUCE_KEY, asked)
         chunks = produce.encode_produce_request(

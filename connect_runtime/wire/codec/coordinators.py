@@ -18,6 +18,8 @@ from connect_runtime.wire.codec import targets
 RETRIABLE = frozenset({-1, 5, 7, 14, 15, 16})
 """Unknown error, no leader, timed out, coordinator loading, not available, moved."""
 BATCH_MAX = 500
+_QUIET_S = 10.0
+"""After this long without trouble the next one starts with a short wait again."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,6 +32,7 @@ class Coordinators:
     _waiting: dict[targets.Coordinator, None] = field(default_factory=dict)
     _asked: set[targets.Coordinator] = field(default_factory=set)
     _not_before_s: float = -math.inf
+    _failed_s: float = -math.inf
 
     def node(self, coordinator: targets.Coordinator) -> int | None:
         return self._nodes.get(coordinator)
@@ -67,10 +70,12 @@ class Coordinators:
         self._asked.discard(coordinator)
         self._waiting.pop(coordinator, None)
         self._nodes[coordinator] = node_id
-        self.retry.reset()
 
     def failed(self, coordinators: Iterable[targets.Coordinator], now_s: float) -> None:
         """No answer, or a retriable error: ask again later."""
+        if now_s - self._failed_s > _QUIET_S:
+            self.retry.reset()
+        self._failed_s = now_s
         self._not_before_s = now_s + self.retry.next_delay_s(self.rng)
         for coordinator in coordinators:
             self._asked.discard(coordinator)
