@@ -193,7 +193,8 @@ class ScriptedBroker:
             )
             for name, (low, high) in {**offered, **self.ranges}.items()
         )
-        asked.answer(asked.response(error_code=0, api_keys=keys, throttle_time=NO_TIME))
+        pause = {"throttle_time": NO_TIME} if asked.version else {}
+        asked.answer(asked.response(error_code=0, api_keys=keys, **pause))
 
     def tell_metadata(self, asked: Asked) -> None:
         """Itself and `others`; `topics` gives the leaders of each topic's partitions."""
