@@ -9,7 +9,6 @@ The brokers die with this process, however it ends. Ports stay reserved until `c
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +19,7 @@ from mm2.sandbox import (
     broker,
     class_archive,
     failures,
+    folders,
     ports,
     properties,
     secure,
@@ -66,11 +66,14 @@ class Cluster:
         self._listeners = {node: tuple(more) for node, more in (listeners or {}).items()}
         self._jvm = jvm
         self._preferred_port = port
-        self._temporary = folder is None
+        self._temporary: folders.Temporary | None = None
+        if folder is None:
+            self._temporary = folders.temporary(name)
+            folder = self._temporary.path
+        self.folder = folder
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._reservations: list[ports.Reservation] = []
         self._addresses: dict[int, str] = {}
-        self.folder = folder or Path(tempfile.mkdtemp(prefix=f"mm2-{name}-"))
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.security: secure.Security | None = None
         if users is not None:
             self.security = secure.Security.create(self.folder / "security", users)
@@ -168,8 +171,8 @@ class Cluster:
         """Kill the brokers, give the ports back and remove the folder, unless it was given."""
         self.kill()
         self._release_ports()
-        if self._temporary:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        if self._temporary is not None:
+            self._temporary.remove()
 
     def __enter__(self) -> Self:
         try:

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from mm2.sandbox import folders
+from tests.support import processes
+
+
+@pytest.fixture
+def base(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path / f"mm2-clusters-{os.getuid()}"
+
+
+def _folders(base: Path) -> set[Path]:
+    return {entry for entry in base.iterdir() if entry.is_dir()}
+
+
+def test_folders_of_the_living_stay_and_a_removed_one_is_gone(base):
+    first, second = folders.temporary("east"), folders.temporary("east")
+
+    assert first.path.name.startswith("east-")
+    assert _folders(base) == {first.path, second.path}
+    assert first.path.stat().st_mode & 0o777 == 0o700
+    first.remove()
+    first.remove()
+    assert _folders(base) == {second.path}
+    second.remove()
+
+
+_OWNER = """
+import signal
+from mm2.sandbox import folders
+print(folders.temporary("dead").path, flush=True)
+signal.pause()
+"""
+
+
+def test_the_folder_of_a_killed_owner_is_removed_by_the_next(base, tmp_path):
+    owner = processes.start_python(_OWNER, env={"TMPDIR": str(tmp_path)})
+    assert owner.stdout is not None
+    left = Path(owner.stdout.readline().strip())
+    (left / "data").mkdir()
+    folders.temporary("other").remove()
+    assert left.exists(), "its owner lives"
+
+    owner.send_signal(signal.SIGKILL)
+    owner.communicate(timeout=10)
+    new = folders.temporary("east")
+
+    assert _folders(base) == {new.path}
+    new.remove()
