@@ -69,21 +69,22 @@ def test_a_frozen_cluster_costs_no_more_than_the_time_given(own_cluster):
     assert isinstance(admin.list_topics(WAIT_S), frozenset)
 
 
-def test_a_request_refused_as_a_whole_is_taken_apart(own_cluster):
+def test_a_request_refused_as_a_whole_is_taken_apart(east):
     """More than 10,000 partitions in one request are a policy violation of all its topics."""
-    admin = cluster_access.admin(cluster_access.of(own_cluster("policies")))
-    answer = admin.create_topics([topic("a"), topic("huge", 10_001), topic("z")], WAIT_S)
-    assert set(answer.done) == {"a", "z"}
+    admin = cluster_access.admin(cluster_access.of(east))
+    answer = admin.create_topics(
+        [topic("whole-a"), topic("huge", 10_001), topic("whole-z")], WAIT_S
+    )
+    assert set(answer.done) == {"whole-a", "whole-z"}
     failure = answer.failed["huge"]
     assert isinstance(failure, errors.FatalError)
     for part in ("creating topic huge", "Excessively large number of partitions", "POLICY"):
         assert part in str(failure)
 
 
-def test_many_topics_take_several_requests(own_cluster):
-    running = own_cluster("many")
-    admin = cluster_access.admin(cluster_access.of(running), topics_per_request=7)
-    names = [f"t{number:02d}" for number in range(20)]
+def test_many_topics_take_several_requests(east):
+    admin = cluster_access.admin(cluster_access.of(east), topics_per_request=7)
+    names = [f"many-{number:02d}" for number in range(20)]
     assert set(admin.create_topics([topic(name) for name in names], WAIT_S).done) == set(names)
     eventually.eventually(
         lambda: admin.list_topics(WAIT_S) >= set(names), WAIT_S, "all topics are known"
@@ -116,13 +117,12 @@ def test_settings_of_brokers_come_from_one_that_lives(own_cluster):
     assert admin.broker_configs(["node.id"], 10.0) in ({"node.id": "2"}, {"node.id": "3"})
 
 
-def test_internal_topics_are_told_apart(own_cluster):
-    running = own_cluster("internals")
-    admin = cluster_access.admin(cluster_access.of(running))
+def test_internal_topics_are_told_apart(east):
+    admin = cluster_access.admin(cluster_access.of(east))
     internal = "__transaction_state"
-    kafka.create_topic(running.client_properties(), "t")
+    kafka.create_topic(east.client_properties(), "internals")
     kafka.produce_transaction(
-        running.client_properties(), "t", [kafka.Outgoing(value=b"v")], transactional_id="x"
+        east.client_properties(), "internals", [kafka.Outgoing(value=b"v")], transactional_id="x"
     )
     assert internal in admin.list_topics(WAIT_S)
     assert admin.describe_topics([internal], WAIT_S).done[internal].internal

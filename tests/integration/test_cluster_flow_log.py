@@ -17,7 +17,6 @@ from tests.support import cluster_access, eventually, kafka, log_judge
 pytestmark = pytest.mark.integration
 
 MAP, RECEIPTS = flow_log.LogTopic.MAP, flow_log.LogTopic.RECEIPTS
-MAP_NAME = flow_log.topic_names("src")[MAP]
 WAIT_S = 60.0
 
 
@@ -62,15 +61,19 @@ def logs() -> Iterator[Callable[..., kafka_flow_log.KafkaFlowLog]]:
     made: list[kafka_flow_log.KafkaFlowLog] = []
 
     def make(
-        access: client_config.ClusterAccess, *, replication_factor: int = 1
+        access: client_config.ClusterAccess, alias: str = "src", *, replication_factor: int = 1
     ) -> kafka_flow_log.KafkaFlowLog:
-        made.append(cluster_access.flow_log(access, "src", replication_factor=replication_factor))
+        made.append(cluster_access.flow_log(access, alias, replication_factor=replication_factor))
         made[-1].open(WAIT_S)
         return made[-1]
 
     yield make
     for log in made:
         log.close(0.0)
+
+
+def map_name(alias: str) -> str:
+    return flow_log.topic_names(alias)[MAP]
 
 
 def keys(records: list[flow_log.LogRecord], topic: flow_log.LogTopic) -> list[bytes]:
@@ -156,28 +159,26 @@ def caught_up(running: cluster.Cluster) -> None:
     eventually.eventually(in_sync, WAIT_S, "all replicas are in sync")
 
 
-def test_a_hundred_thousand_records_are_read_in_seconds(own_cluster, logs):
-    running = own_cluster("big")
-    access = cluster_access.of(running)
-    writer = Writer("w", logs(access))
+def test_a_hundred_thousand_records_are_read_in_seconds(east, logs):
+    access = cluster_access.of(east)
+    writer = Writer("w", logs(access, "big"))
     for _ in range(100_000):
         writer.append(MAP)
     writer.settle()
-    log = logs(access)
+    log = logs(access, "big")
     started_s = cluster_access.CLOCK.now_s()
     records = log.read_to_end(WAIT_S)
     assert cluster_access.CLOCK.now_s() - started_s < 10.0
     assert keys(records, MAP) == writer.recorded[MAP]
 
 
-def test_offsets_without_records_do_not_hold_a_read_up(own_cluster, logs):
+def test_offsets_without_records_do_not_hold_a_read_up(east, logs):
     """A transaction's marker at the very end, and aborted data: reads see the data and end."""
-    running = own_cluster("markers")
-    log = logs(cluster_access.of(running))
+    log = logs(cluster_access.of(east), "markers")
     for number, commit in enumerate((True, False)):
         kafka.produce_transaction(
-            running.client_properties(),
-            MAP_NAME,
+            east.client_properties(),
+            map_name("markers"),
             [kafka.Outgoing(key=b"k%d" % number, value=b"v")],
             transactional_id="stranger",
             commit=commit,
@@ -194,7 +195,7 @@ def test_what_compaction_took_away_is_not_waited_for(own_cluster, logs):
         "segment.ms": "100",
         "max.compaction.lag.ms": "1",
     }
-    kafka.create_topic(running.client_properties(), MAP_NAME, config=eager)
+    kafka.create_topic(running.client_properties(), map_name("src"), config=eager)
     log = logs(cluster_access.of(running))
     rewritten = 0
 
@@ -206,7 +207,7 @@ def test_what_compaction_took_away_is_not_waited_for(own_cluster, logs):
         nonlocal rewritten
         rewritten += 1
         write(b"hot", b"%d" % rewritten)
-        held = kafka.read_partition(running.client_properties(), MAP_NAME)
+        held = kafka.read_partition(running.client_properties(), map_name("src"))
         return len(held) < rewritten
 
     write(b"cold", b"kept")
@@ -218,15 +219,16 @@ def test_what_compaction_took_away_is_not_waited_for(own_cluster, logs):
     assert len(log.read_to_end(10.0)) == len(fresh)
 
 
-def test_a_record_without_a_key_is_named(own_cluster, logs):
-    running = own_cluster("keyless")
-    kafka.create_topic(running.client_properties(), MAP_NAME)
-    kafka.produce(running.client_properties(), MAP_NAME, [kafka.Outgoing(value=b"stray")])
-    admin = cluster_access.admin(cluster_access.of(running))
+def test_a_record_without_a_key_is_named(east, logs):
+    kafka.create_topic(east.client_properties(), map_name("keyless"))
+    kafka.produce(east.client_properties(), map_name("keyless"), [kafka.Outgoing(value=b"stray")])
+    admin = cluster_access.admin(cluster_access.of(east))
     change = cluster_access.compact()
-    assert admin.alter_configs({MAP_NAME: change}, WAIT_S).failed == {}
-    log = logs(cluster_access.of(running))
-    with pytest.raises(errors.FatalError, match=rf"{MAP_NAME}.*offset 0 has no key.*kafka-delete"):
+    assert admin.alter_configs({map_name("keyless"): change}, WAIT_S).failed == {}
+    log = logs(cluster_access.of(east), "keyless")
+    with pytest.raises(
+        errors.FatalError, match=rf"{map_name('keyless')}.*offset 0 has no key.*kafka-delete"
+    ):
         log.read_to_end(10.0)
 
 
