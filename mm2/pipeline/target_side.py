@@ -16,7 +16,9 @@ from mm2.core.copy import instructions, partition
 from mm2.formats import map_record
 
 PRODUCE_KEY = 0
-LANES = 2
+LANES_MAX = 4
+SLOW_ACK_S = 0.004
+"""From this acknowledgement time on a broker gets all lanes: one would mostly wait."""
 IN_FLIGHT_MAX = 5
 REQUEST_BYTES = 4 * 1024 * 1024
 REQUEST_PARTITIONS = 200
@@ -39,9 +41,13 @@ class _Lane:
     """`ready` are partitions that may have a batch to send, in the order in which they came."""
 
     node_id: int
-    name: str
+    number: int
     ready: dict[int, partition.PartitionCopy] = field(default_factory=dict)
     in_flight: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"produce-{self.number}"
 
 
 class TargetSide:
@@ -60,22 +66,41 @@ class TargetSide:
         self._carry = carry
         self._settled = settled
         self._lanes: dict[tuple[int, int], _Lane] = {}
+        self._lane_of: dict[int, _Lane] = {}
         self._numbers: dict[int, int] = {}
+        self._ack_s: dict[int, float] = {}
 
     def offer(self, copy: partition.PartitionCopy) -> None:
         """The partition may have something to send."""
         leader = self._target.view.leader(copy.where.remote_topic, copy.where.partition)
         if leader is None or not copy.window.queued:
             return
-        number = self._numbers.setdefault(id(copy), len(self._numbers)) % LANES
-        lane = self._lanes.get((leader.node_id, number))
-        if lane is None:
-            lane = _Lane(leader.node_id, f"produce-{number}")
-            self._lanes[(leader.node_id, number)] = lane
+        lane = self._lane_of.get(id(copy))
+        if lane is None or not copy.window.in_flight:
+            lane = self._choose(copy, leader.node_id)
         lane.ready[id(copy)] = copy
 
+    def _choose(self, copy: partition.PartitionCopy, node_id: int) -> _Lane:
+        """A partition changes its lane only while nothing of it is in flight: order is kept."""
+        number = self._numbers.setdefault(id(copy), len(self._numbers))
+        lanes = LANES_MAX if self._ack_s.get(node_id, 0.0) >= SLOW_ACK_S else 1
+        key = (node_id, number % lanes)
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = _Lane(*key)
+        before = self._lane_of.get(id(copy))
+        if before is not None and before is not lane:
+            before.ready.pop(id(copy), None)
+        self._lane_of[id(copy)] = lane
+        return lane
+
+    def _note_ack(self, node_id: int, elapsed_s: float) -> None:
+        """How long one request takes: a broker handles those of a connection one by one."""
+        before = self._ack_s.get(node_id, elapsed_s)
+        self._ack_s[node_id] = before + (elapsed_s - before) / 16
+
     def pump(self, now_s: float) -> None:
-        for lane in self._lanes.values():
+        for lane in list(self._lanes.values()):
             while lane.ready and lane.in_flight < IN_FLIGHT_MAX:
                 if not self._send(lane, now_s):
                     break
@@ -133,13 +158,14 @@ class TargetSide:
             batches=batches,
         )
         lane.in_flight += 1
+        under_way = lane.in_flight
         self._target.call_raw(
             lane.node_id,
             lane=lane.name,
             api_key=PRODUCE_KEY,
             version=version,
             chunks=chunks,
-            done=lambda reply: self._answered(lane, chosen, reply),
+            done=lambda reply: self._answered(lane, chosen, reply, under_way=under_way),
             timeout_s=REQUEST_TIMEOUT_S,
         )
         for copy in chosen:
@@ -148,7 +174,12 @@ class TargetSide:
         return True
 
     def _answered(
-        self, lane: _Lane, chosen: list[partition.PartitionCopy], reply: cluster.RawReply
+        self,
+        lane: _Lane,
+        chosen: list[partition.PartitionCopy],
+        reply: cluster.RawReply,
+        *,
+        under_way: int,
     ) -> None:
         now_s = self._clock.now_s()
         lane.in_flight -= 1
@@ -166,6 +197,8 @@ class TargetSide:
             return
         if response.throttle_ms:
             self._target.throttle(lane.node_id, lane.name, response.throttle_ms)
+        else:
+            self._note_ack(lane.node_id, reply.elapsed_s / under_way)
         self._settle(lane, chosen, response, now_s=now_s)
         self.pump(now_s)
 
