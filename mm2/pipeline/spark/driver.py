@@ -128,6 +128,7 @@ def connect(machine: jvm.Jvm, settings: spark_settings.SparkSettings) -> Driver:
             pyFiles=_py_files(machine, settings),
         )
     except _ERRORS as error:
+        _forget(machine)
         told = f"{machine.output_tail()}\n{error}"
         raise failures.StartError(failures.of_start(told, master=settings.master)) from error
     context.pythonExec = settings.python

@@ -123,6 +123,9 @@ class SparkEngine:
         if self._driver is not None:
             with contextlib.suppress(failures.GoneError):
                 self._cancel(self._driver)
+            # Their threads end first: pyspark cannot stop a context that is in use.
+            for copy in self._copies():
+                copy.wait(end.left_s(self._now.now_s()) / 2)
             self._stop_context(self._driver, end)
         if self._jvm is not None:
             if self._driver is None:
@@ -153,15 +156,19 @@ class SparkEngine:
             from mm2.pipeline.spark import driver
 
             jvm.await_answer(self._jvm, self._settings)
-            self._driver = driver.connect(self._jvm, self._settings)
-            self._total = self._driver.total_slots()
+            connected = driver.connect(self._jvm, self._settings)
+            self._total = connected.total_slots()
         except (failures.StartError, failures.GoneError) as error:
             self._fail(str(error))
             return
         with self._lock:
-            if self._stopping.is_set():
-                return
-            self._state = engine.EngineState.READY
+            self._driver = None if self._stopping.is_set() else connected
+            if self._driver is not None:
+                self._state = engine.EngineState.READY
+        if self._driver is None:
+            connected.stop_context()
+            connected.release(_KILL_S)
+            return
         took_s = self._now.now_s() - (self._started_s or 0.0)
         _log.info("Spark is up at %s after %.1f s", self._settings.master, took_s)
         self._settled.set()
@@ -196,6 +203,7 @@ class SparkEngine:
             else:
                 copy.run(self._driver)
         finally:
+            copy.progress.ended(self._failure or failures.CANCELLED)
             with self._lock:
                 self._live.pop(copy.group, None)
             stop.set()

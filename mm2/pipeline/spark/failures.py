@@ -12,7 +12,7 @@ _PYTHON = re.compile(
 _REASON = re.compile(r"Reason: (.*)")
 _NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
 _VERSIONS = re.compile(r"PYTHON_VERSION_MISMATCH\] *(.*)")
-_EXIT = re.compile(r"exit(?:ed| code| status)[^0-9]{0,20}(\d+)")
+_NO_JAVA = re.compile(r"\bjava: (?:No such file|not found|command not found|Permission denied)")
 
 CANCELLED = "cancelled"
 JVM_DIED = "Spark's JVM has died"
@@ -58,7 +58,7 @@ def of_job(message: str) -> str:
 
 def of_start(output: str, *, master: str) -> str:
     """Why the driver did not start, from what it printed and raised."""
-    if "JAVA_HOME is not set" in output or "java: not found" in output:
+    if "JAVA_HOME is not set" in output or _NO_JAVA.search(output):
         return "starting Spark: no Java found; install Java 17 or newer, or set JAVA_HOME"
     if "UnsupportedClassVersionError" in output:
         return "starting Spark: Java is too old; Java 17 or newer is needed (JAVA_HOME names it)"

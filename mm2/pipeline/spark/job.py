@@ -7,9 +7,11 @@ channel. The rows that come back are (outcome, text), one per task.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib.util
 import platform
+import signal
 import socket
 import sys
 from collections.abc import Iterable, Iterator
@@ -27,7 +29,9 @@ UNFIT = "unfit"
 WHEELS = ("kio", "crc32c", "scramp")
 """What a copy needs beside Python and our own packages, which travel with the job."""
 
-_frozen = False
+_PR_SET_PDEATHSIG = 1
+
+_settled = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +63,7 @@ def run_copy(ticket: Ticket) -> tuple[str, str]:
     if missing:
         return UNFIT, missing_text(missing)
     entry = engine.resolve(ticket.entry)
-    _freeze_once()
+    _settle_once()
     entry(ticket.address, ticket.token, 0)
     return ENDED, ""
 
@@ -72,9 +76,14 @@ def missing_text(missing: list[str]) -> str:
     )
 
 
-def _freeze_once() -> None:
-    """Spark collects garbage after each task; what is loaded now need not be looked at again."""
-    global _frozen
-    if not _frozen:
-        _frozen = True
+def _settle_once() -> None:
+    """Prepare this process, which may run several copies one after the other.
+
+    Spark collects garbage after each task: what is loaded now need not be looked at again. Without
+    its daemon nobody could kill this process any more: it goes when the daemon goes.
+    """
+    global _settled
+    if not _settled:
+        _settled = True
         gc.freeze()
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

@@ -23,7 +23,7 @@ from connect_runtime.system import polling
 from mm2.pipeline.spark import failures, logs
 from mm2.pipeline.spark import settings as spark_settings
 
-START_S = 60.0
+START_S = 120.0
 _POLL_S = 0.02
 _ANSWER = "gateway"
 _OUTPUT_TAIL_BYTES = 20_000

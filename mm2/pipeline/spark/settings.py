@@ -25,6 +25,7 @@ _DEFAULTS = {
     "spark.executor.heartbeatInterval": "10s",
     "spark.network.timeout": "60s",
     "spark.ui.liveUpdate.period": "0",  # else a started task shows up at the next heartbeat only
+    "spark.python.task.killTimeout": "0s",  # who is cancelled was asked before
     "spark.ui.showConsoleProgress": "false",
     "spark.logConf": "false",
 }
@@ -32,6 +33,7 @@ _LOCAL_DEFAULTS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "512m",
+    "spark.rpc.netty.dispatcher.numThreads": "2",  # else one for each of the 512 slots
     "spark.python.daemon.module": "mm2.pipeline.spark.warm_daemon",
 }
 _SECURE = {

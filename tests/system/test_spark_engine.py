@@ -1,0 +1,180 @@
+"""Copies on real Spark in local mode: one engine for all tests here, its UI on."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from connect_runtime.system import clock
+from mm2.pipeline import control_server, engine
+from mm2.pipeline.spark import engine as spark_engine
+from mm2.pipeline.spark import settings as spark_settings
+from tests.support import copies, eventually, processes
+
+pytestmark = pytest.mark.system
+
+SECRET = "a-password-from-the-environment"
+
+
+@pytest.fixture(scope="module")
+def server():
+    listening = control_server.listen_unix(clock.SystemClock())
+    yield listening
+    listening.close()
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory):
+    os.environ["MM2_TEST_PASSWORD"] = SECRET
+    settings = spark_settings.SparkSettings(
+        ui=True,
+        conf={"spark.ui.port": "14040"},
+        hidden_environment=frozenset({"MM2_TEST_PASSWORD"}),
+        directory=tmp_path_factory.mktemp("spark"),
+    )
+    running = spark_engine.validated(settings, now=clock.SystemClock())
+    running.open()
+    assert running.wait_ready(60.0), running.failure
+    yield running
+    running.stop(5.0)
+    del os.environ["MM2_TEST_PASSWORD"]
+
+
+@pytest.fixture
+def start(spark, server):
+    starter = copies.Starter(spark, server)
+    yield starter
+    starter.end_all()
+
+
+def ask_spark(spark, path: str):
+    with urllib.request.urlopen(f"{spark.ui_address}/api/v1/applications", timeout=10) as answer:
+        application = json.load(answer)[0]["id"]
+    url = f"{spark.ui_address}/api/v1/applications/{application}/{path}"
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        return json.load(answer)
+
+
+def test_each_copy_is_a_running_job_that_spark_describes(start, spark):
+    started = [start() for _ in range(4)]
+    pids = {copy.message()["pid"] for copy in started}
+    assert len(pids) == 4
+    eventually.eventually(copies.all_in(started, engine.CopyState.RUNNING), 10.0)
+    running = eventually.eventually(
+        lambda: [job for job in ask_spark(spark, "jobs?status=running") if job["numActiveTasks"]]
+    )
+    assert sorted(job["description"] for job in running) == [
+        f"east->west task {index}" for index in range(4)
+    ]
+    assert [job["numTasks"] for job in running] == [1] * 4
+    assert spark.slots() == engine.SlotView(total=512, used=4, waiting=0)
+    for copy in started:
+        copy.ping()
+        copy.stop()
+    assert eventually.eventually(lambda: not ask_spark(spark, "jobs?status=running"))
+
+
+def test_spark_knows_no_secret(start, spark):
+    copy = start()
+    described = copy.message()
+    assert "MM2_TEST_PASSWORD" not in described["environment"]
+    token = copy.channel.token
+    forms = [SECRET, token.hex(), base64.b64encode(token).decode(), repr(token)[2:-1]]
+    texts = [json.dumps(described)]
+    texts += [json.dumps(ask_spark(spark, path)) for path in ("environment", "jobs", "stages")]
+    texts.append(spark.log_path.read_text())
+    texts.append((spark.log_path.parent / "spark.out").read_text())
+    texts += [
+        Path(f"/proc/{pid}/{what}").read_bytes().decode(errors="replace")
+        for pid in (spark.jvm_pid, described["pid"])
+        for what in ("cmdline", "environ")
+    ]
+    assert not [form for form in forms for text in texts if form in text]
+
+
+def test_a_copy_runs_our_interpreter_and_loads_no_worker(start):
+    described = start().message()
+    assert described["python"] == sys.executable
+    assert not {"confluent_kafka", "starlette", "click", "rich", "pandas", "numpy"} & set(
+        described["modules"]
+    )
+
+
+def test_a_killed_copy_takes_nobody_along(start):
+    doomed, neighbour = start(), start()
+    pid = doomed.message()["pid"]
+    neighbour.message()
+    os.kill(pid, signal.SIGKILL)
+    assert doomed.handle.wait(10.0)
+    assert doomed.handle.error == "the copy process was killed or has crashed"
+    assert doomed.message()["type"] == "closed"
+    neighbour.ping()
+    assert neighbour.handle.state is engine.CopyState.RUNNING
+
+
+def test_copies_end_with_the_daemon_that_forked_them_and_new_ones_start(start):
+    doomed = [start() for _ in range(2)]
+    described = [copy.message() for copy in doomed]
+    os.kill(described[0]["parent"], signal.SIGKILL)
+    for copy in doomed:
+        assert copy.handle.wait(10.0)
+        assert copy.handle.error == "the copy process was killed or has crashed"
+    eventually.eventually(lambda: not any(processes.alive(each["pid"]) for each in described))
+    eventually.eventually(lambda: start().connects(), 30.0, "a copy starts from a new daemon")
+
+
+def test_the_fault_of_a_copy_is_told_in_one_line(start):
+    copy = start(copies.CRASH)
+    assert copy.handle.wait(30.0)
+    assert copy.handle.error == "RuntimeError: the copy has a fault"
+    unknown = start("mm2.pipeline.no_such_module:run")
+    assert unknown.handle.wait(30.0)
+    assert unknown.handle.error == (
+        "ModuleNotFoundError: No module named 'mm2.pipeline.no_such_module'"
+    )
+
+
+def test_cancel_ends_a_copy_that_does_not_listen(start):
+    copy = start()
+    pid = copy.message()["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    copy.handle.cancel()
+    copy.handle.cancel()
+    assert copy.handle.wait(10.0)
+    assert copy.handle.error == "cancelled"
+    eventually.eventually(lambda: not processes.alive(pid), 10.0)
+
+
+def test_a_copy_cancelled_at_once_never_stays(start):
+    for _ in range(5):
+        copy = start()
+        copy.handle.cancel()
+        assert copy.handle.wait(15.0)
+        assert copy.handle.error in {"cancelled", "the copy process was killed or has crashed"}
+
+
+def test_the_copy_notices_that_its_channel_was_closed(start):
+    copy = start()
+    copy.message()
+    copy.channel.close()
+    assert copy.handle.wait(10.0)
+    assert copy.handle.error is None
+
+
+def test_starting_again_and_again_leaves_nothing_behind(start, spark):
+    def threads():
+        return len(list(Path(f"/proc/{spark.jvm_pid}/task").iterdir()))
+
+    for _ in range(60):
+        copy = start()
+        copy.message()
+        copy.stop()
+    # Two pools of block managers grow to 100 threads each, and shrink after a minute.
+    assert threads() < 330

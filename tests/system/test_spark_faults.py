@@ -1,0 +1,163 @@
+"""What ends an engine, and what it takes along. Each test has a Spark of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from connect_runtime.base import errors
+from connect_runtime.system import clock
+from mm2.pipeline import control_server, engine
+from mm2.pipeline.spark import engine as spark_engine
+from mm2.pipeline.spark import settings as spark_settings
+from tests.support import copies, eventually, processes
+
+pytestmark = pytest.mark.system
+
+ROOT = Path(__file__).parents[2]
+CLOCK = clock.SystemClock()
+
+
+@contextmanager
+def spark_process(*, copies_wanted: int, slots: int, **settings):
+    options = {
+        "settings": settings,
+        "entry": copies.ECHO,
+        "copies": copies_wanted,
+        "slots": slots,
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.system.spark_process", json.dumps(options)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def answer(process, line: str | None = None):
+    if line is not None:
+        process.stdin.write(f"{line}\n")
+        process.stdin.flush()
+    return json.loads(process.stdout.readline())
+
+
+def test_a_task_without_a_slot_waits_and_is_counted():
+    with spark_process(copies_wanted=3, slots=2, master="local[2,1]") as process:
+        first = answer(process)
+        assert first["states"] == ["RUNNING", "RUNNING", "WAITING_FOR_SLOT"]
+        assert first["slots"] == [2, 2, 1, 1]
+        for _ in range(10):
+            assert answer(process, "look")["states"][2] == "WAITING_FOR_SLOT"
+        answer(process, "stop first")
+        eventually.eventually(lambda: answer(process, "look")["states"][2] == "RUNNING", 10.0)
+        last = answer(process, "look")
+        assert last["states"] == ["ENDED", "RUNNING", "RUNNING"]
+        assert last["slots"] == [2, 2, 0, 0]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_nothing_survives_the_process_that_started_spark(number):
+    with spark_process(copies_wanted=2, slots=2) as process:
+        seen = answer(process)
+        process.send_signal(number)
+        process.wait(10.0)
+        left = [seen["jvm"], *seen["pids"]]
+        eventually.eventually(
+            lambda: not any(processes.alive(pid) for pid in left),
+            10.0,
+            lambda: f"alive: {[pid for pid in left if processes.alive(pid)]}",
+        )
+
+
+def test_the_engine_says_that_its_jvm_died_and_another_can_be_made():
+    server = control_server.listen_unix(CLOCK)
+
+    def check():
+        spark = spark_engine.SparkEngine(spark_settings.SparkSettings(), now=CLOCK)
+        spark.open()
+        start = copies.Starter(spark, server)
+        copy = start()
+        described = copy.message()
+        os.kill(spark.jvm_pid, signal.SIGKILL)
+        assert copy.handle.wait(5.0)
+        assert copy.handle.error == "Spark's JVM has died"
+        eventually.eventually(lambda: spark.state is engine.EngineState.FAILED, 5.0)
+        assert spark.failure == "Spark's JVM has died"
+        late = start()
+        assert late.handle.wait(1.0)
+        assert late.handle.error == "Spark's JVM has died"
+        pids = [described["pid"], described["parent"]]
+        eventually.eventually(lambda: not any(map(processes.alive, pids)), 5.0)
+        home = spark.log_path.parent
+        spark.stop(3.0)
+        assert not home.exists()
+
+    check()
+    check()
+    server.close()
+
+
+def test_stopping_while_spark_starts_is_quick():
+    spark = spark_engine.SparkEngine(spark_settings.SparkSettings(), now=CLOCK)
+    spark.open()
+    eventually.eventually(lambda: spark.jvm_pid is not None)
+    pid = spark.jvm_pid
+    began_s = CLOCK.now_s()
+    spark.stop(3.0)
+    assert CLOCK.now_s() - began_s < 6.0
+    assert spark.state is engine.EngineState.STOPPED
+    eventually.eventually(lambda: not processes.alive(pid), 5.0)
+
+
+def test_stop_ends_what_still_runs_in_time():
+    server = control_server.listen_unix(CLOCK)
+    spark = spark_engine.SparkEngine(spark_settings.SparkSettings(), now=CLOCK)
+    spark.open()
+    copy = copies.Starter(spark, server)()
+    pids = [copy.message()["pid"], spark.jvm_pid]
+    began_s = CLOCK.now_s()
+    spark.stop(3.0)
+    assert CLOCK.now_s() - began_s < 6.0
+    assert copy.handle.state is engine.CopyState.ENDED
+    assert copy.handle.error == "cancelled"
+    eventually.eventually(lambda: not any(map(processes.alive, pids)), 5.0)
+    server.close()
+
+
+def failure_of(settings: spark_settings.SparkSettings) -> str:
+    spark = spark_engine.SparkEngine(settings, now=CLOCK)
+    spark.open()
+    assert not spark.wait_ready(60.0)
+    assert spark.failure is not None
+    spark.stop(1.0)
+    return spark.failure
+
+
+def test_a_missing_java_is_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert "install Java 17 or newer" in failure_of(spark_settings.SparkSettings())
+
+
+def test_an_open_cluster_is_refused_before_it_is_asked():
+    failure = failure_of(spark_settings.SparkSettings(master="spark://127.0.0.1:1"))
+    assert "spark.authenticate.secret is not set" in failure
+    assert "allow.insecure.spark" in failure
+
+
+def test_settings_with_problems_make_no_engine():
+    settings = spark_settings.SparkSettings(conf={"spark.speculation": "true"})
+    with pytest.raises(errors.FatalError, match=r"spark\.speculation: 'true' is given"):
+        spark_engine.validated(settings, now=CLOCK)
