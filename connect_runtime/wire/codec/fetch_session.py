@@ -60,6 +60,10 @@ class FetchSession:
         """How many partitions are wanted; with none there is nothing to fetch."""
         return len(self._wanted)
 
+    def asked(self, key: Hashable) -> fetch.FetchPartition | None:
+        """What the request in flight says of a partition; None when it does not ask for it."""
+        return self._known.get(key)
+
     def in_flight(self) -> bool:
         return self._in_flight is not None
 

@@ -1,0 +1,339 @@
+"""Requests of every kind against one real broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.wire.codec import (
+    failures,
+    fetch,
+    fetch_session,
+    messages,
+    produce,
+    targets,
+    versions,
+)
+from mm2.formats import record_batch
+from tests.support import kafka, wire
+
+pytestmark = pytest.mark.integration
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+NO_PRODUCER = (-1, -1, -1)
+
+
+def outgoing(count: int, *, size: int = 200) -> list[kafka.Outgoing]:
+    return [
+        kafka.Outgoing(
+            key=b"k%d" % index,
+            value=(b"value %d " % index) * (size // 8),
+            headers=(("h", b"x"), ("null", None)),
+            timestamp=1_700_000_000_000 + index,
+        )
+        for index in range(count)
+    ]
+
+
+def copied(driver: wire.Driver, source: str, target: str, **options) -> None:
+    """Fetch everything of partition 0 and produce it, batch by batch, to another topic."""
+    found = driver.fetch(source)
+    assert found.last_stable_offset == found.high_watermark
+    driver.leader(target)
+    for header, batch in record_batch.split_batches(found.records):
+        record_batch.stamp(batch, attributes=header.attributes, producer=NO_PRODUCER)
+        (acked,) = driver.produce(
+            [produce.ProduceBatch(target, driver.topic_id(target), 0, batch)], **options
+        )
+        assert (acked.error_code, acked.error_message) == (0, None)
+        assert acked.base_offset == header.base_offset
+
+
+def test_versions_brokers_topics_and_ids_are_known(east, topic):
+    name = kafka.create_topic(east.client_properties(), topic(), partitions=3)
+    with wire.Driver(east.client_properties()) as driver:
+        driver.leader(name)
+        view = driver.connections.view
+        found = view.topic(name)
+        assert found is not None
+        assert sorted(found.leaders) == [0, 1, 2]
+        assert view.topic_name(found.topic_id) == name
+        assert found.topic_id != bytes(16)
+        assert [broker.address for broker in view.brokers.values()] == [east.bootstrap]
+        assert view.cluster_id
+        assert driver.version(1, versions.FETCH_KEY, versions.FETCH) == 17
+        assert driver.version(1, versions.PRODUCE_KEY, versions.PRODUCE) == 13
+        assert driver.version(1, versions.PRODUCE_KEY, versions.TRANSACTIONAL_PRODUCE) == 11
+        with pytest.raises(failures.UnsupportedVersion, match=east.bootstrap):
+            driver.connections.version_for(1, versions.FETCH_KEY, 90, 99)
+        rtt_s = driver.connections.rtt_s(1)
+        assert rtt_s is not None
+        assert 0 < rtt_s < 1
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_batches_of_every_codec_pass_through_and_an_ordinary_client_reads_them(east, topic, codec):
+    properties = east.client_properties()
+    source, target = (kafka.create_topic(properties, topic(label)) for label in ("from", "to"))
+    kafka.produce(properties, source, outgoing(2000), compression_type=codec, linger_ms=20)
+    with wire.Driver(properties) as driver:
+        copied(driver, source, target)
+    one, other = (kafka.read_partition(properties, name, 0) for name in (source, target))
+    assert len(one) == 2000
+    assert kafka.differences(one, other) == []
+
+
+@pytest.mark.parametrize("version", range(versions.FETCH[0], versions.FETCH[1] + 1))
+def test_every_fetch_version_reads_the_same(east, topic, version):
+    properties = east.client_properties()
+    name = kafka.create_topic(properties, topic())
+    kafka.produce(properties, name, outgoing(10))
+    kafka.produce_transaction(properties, name, outgoing(5), transactional_id=name, commit=False)
+    with wire.Driver(properties) as driver:
+        # The marker is written after the abort was acknowledged.
+        driver.until(lambda: driver.fetch(name).last_stable_offset == 16)
+        found = driver.fetch(name, asked=(version, version))
+        assert (found.topic, found.topic_id) == (
+            (name, bytes(16)) if version == 12 else ("", driver.topic_id(name))
+        )
+        assert (found.error_code, found.high_watermark, found.log_start_offset) == (0, 16, 0)
+        assert [first for _, first in found.aborted] == [10]
+        assert found.current_leader is None
+        assert [h.base_offset for h, _ in record_batch.split_batches(found.records)] == [0, 10]
+        # The marker is much younger than the records and so in the log's next segment.
+        ((marker, _),) = record_batch.split_batches(
+            driver.fetch(name, 15, asked=(version, version)).records
+        )
+        assert (marker.base_offset, marker.is_control) == (15, True)
+        missing = driver.fetch(name, 999, asked=(version, version))
+        assert (missing.error_code, len(missing.records)) == (1, 0)
+
+
+@pytest.mark.parametrize("version", range(versions.PRODUCE[0], versions.PRODUCE[1] + 1))
+def test_every_produce_version_is_understood(east, topic, version):
+    properties = east.client_properties()
+    source, target = (kafka.create_topic(properties, topic(label)) for label in ("from", "to"))
+    kafka.produce(properties, source, outgoing(50))
+    with wire.Driver(properties) as driver:
+        copied(driver, source, target, asked=(version, version))
+        found = driver.fetch(source)
+        refused = produce.ProduceBatch(
+            target, driver.topic_id(target), 0, memoryview(bytes(found.records[:-1]) + b"?")
+        )
+        (answer,) = driver.produce([refused], asked=(version, version))
+        assert answer.error_code in {2, 87}
+    assert len(kafka.read_partition(properties, target, 0)) == 50
+
+
+def test_several_partitions_share_a_request_and_answer_each_for_itself(east, topic):
+    properties = east.client_properties()
+    source, one = (kafka.create_topic(properties, topic(label)) for label in ("from", "one"))
+    two = kafka.create_topic(properties, topic("two"), partitions=3)
+    kafka.produce(properties, source, outgoing(3))
+    with wire.Driver(properties) as driver:
+        records = driver.fetch(source).records
+        for name in (one, two):
+            driver.leader(name)
+        batches = [
+            produce.ProduceBatch(name, driver.topic_id(name), partition, records)
+            for name, partition in ((one, 0), (two, 0), (two, 2), (two, 9))
+        ]
+        answers = {
+            (each.topic_id, each.partition): each.error_code for each in driver.produce(batches)
+        }
+        assert answers == {
+            (driver.topic_id(one), 0): 0,
+            (driver.topic_id(two), 0): 0,
+            (driver.topic_id(two), 2): 0,
+            (driver.topic_id(two), 9): 3,
+        }
+
+
+def test_a_fetch_session_sends_changes_only_and_survives_a_forgetful_broker(east, topic):
+    properties = east.client_properties()
+    names = [kafka.create_topic(properties, topic(f"t{i}")) for i in range(3)]
+    with wire.Driver(properties) as driver:
+        for name in names:
+            driver.leader(name)
+        session = fetch_session.FetchSession()
+        version = driver.version(1, versions.FETCH_KEY, versions.FETCH)
+        read: dict[str, int] = dict.fromkeys(names, 0)
+
+        def want(name: str) -> None:
+            session.want(
+                name,
+                fetch.FetchPartition(name, driver.topic_id(name), 0, -1, read[name], -1, 1 << 20),
+            )
+
+        def round_trip() -> tuple[fetch_session.FetchSessionRequest, fetch.FetchResponse]:
+            request = session.next_request()
+            body = fetch.encode_fetch_request(
+                version,
+                max_wait_ms=100,
+                min_bytes=1,
+                max_bytes=1 << 24,
+                isolation_level=1,
+                session_id=request.session_id,
+                session_epoch=request.session_epoch,
+                partitions=request.partitions,
+                forgotten=request.forgotten,
+                rack_id="",
+            )
+            reply = driver.raw(1, versions.FETCH_KEY, version, chunks=[body], lane="session")
+            assert reply.body is not None
+            response = fetch.decode_fetch_response(version, reply.body)
+            session.answered(response)
+            for found in response.partitions:
+                name = driver.connections.view.topic_name(found.topic_id)
+                assert name is not None
+                for header, _ in record_batch.split_batches(found.records):
+                    read[name] = header.last_offset + 1
+                if name in session._wanted:
+                    want(name)
+            return request, response
+
+        for name in names:
+            want(name)
+        request, response = round_trip()
+        assert (request.session_epoch, len(response.partitions)) == (0, 3)
+        request, response = round_trip()
+        assert (request.partitions, request.forgotten, response.partitions) == ([], [], [])
+        kafka.produce(properties, names[1], outgoing(7))
+        _, response = round_trip()
+        assert [p.topic_id for p in response.partitions] == [driver.topic_id(names[1])]
+        session.drop(names[0])
+        request, _ = round_trip()
+        assert [p.topic for p in request.partitions] == [names[1]]
+        assert [p.topic for p in request.forgotten] == [names[0]]
+        kafka.produce(properties, names[0], outgoing(7))
+        _, response = round_trip()
+        assert response.partitions == []
+        session._session_id += 1  # as if the broker had dropped it
+        _, response = round_trip()
+        assert response.error_code == fetch_session.SESSION_NOT_FOUND
+        request, response = round_trip()
+        assert (request.session_epoch, len(response.partitions)) == (0, 2)
+        assert read == {names[0]: 0, names[1]: 7, names[2]: 0}
+
+
+def test_a_transaction_of_our_own_is_committed_and_fences_the_one_before(east, topic):
+    properties = east.client_properties()
+    source, target = (kafka.create_topic(properties, topic(label)) for label in ("from", "to"))
+    kafka.produce(properties, source, outgoing(4))
+    to = targets.Coordinator(targets.TRANSACTION, f"mm2-test-{target}")
+    with wire.Driver(properties) as driver:
+        (batch,) = (b for _, b in record_batch.split_batches(driver.fetch(source).records))
+        driver.leader(target)
+
+        def settled(message: messages.Message) -> object:
+            """Coordinators answer 14 to 16 and 51 for a while: ask again."""
+            found: list[object] = []
+
+            def ask() -> bool:
+                body = driver.ask(to, message)
+                if hasattr(body, "error_code"):
+                    code = int(body.error_code)
+                else:
+                    topics = body.results_by_topic_v3_and_below
+                    code = int(topics[0].results_by_partition[0].partition_error_code)
+                if code in {15, 16}:
+                    driver.connections.forget_coordinator(to.kind, to.key)
+                found[:] = [body]
+                return code not in {14, 15, 16, 51}
+
+            driver.until(ask)
+            return found[0]
+
+        def init() -> tuple[int, int]:
+            body = settled(messages.init_producer_id(to.key, 60_000))
+            assert body.error_code == 0  # type: ignore[attr-defined]
+            return int(body.producer_id), int(body.producer_epoch)  # type: ignore[attr-defined]
+
+        old = init()
+        producer_id, epoch = init()
+        assert (producer_id, epoch) == (old[0], old[1] + 1)
+        added = settled(
+            messages.add_partitions_to_txn(
+                to.key, producer_id=producer_id, epoch=epoch, topics={target: [0]}
+            )
+        )
+        (result,) = added.results_by_topic_v3_and_below  # type: ignore[attr-defined]
+        assert result.results_by_partition[0].partition_error_code == 0
+        record_batch.stamp(batch, attributes=0x10, producer=(producer_id, epoch, 0))
+        (acked,) = driver.produce(
+            [produce.ProduceBatch(target, driver.topic_id(target), 0, batch)],
+            asked=versions.TRANSACTIONAL_PRODUCE,
+            transactional_id=to.key,
+        )
+        assert (acked.error_code, acked.base_offset) == (0, 0)
+        zombie = settled(messages.end_txn(to.key, producer_id=old[0], epoch=old[1], committed=True))
+        assert int(zombie.error_code) in {47, 90}  # type: ignore[attr-defined]
+        done = settled(
+            messages.end_txn(to.key, producer_id=producer_id, epoch=epoch, committed=True)
+        )
+        assert done.error_code == 0  # type: ignore[attr-defined]
+        driver.until(lambda: driver.fetch(target).last_stable_offset == 5)
+    assert len(kafka.read_partition(properties, target, 0)) == 4
+
+
+def test_offsets_epochs_and_settings_can_be_asked_for(east, topic):
+    properties = east.client_properties()
+    name = kafka.create_topic(properties, topic(), partitions=2, config={"retention.ms": "-1"})
+    kafka.produce(properties, name, outgoing(9))
+    with wire.Driver(properties) as driver:
+        driver.leader(name)
+        queries = [messages.OffsetQuery(partition=0, timestamp=t) for t in (-1,)]
+        body = driver.ask(
+            targets.Leader(name, 0), messages.list_offsets({name: queries}, read_committed=True)
+        )
+        assert body.topics[0].partitions[0].offset == 9
+        ends = driver.ask(
+            targets.Leader(name, 0),
+            messages.offsets_for_leader_epochs(
+                {name: [messages.EpochQuery(partition=0, current_epoch=0, leader_epoch=0)]}
+            ),
+        )
+        assert ends.topics[0].partitions[0].end_offset == 9
+        described = driver.ask(
+            targets.AnyNode(),
+            messages.describe_configs(messages.TOPIC_RESOURCE, [name], keys=["retention.ms"]),
+        )
+        assert described.results[0].configs[0].value == "-1"
+
+
+def test_a_large_response_arrives_whole_and_its_buffer_is_used_again(east, topic):
+    properties = east.client_properties()
+    name = kafka.create_topic(properties, topic(), config={"max.message.bytes": "8000000"})
+    kafka.produce(
+        properties, name, [kafka.Outgoing(value=b"x" * 5_000_000)], message_max_bytes=8_000_000
+    )
+    with wire.Driver(properties) as driver:
+        for _ in range(3):
+            found = driver.fetch(name)
+            ((header, batch),) = record_batch.split_batches(found.records)
+            assert record_batch.crc_matches(batch, header)
+            assert len(batch) > 5_000_000
+            assert driver.pool.free_bytes == 0
+            del found, batch
+        assert 5_000_000 < driver.pool.free_bytes < 12_000_000
+
+
+def test_a_topic_that_appears_later_is_found(east, topic):
+    name = topic()
+    with wire.Driver(east.client_properties()) as driver:
+        driver.connections.want_topics([name])
+        driver.until(lambda: driver.connections.view.topic(name))
+        found = driver.connections.view.topic(name)
+        assert found is not None
+        assert found.error_code == 3
+        kafka.create_topic(east.client_properties(), name)
+        driver.until(lambda: driver.connections.view.leader(name, 0), 5.0)
+
+
+def test_idling_takes_no_turns(east, topic):
+    name = kafka.create_topic(east.client_properties(), topic())
+    with wire.Driver(east.client_properties()) as driver:
+        driver.leader(name)
+        before, end_s = driver.rounds, driver.clock.now_s() + 1.0
+        while driver.clock.now_s() < end_s:
+            driver.turn(wait_s=1.0)
+        assert driver.rounds - before < 10

@@ -1,0 +1,108 @@
+"""Leaders that move, brokers that are killed, frozen and restarted."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.wire.codec import failures, messages, targets
+from tests.support import kafka, wire
+
+pytestmark = pytest.mark.integration
+
+
+def offsets_of(name: str) -> messages.Message:
+    query = messages.OffsetQuery(partition=0, timestamp=-1)
+    return messages.list_offsets({name: [query]}, read_committed=False)
+
+
+def committed(body) -> int:
+    (part,) = body.topics[0].partitions
+    assert part.error_code == 0, part
+    return int(part.offset)
+
+
+@pytest.fixture
+def three(own_cluster):
+    return own_cluster("three", brokers=3)
+
+
+def test_calls_follow_the_leader_when_its_broker_is_killed_and_come_back_after_its_restart(
+    three, topic
+):
+    properties = three.client_properties()
+    name = kafka.create_topic(properties, topic(), replication_factor=3)
+    kafka.produce(properties, name, [kafka.Outgoing(value=b"v")] * 5)
+    with wire.Driver(properties) as driver:
+        first = driver.leader(name)
+        assert committed(driver.ask(targets.Leader(name, 0), offsets_of(name))) == 5
+        epoch = driver.connections.view.leader(name, 0).epoch  # type: ignore[union-attr]
+        three.brokers[first].kill()
+        reply = driver.call(targets.Leader(name, 0), offsets_of(name), timeout_s=40.0)
+        if reply.failure is not None:  # it was written into a socket whose broker was just dying
+            assert reply.sent
+            reply = driver.call(targets.Leader(name, 0), offsets_of(name), timeout_s=40.0)
+        assert reply.failure is None
+        view = driver.connections.view
+        driver.until(lambda: (found := view.leader(name, 0)) and found.node_id != first)
+        driver.until(lambda: (found := view.leader(name, 0)) and found.epoch > epoch)
+        assert committed(driver.ask(targets.Leader(name, 0), offsets_of(name))) == 5
+        driver.connections.call(
+            targets.Node(first), messages.describe_configs(4, [str(first)]), done=lambda _: None
+        )
+        three.brokers[first].start()
+        driver.until(lambda: first in view.brokers, 30.0)
+        body = driver.ask(
+            targets.Node(first), messages.describe_configs(4, [str(first)], keys=["broker.id"])
+        )
+        assert body.results[0].error_code == 0
+        driver.until(lambda: driver.connections.troubles() == {}, 20.0)
+
+
+def test_a_frozen_broker_fails_what_it_was_asked_and_holds_up_nothing_else(three, topic):
+    properties = three.client_properties()
+    name = kafka.create_topic(properties, topic(), replication_factor=3)
+    with wire.Driver(properties) as driver:
+        leader = driver.leader(name)
+        three.brokers[leader].freeze()
+        start_s = driver.clock.now_s()
+        reply = driver.call(targets.Leader(name, 0), offsets_of(name), timeout_s=2.0)
+        assert isinstance(reply.failure, failures.RequestTimedOut)
+        assert driver.clock.now_s() - start_s < 4.0
+        other = next(node for node in driver.connections.view.brokers if node != leader)
+        driver.ask(targets.Node(other), messages.describe_configs(4, [str(other)]), timeout_s=5.0)
+        view = driver.connections.view
+        driver.connections.refresh_metadata()
+
+        def moved() -> bool:
+            driver.connections.refresh_metadata()
+            found = view.leader(name, 0)
+            return found is not None and found.node_id != leader
+
+        driver.until(moved, 40.0)
+        assert committed(driver.ask(targets.Leader(name, 0), offsets_of(name))) == 0
+        three.brokers[leader].thaw()
+        driver.until(lambda: leader in view.brokers, 30.0)
+
+
+def test_nobody_there_ends_at_the_deadline_with_the_reason(own_cluster):
+    gone = own_cluster("gone")
+    properties = gone.client_properties()
+    gone.kill()
+    with wire.Driver(properties) as driver:
+        start_s = driver.clock.now_s()
+        reply = driver.call(targets.AnyNode(), offsets_of("t"), timeout_s=1.5)
+        assert 1.4 < driver.clock.now_s() - start_s < 3.0
+        assert isinstance(reply.failure, failures.RequestTimedOut)
+        assert f"{gone.bootstrap}: Connection refused while connecting" in str(reply.failure)
+        assert not reply.sent
+        gone.start()
+        driver.ask(targets.AnyNode(), messages.describe_configs(4, ["1"]), timeout_s=20.0)
+
+
+def test_a_wholly_restarted_cluster_is_found_again_through_its_bootstrap_address(own_cluster):
+    own = own_cluster("own")
+    name = kafka.create_topic(own.client_properties(), "t")
+    with wire.Driver(own.client_properties()) as driver:
+        driver.leader(name)
+        own.restart()
+        assert committed(driver.ask(targets.Leader(name, 0), offsets_of(name))) == 0

@@ -1,0 +1,129 @@
+"""TLS, SASL and what goes wrong with them, on real brokers."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from connect_runtime.system import certificates, clock
+from connect_runtime.wire.codec import failures, messages, produce, security_settings, targets
+from mm2.formats import record_batch
+from mm2.sandbox import cluster, secure
+from tests.support import kafka, wire
+
+pytestmark = pytest.mark.integration
+
+SECONDS = 1000
+
+
+@pytest.fixture(scope="module")
+def guarded():
+    """SASL_SSL with ACLs; its sessions last 4 s, so that tests see them renewed."""
+    settings = {"connections.max.reauth.ms": str(4 * SECONDS)}
+    with cluster.Cluster("guarded", users=["alice"], settings=settings) as running:
+        yield running
+
+
+def anything() -> messages.Message:
+    return messages.describe_configs(messages.BROKER_RESOURCE, ["1"])
+
+
+def refusal(properties, **changes) -> failures.AuthenticationFailed:
+    """Connect with changed security and return why that was refused."""
+    security = dataclasses.replace(wire.security_of(properties), **changes)
+    with wire.Driver(properties, security=security) as driver:
+        start_s = driver.clock.now_s()
+        reply = driver.call(targets.AnyNode(), anything(), timeout_s=20.0)
+        assert driver.clock.now_s() - start_s < 10.0
+        assert isinstance(reply.failure, failures.AuthenticationFailed), reply.failure
+        assert not reply.sent
+        return reply.failure
+
+
+@pytest.mark.parametrize("mechanism", secure.MECHANISMS)
+def test_records_go_through_tls_and_every_mechanism(guarded, topic, mechanism):
+    properties = guarded.client_properties(mechanism=mechanism)
+    admin = guarded.client_properties()
+    source, target = (kafka.create_topic(admin, topic(label)) for label in ("from", "to"))
+    records = [kafka.Outgoing(value=bytes([i % 251]) * 3000) for i in range(2000)]
+    kafka.produce(admin, source, records)
+    with wire.Driver(properties) as driver:
+        driver.leader(target)
+        offset = 0
+        while offset < len(records):
+            found = driver.fetch(source, offset)
+            for header, batch in record_batch.split_batches(found.records):
+                assert record_batch.crc_matches(batch, header)
+                offset = header.last_offset + 1
+                record_batch.stamp(batch, attributes=header.attributes, producer=(-1, -1, -1))
+                (acked,) = driver.produce(
+                    [produce.ProduceBatch(target, driver.topic_id(target), 0, batch)]
+                )
+                assert acked.error_code == 0
+    one, other = (kafka.read_partition(admin, name, 0) for name in (source, target))
+    assert len(other) == len(records)
+    assert kafka.differences(one, other) == []
+
+
+@pytest.mark.parametrize("mechanism", secure.MECHANISMS)
+def test_a_wrong_password_is_fatal_at_once_and_names_the_user(guarded, mechanism):
+    properties = guarded.client_properties(mechanism=mechanism)
+    failure = refusal(properties, password="not-it")
+    assert f"{mechanism} as 'admin' was refused: " in str(failure)
+    assert failure.address == guarded.bootstrap
+
+
+def test_a_user_that_does_not_exist_is_refused_like_a_wrong_password(guarded):
+    failure = refusal(guarded.client_properties(), username="nobody,=")
+    assert "as 'nobody,=' was refused" in str(failure)
+
+
+def test_a_broker_whose_authority_is_not_trusted_is_refused(guarded):
+    other = certificates.Authority.create("other", wall_ms=clock.SystemClock().wall_ms())
+    failure = refusal(guarded.client_properties(), ca_pem=other.certificate_pem.decode())
+    assert "TLS: the broker's certificate was not accepted" in str(failure)
+
+
+def test_a_plain_connection_to_a_tls_listener_says_so(guarded):
+    properties = guarded.client_properties()
+    plain = security_settings.Security()
+    with wire.Driver(properties, security=plain) as driver:
+        reply = driver.call(targets.AnyNode(), anything(), timeout_s=3.0)
+    assert "security.protocol" in str(reply.failure)
+    assert "TLS" in str(reply.failure)
+
+
+def test_tls_and_sasl_to_a_plain_listener_say_so(east, guarded):
+    properties = {**guarded.client_properties(), "bootstrap.servers": east.bootstrap}
+    with wire.Driver(properties) as driver:
+        reply = driver.call(targets.AnyNode(), anything(), timeout_s=3.0)
+    assert "the listener" in str(reply.failure)
+    assert "security.protocol" in str(reply.failure)
+    failure = refusal(properties, protocol="SASL_PLAINTEXT")
+    assert "the listener has no SASL" in str(failure) or "refused" in str(failure)
+
+
+def test_sessions_are_renewed_on_the_same_connection(guarded):
+    """The broker ends connections whose session ran out, so surviving is the proof."""
+    properties = guarded.client_properties(mechanism=secure.SCRAM_256)
+    with wire.Driver(properties) as driver:
+        driver.ask(targets.Node(1), anything())
+        lane = driver.connections.lane(1, "control")
+        first = lane.connection
+        end_s = driver.clock.now_s() + 10.0
+        while driver.clock.now_s() < end_s:
+            driver.ask(targets.Node(1), anything())
+        assert lane.connection is first
+        assert driver.connections.troubles() == {}
+
+
+def test_an_id_that_acls_hide_is_refused_by_name(guarded):
+    with wire.Driver(guarded.client_properties("alice")) as driver:
+        to = targets.Coordinator(targets.TRANSACTION, "mm2-secret")
+        reply = driver.call(to, messages.init_producer_id("mm2-secret", 1000), timeout_s=10.0)
+        if reply.failure is None:
+            assert int(reply.body.error_code) == 53
+        else:
+            assert isinstance(reply.failure, failures.CoordinatorRefused)
+            assert "transactional id mm2-secret" in str(reply.failure)
