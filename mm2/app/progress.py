@@ -135,6 +135,17 @@ class Progress:
             )
         return found
 
+    def unfinished_lines(self, statuses: Sequence[flow_status.FlowStatus]) -> list[str]:
+        """`unfinished` for people, one line each."""
+        found = self.unfinished(statuses)
+        lines = [
+            f"  {flow}: {reason}" if partition is None else f"  {flow} {partition}: {reason}"
+            for flow, partition, reason in found[:LISTED_MAX]
+        ]
+        if len(found) > LISTED_MAX:
+            lines.append(f"  … and {figures.counted(len(found) - LISTED_MAX, 'more partition')}")
+        return lines
+
 
 def _name(each: flow_status.PartitionStatus) -> ids.TopicPartition:
     return each.partition

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,7 +48,8 @@ def published(made: metrics.Registry, metric: metrics.Metric) -> metrics.Series:
     ],
 )
 def test_a_declaration_against_the_naming_rules_is_refused(wrong):
-    right = {"name": "lag_seconds", "kind": metrics.Kind.GAUGE, "help": "Lag.", "unit": "seconds"}
+    right: dict[str, Any] = {"name": "lag_seconds", "kind": metrics.Kind.GAUGE, "help": "Lag."}
+    right["unit"] = "seconds"
     metrics.Metric(**right)
     with pytest.raises(AssertionError):
         metrics.Metric(**(right | wrong))

@@ -19,9 +19,10 @@ def make(*flows):
 
 
 def drawn(frame: table.Frame, *, height: int = 40, width: int = 160) -> str:
-    out = console.Console(file=io.StringIO(), width=width, height=height, color_system=None)
+    file = io.StringIO()
+    out = console.Console(file=file, width=width, height=height, color_system=None)
     out.print(table.render(frame, width=width, height=height))
-    return out.file.getvalue()
+    return file.getvalue()
 
 
 def topics(number: int, **fields):

@@ -44,7 +44,7 @@ def exporter(registry):
 
 def get(url: str) -> str:
     with urllib.request.urlopen(url, timeout=10) as answer:
-        return answer.read().decode()
+        return str(answer.read(), "utf-8")
 
 
 def test_prometheus_reads_what_was_published(exporter):

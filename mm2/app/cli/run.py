@@ -1,0 +1,159 @@
+"""`mm2 run`: starts the flows of a configuration, shows them, stops them in order."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import pathlib
+
+import click
+
+from connect_runtime.adapters.http import metrics_exporter
+from connect_runtime.system import clock, polling, signals
+from mm2.app import displays, metrics, noise, run_loop, version
+from mm2.app.cli import byte_rate, exits, flow_names
+from mm2.app.settings import load
+from mm2.app.settings import settings as app_settings
+from mm2.sandbox import java
+
+_WAKE_S = 0.05
+
+_log = logging.getLogger(__name__)
+
+
+@click.command("run")
+@click.argument(
+    "file",
+    type=click.Path(path_type=pathlib.Path, dir_okay=False),
+    default=pathlib.Path("clusters.yaml"),
+)
+@click.option("--flow", "names", multiple=True, metavar="NAME", help="Only this flow; repeatable.")
+@click.option("--until-caught-up", is_flag=True, help="End when all that is there now is copied.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Give --until-caught-up up after so long.",
+)
+@click.option(
+    "--throttle", type=byte_rate.ByteRate(), default=0, help="At most so much per flow: 20MB."
+)
+@click.option("--no-table", is_flag=True, help="Log lines, on a terminal too.")
+@click.option(
+    "--metrics-port", type=click.IntRange(0, 65_535), help="Instead of the file's; 0: any free one."
+)
+def command(
+    *,
+    file: pathlib.Path,
+    names: tuple[str, ...],
+    until_caught_up: bool,
+    timeout_s: float | None,
+    throttle: int,
+    no_table: bool,
+    metrics_port: int | None,
+) -> int:
+    """Mirror what FILE says (default: clusters.yaml) until stopped.
+
+    Ctrl-C or SIGTERM stops in order, a second one at once. The exit code is 0 when
+    --until-caught-up has reached its end, 1 when something failed, 2 when FILE is wrong, 130 or
+    143 when stopped by a signal.
+
+    \b
+    Examples:
+      mm2 run clusters.yaml
+      mm2 run clusters.yaml --flow 'east->west' --throttle 20MB
+      mm2 run clusters.yaml --until-caught-up --timeout 600
+    """
+    if timeout_s is not None and not until_caught_up:
+        raise click.UsageError("--timeout goes with --until-caught-up")
+    with signals.StopSignals(exit_now=_exit_now) as stop:
+        settings = _chosen(load.load(file, environment=os.environ), names)
+        if settings.spark.engine == "spark":
+            java.find()
+        goal = run_loop.Goal(until_caught_up=until_caught_up, timeout_s=timeout_s)
+        with noise.to_file() as log_file:
+            ending = _run(
+                settings,
+                goal,
+                stop,
+                throttle=throttle,
+                table=not no_table,
+                metrics_port=metrics_port,
+            )
+            log_file.keep = ending.code == exits.FAILED
+    for line in ending.errors:
+        click.echo(f"mm2: {line}", err=True)
+    for line in ending.results:
+        click.echo(line)
+    return ending.code
+
+
+def _run(
+    settings: app_settings.Settings,
+    goal: run_loop.Goal,
+    stop: signals.StopSignals,
+    *,
+    throttle: int,
+    table: bool,
+    metrics_port: int | None,
+) -> run_loop.Ending:
+    # Here and not above: wrong input is told before Kafka's and Spark's libraries are loaded.
+    from mm2.app import appliance
+
+    made = appliance.Appliance(settings, throttle_bytes_s=throttle)
+    flow_metrics = metrics.FlowMetrics()
+    exporter, note = _serve(settings.metrics, flow_metrics, port=metrics_port)
+    if settings.spark.engine == "spark":
+        _log.info("starting Spark at %s", settings.spark.master)
+    around = run_loop.Surroundings(
+        clock=clock.SystemClock(),
+        display=displays.choose(table_wanted=table),
+        metrics=flow_metrics,
+        stop_signal=lambda: stop.signal_number,
+        wait=lambda timeout_s: polling.until(
+            lambda: stop.signal_number is not None, timeout_s=timeout_s, interval_s=_WAKE_S
+        ),
+        notes=(f"mm2 {version.VERSION}{note}",),
+    )
+    try:
+        return run_loop.RunLoop(made, goal, around).run()
+    finally:
+        if exporter is not None:
+            exporter.stop()
+
+
+def _chosen(settings: app_settings.Settings, names: tuple[str, ...]) -> app_settings.Settings:
+    """The settings with only these flows; all of them when none is named."""
+    if not names:
+        return settings
+    chosen = {name: flow_names.find(settings, name, hint="--flow") for name in names}
+    return dataclasses.replace(settings, flows=tuple(chosen.values()))
+
+
+def _serve(
+    settings: app_settings.MetricsSettings, source: metrics.FlowMetrics, *, port: int | None
+) -> tuple[metrics_exporter.MetricsExporter | None, str]:
+    """The exporter, None when there is none, and what to say about it in the table."""
+    if not settings.enabled and port is None:
+        return None, ""
+    exporter = metrics_exporter.MetricsExporter(
+        source.registry, host=settings.host, port=settings.port if port is None else port
+    )
+    try:
+        exporter.start()
+    except metrics_exporter.ExporterError as error:
+        _log.warning(
+            "%s; copying goes on without metrics. Another mm2 run may serve there: choose a port "
+            "with --metrics-port or metrics.port",
+            error,
+        )
+        return None, ", metrics are not served"
+    _log.info("metrics are at %s", exporter.url)
+    return exporter, f", metrics at {exporter.url}"
+
+
+def _exit_now(code: int) -> None:
+    displays.restore_terminal()
+    os._exit(code)

@@ -1,0 +1,102 @@
+"""Where a running flow is shown: a live table on a terminal, log lines anywhere else.
+
+Log lines go to stderr and the table to stdout. Where both are one terminal, lines are printed
+above the table while it is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+from collections.abc import Iterator
+from typing import Protocol
+
+from rich import console, file_proxy, live
+
+from mm2.app import table
+
+SUMMARY_EVERY_S = 10.0
+
+_log = logging.getLogger(__name__)
+
+
+class Display(Protocol):
+    """Shows frames until it is closed; `close` is idempotent."""
+
+    def show(self, frame: table.Frame, now_s: float) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class LineDisplay:
+    """A line per flow every ten seconds, the first with the first frame that has a flow."""
+
+    def __init__(self) -> None:
+        self._next_s = float("-inf")
+
+    def show(self, frame: table.Frame, now_s: float) -> None:
+        if now_s < self._next_s or not frame.seen.flows:
+            return
+        self._next_s = now_s + SUMMARY_EVERY_S
+        for row in frame.seen.flows:
+            _log.info("%s: %s", row.flow, table.flow_line(row))
+        if frame.progress is not None:
+            _log.info("until caught up: %s", table.progress_line(frame.progress))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class LiveDisplay:
+    """The table, drawn again with each frame; the last picture stays."""
+
+    def __init__(self, out: console.Console) -> None:
+        self._console = out
+        self._live = live.Live(
+            console=out, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
+        )
+        self._open = contextlib.ExitStack()
+        self._started = False
+
+    def show(self, frame: table.Frame, now_s: float) -> None:
+        if not self._started:
+            self._started = True
+            self._open.enter_context(self._live)
+            self._open.enter_context(_logs_above(self._console))
+        size = self._console.size
+        picture = table.render(frame, width=size.width, height=size.height)
+        self._live.update(picture, refresh=True)
+
+    def close(self) -> None:
+        self._open.close()
+
+
+def choose(*, table_wanted: bool) -> Display:
+    """For this process's stdout."""
+    out = console.Console(file=sys.stdout)
+    if table_wanted and out.is_terminal and not out.is_dumb_terminal:
+        return LiveDisplay(out)
+    return LineDisplay()
+
+
+def restore_terminal() -> None:
+    """What a table that is cut off leaves wrong: the cursor. Fit for signal handlers."""
+    if sys.stdout.isatty():
+        sys.stdout.write("\x1b[?25h")
+        sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def _logs_above(out: console.Console) -> Iterator[None]:
+    """Log handlers that write to the terminal write through the console that draws there."""
+    moved = []
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, logging.StreamHandler) and handler.stream.isatty():
+            moved.append((handler, handler.stream))
+            handler.setStream(file_proxy.FileProxy(out, handler.stream))
+    try:
+        yield
+    finally:
+        for handler, stream in moved:
+            handler.setStream(stream)

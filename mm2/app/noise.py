@@ -1,0 +1,48 @@
+"""The file that the chatter of libraries goes to while flows run."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import pathlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mm2.app import logs
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class NoiseFile:
+    """`keep`, set before the end: the file stays when there is anything in it."""
+
+    path: pathlib.Path
+    keep: bool = True
+
+
+@contextlib.contextmanager
+def to_file() -> Iterator[NoiseFile]:
+    """In a temporary folder of our own, mode 0700, gone at the end unless it is to be kept."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="mm2-run-"))
+    made = NoiseFile(folder / "libraries.log")
+    logs.send_noise_to(made.path)
+    try:
+        yield made
+    finally:
+        _let_go()
+        if made.keep and made.path.stat().st_size:
+            _log.info("what the libraries had to say is in %s", made.path)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _let_go() -> None:
+    for name in logs.NOISY_LOGGERS:
+        logger = logging.getLogger(name)
+        logger.propagate = True
+        for handler in list(logger.handlers):
+            logger.removeHandler(handler)
+            handler.close()

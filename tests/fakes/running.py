@@ -1,0 +1,39 @@
+"""A `run_loop.Running` that copies nothing: tests say what its flows look like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mm2.connectors import flow_status
+from mm2.pipeline import engine
+
+
+class FakeEngine:
+    state = engine.EngineState.READY
+
+
+class FakeRunning:
+    """`turns[n]` are the statuses after n waits, the last of them from then on."""
+
+    def __init__(self, *turns: Sequence[flow_status.FlowStatus]) -> None:
+        self.engine = FakeEngine()
+        self.turns = [list(each) for each in turns]
+        self.calls: list[str] = []
+        self.crashed = ""
+        self.turn = 0
+        self.on_stop: Callable[[], object] = lambda: None
+
+    def start(self) -> None:
+        self.calls.append("start")
+
+    def statuses(self) -> Sequence[flow_status.FlowStatus]:
+        return self.turns[min(self.turn, len(self.turns) - 1)]
+
+    @property
+    def ended(self) -> bool:
+        final = (flow_status.FlowState.FAILED, flow_status.FlowState.STOPPED)
+        return all(each.state in final for each in self.statuses())
+
+    def stop(self) -> None:
+        self.calls.append("stop")
+        self.on_stop()

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import logging
+
+from mm2.app import noise
+
+
+def test_what_libraries_say_is_kept_when_it_may_help(caplog):
+    with noise.to_file() as made:
+        logging.getLogger("librdkafka").warning("broker gone")
+        assert caplog.messages == []
+    assert "broker gone" in made.path.read_text()
+    made.path.unlink()
+    made.path.parent.rmdir()
+
+
+def test_it_is_gone_when_it_is_of_no_use():
+    with noise.to_file() as made:
+        logging.getLogger("librdkafka").warning("broker gone")
+        made.keep = False
+    assert not made.path.parent.exists()
+    with noise.to_file() as made:
+        pass
+    assert not made.path.parent.exists()
+
+
+def test_afterwards_libraries_are_heard_again(caplog):
+    with noise.to_file() as made:
+        made.keep = False
+    logging.getLogger("librdkafka").warning("again")
+    assert caplog.messages == ["again"]

@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from mm2.app import metrics, run_loop, table
+from mm2.connectors import flow_status
+from mm2.pipeline import engine
+from tests.fakes import running
+from tests.support import statuses
+
+State = flow_status.FlowState
+CAUGHT_UP = run_loop.Goal(until_caught_up=True)
+FOR_EVER = run_loop.Goal()
+
+
+class Clock:
+    now = 100.0
+
+    def now_s(self) -> float:
+        return self.now
+
+    def wall_ms(self) -> int:
+        return 1_700_000_000_000
+
+
+class Display:
+    def __init__(self) -> None:
+        self.frames: list[table.Frame] = []
+        self.closed = 0
+        self.error: Exception | None = None
+
+    def show(self, frame, now_s):
+        if self.error is not None:
+            raise self.error
+        self.frames.append(frame)
+
+    def close(self):
+        self.closed += 1
+
+
+class Broken(metrics.FlowMetrics):
+    def observe(self, *args, **kwargs):
+        raise KeyError("unheard of")
+
+
+class World:
+    """Runs a loop over made-up flows; every wait is one turn and takes `step_s`."""
+
+    def __init__(self, *turns, step_s: float = 1.0) -> None:
+        self.running = running.FakeRunning(*turns)
+        self.clock = Clock()
+        self.display = Display()
+        self.metrics = metrics.FlowMetrics()
+        self.signal: int | None = None
+        self.signal_at_turn: int | None = None
+        self.step_s = step_s
+
+    def wait(self, timeout_s):
+        self.running.turn += 1
+        assert self.running.turn < 1000, "the loop does not end"
+        self.clock.now += self.step_s
+        if self.running.turn == self.signal_at_turn:
+            self.signal = 15
+
+    def run(self, goal: run_loop.Goal = FOR_EVER) -> run_loop.Ending:
+        around = run_loop.Surroundings(
+            clock=self.clock,
+            display=self.display,
+            metrics=self.metrics,
+            stop_signal=lambda: self.signal,
+            wait=self.wait,
+            notes=("note",),
+        )
+        ending = run_loop.RunLoop(self.running, goal, around).run()
+        assert self.running.calls == ["start", "stop"]
+        assert self.display.closed == 1
+        return ending
+
+
+def flow(copied=0, end=10, **fields):
+    part = statuses.partition(copied_to=copied, source_end=end, records=copied, bytes=copied * 100)
+    return statuses.flow(part, **fields)
+
+
+@pytest.mark.parametrize("number", [2, 15])
+def test_a_signal_stops_in_order_and_names_itself_in_the_exit_code(number):
+    world = World([flow()])
+    world.signal = number
+    assert world.run() == run_loop.Ending(why=run_loop.Why.SIGNAL, code=128 + number)
+
+
+def test_without_a_goal_it_runs_until_every_flow_has_ended():
+    failed = statuses.flow(state=State.FAILED, reason="wrong password", name="a->b")
+    late = statuses.flow(state=State.FAILED, reason="the engine has failed: x")
+    world = World([flow(), failed], [flow(), failed], [late, failed])
+    ending = world.run()
+    assert world.running.turn == 2
+    assert ending.code == 1
+    assert ending.errors == ("east->west: the engine has failed: x", "a->b: wrong password")
+
+
+def test_caught_up_ends_with_0_and_a_summary():
+    world = World([flow(0)], [flow(4)], [flow(10)])
+    ending = world.run(CAUGHT_UP)
+    assert (ending.why, ending.code) == (run_loop.Why.VERDICT, 0)
+    assert ending.results == ("caught up: 1 partition, 10 records (1.0 kB) in 2.0 s",)
+
+
+def test_what_arrives_meanwhile_is_not_waited_for():
+    assert World([flow(0, 10)], [flow(10, 500)]).run(CAUGHT_UP).code == 0
+
+
+def test_partitions_in_error_are_listed_and_the_code_is_1():
+    def with_stopped(copied):
+        return statuses.flow(
+            statuses.partition(copied_to=copied, source_end=5, records=copied),
+            statuses.partition(
+                "bad", phase="stopped", reason="it is corrupt", copied_to=1, source_end=5
+            ),
+        )
+
+    ending = World([with_stopped(0)], [with_stopped(5)]).run(CAUGHT_UP)
+    assert ending.code == 1
+    head, line = ending.results
+    assert head.startswith("not caught up: 1 of 2 partitions done, 5 records")
+    assert line == "  east->west bad-0: it is corrupt"
+
+
+def test_the_timeout_lists_what_is_missing_as_it_was_before_the_stop():
+    planning = statuses.flow(
+        state=State.PLANNING, reason="cluster east: nobody answers", name="east->north"
+    )
+    world = World([flow(3), planning])
+    closed = [flow(3, state=State.STOPPED, reason="stopped"), planning]
+    world.running.on_stop = lambda: world.running.turns.append(closed)
+    ending = world.run(run_loop.Goal(until_caught_up=True, timeout_s=5))
+    assert (ending.why, ending.code) == (run_loop.Why.TIMEOUT, 1)
+    assert ending.results[0].startswith("not caught up within 5 s: 0 of 1 partition done")
+    assert ending.results[1:] == (
+        "  east->west orders-0: copying, 7 records behind",
+        "  east->north: PLANNING: cluster east: nobody answers",
+    )
+
+
+def test_a_flow_that_failed_after_it_caught_up_still_counts():
+    failed = flow(10, state=State.FAILED, reason="fenced by another owner")
+    world = World([flow(0)], [flow(10)])
+    world.running.on_stop = lambda: setattr(world.running, "turns", [[failed]])
+    ending = world.run(CAUGHT_UP)
+    assert ending.code == 1
+    assert ending.errors == ("east->west: fenced by another owner",)
+
+
+def test_a_signal_beats_the_verdict():
+    world = World([flow(0)], [flow(10)])
+    world.signal_at_turn = 1
+    assert world.run(CAUGHT_UP).code == 143
+
+
+def test_our_own_errors_are_told_as_such():
+    world = World([flow()])
+    world.running.crashed = "flow east->west: KeyError('x')"
+    ending = world.run()
+    assert (ending.why, ending.code) == (run_loop.Why.CRASHED, 1)
+    assert "report it" in ending.errors[0]
+
+
+@pytest.mark.parametrize("side", ["table", "metrics"])
+def test_a_side_service_that_fails_is_switched_off_and_copying_goes_on(side, caplog):
+    world = World([flow(0)], [flow(1)], [flow(2)], [flow(10)])
+    if side == "table":
+        world.display.error = OSError("the terminal is gone")
+    else:
+        world.metrics = Broken()
+    with caplog.at_level(logging.ERROR):
+        assert world.run(CAUGHT_UP).code == 0
+    (message,) = [each for each in caplog.messages if "switched off" in each]
+    assert message.startswith(f"the {side} has failed and is switched off; copying goes on\n")
+    assert "Error" in message
+
+
+def test_it_says_that_spark_starts_and_counts_no_missing_slots_then():
+    world = World([flow(slots_missing=3)], [flow(slots_missing=3)], [flow(10)])
+    world.running.engine.state = engine.EngineState.STARTING
+    world.run(CAUGHT_UP)
+    first = world.display.frames[0]
+    assert first.notes == ("note", "starting Spark …")
+    assert first.seen.flows[0].slots_missing == 0
+
+
+def test_states_are_logged(caplog):
+    planning = statuses.flow(state=State.PLANNING, reason="starting")
+    with caplog.at_level(logging.INFO):
+        World([planning], [flow()], [flow(10)]).run(CAUGHT_UP)
+    assert "east->west is PLANNING: starting" in caplog.messages
+    assert "east->west is RUNNING" in caplog.messages
+
+
+def test_the_last_picture_shows_the_end():
+    world = World([flow(0)], [flow(10)], step_s=0.01)
+    world.run(CAUGHT_UP)
+    last = world.display.frames[-1].progress
+    assert last is not None
+    assert last.fraction == 1.0
+
+
+def test_thousands_of_partitions_are_looked_at_less_often():
+    many = [[flow()] for _ in range(100)]
+    world = World(*many, [flow(10)], step_s=0.1)
+
+    class Slow(metrics.FlowMetrics):
+        def observe(self, *args, **kwargs):
+            world.clock.now += 0.03
+
+    world.metrics = Slow()
+    world.run(CAUGHT_UP)
+    assert len(world.display.frames) <= 6
