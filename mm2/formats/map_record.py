@@ -7,14 +7,14 @@ i16 length + UTF-8. `topic` is the *source* topic's name.
 
 Keys: version i8 = 1, kind i8, topic, partition i32, then by kind
 
-    1 era       era i32
+    1 era       era i32, ordinal i32, epoch i16
     2 producer  producer id i64
     3 segment   era i32, ordinal i32, epoch i16, first source offset i64
     4 request   nothing more: the newest request stands
 
 A *segment* is a stretch of the offset map: runs of (source start, delta) with target = source +
 delta. The
-newest segment of the newest (era, ordinal, epoch) is *open* and is also the partition's anchor.
+newest segment of the newest owner (ordinal, epoch) is *open* and is also the partition's anchor.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ _HEAD = struct.Struct(">bb")
 _I16 = struct.Struct(">h")
 _I32 = struct.Struct(">i")
 _I64 = struct.Struct(">q")
+_ERA_KEY = struct.Struct(">iih")
 _SEGMENT_KEY = struct.Struct(">iihq")
 _SEGMENT_VALUE = struct.Struct(">bBii8sqqqI")
 _ERA_VALUE = struct.Struct(">b16s16sqqQ")
@@ -54,9 +55,19 @@ class UnknownVersionError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraKey:
+    """`ordinal` and `epoch` are those of the owner who began it: of two with one number the newer
+    owner's stands, whichever was stored last."""
+
     topic: str
     partition: int
     era: int
+    ordinal: int
+    epoch: int
+
+    @property
+    def owner_order(self) -> tuple[int, int, int]:
+        """Greater is newer; see `SegmentKey.owner_order`."""
+        return (self.ordinal, self.epoch, self.era)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,8 +127,9 @@ class SegmentKey:
 
     @property
     def owner_order(self) -> tuple[int, int, int]:
-        """Greater is newer."""
-        return (self.era, self.ordinal, self.epoch)
+        """Greater is newer: by fence (ordinal, epoch), not by era, for a late owner may have begun
+        one that nobody went on in."""
+        return (self.ordinal, self.epoch, self.era)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +179,8 @@ MapValue = Era | Producer | Segment | Request
 def encode_key(key: MapKey) -> bytes:
     match key:
         case EraKey():
-            return _key_head(_ERA, key.topic, key.partition) + _I32.pack(key.era)
+            rest = _ERA_KEY.pack(key.era, key.ordinal, key.epoch)
+            return _key_head(_ERA, key.topic, key.partition) + rest
         case ProducerKey():
             return _key_head(_PRODUCER, key.topic, key.partition) + _I64.pack(key.producer_id)
         case SegmentKey():
@@ -187,7 +200,8 @@ def decode_key(data: bytes) -> MapKey:
     (partition,) = _I32.unpack_from(data, at)
     at += _I32.size
     if kind == _ERA:
-        return EraKey(topic=topic, partition=partition, era=_I32.unpack_from(data, at)[0])
+        era, ordinal, epoch = _ERA_KEY.unpack_from(data, at)
+        return EraKey(topic=topic, partition=partition, era=era, ordinal=ordinal, epoch=epoch)
     if kind == _PRODUCER:
         (producer_id,) = _I64.unpack_from(data, at)
         return ProducerKey(topic=topic, partition=partition, producer_id=producer_id)

@@ -118,7 +118,13 @@ def begin_era(attempt: outcomes.Attempt, era: NewEra) -> instructions.Script[out
     where, fenced = attempt.where, attempt.fence
     number = attempt.known.era_number + 1
     target = fenced.marker_offset + 1
-    key = map_record.EraKey(topic=where.topic, partition=where.partition, era=number)
+    key = map_record.EraKey(
+        topic=where.topic,
+        partition=where.partition,
+        era=number,
+        ordinal=attempt.ordinal,
+        epoch=fenced.producer.epoch,
+    )
     value = map_record.Era(
         source_cluster=where.source_cluster,
         target_cluster=where.target_cluster,

@@ -25,26 +25,42 @@ class Anchor:
 class PartitionMap:
     """What the map topic says of one source partition.
 
-    Invariant: `producers` hold each ordinal once; an anchor belongs to the newest (era, ordinal,
-    epoch).
+    Invariant: `producers` hold each ordinal once; an anchor belongs to the newest (ordinal, epoch).
+    What an older owner stored late, after a newer one had read the map, counts for nothing.
     """
 
-    eras: dict[int, map_record.Era] = field(default_factory=dict)
+    begun: dict[map_record.EraKey, map_record.Era] = field(default_factory=dict)
     producers: dict[int, map_record.Producer] = field(default_factory=dict)
     segments: dict[map_record.SegmentKey, map_record.Segment] = field(default_factory=dict)
     request: map_record.Request | None = None
 
     @property
     def newest_era(self) -> int:
-        """0 when none was ever begun."""
-        return max(self.eras, default=0)
+        """The era of the newest owner; 0 when none was ever begun."""
+        return self._owners()[-1][-1] if self.begun or self.segments else 0
+
+    @property
+    def eras(self) -> dict[int, map_record.Era]:
+        """By number, without those that a late owner began and nobody went on in."""
+        keys = sorted(self.begun, key=lambda each: each.owner_order)
+        orders = self._owners()
+        found: dict[int, map_record.Era] = {}
+        for key in keys:
+            newer = orders[bisect_right(orders, key.owner_order) :]
+            if all(era >= key.era for _, _, era in newer):
+                found[key.era] = self.begun[key]
+        return found
+
+    def _owners(self) -> list[tuple[int, int, int]]:
+        orders = {each.owner_order for each in self.begun}
+        return sorted(orders.union(each.owner_order for each in self.segments))
 
     @property
     def anchor(self) -> Anchor | None:
-        """The newest anchor of any era. A newer era without one has not been taken yet."""
+        """The newest owner's. An era newer than it has not been taken yet."""
         if not self.segments:
             return None
-        key = max(self.segments, key=lambda each: (*each.owner_order, each.first_source))
+        key = max(self.segments, key=_segment_order)
         return Anchor(key=key, segment=self.segments[key])
 
     @property
@@ -52,7 +68,7 @@ class PartitionMap:
         """The operator's request, unless an era already answers it."""
         if self.request is None:
             return None
-        answered = any(era.request == self.request.request for era in self.eras.values())
+        answered = any(era.request == self.request.request for era in self.begun.values())
         return None if answered else self.request
 
     def runs(self, era: int) -> list[map_record.Run]:
@@ -60,7 +76,7 @@ class PartitionMap:
         above it."""
         runs: list[map_record.Run] = []
         owner: tuple[int, int, int] | None = None
-        for key in sorted(self.segments, key=lambda each: (*each.owner_order, each.first_source)):
+        for key in sorted(self.segments, key=_segment_order):
             if key.era != era:
                 continue
             segment = self.segments[key]
@@ -76,27 +92,27 @@ class PartitionMap:
         Every copyable record before it was copied and stands below `target`, whichever era it
         belongs to. None when no era was ever begun.
         """
-        if not self.eras:
+        eras = self.eras
+        if not eras:
             return None
-        begun = [number for number, era in self.eras.items() if era.first_target <= target]
-        number = max(begun, default=0)
-        newer = [era.first_source for each, era in self.eras.items() if each > number]
+        number = max((each for each in eras if eras[each].first_target <= target), default=0)
+        sources = [era.first_source for each, era in eras.items() if each > number]
         if number:
-            newer.append(self._position_in(number, target))
-        return min(newer)
+            position = self._position_in(number, target)
+            sources.append(eras[number].first_source if position is None else position)
+        return min(sources)
 
-    def _position_in(self, era: int, target: int) -> int:
-        """As `source_position`, of the records that this era copied."""
+    def _position_in(self, era: int, target: int) -> int | None:
+        """As `source_position`, of the records that this era copied; None before the first."""
         runs = self.runs(era)
         index = bisect_right(runs, target, key=lambda run: run.source + run.delta) - 1
         if index < 0:
-            return self.eras[era].first_source
+            return None
         source = target - runs[index].delta
         if index + 1 < len(runs):
             return min(source, runs[index + 1].source)
         # Behind the last run stand markers: they have no source offsets.
-        owners = [key for key in self.segments if key.era == era]
-        newest = max(owners, key=lambda each: (*each.owner_order, each.first_source))
+        newest = max((key for key in self.segments if key.era == era), key=_segment_order)
         return min(source, self.segments[newest].through)
 
     def superseded(self, by: map_record.SegmentKey) -> list[map_record.SegmentKey]:
@@ -116,6 +132,10 @@ class PartitionMap:
             sources = [run.source for run in segment.runs]
             assert sources == sorted(set(sources)), key
             assert segment.through >= key.first_source, key
+
+
+def _segment_order(key: map_record.SegmentKey) -> tuple[int, int, int, int]:
+    return (*key.owner_order, key.first_source)
 
 
 def _cut(runs: list[map_record.Run], start: int) -> None:
@@ -144,7 +164,7 @@ class OffsetMap:
         decoded = map_record.decode_value(name, value) if value is not None else None
         match name:
             case map_record.EraKey():
-                _set(partition.eras, name.era, decoded)
+                _set(partition.begun, name, decoded)
             case map_record.ProducerKey():
                 _set(partition.producers, name.producer_id, decoded)
             case map_record.SegmentKey():
