@@ -213,7 +213,6 @@ class SourceSide:
         response = self._decode(lane, reply, now_s)
         if response is None:
             return
-        lane.session.answered(response)
         size = len(reply.body) if reply.body is not None else 0
         rtt_s = self._source.rtt_s(lane.node_id) or 0.0
         self.sizes.answered(size, asked=asked, elapsed_s=reply.elapsed_s, rtt_s=rtt_s)
@@ -222,6 +221,7 @@ class SourceSide:
             self._source.throttle(lane.node_id, lane.name, response.throttle_ms)
         for found in response.partitions:
             self._take_in(lane, found, now_s)
+        lane.session.answered(response)
         self.pump(now_s)
 
     def _decode(
@@ -244,6 +244,9 @@ class SourceSide:
         copy = self._copies.get(key) if key is not None else None
         if copy is None or key is None or self._place.get(key) is not lane:
             return
+        asked = lane.session.asked(key)
+        if asked is None or asked.fetch_offset != copy.position:
+            return  # taken again since it was asked: to accept it would leave a gap
         if found.error_code:
             self._refused(copy, found, now_s)
         elif found.diverging_end_offset >= 0:

@@ -436,7 +436,7 @@ class PartitionCopy:
         if self._reaction is None:
             self._reaction = reaction
             self.reason = reaction.reason
-        self.window.drop_queue()
+        self._forget_queue()
         return self._drained(now_s)
 
     def _stop(self, stop: stops.Stop, now_s: float) -> Instructions:
@@ -465,6 +465,13 @@ class PartitionCopy:
         if self.map is None or not self.map.has_news or self._mode.open:
             return []
         return [self.map.write(now_s)]
+
+    def _forget_queue(self) -> None:
+        """What was fetched and will not be sent must never be taken for skipped."""
+        first = self.window.drop_queue()
+        if first is not None:
+            self.position, self.source_epoch = first, -1
+            self._obstacle = None
 
     # Boundaries: transactions, renewing the fence, closing
 
@@ -529,7 +536,7 @@ class PartitionCopy:
         exclusive = self.where.target_topics is setup.TargetTopics.EXCLUSIVE
         moved = exclusive and outcome.next_target != self.window.next_target + 1
         if moved or outcome.leader_epoch != self.map.leader_epoch:
-            self.window.drop_queue()
+            self._forget_queue()
             return self._take(now_s)
         self.phase = Phase.COPYING
         self.window.next_target = outcome.next_target
@@ -539,7 +546,7 @@ class PartitionCopy:
         return [self.map.write(now_s)]
 
     def _boundary_failed(self, outcome: object, now_s: float) -> Instructions:
-        self.window.drop_queue()
+        self._forget_queue()
         match outcome:
             case fence.NewerOwner():
                 return self._check_fence(outcome.than, now_s)
@@ -557,7 +564,7 @@ class PartitionCopy:
     def close(self, now_s: float) -> Instructions:
         """Stop in good order: what is in flight is waited for, then the last anchor is written."""
         self._closing = True
-        self.window.drop_queue()
+        self._forget_queue()
         if self.phase is Phase.TAKING:
             self._abandon_script()
             self.phase = Phase.CLOSED

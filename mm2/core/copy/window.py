@@ -86,11 +86,14 @@ class Window:
         self.queued_bytes += found.header.size
         self._held.hold(found.header.size)
 
-    def drop_queue(self) -> None:
+    def drop_queue(self) -> int | None:
+        """Forget what was not sent; the source offset of the first of it, None for nothing."""
+        first = self._queue[0].header.base_offset if self._queue else None
         for queued in self._queue:
             self._held.release(queued.header.size)
         self._queue.clear()
         self.queued_bytes = 0
+        return first
 
     def send(self, *, transactional: bool) -> memoryview:
         """The next batch, stamped as ours; it counts as in flight from here on."""
