@@ -54,21 +54,22 @@ class Foreign:
 
 @dataclass(slots=True, kw_only=True)
 class Tail:
-    """Our committed batches on the target in [`start`, `end`), read in offset order.
+    """Our batches on the target from `start` to our own fence marker at `marker`, read in order.
 
-    A transactional batch of ours counts only when the commit marker of its transaction follows.
+    A transactional batch of ours counts only when the commit marker of its transaction follows;
+    that may be our own, where an unclean election took the one that was meant for it.
     With `last_crc`, reading begins one offset earlier: the batch that ends before `start` must have
     that CRC. `lost` says why the stretch cannot be what the map speaks of; "" while it can.
     """
 
     ours: frozenset[int]
     start: int
-    end: int
+    marker: int
     last_crc: int | None = None
     lost: str = ""
     at: int = field(init=False)
-    batches: list[OurBatch] = field(default_factory=list)
     foreign: Foreign | None = None
+    _batches: list[OurBatch] = field(default_factory=list)
     _open: dict[int, list[OurBatch]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -76,7 +77,12 @@ class Tail:
 
     @property
     def complete(self) -> bool:
-        return self.at >= self.end or bool(self.lost)
+        return self.at > self.marker or bool(self.lost)
+
+    @property
+    def committed(self) -> list[OurBatch]:
+        """In offset order, as readers see them."""
+        return sorted(self._batches, key=lambda each: each.offset)
 
     def deleted_before(self, log_start: int) -> None:
         """The target no longer has `at`: its log starts at `log_start`."""
@@ -92,7 +98,7 @@ class Tail:
         self.at = header.last_offset + 1
         if header.base_offset < self.start:
             self._check_anchor(header)
-        elif header.base_offset < self.end:
+        else:
             self._sort(header, batch)
 
     def _check_anchor(self, header: record_batch.BatchHeader) -> None:
@@ -104,7 +110,7 @@ class Tail:
         if header.is_control:
             ended = self._open.pop(header.producer_id, [])
             if record_batch.control_type(batch) == record_batch.COMMIT_MARKER:
-                self.batches.extend(ended)
+                self._batches.extend(ended)
             return
         if header.producer_id not in self.ours:
             if self.foreign is None:
@@ -114,7 +120,7 @@ class Tail:
         if header.is_transactional:
             self._open.setdefault(header.producer_id, []).append(mine)
         else:
-            self.batches.append(mine)
+            self._batches.append(mine)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -79,18 +79,49 @@ def _cut_back(
 ) -> instructions.Script[Position | outcomes.BeginAgain]:
     """Of what the map speaks of, only what stands before `end` is sure to be there still.
 
-    Where `end` lies before the newest era, an older one lost records, and a new era takes them in.
+    Where that lies before the newest era, an older one lost records, and a new era takes them in.
     """
-    back = yield instructions.ReadFacts(target=end)
+    target = yield from _before_open_transaction(attempt, end)
+    if isinstance(target, outcomes.BeginAgain):
+        return target
+    back = yield instructions.ReadFacts(target=target)
     if not isinstance(back, facts.Facts):
         return outcomes.again("reading the offset map", back)
-    assert back.source_position is not None
     era = attempt.known.era
     assert era is not None
-    lost = "" if era.first_target <= end else "the target lost what an older era wrote"
+    assert back.source_position is not None
+    lost = "" if era.first_target <= target else "the target lost what an older era wrote"
     return Position(
-        era=attempt.known.era_number, source=back.source_position, target=end, lost=lost
+        era=attempt.known.era_number, source=back.source_position, target=target, lost=lost
     )
+
+
+def _before_open_transaction(
+    attempt: outcomes.Attempt, end: int
+) -> instructions.Script[int | outcomes.BeginAgain]:
+    """`end`, or where the transaction of ours begins whose marker was cut off with what followed.
+
+    The map counts its records as copied, but whatever marker comes next decides about them.
+    """
+    at = end
+    while at > 0:
+        answer = yield instructions.ReadTarget(offset=at - 1)
+        if isinstance(answer, instructions.Refused) and answer.code == refusals.OFFSET_OUT_OF_RANGE:
+            return at if answer.log_start >= at else _cut_again()
+        if not isinstance(answer, instructions.Records):
+            return outcomes.again("reading the mirror's batches back from its cut", answer)
+        first = next(record_batch.split_batches(answer.records), None)
+        if first is None:
+            return _cut_again()
+        header, _ = first
+        if header.is_control or not header.is_transactional:
+            return at
+        at = header.base_offset
+    return at
+
+
+def _cut_again() -> outcomes.BeginAgain:
+    return outcomes.BeginAgain(reason="the mirror's log was cut back meanwhile")
 
 
 def pair(attempt: outcomes.Attempt, position: Position) -> instructions.Script[outcomes.Outcome]:
@@ -103,7 +134,7 @@ def pair(attempt: outcomes.Attempt, position: Position) -> instructions.Script[o
     if tail.foreign is not None and where.target_topics is setup.TargetTopics.EXCLUSIVE:
         return _foreign(where, tail.foreign)
     pairs = pairing.Pairing(
-        tail=[] if tail.lost else tail.batches,
+        tail=[] if tail.lost else tail.committed,
         position=position.source,
         source_epoch=position.source_epoch,
     )
@@ -111,7 +142,8 @@ def pair(attempt: outcomes.Attempt, position: Position) -> instructions.Script[o
     if isinstance(gone, outcomes.BeginAgain | stops.Stop):
         return gone
     if gone is not None:
-        return (yield from _source_gone(attempt, pairs))
+        lost_from = position.target if tail.lost else None
+        return (yield from _source_gone(attempt, pairs, lost_from=lost_from))
     if tail.lost:
         return (yield from eras.begin_era(attempt, _tail_lost(attempt, position, tail.lost)))
     return (yield from _go_on(attempt, position, pairs))
@@ -124,7 +156,7 @@ def _read_tail(
     tail = pairing.Tail(
         ours=frozenset({*attempt.known.producers, attempt.fence.producer.id}),
         start=position.target,
-        end=attempt.fence.marker_offset,
+        marker=attempt.fence.marker_offset,
         last_crc=position.last_crc,
         lost=position.lost,
     )
@@ -132,6 +164,8 @@ def _read_tail(
     while not tail.complete:
         answer = yield instructions.ReadTarget(offset=tail.at)
         if isinstance(answer, instructions.Refused) and answer.code == refusals.OFFSET_OUT_OF_RANGE:
+            if answer.log_start <= tail.at:
+                return _cut_again()
             tail.deleted_before(answer.log_start)
             continue
         if not isinstance(answer, instructions.Records):
@@ -177,15 +211,18 @@ def _walk_source(
 
 
 def _source_gone(
-    attempt: outcomes.Attempt, pairs: pairing.Pairing
+    attempt: outcomes.Attempt, pairs: pairing.Pairing, *, lost_from: int | None
 ) -> instructions.Script[outcomes.Outcome]:
-    """The source's log no longer has our position: deleted by retention, or truncated."""
+    """The source's log no longer has our position: deleted by retention, or truncated.
+
+    From `lost_from` on the target could not be compared either.
+    """
     found = yield instructions.FindSourceOffset(position="earliest")
     if not isinstance(found, instructions.SourceOffset):
         return outcomes.again("finding the source's log start", found)
     if found.offset <= pairs.position:
         return _source_truncated(attempt.where, position=pairs.position, start=found.offset)
-    left = None if pairs.complete else pairs.tail[pairs.paired].offset
+    left = lost_from if pairs.complete else pairs.tail[pairs.paired].offset
     stated = eras.statement(
         attempt,
         kind=receipt.ReceiptKind.SOURCE_GONE,
