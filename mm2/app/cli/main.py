@@ -33,6 +33,8 @@ class Subcommand:
 SUBCOMMANDS: Mapping[str, Subcommand] = {
     "completion": Subcommand("mm2.app.cli.completion", "command", "Print a shell's completion."),
     "config": Subcommand("mm2.app.cli.config", "group", "Check and show clusters.yaml."),
+    "resume": Subcommand("mm2.app.cli.resume", "command", "Let stopped partitions begin anew."),
+    "run": Subcommand("mm2.app.cli.run", "command", "Mirror what a configuration says."),
     "sandbox": Subcommand("mm2.app.cli.sandbox", "group", "Real Kafka clusters on this machine."),
 }
 
@@ -93,6 +95,7 @@ def cli(*, log_format: str, log_level: str) -> None:
       mm2 sandbox up east west          two clusters on this machine, to try things out
       mm2 config check clusters.yaml    every mistake at once, before anything starts
       mm2 config show clusters.yaml     what is in force, defaults included
+      mm2 run clusters.yaml             mirror until stopped
     """
     logs.configure(log_format, level=logging.getLevelNamesMapping()[log_level.upper()])
 

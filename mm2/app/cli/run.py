@@ -37,9 +37,7 @@ _log = logging.getLogger(__name__)
     metavar="SECONDS",
     help="Give --until-caught-up up after so long.",
 )
-@click.option(
-    "--throttle", type=byte_rate.ByteRate(), default=0, help="At most so much per flow: 20MB."
-)
+@click.option("--throttle", type=byte_rate.ByteRate(), help="At most so much per flow: 20MB.")
 @click.option("--no-table", is_flag=True, help="Log lines, on a terminal too.")
 @click.option(
     "--metrics-port", type=click.IntRange(0, 65_535), help="Instead of the file's; 0: any free one."
@@ -50,7 +48,7 @@ def command(
     names: tuple[str, ...],
     until_caught_up: bool,
     timeout_s: float | None,
-    throttle: int,
+    throttle: int | None,
     no_table: bool,
     metrics_port: int | None,
 ) -> int:
@@ -78,7 +76,7 @@ def command(
                 settings,
                 goal,
                 stop,
-                throttle=throttle,
+                throttle=throttle or 0,
                 table=not no_table,
                 metrics_port=metrics_port,
             )
@@ -104,7 +102,7 @@ def _run(
 
     made = appliance.Appliance(settings, throttle_bytes_s=throttle)
     flow_metrics = metrics.FlowMetrics()
-    exporter, note = _serve(settings.metrics, flow_metrics, port=metrics_port)
+    exporter, note = serve(settings.metrics, flow_metrics, port=metrics_port)
     if settings.spark.engine == "spark":
         _log.info("starting Spark at %s", settings.spark.master)
     around = run_loop.Surroundings(
@@ -132,7 +130,7 @@ def _chosen(settings: app_settings.Settings, names: tuple[str, ...]) -> app_sett
     return dataclasses.replace(settings, flows=tuple(chosen.values()))
 
 
-def _serve(
+def serve(
     settings: app_settings.MetricsSettings, source: metrics.FlowMetrics, *, port: int | None
 ) -> tuple[metrics_exporter.MetricsExporter | None, str]:
     """The exporter, None when there is none, and what to say about it in the table."""

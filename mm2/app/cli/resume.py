@@ -1,0 +1,116 @@
+"""`mm2 resume`: the way on for partitions that a flow has stopped for good."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import secrets
+import threading
+
+import click
+
+from connect_runtime.system import clock as system_clock
+from mm2.app.cli import exits, flow_names
+from mm2.app.settings import kinds, load
+from mm2.core import flows
+
+_ID_BYTES = 8
+
+
+@click.command("resume")
+@click.argument("flow", metavar="FLOW")
+@click.option("--topic", required=True, metavar="T", help="A topic of the source.")
+@click.option(
+    "--partition",
+    "partitions",
+    type=click.IntRange(min=0),
+    multiple=True,
+    metavar="N",
+    help="Only this partition; repeatable.  [default: all of the topic]",
+)
+@click.option("--new-era", is_flag=True, help="Begin anew; the only way on there is.")
+@click.option(
+    "--from",
+    "start",
+    metavar="earliest|latest|TIMESTAMP",
+    help="Where, such as 2026-01-31T08:00:00Z or milliseconds.  [default: the flow's start]",
+)
+@click.option(
+    "--config",
+    "file",
+    type=click.Path(path_type=pathlib.Path, dir_okay=False),
+    default=pathlib.Path("clusters.yaml"),
+    show_default=True,
+    help="Where the flow is configured.",
+)
+@click.option("--force", is_flag=True, help="Also when the flow seems to run.")
+def command(
+    *,
+    flow: str,
+    topic: str,
+    partitions: tuple[int, ...],
+    new_era: bool,
+    start: str | None,
+    file: pathlib.Path,
+    force: bool,
+) -> int:
+    """Let stopped partitions of FLOW begin anew at its next start.
+
+    Stop the flow first. The request is written into the flow's map topic on the target.
+
+    \b
+    Examples:
+      mm2 resume 'east->west' --topic orders --new-era --from latest
+      mm2 resume 'east->west' --topic orders --partition 3 --new-era --from 2026-01-31T08:00:00Z
+    """
+    if not new_era:
+        raise click.UsageError("say --new-era: beginning anew is the only way on that there is")
+    settings = load.load(file, environment=os.environ)
+    chosen = flow_names.find(settings, flow, hint="FLOW")
+    position = _position(start) if start is not None else _text(chosen.start)
+    # Here and not above: wrong input is told before Kafka's library is loaded.
+    from mm2.app import connections, noise, resume
+
+    order = resume.Order(flow=chosen, topic=topic, partitions=partitions, position=position)
+    clock = system_clock.SystemClock()
+    client_id = f"mm2-{chosen.name}-resume"
+    with noise.to_file() as log_file:
+        source = connections.admin(settings, chosen.source, client_id=client_id, clock=clock)
+        ledger = connections.ledger(settings, chosen, client_id=client_id, clock=clock)
+        tools = resume.Tools(
+            source=source,
+            ledger=ledger,
+            clock=clock,
+            pause=threading.Event().wait,
+            new_id=lambda: secrets.token_hex(_ID_BYTES),
+        )
+        try:
+            recorded = resume.resume(order, tools, force=force)
+        except resume.WrongRequestError as error:
+            raise click.UsageError(str(error)) from error
+        finally:
+            ledger.close(1.0)
+            source.close()
+        log_file.keep = False
+    for each in recorded:
+        click.echo(each.describe())
+    click.echo(f"recorded in {chosen.map_topic} of cluster {chosen.target}; now start the flow")
+    return exits.DONE
+
+
+def _position(start: str) -> str:
+    if start.isascii() and start.isdigit() and len(start) <= 15:
+        return start
+    kind = kinds.start_position()
+    try:
+        return _text(kind.parse((start,)))
+    except ValueError:
+        raise click.BadParameter(
+            f"{start!r}; allowed: {kind.allowed}, or milliseconds since 1970", param_hint="--from"
+        ) from None
+
+
+def _text(start: flows.StartPosition) -> str:
+    if start.timestamp_ms is not None:
+        return str(start.timestamp_ms)
+    return start.at.value

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pytest
+
+from mm2.app.cli import exits, main, resume
+from mm2.core import flows
+
+GOOD = """
+clusters:
+  east: {bootstrap.servers: "localhost:1"}
+  west: {bootstrap.servers: "localhost:2"}
+flows:
+  - {from: east, to: west}
+"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "clusters.yaml"
+    path.write_text(GOOD)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["east->west", "--topic", "t"], "say --new-era"),
+        (["east->wst", "--topic", "t", "--new-era"], "did you mean 'east->west'?"),
+        (["east->west", "--new-era"], "--topic"),
+        (["east->west", "--topic", "t", "--new-era", "--partition", "-1"], "--partition"),
+        (["east->west", "--topic", "t", "--new-era", "--from", "noon"], "milliseconds since 1970"),
+    ],
+)
+def test_wrong_usage_is_told_before_anything_is_asked(config, arguments, words, capsys):
+    assert main.run(["resume", *arguments, "--config", str(config)]) == exits.BAD_INPUT
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert words in captured.err
+
+
+@pytest.mark.parametrize(
+    ("start", "position"),
+    [
+        ("earliest", "earliest"),
+        ("LATEST", "latest"),
+        ("2026-01-31T08:00:00Z", "1769846400000"),
+        ("2026-01-31T09:00:00+01:00", "1769846400000"),
+        ("1769846400000", "1769846400000"),
+    ],
+)
+def test_positions(start, position):
+    assert resume._position(start) == position
+
+
+def test_the_flows_start_is_the_default():
+    assert resume._text(flows.StartPosition()) == "earliest"
+    at = flows.StartPosition(flows.StartAt.TIMESTAMP, 5)
+    assert resume._text(at) == "5"

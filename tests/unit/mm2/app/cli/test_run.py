@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import socket
+import sys
+from contextlib import closing
+
+import pytest
+
+from mm2.app import metrics
+from mm2.app.cli import exits, main, run
+from mm2.app.settings import settings as app_settings
+
+GOOD = """
+clusters:
+  east: {bootstrap.servers: "localhost:1"}
+  west: {bootstrap.servers: "localhost:2"}
+flows:
+  - {from: east, to: west}
+  - {from: west, to: east}
+"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "clusters.yaml"
+    path.write_text(GOOD)
+    return path
+
+
+def refused(arguments, capsys) -> str:
+    assert main.run(["run", *map(str, arguments)]) == exits.BAD_INPUT
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    return str(captured.err)
+
+
+def test_an_unknown_flow_names_the_nearest_and_all(config, capsys):
+    text = refused([config, "--flow", "east->wst"], capsys)
+    assert "no flow 'east->wst'; flows: east->west, west->east; did you mean 'east->west'?" in text
+
+
+def test_a_timeout_goes_with_a_goal(config, capsys):
+    assert "--until-caught-up" in refused([config, "--timeout", "5"], capsys)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--timeout", "0", "--until-caught-up"],
+        ["--throttle", "fast"],
+        ["--metrics-port", "65536"],
+        ["--bogus"],
+    ],
+)
+def test_wrong_options_are_bad_input(config, wrong, capsys):
+    refused([config, *wrong], capsys)
+
+
+def test_a_wrong_file_is_told_with_its_lines_before_anything_starts(tmp_path, capsys):
+    path = tmp_path / "wrong.yaml"
+    path.write_text(GOOD + "  - {from: east, too: west}\n")
+    text = refused([path], capsys)
+    assert f"{path}:8:" in text
+    assert "did you mean 'to'?" in text
+    assert "nothing was started" in text
+
+
+def test_without_java_it_says_what_to_install(config, capsys, monkeypatch, tmp_path):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main.run(["run", str(config)]) == exits.FAILED
+    captured = capsys.readouterr()
+    assert captured.err.startswith("mm2: Java was not found: install a JDK or JRE 17")
+    assert len(captured.err.splitlines()) == 1
+
+
+def test_a_metrics_port_in_use_is_a_warning_and_no_error(caplog):
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+        settings = app_settings.MetricsSettings(port=port)
+        assert run.serve(settings, metrics.FlowMetrics(), port=None) == (
+            None,
+            ", metrics are not served",
+        )
+    assert f"port {port}" in caplog.text
+    assert "copying goes on" in caplog.text
+
+
+def test_the_port_option_wins_and_switches_metrics_on():
+    settings = app_settings.MetricsSettings(enabled=False)
+    assert run.serve(settings, metrics.FlowMetrics(), port=None) == (None, "")
+    exporter, note = run.serve(settings, metrics.FlowMetrics(), port=0)
+    assert exporter is not None
+    try:
+        assert note == f", metrics at {exporter.url}"
+    finally:
+        exporter.stop()
+
+
+def test_wrong_input_is_told_before_client_libraries_are_loaded():
+    assert "mm2.app.appliance" not in vars(run)
+    assert sys.modules["mm2.app.cli.run"] is run
