@@ -244,8 +244,8 @@ class SourceSide:
         copy = self._copies.get(key) if key is not None else None
         if copy is None or key is None or self._place.get(key) is not lane:
             return
-        asked = lane.session.asked(key)
-        if asked is None or asked.fetch_offset != copy.position:
+        spec = lane.session.asked(key)
+        if spec is None or spec.fetch_offset != copy.position:
             return  # taken again since it was asked: to accept it would leave a gap
         if found.error_code:
             self._refused(copy, found, now_s)
