@@ -49,6 +49,11 @@ class LogTopics:
             self._create(missing, end)
             described = self._describe_until_known(names, end)
         failure = described.first_failure()
+        if missing and isinstance(failure, cluster_errors.TopicMissingError):
+            raise errors.RetriableError(
+                f"creating the topics of a flow on {self.where}: they are created, but a broker "
+                f"has not heard of {', '.join(sorted(described.failed))} yet"
+            )
         if failure is not None:
             raise failure
         for topic in described.done.values():
