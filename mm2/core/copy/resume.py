@@ -54,6 +54,8 @@ def where_we_were(
         return outcomes.again("asking where the anchor's leader epoch ended", answer)
     if 0 <= answer.offset < segment.target_next:
         return (yield from _cut_back(attempt, answer.offset))
+    if segment.target_next > attempt.fence.marker_offset:
+        return outcomes.BeginAgain(reason="another owner took the partition behind our marker")
     if anchor.key.era < attempt.known.era_number:
         return _era_alone(attempt)
     return Position(
