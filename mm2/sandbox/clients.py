@@ -17,6 +17,9 @@ from connect_runtime.wire.codec import security_settings
 from mm2.cluster import client_config, translate_errors
 from mm2.sandbox import failures
 
+PURGED = translate_errors.PURGED
+"""Codes of records that were dropped because we said so."""
+
 Properties = Mapping[str, str]
 """As `Cluster.client_properties()` gives them."""
 
@@ -43,9 +46,13 @@ class Clients:
         )
 
     def producer(self, client_id: str, **settings: object) -> confluent_kafka.Producer:
-        """`settings` are librdkafka's, `_` for `.`."""
+        """`settings` are librdkafka's, `_` for `.`. A missing topic is an error after 10 s."""
+        ours = {"topic_metadata_propagation_max_ms": 10_000}
         return client_config.producer(
-            self._access, client_id=client_id, settings=_dotted(settings), reports=self._reports
+            self._access,
+            client_id=client_id,
+            settings=_dotted(ours | settings),
+            reports=self._reports,
         )
 
     def consumer(self, client_id: str, **settings: object) -> confluent_kafka.Consumer:

@@ -56,7 +56,7 @@ class LogReader:
             raise self._clients.explain(found.error, doing)
         return len(found.partitions)
 
-    def read(self, partition: ids.TopicPartition) -> Iterator[Sequence[record.Record]]:
+    def read(self, partition: ids.TopicPartition) -> Iterator[record.Chunk]:
         """Chunks of records from the log start to what is the end (by isolation level) now.
 
         One partition at a time. Raises when nothing comes for 30 s, or the cluster refuses.
@@ -85,17 +85,15 @@ class LogReader:
     ) -> None:
         self.close()
 
-    def _chunks(self, partition: ids.TopicPartition, end: int) -> Iterator[Sequence[record.Record]]:
+    def _chunks(self, partition: ids.TopicPartition, end: int) -> Iterator[record.Chunk]:
         stalled = self._stalled_after()
-        while True:
-            messages = self._some_messages()
-            records, finished = self._taken(partition, messages, end)
+        finished = False
+        while not finished:
+            records, finished = self._taken(partition, self._some_messages(), end)
             if records:
-                yield records
+                yield _chunk(records)
                 stalled = self._stalled_after()
-            if finished:
-                return
-            if stalled.passed(self._clock.now_s()):
+            elif stalled.passed(self._clock.now_s()):
                 raise self._clients.overdue(f"reading {partition} up to offset {end}")
 
     def _stalled_after(self) -> deadline.Deadline:
@@ -111,24 +109,22 @@ class LogReader:
 
     def _taken(
         self, partition: ids.TopicPartition, messages: Sequence[Any], end: int
-    ) -> tuple[list[record.Record], bool]:
-        """The records below `end`, and whether it was reached."""
-        records: list[record.Record] = []
+    ) -> tuple[list[Any], bool]:
+        """Those below `end`, and whether it was reached."""
+        records: list[Any] = []
         for message in messages:
             error = message.error()
-            offset = message.offset()
             if error is None:
-                if offset < end:
-                    records.append(_record(message, offset))
-                if offset >= end - 1:
-                    return records, True
+                records.append(message)
             elif error.code() == translate_errors.PARTITION_EOF:
                 # The log may end with markers of transactions, which no consumer sees.
-                if offset >= end:
+                if message.offset() >= end:
                     return records, True
             elif not (error.retriable() or translate_errors.is_retriable(error)):
                 raise self._clients.explain(error, f"reading {partition}")
-        return records, False
+        if not records or records[-1].offset() < end - 1:
+            return records, False
+        return [message for message in records if message.offset() < end], True
 
     def _bounds(self, partition: ids.TopicPartition) -> tuple[int, int]:
         """First offset and end; with read_committed the end is the last stable offset."""
@@ -149,16 +145,12 @@ class LogReader:
         return answer
 
 
-def _record(message: Any, offset: int) -> record.Record:
-    timestamp_type, timestamp = message.timestamp()
-    headers = message.headers()
-    return record.Record(
-        offset,
-        record.Content(
-            message.key(),
-            message.value(),
-            tuple(headers) if headers else (),
-            timestamp_type,
-            timestamp,
-        ),
+def _chunk(messages: Sequence[Any]) -> record.Chunk:
+    contents = [
+        (message.key(), message.value(), message.headers(), message.timestamp())
+        for message in messages
+    ]
+    keys = sum(len(content[0]) for content in contents if content[0])
+    return record.Chunk(
+        [message.offset() for message in messages], contents, keys + sum(map(len, messages))
     )

@@ -7,16 +7,16 @@ again. What became of the unmatched is told at the end (`unmatched.py`).
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from mm2.sandbox import alignment, comparison, record, unmatched
 
 WINDOW_RECORDS = 8_192
 WINDOW_RECORDS_MAX = 131_072
 
-Chunks = Iterator[Sequence[record.Record]]
+_Content = record.Raw | record.Content
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,42 +32,66 @@ class Outcome:
 
 @dataclass(slots=True)
 class _Side:
-    """One log as far as it is read ahead; `condensing` from the first difference on."""
+    """One log as far as it is read ahead, from index `at` on; condensed since the first difference.
 
-    chunks: Chunks
-    ahead: deque[record.Record] = field(default_factory=deque)
+    Invariant: `offsets` and `contents` are of one length, and `at` is at most that.
+    """
+
+    chunks: Iterator[record.Chunk]
+    offsets: list[int] = field(default_factory=list)
+    contents: list[_Content] = field(default_factory=list)
+    at: int = 0
     condensing: bool = False
     ended: bool = False
     records: int = 0
     size: int = 0
 
+    @property
+    def ahead(self) -> int:
+        return len(self.contents) - self.at
+
     def fill(self, count: int) -> None:
         """Read until `count` records are ahead, or the log has ended."""
-        while len(self.ahead) < count and not self.ended:
+        while self.ahead < count and not self.ended:
             chunk = next(self.chunks, None)
             if chunk is None:
                 self.ended = True
                 return
-            self.records += len(chunk)
-            self.size += sum(each.size for each in chunk)
-            self.ahead.extend(map(record.condensed, chunk) if self.condensing else chunk)
+            self._forget_passed()
+            self.records += len(chunk.offsets)
+            self.size += chunk.size
+            self.offsets += chunk.offsets
+            self.contents += (
+                map(record.condensed, chunk.contents) if self.condensing else chunk.contents
+            )
 
     def condense(self) -> None:
+        """From now on contents are hashable and small; both sides do it together."""
+        self._forget_passed()
         if not self.condensing:
             self.condensing = True
-            self.ahead = deque(map(record.condensed, self.ahead))
+            self.contents = [record.condensed(each) for each in self._raw()]
 
     def offset_at(self, index: int) -> int | None:
-        return self.ahead[index].offset if index < len(self.ahead) else None
+        return self.offsets[index] if index < len(self.offsets) else None
 
-    def drop(self, count: int) -> None:
-        for _ in range(count):
-            self.ahead.popleft()
+    def record_at(self, index: int) -> record.Record:
+        content = self.contents[index]
+        assert isinstance(content, record.Content)
+        return record.Record(self.offsets[index], content)
+
+    def _raw(self) -> list[record.Raw]:
+        return cast("list[record.Raw]", self.contents)
+
+    def _forget_passed(self) -> None:
+        del self.offsets[: self.at]
+        del self.contents[: self.at]
+        self.at = 0
 
 
 def walk(
-    source: Iterable[Sequence[record.Record]],
-    target: Iterable[Sequence[record.Record]],
+    source: Iterable[record.Chunk],
+    target: Iterable[record.Chunk],
     *,
     find_originals: unmatched.FindOriginals,
 ) -> Outcome:
@@ -75,8 +99,6 @@ def walk(
     left, right = _Side(iter(source)), _Side(iter(target))
     found = unmatched.Unmatched()
     while _skip_equal(left, right):
-        left.condense()
-        right.condense()
         _align_ahead(left, right, found=found)
     return Outcome(
         source_records=left.records,
@@ -92,14 +114,21 @@ def _skip_equal(left: _Side, right: _Side) -> bool:
     while True:
         left.fill(1)
         right.fill(1)
-        common = min(len(left.ahead), len(right.ahead))
+        common = min(left.ahead, right.ahead)
         if common == 0:
             return bool(left.ahead or right.ahead)
-        for _ in range(common):
-            if left.ahead[0].content != right.ahead[0].content:
-                return True
-            left.ahead.popleft()
-            right.ahead.popleft()
+        mine = left.contents[left.at : left.at + common]
+        theirs = right.contents[right.at : right.at + common]
+        same = common if mine == theirs else _common_start(mine, theirs)
+        left.at += same
+        right.at += same
+        if same < common:
+            return True
+
+
+def _common_start(mine: Sequence[_Content], theirs: Sequence[_Content]) -> int:
+    pairs = enumerate(zip(mine, theirs, strict=True))
+    return next(index for index, (one, other) in pairs if one != other)
 
 
 def _align_ahead(left: _Side, right: _Side, *, found: unmatched.Unmatched) -> None:
@@ -107,15 +136,15 @@ def _align_ahead(left: _Side, right: _Side, *, found: unmatched.Unmatched) -> No
 
     Nothing is decided beyond a window's last match: the counterparts may just not be read yet.
     """
+    left.condense()
+    right.condense()
     window = WINDOW_RECORDS
     while True:
         left.fill(window)
         right.fill(window)
-        pairs = alignment.matches(
-            [each.content for each in left.ahead], [each.content for each in right.ahead]
-        )
+        pairs = alignment.matches(left.contents, right.contents)
         if left.ended and right.ended:
-            _note(left, right, pairs=[*pairs, (len(left.ahead), len(right.ahead))], found=found)
+            _note(left, right, pairs=[*pairs, (left.ahead, right.ahead)], found=found)
             return
         if pairs:
             _note(left, right, pairs=pairs, found=found)
@@ -134,10 +163,10 @@ def _hopeless(left: _Side, right: _Side) -> alignment.Match:
     """
     if left.ended or right.ended:
         return (
-            0 if left.ended else len(left.ahead),
-            0 if right.ended else len(right.ahead),
+            0 if left.ended else left.ahead,
+            0 if right.ended else right.ahead,
         )
-    return len(left.ahead) // 2, len(right.ahead) // 2
+    return left.ahead // 2, right.ahead // 2
 
 
 def _note(
@@ -147,16 +176,14 @@ def _note(
     pairs: Sequence[alignment.Match],
     found: unmatched.Unmatched,
 ) -> None:
-    """Note what lies between the matches, and drop all that lies before the last one."""
+    """Note what lies between the matches, and pass over all that lies before the last one."""
     start_left = start_right = 0
     for end_left, end_right in pairs:
         if end_left > start_left or end_right > start_right:
             found.open_gap()
             for index in range(start_left, end_left):
-                found.note_lost(left.ahead[index], right.offset_at(end_right))
+                found.note_lost(left.record_at(index), right.offset_at(end_right))
             for index in range(start_right, end_right):
-                found.note_added(right.ahead[index], left.offset_at(end_left))
+                found.note_added(right.record_at(index), left.offset_at(end_left))
         start_left, start_right = end_left + 1, end_right + 1
-    last_left, last_right = pairs[-1]
-    left.drop(last_left)
-    right.drop(last_right)
+    left.at, right.at = pairs[-1]

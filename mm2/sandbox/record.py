@@ -1,16 +1,28 @@
-"""A record as the proof sees it.
+"""Records as the proof sees them: as the client gives them while logs are equal, condensed after.
 
-Named tuples, not dataclasses: millions are made and compared, and tuples are quick.
+Tuples and parallel lists, not dataclasses: millions are made and compared, and lists of tuples are
+compared at C speed.
 """
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import NamedTuple
 
-Headers = tuple[tuple[str, bytes | None], ...]
+Raw = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]] | None, tuple[int, int]]
+"""Key, value, headers (None without any), (librdkafka's timestamp type, timestamp in ms)."""
 
 _DIGEST_FROM_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Consecutive records of a log; `size` is the bytes of their keys and values."""
+
+    offsets: list[int]
+    contents: list[Raw]
+    size: int
 
 
 class Digest(NamedTuple):
@@ -21,11 +33,11 @@ class Digest(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What a mirror must keep of a record. `timestamp` in ms, its type as librdkafka has it."""
+    """What a mirror must keep of a record, small and hashable: long parts are digests."""
 
     key: bytes | Digest | None
     value: bytes | Digest | None
-    headers: Headers
+    headers: tuple[tuple[str, bytes | None], ...]
     timestamp_type: int
     timestamp: int
 
@@ -36,17 +48,11 @@ class Record(NamedTuple):
     offset: int
     content: Content
 
-    @property
-    def size(self) -> int:
-        """Bytes of key and value; not for condensed records."""
-        key, value = self.content.key, self.content.value
-        return (len(key) if key else 0) + (len(value) if value else 0)
 
-
-def condensed(record: Record) -> Record:
-    """The same record with long keys and values replaced by their digests."""
-    key, value = _digest(record.content.key), _digest(record.content.value)
-    return Record(record.offset, record.content._replace(key=key, value=value))
+def condensed(raw: Raw) -> Content:
+    """The same content with long keys and values replaced by their digests."""
+    key, value, headers, (timestamp_type, timestamp) = raw
+    return Content(_digest(key), _digest(value), tuple(headers or ()), timestamp_type, timestamp)
 
 
 def differing_fields(left: Content, right: Content) -> tuple[str, ...]:
@@ -55,7 +61,7 @@ def differing_fields(left: Content, right: Content) -> tuple[str, ...]:
     return tuple(name for name, one, other in zip(names, left, right, strict=True) if one != other)
 
 
-def _digest(part: bytes | Digest | None) -> bytes | Digest | None:
-    if not isinstance(part, bytes) or len(part) < _DIGEST_FROM_BYTES:
+def _digest(part: bytes | None) -> bytes | Digest | None:
+    if part is None or len(part) < _DIGEST_FROM_BYTES:
         return part
     return Digest(len(part), hashlib.blake2b(part, digest_size=16).digest())

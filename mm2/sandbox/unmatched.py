@@ -25,14 +25,15 @@ _Pairs = Sequence[tuple[int, int]]
 
 
 def originals(
-    source: Iterable[Sequence[record.Record]], wanted: Collection[record.Content]
+    source: Iterable[record.Chunk], wanted: Collection[record.Content]
 ) -> dict[record.Content, int]:
     """What a `FindOriginals` answers, from the chunks of a log."""
     found: dict[record.Content, int] = {}
     for chunk in source:
-        for each in map(record.condensed, chunk):
-            if each.content in wanted:
-                found.setdefault(each.content, each.offset)
+        contents = map(record.condensed, chunk.contents)
+        for offset, content in zip(chunk.offsets, contents, strict=True):
+            if content in wanted:
+                found.setdefault(content, offset)
     return found
 
 

@@ -1,0 +1,139 @@
+"""What records look like: every shape that a client can give them, the same for the same seed."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from random import Random
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+LARGEST_BYTES = 5_000_000
+NO_TIMESTAMP_MS = -1
+_DAY_MS = 86_400_000
+_WORDS = (b"order", b"invoice", b"parcel", b"refund", b"customer", b"warehouse", b"carrier")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """A record to send. Without `timestamp_ms` it gets the time of sending."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: Headers = ()
+    partition: int = 0
+    timestamp_ms: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of key and value."""
+        return len(self.key or b"") + len(self.value or b"")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What to make: `count` records, the first of them number `first`, as of `wall_ms`."""
+
+    rng: Random
+    count: int
+    partitions: int
+    wall_ms: int
+    first: int = 0
+
+    def numbers(self) -> range:
+        return range(self.first, self.first + self.count)
+
+
+Make = Callable[[Batch], Iterator[Outgoing]]
+
+
+def documents(batch: Batch) -> Iterator[Outgoing]:
+    """Keyed JSON of 150 to 2,000 bytes that compresses as documents do."""
+    rng = batch.rng
+    filler = b" ".join(rng.choices(_WORDS, k=500))
+    for number in batch.numbers():
+        start = rng.randrange(1_000)
+        note = filler[start : start + rng.randrange(50, 1_500)]
+        amount, kind = rng.randrange(1_000_000), rng.choice(_WORDS)
+        yield Outgoing(
+            key=b"customer-%d" % (amount % 1_000),
+            value=b'{"id":%d,"amount":%d.0,"kind":"%b","note":"%b"}' % (number, amount, kind, note),
+            partition=rng.randrange(batch.partitions),
+        )
+
+
+_HEADERS: tuple[Headers, ...] = (
+    (),
+    (("trace", b"00-4bf92f3577b34da6a3ce929d0e0e4736"),),
+    (("empty", b""), ("null", None)),
+    (("twice", b"1"), ("twice", b"2"), ("twice", b"1")),
+    (("", b"a header without a name"), ("Größe", "groß".encode())),
+    tuple((f"h{number}", bytes([number])) for number in range(40)),
+)
+_KEYS = (None, b"", b"\x00", b"key", "ключ".encode(), b"k" * 3_000)
+_VALUES = (None, b"", b"\x00", b"value", bytes(range(256)), b"v" * 20_000)
+
+
+def shapes(batch: Batch) -> Iterator[Outgoing]:
+    """Null, empty, binary and long keys and values with all sorts of headers, in every combination.
+
+    Timestamps are given, of the last ten minutes, and jump back and forth.
+    """
+    combinations = list(itertools.product(_KEYS, _VALUES, _HEADERS))
+    for number in batch.numbers():
+        # 97 and the number of combinations have no common factor: all of them come, well mixed.
+        key, value, headers = combinations[number * 97 % len(combinations)]
+        yield Outgoing(
+            key=key,
+            value=value,
+            headers=headers,
+            partition=number % batch.partitions,
+            timestamp_ms=batch.wall_ms - batch.rng.randrange(600_000),
+        )
+
+
+_SIZES = (1, 5_000_000, 10, 1_000_000, 100, 100_000, 1_000, 10_000)
+
+
+def sizes(batch: Batch) -> Iterator[Outgoing]:
+    """Values of 1 byte to 5 MB, incompressible, small beside large."""
+    for number in batch.numbers():
+        yield Outgoing(
+            value=batch.rng.randbytes(_SIZES[number % len(_SIZES)]),
+            partition=number // len(_SIZES) % batch.partitions,
+        )
+
+
+def counters(batch: Batch) -> Iterator[Outgoing]:
+    """Small records, in turn over all partitions."""
+    for number in batch.numbers():
+        yield Outgoing(
+            key=b"%d" % number,
+            value=b"counter %d %x" % (number, batch.rng.getrandbits(64)),
+            partition=number % batch.partitions,
+        )
+
+
+def three_days_old(batch: Batch) -> Iterator[Outgoing]:
+    """Documents with event times of three days ago, as a backfill has them."""
+    for number, record in zip(batch.numbers(), documents(batch), strict=True):
+        yield Outgoing(
+            key=record.key,
+            value=record.value,
+            partition=record.partition,
+            timestamp_ms=batch.wall_ms - 3 * _DAY_MS + number,
+        )
+
+
+def timeless(batch: Batch) -> Iterator[Outgoing]:
+    """Records without a timestamp (-1) beside records of the year 1970.
+
+    No client can send 0: librdkafka takes it for "now".
+    """
+    for number in batch.numbers():
+        yield Outgoing(
+            value=b"timeless %d %x" % (number, batch.rng.getrandbits(64)),
+            partition=number % batch.partitions,
+            timestamp_ms=NO_TIMESTAMP_MS if number % 2 else 1 + number,
+        )
