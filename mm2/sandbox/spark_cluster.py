@@ -62,7 +62,7 @@ class Daemon:
 
     def executor_pids(self) -> list[int]:
         """The JVMs of the executors that run on this worker now."""
-        return _children(self.pid)
+        return children(self.pid)
 
     def kill(self) -> None:
         """SIGKILL to the worker and its executors at once, as when a machine loses power."""
@@ -231,7 +231,8 @@ def _environment(home: Path, folder: Path) -> dict[str, str]:
     }
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
+    """The processes that a process has started and that are still there."""
     with suppress(OSError):
         listed = Path(f"/proc/{pid}/task").iterdir()
         return sorted(

@@ -19,7 +19,7 @@ class StartedCopy:
         self.handle = handle
         self.channel = channel
 
-    def message(self, timeout_s: float = 60.0) -> control_frame.Message:
+    def message(self, timeout_s: float = 90.0) -> control_frame.Message:
         message = self.channel.receive(timeout_s)
         assert message is not None, f"no message; {self.handle.state}, {self.handle.error}"
         return message

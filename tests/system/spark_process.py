@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from connect_runtime.system import clock
@@ -19,7 +20,7 @@ from tests.support import copies
 CLOCK = clock.SystemClock()
 
 
-def listen(local: bool) -> control_server.ControlServer:
+def listen(*, local: bool) -> control_server.ControlServer:
     if local:
         return control_server.listen_unix(CLOCK)
     tls, fingerprint = channel_certificate.server_context(host="127.0.0.1", wall_ms=CLOCK.wall_ms())
@@ -44,13 +45,15 @@ def view(spark: spark_engine.SparkEngine, started: list[copies.StartedCopy]) -> 
 
 
 def main(options: dict[str, Any]) -> None:
-    settings = spark_settings.SparkSettings(**options["settings"])
-    server = listen(settings.local)
+    given = options["settings"]
+    given["py_files"] = tuple(map(Path, given.get("py_files", ())))
+    settings = spark_settings.SparkSettings(**given)
+    server = listen(local=settings.local)
     spark = spark_engine.validated(settings, now=CLOCK)
     spark.open()
     starter = copies.Starter(spark, server)
     started = [starter(options["entry"]) for _ in range(options["slots"])]
-    described = [copy.message() for copy in started]
+    described = [copy.message(200.0) for copy in started]
     for copy in started:
         copy.await_state(engine.CopyState.RUNNING)
     started += [starter(options["entry"]) for _ in range(options["copies"] - options["slots"])]

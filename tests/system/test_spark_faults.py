@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
-import sys
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -17,61 +12,42 @@ from connect_runtime.system import clock
 from mm2.pipeline import control_server, engine
 from mm2.pipeline.spark import engine as spark_engine
 from mm2.pipeline.spark import settings as spark_settings
-from tests.support import copies, eventually, processes
+from tests.support import copies, eventually, processes, spark_processes
 
 pytestmark = pytest.mark.system
 
-ROOT = Path(__file__).parents[2]
 CLOCK = clock.SystemClock()
 
 
-@contextmanager
-def spark_process(*, copies_wanted: int, slots: int, **settings):
-    options = {
-        "settings": settings,
-        "entry": copies.ECHO,
-        "copies": copies_wanted,
-        "slots": slots,
-    }
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.system.spark_process", json.dumps(options)],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+def pid_of(spark: spark_engine.SparkEngine) -> int:
+    assert spark.jvm_pid is not None
+    return spark.jvm_pid
 
 
-def answer(process, line: str | None = None):
-    if line is not None:
-        process.stdin.write(f"{line}\n")
-        process.stdin.flush()
-    return json.loads(process.stdout.readline())
+def pid_in(described, field: str = "pid") -> int:
+    return int(described[field])
 
 
 def test_a_task_without_a_slot_waits_and_is_counted():
-    with spark_process(copies_wanted=3, slots=2, master="local[2,1]") as process:
-        first = answer(process)
+    with spark_processes.running(copies_wanted=3, slots=2, master="local[2,1]") as process:
+        first = spark_processes.answer(process)
         assert first["states"] == ["RUNNING", "RUNNING", "WAITING_FOR_SLOT"]
         assert first["slots"] == [2, 2, 1, 1]
         for _ in range(10):
-            assert answer(process, "look")["states"][2] == "WAITING_FOR_SLOT"
-        answer(process, "stop first")
-        eventually.eventually(lambda: answer(process, "look")["states"][2] == "RUNNING", 10.0)
-        last = answer(process, "look")
+            assert spark_processes.answer(process, "look")["states"][2] == "WAITING_FOR_SLOT"
+        spark_processes.answer(process, "stop first")
+        eventually.eventually(
+            lambda: spark_processes.answer(process, "look")["states"][2] == "RUNNING", 10.0
+        )
+        last = spark_processes.answer(process, "look")
         assert last["states"] == ["ENDED", "RUNNING", "RUNNING"]
         assert last["slots"] == [2, 2, 0, 0]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_nothing_survives_the_process_that_started_spark(number):
-    with spark_process(copies_wanted=2, slots=2) as process:
-        seen = answer(process)
+    with spark_processes.running(copies_wanted=2, slots=2) as process:
+        seen = spark_processes.answer(process)
         process.send_signal(number)
         process.wait(10.0)
         left = [seen["jvm"], *seen["pids"]]
@@ -91,7 +67,7 @@ def test_the_engine_says_that_its_jvm_died_and_another_can_be_made():
         start = copies.Starter(spark, server)
         copy = start()
         described = copy.message()
-        os.kill(spark.jvm_pid, signal.SIGKILL)
+        os.kill(pid_of(spark), signal.SIGKILL)
         assert copy.handle.wait(5.0)
         assert copy.handle.error == "Spark's JVM has died"
         eventually.eventually(lambda: spark.state is engine.EngineState.FAILED, 5.0)
@@ -99,8 +75,9 @@ def test_the_engine_says_that_its_jvm_died_and_another_can_be_made():
         late = start()
         assert late.handle.wait(1.0)
         assert late.handle.error == "Spark's JVM has died"
-        pids = [described["pid"], described["parent"]]
+        pids = [pid_in(described), pid_in(described, "parent")]
         eventually.eventually(lambda: not any(map(processes.alive, pids)), 5.0)
+        assert spark.log_path is not None
         home = spark.log_path.parent
         spark.stop(3.0)
         assert not home.exists()
@@ -114,7 +91,7 @@ def test_stopping_while_spark_starts_is_quick():
     spark = spark_engine.SparkEngine(spark_settings.SparkSettings(), now=CLOCK)
     spark.open()
     eventually.eventually(lambda: spark.jvm_pid is not None)
-    pid = spark.jvm_pid
+    pid = pid_of(spark)
     began_s = CLOCK.now_s()
     spark.stop(3.0)
     assert CLOCK.now_s() - began_s < 6.0
@@ -127,7 +104,7 @@ def test_stop_ends_what_still_runs_in_time():
     spark = spark_engine.SparkEngine(spark_settings.SparkSettings(), now=CLOCK)
     spark.open()
     copy = copies.Starter(spark, server)()
-    pids = [copy.message()["pid"], spark.jvm_pid]
+    pids = [pid_in(copy.message()), pid_of(spark)]
     began_s = CLOCK.now_s()
     spark.stop(3.0)
     assert CLOCK.now_s() - began_s < 6.0

@@ -52,7 +52,7 @@ class Driver:
         """
         try:
             self._context.setJobGroup(group, description, interruptOnCancel=True)
-            rows = self._context.parallelize(range(1), 1).mapPartitions(partial(job.run, ticket))
+            rows = self._one_empty_partition().mapPartitions(partial(job.run, ticket))
             result: list[tuple[str, str]] = rows.collect()
         except py4j.protocol.Py4JJavaError as error:
             with _translated("asking why a job failed"):
@@ -105,6 +105,11 @@ class Driver:
         """End the JVM and forget it, in pyspark too."""
         self.jvm.end(timeout_s)
         _forget(self.jvm)
+
+    def _one_empty_partition(self) -> Any:
+        """`parallelize` of pyspark sends rows through a file, or through a socket that it leaks."""
+        nothing = self._context._jvm.java.util.ArrayList()  # noqa: SLF001
+        return pyspark.RDD(self._jsc().parallelize(nothing, 1), self._context)
 
     def _jsc(self) -> Any:
         return self._context._jsc  # noqa: SLF001 - pyspark's wrappers ask seven times for one figure
