@@ -149,10 +149,13 @@ def _decode_flexible(version: int, body: memoryview) -> tuple[ProduceResponse, i
         for _ in range(count - 1):
             part, position = _decode_partition(body, position, topic or "", topic_id)
             found.append(part)
-        _, position = varints.read_tags(body, position)
+        position = _skip_tags(body, position)
     (throttle_ms,) = _INDEX.unpack_from(body, position)
-    _, position = varints.read_tags(body, position + 4)
-    return ProduceResponse(throttle_ms, found), position
+    return ProduceResponse(throttle_ms, found), _skip_tags(body, position + 4)
+
+
+def _skip_tags(body: memoryview, position: int) -> int:
+    return position + 1 if body[position] == 0 else varints.read_tags(body, position)[1]
 
 
 def _decode_partition(  # noqa: PLR0917 - the hot path: keywords cost more than they tell

@@ -156,9 +156,10 @@ class ClusterConnections:
     ) -> None:
         """Send an encoded body (the header is added); if the broker cannot be reached, it fails."""
         now_s = self._clock.now_s()
+        place = self.lane(node_id, lane)
         request = calls.RawCall(
             api_key=api_key,
-            to=targets.Node(node_id),
+            to=place.node,
             lane=lane,
             queued_s=now_s,
             deadline_s=now_s + (timeout_s or self._options.request_timeout_s),
@@ -166,7 +167,6 @@ class ClusterConnections:
             chunks=chunks,
             done=done,
         )
-        place = self.lane(node_id, lane)
         if not self._closed and not place.send_now(request) and self._admit(request):
             place.submit(request)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from connect_runtime.base import backoff, errors
-from connect_runtime.wire.codec import cluster_view, failures
+from connect_runtime.wire.codec import cluster_view, failures, targets
 from connect_runtime.wire.connection import calls, connection
 
 log = logging.getLogger(__name__)
@@ -46,6 +46,7 @@ class Lane:
         owner: Owner,
     ) -> None:
         self.node_id = node_id
+        self.node = targets.Node(node_id)
         self.name = name
         self.connection: connection.Connection | None = None
         self.retry_at_s = -math.inf
@@ -204,9 +205,12 @@ class Lane:
         self._failed(failure, self._env.clock.now_s())
 
     def _failed(self, failure: errors.ConnectError, now_s: float) -> None:
-        if not self._complained:
-            log.warning("broker %s: %s", self._name(), failure)
-        self._complained = True
+        if not isinstance(
+            failure, failures.NodeUnknown
+        ):  # before the first metadata nobody is known
+            if not self._complained:
+                log.warning("broker %s: %s", self._name(), failure)
+            self._complained = True
         self.trouble = failure
         self.retry_at_s = now_s + self._reconnect.next_delay_s(self._env.rng)
         fatal = isinstance(failure, errors.FatalError)
