@@ -33,6 +33,8 @@ class GoneError(errors.RetriableError):
 
 def of_job(message: str) -> str:
     """Why a job of one task failed, from the message of Spark's exception."""
+    if "SparkContext was shut down" in message:
+        return "Spark has shut down"
     if "cancelled" in message and "Traceback" not in message:
         return CANCELLED
     if "Python worker exited unexpectedly" in message or "java.io.EOFException" in message:
@@ -51,8 +53,6 @@ def of_job(message: str) -> str:
     if "ExecutorLostFailure" in message or "Remote RPC client disassociated" in message:
         found = _REASON.search(message)
         return f"the Spark executor was lost{': ' + found[1].strip() if found else ''}"
-    if "SparkContext was shut down" in message:
-        return "Spark has shut down"
     return message.strip().partition("\n")[0] or "Spark gave no reason"
 
 

@@ -156,7 +156,7 @@ def test_channels_may_share_an_inbox(server, copies):
         copy = copies(server, channel.token).connect()
         copy.client.send({"type": "gauge", "n": channel.name})
         copy.client.drain(1.0)
-    taken = [inbox.take(5.0) for _ in range(2)]
+    taken = list(filter(None, [inbox.take(5.0) for _ in range(2)]))
     assert sorted((channel.name, message["n"]) for channel, message in taken) == [
         ("a", "a"),
         ("b", "b"),
@@ -232,7 +232,7 @@ def test_a_copy_that_nobody_listens_to_is_held_back(server, copies):
     copy.poller.poll(0.05)
     assert copy.client.pending_bytes > 1_000_000
     assert channel._undelivered < 6 * control_channel.UNDELIVERED_LIMIT
-    taken = []
+    taken: list[object] = []
     while len(taken) < sent:
         copy.poller.poll(0.0)
         message = channel.receive(1.0 if not copy.client.pending_bytes else 0.0)
@@ -283,9 +283,14 @@ def test_senders_on_many_threads_lose_nothing(server, copies):
     assert sorted(numbers(copy.received)) == list(range(4000))
 
 
+def path_of(server: control_server.ControlServer) -> Path:
+    assert isinstance(server.address, channel_address.UnixAddress)
+    return Path(server.address.path)
+
+
 def test_the_socket_is_for_its_user_alone(tmp_path):
     server = control_server.listen_unix(CLOCK, parent=tmp_path)
-    path = Path(server.address.path)
+    path = path_of(server)
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     server.close()
     server.close()
@@ -296,7 +301,7 @@ def test_a_long_temporary_path_is_no_obstacle(tmp_path):
     deep = tmp_path / ("d" * 90)
     deep.mkdir()
     server = control_server.listen_unix(CLOCK, parent=deep)
-    assert len(server.address.path) < 100
+    assert len(str(path_of(server))) < 100
     server.close()
     assert list(deep.iterdir()) == []
 
@@ -304,7 +309,7 @@ def test_a_long_temporary_path_is_no_obstacle(tmp_path):
 def raw_connection(server):
     stranger = socket.socket(socket.AF_UNIX)
     stranger.settimeout(5.0)
-    stranger.connect(server.address.path)
+    stranger.connect(str(path_of(server)))
     return stranger
 
 
@@ -339,7 +344,7 @@ def test_another_release_is_told_so(unix_server):
         answer = control_frame.FrameDecoder().feed(stranger.recv(4096))
         assert stranger.recv(1) == b""
     assert answer[0]["type"] == "refused"
-    assert "same release" in answer[0]["reason"]
+    assert "same release" in str(answer[0]["reason"])
 
 
 class JumpingClock(clock.SystemClock):
@@ -353,7 +358,7 @@ def test_a_silent_stranger_is_turned_away(tmp_path):
     jumping = JumpingClock()
     server = control_server.listen_unix(jumping, parent=tmp_path)
     with raw_connection(server) as stranger:
-        assert polling.until(lambda: server._strangers, timeout_s=5.0)
+        assert polling.until(lambda: bool(server._strangers), timeout_s=5.0)
         jumping.ahead_s = control_server.GREETING_S
         assert stranger.recv(1) == b""
     server.close()

@@ -1,0 +1,102 @@
+"""The handle of a Spark copy, with a driver that answers as it is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from mm2.pipeline import engine
+from mm2.pipeline.spark import copies, failures, job
+
+COPY = engine.CopyJob(flow="east->west", index=3, address="unix:/x", token=b"t")
+
+
+class Driver:
+    def __init__(self, *, rows=(), error=None, stage=7, active=()):
+        self.rows, self.error, self.stage, self.active = rows, error, stage, list(active)
+        self.ran = []
+
+    def run(self, ticket, *, group, description):
+        self.ran.append((ticket, group, description))
+        if self.error is not None:
+            raise self.error
+        return list(self.rows)
+
+    def stage_of(self, group):
+        assert group == "g"
+        return self.stage
+
+    def active_tasks(self, stage):
+        assert stage == 7
+        return self.active.pop(0)
+
+
+def state_of(handle) -> engine.CopyState:
+    """Asked anew each time, which the type checker does not expect of a property."""
+    state: engine.CopyState = handle.state
+    return state
+
+
+@pytest.fixture
+def copy():
+    return copies.SparkCopy(COPY, group="g")
+
+
+@pytest.mark.parametrize(
+    ("rows", "error"),
+    [
+        ([(job.ENDED, "")], None),
+        ([(job.UNFIT, "node-1 lacks kio")], "node-1 lacks kio"),
+        (
+            [(job.SECOND_ATTEMPT, "attempt 1 on node-2")],
+            f"{failures.TASK_LOST} (attempt 1 on node-2 did nothing)",
+        ),
+        ([], "the task returned 0 rows instead of one"),
+    ],
+)
+def test_the_row_says_how_it_ended(copy, rows, error):
+    driver = Driver(rows=rows)
+    copy.run(driver)
+    assert state_of(copy) is engine.CopyState.ENDED
+    assert copy.error == error
+    ((ticket, group, description),) = driver.ran
+    assert (group, description) == ("g", "east->west task 3")
+    assert (ticket.address, ticket.token, ticket.entry) == ("unix:/x", b"t", engine.COPY_ENTRY)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (failures.JobFailedError("ValueError: boom"), "ValueError: boom"),
+        (failures.GoneError("no answer"), failures.JVM_DIED),
+    ],
+)
+def test_a_failure_is_the_handles(copy, error, told):
+    copy.run(Driver(error=error))
+    assert copy.error == told
+
+
+def test_a_copy_cancelled_before_its_job_never_runs(copy):
+    driver = Driver()
+    copy.cancel()
+    copy.run(driver)
+    assert copy.error == failures.CANCELLED
+    assert driver.ran == []
+
+
+def test_it_waits_until_its_task_is_active(copy):
+    copy.look(Driver(stage=None))
+    copy.look(Driver(active=[0]))
+    assert state_of(copy) is engine.CopyState.WAITING_FOR_SLOT
+    copy.look(Driver(active=[1]))
+    assert state_of(copy) is engine.CopyState.RUNNING
+
+
+def test_a_task_that_waits_again_was_lost(copy):
+    driver = Driver(active=[1, 0, 1, 0, 0])
+    for _ in range(4):
+        copy.look(driver)
+    assert state_of(copy) is engine.CopyState.RUNNING
+    copy.look(driver)
+    assert state_of(copy) is engine.CopyState.ENDED
+    assert copy.error == failures.TASK_LOST
+    assert copy.cancelled.is_set()

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from mm2.pipeline.spark import job
+
+
+def ticket(**changes):
+    fields = {"address": "unix:/x", "token": b"t", "entry": f"{__name__}:entry", "wheels": ()}
+    return job.Ticket(**(fields | changes))
+
+
+@pytest.fixture
+def entry(monkeypatch):
+    """A module whose functions an entry can name; this file's own name cannot be imported."""
+    calls: list[tuple[object, ...]] = []
+    module = type(sys)("entry_of_a_test")
+    vars(module)["run"] = lambda *arguments: calls.append(arguments)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(job, "_settled", True)
+    return calls
+
+
+def test_a_copy_gets_its_channel_and_nothing_else(entry):
+    assert job.run_copy(ticket(entry="entry_of_a_test:run")) == (job.ENDED, "")
+    assert entry == [("unix:/x", b"t", 0)]
+
+
+def test_a_node_that_lacks_wheels_says_which(entry):
+    outcome, text = job.run_copy(
+        ticket(entry="entry_of_a_test:run", wheels=("json", "no_such_wheel", "nor_this"))
+    )
+    assert outcome == job.UNFIT
+    assert "lacks no_such_wheel, nor_this; install them there" in text
+    assert sys.executable in text
+    assert entry == []
+
+
+def test_the_token_is_not_shown():
+    assert "token" not in repr(ticket(token=b"hush"))
+
+
+class TaskContext:
+    def __init__(self, attempt):
+        self.attemptNumber = lambda: attempt
+
+
+@pytest.mark.parametrize(
+    ("attempt", "outcome", "calls"), [(0, job.ENDED, 1), (1, job.SECOND_ATTEMPT, 0)]
+)
+def test_a_second_attempt_does_nothing(entry, monkeypatch, attempt, outcome, calls):
+    pyspark = pytest.importorskip("pyspark")
+    monkeypatch.setattr(pyspark.TaskContext, "get", classmethod(lambda _: TaskContext(attempt)))
+    rows = list(job.run(ticket(entry="entry_of_a_test:run"), []))
+    assert [row[0] for row in rows] == [outcome]
+    assert len(entry) == calls

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from mm2.pipeline.spark import settings as spark_settings
+
+SCRATCH = Path("/tmp/scratch")
+CLUSTER = "spark://m:7077"
+
+
+def settings(**changes):
+    return spark_settings.SparkSettings(**changes)
+
+
+def properties(**changes):
+    return spark_settings.properties(settings(**changes), scratch=SCRATCH)
+
+
+@pytest.mark.parametrize(
+    ("master", "local"),
+    [
+        ("local", True),
+        ("local[512,1]", True),
+        ("local[*]", True),
+        ("local-cluster[2,1,512]", False),
+        (CLUSTER, False),
+        ("yarn", False),
+        ("k8s://h", False),
+    ],
+)
+def test_which_masters_are_local(master, local):
+    assert settings(master=master).local is local
+
+
+def test_a_newcomer_gets_a_local_spark_that_talks_to_nobody():
+    made = properties()
+    assert made["spark.master"] == "local[512,1]"
+    assert made["spark.driver.host"] == made["spark.driver.bindAddress"] == "127.0.0.1"
+    assert made["spark.ui.enabled"] == "false"
+    assert made["spark.python.unix.domain.socket.enabled"] == "true"
+    assert made["spark.task.maxFailures"] == "1"
+    assert made["spark.speculation"] == "false"
+    assert made["spark.python.worker.reuse"] == "true"
+    assert made["spark.local.dir"].startswith(str(SCRATCH))
+    assert settings().python == sys.executable
+
+
+def test_a_cluster_is_encrypted_and_has_its_ui():
+    made = properties(master=CLUSTER)
+    assert made["spark.authenticate"] == "true"
+    assert made["spark.network.crypto.enabled"] == "true"
+    assert made["spark.io.encryption.enabled"] == "true"
+    assert made["spark.ui.enabled"] == "true"
+    assert "spark.driver.host" not in made
+    assert "spark.python.daemon.module" not in made
+    assert "spark.authenticate" not in properties(master=CLUSTER, allow_insecure=True)
+
+
+def test_users_win_where_they_may():
+    made = properties(conf={"spark.driver.memory": "2g", "spark.cores.max": "4"}, ui=True)
+    assert made["spark.driver.memory"] == "2g"
+    assert made["spark.cores.max"] == "4"
+    assert made["spark.ui.enabled"] == "true"
+
+
+def test_what_the_promises_rest_on_cannot_be_changed():
+    found = spark_settings.problems(
+        settings(conf={"spark.task.maxFailures": "4", "spark.speculation": "true"})
+    )
+    assert len(found) == 2
+    assert "spark.task.maxFailures: '4' is given, only '1' is possible" in found[0]
+    assert spark_settings.problems(settings(conf={"spark.task.maxFailures": "1"})) == []
+    assert properties(conf={"spark.task.maxFailures": "4"})["spark.task.maxFailures"] == "1"
+
+
+def test_keys_with_a_home_of_their_own_are_sent_there():
+    found = spark_settings.problems(
+        settings(conf={"spark.master": CLUSTER, "spark.ui.enabled": "true"})
+    )
+    assert found == [
+        "spark.master: set it as `master` of the `spark` section",
+        "spark.ui.enabled: set it as `ui` of the `spark` section",
+    ]
+
+
+def test_switching_authentication_off_needs_the_word_for_it():
+    off = {"spark.authenticate": "false"}
+    assert "allow.insecure.spark" in spark_settings.problems(settings(master=CLUSTER, conf=off))[0]
+    assert spark_settings.problems(settings(master=CLUSTER, conf=off, allow_insecure=True)) == []
+    assert spark_settings.problems(settings(conf=off)) == []
+
+
+SECURE = {
+    "spark.master": CLUSTER,
+    "spark.authenticate": "true",
+    "spark.authenticate.secret": "s",
+    "spark.network.crypto.enabled": "true",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, None),
+        ({"spark.authenticate": "false"}, "spark.authenticate is not true"),
+        ({"spark.network.crypto.enabled": "false"}, "neither spark.network.crypto.enabled nor"),
+        ({"spark.network.crypto.enabled": "false", "spark.ssl.rpc.enabled": "true"}, None),
+        ({"spark.authenticate.secret": ""}, "spark.authenticate.secret is not set"),
+        ({"spark.authenticate.secret": "", "spark.authenticate.secret.file": "/f"}, None),
+        ({"spark.authenticate.secret": "", "spark.master": "yarn"}, None),
+        ({"spark.authenticate.secret": "", "spark.master": "k8s://h"}, None),
+    ],
+)
+def test_what_counts_as_open(changes, told):
+    found = spark_settings.insecurity(SECURE | changes)
+    assert found == told if told is None else told in str(found)
+
+
+def test_java_options_point_to_our_logging_and_leave_users_the_last_word():
+    options = spark_settings.java_options(
+        settings(conf={"spark.driver.extraJavaOptions": "-Xss1m"}), logging=Path("/x/l.properties")
+    )
+    assert options.startswith("-Dlog4j2.configurationFile=file:///x/l.properties ")
+    assert options.endswith(" -Xss1m")
+    cluster = spark_settings.java_options(settings(master=CLUSTER), logging=Path("/x/l"))
+    assert cluster == "-Dlog4j2.configurationFile=file:///x/l"
+
+
+def test_a_secret_in_the_properties_is_not_shown():
+    shown = repr(settings(conf={"spark.authenticate.secret": "hush"}))
+    assert "hush" not in shown

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pyspark
+
+from mm2.pipeline.spark import warm_daemon
+
+HOME = Path(pyspark.__file__).parent
+ARCHIVES = [
+    str(HOME / "python" / "lib" / "pyspark.zip"),
+    str(HOME / "jars" / "spark-core_2.13-4.3.0.jar"),
+]
+
+
+def test_sparks_archives_leave_the_path(monkeypatch):
+    rest = [path for path in sys.path if not path.endswith(".jar")]
+    monkeypatch.setattr(sys, "path", [*ARCHIVES, *rest])
+    monkeypatch.setitem(sys.path_importer_cache, ARCHIVES[1], None)
+    warm_daemon.leave_archives()
+    assert sys.path == rest
+    assert ARCHIVES[1] not in sys.path_importer_cache
+
+
+def test_they_stay_where_pyspark_is_nowhere_else(monkeypatch):
+    monkeypatch.setattr(sys, "path", [*ARCHIVES, "/nowhere"])
+    warm_daemon.leave_archives()
+    assert sys.path == [*ARCHIVES, "/nowhere"]

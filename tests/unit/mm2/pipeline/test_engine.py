@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+
+from mm2.pipeline import engine
+
+
+def state_of(handle) -> engine.CopyState:
+    """Asked anew each time, which the type checker does not expect of a property."""
+    state: engine.CopyState = handle.state
+    return state
+
+
+def test_a_job_is_described_as_operators_know_it():
+    job = engine.CopyJob(flow="east->west", index=3, address="unix:/x", token=b"hush")
+    assert job.description == "east->west task 3"
+    assert "hush" not in repr(job)
+
+
+@pytest.mark.parametrize(
+    ("total", "used", "waiting", "missing"),
+    [(4, 4, 2, 2), (4, 3, 2, 1), (4, 2, 2, 0), (0, 0, 3, 3), (2, 4, 1, 1), (512, 0, 0, 0)],
+)
+def test_missing_slots(total, used, waiting, missing):
+    assert engine.SlotView(total=total, used=used, waiting=waiting).missing == missing
+
+
+def test_progress_only_goes_forward():
+    progress = engine.CopyProgress()
+    assert state_of(progress) is engine.CopyState.WAITING_FOR_SLOT
+    assert not progress.wait(0.0)
+    progress.running()
+    assert state_of(progress) is engine.CopyState.RUNNING
+    assert progress.ended("first")
+    assert not progress.ended("second")
+    progress.running()
+    assert state_of(progress) is engine.CopyState.ENDED
+    assert progress.error == "first"
+    assert progress.wait(0.0)
+
+
+def test_an_entry_is_named_by_module_and_function():
+    assert engine.resolve("json:dumps") is __import__("json").dumps
+    with pytest.raises(ImportError):
+        engine.resolve("no_such_module:run")
+    with pytest.raises(AttributeError):
+        engine.resolve("json:no_such_function")
