@@ -18,6 +18,7 @@ class NewEra:
 
     source: int
     reason: str
+    source_epoch: int = -1
     receipts: tuple[receipt.Receipt, ...] = ()
     request: str = ""
 
@@ -146,6 +147,7 @@ def begin_era(attempt: outcomes.Attempt, era: NewEra) -> instructions.Script[out
         take_start=era.source,
         source=era.source,
         target=target,
+        source_epoch=era.source_epoch,
     )
     return (yield from write_down(items, taken))
 

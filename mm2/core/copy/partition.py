@@ -105,6 +105,7 @@ class PartitionCopy:
         self._on_script_end: Callable[[object, float], Instructions] = _no_end
         self._obstacle: source_batches.Obstacle | None = None
         self._reaction: refusals.Reaction | None = None
+        self._leader_epoch = -1
         self._closing = False
         self._mode = self._new_mode(0.0)
 
@@ -228,7 +229,7 @@ class PartitionCopy:
         match outcome:
             case (outcomes.Taken() as taken, map_writer.MapWriter() as written):
                 self._begin_copying(taken, written, now_s=now_s)
-                return []
+                return self._follow_leader(now_s)
             case outcomes.BeginAgain():
                 return self._wait(outcome.reason, now_s)
             case outcomes.Fenced():
@@ -327,12 +328,18 @@ class PartitionCopy:
 
     def leader_epoch_seen(self, leader_epoch: int, now_s: float) -> Instructions:
         """The target partition's leader epoch as the cluster tells it now."""
+        self._leader_epoch = leader_epoch
+        return self._follow_leader(now_s)
+
+    def _follow_leader(self, now_s: float) -> Instructions:
+        """Under another leader than our marker's, the partition must be taken again."""
         if self.phase is not Phase.COPYING or self._reaction is not None:
             return []
         assert self.map is not None
-        if leader_epoch <= self.map.leader_epoch:
+        was, now = self.map.leader_epoch, self._leader_epoch
+        if now <= was:
             return []
-        reason = f"{self.where.mirror}: leader epoch {self.map.leader_epoch} became {leader_epoch}"
+        reason = f"{self.where.mirror}: leader epoch {was} became {now}"
         return self._drain(refusals.Reaction(then=refusals.Then.TAKE, reason=reason), now_s)
 
     # Batches to the target
@@ -470,7 +477,8 @@ class PartitionCopy:
         """What was fetched and will not be sent must never be taken for skipped."""
         first = self.window.drop_queue()
         if first is not None:
-            self.position, self.source_epoch = first, -1
+            # Its own epoch, not that of the batch before it: the source knows both.
+            self.position, self.source_epoch = first.base_offset, first.leader_epoch
             self._obstacle = None
 
     # Boundaries: transactions, renewing the fence, closing
@@ -516,7 +524,7 @@ class PartitionCopy:
             return self._boundary_failed(failed, now_s)
         self.phase = Phase.COPYING
         self._mode.opened()
-        return []
+        return self._follow_leader(now_s)
 
     def _commit(self, now_s: float) -> Instructions:
         self.phase = Phase.BOUNDARY
@@ -543,7 +551,7 @@ class PartitionCopy:
         self.map.marked(outcome.next_target, now_s=now_s)
         if not self.window.queued:
             self.map.skipped_to(self.position, source_epoch=self.source_epoch, now_s=now_s)
-        return [self.map.write(now_s)]
+        return [self.map.write(now_s), *self._follow_leader(now_s)]
 
     def _boundary_failed(self, outcome: object, now_s: float) -> Instructions:
         self._forget_queue()

@@ -53,7 +53,7 @@ def where_we_were(
     if not isinstance(answer, instructions.EpochEnd):
         return outcomes.again("asking where the anchor's leader epoch ended", answer)
     if 0 <= answer.offset < segment.target_next:
-        return (yield from _cut_back(attempt, answer.offset))
+        return (yield from _cut_back(attempt, answer.offset, source_epoch=segment.source_epoch))
     if segment.target_next > attempt.fence.marker_offset:
         return outcomes.BeginAgain(reason="another owner took the partition behind our marker")
     if anchor.key.era < attempt.known.era_number:
@@ -77,11 +77,12 @@ def _era_alone(attempt: outcomes.Attempt) -> Position:
 
 
 def _cut_back(
-    attempt: outcomes.Attempt, end: int
+    attempt: outcomes.Attempt, end: int, *, source_epoch: int
 ) -> instructions.Script[Position | outcomes.BeginAgain]:
     """Of what the map speaks of, only what stands before `end` is sure to be there still.
 
     Where that lies before the newest era, an older one lost records, and a new era takes them in.
+    The anchor's `source_epoch` is kept: a source without it has lost what was copied once.
     """
     target = yield from _before_open_transaction(attempt, end)
     if isinstance(target, outcomes.BeginAgain):
@@ -94,7 +95,11 @@ def _cut_back(
     assert back.source_position is not None
     lost = "" if era.first_target <= target else "the target lost what an older era wrote"
     return Position(
-        era=attempt.known.era_number, source=back.source_position, target=target, lost=lost
+        era=attempt.known.era_number,
+        source=back.source_position,
+        target=target,
+        source_epoch=source_epoch,
+        lost=lost,
     )
 
 
@@ -244,7 +249,12 @@ def _tail_lost(attempt: outcomes.Attempt, position: Position, why: str) -> eras.
         target=(position.target, attempt.fence.marker_offset),
         detail=f"{why}: copied again from source offset {position.source} on",
     )
-    return eras.NewEra(source=position.source, reason=why, receipts=(stated,))
+    return eras.NewEra(
+        source=position.source,
+        source_epoch=position.source_epoch,
+        reason=why,
+        receipts=(stated,),
+    )
 
 
 def _go_on(

@@ -86,9 +86,9 @@ class Window:
         self.queued_bytes += found.header.size
         self._held.hold(found.header.size)
 
-    def drop_queue(self) -> int | None:
-        """Forget what was not sent; the source offset of the first of it, None for nothing."""
-        first = self._queue[0].header.base_offset if self._queue else None
+    def drop_queue(self) -> record_batch.BatchHeader | None:
+        """Forget what was not sent; the header of the first of it, None for nothing."""
+        first = self._queue[0].header if self._queue else None
         for queued in self._queue:
             self._held.release(queued.header.size)
         self._queue.clear()
