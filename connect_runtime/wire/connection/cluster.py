@@ -193,18 +193,22 @@ class ClusterConnections:
     # asking how it stands
 
     def trouble(self, node_id: int) -> errors.ConnectError | None:
-        """Why a broker cannot be reached at present."""
-        found = (lane.trouble for (node, _), lane in self._lanes.items() if node == node_id)
+        """Why a broker cannot be reached at present, as far as anybody tried lately."""
+        now_s = self._clock.now_s()
+        found = [lane.trouble(now_s) for (node, _), lane in self._lanes.items() if node == node_id]
         return next((trouble for trouble in found if trouble is not None), None)
 
     def troubles(self) -> dict[str, errors.ConnectError]:
-        """All that cannot be reached at present, by what it is: a broker, a bootstrap address."""
+        """All that cannot be reached at present: brokers, and bootstrap addresses while needed."""
         found: dict[str, errors.ConnectError] = {}
-        for (node_id, _), lane in self._lanes.items():
-            if lane.trouble is not None:
-                address = self._address(node_id)
-                where = "?" if address is None else cluster_view.format_address(*address)
-                found[f"broker {node_id}" if node_id >= 0 else where] = lane.trouble
+        for node_id in {node_id: None for node_id, _ in self._lanes}:
+            trouble = self.trouble(node_id)
+            if trouble is None:
+                continue
+            if node_id >= 0:
+                found[f"broker {node_id}"] = trouble
+            elif not self.view.brokers:
+                found[cluster_view.format_address(*self._bootstrap[node_id])] = trouble
         return found
 
     def rtt_s(self, node_id: int) -> float | None:

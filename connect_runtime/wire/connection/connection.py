@@ -96,6 +96,7 @@ class Connection:
         self._env = environment
         self._on_ready, self._on_closed = on_ready, on_closed
         self._transport: transport.Transport | None = None
+        self._polled_for = 0
         self._addresses: deque[transport.Address] = deque()
         self._attempt_ends_s = self._opening_ends_s = math.inf
         self._reader = framing.FrameReader(environment.pool, _OPENING_FRAME_MAX)
@@ -249,6 +250,7 @@ class Connection:
             self._attempt_ends_s = min(share_s, self._opening_ends_s)
             self.next_due_s = self._attempt_ends_s
             source = self._transport
+            self._polled_for = source.interest
             self._env.poller.register(source.socket, source.interest, handler=self._on_event)
             return
         self._lost(error)
@@ -260,7 +262,8 @@ class Connection:
             self._transport = None
 
     def _poll_for(self, interest: int) -> None:
-        if self._transport is not None:
+        if self._transport is not None and interest != self._polled_for:
+            self._polled_for = interest
             self._env.poller.modify(self._transport.socket, interest)
 
     def _advance(self) -> None:
@@ -268,7 +271,7 @@ class Connection:
         now_s = self._env.clock.now_s()
         try:
             connected = self._transport.advance()
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: a host name that TLS cannot take
             if self._transport.connected:
                 self._lost(error)  # TLS: another address of this host would say the same
             else:

@@ -105,7 +105,7 @@ class Discovery:
 
     def _refreshed(self, reply: calls.Reply) -> None:
         now_s = self._clock.now_s()
-        if reply.failure is not None:
+        if reply.failure is not None or int(getattr(reply.body, "error_code", 0)):
             self._view.refresh_failed(now_s)
             if isinstance(reply.failure, errors.FatalError):
                 self._cluster.refuse(None, reply.failure)

@@ -19,6 +19,8 @@ from connect_runtime.wire.connection import calls, connection
 
 log = logging.getLogger(__name__)
 
+_NEWS_S = 30.0
+"""A failure that nobody cared to repeat says nothing about the present after that long."""
 IN_FLIGHT_MAX = 64
 """More would only wait in the broker's socket buffer: it handles one request after the other."""
 
@@ -51,7 +53,8 @@ class Lane:
         self.connection: connection.Connection | None = None
         self.retry_at_s = -math.inf
         self.tried_s = -math.inf
-        self.trouble: errors.ConnectError | None = None
+        self._trouble: errors.ConnectError | None = None
+        self._trouble_s = -math.inf
         self._address = address
         self._env = environment
         self._reconnect = reconnect
@@ -88,6 +91,11 @@ class Lane:
     def queued(self) -> int:
         return len(self._queue)
 
+    def trouble(self, now_s: float) -> errors.ConnectError | None:
+        """Why it cannot connect: somebody waits for it, or the last try is not long ago."""
+        fresh = self._queue or self._wanted or now_s - self._trouble_s < _NEWS_S
+        return self._trouble if fresh else None
+
     def node_state(self) -> cluster_view.NodeState:
         link = self.connection
         ready = link is not None and link.state is connection.State.READY
@@ -104,8 +112,8 @@ class Lane:
         """What a call in its queue waits for."""
         found = self._address()
         where = cluster_view.format_address(*found) if found is not None else str(self.node_id)
-        if self.trouble is not None:
-            return f"a connection to {where} (last try: {self.trouble})"
+        if self._trouble is not None:
+            return f"a connection to {where} (last try: {self._trouble})"
         return f"its turn on the connection to {where}"
 
     # time
@@ -178,7 +186,7 @@ class Lane:
         link.start()
 
     def _on_ready(self) -> None:
-        self.trouble = None
+        self._trouble = None
         self._owner.ready(self)
         self._owner.wake(self)
 
@@ -211,7 +219,7 @@ class Lane:
             if not self._complained:
                 log.warning("broker %s: %s", self._name(), failure)
             self._complained = True
-        self.trouble = failure
+        self._trouble, self._trouble_s = failure, now_s
         self.retry_at_s = now_s + self._reconnect.next_delay_s(self._env.rng)
         fatal = isinstance(failure, errors.FatalError)
         kept: deque[calls.Call] = deque()

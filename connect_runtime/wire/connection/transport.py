@@ -128,7 +128,8 @@ def resolve(host: str, port: int) -> list[Address]:
     """All addresses of a host name, in the system's order; blocks as long as the resolver does."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        problem = f"the host name does not resolve: {error.strerror or error}"
+    except (OSError, UnicodeError) as error:
+        said = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        problem = f"the host name does not resolve: {said}"
         raise failures.ConnectionFailed(f"{host}:{port}", problem) from None
     return [(family, address) for family, _, _, _, address in found]

@@ -127,6 +127,7 @@ def test_dead_bootstrap_entries_are_gone_round(world):
     link.call(targets.AnyNode(), init(), done=replies.append)
     assert world.until(lambda: replies) < 5.0
     assert replies[0].failure is None
+    assert link.troubles() == {}
 
 
 def test_attempts_are_spaced_by_the_backoff(world):
@@ -274,6 +275,9 @@ def test_what_was_not_sent_goes_to_the_new_leader_when_the_old_one_is_gone(world
     assert trouble is not None
     assert "Connection refused" in str(trouble)
     assert link.trouble(1) is None
+    assert list(link.troubles()) == ["broker 2"]
+    world.settle(40.0)
+    assert link.troubles() == {}
 
 
 def test_a_missing_topic_is_named_when_its_leader_is_waited_for(world):
@@ -618,3 +622,17 @@ def test_a_name_that_does_not_resolve_is_said_so(world):
     link.call(targets.AnyNode(), init(), done=replies.append, timeout_s=3.0)
     world.until(lambda: replies)
     assert "the host name does not resolve" in str(replies[0].failure)
+
+
+def test_a_broker_that_wants_a_rebootstrap_is_not_believed(world):
+    broker = world.broker()
+    broker.scripts["metadata"] = lambda asked: asked.answer(
+        asked.response(
+            throttle_time=NO_TIME, brokers=(), cluster_id=None, topics=(), error_code=129
+        )
+    )
+    link = world.connect(broker.address)
+    world.settle(3.0)
+    assert link.view.generation == 0
+    broker.scripts["metadata"] = broker.tell_metadata
+    world.until(lambda: link.view.brokers)
