@@ -21,7 +21,7 @@ from mm2.pipeline import control_channel, control_server, engine
 
 RESTART_FIRST_S = 0.5
 RESTART_MAX_S = 30.0
-STARTUP_S = 60.0
+STARTUP_S = 120.0
 """How long a copy that has a slot may take until its first report."""
 STOP_S = 2.5
 

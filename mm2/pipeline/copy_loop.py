@@ -205,8 +205,12 @@ class CopyLoop:
 
     @property
     def closed(self) -> bool:
-        ended = (partition.Phase.CLOSED, partition.Phase.FENCED)
-        return all(copy.phase in ended and copy.fully_recorded for copy in self.copies)
+        """What a fenced partition has not recorded is its new owner's to find out."""
+        return all(
+            copy.phase is partition.Phase.FENCED
+            or (copy.phase is partition.Phase.CLOSED and copy.fully_recorded)
+            for copy in self.copies
+        )
 
     @property
     def fatal(self) -> str:
