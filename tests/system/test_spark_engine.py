@@ -157,7 +157,7 @@ def test_a_copy_cancelled_at_once_never_stays(start):
         copy = start()
         copy.handle.cancel()
         assert copy.handle.wait(15.0)
-        assert copy.handle.error in {"cancelled", "the copy process was killed or has crashed"}
+        assert copy.handle.error == "cancelled"
 
 
 def test_the_copy_notices_that_its_channel_was_closed(start):

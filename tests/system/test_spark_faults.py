@@ -99,12 +99,15 @@ def test_stopping_while_spark_starts_is_quick():
     eventually.eventually(lambda: not processes.alive(pid), 5.0)
 
 
-def test_stop_ends_what_still_runs_in_time():
+@pytest.mark.parametrize("frozen", [False, True])
+def test_stop_ends_what_still_runs_in_time(frozen):
     server = control_server.listen_unix(CLOCK)
     spark = spark_engine.SparkEngine(spark_settings.SparkSettings(), now=CLOCK)
     spark.open()
     copy = copies.Starter(spark, server)()
     pids = [pid_in(copy.message()), pid_of(spark)]
+    if frozen:
+        os.kill(pid_of(spark), signal.SIGSTOP)
     began_s = CLOCK.now_s()
     spark.stop(3.0)
     assert CLOCK.now_s() - began_s < 6.0

@@ -48,11 +48,15 @@ class SparkCopy:
         try:
             rows = spark.run(ticket, group=self.group, description=self.copy.description)
         except failures.JobFailedError as error:
-            self.progress.ended(str(error))
+            self._failed(str(error))
         except failures.GoneError:
-            self.progress.ended(failures.JVM_DIED)
+            self._failed(failures.JVM_DIED)
         else:
             self.progress.ended(outcome(rows))
+
+    def _failed(self, reason: str) -> None:
+        """However Spark ended a copy that was cancelled: it was cancelled."""
+        self.progress.ended(failures.CANCELLED if self.cancelled.is_set() else reason)
 
     def look(self, spark: driver.Driver) -> None:
         """Ask Spark how the job stands. A task that ran and now waits again was lost with its

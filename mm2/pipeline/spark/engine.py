@@ -121,12 +121,7 @@ class SparkEngine:
         for copy in self._copies():
             copy.cancel()
         if self._driver is not None:
-            with contextlib.suppress(failures.GoneError):
-                self._cancel(self._driver)
-            # Their threads end first: pyspark cannot stop a context that is in use.
-            for copy in self._copies():
-                copy.wait(end.left_s(self._now.now_s()) / 2)
-            self._stop_context(self._driver, end)
+            self._wind_up(self._driver, end)
         if self._jvm is not None:
             if self._driver is None:
                 self._jvm.kill()
@@ -252,11 +247,19 @@ class SparkEngine:
             if copy.cancelled.is_set():
                 spark.cancel(copy.group)
 
-    def _stop_context(self, spark: driver.Driver, end: deadline.Deadline) -> None:
-        """Stop Spark in order, or kill it when that takes until shortly before the deadline."""
+    def _wind_up(self, spark: driver.Driver, end: deadline.Deadline) -> None:
+        """End Spark in order, or kill it when that takes until shortly before the deadline.
+
+        On a thread of its own: a JVM that is frozen answers no call, and a call has no deadline.
+        """
 
         def body(stop: threading.Event) -> None:
             stop.set()
+            with contextlib.suppress(failures.GoneError):
+                self._cancel(spark)
+            # Their threads end first: pyspark cannot stop a context that is in use.
+            for copy in self._copies():
+                copy.wait(end.left_s(self._now.now_s()) / 2)
             spark.stop_context()
 
         thread = self._spawn("spark-stop", body)

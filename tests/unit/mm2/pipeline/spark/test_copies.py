@@ -75,6 +75,16 @@ def test_a_failure_is_the_handles(copy, error, told):
     assert copy.error == told
 
 
+def test_however_spark_ends_a_cancelled_copy_it_was_cancelled(copy):
+    class Cancelling(Driver):
+        def run(self, ticket, *, group, description):
+            copy.cancel()
+            raise failures.GoneError("no answer")
+
+    copy.run(Cancelling())
+    assert copy.error == failures.CANCELLED
+
+
 def test_a_copy_cancelled_before_its_job_never_runs(copy):
     driver = Driver()
     copy.cancel()
