@@ -14,6 +14,9 @@ from connect_runtime.base import ids
 from mm2.app import figures, overview
 from mm2.connectors import flow_status
 
+SHORTAGE_S = 3.0
+"""A shorter shortage is how every start looks from outside."""
+
 _Place = tuple[str, ids.TopicPartition]
 
 
@@ -30,15 +33,17 @@ class Changes:
     """A fold over snapshots. Invariant: saying the same again says nothing."""
 
     _states: dict[str, flow_status.FlowState] = field(default_factory=dict)
+    _short_since_s: dict[str, float] = field(default_factory=dict)
     _missing: dict[str, int] = field(default_factory=dict)
     _empty: set[str] = field(default_factory=set)
     _refused: set[tuple[str, str, str]] = field(default_factory=set)
     _standing: frozenset[_Place] = frozenset()
 
-    def observe(self, seen: overview.Overview) -> list[Line]:
+    def observe(self, seen: overview.Overview, now_s: float) -> list[Line]:
         lines: list[Line] = []
         for row in seen.flows:
             lines.extend(self._flow(row))
+            lines.extend(self._slots(row, now_s))
         lines.extend(self._standstills(seen))
         return lines
 
@@ -47,16 +52,6 @@ class Changes:
         self._states[row.flow] = row.state
         if row.state is not before:
             yield _state_line(row)
-        missing, self._missing[row.flow] = self._missing.get(row.flow, 0), row.slots_missing
-        if row.slots_missing and row.slots_missing != missing:
-            yield Line(
-                logging.WARNING,
-                f"{row.flow}: needs {figures.counted(row.slots_missing, 'more Spark slot')}; until "
-                "then its waiting tasks copy nothing. Give the cluster more cores or lower "
-                "tasks.max",
-            )
-        elif missing and not row.slots_missing:
-            yield Line(logging.INFO, f"{row.flow}: every task has its Spark slot")
         running = row.state is flow_status.FlowState.RUNNING
         if running and not row.partitions and row.flow not in self._empty:
             self._empty.add(row.flow)
@@ -64,6 +59,24 @@ class Changes:
                 logging.WARNING,
                 f"{row.flow}: no topic of the source matches; see topics and topics.exclude of "
                 "the flow",
+            )
+
+    def _slots(self, row: overview.FlowRow, now_s: float) -> Iterable[Line]:
+        told = self._missing.get(row.flow, 0)
+        if not row.slots_missing:
+            self._short_since_s.pop(row.flow, None)
+            self._missing[row.flow] = 0
+            if told:
+                yield Line(logging.INFO, f"{row.flow}: every task has its Spark slot")
+            return
+        since_s = self._short_since_s.setdefault(row.flow, now_s)
+        if row.slots_missing != told and now_s - since_s >= SHORTAGE_S:
+            self._missing[row.flow] = row.slots_missing
+            yield Line(
+                logging.WARNING,
+                f"{row.flow}: needs {figures.counted(row.slots_missing, 'more Spark slot')}; until "
+                "then its waiting tasks copy nothing. Give the cluster more cores or lower "
+                "tasks.max",
             )
 
     def _standstills(self, seen: overview.Overview) -> Iterable[Line]:

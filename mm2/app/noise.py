@@ -29,14 +29,30 @@ def to_file() -> Iterator[NoiseFile]:
     folder = pathlib.Path(tempfile.mkdtemp(prefix="mm2-run-"))
     made = NoiseFile(folder / "libraries.log")
     logs.send_noise_to(made.path)
+    quiet = _NotFromRoot()
+    handlers = list(logging.getLogger().handlers)
+    for handler in handlers:
+        handler.addFilter(quiet)
     try:
         yield made
     finally:
+        for handler in handlers:
+            handler.removeFilter(quiet)
         _let_go()
         if made.keep and made.path.stat().st_size:
             _log.info("what the libraries had to say is in %s", made.path)
         else:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+class _NotFromRoot(logging.Filter):
+    """py4j logs some of its failures, with their traces, as nobody: on the root logger."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name != "root":
+            return True
+        logging.getLogger(logs.NOISY_LOGGERS[0]).handle(record)
+        return False
 
 
 def _let_go() -> None:

@@ -71,13 +71,14 @@ class TopicRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRow:
-    """One flow. `tasks` counts its tasks by state; `slots_missing` is 0 while Spark starts."""
+    """One flow. `tasks` counts its tasks by state; `slots_missing` is 0 until Spark is up."""
 
     flow: str
     state: flow_status.FlowState
     reason: str
     tasks: dict[source_task.TaskState, int]
     slots_missing: int
+    engine_ready: bool
     topics: int
     partitions: int
     stopped: int
@@ -231,6 +232,7 @@ def _flow_row(
         reason=status.reason,
         tasks=dict(Counter(task.state for task in status.tasks)),
         slots_missing=status.slots_missing if engine_ready else 0,
+        engine_ready=engine_ready,
         topics=len(rows),
         partitions=len(status.partitions),
         stopped=sum(each.stopped for each in status.partitions),

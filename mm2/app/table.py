@@ -102,9 +102,10 @@ def _copied(row: overview.FlowRow) -> str:
 
 
 def _tasks(row: overview.FlowRow) -> list[str]:
+    waits = "waiting for a slot" if row.engine_ready else "waiting for Spark to start"
     words = {
         source_task.TaskState.RUNNING: "running",
-        source_task.TaskState.WAITING_FOR_SLOT: "waiting for a slot",
+        source_task.TaskState.WAITING_FOR_SLOT: waits,
     }
     return [
         f"{figures.counted(number, 'task')} {words.get(state, state.value.lower())}"

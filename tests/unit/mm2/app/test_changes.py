@@ -13,9 +13,9 @@ class Watched:
     def __init__(self) -> None:
         self._changes = changes.Changes()
 
-    def see(self, *flows):
+    def see(self, *flows, at_s: float = 0.0):
         seen = overview.make(flows, rates.Rates(), wall_ms=0, engine_ready=True)
-        return [(each.level, each.text) for each in self._changes.observe(seen)]
+        return [(each.level, each.text) for each in self._changes.observe(seen, at_s)]
 
 
 def test_states_are_told_when_they_change():
@@ -32,15 +32,26 @@ def test_states_are_told_when_they_change():
 def test_missing_slots_are_told_with_their_number():
     watched = Watched()
     watched.see(statuses.flow(statuses.partition()))
-    ((level, text),) = watched.see(statuses.flow(statuses.partition(), slots_missing=2))
+    short = statuses.flow(statuses.partition(), slots_missing=2)
+    assert watched.see(short, at_s=1.0) == []
+    ((level, text),) = watched.see(short, at_s=4.0)
     assert level == logging.WARNING
     assert "needs 2 more Spark slots" in text
-    assert watched.see(statuses.flow(statuses.partition(), slots_missing=2)) == []
-    ((_, text),) = watched.see(statuses.flow(statuses.partition(), slots_missing=1))
+    assert watched.see(short, at_s=5.0) == []
+    ((_, text),) = watched.see(statuses.flow(statuses.partition(), slots_missing=1), at_s=6.0)
     assert "needs 1 more Spark slot;" in text
-    assert watched.see(statuses.flow(statuses.partition())) == [
+    assert watched.see(statuses.flow(statuses.partition()), at_s=7.0) == [
         (logging.INFO, "east->west: every task has its Spark slot")
     ]
+
+
+def test_a_shortage_that_passes_at_once_is_not_told():
+    watched = Watched()
+    watched.see(statuses.flow(statuses.partition()))
+    short = statuses.flow(statuses.partition(), slots_missing=1)
+    enough = statuses.flow(statuses.partition())
+    for at_s, flow in ((1.0, short), (2.0, enough), (3.0, short), (5.0, short), (5.5, enough)):
+        assert watched.see(flow, at_s=at_s) == []
 
 
 def test_a_flow_that_matches_nothing_says_so_once():

@@ -24,6 +24,16 @@ def test_it_is_gone_when_it_is_of_no_use():
     assert not made.path.parent.exists()
 
 
+def test_what_is_logged_as_nobody_is_noise_too(caplog):
+    with noise.to_file() as made:
+        logging.getLogger().error("Exception while sending command")
+        logging.getLogger("mm2").error("ours")
+    assert caplog.messages == ["ours"]
+    assert "Exception while sending command" in made.path.read_text()
+    made.path.unlink()
+    made.path.parent.rmdir()
+
+
 def test_afterwards_libraries_are_heard_again(caplog):
     with noise.to_file() as made:
         made.keep = False

@@ -121,6 +121,16 @@ def test_a_task_that_waits_is_never_shown_as_running():
     assert "needs 2 more Spark slots" in line
 
 
+def test_while_spark_starts_nobody_waits_for_a_slot():
+    flow = statuses.flow(
+        statuses.partition(), tasks=[statuses.task(0, TaskState.WAITING_FOR_SLOT)], slots_missing=1
+    )
+    seen = overview.make([flow], rates.Rates(), wall_ms=NOW_MS, engine_ready=False)
+    line = table.flow_line(seen.flows[0])
+    assert "1 task waiting for Spark to start" in line
+    assert "slot" not in line
+
+
 def test_a_flow_that_is_planned_tells_what_it_waits_for():
     line = flow_line(state=flow_status.FlowState.PLANNING, reason="cluster east: nobody answers")
     assert line == "PLANNING: cluster east: nobody answers"
