@@ -1,0 +1,113 @@
+"""A mirror under traffic, to which things happen, and the verdict at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Any, Self
+
+from mm2.sandbox import cluster
+from tests.chaos.checks import mirrored
+from tests.chaos.faults import brokers
+from tests.chaos.faults import mirror_processes as faults
+from tests.chaos.workloads import writers
+from tests.support import mirror
+
+MOVES_ON_RECORDS = 300
+RECOVERS_S = 180.0
+ENDS_S = 60.0
+
+
+class Storm:
+    """`run` is the `mm2 run` of now; it is started again by whoever ended it.
+
+    As a context: traffic flows inside; in the end every process of a run is gone.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        pair: tuple[cluster.Cluster, cluster.Cluster],
+        *,
+        seed: int,
+        kinds: Sequence[writers.Kind] = writers.MIXED,
+        **flow: Any,
+    ) -> None:
+        self.east, self.west = pair
+        self.random = Random(seed)
+        self.traffic = writers.Traffic(self.east, seed=seed, kinds=kinds, pause_s=0.25)
+        self.settings = mirror.settings(
+            self.east.client_properties(), self.west.client_properties(), **{"tasks_max": 3} | flow
+        )
+        self._folder = folder
+        self.runs: list[mirror.Mirror] = []
+
+    @property
+    def run(self) -> mirror.Mirror:
+        return self.runs[-1]
+
+    def start(self) -> mirror.Mirror:
+        """One more `mm2 run` of the flow."""
+        name = f"run-{len(self.runs) + 1}"
+        self.runs.append(mirror.Mirror(self._folder, self.settings, name=name))
+        return self.run
+
+    def move_on(self) -> None:
+        """Until records cross again, and then for a random while."""
+        before = max(0.0, self.run.records())
+        self.run.await_records(before + MOVES_ON_RECORDS, RECOVERS_S)
+        brokers.pause(self.random.uniform(0.0, 2.0))
+
+    def kill(self, kind: faults.Kind) -> None:
+        """SIGKILL to one process of this kind; a run that ends by it is started again."""
+        family = mirror.descendants(self.run.pid)
+        faults.kill(self.run, kind, self.random)
+        if kind in faults.ENDS_THE_RUN:
+            assert self.run.wait(ENDS_S) != 0, self.run.tail
+            faults.await_family_gone(family, ENDS_S)
+            self.start()
+
+    def hit(self, strikes: Sequence[Callable[[Storm], None]]) -> None:
+        """One after the other; the mirror recovers from each."""
+        for strike in strikes:
+            self.move_on()
+            strike(self)
+        self.move_on()
+
+    def settle_and_judge(self) -> None:
+        """Traffic ends, the mirror catches up, and both logs are compared."""
+        self.traffic.stop()
+        assert self.traffic.acknowledged > 0
+        assert self.run.stop(ENDS_S) == 143, self.run.tail
+        mirror.catch_up(self._folder, self.settings)
+        mirrored.assert_exactly_once(self.east, self.west, self.traffic.kinds)
+
+    def __enter__(self) -> Self:
+        self.traffic.create_topics()
+        self.traffic.__enter__()
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.traffic.__exit__(kind, error, trace)
+        for run in self.runs:
+            if error is not None:
+                error.add_note(f"{run.log_path.name} ends with:\n{run.tail}")
+            if run.running:
+                run.kill()
+
+
+def process(kind: faults.Kind) -> Callable[[Storm], None]:
+    return lambda storm: storm.kill(kind)
+
+
+def broker(side: str, kind: brokers.Kind) -> Callable[[Storm], None]:
+    """`side` is "east" (the source) or "west" (the target)."""
+    return lambda storm: brokers.strike(getattr(storm, side), kind, storm.random)

@@ -1,0 +1,93 @@
+"""Two owners of one flow: a second `mm2 run`, and copies that outlive their own.
+
+Whoever took a partition last owns it; what the other one still sends is refused. Nothing is lost
+and nothing doubled whatever the order.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from tests.chaos import storm
+from tests.chaos.faults import brokers
+from tests.chaos.faults import mirror_processes as faults
+from tests.support import eventually, mirror, processes
+
+pytestmark = pytest.mark.chaos
+
+
+@pytest.mark.timeout(900)
+def test_of_two_runs_of_a_flow_one_ends_fenced(tmp_path, two_clusters, seed):
+    with storm.Storm(tmp_path, two_clusters, seed=seed) as weather:
+        weather.move_on()
+        first, second = weather.run, weather.start()
+        eventually.eventually(
+            lambda: not (first.running and second.running), 180.0, "one of the two ends"
+        )
+        brokers.pause(2.0)
+        (loser,) = [run for run in (first, second) if not run.running]
+        (winner,) = [run for run in (first, second) if run.running]
+        assert loser.wait(1.0) == 1
+        assert "fenced by another owner" in loser.log
+        assert "Another mm2 process runs flow east->west" in loser.log
+        assert "fenced by another owner" not in winner.log
+        weather.runs.append(winner)
+        weather.move_on()
+        weather.settle_and_judge()
+
+
+@pytest.mark.timeout(900)
+def test_frozen_copies_wake_up_when_another_run_has_taken_over(tmp_path, two_clusters, seed):
+    """They were frozen with batches in hand; awake again they send them, and are refused."""
+    with storm.Storm(tmp_path, two_clusters, seed=seed) as weather:
+        weather.move_on()
+        daemons, copies = orphan(weather)
+        weather.start()
+        weather.move_on()
+        assert all(map(processes.alive, copies))
+        faults.send(signal.SIGCONT, copies)
+        weather.move_on()
+        faults.send(signal.SIGCONT, daemons)
+        faults.await_family_gone([*copies, *daemons], 60.0)
+        weather.settle_and_judge()
+
+
+def orphan(weather: storm.Storm) -> tuple[list[int], list[int]]:
+    """Freeze Spark's Python processes and kill the run they belong to: (daemons, copies)."""
+    daemons = mirror.python_daemons(weather.run.pid)
+    copies = mirror.copy_processes(weather.run.pid)
+    assert len(copies) == 3
+    # The daemon too: it would take its copies along when it hears of the end.
+    faults.send(signal.SIGSTOP, [*daemons, *copies])
+    os.kill(weather.run.pid, signal.SIGKILL)
+    assert weather.run.wait(30.0) != 0
+    return daemons, copies
+
+
+@pytest.mark.timeout(900)
+def test_copies_go_on_beside_another_run_while_their_own_is_frozen(tmp_path, two_clusters, seed):
+    """Until they have heard nothing from it for ten seconds, or are fenced."""
+    with storm.Storm(tmp_path, two_clusters, seed=seed) as weather:
+        weather.move_on()
+        old = weather.run
+        copies = mirror.copy_processes(old.pid)
+        old.signal(signal.SIGSTOP)
+        weather.start()
+        weather.move_on()
+        eventually.eventually(
+            lambda: not any(mirror.tcp_connections(pid) for pid in copies),
+            60.0,
+            "copies leave when their worker is silent",
+        )
+        old.signal(signal.SIGCONT)
+        # Awake again it believes in its flow: one of the two gives way, as with any second run.
+        eventually.eventually(
+            lambda: not (old.running and weather.run.running), 180.0, "one of the two ends"
+        )
+        if old.running:
+            weather.runs.append(old)
+        weather.move_on()
+        weather.settle_and_judge()
