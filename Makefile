@@ -4,6 +4,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 FAST := not integration and not system and not chaos and not full and not bench
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-full check bench clean
@@ -29,8 +30,8 @@ check: $(READY) ## format, lint, types, import contracts, unit and model tests: 
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/pytest -q -m "$(FAST)" $(wildcard tests/unit tests/model) $(PYTEST_ARGS)
 
-bench: $(READY) ## this and Java MirrorMaker 2 side by side, on the same brokers and data
-	@$(BIN)/pytest -m bench -s $(PYTEST_ARGS)
+bench: $(READY) ## this and Java MirrorMaker 2 side by side, on the same brokers and data (~20 min)
+	@$(BIN)/python -m tests.bench.run $(BENCH_ARGS)
 
 clean: ## remove .venv, caches and build output (downloads stay in the user's cache)
 	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \

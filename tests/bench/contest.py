@@ -1,0 +1,82 @@
+"""A contestant at work: its process, its log, its processor time and memory."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from connect_runtime.system import clock, processes
+from tests.bench import contestants, process_tree
+
+_STOP_S = 20.0
+_LOG_TAIL_CHARS = 3_000
+
+_CLOCK = clock.SystemClock()
+
+
+class FailedError(Exception):
+    """A contestant did not do what it was asked; the message says what, `log` ends its log."""
+
+    def __init__(self, what: str, log: str) -> None:
+        super().__init__(what)
+        self.log = log
+
+
+class Running:
+    """One contestant from its start to its end. Use it as a context manager."""
+
+    def __init__(
+        self, contestant: contestants.Contestant, flow: contestants.Flow, folder: Path
+    ) -> None:
+        self.flow = flow
+        self.peak_bytes = 0
+        self._title = contestant.title
+        self._log_path = folder / f"{contestant.key}-{flow.source}.log"
+        argv = contestant.command(flow, folder)
+        self.started_s = _CLOCK.now_s()
+        with self._log_path.open("wb") as output:
+            self._child = processes.start(argv, output=output, cwd=folder)
+        self.tree = process_tree.ProcessTree(self._child.pid)
+
+    @property
+    def log_tail(self) -> str:
+        return self._log_path.read_text(errors="replace")[-_LOG_TAIL_CHARS:]
+
+    def note_memory(self) -> None:
+        """Look at how much memory the tree has now."""
+        self.peak_bytes = max(self.peak_bytes, self.tree.pss_bytes())
+
+    def check(self) -> None:
+        """Raises `FailedError` when the process has ended."""
+        status = self._child.poll()
+        if status is not None:
+            raise self.failure(f"{self._title} ended with status {status}")
+
+    def failure(self, what: str) -> FailedError:
+        return FailedError(what, self.log_tail)
+
+    def stop(self) -> None:
+        """SIGTERM, and SIGKILL to whatever of the tree is there after 20 s."""
+        family = self.tree.pids()
+        self._child.signal(signal.SIGTERM)
+        if self._child.wait(_STOP_S) is None:
+            self._child.kill()
+        for pid in family:
+            if pid != self._child.pid and processes.alive(pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()

@@ -1,0 +1,147 @@
+"""The floor: the same bytes through a process that only receives and sends them.
+
+A sender hands a workload's log files to the kernel (as a broker does), the relay does `recv_into`
+and `sendall`, a sink throws them away; three processes over loopback. Only the relay is measured.
+
+    python -m tests.bench.relay sink                 prints its port, ends with the stream
+    python -m tests.bench.relay relay SINK_PORT      prints its port, then one line of JSON
+    python -m tests.bench.relay send PORT FILE…
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from connect_runtime.system import clock, polling, processes
+from tests.bench import process_tree, workloads
+
+_BUFFER_BYTES = 1024 * 1024
+_HOST = "127.0.0.1"
+_PORT_S = 30.0
+_RUN_S = 120.0
+_ROOT = Path(__file__).parents[2]
+_CLOCK = clock.SystemClock()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relayed:
+    """`cpu_s` is the relay's alone, `took_s` from the first byte to the end of the stream."""
+
+    size: int
+    took_s: float
+    cpu_s: float
+    memory_bytes: int
+
+
+def measure(data: Path, topic: str) -> Relayed:
+    """Relay the log of a topic in a broker's data folder; `RuntimeError` when a process fails."""
+    files = [
+        str(segment)
+        for number in range(workloads.PARTITIONS)
+        for segment in sorted((data / f"{topic}-{number}").glob("*.log"))
+    ]
+    with tempfile.TemporaryDirectory(prefix="mm2-bench-") as name:
+        folder = Path(name)
+        sink = _Process(folder, "sink")
+        relay = _Process(folder, "relay", sink.first_line())
+        sender = _Process(folder, "send", relay.first_line(), *files)
+        for each in (sender, sink):
+            each.finish()
+        answer = json.loads(relay.finish().splitlines()[-1])
+    return Relayed(**answer)
+
+
+class _Process:
+    def __init__(self, folder: Path, role: str, *arguments: str) -> None:
+        self._role = role
+        self._output = folder / f"{role}.out"
+        argv = [sys.executable, "-m", "tests.bench.relay", role, *arguments]
+        with self._output.open("wb") as stream:
+            self._child = processes.start(argv, output=stream, cwd=_ROOT)
+
+    def first_line(self) -> str:
+        def told() -> bool:
+            return "\n" in self._output.read_text() or self._child.poll() is not None
+
+        if not polling.until(told, timeout_s=_PORT_S) or self._child.poll() is not None:
+            raise self._failure("said no port")
+        return self._output.read_text().splitlines()[0]
+
+    def finish(self) -> str:
+        status = self._child.wait(_RUN_S)
+        if status is None:
+            self._child.kill()
+        if status != 0:
+            raise self._failure(f"ended with status {status}")
+        return self._output.read_text()
+
+    def _failure(self, what: str) -> RuntimeError:
+        said = self._output.read_text(errors="replace")[-1_500:]
+        return RuntimeError(f"the bare relay's {self._role} {what}\n{said}")
+
+
+# What runs in the three processes
+
+
+def _accept() -> socket.socket:
+    with socket.create_server((_HOST, 0)) as server:
+        _say(str(server.getsockname()[1]))
+        connection, _ = server.accept()
+    return connection
+
+
+def _sink() -> None:
+    buffer = bytearray(_BUFFER_BYTES)
+    with _accept() as connection:
+        while connection.recv_into(buffer):
+            pass
+
+
+def _relay(sink_port: int) -> None:
+    buffer = memoryview(bytearray(_BUFFER_BYTES))
+    tree = process_tree.ProcessTree(os.getpid())
+    size = 0
+    with socket.create_connection((_HOST, sink_port)) as onward, _accept() as connection:
+        received = connection.recv_into(buffer)
+        before_s, cpu_s = _CLOCK.now_s(), process_tree.own_cpu_s()
+        while received:
+            onward.sendall(buffer[:received])
+            size += received
+            received = connection.recv_into(buffer)
+        took_s, cpu_s = _CLOCK.now_s() - before_s, process_tree.own_cpu_s() - cpu_s
+        memory = tree.pss_bytes()
+    relayed = {"size": size, "took_s": took_s, "cpu_s": cpu_s, "memory_bytes": memory}
+    _say(json.dumps(relayed))
+
+
+def _send(port: int, files: Sequence[str]) -> None:
+    with socket.create_connection((_HOST, port)) as connection:
+        for name in files:
+            with open(name, "rb") as stream:
+                connection.sendfile(stream)
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main(arguments: list[str]) -> None:
+    role, *rest = arguments
+    if role == "sink":
+        _sink()
+    elif role == "relay":
+        _relay(int(rest[0]))
+    else:
+        _send(int(rest[0]), rest[1:])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

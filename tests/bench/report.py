@@ -1,0 +1,269 @@
+"""The tables, the comparison and what was expected, in Markdown. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tests.bench import contestants, figures, results, workloads
+
+BEGIN = "<!-- bench:begin -->"
+END = "<!-- bench:end -->"
+
+_RELAY_TITLE = "bare relay of the same bytes"
+_ONE_HOP_TITLE = "no mirror: one broker alone"
+_FAULT_MARK = " (faulty copy, see below)"
+_OTHERS_CORES_MAX = 0.2
+
+_CopyPick = Callable[[results.Copy], float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What the figures belong to; `machine` and `versions` are finished lines."""
+
+    machine: str
+    versions: str
+    rounds: int
+    produced: Sequence[workloads.Produced]
+    contestants: Sequence[contestants.Contestant]
+    ours: str
+    rivals: Sequence[str]
+    latency_s: float
+    per_second: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """`actual` is None where it could not be measured."""
+
+    text: str
+    actual: float | None
+    met: bool
+
+    @property
+    def line(self) -> str:
+        if self.actual is None:
+            return f"- not measured: {self.text}"
+        return f"- {'met' if self.met else 'NOT met'}: {self.text}: {figures.number(self.actual)}x"
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    title: str
+    pick: _CopyPick
+
+
+def _mb(value: float | None) -> float | None:
+    return None if value is None else value / 1e6
+
+
+_COLUMNS = (
+    _Column("MB/s", lambda copy: _mb(copy.bytes_s)),
+    _Column("records/s", lambda copy: copy.records_s),
+    _Column("CPU-s per GB, steady", lambda copy: copy.cpu_steady_s_per_gb),
+    _Column("CPU-s per GB, from start", lambda copy: copy.cpu_total_s_per_gb),
+    _Column("peak memory, MB", lambda copy: _mb(copy.peak_bytes)),
+    _Column("first record after, s", lambda copy: copy.first_s),
+)
+_LATENCIES: Mapping[str, Callable[[results.Trickle], float | None]] = {
+    "p50, ms": lambda trickle: trickle.p50_ms,
+    "p99, ms": lambda trickle: trickle.p99_ms,
+    "p99.9, ms": lambda trickle: trickle.p999_ms,
+}
+
+
+def render(setting: Setting, measured: results.Results) -> str:
+    """All of it, ready for README."""
+    parts = [_about(setting)]
+    parts += [_throughput(setting, measured, each) for each in setting.produced]
+    parts.append(_latency(setting, measured))
+    parts.append(_comparison(setting, measured))
+    parts.append(_expected(setting, measured))
+    parts.append(_settings(setting))
+    parts.append(_doubts(measured))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def insert(document: str, text: str) -> str:
+    """The document with `text` between the two markers; `ValueError` when it has not both once."""
+    if document.count(BEGIN) != 1 or document.count(END) != 1:
+        raise ValueError(f"the document must hold {BEGIN} and {END} once each")
+    before, _, rest = document.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise ValueError(f"{END} stands before {BEGIN}")
+    return f"{before}{BEGIN}\n{text.rstrip()}\n{END}{after}"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table: the first column left-aligned, the others right-aligned."""
+    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def expectations(setting: Setting, measured: results.Results) -> list[Expectation]:
+    """What the prototypes promised, against each rival."""
+    found = []
+    for rival in setting.rivals:
+        name = _title(setting, rival)
+        for produced in setting.produced:
+            workload = produced.workload
+            of = _RatioOf(measured, setting.ours, rival, workload.topic)
+            found.append(
+                _at_least(5.0, of.faster(_COLUMNS[0]), f"MB/s of {name}, {_short(workload)}")
+            )
+            found.append(
+                _at_least(
+                    15.0,
+                    of.cheaper(_COLUMNS[2]),
+                    f"less CPU, steady, than {name}, {_short(workload)}",
+                )
+            )
+        p99 = _latency_ratio(measured, rival, setting.ours, "p99, ms")
+        found.append(_at_least(3.0, p99, f"lower p99 latency than {name}"))
+        first = _RatioOf(measured, setting.ours, rival, None).cheaper(_COLUMNS[5])
+        found.append(
+            Expectation(
+                text=f"first record sooner than {name}'s",
+                actual=first,
+                met=first is not None and first > 1.0,
+            )
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _RatioOf:
+    """How many times better one contestant is than another, on one workload (None: on all)."""
+
+    measured: results.Results
+    ours: str
+    rival: str
+    topic: str | None
+
+    def faster(self, column: _Column) -> float | None:
+        return figures.ratio(self._of(self.ours, column), self._of(self.rival, column))
+
+    def cheaper(self, column: _Column) -> float | None:
+        return figures.ratio(self._of(self.rival, column), self._of(self.ours, column))
+
+    def _of(self, contestant: str, column: _Column) -> figures.Spread | None:
+        return self.measured.of_copies(contestant, self.topic, column.pick)
+
+
+def _at_least(factor: float, actual: float | None, what: str) -> Expectation:
+    return Expectation(
+        text=f"at least {factor:g}x {what}",
+        actual=actual,
+        met=actual is not None and actual >= factor,
+    )
+
+
+def _about(setting: Setting) -> str:
+    rounds = "one round" if setting.rounds == 1 else f"{setting.rounds} rounds in turns"
+    return (
+        f"{setting.machine}. {setting.versions}. Source broker, target broker and the mirror share "
+        f"the machine; {workloads.PARTITIONS} partitions, no compression; {rounds}: median "
+        "(least-greatest). MB and GB are 10^6 and 10^9 bytes of values. CPU and memory (PSS) are "
+        "those of all processes of a contestant; *steady* is from the first mirrored record to "
+        "the last."
+    )
+
+
+def _throughput(setting: Setting, measured: results.Results, produced: workloads.Produced) -> str:
+    workload = produced.workload
+    rows = []
+    for key, title in [*_keys(setting), (results.RELAY, _RELAY_TITLE)]:
+        mark = _FAULT_MARK if measured.faulty(key, workload.topic) else ""
+        cells = [
+            figures.with_range(measured.of_copies(key, workload.topic, column.pick))
+            for column in _COLUMNS
+        ]
+        rows.append([title + mark, *cells])
+    head = (
+        f"{workload.title}: {workload.records:,} records, {workload.size / 1e6:,.0f} MB, "
+        f"batches of {produced.batch_bytes_mean / 1000:.0f} kB on average"
+    )
+    return f"**{head}**\n\n" + table(["", *(column.title for column in _COLUMNS)], rows)
+
+
+def _latency(setting: Setting, measured: results.Results) -> str:
+    if not measured.trickles:
+        return ""
+    rows = []
+    for key, title in [*_keys(setting), (results.ONE_HOP, _ONE_HOP_TITLE)]:
+        cells = [
+            figures.with_range(measured.of_trickles(key, pick)) for pick in _LATENCIES.values()
+        ]
+        rows.append([title, *cells])
+    head = (
+        f"End to end at {setting.per_second:g} records/s of "
+        f"{workloads.LATENCY_RECORD_BYTES} B, {setting.latency_s:g} s a round, from an ordinary "
+        "producer to an ordinary consumer"
+    )
+    return f"**{head}**\n\n" + table(["", *_LATENCIES], rows)
+
+
+def _comparison(setting: Setting, measured: results.Results) -> str:
+    """How many times better ours is, by medians."""
+    rows = []
+    for rival in setting.rivals:
+        for produced in setting.produced:
+            of = _RatioOf(measured, setting.ours, rival, produced.workload.topic)
+            better = [of.faster(column) for column in _COLUMNS[:2]]
+            better += [of.cheaper(column) for column in _COLUMNS[2:]]
+            name = f"{_title(setting, rival)}, {_short(produced.workload)}"
+            rows.append([name, *map(_times, better)])
+    if not rows:
+        return ""
+    head = f"**How many times better `{_title(setting, setting.ours)}` is**"
+    return f"{head}\n\n" + table(["than", *(column.title for column in _COLUMNS)], rows)
+
+
+def _expected(setting: Setting, measured: results.Results) -> str:
+    lines = [each.line for each in expectations(setting, measured)]
+    return "\n".join(["Expected from prototypes:", "", *lines]) if lines else ""
+
+
+def _settings(setting: Setting) -> str:
+    lines = []
+    for each in setting.contestants:
+        lines.append(f"{each.title}:")
+        lines += [f"  {line}" for line in each.settings]
+    return "\n".join(
+        ["Settings beside addresses, topics and replication factor 1:", "", "```", *lines, "```"]
+    )
+
+
+def _doubts(measured: results.Results) -> str:
+    lines = [f"- FAULT: {fault}" for fault in measured.faults()]
+    others = measured.others_cores_max()
+    if others > _OTHERS_CORES_MAX:
+        lines.append(
+            f"- The machine was not ours alone: others used up to {figures.number(others)} cores "
+            "during a measurement."
+        )
+    return "\n".join(lines)
+
+
+def _latency_ratio(measured: results.Results, of: str, to: str, name: str) -> float | None:
+    pick = _LATENCIES[name]
+    return figures.ratio(measured.of_trickles(of, pick), measured.of_trickles(to, pick))
+
+
+def _keys(setting: Setting) -> list[tuple[str, str]]:
+    return [(each.key, each.title) for each in setting.contestants]
+
+
+def _title(setting: Setting, key: str) -> str:
+    return next((title for each, title in _keys(setting) if each == key), key)
+
+
+def _short(workload: workloads.Workload) -> str:
+    return workload.title.partition(" records")[0]
+
+
+def _times(value: float | None) -> str:
+    return "-" if value is None else f"{figures.number(value)}x"

@@ -1,0 +1,27 @@
+"""The whole benchmark with next to no data: does it still work? It judges no figure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.bench import contestants, report, results, run
+
+pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(900)]
+
+
+def test_every_contestant_copies_everything_and_is_measured(tmp_path: Path):
+    options = run.Options(
+        megabytes=5, rounds=1, latency_s=1.0, contestants=contestants.ALL, warm_up_s=1.0
+    )
+    setting, measured = run.run(options, tmp_path)
+    assert measured.faults() == []
+    keys = {each.key for each in contestants.ALL}
+    assert {each.contestant for each in measured.copies} == keys | {results.RELAY}
+    assert {each.contestant for each in measured.trickles} == keys | {results.ONE_HOP}
+    for copied in measured.copies:
+        assert copied.peak_bytes is not None, copied
+        assert copied.contestant == results.RELAY or copied.first_s is not None, copied
+    text = report.render(setting, measured)
+    assert report.BEGIN in report.insert(f"{report.BEGIN}{report.END}", text)
