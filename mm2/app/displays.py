@@ -82,9 +82,10 @@ def choose(*, table_wanted: bool) -> Display:
 
 def restore_terminal() -> None:
     """What a table that is cut off leaves wrong: the cursor. Fit for signal handlers."""
-    if sys.stdout.isatty():
-        sys.stdout.write("\x1b[?25h")
-        sys.stdout.flush()
+    with contextlib.suppress(OSError, AttributeError):
+        if sys.stdout.isatty():
+            sys.stdout.write("\x1b[?25h")
+            sys.stdout.flush()
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ exit code, or None for 0.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import logging
 import os
@@ -103,14 +104,21 @@ def cli(*, log_format: str, log_level: str) -> None:
 
 def main() -> None:
     """The entry point: never returns."""
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    # Python's own end would collect every object first; whoever stopped us waits meanwhile.
+    os._exit(code)
 
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code; errors that we know are told in one line."""
     try:
         code = cli.main(args=arguments, prog_name="mm2", standalone_mode=False)
-        sys.stdout.flush()
+        with contextlib.suppress(AttributeError):  # started with stdout closed, there is none
+            sys.stdout.flush()
     except click.ClickException as error:
         error.show()
         return error.exit_code
