@@ -13,18 +13,19 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 
 from connect_runtime.base import backoff
 from mm2.core.copy import (
     boundary,
     budget,
+    counters,
     fence,
     instructions,
     map_writer,
     outcomes,
     refusals,
+    script_runner,
     setup,
     source_batches,
     stops,
@@ -52,25 +53,11 @@ class Phase(enum.Enum):
     CLOSED = "closed"
 
 
-@dataclass(slots=True)
-class Counters:
-    """What was acknowledged since this copy began; of the newest such batch its age at that moment
-    and its timestamp, in ms.
-    """
-
-    records: int = 0
-    bytes: int = 0
-    batches: int = 0
-    age_ms: int = 0
-    newest_ms: int = -1
-
-
 class PartitionCopy:
     """One partition's copy.
 
     Invariants: nothing is sent unless the phase is COPYING, the first anchor is stored and nothing
-    is
-    draining; `map.through` never passes an unacknowledged batch.
+    is draining; `map.through` never passes an unacknowledged batch.
     """
 
     def __init__(
@@ -87,22 +74,19 @@ class PartitionCopy:
         self.reason = "not started"
         self.stop: stops.Stop | None = None
         self.paused = False
-        self.counters = Counters()
+        self.counters = counters.Counters()
         self.position = -1
         self.source_epoch = -1
         self.source_end = -1
         self.log_start = -1
         self.map: map_writer.MapWriter | None = None
-        self.script_token = 0
         self.window = window.Window(held)
         self._context = outcomes.Context(where=where, owner=owner, wall_ms=wall_ms)
         self._wall_ms = wall_ms
         self._random = random
         self._backoff = backoff.Backoff(initial_s=BACKOFF_FIRST_S, max_s=BACKOFF_MAX_S)
         self._wake_at_s = 0.0
-        self._script: instructions.Script[object] | None = None
-        self._question: instructions.Instruction | None = None
-        self._on_script_end: Callable[[object, float], Instructions] = _no_end
+        self._runner = script_runner.ScriptRunner()
         self._obstacle: source_batches.Obstacle | None = None
         self._reaction: refusals.Reaction | None = None
         self._leader_epoch = -1
@@ -150,14 +134,18 @@ class PartitionCopy:
             case _:
                 return False
 
+    @property
+    def script_token(self) -> int:
+        """Answers to questions that were asked under another token come too late."""
+        return self._runner.token
+
     def answered(self, answer: instructions.Answer, now_s: float) -> Instructions:
         """The answer to the one question that the running script asked."""
-        assert self._script is not None, answer
-        return self._run(answer, now_s)
+        return self._runner.answered(answer, now_s)
 
     def asks(self, instruction: instructions.Instruction) -> bool:
         """Is this the running script's question (else an anchor that nobody waits for)?"""
-        return instruction is self._question
+        return self._runner.asks(instruction)
 
     def recorded(self, token: int) -> None:
         """An anchor given out by `tick` or at a boundary is stored."""
@@ -165,28 +153,10 @@ class PartitionCopy:
             self.map.recorded(token)
 
     def _start(
-        self,
-        script: instructions.Script[object],
-        on_end: Callable[[object, float], Instructions],
-        *,
-        now_s: float,
+        self, script: instructions.Script[object], on_end: script_runner.OnEnd, *, now_s: float
     ) -> Instructions:
-        assert self._script is None
         assert not self.window.in_flight
-        self._script = script
-        self._on_script_end = on_end
-        self.script_token += 1
-        return self._run(None, now_s)
-
-    def _run(self, answer: instructions.Answer | None, now_s: float) -> Instructions:
-        assert self._script is not None
-        try:
-            question = next(self._script) if answer is None else self._script.send(answer)
-        except StopIteration as end:
-            self._script = self._question = None
-            return self._on_script_end(end.value, now_s)
-        self._question = question
-        return [question]
+        return self._runner.start(script, on_end, now_s=now_s)
 
     # Taking
 
@@ -194,36 +164,9 @@ class PartitionCopy:
         self.phase = Phase.TAKING
         self.reason = "fencing and pairing"
         self.stop = None
-        return self._start(self._take_and_anchor(now_s), self._after_take, now_s=now_s)
-
-    def _take_and_anchor(self, now_s: float) -> instructions.Script[object]:
-        outcome = yield from take.take(self._context)
-        if not isinstance(outcome, outcomes.Taken):
-            return outcome
-        written = self._map_of(outcome)
-        stored = yield written.write(now_s)
-        if not isinstance(stored, instructions.Done):
-            return outcomes.BeginAgain(reason="recording the first anchor")
-        written.recorded(1)
-        return outcome, written
-
-    def _map_of(self, taken: outcomes.Taken) -> map_writer.MapWriter:
-        written = map_writer.MapWriter(
-            topic=self.where.topic,
-            partition=self.where.partition,
-            era=taken.era,
-            ordinal=taken.ordinal,
-            epoch=taken.producer.epoch,
-            leader_epoch=taken.leader_epoch,
-            owner=self._context.owner,
-            take_start=taken.take_start,
-            through=taken.source,
-            target_next=taken.target,
-            source_epoch=taken.source_epoch,
+        return self._start(
+            take.take_and_anchor(self._context, now_s), self._after_take, now_s=now_s
         )
-        for run in taken.runs:
-            written.paired(run.source, run.source + run.delta)
-        return written
 
     def _after_take(self, outcome: object, now_s: float) -> Instructions:
         match outcome:
@@ -391,13 +334,7 @@ class PartitionCopy:
     def _count(self, sent: window.Sent) -> None:
         if self._backoff.attempts:
             self._backoff.reset()
-        counters = self.counters
-        counters.records += sent.records
-        counters.bytes += sent.size
-        counters.batches += 1
-        counters.newest_ms = sent.max_timestamp
-        if sent.max_timestamp >= 0:
-            counters.age_ms = max(0, self._wall_ms() - sent.max_timestamp)
+        self.counters.acknowledged(sent, wall_ms=self._wall_ms())
 
     def _where_it_landed(self, sent: window.Sent, base_offset: int) -> int | None:
         """The batch's target offset; in a shared topic others may have written before it."""
@@ -574,15 +511,9 @@ class PartitionCopy:
         self._closing = True
         self._forget_queue()
         if self.phase is Phase.TAKING:
-            self._abandon_script()
+            self._runner.abandon()
             self.phase = Phase.CLOSED
         return self.tick(now_s)
-
-    def _abandon_script(self) -> None:
-        assert self._script is not None
-        self._script.close()
-        self._script = self._question = None
-        self.script_token += 1
 
     def _close(self, now_s: float) -> Instructions:
         if self._mode.open:
@@ -614,7 +545,3 @@ class PartitionCopy:
             self.map.check_invariants()
             oldest = self.window.oldest_source
             assert oldest is None or self.map.through <= oldest, self.map
-
-
-def _no_end(outcome: object, now_s: float) -> Instructions:
-    raise AssertionError((outcome, now_s))

@@ -10,7 +10,17 @@ A script: it yields instructions and is sent their answers (`instructions.Script
 
 from __future__ import annotations
 
-from mm2.core.copy import eras, facts, fence, instructions, outcomes, resume, setup, stops
+from mm2.core.copy import (
+    eras,
+    facts,
+    fence,
+    instructions,
+    map_writer,
+    outcomes,
+    resume,
+    setup,
+    stops,
+)
 from mm2.formats import map_record
 
 
@@ -65,3 +75,38 @@ def _recreated(where: setup.PartitionSetup, era: map_record.Era | None) -> stops
                 ),
             )
     return None
+
+
+def take_and_anchor(
+    context: outcomes.Context, now_s: float
+) -> instructions.Script[outcomes.Outcome | tuple[outcomes.Taken, map_writer.MapWriter]]:
+    """`take`, and then the first anchor under the new epoch stored: only now may batches go out."""
+    outcome = yield from take(context)
+    if not isinstance(outcome, outcomes.Taken):
+        return outcome
+    written = _map_of(context, outcome)
+    first = written.write(now_s)
+    stored = yield first
+    if not isinstance(stored, instructions.Done):
+        return outcomes.BeginAgain(reason="recording the first anchor")
+    written.recorded(first.token)
+    return outcome, written
+
+
+def _map_of(context: outcomes.Context, taken: outcomes.Taken) -> map_writer.MapWriter:
+    written = map_writer.MapWriter(
+        topic=context.where.topic,
+        partition=context.where.partition,
+        era=taken.era,
+        ordinal=taken.ordinal,
+        epoch=taken.producer.epoch,
+        leader_epoch=taken.leader_epoch,
+        owner=context.owner,
+        take_start=taken.take_start,
+        through=taken.source,
+        target_next=taken.target,
+        source_epoch=taken.source_epoch,
+    )
+    for run in taken.runs:
+        written.paired(run.source, run.source + run.delta)
+    return written
