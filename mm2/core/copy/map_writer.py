@@ -52,10 +52,12 @@ class MapWriter:
     _news_since_s: float | None = None
     _unrecorded: dict[int, float] = field(default_factory=dict)
     _written_at_s: float = 0.0
-    _token: int = 0
+    _token: int = field(init=False)
 
     def __post_init__(self) -> None:
         self._first_source = self.take_start
+        # Tokens of an earlier Take are smaller: what is stored late speaks of nothing written here.
+        self._token = (self.ordinal << 48) | (self.epoch << 32)
 
     def paired(self, source: int, target: int) -> None:
         """A batch that an older owner copied stands at `target`; goes into this owner's runs."""
