@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from connect_runtime.base import ids
 
 _MB = 1_000_000
+_DETAILED_MAX = 4
+"""Partitions of a topic whose differences are printed."""
 
 
 class Kind(enum.Enum):
@@ -122,11 +124,14 @@ def _verdict(parts: Sequence[PartitionComparison]) -> str:
 
 
 def _details(parts: Sequence[PartitionComparison]) -> Iterator[str]:
-    for part in parts:
+    wrong = [part for part in parts if not part.equal]
+    for part in wrong[:_DETAILED_MAX]:
         for difference in part.differences:
             yield f"  {part.source}: {difference}"
         if part.cut_short:
             yield f"  {part.source}: and more that was counted, but not told apart"
+    if len(wrong) > _DETAILED_MAX:
+        yield f"  and {len(wrong) - _DETAILED_MAX} more partitions"
 
 
 def _shown(offset: int | None) -> str:

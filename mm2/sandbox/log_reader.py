@@ -61,7 +61,7 @@ class LogReader:
 
         One partition at a time. Raises when nothing comes for 30 s, or the cluster refuses.
         """
-        start, end = self._bounds(partition)
+        start, end = self.bounds(partition)
         if start >= end:
             return
         place = confluent_kafka.TopicPartition(partition.topic, partition.partition, start)
@@ -126,7 +126,7 @@ class LogReader:
             return records, False
         return [message for message in records if message.offset() < end], True
 
-    def _bounds(self, partition: ids.TopicPartition) -> tuple[int, int]:
+    def bounds(self, partition: ids.TopicPartition) -> tuple[int, int]:
         """First offset and end; with read_committed the end is the last stable offset."""
         place = confluent_kafka.TopicPartition(partition.topic, partition.partition)
         doing = f"looking up the ends of {partition}"

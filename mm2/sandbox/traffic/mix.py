@@ -13,7 +13,7 @@ Content is repeatable by its seed. What was sent is in the source's log: compare
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -73,15 +73,15 @@ class Mix:
             return transactions.Totals()
         return self._transactional.totals
 
-    def create_topics(self) -> None:
-        """Create all of them, the empty one too."""
+    def create_topics(self, more: Sequence[topics.Topic] = ()) -> None:
+        """Create all of them, the empty one too, and `more`."""
         named = (
             topics.Topic(
                 name=self._place.prefix + each.name, partitions=each.partitions, config=each.config
             )
             for each in kinds.TOPICS
         )
-        topics.create(self._place.clients, named)
+        topics.create(self._place.clients, [*named, *more])
 
     def send_backlog(self, report: Report = lambda _: None) -> None:
         """Each kind once; all is acknowledged and every transaction ended when it returns.

@@ -1,0 +1,50 @@
+"""What the demo prints at its end."""
+
+from __future__ import annotations
+
+from connect_runtime.base import ids
+from mm2.app import demo as app_demo
+from mm2.app.cli import demo
+from mm2.sandbox import comparison
+from mm2.sandbox.traffic import trickle
+
+
+def latencies(p50_ms: float, p99_ms: float) -> trickle.Latencies:
+    return trickle.Latencies(count=10, p50_ms=p50_ms, p99_ms=p99_ms, p999_ms=p99_ms, max_ms=p99_ms)
+
+
+def result(*differences: comparison.Difference, stopped: tuple[str, ...] = ()) -> app_demo.Result:
+    part = comparison.PartitionComparison(
+        source=ids.TopicPartition("orders", 0),
+        target=ids.TopicPartition("east.orders", 0),
+        source_records=1_000,
+        target_records=1_000,
+        size=2_000_000,
+        differences=differences,
+    )
+    return app_demo.Result(
+        comparison=comparison.Comparison(partitions=(part,)),
+        backlog=app_demo.Throughput(records=3_000, size=30_000_000, seconds=0.5),
+        quiet=latencies(1.04, 2.0),
+        busy=latencies(3.0, 40.0),
+        stopped=stopped,
+    )
+
+
+def test_an_equal_result():
+    shown = list(demo.lines(result()))
+    row = shown[0].splitlines()[1]
+    assert " ".join(row.split()) == "orders 1 1,000 2.0 every record equal"
+    assert shown[2] == "records     1,000 (2.0 MB of keys and values) in 1 topic"
+    assert shown[3].startswith("throughput  60.0 MB/s, 6,000 records/s")
+    assert shown[4].startswith("latency     p50 1.0 ms, p99 2.0 ms from producer to consumer;")
+    assert shown[5:] == ["proof       every record equal: key, value, headers, timestamp, order"]
+
+
+def test_differences_and_stopped_partitions():
+    lost = comparison.Difference(
+        kind=comparison.Kind.MISSING, count=1, source_offset=4, target_offset=5
+    )
+    shown = list(demo.lines(result(lost, stopped=("orders-0: a reason",))))
+    assert "  orders-0: missing 1, the first at source offset 4, target offset 5" in shown[0]
+    assert shown[5:] == ["stopped     orders-0: a reason", "proof       DIFFERENT in 1 partition"]
