@@ -34,6 +34,8 @@ def read_unsigned(data: bytes, at: int) -> tuple[int, int]:
         shift += 7
         if shift > _SIGN_SHIFT:
             raise ValueError(f"varint of more than 64 bits before byte {at}")
+    if value > _U64:
+        raise ValueError(f"varint of more than 64 bits before byte {at}")
     return value, at
 
 

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mm2.formats import receipt
+
+GONE = receipt.Receipt(
+    topic="orders",
+    partition=7,
+    id="source-gone-10-20",
+    kind=receipt.ReceiptKind.SOURCE_GONE,
+    flow="primary->backup",
+    at_ms=1_790_000_000_000,
+    detail="gelöscht",
+    source=(10, 20),
+)
+GONE_KEY = b'{"v":1,"topic":"orders","partition":7,"id":"source-gone-10-20"}'
+GONE_VALUE = (
+    '{"v":1,"kind":"source-gone","source":[10,20],"target":null,"at_ms":1790000000000,'
+    '"flow":"primary->backup","detail":"gelöscht"}'
+).encode()
+
+offsets = st.integers(0, 1 << 62)
+ranges = st.none() | st.tuples(offsets, offsets)
+receipts = st.builds(
+    receipt.Receipt,
+    topic=st.text(),
+    partition=st.integers(0, 1 << 31),
+    id=st.text(),
+    kind=st.sampled_from(receipt.ReceiptKind),
+    flow=st.text(),
+    at_ms=offsets,
+    detail=st.text(),
+    source=ranges,
+    target=ranges,
+)
+
+
+def test_golden_bytes():
+    assert receipt.encode(GONE) == (GONE_KEY, GONE_VALUE)
+    assert receipt.decode(GONE_KEY, GONE_VALUE) == GONE
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (receipt.ReceiptKind.UNFENCED_TAKE_OVER, "unfenced-take-over"),
+        (receipt.ReceiptKind.NOT_PAIRED, "not-paired"),
+        (receipt.ReceiptKind.SOURCE_GONE, "source-gone"),
+        (receipt.ReceiptKind.NEW_ERA_REQUESTED, "new-era-requested"),
+    ],
+)
+def test_the_names_of_kinds_are_durable(kind, name):
+    _, value = receipt.encode(dataclasses.replace(GONE, kind=kind))
+    assert json.loads(value)["kind"] == name
+
+
+def test_no_kind_is_left_out_of_the_table_above():
+    assert len(receipt.ReceiptKind) == 4
+
+
+@given(receipts)
+def test_a_receipt_is_read_back(stated):
+    assert receipt.decode(*receipt.encode(stated)) == stated
+
+
+def test_one_id_of_one_partition_is_one_key():
+    again = dataclasses.replace(GONE, at_ms=GONE.at_ms + 1, detail="again")
+    assert receipt.encode(again)[0] == receipt.encode(GONE)[0]
+    other = dataclasses.replace(GONE, partition=8)
+    assert receipt.encode(other)[0] != receipt.encode(GONE)[0]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (GONE_KEY.replace(b'"v":1', b'"v":2'), GONE_VALUE),
+        (GONE_KEY, GONE_VALUE.replace(b'"v":1', b'"v":2')),
+    ],
+    ids=["key", "value"],
+)
+def test_another_version_is_refused(key, value):
+    with pytest.raises(receipt.UnknownVersionError, match="version 2"):
+        receipt.decode(key, value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"\x01\x02", GONE_VALUE),
+        (GONE_KEY, b"not json"),
+        (GONE_KEY, b'{"v":1}'),
+        (b"{}", GONE_VALUE),
+        (GONE_KEY, GONE_VALUE.replace(b"source-gone", b"lost-in-space")),
+    ],
+    ids=["binary key", "text value", "empty value", "empty key", "unknown kind"],
+)
+def test_what_is_no_receipt_is_refused(key, value):
+    with pytest.raises((ValueError, KeyError)):
+        receipt.decode(key, value)

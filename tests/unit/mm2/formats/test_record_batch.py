@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mm2.formats import record_batch
+from tests.fakes import batches
+
+NOW_MS = 1_790_000_000_000
+
+
+def batch(base_offset=0, *, count=1, attributes=0, value=b"value"):
+    records = [batches.Record(value=value, timestamp=NOW_MS + at) for at in range(count)]
+    stamp = batches.Stamp(
+        base_offset=base_offset,
+        leader_epoch=6,
+        producer_id=4711,
+        producer_epoch=3,
+        base_sequence=50,
+        attributes=attributes,
+    )
+    return batches.data(records, stamp)
+
+
+def old_batch(base_offset, magic):
+    """As a message set of format v0 or v1 begins: offset, size, CRC, magic."""
+    return struct.pack(">qiIb", base_offset, 14, 0xABCD, magic) + bytes(9)
+
+
+def split(*parts):
+    return list(record_batch.split_batches(memoryview(b"".join(parts))))
+
+
+# Headers
+
+
+def test_a_header_is_read_field_by_field():
+    data = batch(1000, count=3, attributes=record_batch.TRANSACTIONAL)
+    header = record_batch.read_header(memoryview(data))
+    assert header._asdict() == {
+        "base_offset": 1000,
+        "length": len(data) - 12,
+        "leader_epoch": 6,
+        "magic": 2,
+        "crc": int.from_bytes(data[17:21]),
+        "attributes": 0x10,
+        "last_offset_delta": 2,
+        "base_timestamp": NOW_MS,
+        "max_timestamp": NOW_MS + 2,
+        "producer_id": 4711,
+        "producer_epoch": 3,
+        "base_sequence": 50,
+        "record_count": 3,
+    }
+    assert (header.size, header.last_offset) == (len(data), 1002)
+    assert header.is_transactional
+    assert not header.is_control
+
+
+def test_a_header_that_is_cut_off_is_refused():
+    with pytest.raises(struct.error):
+        record_batch.read_header(memoryview(batch()[:60]))
+
+
+# Splitting
+
+
+def test_whole_batches_are_given_with_their_bytes():
+    one, two = batch(10, count=2), batch(12, value=b"x" * 300)
+    found = split(one, two)
+    assert [bytes(data) for _, data in found] == [one, two]
+    assert [header.base_offset for header, _ in found] == [10, 12]
+
+
+@given(st.integers(0, len(batch()) - 1))
+def test_a_batch_that_is_cut_off_is_left_out(kept):
+    one = batch(10)
+    found = split(one, batch(11)[:kept])
+    assert [bytes(data) for _, data in found] == [one]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_an_older_format_is_told_by_offset_after_what_stands_before_it(magic):
+    found = []
+    with pytest.raises(record_batch.OldFormatError, match=f"v{magic} at offset 11") as raised:
+        found.extend(record_batch.split_batches(memoryview(batch(10) + old_batch(11, magic))))
+    assert (raised.value.base_offset, raised.value.magic) == (11, magic)
+
+
+def test_batches_before_an_old_one_are_given_first():
+    pieces = record_batch.split_batches(memoryview(batch(10) + old_batch(11, 1)))
+    assert next(pieces)[0].base_offset == 10
+    with pytest.raises(record_batch.OldFormatError):
+        next(pieces)
+
+
+@pytest.mark.parametrize("length", [48, 0, -1, -13, -(1 << 31)])
+def test_a_length_that_holds_no_header_is_damage(length):
+    damaged = bytearray(batch(11))
+    struct.pack_into(">i", damaged, 8, length)
+    pieces = record_batch.split_batches(memoryview(batch(10) + damaged))
+    assert next(pieces)[0].base_offset == 10
+    with pytest.raises(record_batch.DamagedBatchError) as raised:
+        next(pieces)
+    assert (raised.value.base_offset, raised.value.length) == (11, length)
+
+
+def test_a_batch_of_a_header_alone_is_a_batch():
+    empty = batches.data([], last_offset_delta=4)
+    ((header, data),) = split(empty)
+    assert len(data) == record_batch.HEADER_BYTES
+    assert (header.record_count, header.last_offset) == (0, 4)
+
+
+# CRC and stamping
+
+
+@given(st.integers(record_batch.CRC_START, len(batch()) - 1), st.integers(1, 255))
+def test_one_changed_byte_is_seen(at, mask):
+    data = bytearray(batch())
+    header = record_batch.read_header(memoryview(data))
+    assert record_batch.crc_matches(memoryview(data), header)
+    data[at] ^= mask
+    assert not record_batch.crc_matches(memoryview(data), header)
+
+
+@given(
+    st.integers(0, 0x3F),
+    st.integers(-1, (1 << 63) - 1),
+    st.integers(-1, (1 << 15) - 1),
+    st.integers(-1, (1 << 31) - 1),
+)
+def test_a_stamp_changes_what_it_names_and_nothing_else(attributes, producer_id, epoch, sequence):
+    data = bytearray(batch(1000, count=2))
+    before = record_batch.read_header(memoryview(bytes(data)))
+    records = bytes(data[61:])
+    crc = record_batch.stamp(
+        memoryview(data), attributes=attributes, producer=(producer_id, epoch, sequence)
+    )
+    after = record_batch.read_header(memoryview(data))
+    assert after == before._replace(
+        base_offset=0,
+        attributes=attributes,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        crc=crc,
+    )
+    assert data[61:] == records
+    assert record_batch.crc_matches(memoryview(data), after)
+
+
+def test_a_stamped_batch_equals_one_written_for_that_producer():
+    records = [batches.Record(value=b"a", key=b"k", timestamp=NOW_MS)]
+    data = bytearray(batches.data(records, batches.Stamp(base_offset=7, leader_epoch=6)))
+    record_batch.stamp(memoryview(data), attributes=0x10, producer=(9, 2, 30))
+    ours = batches.Stamp(
+        leader_epoch=6, producer_id=9, producer_epoch=2, base_sequence=30, attributes=0x10
+    )
+    assert bytes(data) == batches.data(records, ours)
+
+
+@pytest.mark.parametrize(
+    ("sequence", "count", "following"),
+    [(0, 1, 1), (5, 10, 15), (2**31 - 2, 1, 2**31 - 1), (2**31 - 1, 1, 0), (2**31 - 1, 3, 2)],
+)
+def test_sequences_wrap_to_zero_after_31_bits(sequence, count, following):
+    assert record_batch.next_sequence(sequence, count) == following
+
+
+# Control batches
+
+
+@pytest.mark.parametrize(
+    ("commit", "kind"), [(True, record_batch.COMMIT_MARKER), (False, record_batch.ABORT_MARKER)]
+)
+def test_the_type_of_a_marker(commit, kind):
+    data = batches.marker(
+        batches.Stamp(producer_id=9, producer_epoch=1), commit=commit, timestamp=NOW_MS
+    )
+    assert record_batch.read_header(memoryview(data)).is_control
+    assert record_batch.control_type(memoryview(data)) == kind
+
+
+def test_the_type_is_found_behind_long_varints():
+    key = struct.pack(">hh", 0, record_batch.COMMIT_MARKER)
+    record = batches.Record(
+        key=key, value=bytes(300), timestamp=NOW_MS + 100_000, offset_delta=1000
+    )
+    data = batches.data(
+        [record], batches.Stamp(attributes=record_batch.CONTROL), base_timestamp=NOW_MS
+    )
+    assert record_batch.control_type(memoryview(data)) == record_batch.COMMIT_MARKER
+
+
+# Sameness
+
+
+def test_a_copy_has_the_same_records_as_its_source():
+    source = batch(1000, attributes=record_batch.TRANSACTIONAL | record_batch.DELETE_HORIZON)
+    copy = bytearray(source)
+    record_batch.stamp(memoryview(copy), attributes=0, producer=(9, 2, 30))
+    assert record_batch.same_records(memoryview(source), memoryview(copy))
+
+
+BASE = {"body": b"rrrr", "stamp": batches.PLAIN, "count": 2, "last": 1, "timestamps": (5, 9)}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"body": b"rrrs"},
+        {"body": b"rrrrr"},
+        {"count": 1},
+        {"last": 2},
+        {"timestamps": (4, 9)},
+        {"timestamps": (5, 10)},
+        {"stamp": batches.Stamp(attributes=1)},
+        {"stamp": batches.Stamp(attributes=record_batch.LOG_APPEND_TIME)},
+        {"stamp": batches.Stamp(attributes=record_batch.CONTROL)},
+    ],
+    ids=str,
+)
+def test_what_makes_two_batches_different(change):
+    one = batches.assemble(**BASE)
+    other = batches.assemble(**{**BASE, **change})
+    assert record_batch.same_records(memoryview(one), memoryview(one))
+    assert not record_batch.same_records(memoryview(one), memoryview(other))
