@@ -47,6 +47,8 @@ def view(spark: spark_engine.SparkEngine, started: list[copies.StartedCopy]) -> 
 def main(options: dict[str, Any]) -> None:
     given = options["settings"]
     given["py_files"] = tuple(map(Path, given.get("py_files", ())))
+    if "directory" in given:
+        given["directory"] = Path(given["directory"])
     settings = spark_settings.SparkSettings(**given)
     server = listen(local=settings.local)
     spark = spark_engine.validated(settings, now=CLOCK)

@@ -26,6 +26,7 @@ CONF = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "512m",
     "spark.executor.memory": "512m",
+    "spark.executor.cores": "2",
     "spark.ui.port": "14050",
 }
 

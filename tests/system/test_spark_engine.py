@@ -55,10 +55,10 @@ def start(spark, server):
 
 
 def ask_spark(spark, path: str):
-    with urllib.request.urlopen(f"{spark.ui_address}/api/v1/applications", timeout=10) as answer:
+    with urllib.request.urlopen(f"{spark.ui_address}/api/v1/applications", timeout=60) as answer:
         application = json.load(answer)[0]["id"]
     url = f"{spark.ui_address}/api/v1/applications/{application}/{path}"
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         return json.load(answer)
 
 
@@ -172,7 +172,7 @@ def test_starting_again_and_again_leaves_nothing_behind(start, spark):
     def threads():
         return len(list(Path(f"/proc/{spark.jvm_pid}/task").iterdir()))
 
-    for _ in range(60):
+    for _ in range(40):
         copy = start()
         copy.message()
         copy.stop()
