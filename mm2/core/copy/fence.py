@@ -20,8 +20,15 @@ CONCURRENT_TRANSACTIONS"""
 FENCED = frozenset({47, 49, 90})
 """INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED"""
 INVALID_TXN_STATE = 48
-NOT_ALLOWED = frozenset({29, 30, 31, 44, 53})
-"""Authorization failures of topic, group, cluster and transactional id; POLICY_VIOLATION"""
+NOT_ALLOWED = {
+    29: "allow the flow's principal WRITE on the mirror topic (kafka-acls --add)",
+    30: "allow the flow's principal what the message names (kafka-acls --add)",
+    31: "allow the flow's principal IDEMPOTENT_WRITE on the cluster (kafka-acls --add)",
+    44: "change the target cluster's policy for this topic",
+    53: "allow the flow's principal WRITE and DESCRIBE on transactional ids that begin with mm2-",
+}
+"""What to do about authorization failures of topic, group, cluster and transactional id, and about
+POLICY_VIOLATION."""
 
 BUSY_TRIES = 200
 BUSY_WAIT_S = 0.01
@@ -175,5 +182,5 @@ def failure(
         return NewerOwner(than=producer)
     text = f"{doing}: {answer.message or f'error {answer.code}'}"
     if answer.code in NOT_ALLOWED:
-        return Refusal(message=text)
+        return Refusal(message=f"{text}: {NOT_ALLOWED[answer.code]}")
     return Disturbed(reason=text)
