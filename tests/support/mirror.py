@@ -156,6 +156,18 @@ class Mirror:
     def records(self, **labels: str) -> float:
         return self.figure("mm2_replicated_records_total", **labels)
 
+    def stopped(self) -> set[tuple[str, str]]:
+        """(topic, cause) of all that stands still."""
+        found = self.metrics().get("mm2_stopped_partitions", [])
+        return {(labels["topic"], labels["cause"]) for labels, value in found if value}
+
+    def await_stopped(self, topic: str, cause: str, deadline_s: float = START_S) -> None:
+        eventually.eventually(
+            lambda: (topic, cause) in self.stopped(),
+            deadline_s,
+            lambda: f"{topic} stands still ({cause}): {self.stopped()}\n{self.tail}",
+        )
+
     def await_records(self, count: float, deadline_s: float = START_S, **labels: str) -> None:
         eventually.eventually(
             lambda: self.records(**labels) >= count or not self.running,

@@ -1,0 +1,270 @@
+"""What is wrong is named, with where and what to do; all else goes on, and nothing is lost.
+
+Here: settings, clusters and topics that are wrong from the start. `test_bad_brokers.py` has brokers
+that cannot do their work, `test_topics_that_change.py` what happens while a flow runs.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from connect_runtime.system import clock
+from mm2.sandbox import ports, proof
+from tests.support import eventually, kafka, mirror
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+
+CLOCK = clock.SystemClock()
+HOUR_MS = 3_600_000
+WIDEST_MS = str(2**63 - 1)
+
+
+def some(count: int = 20, *, bytes_each: int = 100, **more: Any) -> list[kafka.Outgoing]:
+    return [
+        kafka.Outgoing(key=b"%d" % number, value=b"v" * bytes_each, **more)
+        for number in range(count)
+    ]
+
+
+def assert_equal(east: kafka.Properties, west: kafka.Properties, *topics: str) -> None:
+    for isolation in ("read_committed", "read_uncommitted"):
+        found = proof.compare(
+            east, west, {topic: f"east.{topic}" for topic in topics}, isolation=isolation
+        )
+        assert found.equal, f"{isolation}:\n{found}"
+        assert found.records > 0
+
+
+# Settings
+
+
+def test_text_that_is_no_yaml_is_refused_with_its_line(tmp_path):
+    status, log = mirror.run_to_end(tmp_path, "clusters:\n  east: {bootstrap\nflows: [}\n")
+    assert status == 2
+    assert re.search(r"catch-up\.yaml:3", log), log
+    assert "Traceback" not in log
+
+
+def test_all_mistakes_are_told_at_once(tmp_path):
+    given = """\
+clusters:
+  east: {bootstrap.servers: localhost}
+flows:
+  - {from: east, to: wset, topic: orders}
+"""
+    status, log = mirror.run_to_end(tmp_path, given)
+    assert status == 2
+    assert re.search(r":2\b.*bootstrap\.servers", log), log
+    assert re.search(r":4\b.*wset", log), log
+    assert re.search(r":4\b.*topic.*did you mean.*topics", log), log
+
+
+# Clusters
+
+
+def two_flows(bad_source: dict[str, str], east: Any, west: Any, topic: str) -> dict[str, Any]:
+    """A flow from a cluster that is well, and one from another that is not."""
+    given = mirror.settings(east.client_properties(), west.client_properties(), topics=topic)
+    given["clusters"]["elsewhere"] = bad_source
+    given["flows"].append({**given["flows"][0], "from": "elsewhere"})
+    return given
+
+
+def test_an_unreachable_cluster_is_named_and_the_other_flow_copies(tmp_path, east, west, topic):
+    name = kafka.create_topic(east.client_properties(), topic("orders"))
+    kafka.produce(east.client_properties(), name, some())
+    nowhere = f"127.0.0.1:{ports.reserve().port}"
+    given = two_flows({"bootstrap.servers": nowhere}, east, west, name)
+    with mirror.Mirror(tmp_path, given, "--until-caught-up", "--timeout", "60") as run:
+        run.await_records(20, flow="east->west")
+        run.await_log(rf"elsewhere->west.*elsewhere.*{nowhere}", 60.0)
+        assert run.wait(120.0) == 1
+        assert re.search(rf"not caught up[\s\S]*elsewhere->west.*{nowhere}", run.log), run.tail
+    assert_equal(east.client_properties(), west.client_properties(), name)
+
+
+def test_a_wrong_password_fails_its_flow_and_is_not_told(tmp_path, own_cluster, east, west, topic):
+    name = kafka.create_topic(east.client_properties(), topic("orders"))
+    kafka.produce(east.client_properties(), name, some())
+    secure = own_cluster("secure", users=["alice"])
+    wrong = secure.client_properties("alice")
+    password = re.search(r'password="([^"]+)"', wrong["sasl.jaas.config"])[1]
+    wrong["sasl.jaas.config"] = wrong["sasl.jaas.config"].replace(password, "not-the-password")
+    given = two_flows(wrong, east, west, name)
+    with mirror.Mirror(tmp_path, given, "--until-caught-up") as run:
+        assert run.wait(150.0) == 1, run.tail
+        assert re.search(r"elsewhere->west.*elsewhere.*(uthentication|password)", run.log), run.log
+        assert "not-the-password" not in run.log
+    assert_equal(east.client_properties(), west.client_properties(), name)
+
+
+def test_a_topic_that_is_not_there_is_said(tmp_path, east, west, topic):
+    given = mirror.settings(
+        east.client_properties(), west.client_properties(), topics=topic("nobody-made-it")
+    )
+    status, log = mirror.run_to_end(tmp_path, given, "--until-caught-up")
+    assert status == 1
+    assert "no topic of the source matches" in log
+
+
+def test_a_metrics_port_in_use_never_stops_copying(tmp_path, east, west, topic):
+    name = kafka.create_topic(east.client_properties(), topic("orders"))
+    kafka.produce(east.client_properties(), name, some())
+    given = mirror.settings(east.client_properties(), west.client_properties(), topics=name)
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+        status, log = mirror.run_to_end(
+            tmp_path, given, "--until-caught-up", "--metrics-port", str(port)
+        )
+    assert status == 0, log
+    assert re.search(rf"{port}.*Address already in use.*copying goes on without metrics", log)
+    assert_equal(east.client_properties(), west.client_properties(), name)
+
+
+# Topics
+
+
+@pytest.fixture
+def odd_pair(own_cluster):
+    """A source that takes large records and compacts soon; an ordinary target."""
+    settings = {"message.max.bytes": "8000000", "log.cleaner.backoff.ms": "200"}
+    return own_cluster("east", settings=settings), own_cluster("west")
+
+
+def test_topics_that_cannot_be_copied_stop_alone(tmp_path, odd_pair):
+    east, west = (each.client_properties() for each in odd_pair)
+    make_odd_topics(east, west)
+    given = mirror.settings(east, west, tasks_max=2, **{"sync.topic.configs.enabled": False})
+    status, log = mirror.run_to_end(
+        tmp_path, given, "--until-caught-up", "--timeout", "120", timeout_s=200.0
+    )
+    assert status == 1
+    told = log[log.index("not caught up") :]
+    for topic, what in {
+        "append-time": r"offset 0: its timestamps are the append time's.*mm2 resume",
+        "compacted": r"offset \d+: compaction left \d+ of \d+ records.*mm2 resume",
+        "large": r"east\.large-0 refused.*offset 5 .*RECORD_TOO_LARGE.*max\.message\.bytes",
+        "future": r"refused.*offset 5 .*INVALID_TIMESTAMP.*message\.timestamp\.after\.max\.ms",
+        "append-time-mirror": r"LogAppendTime.*set message\.timestamp\.type=CreateTime",
+        "recompressed": r"compression\.type is gzip.*set compression\.type=producer",
+        "not-empty": r"holds records at offset 0.*mm2 resume",
+    }.items():
+        assert re.search(rf"east->west {topic}-0: .*{what}", told), (topic, told)
+    assert "good" not in told
+    assert_equal(east, west, "good")
+    # What came before the trouble is there, once; nothing after it was let through.
+    for topic in ("large", "future"):
+        assert len(kafka.read_partition(west, f"east.{topic}")) == 5
+    assert kafka.read_partition(west, "east.append-time") == []
+
+
+def make_odd_topics(east: kafka.Properties, west: kafka.Properties) -> None:
+    for topic, here, there in (
+        ("good", {}, None),
+        ("append-time", {"message.timestamp.type": "LogAppendTime"}, {}),
+        ("compacted", COMPACTED, None),
+        ("large", {}, None),
+        (
+            "future",
+            {"message.timestamp.after.max.ms": WIDEST_MS},
+            {"message.timestamp.after.max.ms": "1000"},
+        ),
+        ("append-time-mirror", {}, {"message.timestamp.type": "LogAppendTime"}),
+        ("recompressed", {}, {"compression.type": "gzip"}),
+        ("not-empty", {}, {}),
+    ):
+        kafka.create_topic(east, topic, config=here)
+        if there is not None:
+            kafka.create_topic(west, f"east.{topic}", config=there)
+        if topic != "compacted":
+            kafka.produce(east, topic, some(5))
+    kafka.produce(east, "large", some(1, bytes_each=3_000_000), message_max_bytes=8_000_000)
+    kafka.produce(east, "future", some(5, timestamp=CLOCK.wall_ms() + 2 * HOUR_MS))
+    kafka.produce(west, "east.not-empty", some(3))
+    make_gaps(east, "compacted")
+
+
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "segment.ms": "50",
+    "min.cleanable.dirty.ratio": "0.01",
+    "delete.retention.ms": "100",
+}
+
+
+def make_gaps(east: kafka.Properties, topic: str) -> None:
+    """Write the same keys until compaction has taken records out of batches."""
+    written = 0
+
+    def has_gaps() -> bool:
+        nonlocal written
+        keys = (b"same", b"other-%d" % written, b"same")
+        kafka.produce(east, topic, [kafka.Outgoing(key=key, value=b"v") for key in keys])
+        written += len(keys)
+        return len(kafka.read_partition(east, topic)) < written - 6
+
+    eventually.eventually(has_gaps, 90.0, "compaction leaves gaps")
+
+
+def test_what_a_user_may_not_do_stops_its_topic_alone(tmp_path, own_cluster, east):
+    """And when it is allowed at last, the topic goes on by itself."""
+    source = east.client_properties()
+    target = own_cluster("west", users=["mirror"])
+    allow_all_but(target, "east.forbidden")
+    for topic in ("allowed", "forbidden"):
+        kafka.create_topic(source, topic)
+        kafka.produce(source, topic, some())
+    given = mirror.settings(
+        source, target.client_properties("mirror"), topics=["allowed", "forbidden"]
+    )
+    with mirror.Mirror(tmp_path, given) as run:
+        run.await_stopped("forbidden", "refused-by-target")
+        told = run.await_log(r".*east\.forbidden.*AUTHORIZATION_FAILED.*")[0]
+        assert re.search(r"(?i)write|allow|grant", told), told
+        run.await_records(20, topic="allowed")
+        kafka.produce(source, "allowed", some())
+        run.await_records(40, topic="allowed")
+        allow(target, "east.forbidden")
+        run.await_records(20, topic="forbidden")
+        assert run.stopped() == set()
+        assert run.stop() == 143
+    assert_equal(source, target.client_properties(), "allowed", "forbidden")
+
+
+def allow_all_but(target: Any, topic: str) -> None:
+    """The user `mirror` may do everything, except write to one topic."""
+    kinds = ("BROKER", "TOPIC", "GROUP", "TRANSACTIONAL_ID")
+    rules = [rule(kind, "kafka-cluster" if kind == "BROKER" else "*") for kind in kinds]
+    change_rules(target, "create_acls", [*rules, rule("TOPIC", topic, "WRITE", "DENY")])
+
+
+def allow(target: Any, topic: str) -> None:
+    change_rules(target, "delete_acls", [rule("TOPIC", topic, "WRITE", "DENY", filter_=True)])
+
+
+def rule(
+    kind: str, name: str, operation: str = "ALL", permission: str = "ALLOW", filter_: bool = False
+) -> Any:
+    from confluent_kafka import admin
+
+    make = admin.AclBindingFilter if filter_ else admin.AclBinding
+    return make(
+        admin.ResourceType[kind],
+        name,
+        admin.ResourcePatternType.LITERAL,
+        "User:mirror",
+        "*",
+        admin.AclOperation[operation],
+        admin.AclPermissionType[permission],
+    )
+
+
+def change_rules(target: Any, change: str, rules: list[Any]) -> None:
+    client = kafka.admin_client(target.client_properties())
+    for future in getattr(client, change)(rules).values():
+        future.result(30)
