@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import pytest
+
+from mm2.core.copy import boundary, facts, fence, instructions
+from mm2.core.offsets import offset_map
+from mm2.formats import map_record
+from tests.fakes import scripts
+
+US = instructions.ProducerIdentity(id=7, epoch=3)
+ME, OTHER = b"me______", b"other___"
+
+
+def log():
+    return scripts.Log(scripts.marker(40, (7, 3), leader_epoch=5))
+
+
+def answers(**changed):
+    given = {
+        instructions.AddToTransaction: scripts.DONE,
+        instructions.CommitTransaction: scripts.DONE,
+        instructions.ReadTarget: log(),
+    }
+    return given | {getattr(instructions, name): answer for name, answer in changed.items()}
+
+
+def test_a_commit_ends_behind_its_marker():
+    played = scripts.play(boundary.commit(US, next_target=40), answers())
+    assert played.outcome == boundary.Boundary(next_target=41, leader_epoch=5)
+    assert played.asked == [
+        instructions.CommitTransaction(producer=US),
+        instructions.ReadTarget(offset=40),
+    ]
+
+
+def test_renewing_is_an_empty_transaction():
+    played = scripts.play(boundary.renew(US, next_target=40), answers())
+    assert played.outcome == boundary.Boundary(next_target=41, leader_epoch=5)
+    assert played.asked == [
+        instructions.AddToTransaction(producer=US),
+        instructions.CommitTransaction(producer=US),
+        instructions.ReadTarget(offset=40),
+    ]
+
+
+def test_opening_a_transaction_only_adds_the_partition():
+    played = scripts.play(boundary.open_transaction(US), answers())
+    assert played.outcome is None
+    assert played.asked == [instructions.AddToTransaction(producer=US)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (instructions.Refused(code=47), fence.NewerOwner),
+        (instructions.Refused(code=53), fence.Refusal),
+        (instructions.Refused(code=7), fence.Disturbed),
+        (scripts.LOST, fence.Disturbed),
+    ],
+)
+def test_what_goes_wrong_is_told_and_nothing_more_is_asked(answer, kind):
+    lost_commit = scripts.play(
+        boundary.commit(US, next_target=40), answers(CommitTransaction=answer)
+    )
+    assert isinstance(lost_commit.outcome, kind)
+    assert len(lost_commit.asked) == 1
+    lost_add = scripts.play(boundary.renew(US, next_target=40), answers(AddToTransaction=answer))
+    assert isinstance(lost_add.outcome, kind)
+    assert len(lost_add.asked) == 1
+    opened = scripts.play(boundary.open_transaction(US), answers(AddToTransaction=answer))
+    assert isinstance(opened.outcome, kind)
+
+
+@pytest.mark.parametrize("answer", [instructions.Refused(code=1), scripts.LOST])
+def test_a_marker_that_cannot_be_read_begins_again(answer):
+    for script in (boundary.commit(US, next_target=40), boundary.renew(US, next_target=40)):
+        played = scripts.play(script, answers(ReadTarget=answer))
+        assert isinstance(played.outcome, fence.Disturbed)
+
+
+# Who fenced us?
+
+
+def told(ordinal, epoch, *, owner, producers=None):
+    key = map_record.SegmentKey(
+        topic="t", partition=0, era=1, ordinal=ordinal, epoch=epoch, first_source=0
+    )
+    segment = map_record.Segment(
+        leader_epoch=0,
+        source_epoch=0,
+        owner=owner,
+        take_start=0,
+        through=0,
+        target_next=1,
+        last_crc=None,
+        runs=(),
+    )
+    anchor = offset_map.Anchor(key=key, segment=segment)
+    return facts.Facts(anchor=anchor, producers={7: 1} if producers is None else producers)
+
+
+def by_another(*facts_told):
+    given = list(facts_told) if len(facts_told) > 1 else facts_told[0]
+    script = boundary.who_fenced_us(owner=ME, than=US)
+    return scripts.play(script, {instructions.ReadFacts: given})
+
+
+def test_a_newer_anchor_of_another_owner_means_that_it_took_over():
+    assert by_another(told(1, 4, owner=OTHER)).outcome is True
+
+
+def test_a_newer_producer_id_counts_whatever_its_epoch():
+    assert by_another(told(2, 0, owner=OTHER)).outcome is True
+
+
+def test_the_new_owner_may_take_a_while_to_store_its_anchor():
+    played = by_another(told(1, 3, owner=ME), scripts.LOST, told(1, 5, owner=OTHER))
+    assert played.outcome is True
+    assert len(played.asked) == 3
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        told(1, 4, owner=ME),
+        told(1, 3, owner=OTHER),
+        told(1, 2, owner=OTHER),
+        told(1, 4, owner=OTHER, producers={}),
+        facts.Facts(),
+        scripts.LOST,
+        instructions.Refused(code=3),
+    ],
+    ids=[
+        "our own newer anchor",
+        "our own epoch",
+        "an older owner",
+        "our producer id was never recorded",
+        "no anchor",
+        "unanswered",
+        "refused",
+    ],
+)
+def test_anything_else_is_watched_for_a_takes_deadline_and_then_blamed_on_ourselves(answer):
+    played = by_another(answer)
+    assert played.outcome is False
+    assert len(played.asked) == boundary.FENCE_CHECK_S / boundary.FENCE_CHECK_STEP_S

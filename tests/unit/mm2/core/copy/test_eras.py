@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import pytest
+
+from mm2.core.copy import eras, instructions, outcomes, setup, stops
+from mm2.formats import map_record, receipt
+from tests.fakes import scripts, taking
+
+SHARED = setup.TargetTopics.SHARED
+STRANGER = (99, 0)
+
+
+def start(attempt, **changed):
+    given = {
+        instructions.ReadTarget: scripts.Log(scripts.marker(50, taking.OURS)),
+        instructions.FindSourceOffset: instructions.SourceOffset(offset=30),
+    }
+    changed = {getattr(instructions, name): answer for name, answer in changed.items()}
+    return scripts.play(eras.first_start(attempt), given | changed)
+
+
+# First start
+
+
+def test_a_first_start_begins_era_one_behind_our_marker():
+    played = start(taking.attempt(start="latest"))
+    assert played.outcome == outcomes.Taken(
+        producer=taking.US,
+        leader_epoch=2,
+        era=1,
+        ordinal=1,
+        take_start=30,
+        source=30,
+        target=51,
+    )
+    assert instructions.FindSourceOffset(position="latest") in played.asked
+
+
+def test_the_era_and_then_the_producer_id_are_stored_one_by_one():
+    played = start(taking.attempt(source_cluster="A", target_cluster="B"))
+    assert taking.kinds(played) == ["EraKey", "ProducerKey"]
+    assert played.kinds[-2:] == [instructions.Record, instructions.Record]
+    ((key, era),) = taking.mapped(played, map_record.EraKey)
+    assert (key.era, key.ordinal, key.epoch, key.topic, key.partition) == (1, 1, 3, "orders", 4)
+    assert (era.first_source, era.first_target, era.reason) == (30, 51, "first start")
+    assert (era.source_cluster, era.target_cluster) == ("A", "B")
+    ((key, producer),) = taking.mapped(played, map_record.ProducerKey)
+    assert (key.producer_id, producer.ordinal, producer.era) == (7, 1, 1)
+
+
+def test_control_batches_and_empty_ones_leave_a_mirror_empty():
+    log = scripts.Log(
+        scripts.marker(0, STRANGER),
+        scripts.data(1, producer=STRANGER, last_delta=8),
+        scripts.marker(10, taking.BEFORE),
+        scripts.marker(50, taking.OURS),
+    )
+    played = start(taking.attempt(), ReadTarget=log)
+    assert isinstance(played.outcome, outcomes.Taken)
+
+
+def test_records_in_an_exclusive_mirror_stop_a_first_start():
+    log = scripts.Log(scripts.marker(0, STRANGER), scripts.data(1, b"x"), start=0)
+    stop = start(taking.attempt(), ReadTarget=log).outcome
+    assert isinstance(stop, stops.Stop)
+    assert (stop.cause, stop.retry_after_s) == (stops.Cause.NOT_EMPTY, None)
+    assert "it holds records at offset 1" in stop.message
+    assert "--new-era" in stop.message
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        scripts.Log(scripts.marker(50, taking.OURS), start=50),
+        scripts.records(scripts.marker(50, taking.OURS), log_start=5, end=51),
+    ],
+    ids=["out of range", "told with the records"],
+)
+def test_a_mirror_from_which_records_were_deleted_is_not_empty_either(answer):
+    stop = start(taking.attempt(), ReadTarget=answer).outcome
+    assert stop.cause is stops.Cause.NOT_EMPTY
+    assert "no longer starts at 0" in stop.message
+
+
+def test_nothing_is_stored_for_a_mirror_that_is_not_empty():
+    played = start(taking.attempt(), ReadTarget=scripts.Log(scripts.data(0, b"x")))
+    assert played.stored == []
+
+
+def test_a_mirror_whose_very_first_record_is_our_marker_is_not_even_read():
+    played = start(taking.attempt(marker=0))
+    assert played.outcome.target == 1
+    assert instructions.ReadTarget not in played.kinds
+
+
+def test_a_shared_mirror_may_hold_whatever_it_does():
+    played = start(taking.attempt(target_topics=SHARED))
+    assert isinstance(played.outcome, outcomes.Taken)
+    assert instructions.ReadTarget not in played.kinds
+
+
+@pytest.mark.parametrize("answer", [scripts.LOST, instructions.Refused(code=6)])
+@pytest.mark.parametrize("question", ["ReadTarget", "FindSourceOffset", "Record"])
+def test_a_question_without_its_answer_begins_the_take_again(question, answer):
+    played = start(taking.attempt(), **{question: answer})
+    assert isinstance(played.outcome, outcomes.BeginAgain)
+    assert played.kinds[-1] is getattr(instructions, question)
+    assert len(played.stored) <= 1
+
+
+def test_a_broker_that_gives_nothing_is_not_read_for_ever():
+    played = start(taking.attempt(), ReadTarget=scripts.records())
+    assert isinstance(played.outcome, outcomes.BeginAgain)
+    assert played.kinds.count(instructions.ReadTarget) == outcomes.READS_WITHOUT_NEWS + 1
+
+
+# Where a timestamp points
+
+
+def test_a_timestamp_is_rounded_down_to_the_batch_that_holds_it():
+    log = scripts.Log(scripts.data(28, b"a", b"b", b"c", b"d"))
+    played = start(taking.attempt(start="1700000000000"), ReadSource=log)
+    assert played.outcome.source == 28
+    assert instructions.ReadSource(offset=30) in played.asked
+
+
+def test_but_not_below_what_the_source_still_has():
+    log = scripts.Log(scripts.data(28, b"a", b"b", b"c", b"d"), start=29)
+    assert start(taking.attempt(start="1700000000000"), ReadSource=log).outcome.source == 29
+
+
+def test_a_timestamp_behind_everything_starts_where_the_source_ends():
+    log = scripts.Log(start=0, end=30)
+    assert start(taking.attempt(start="1700000000000"), ReadSource=log).outcome.source == 30
+
+
+def test_what_follows_a_transaction_marker_does_not_move_the_start_forward():
+    log = scripts.Log(scripts.marker(30, (1, 0)), scripts.data(31, b"a"))
+    assert start(taking.attempt(start="1700000000000"), ReadSource=log).outcome.source == 30
+
+
+def test_a_source_that_cannot_be_read_at_the_timestamp_begins_again():
+    played = start(taking.attempt(start="1700000000000"), ReadSource=scripts.LOST)
+    assert isinstance(played.outcome, outcomes.BeginAgain)
+
+
+# An era on request
+
+
+def requested(known, *, found=80):
+    attempt = taking.attempt(known, source_topic_id=b"2" * 16)
+    answers = {instructions.FindSourceOffset: instructions.SourceOffset(offset=found)}
+    return scripts.play(eras.requested_era(attempt), answers)
+
+
+REQUEST = map_record.Request(request="r-1", position="latest")
+
+
+def test_a_requested_era_is_stored_behind_the_receipt_that_states_it():
+    played = requested(taking.known(taking.anchor(60, 45), request=REQUEST))
+    assert taking.kinds(played) == ["receipt", "EraKey"]
+    (stated,) = taking.receipts(played)
+    assert stated.kind is receipt.ReceiptKind.NEW_ERA_REQUESTED
+    assert (stated.source, stated.target) == ((60, 80), (45, 50))
+    assert (stated.flow, stated.at_ms, stated.topic) == ("a->b", scripts.NOW_MS, "orders")
+    ((key, era),) = taking.mapped(played, map_record.EraKey)
+    assert (key.era, era.request, era.first_source, era.first_target) == (2, "r-1", 80, 51)
+    assert (era.source_topic_id, era.reason) == (b"2" * 16, "requested from latest")
+    assert (played.outcome.era, played.outcome.source, played.outcome.target) == (2, 80, 51)
+
+
+def test_an_era_that_begins_earlier_leaves_out_nothing_of_the_source():
+    played = requested(taking.known(taking.anchor(60, 45), request=REQUEST), found=10)
+    (stated,) = taking.receipts(played)
+    assert (stated.source, stated.target) == (None, (45, 50))
+
+
+def test_without_an_anchor_the_whole_mirror_is_named():
+    played = requested(taking.known(request=REQUEST))
+    assert taking.receipts(played)[0].target == (0, 50)
+
+
+def test_a_request_for_a_start_that_cannot_be_found_stores_nothing():
+    attempt = taking.attempt(taking.known(request=REQUEST))
+    given = {instructions.FindSourceOffset: scripts.LOST}
+    played = scripts.play(eras.requested_era(attempt), given)
+    assert isinstance(played.outcome, outcomes.BeginAgain)
+    assert played.stored == []
+
+
+# Producer ids
+
+
+def test_a_recorded_producer_id_is_not_recorded_again():
+    assert eras.producer_items(taking.attempt(taking.known()), era=1) == []
+
+
+def test_a_second_producer_id_is_stated_because_nothing_fenced_the_first():
+    known = taking.known(taking.anchor(60, 45), producers={5: 1, 6: 2})
+    attempt = taking.attempt(known)
+    assert attempt.ordinal == 3
+    played = scripts.play(eras.write_down(eras.producer_items(attempt, era=1), taken(attempt)), {})
+    assert taking.kinds(played) == ["receipt", "ProducerKey"]
+    (stated,) = taking.receipts(played)
+    assert stated.kind is receipt.ReceiptKind.UNFENCED_TAKE_OVER
+    assert stated.target == (45, 50)
+    ((_, producer),) = taking.mapped(played, map_record.ProducerKey)
+    assert producer.ordinal == 3
+
+
+def taken(attempt):
+    return outcomes.Taken(
+        producer=taking.US,
+        leader_epoch=2,
+        era=1,
+        ordinal=attempt.ordinal,
+        take_start=0,
+        source=0,
+        target=51,
+    )
+
+
+def test_a_repeated_statement_replaces_itself():
+    known = taking.known(taking.anchor(60, 45), request=REQUEST)
+    first, second = requested(known), requested(known)
+    assert first.stored[0].key == second.stored[0].key
+    other = requested(taking.known(taking.anchor(61, 45), request=REQUEST))
+    assert other.stored[0].key != first.stored[0].key
+
+
+@pytest.mark.parametrize("answer", [scripts.LOST, instructions.Refused(code=7, message="slow")])
+def test_what_could_not_be_stored_ends_the_attempt_before_the_next_record(answer):
+    attempt = taking.attempt(taking.known(producers={5: 1}))
+    items = eras.producer_items(attempt, era=1)
+    script = eras.write_down(items, taken(attempt))
+    played = scripts.play(script, {instructions.Record: [answer]})
+    assert isinstance(played.outcome, outcomes.BeginAgain)
+    assert len(played.asked) == 1
