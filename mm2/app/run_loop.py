@@ -26,6 +26,8 @@ LOOK_EVERY_S = 0.5
 LOOK_RARELY_S = 5.0
 LOOK_SHARE = 0.01
 """Looking takes at most this share of a core: thousands of partitions are looked at less often."""
+SHOW_SHARE = 0.05
+"""The same with drawing, for somebody sits there and watches."""
 
 _TABLE = "table"
 
@@ -135,10 +137,10 @@ class RunLoop:
         now_s = self._around.clock.now_s()
         self._take_statuses(now_s)
         if now_s >= self._look_at_s:
-            self._look(now_s)
+            shown_s = self._look(now_s)
             cost_s = self._around.clock.now_s() - now_s
-            pause_s = min(LOOK_RARELY_S, max(LOOK_EVERY_S, cost_s / LOOK_SHARE))
-            self._look_at_s = now_s + pause_s
+            pause_s = max(LOOK_EVERY_S, (cost_s - shown_s) / LOOK_SHARE, cost_s / SHOW_SHARE)
+            self._look_at_s = now_s + min(LOOK_RARELY_S, pause_s)
         return self._why_end(now_s - start_s)
 
     def _take_statuses(self, now_s: float) -> None:
@@ -165,7 +167,8 @@ class RunLoop:
 
     # Looking
 
-    def _look(self, now_s: float) -> None:
+    def _look(self, now_s: float) -> float:
+        """Returns how many seconds the drawing took."""
         statuses = self._seen_statuses
         ready = self._running.engine.state is engine.EngineState.READY
         self._rates.observe(statuses, now_s)
@@ -179,10 +182,12 @@ class RunLoop:
             notes=(*self._around.notes, *self._engine_note()),
             progress=self._progress_now,
         )
-        self._side(_TABLE, lambda: self._around.display.show(frame, now_s))
         self._side(
             "metrics", lambda: self._around.metrics.observe(statuses, seen, engine_ready=ready)
         )
+        before_s = self._around.clock.now_s()
+        self._side(_TABLE, lambda: self._around.display.show(frame, now_s))
+        return self._around.clock.now_s() - before_s
 
     def _engine_note(self) -> tuple[str, ...]:
         starting = self._running.engine.state is engine.EngineState.STARTING
