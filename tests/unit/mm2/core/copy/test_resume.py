@@ -1,0 +1,400 @@
+from __future__ import annotations
+
+import pytest
+
+from mm2.core.copy import facts, instructions, outcomes, resume, setup, stops
+from mm2.formats import map_record, receipt, record_batch
+from tests.fakes import scripts, taking
+
+STRANGER = (99, 0)
+MARKER = scripts.marker(50, taking.OURS, leader_epoch=2)
+NOT_SURE = [scripts.LOST, instructions.Refused(code=6)]
+
+
+def copied(base, *values, producer=taking.BEFORE, **more):
+    """A batch of ours on the target."""
+    return scripts.data(base, *values, producer=producer, **more)
+
+
+A, B, C = (scripts.data(at, value, leader_epoch=9) for at, value in enumerate([b"a", b"b", b"c"]))
+"""The source's batches at 0, 1 and 2, as pairing finds them from offset 0 on."""
+SOURCE = scripts.Log(A, B, C)
+
+
+def crc(batch):
+    return record_batch.read_header(memoryview(batch)).crc
+
+
+# Where we were
+
+
+def placed(found, *, end, marker=50, known=None, **changed):
+    known = known or taking.known(found)
+    given = {instructions.FindEpochEnd: instructions.EpochEnd(offset=end)}
+    changed = {getattr(instructions, name): answer for name, answer in changed.items()}
+    script = resume.where_we_were(taking.attempt(known, marker=marker))
+    return scripts.play(script, given | changed)
+
+
+def test_an_anchor_that_stands_is_where_we_were():
+    played = placed(taking.anchor(100, 40, last_crc=5), end=50)
+    assert played.outcome == resume.Position(
+        era=1, source=100, target=40, source_epoch=9, last_crc=5
+    )
+    assert played.asked == [instructions.FindEpochEnd(leader_epoch=1, current_leader_epoch=2)]
+
+
+def test_an_epoch_that_ended_just_behind_the_anchor_cut_nothing():
+    assert placed(taking.anchor(100, 40), end=40).outcome.target == 40
+
+
+def test_an_epoch_that_the_target_does_not_know_proves_nothing():
+    position = placed(taking.anchor(100, 40, last_crc=5), end=-1).outcome
+    assert (position.source, position.target) == (100, 40)
+    assert "does not know the map's leader epoch" in position.lost
+
+
+def test_an_anchor_behind_our_marker_is_another_owners():
+    played = placed(taking.anchor(100, 60), end=70)
+    assert isinstance(played.outcome, outcomes.BeginAgain)
+    assert "behind our marker" in played.outcome.reason
+
+
+@pytest.mark.parametrize("answer", [*NOT_SURE, instructions.Refused(code=74)])
+def test_without_an_answer_about_the_epoch_the_take_begins_again(answer):
+    played = placed(taking.anchor(100, 40), end=0, FindEpochEnd=answer)
+    assert isinstance(played.outcome, outcomes.BeginAgain)
+
+
+def test_an_era_without_an_anchor_holds_nothing_yet():
+    known = taking.known(era=taking.era(first_source=70, first_target=30))
+    played = placed(None, end=0, known=known)
+    assert played.outcome == resume.Position(era=1, source=70, target=30)
+    assert played.asked == []
+
+
+def test_a_newer_era_than_the_anchors_holds_nothing_yet():
+    era = taking.era(first_source=170, first_target=45)
+    known = taking.known(taking.anchor(100, 40), era_number=2, era=era)
+    assert placed(None, end=50, known=known).outcome == resume.Position(
+        era=2, source=170, target=45
+    )
+
+
+def test_an_era_that_was_to_begin_behind_our_marker_begins_at_it():
+    known = taking.known(era=taking.era(first_source=70, first_target=80))
+    assert placed(None, end=0, known=known).outcome.target == 50
+
+
+# Cut back by an unclean election
+
+
+def cut(end, *held, back=90, known=None, **changed):
+    """The anchor says 40, but its leader epoch ended at `end`."""
+    answers = {
+        "ReadTarget": scripts.Log(*held, end=60),
+        "ReadFacts": facts.Facts(source_position=back),
+    }
+    found = taking.anchor(100, 40, last_crc=5)
+    return placed(found, end=end, known=known, **(answers | changed))
+
+
+def test_a_log_cut_back_goes_on_where_the_map_says():
+    played = cut(35, copied(34, b"a"))
+    assert played.outcome == resume.Position(era=1, source=90, target=35, source_epoch=9)
+    assert played.asked[1:] == [
+        instructions.ReadTarget(offset=34),
+        instructions.ReadFacts(target=35),
+    ]
+
+
+def test_a_transaction_whose_marker_was_cut_off_is_paired_from_its_beginning():
+    held = [
+        scripts.marker(31, taking.BEFORE),
+        copied(32, b"a", transactional=True),
+        copied(33, b"b", b"c", transactional=True),
+    ]
+    played = cut(35, *held)
+    assert played.outcome.target == 32
+    assert played.asked[-1] == instructions.ReadFacts(target=32)
+
+
+def test_a_committed_transaction_before_the_cut_stays():
+    held = [copied(33, b"a", transactional=True), scripts.marker(34, taking.BEFORE)]
+    assert cut(35, *held).outcome.target == 35
+
+
+def test_a_target_cut_to_nothing_begins_at_its_start():
+    known = taking.known(taking.anchor(100, 40), era=taking.era(first_target=0))
+    played = cut(0, known=known, back=0)
+    assert (played.outcome.target, played.outcome.lost) == (0, "")
+    assert instructions.ReadTarget not in played.kinds
+
+
+def test_what_lies_before_the_log_start_is_no_open_transaction():
+    gone = instructions.Refused(code=1, log_start=35)
+    assert cut(35, ReadTarget=gone).outcome.target == 35
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [*NOT_SURE, instructions.Refused(code=1, log_start=10), scripts.records()],
+    ids=["unanswered", "refused", "cut again", "nothing there"],
+)
+def test_a_cut_that_cannot_be_read_back_begins_again(answer):
+    assert isinstance(cut(35, ReadTarget=answer).outcome, outcomes.BeginAgain)
+
+
+@pytest.mark.parametrize("answer", NOT_SURE)
+def test_a_map_that_cannot_be_read_again_begins_again(answer):
+    played = cut(35, copied(34, b"a"), ReadFacts=answer)
+    assert isinstance(played.outcome, outcomes.BeginAgain)
+
+
+def test_a_cut_before_the_newest_era_is_said_to_have_lost_an_older_one():
+    known = taking.known(taking.anchor(100, 40), era=taking.era(first_target=38))
+    assert cut(35, copied(34, b"a"), known=known).outcome.lost == (
+        "the target lost what an older era wrote"
+    )
+
+
+# Pairing what stands there
+
+
+def position(**changed):
+    given = {"era": 1, "source": 0, "target": 40, "source_epoch": 8}
+    return resume.Position(**(given | changed))
+
+
+def paired(where, *held, source=SOURCE, known=None, changed=None, **answers):
+    attempt = taking.attempt(known or taking.known(taking.anchor(0, 40)), **(changed or {}))
+    given = {
+        instructions.ReadTarget: scripts.Log(*held, MARKER),
+        instructions.ReadSource: source,
+        instructions.FindSourceOffset: instructions.SourceOffset(offset=0),
+    }
+    answers = {getattr(instructions, name): answer for name, answer in answers.items()}
+    return scripts.play(resume.pair(attempt, where), given | answers)
+
+
+def test_a_clean_end_goes_on_where_it_was():
+    played = paired(position())
+    assert played.outcome == outcomes.Taken(
+        producer=taking.US,
+        leader_epoch=2,
+        era=1,
+        ordinal=1,
+        take_start=0,
+        source=0,
+        target=51,
+        source_epoch=8,
+    )
+    assert played.stored == []
+    assert played.asked[-1] == instructions.ReadSource(offset=0)
+
+
+def test_the_tail_is_paired_and_the_copy_goes_on_behind_it():
+    taken = paired(position(), copied(40, b"a"), copied(41, b"b")).outcome
+    assert (taken.take_start, taken.source, taken.target, taken.source_epoch) == (0, 2, 51, 9)
+    assert taken.runs == (map_record.Run(0, 40), map_record.Run(1, 40))
+
+
+def test_aborted_and_committed_transactions_are_told_apart():
+    taken = paired(
+        position(),
+        copied(40, b"a", transactional=True),
+        scripts.marker(41, taking.BEFORE),
+        copied(42, b"b", transactional=True),
+        scripts.marker(43, taking.BEFORE, commit=False),
+        copied(44, b"b"),
+    ).outcome
+    assert taken.source == 2
+    assert taken.runs == (map_record.Run(0, 40), map_record.Run(1, 43))
+
+
+def test_an_open_transaction_is_ended_by_our_marker_as_that_marker_says():
+    assert paired(position(), copied(40, b"a", transactional=True)).outcome.source == 1
+
+
+def test_a_transaction_of_an_expired_producer_id_stops_the_partition_for_a_while():
+    known = taking.known(taking.anchor(0, 40), producers={5: 1, 7: 2})
+    stop = paired(
+        position(), copied(40, b"a", producer=(5, 0), transactional=True), known=known
+    ).outcome
+    assert (stop.cause, stop.retry_after_s) == (stops.Cause.HANGING, resume.RETRY_S)
+    assert "40" in stop.message
+
+
+def test_a_new_producer_id_is_recorded_with_a_receipt_before_the_copy_goes_on():
+    known = taking.known(taking.anchor(0, 40), producers={5: 1})
+    played = paired(position(), copied(40, b"a", producer=(5, 0)), known=known)
+    assert (played.outcome.source, played.outcome.ordinal) == (1, 2)
+    assert taking.kinds(played) == ["receipt", "ProducerKey"]
+    assert taking.receipts(played)[0].kind is receipt.ReceiptKind.UNFENCED_TAKE_OVER
+
+
+def test_a_foreign_producer_stops_an_exclusive_mirror_for_good():
+    played = paired(position(), copied(40, b"a"), scripts.data(41, b"x", producer=STRANGER))
+    stop = played.outcome
+    assert (stop.cause, stop.retry_after_s) == (stops.Cause.FOREIGN_WRITES, None)
+    assert "producer id 99" in stop.message
+    assert "offset 41" in stop.message
+    assert played.stored == []
+
+
+def test_a_foreign_producer_is_at_home_in_a_shared_one():
+    shared = {"target_topics": setup.TargetTopics.SHARED}
+    foreign = scripts.data(40, b"x", producer=STRANGER)
+    taken = paired(position(), foreign, copied(41, b"a"), changed=shared).outcome
+    assert (taken.source, taken.runs) == (1, (map_record.Run(0, 41),))
+
+
+# What does not pair
+
+
+def test_a_tail_that_differs_from_the_source_stops_the_partition_for_good():
+    stop = paired(position(), copied(40, b"other")).outcome
+    assert (stop.cause, stop.retry_after_s) == (stops.Cause.NOT_PAIRED, None)
+    assert "target offset 40" in stop.message
+    assert "--new-era" in stop.message
+
+
+def test_a_source_that_ends_before_the_tail_may_still_catch_up():
+    stop = paired(position(), copied(40, b"a"), copied(41, b"b"), source=scripts.Log(A)).outcome
+    assert (stop.cause, stop.retry_after_s) == (stops.Cause.NOT_PAIRED, resume.RETRY_S)
+    assert "the source ends at 1" in stop.message
+    assert "offset 41" in stop.message
+
+
+def test_a_source_that_gives_nothing_is_not_read_for_ever():
+    played = paired(position(), copied(40, b"a"), source=scripts.records(end=5))
+    assert isinstance(played.outcome, outcomes.BeginAgain)
+    assert played.kinds.count(instructions.ReadSource) == outcomes.READS_WITHOUT_NEWS + 1
+
+
+def test_a_mirror_that_gives_nothing_is_not_read_for_ever():
+    played = paired(position(), ReadTarget=scripts.records())
+    assert isinstance(played.outcome, outcomes.BeginAgain)
+    assert played.kinds.count(instructions.ReadTarget) == outcomes.READS_WITHOUT_NEWS + 1
+
+
+@pytest.mark.parametrize("answer", NOT_SURE)
+@pytest.mark.parametrize("question", ["ReadTarget", "ReadSource"])
+def test_a_log_that_cannot_be_read_begins_again(question, answer):
+    played = paired(position(), copied(40, b"a"), **{question: answer})
+    assert isinstance(played.outcome, outcomes.BeginAgain)
+    assert played.stored == []
+
+
+# The target lost something: a new era
+
+
+def begun_anew(played, *, era, source, target=51):
+    """A new era, stored behind its receipts; the receipt."""
+    taken = played.outcome
+    assert isinstance(taken, outcomes.Taken), taken
+    assert (taken.era, taken.source, taken.take_start, taken.target) == (
+        era,
+        source,
+        source,
+        target,
+    )
+    assert taking.kinds(played)[:2] == ["receipt", "EraKey"]
+    ((_, stored),) = taking.mapped(played, map_record.EraKey)
+    assert (stored.first_source, stored.first_target) == (source, target)
+    (stated,) = taking.receipts(played)
+    return stated
+
+
+def test_another_batch_before_the_anchor_begins_a_new_era_from_it():
+    last = copied(39, b"z")
+    played = paired(position(last_crc=crc(last) ^ 1), last, copied(40, b"a"))
+    stated = begun_anew(played, era=2, source=0)
+    assert stated.kind is receipt.ReceiptKind.NOT_PAIRED
+    assert (stated.source, stated.target) == (None, (40, 50))
+    assert "is not the one recorded" in stated.detail
+    assert played.outcome.source_epoch == 8
+
+
+def test_the_right_batch_before_the_anchor_is_no_trouble():
+    last = copied(39, b"z")
+    taken = paired(position(last_crc=crc(last)), last, copied(40, b"a")).outcome
+    assert (taken.era, taken.source) == (1, 1)
+
+
+def test_an_unknown_leader_epoch_begins_a_new_era_without_reading_the_tail():
+    played = paired(position(lost="the target does not know the map's leader epoch"))
+    begun_anew(played, era=2, source=0)
+    assert instructions.ReadTarget not in played.kinds
+
+
+def test_retention_on_the_target_may_take_the_anchors_batch():
+    log = scripts.Log(copied(40, b"a"), MARKER, start=40)
+    taken = paired(position(last_crc=5), ReadTarget=log).outcome
+    assert (taken.era, taken.source) == (1, 1)
+
+
+def test_retention_that_took_part_of_the_tail_begins_a_new_era():
+    log = scripts.Log(copied(41, b"b"), MARKER, start=41)
+    stated = begun_anew(paired(position(), ReadTarget=log), era=2, source=0)
+    assert stated.detail.startswith("the target no longer has offset 40")
+
+
+def test_a_mirror_that_ends_before_our_marker_was_cut_again():
+    gone = instructions.Refused(code=1, log_start=0)
+    played = paired(position(), ReadTarget=gone)
+    assert played.outcome == outcomes.BeginAgain(reason="the mirror's log was cut back meanwhile")
+
+
+# The source lost something
+
+
+def test_a_source_that_deleted_our_position_begins_a_new_era_at_its_start():
+    source = scripts.Log(scripts.data(30, b"x"), start=30)
+    at_30 = instructions.SourceOffset(offset=30)
+    played = paired(position(), source=source, FindSourceOffset=at_30)
+    stated = begun_anew(played, era=2, source=30)
+    assert stated.kind is receipt.ReceiptKind.SOURCE_GONE
+    assert (stated.source, stated.target) == ((0, 30), None)
+
+
+def test_the_part_of_the_tail_that_had_no_source_any_more_is_named():
+    reads = [scripts.records(A, end=40), instructions.Refused(code=1, log_start=30)]
+    at_30 = instructions.SourceOffset(offset=30)
+    played = paired(
+        position(), copied(40, b"a"), copied(41, b"b"), source=reads, FindSourceOffset=at_30
+    )
+    stated = begun_anew(played, era=2, source=30)
+    assert (stated.source, stated.target) == ((1, 30), (41, 50))
+
+
+def test_what_both_sides_lost_is_named_on_both():
+    source = scripts.Log(start=30)
+    at_30 = instructions.SourceOffset(offset=30)
+    played = paired(position(lost="gone"), source=source, FindSourceOffset=at_30)
+    stated = begun_anew(played, era=2, source=30)
+    assert (stated.source, stated.target) == ((0, 30), (40, 50))
+
+
+def test_a_source_that_never_deleted_our_position_was_truncated():
+    played = paired(position(source=90), source=instructions.Refused(code=1))
+    stop = played.outcome
+    assert (stop.cause, stop.retry_after_s) == (stops.Cause.SOURCE_TRUNCATED, resume.RETRY_S)
+    assert "90" in stop.message
+    assert played.stored == []
+
+
+@pytest.mark.parametrize("answer", NOT_SURE)
+def test_a_source_whose_start_cannot_be_found_begins_again(answer):
+    gone = instructions.Refused(code=1)
+    played = paired(position(), source=gone, FindSourceOffset=answer)
+    assert isinstance(played.outcome, outcomes.BeginAgain)
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+@pytest.mark.parametrize("answer", NOT_SURE)
+def test_a_new_era_that_could_not_be_stored_was_not_begun(answer, failing):
+    stored = [scripts.DONE] * failing + [answer]
+    played = paired(position(lost="gone"), Record=stored)
+    assert isinstance(played.outcome, outcomes.BeginAgain)
+    assert len(played.stored) == failing + 1
