@@ -22,6 +22,8 @@ from mm2.formats import map_record
 PRODUCER_EXPIRATION = "producer.id.expiration.ms"
 TRANSACTIONAL_EXPIRATION = "transactional.id.expiration.ms"
 DAY_MS = 86_400_000
+FIRST_CONTACT_S = 10.0
+"""An unreachable cluster is told soon; planning itself may take longer."""
 RENEWALS = 3
 """A fence is renewed this many times within what the brokers remember."""
 
@@ -78,8 +80,8 @@ class SourceConnector:
         """
         end = deadline.Deadline.after(timeout_s, now_s=self._clock.now_s())
         clusters = (
-            self._source.cluster_id(self._left_s(end)),
-            self._target.cluster_id(self._left_s(end)),
+            self._source.cluster_id(min(FIRST_CONTACT_S, self._left_s(end))),
+            self._target.cluster_id(min(FIRST_CONTACT_S, self._left_s(end))),
         )
         if clusters[0] == clusters[1]:
             _log.warning("%s: both aliases lead to the same cluster", self._flow.name)

@@ -63,7 +63,7 @@ class SourceFlow:
         self._tasks: list[source_task.SourceTask] = []
         self._findings: dict[ids.TopicPartition, source_connector.Finding] = {}
         self._state = flow_status.FlowState.PLANNING
-        self._reason = "starting"
+        self._reason = f"asking clusters {flow.source} and {flow.target}"
         self._broken: errors.ConnectError | None = None
         self._wait_until_s = 0.0
         self._snapshot_at_s = 0.0
@@ -250,8 +250,13 @@ class SourceFlow:
             reason=self._reason,
             tasks=tuple(_task_status(each) for each in self._tasks),
             partitions=tuple(self._partition_statuses()),
-            slots_missing=self._engine.slots().missing if running else 0,
+            slots_missing=self._slots_missing() if running else 0,
         )
+
+    def _slots_missing(self) -> int:
+        """This flow's part of the slots that the engine lacks."""
+        waiting = sum(each.state is source_task.TaskState.WAITING_FOR_SLOT for each in self._tasks)
+        return min(waiting, self._engine.slots().missing)
 
     def _partition_statuses(self) -> list[flow_status.PartitionStatus]:
         found = [_found_status(each) for each in self._findings.values()]
