@@ -30,6 +30,8 @@ class FetchSizes:
             return
         share = rtt_s / elapsed_s
         if share > WORTH_IT:
-            self.partition_bytes = min(self.partition_bytes * 2, LARGEST_BYTES)
+            self.partition_bytes = max(
+                min(self.partition_bytes * 2, LARGEST_BYTES), self.partition_bytes
+            )
         elif share < WORTH_IT / 8:
             self.partition_bytes = max(self.partition_bytes // 2, self.least_bytes)

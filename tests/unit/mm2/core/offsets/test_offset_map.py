@@ -25,8 +25,8 @@ def era_of(first_source=0, first_target=1, request=""):
     return map_record.Era(
         source_cluster="a",
         target_cluster="b",
-        source_topic_id=map_record.NO_TOPIC_ID,
-        target_topic_id=map_record.NO_TOPIC_ID,
+        source_topic_id=bytes(16),
+        target_topic_id=bytes(16),
         first_source=first_source,
         first_target=first_target,
         request=request,
@@ -51,6 +51,11 @@ def segment_of(*runs, take_start=0, through, target_next=0):
     )
 
 
+def request_record(request):
+    value = map_record.Request(request=request, position="latest")
+    return map_record.RequestKey(topic="orders", partition=7), value
+
+
 def fold(*records):
     known = offset_map.OffsetMap()
     for key, value in records:
@@ -58,9 +63,6 @@ def fold(*records):
         known.apply(map_record.encode_key(key), encoded)
     known.check_invariants()
     return known.partition(T7)
-
-
-# Folding
 
 
 def test_a_partition_that_was_never_recorded_is_empty():
@@ -88,11 +90,7 @@ def test_partitions_are_kept_apart_and_listed_in_order():
             "producers",
         ),
         (segment_key(0), segment_of(through=5), "segments"),
-        (
-            map_record.RequestKey(topic="orders", partition=7),
-            map_record.Request(request="r", position="latest"),
-            "request",
-        ),
+        (*request_record("r"), "request"),
     ],
     ids=["era", "producer", "segment", "request"],
 )
@@ -179,11 +177,6 @@ def test_eras_that_nobody_went_on_in_do_not_stand(stored, standing, newest):
 
 
 # Requests
-
-
-def request_record(request):
-    key = map_record.RequestKey(topic="orders", partition=7)
-    return key, map_record.Request(request=request, position="latest")
 
 
 @pytest.mark.parametrize(
@@ -401,6 +394,5 @@ def test_superseded_segments_change_nothing_when_they_go(owners):
     )
     assert left.runs(1) == found.runs(1)
     assert left.anchor == found.anchor
-    assert [left.source_position(at) for at in range(copied.target)] == [
-        found.source_position(at) for at in range(copied.target)
-    ]
+    for target in range(copied.target):
+        assert left.source_position(target) == found.source_position(target)

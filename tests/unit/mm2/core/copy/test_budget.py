@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import pytest
+
+from mm2.core.copy import budget
+
+
+@pytest.mark.parametrize(
+    ("held", "free"),
+    [(0, 100), (60, 40), (100, 0), (130, 0)],
+    ids=["empty", "some", "full", "over"],
+)
+def test_what_is_free_is_never_less_than_nothing(held, free):
+    task = budget.Budget(limit_bytes=100)
+    task.hold(held)
+    assert (task.held_bytes, task.free_bytes) == (held, free)
+
+
+def test_what_is_released_is_free_again():
+    task = budget.Budget(limit_bytes=100)
+    for size in (30, 50):
+        task.hold(size)
+    task.release(30)
+    assert task.free_bytes == 50
+    task.release(50)
+    assert task.free_bytes == 100
+
+
+def test_more_cannot_be_released_than_is_held():
+    task = budget.Budget(limit_bytes=100)
+    task.hold(10)
+    with pytest.raises(AssertionError):
+        task.release(11)

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+
+from mm2.core.copy import counters, window
+
+NOW_MS = 1_790_000_000_000
+
+
+def sent(*, records=1, size=100, newest_ms=NOW_MS):
+    return window.Sent(
+        source=0,
+        next_source=records,
+        target=0,
+        records=records,
+        crc=0,
+        size=size,
+        base_timestamp=newest_ms,
+        max_timestamp=newest_ms,
+        source_epoch=0,
+    )
+
+
+def test_nothing_was_copied_yet():
+    begun = counters.Counters()
+    assert (begun.records, begun.bytes, begun.batches, begun.age_ms) == (0, 0, 0, 0)
+    assert begun.newest_ms == -1
+
+
+def test_batches_add_up():
+    copied = counters.Counters()
+    copied.acknowledged(sent(records=3, size=100), wall_ms=NOW_MS)
+    copied.acknowledged(sent(records=5, size=70), wall_ms=NOW_MS)
+    assert (copied.records, copied.bytes, copied.batches) == (8, 170, 2)
+
+
+@pytest.mark.parametrize(
+    ("newest_ms", "age_ms"),
+    [(NOW_MS - 250, 250), (NOW_MS, 0), (NOW_MS + 9000, 0)],
+    ids=["old", "of now", "of a clock that runs ahead"],
+)
+def test_the_age_is_that_of_the_newest_record_when_it_was_acknowledged(newest_ms, age_ms):
+    copied = counters.Counters()
+    copied.acknowledged(sent(newest_ms=newest_ms), wall_ms=NOW_MS)
+    assert (copied.age_ms, copied.newest_ms) == (age_ms, newest_ms)
+
+
+def test_records_without_timestamps_leave_the_age_as_it_was():
+    copied = counters.Counters()
+    copied.acknowledged(sent(newest_ms=NOW_MS - 250), wall_ms=NOW_MS)
+    copied.acknowledged(sent(newest_ms=-1), wall_ms=NOW_MS)
+    assert (copied.age_ms, copied.newest_ms) == (250, -1)

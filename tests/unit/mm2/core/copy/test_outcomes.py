@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+
+from mm2.core.copy import facts, fence, instructions, outcomes, setup
+
+WHERE = setup.PartitionSetup(
+    flow="a->b", topic="orders", remote_topic="a.orders", partition=7, transactional_id="mm2-x"
+)
+
+
+def attempt(producers, producer_id):
+    return outcomes.Attempt(
+        context=outcomes.Context(where=WHERE, owner=b"12345678", wall_ms=lambda: 0),
+        fence=fence.Fence(
+            producer=instructions.ProducerIdentity(id=producer_id, epoch=3),
+            marker_offset=10,
+            leader_epoch=1,
+        ),
+        known=facts.Facts(producers=producers),
+    )
+
+
+@pytest.mark.parametrize(
+    ("producers", "producer_id", "ordinal"),
+    [
+        ({}, 4711, 1),
+        ({4711: 1}, 4711, 1),
+        ({4711: 1}, 4712, 2),
+        ({4711: 1, 4712: 2}, 4711, 1),
+        ({4711: 2, 4712: 5}, 9, 6),
+    ],
+    ids=["first", "known", "new", "an earlier one came back", "behind the highest"],
+)
+def test_a_producer_ids_place_among_all_that_ever_wrote(producers, producer_id, ordinal):
+    found = attempt(producers, producer_id)
+    assert found.ordinal == ordinal
+    assert found.where is WHERE
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (instructions.Refused(code=14), "error 14"),
+        (instructions.Refused(code=14, message="loading"), "loading"),
+        (instructions.Unanswered(reason="connection lost"), "connection lost"),
+    ],
+)
+def test_beginning_again_says_what_was_being_done_and_why_it_failed(answer, why):
+    assert outcomes.again("reading the map", answer).reason == f"reading the map: {why}"
+
+
+def test_an_answer_of_the_wrong_kind_is_a_programmers_error():
+    with pytest.raises(AssertionError, match="reading the map: answered with Done"):
+        outcomes.again("reading the map", instructions.Done())
+
+
+def test_a_broker_that_gives_nothing_is_given_up():
+    assert outcomes.stuck("pairing").reason == (
+        f"pairing: the broker gave nothing new in {outcomes.READS_WITHOUT_NEWS} reads"
+    )

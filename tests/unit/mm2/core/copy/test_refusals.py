@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import pytest
+
+from mm2.core.copy import refusals, setup, stops
+
+WHERE = setup.PartitionSetup(
+    flow="a->b", topic="orders", remote_topic="a.orders", partition=7, transactional_id="mm2-x"
+)
+TAKE, BACK_OFF = refusals.Then.TAKE, refusals.Then.BACK_OFF
+CHECK_FENCE, STOP = refusals.Then.CHECK_FENCE, refusals.Then.STOP
+
+
+def produce(code, message=""):
+    return refusals.produce(WHERE, code=code, message=message, offset=500)
+
+
+@pytest.mark.parametrize(
+    ("code", "then", "reason"),
+    [
+        (3, BACK_OFF, "a.orders-7: UNKNOWN_TOPIC_OR_PARTITION"),
+        (5, BACK_OFF, "a.orders-7: LEADER_NOT_AVAILABLE"),
+        (6, BACK_OFF, "a.orders-7: NOT_LEADER_OR_FOLLOWER"),
+        (7, BACK_OFF, "a.orders-7: REQUEST_TIMED_OUT"),
+        (10, STOP, "RECORD_TOO_LARGE"),
+        (18, STOP, "RECORD_LIST_TOO_LARGE"),
+        (19, BACK_OFF, "a.orders-7: NOT_ENOUGH_REPLICAS"),
+        (20, BACK_OFF, "a.orders-7: NOT_ENOUGH_REPLICAS_AFTER_APPEND"),
+        (29, STOP, "TOPIC_AUTHORIZATION_FAILED"),
+        (32, STOP, "INVALID_TIMESTAMP"),
+        (44, STOP, "POLICY_VIOLATION"),
+        (45, BACK_OFF, "a.orders-7: OUT_OF_ORDER_SEQUENCE_NUMBER"),
+        (46, BACK_OFF, "a.orders-7: DUPLICATE_SEQUENCE_NUMBER"),
+        (47, CHECK_FENCE, "INVALID_PRODUCER_EPOCH"),
+        (48, CHECK_FENCE, "INVALID_TXN_STATE"),
+        (49, CHECK_FENCE, "INVALID_PRODUCER_ID_MAPPING"),
+        (53, STOP, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
+        (56, BACK_OFF, "a.orders-7: KAFKA_STORAGE_ERROR (is the broker's disk full?)"),
+        (59, BACK_OFF, "a.orders-7: UNKNOWN_PRODUCER_ID"),
+        (74, BACK_OFF, "a.orders-7: FENCED_LEADER_EPOCH"),
+        (75, BACK_OFF, "a.orders-7: UNKNOWN_LEADER_EPOCH"),
+        (76, BACK_OFF, "a.orders-7: UNSUPPORTED_COMPRESSION_TYPE"),
+        (87, STOP, "INVALID_RECORD"),
+        (89, BACK_OFF, "a.orders-7: THROTTLING_QUOTA_EXCEEDED"),
+        (90, CHECK_FENCE, "PRODUCER_FENCED"),
+        (100, BACK_OFF, "a.orders-7: UNKNOWN_TOPIC_ID"),
+        (103, BACK_OFF, "a.orders-7: INCONSISTENT_TOPIC_ID"),
+        (120, BACK_OFF, "a.orders-7: TRANSACTION_ABORTABLE"),
+        (-1, BACK_OFF, "a.orders-7: error -1"),
+        (9999, BACK_OFF, "a.orders-7: error 9999"),
+    ],
+)
+def test_what_follows_an_error_of_produce(code, then, reason):
+    reaction = produce(code)
+    assert (reaction.then, reaction.reason) == (then, reason)
+    assert (reaction.stop is not None) == (then is STOP)
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        (10, "raise max.message.bytes"),
+        (18, "raise max.message.bytes and segment.bytes"),
+        (29, "--operation Write"),
+        (32, "message.timestamp.before.max.ms"),
+        (44, "change the target cluster's policy"),
+        (53, "transactional ids"),
+        (87, "look at the broker's log"),
+    ],
+)
+def test_a_policy_stops_the_partition_with_what_to_do(code, advice):
+    stop = produce(code, "the broker's words").stop
+    assert (stop.cause, stop.retry_after_s) == (stops.Cause.REFUSED, refusals.RETRY_S)
+    assert stop.message.startswith("a.orders-7 refused the batch of orders-7 offset 500 with ")
+    assert "(the broker's words): " in stop.message
+    assert advice in stop.message
+    assert stop.message.endswith("; it is tried again every 30 s")
+
+
+def test_without_a_message_of_the_broker_no_brackets_are_left():
+    assert "RECORD_TOO_LARGE: raise" in produce(10).stop.message
+
+
+def test_the_brokers_words_go_before_the_codes_name():
+    assert produce(6, "leader is away").reason == "a.orders-7: leader is away"
+
+
+@pytest.mark.parametrize("code", [5, 6, 9, 74, 75, 76, 78])
+def test_moved_leaders_are_no_error_of_fetch(code):
+    assert refusals.fetch(WHERE, code=code, offset=500) is None
+
+
+def test_an_offset_out_of_range_is_taken_anew():
+    reaction = refusals.fetch(WHERE, code=1, offset=500)
+    assert reaction == refusals.Reaction(then=TAKE, reason="orders-7 no longer has offset 500")
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        (2, "CORRUPT_MESSAGE"),
+        (3, "missing (deleted?)"),
+        (29, "allow the flow's principal READ"),
+        (56, "KAFKA_STORAGE_ERROR"),
+        (100, "UNKNOWN_TOPIC_ID"),
+        (103, "INCONSISTENT_TOPIC_ID"),
+        (-1, "error -1"),
+        (9999, "error 9999"),
+    ],
+)
+def test_other_errors_of_fetch_stop_the_partition_and_are_tried_again(code, why):
+    reaction = refusals.fetch(WHERE, code=code, offset=500)
+    assert reaction.then is STOP
+    assert reaction.stop.cause is stops.Cause.SOURCE_REFUSED
+    assert reaction.stop.retry_after_s == refusals.RETRY_S
+    assert reaction.stop.message.startswith("orders-7 at offset 500: ")
+    assert why in reaction.stop.message
