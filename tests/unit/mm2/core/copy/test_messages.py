@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import json
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mm2.core.copy import budget, facts, instructions, messages, partition, setup, stops
+from mm2.core.offsets import offset_map
+from mm2.formats import map_record
+
+NUMBERS = st.integers(-1, 1 << 62)
+I16, I32 = st.integers(0, (1 << 15) - 1), st.integers(0, (1 << 31) - 1)
+TEXTS = st.text(max_size=20)
+TOPIC_IDS = st.binary(min_size=16, max_size=16)
+
+setups = st.builds(
+    setup.PartitionSetup,
+    flow=TEXTS,
+    topic=TEXTS,
+    remote_topic=TEXTS,
+    partition=I32,
+    transactional_id=TEXTS,
+    source_topic_id=TOPIC_IDS,
+    target_topic_id=TOPIC_IDS,
+    source_cluster=TEXTS,
+    target_cluster=TEXTS,
+    start=TEXTS,
+    target_topics=st.sampled_from(setup.TargetTopics),
+    delivery=st.sampled_from(setup.Delivery),
+    old_after_ms=NUMBERS,
+    renew_after_s=st.floats(0, 1e9),
+    target_codec=st.none() | st.integers(0, 4),
+)
+accesses = st.builds(
+    messages.ClusterAccess,
+    alias=TEXTS,
+    bootstrap=st.lists(TEXTS, max_size=3).map(tuple),
+    security=st.dictionaries(TEXTS, TEXTS | st.none() | st.booleans(), max_size=3),
+    client_id=TEXTS,
+    properties=st.dictionaries(TEXTS, TEXTS, max_size=3),
+)
+configurations = st.builds(
+    messages.Configure,
+    flow=TEXTS,
+    task=I32,
+    owner=st.binary(min_size=8, max_size=8),
+    source=accesses,
+    target=accesses,
+    partitions=st.lists(setups, max_size=3).map(tuple),
+    budget_bytes=NUMBERS,
+    throttle_bytes_s=NUMBERS,
+)
+eras = st.builds(
+    map_record.Era,
+    source_cluster=TEXTS,
+    target_cluster=TEXTS,
+    source_topic_id=TOPIC_IDS,
+    target_topic_id=TOPIC_IDS,
+    first_source=NUMBERS,
+    first_target=NUMBERS,
+    filter_hash=st.integers(0, (1 << 64) - 1),
+    request=TEXTS,
+    reason=TEXTS,
+)
+anchors = st.builds(
+    offset_map.Anchor,
+    key=st.builds(
+        map_record.SegmentKey,
+        topic=TEXTS,
+        partition=I32,
+        era=I32,
+        ordinal=I32,
+        epoch=I16,
+        first_source=st.just(0),
+    ),
+    segment=st.builds(
+        map_record.Segment,
+        leader_epoch=I32,
+        source_epoch=I32,
+        owner=st.binary(min_size=8, max_size=8),
+        take_start=NUMBERS,
+        through=NUMBERS,
+        target_next=NUMBERS,
+        last_crc=st.none() | st.integers(0, (1 << 32) - 1),
+        runs=st.lists(st.builds(map_record.Run, I32, NUMBERS), max_size=3).map(tuple),
+    ),
+)
+known = st.builds(
+    facts.Facts,
+    era_number=I32,
+    era=st.none() | eras,
+    anchor=st.none() | anchors,
+    producers=st.dictionaries(NUMBERS, I32, max_size=3),
+    request=st.none() | st.builds(map_record.Request, request=TEXTS, position=TEXTS),
+    source_position=st.none() | NUMBERS,
+)
+items = st.builds(
+    instructions.LogItem,
+    key=st.binary(max_size=30),
+    value=st.none() | st.binary(max_size=30),
+    receipt=st.booleans(),
+)
+gauges = st.builds(
+    messages.Gauge,
+    index=I32,
+    phase=st.sampled_from([each.value for each in partition.Phase]),
+    records=NUMBERS,
+    bytes=NUMBERS,
+    copied_to=NUMBERS,
+    source_end=NUMBERS,
+    log_start=NUMBERS,
+    age_ms=NUMBERS,
+    oldest_ms=NUMBERS,
+    transactional=st.booleans(),
+    reason=TEXTS,
+    cause=TEXTS,
+)
+WHERE = setup.PartitionSetup(
+    flow="a->b", topic="orders", remote_topic="a.orders", partition=7, transactional_id="mm2-x"
+)
+
+
+def over_the_channel(message):
+    return json.loads(json.dumps(message))
+
+
+@settings(max_examples=50)
+@given(configurations)
+def test_a_configuration_survives_json(sent):
+    message = over_the_channel(messages.configure(sent))
+    assert message["type"] == "configure"
+    assert messages.read_configure(message) == sent
+
+
+def test_security_settings_are_not_printed():
+    access = messages.ClusterAccess(
+        alias="a", bootstrap=("h:9092",), security={"password": "hunter2"}, client_id="c"
+    )
+    assert "hunter2" not in repr(access)
+
+
+@settings(max_examples=50)
+@given(known, I32)
+def test_facts_survive_json(sent, number):
+    message = over_the_channel(messages.facts_answer(number, sent))
+    assert (message["type"], message["id"]) == ("facts", number)
+    assert messages.read_facts(message) == sent
+
+
+def test_a_map_that_could_not_be_read_is_an_answer_that_did_not_come():
+    message = over_the_channel(messages.facts_answer(3, None, failure="target is away"))
+    assert messages.read_facts(message) == instructions.Unanswered(reason="target is away")
+
+
+@pytest.mark.parametrize("target", [None, 0, 500])
+def test_facts_are_asked_for_by_number_and_partition(target):
+    message = over_the_channel(messages.read_request(9, WHERE, target=target))
+    assert message == {
+        "type": "read",
+        "id": 9,
+        "topic": "orders",
+        "partition": 7,
+        "target": target,
+    }
+
+
+@given(st.lists(items, max_size=5), NUMBERS)
+def test_the_ordered_stream_survives_json(sent, first):
+    message = over_the_channel(messages.record(first, sent))
+    assert (message["type"], message["first"]) == ("record", first)
+    assert messages.read_record(message) == sent
+
+
+@settings(max_examples=50)
+@given(st.lists(gauges, max_size=5))
+def test_gauges_survive_json(sent):
+    message = over_the_channel(messages.gauges(sent))
+    assert message["type"] == "gauges"
+    assert messages.read_gauges(message) == sent
+
+
+def test_a_gauge_of_another_length_is_refused():
+    with pytest.raises(ValueError, match="shorter"):
+        messages.read_gauges({"partitions": [[0, "copying"]]})
+
+
+def copy_of(where):
+    return partition.PartitionCopy(
+        where,
+        owner=b"12345678",
+        held=budget.Budget(limit_bytes=1000),
+        random=Random(1),
+        wall_ms=lambda: 0,
+    )
+
+
+def test_the_gauge_of_a_copy_that_has_not_begun():
+    found = messages.gauge(4, copy_of(WHERE))
+    assert (found.index, found.phase, found.reason) == (4, "waiting", "not started")
+    assert (found.copied_to, found.source_end, found.log_start) == (-1, -1, -1)
+    assert (found.records, found.bytes, found.cause) == (0, 0, "")
+    assert not found.transactional
+
+
+def test_the_gauge_of_a_copy_names_why_it_stopped():
+    copy = copy_of(WHERE)
+    copy.stop = stops.corrupt(WHERE, offset=5, why="damaged")
+    assert messages.gauge(0, copy).cause == "corrupt-batch"
