@@ -434,7 +434,8 @@ class PartitionCopy:
         mode = self._mode
         if mode.open:
             idle = not self.window.queued and mode.open_bytes > 0
-            ends = idle or mode.commit_due(now_s) or self._mode_ends(now_s)
+            # Left open over a pause, the coordinator would abort it and fence us out.
+            ends = idle or self.paused or mode.commit_due(now_s) or self._mode_ends(now_s)
             return self._commit(now_s) if ends else []
         if self._mode_ends(now_s):
             mode.active = False
@@ -442,7 +443,7 @@ class PartitionCopy:
             mode.begin(now_s)
             if mode.plain_since_marker:
                 return self._renew(now_s)
-        if mode.active and self.window.queued:
+        if mode.active and self.window.queued and not self.paused:
             return self._open_transaction(now_s)
         return self._renew(now_s) if mode.renewal_due(now_s) else []
 

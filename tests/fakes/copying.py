@@ -1,0 +1,175 @@
+"""One partition's copy in a small world: a source, a mirror and an offset map that answer it."""
+
+from __future__ import annotations
+
+import random
+import struct
+from typing import Any
+
+from connect_runtime.base import ids
+from mm2.core.copy import budget, facts, instructions, partition
+from mm2.core.offsets import offset_map
+from mm2.formats import record_batch
+from tests.fakes import scripts, taking
+
+FRESH = scripts.NOW_MS
+OLD = scripts.NOW_MS - 86_400_000
+"""A timestamp that brokers are about to forget a producer by."""
+
+
+class World:
+    """Answers every question at once, but those whose kind is `withheld`, and with `answers` first.
+
+    `asked` holds all that the copy asked, `anchors` what it gave out to be stored and nobody has
+    stored
+    yet, `in_flight` the batches sent and not acknowledged.
+    """
+
+    def __init__(self, *source: bytes, **changed: Any) -> None:
+        self.now_s = 1000.0
+        self.source = scripts.Log(*source)
+        self.mirror: list[bytes] = []
+        self.leader_epoch = 2
+        self.map = offset_map.OffsetMap()
+        self.answers: dict[type, list[Any]] = {}
+        self.withheld: set[type] = set()
+        self.open: instructions.Instruction | None = None
+        self.asked: list[Any] = []
+        self.anchors: list[instructions.Record] = []
+        self.in_flight: list[bytes] = []
+        self.budget = budget.Budget(1 << 20)
+        self._producer = instructions.ProducerIdentity(id=7, epoch=-1)
+        self.copy = partition.PartitionCopy(
+            taking.where(**changed),
+            owner=taking.ME,
+            held=self.budget,
+            random=random.Random(1),
+            wall_ms=lambda: scripts.NOW_MS,
+        )
+
+    # What happens
+
+    def tick(self, after_s: float = 0.0) -> World:
+        self.now_s += after_s
+        return self.do(self.copy.tick(self.now_s))
+
+    def offer(self, *held: bytes) -> World:
+        """A fetch brings these batches, and the source ends behind them."""
+        header = record_batch.read_header(memoryview(held[-1]))
+        return self.do(
+            self.copy.offer(scripts.records(*held, end=header.last_offset + 1), self.now_s)
+        )
+
+    def send(self) -> int:
+        """Everything that may be sent; how many batches that was."""
+        before = len(self.in_flight)
+        while self.copy.ready(self.now_s):
+            self.in_flight.append(bytes(self.copy.send(self.now_s)))
+        return len(self.in_flight) - before
+
+    def acknowledge(self, *, skip: int = 0, append_time: int = -1) -> World:
+        """The oldest batch is stored, `skip` offsets further than it would have been."""
+        base = self.end + skip
+        self.append(self.in_flight.pop(0), base)
+        return self.do(self.copy.acknowledged(base, append_time, self.now_s))
+
+    def copied(self, *held: bytes) -> World:
+        """These are offered, sent and acknowledged."""
+        self.offer(*held)
+        while self.send():
+            while self.in_flight:
+                self.acknowledge()
+        return self
+
+    def do(self, found: list[instructions.Instruction]) -> World:
+        for each in found:
+            self.asked.append(each)
+            if not self.copy.asks(each):
+                if isinstance(each, instructions.Record):
+                    self.anchors.append(each)
+            elif type(each) in self.withheld:
+                self.open = each
+            else:
+                self.do(self.copy.answered(self._answer(each), self.now_s))
+        self.copy.check_invariants()
+        return self
+
+    # How the world stands
+
+    @property
+    def end(self) -> int:
+        if not self.mirror:
+            return 0
+        return record_batch.read_header(memoryview(self.mirror[-1])).last_offset + 1
+
+    @property
+    def segment(self) -> Any:
+        """The newest anchor stored by a script."""
+        anchor = self._partition.anchor
+        assert anchor is not None
+        return anchor.segment
+
+    def append(self, batch: bytes, base: int) -> None:
+        stored = bytearray(batch)
+        struct.pack_into(">q", stored, 0, base)
+        struct.pack_into(">i", stored, 12, self.leader_epoch)
+        self.mirror.append(bytes(stored))
+
+    def forget(self) -> None:
+        """What was asked and given out so far is of no interest."""
+        self.asked.clear()
+        self.anchors.clear()
+
+    @property
+    def kinds(self) -> list[type]:
+        return [type(each) for each in self.asked]
+
+    @property
+    def _partition(self) -> offset_map.PartitionMap:
+        where = self.copy.where
+        return self.map.partition(ids.TopicPartition(where.topic, where.partition))
+
+    def _answer(self, question: Any) -> Any:
+        if self.answers.get(type(question)):
+            return self.answers[type(question)].pop(0)
+        match question:
+            case instructions.ReadTarget():
+                return scripts.Log(*self.mirror)(question)
+            case instructions.ReadSource():
+                return self.source(question)
+            case instructions.ReadFacts():
+                return facts.from_map(self._partition, target=question.target)
+            case instructions.NoteTargetEnd():
+                return instructions.TargetEnd(offset=self.end, leader_epoch=self.leader_epoch)
+            case instructions.FindEpochEnd():
+                return instructions.EpochEnd(offset=self.end)
+            case instructions.FindSourceOffset():
+                return instructions.SourceOffset(offset=self.source.start)
+            case instructions.InitProducer():
+                self._producer = instructions.ProducerIdentity(id=7, epoch=self._producer.epoch + 1)
+                return self._producer
+        self._carry_out(question)
+        return scripts.DONE
+
+    def _carry_out(self, question: Any) -> None:
+        match question:
+            case instructions.CommitTransaction():
+                self.append(scripts.marker(0, (7, self._producer.epoch)), self.end)
+            case instructions.Sleep():
+                self.now_s += question.delay_s
+            case instructions.Record():
+                for each in question.items:
+                    if not each.receipt:
+                        self.map.apply(each.key, each.value)
+
+
+def begun(*source: bytes, **changed: Any) -> World:
+    """Taken and ready to copy; `changed` goes into the setup."""
+    world = World(*source, **changed).tick()
+    assert world.copy.phase is partition.Phase.COPYING, world.copy.reason
+    world.forget()
+    return world
+
+
+def batch(offset: int, *values: bytes, timestamp: int = FRESH, **more: Any) -> bytes:
+    return scripts.data(offset, *values or (b"v",), timestamp=timestamp, **more)

@@ -1,0 +1,387 @@
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from mm2.core.copy import instructions, map_writer, partition, setup, stops
+from mm2.formats import map_record, record_batch
+from tests.fakes import copying, scripts, taking
+
+Phase = partition.Phase
+SHARED = setup.TargetTopics.SHARED
+batch = copying.batch
+LOG = tuple(batch(at) for at in range(8))
+OBSTACLE = batch(8, b"a", last_delta=3)
+
+
+def anchor(record):
+    """What an anchor that was given out says."""
+    item = record.items[-1]
+    return map_record.decode_value(map_record.decode_key(item.key), item.value)
+
+
+def header(sent):
+    return record_batch.read_header(memoryview(sent))
+
+
+# Copying
+
+
+def test_nothing_is_asked_before_the_first_tick():
+    copy = copying.World().copy
+    assert (copy.phase, copy.restless, copy.wants_data) == (Phase.WAITING, True, False)
+    assert copy.fully_recorded
+
+
+def test_batches_go_out_in_order_as_ours_and_at_most_five_at_once():
+    world = copying.begun(*LOG)
+    world.offer(*LOG)
+    assert world.send() == 5
+    sent = [header(each) for each in world.in_flight]
+    assert [each.producer_id for each in sent] == [7] * 5
+    assert [each.base_sequence for each in sent] == [0, 1, 2, 3, 4]
+    world.acknowledge()
+    assert world.send() == 1
+
+
+def test_what_is_held_counts_against_the_budget_until_it_is_acknowledged():
+    world = copying.begun(*LOG)
+    world.offer(*LOG[:2])
+    assert world.budget.held_bytes == len(LOG[0]) + len(LOG[1])
+    world.send()
+    world.acknowledge().acknowledge()
+    assert world.budget.held_bytes == 0
+    assert (world.copy.counters.records, world.copy.map.through) == (2, 2)
+
+
+def test_nothing_is_sent_before_the_first_anchor_is_stored():
+    world = copying.World(*LOG)
+    world.withheld.add(instructions.Record)
+    world.tick()
+    assert world.copy.phase is Phase.TAKING
+    world.offer(*LOG)
+    assert (world.copy.wants_data, world.send()) == (False, 0)
+
+
+def test_what_is_not_copyable_moves_the_map_once_everything_is_acknowledged():
+    world = copying.begun()
+    world.offer(batch(0), scripts.marker(1, (1, 0)))
+    world.send()
+    assert world.copy.map.through == 0
+    world.acknowledge()
+    assert world.copy.map.through == 2
+
+
+def test_a_second_copy_goes_on_where_the_first_one_stood():
+    world = copying.begun(*LOG)
+    world.copied(*LOG[:3])
+    world.do(world.copy.source_refused(1, world.now_s))
+    assert (world.copy.phase, world.copy.position) == (Phase.COPYING, 3)
+    assert header(world.mirror[-1]).producer_epoch == 1
+
+
+# Anchors
+
+
+def test_an_anchor_is_given_out_every_second_while_there_is_news():
+    world = copying.begun(*LOG)
+    world.copied(LOG[0]).tick(0.5)
+    assert world.anchors == []
+    world.tick(0.5)
+    assert [anchor(each).through for each in world.anchors] == [1]
+    world.tick(5.0)
+    assert len(world.anchors) == 1
+    world.copied(LOG[1]).tick()
+    assert [anchor(each).through for each in world.anchors] == [1, 2]
+
+
+def test_an_anchor_never_speaks_of_what_is_in_flight():
+    world = copying.begun(*LOG)
+    world.offer(*LOG[:2])
+    world.send()
+    world.acknowledge().tick(1.0)
+    assert [(anchor(e).through, anchor(e).target_next) for e in world.anchors] == [(1, 2)]
+    assert anchor(world.anchors[0]).last_crc == header(world.mirror[-1]).crc
+
+
+def test_everything_is_recorded_once_the_newest_anchor_is_stored():
+    world = copying.begun(*LOG)
+    world.copied(LOG[0])
+    assert not world.copy.fully_recorded
+    world.tick(1.0)
+    assert not world.copy.fully_recorded
+    world.copy.recorded(world.anchors[-1].token)
+    assert world.copy.fully_recorded
+
+
+def test_a_copy_whose_anchors_are_not_stored_waits():
+    world = copying.begun(*LOG)
+    world.copied(LOG[0]).tick(1.0)
+    world.now_s += map_writer.UNRECORDED_LIMIT_S
+    world.offer(LOG[1])
+    assert world.send() == 0
+    world.copy.recorded(world.anchors[-1].token)
+    assert world.send() == 1
+
+
+# Draining
+
+
+@pytest.mark.parametrize(
+    ("react", "phase"),
+    [
+        (lambda copy, now: copy.leader_epoch_seen(3, now), Phase.TAKING),
+        (lambda copy, now: copy.source_refused(1, now), Phase.TAKING),
+        (lambda copy, now: copy.source_refused(29, now), Phase.STOPPED),
+        (lambda copy, now: copy.source_diverged(1, now), Phase.STOPPED),
+    ],
+    ids=["leader", "out of range", "not allowed", "diverged"],
+)
+def test_a_reaction_waits_for_what_is_in_flight_and_sends_nothing_more(react, phase):
+    world = copying.begun(*LOG)
+    world.withheld.add(instructions.AskMayTake)
+    world.offer(*LOG)
+    world.send()
+    world.do(react(world.copy, world.now_s))
+    for _ in range(5):
+        assert world.copy.phase is Phase.COPYING
+        assert (world.copy.wants_data, world.send(), world.copy.window.queued) == (False, 0, 0)
+        world.acknowledge()
+    assert world.copy.phase is phase
+    assert world.budget.held_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "phase"),
+    [(7, Phase.WAITING), (6, Phase.WAITING), (10, Phase.STOPPED), (47, Phase.TAKING)],
+)
+def test_a_refused_batch_drains_and_those_refused_behind_it_change_nothing(code, phase):
+    world = copying.begun(*LOG)
+    world.withheld.add(instructions.ReadFacts)
+    world.offer(*LOG[:3])
+    world.send()
+    world.do(world.copy.produce_refused(code, "", world.now_s))
+    assert world.copy.phase is Phase.COPYING
+    world.do(world.copy.produce_refused(45, "", world.now_s))
+    world.do(world.copy.produce_unanswered("lost", world.now_s))
+    assert world.copy.phase is phase
+
+
+def test_an_unknown_outcome_backs_off_and_takes_again():
+    world = copying.begun(*LOG)
+    world.offer(LOG[0])
+    world.send()
+    world.do(world.copy.produce_unanswered("connection lost", world.now_s))
+    assert (world.copy.phase, world.copy.reason) == (Phase.WAITING, "connection lost")
+    assert world.kinds == [instructions.RefreshTarget]
+    world.tick()
+    assert world.copy.phase is Phase.WAITING
+    world.tick(partition.BACKOFF_FIRST_S * 2)
+    assert (world.copy.phase, world.copy.position) == (Phase.COPYING, 0)
+
+
+def test_a_batch_that_was_stored_without_an_answer_is_not_sent_again():
+    world = copying.begun(*LOG)
+    world.offer(LOG[0])
+    world.send()
+    world.append(world.in_flight.pop(), world.end)
+    world.do(world.copy.produce_unanswered("connection lost", world.now_s)).tick(1.0)
+    assert (world.copy.phase, world.copy.position) == (Phase.COPYING, 1)
+
+
+def test_waiting_grows_while_nothing_is_copied():
+    world = copying.World()
+    lost = world.answers[instructions.AskMayTake] = [scripts.LOST] * 6
+    tried_at_s = []
+    while lost:
+        left = len(lost)
+        world.tick(0.01)
+        if len(lost) < left:
+            tried_at_s.append(world.now_s)
+    waits = [after - before for before, after in itertools.pairwise(tried_at_s)]
+    assert waits == sorted(waits)
+    assert waits[-1] > 8 * waits[0]
+
+
+def test_batches_stored_elsewhere_than_expected_take_an_exclusive_mirror_again():
+    world = copying.begun(*LOG)
+    world.withheld.add(instructions.AskMayTake)
+    world.offer(LOG[0])
+    world.send()
+    world.acknowledge(skip=3)
+    assert world.copy.phase is Phase.TAKING
+    assert world.copy.map.through == 0
+
+
+def test_rewritten_timestamps_stop_the_partition_for_good():
+    world = copying.begun(*LOG)
+    world.offer(LOG[0])
+    world.send()
+    world.acknowledge(append_time=copying.FRESH)
+    assert world.copy.stop.cause is stops.Cause.TIMESTAMPS_REWRITTEN
+    assert not world.copy.restless
+    assert world.tick(1e9).copy.phase is Phase.STOPPED
+
+
+def test_what_stops_for_a_while_is_taken_again_when_that_is_over():
+    world = copying.begun(*LOG)
+    world.do(world.copy.source_refused(29, world.now_s))
+    assert (world.copy.phase, world.copy.restless) == (Phase.STOPPED, True)
+    assert world.tick(29.0).copy.phase is Phase.STOPPED
+    assert world.tick(1.0).copy.phase is Phase.COPYING
+    assert world.copy.stop is None
+
+
+@pytest.mark.parametrize("code", [5, 6, 9, 74, 75, 76, 78])
+def test_a_source_leader_that_moves_is_no_reason_to_do_anything(code):
+    world = copying.begun(*LOG)
+    assert world.copy.source_refused(code, world.now_s) == []
+    assert world.copy.phase is Phase.COPYING
+
+
+# Leaders
+
+
+def test_the_leader_epoch_of_our_marker_or_an_older_one_is_no_news():
+    world = copying.begun(*LOG)
+    for epoch in (2, 1, -1):
+        assert world.copy.leader_epoch_seen(epoch, world.now_s) == []
+
+
+def test_a_leader_epoch_seen_while_taking_is_followed_right_after():
+    world = copying.World()
+    world.withheld.add(instructions.Record)
+    world.tick()
+    assert world.copy.leader_epoch_seen(3, world.now_s) == []
+    world.withheld, world.leader_epoch = set(), 3
+    world.forget()
+    world.do([world.open])
+    assert world.kinds.count(instructions.AskMayTake) == 1
+    assert (world.copy.phase, world.copy.map.leader_epoch) == (Phase.COPYING, 3)
+
+
+# Fenced
+
+
+def fenced(world):
+    world.offer(LOG[0])
+    world.send()
+    return world.do(world.copy.produce_refused(47, "", world.now_s))
+
+
+def test_fenced_without_another_owner_in_sight_takes_again():
+    world = fenced(copying.begun(*LOG))
+    assert world.copy.phase is Phase.WAITING
+    assert world.tick(1.0).copy.phase is Phase.COPYING
+
+
+def test_fenced_by_another_owner_is_the_end():
+    world = copying.begun(*LOG)
+    newer = taking.anchor(0, 1, order=(1, 9), owner=b"other___")
+    world.map.apply(map_record.encode_key(newer.key), map_record.encode_value(newer.segment))
+    fenced(world)
+    assert (world.copy.phase, world.copy.stop.cause) == (Phase.FENCED, stops.Cause.FENCED)
+    assert "another owner of flow a->b" in world.copy.reason
+    assert world.tick(1e6).copy.phase is Phase.FENCED
+    assert not world.copy.restless
+
+
+# Obstacles
+
+
+def test_an_obstacle_is_met_only_when_all_before_it_is_acknowledged():
+    world = copying.begun()
+    world.offer(*LOG, OBSTACLE)
+    assert not world.copy.wants_data
+    world.send()
+    for _ in LOG:
+        assert world.copy.phase is Phase.COPYING
+        world.acknowledge()
+        world.send()
+    assert world.copy.stop.cause is stops.Cause.NEEDS_OPENING
+    assert "offset 8" in world.copy.reason
+    assert world.anchors
+    assert anchor(world.anchors[-1]).through == 8
+
+
+def test_a_damaged_batch_stops_at_once_when_nothing_precedes_it():
+    damaged = bytearray(LOG[0])
+    damaged[-1] ^= 1
+    world = copying.begun()
+    world.offer(bytes(damaged))
+    assert world.copy.stop.cause is stops.Cause.CORRUPT
+
+
+def test_an_obstacle_behind_a_dropped_queue_is_met_again():
+    world = copying.begun(*LOG)
+    world.offer(*LOG, OBSTACLE)
+    world.send()
+    world.do(world.copy.leader_epoch_seen(3, world.now_s))
+    world.leader_epoch = 3
+    while world.in_flight:
+        world.acknowledge()
+    assert (world.copy.phase, world.copy.position) == (Phase.COPYING, 5)
+    assert world.copy.wants_data
+
+
+# Paused
+
+
+def test_a_paused_partition_wants_and_sends_nothing_but_hears_of_what_it_sent():
+    world = copying.begun(*LOG)
+    world.offer(*LOG)
+    world.send()
+    world.copy.paused = True
+    while world.in_flight:
+        world.acknowledge()
+    assert (world.copy.wants_data, world.send(), world.copy.map.through) == (False, 0, 5)
+    world.copy.paused = False
+    assert world.send() == 3
+
+
+def test_a_partition_paused_before_it_was_taken_is_not_taken():
+    world = copying.World()
+    world.copy.paused = True
+    assert world.tick().copy.phase is Phase.WAITING
+    world.copy.paused = False
+    assert world.tick().copy.phase is Phase.COPYING
+
+
+# Shared mirrors
+
+
+def test_others_writes_shift_what_is_in_flight_in_a_shared_mirror():
+    world = copying.begun(*LOG, target_topics=SHARED)
+    world.offer(*LOG[:2])
+    world.send()
+    world.acknowledge(skip=4).acknowledge().tick(1.0)
+    assert world.copy.phase is Phase.COPYING
+    said = anchor(world.anchors[-1])
+    assert (said.through, said.target_next) == (2, 7)
+    assert said.runs == (map_record.Run(0, 5),)
+
+
+def test_a_shared_mirror_that_goes_back_is_taken_again():
+    world = copying.begun(*LOG, target_topics=SHARED)
+    world.withheld.add(instructions.AskMayTake)
+    world.offer(LOG[0])
+    world.send()
+    world.do(world.copy.acknowledged(0, -1, world.now_s))
+    assert world.copy.phase is Phase.TAKING
+
+
+# Figures
+
+
+def test_the_oldest_record_not_copied_is_queued_or_the_newest_copied_one_or_none():
+    world = copying.begun(*LOG)
+    assert world.copy.oldest_ms == -1
+    world.offer(batch(0, timestamp=copying.FRESH - 9))
+    assert world.copy.oldest_ms == copying.FRESH - 9
+    world.send()
+    assert world.copy.oldest_ms == copying.FRESH - 9
+    world.acknowledge()
+    assert world.copy.oldest_ms == -1
+    world.copy.source_end = 5
+    assert world.copy.oldest_ms == copying.FRESH - 9
