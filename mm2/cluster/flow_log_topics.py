@@ -107,6 +107,11 @@ class LogTopics:
     def _check_cleanup(self, names: Collection[str], end: base_deadline.Deadline) -> None:
         configs = self.target.topic_configs(names, end.left_s(self.clock.now_s()))
         for name, failure in configs.failed.items():
+            if isinstance(failure, cluster_errors.TopicMissingError):
+                # It was described a moment ago, by a broker that knew more than this one.
+                raise errors.RetriableError(
+                    f"checking topic {name} on {self.where}: a broker has not heard of it yet"
+                ) from failure
             if not isinstance(failure, cluster_errors.NotAuthorizedError):
                 raise failure
             _LOG.warning(
