@@ -24,4 +24,4 @@ def test_a_partition_is_a_value():
     assert {one: "here"}[ids.TopicPartition("orders", 7)] == "here"
     assert one != ids.TopicPartition("orders", 8)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        one.partition = 8
+        one.partition = 8  # type: ignore[misc]

@@ -110,7 +110,9 @@ def test_an_offset_out_of_range_is_taken_anew():
 )
 def test_other_errors_of_fetch_stop_the_partition_and_are_tried_again(code, why):
     reaction = refusals.fetch(WHERE, code=code, offset=500)
+    assert reaction is not None
     assert reaction.then is STOP
+    assert reaction.stop is not None
     assert reaction.stop.cause is stops.Cause.SOURCE_REFUSED
     assert reaction.stop.retry_after_s == refusals.RETRY_S
     assert reaction.stop.message.startswith("orders-7 at offset 500: ")

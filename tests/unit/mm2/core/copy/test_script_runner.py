@@ -27,21 +27,21 @@ class Ends:
 
 
 def test_a_script_is_asked_and_answered_to_its_end():
-    runner, heard, ends = script_runner.ScriptRunner(), [], Ends()
+    heard: list[object] = []
+    runner, ends = script_runner.ScriptRunner(), Ends()
     assert runner.start(two_questions(heard), ends, now_s=1.0) == [ASKED]
     assert runner.answered(DONE, 2.0) == [SLEEP]
     refused = instructions.Refused(code=5)
     assert runner.running
     assert runner.answered(refused, 3.0) == [instructions.RefreshTarget()]
-    assert not runner.running
-    assert heard == [DONE, refused]
+    assert (runner.running, heard) == (False, [DONE, refused])
     assert ends.ended == [("result", 3.0)]
 
 
 def test_a_script_without_questions_ends_at_once():
     def silent():
+        yield from ()
         return 42
-        yield
 
     runner, ends = script_runner.ScriptRunner(), Ends()
     assert runner.start(silent(), ends, now_s=1.0) == [instructions.RefreshTarget()]

@@ -39,4 +39,4 @@ def test_the_words_of_the_settings_name_them(kind, names):
 
 def test_nothing_changes_while_a_copy_runs():
     with pytest.raises(dataclasses.FrozenInstanceError):
-        WHERE.partition = 8
+        WHERE.partition = 8  # type: ignore[misc]
