@@ -80,6 +80,12 @@ class Tail:
         return self.at > self.marker or bool(self.lost)
 
     @property
+    def hanging(self) -> OurBatch | None:
+        """First batch of a transaction that nothing ends any more: its producer id has expired."""
+        first = [each[0] for each in self._open.values()]
+        return min(first, key=lambda each: each.offset, default=None)
+
+    @property
     def committed(self) -> list[OurBatch]:
         """In offset order, as readers see them."""
         return sorted(self._batches, key=lambda each: each.offset)

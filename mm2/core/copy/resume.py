@@ -140,6 +140,8 @@ def pair(attempt: outcomes.Attempt, position: Position) -> instructions.Script[o
         return tail
     if tail.foreign is not None and where.target_topics is setup.TargetTopics.EXCLUSIVE:
         return _foreign(where, tail.foreign)
+    if tail.hanging is not None and not tail.lost:
+        return stops.hanging(where, offset=tail.hanging.offset, retry_after_s=RETRY_S)
     pairs = pairing.Pairing(
         tail=[] if tail.lost else tail.committed,
         position=position.source,

@@ -18,6 +18,7 @@ class Cause(enum.Enum):
     RECREATED = "recreated"
     SOURCE_TRUNCATED = "source-truncated"
     NOT_PAIRED = "tail-does-not-pair"
+    HANGING = "hanging-transaction"
     TIMESTAMPS_REWRITTEN = "timestamps-rewritten"
     REFUSED = "refused-by-target"
     SOURCE_REFUSED = "refused-by-source"
@@ -70,6 +71,20 @@ def source_diverged(where: setup.PartitionSetup, *, end: int, copied: int) -> St
             f"was copied up to {copied} (unclean leader election?). The mirror keeps what the "
             f"source lost. To go on: {way_on(where)}"
         ),
+    )
+
+
+def hanging(where: setup.PartitionSetup, *, offset: int, retry_after_s: float) -> Stop:
+    return Stop(
+        cause=Cause.HANGING,
+        message=(
+            f"{where.mirror}: a transaction of this flow that begins at offset {offset} lost its "
+            f"marker (unclean leader election?) and its producer id has expired, so nothing ends "
+            f"it, and read_committed readers stand still there. End it with kafka-transactions "
+            f"abort --topic {where.remote_topic} --partition {where.partition} --start-offset "
+            f"{offset}; it is tried again every {retry_after_s:.0f} s"
+        ),
+        retry_after_s=retry_after_s,
     )
 
 
