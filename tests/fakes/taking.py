@@ -17,7 +17,7 @@ BEFORE = (US.id, US.epoch - 1)
 
 
 def where(**changed: Any) -> setup.PartitionSetup:
-    given = {
+    given: dict[str, Any] = {
         "flow": "a->b",
         "topic": "orders",
         "remote_topic": "a.orders",
@@ -40,7 +40,7 @@ def attempt(
 
 
 def era(**changed: Any) -> map_record.Era:
-    given = {
+    given: dict[str, Any] = {
         "source_cluster": "",
         "target_cluster": "",
         "source_topic_id": map_record.NO_TOPIC_ID,
@@ -63,7 +63,7 @@ def anchor(
     key = map_record.SegmentKey(
         topic="orders", partition=4, era=number, ordinal=order[0], epoch=order[1], first_source=0
     )
-    given = {
+    given: dict[str, Any] = {
         "leader_epoch": 1,
         "source_epoch": 9,
         "owner": b"before__",
@@ -85,7 +85,7 @@ def known(found: offset_map.Anchor | None = None, **changed: Any) -> facts.Facts
 
 
 def receipts(played: scripts.Played) -> list[receipt.Receipt]:
-    return [receipt.decode(each.key, each.value) for each in played.stored if each.receipt]
+    return [receipt.decode(e.key, e.value or b"") for e in played.stored if e.receipt]
 
 
 def kinds(played: scripts.Played) -> list[str]:
@@ -99,4 +99,6 @@ def kinds(played: scripts.Played) -> list[str]:
 def mapped(played: scripts.Played, kind: type) -> list[tuple[Any, Any]]:
     """(key, value) of the map records stored whose keys are of this kind."""
     pairs = [(map_record.decode_key(e.key), e.value) for e in played.stored if not e.receipt]
-    return [(k, map_record.decode_value(k, value)) for k, value in pairs if isinstance(k, kind)]
+    return [
+        (k, map_record.decode_value(k, value or b"")) for k, value in pairs if isinstance(k, kind)
+    ]
