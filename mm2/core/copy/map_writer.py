@@ -108,6 +108,11 @@ class MapWriter:
         return self._news_since_s is not None
 
     @property
+    def awaits_word(self) -> bool:
+        """Was an anchor given out that is not known to be stored?"""
+        return bool(self._unrecorded)
+
+    @property
     def fully_recorded(self) -> bool:
         return self._news_since_s is None and not self._unrecorded
 

@@ -113,8 +113,8 @@ class PartitionCopy:
             return self._tick_copying(now_s)
         if self.phase in (Phase.WAITING, Phase.STOPPED):
             if self._closing:
-                self.phase = Phase.CLOSED
-            elif now_s >= self._wake_at_s and not self.paused:
+                return self._leave()
+            if now_s >= self._wake_at_s and not self.paused:
                 return self._take(now_s)
         return []
 
@@ -161,6 +161,8 @@ class PartitionCopy:
     # Taking
 
     def _take(self, now_s: float) -> Instructions:
+        if self._closing:
+            return self._leave()
         self.phase = Phase.TAKING
         self.reason = "fencing and pairing"
         self.stop = None
@@ -207,6 +209,8 @@ class PartitionCopy:
         return []
 
     def _check_fence(self, than: instructions.ProducerIdentity, now_s: float) -> Instructions:
+        if self._closing:
+            return self._leave()
         self.phase = Phase.TAKING
         self.reason = "fenced; asking the map by whom"
         script = boundary.who_fenced_us(owner=self._context.owner, than=than)
@@ -299,7 +303,8 @@ class PartitionCopy:
         mode = self._mode
         if mode.active:
             return mode.open and not mode.commit_due(now_s) and not self._mode_ends(now_s)
-        return not self.window.head_is_old
+        # The fence is renewed at a drained boundary, which steady traffic would never bring.
+        return not self.window.head_is_old and not mode.renewal_due(now_s)
 
     def send(self, now_s: float) -> memoryview:
         """The next batch, stamped as ours; it counts as in flight from here on."""
@@ -513,8 +518,13 @@ class PartitionCopy:
         self._forget_queue()
         if self.phase is Phase.TAKING:
             self._runner.abandon()
-            self.phase = Phase.CLOSED
+            return self._leave()
         return self.tick(now_s)
+
+    def _leave(self) -> Instructions:
+        """Asked to end, and there is nothing that could be brought to a better end."""
+        self.phase = Phase.CLOSED
+        return []
 
     def _close(self, now_s: float) -> Instructions:
         if self._mode.open:
@@ -525,8 +535,12 @@ class PartitionCopy:
 
     @property
     def fully_recorded(self) -> bool:
-        """Is everything that was acknowledged also stored in the map topic?"""
-        return self.map is None or self.map.fully_recorded
+        """Is every anchor stored that is to be: while copying, of all that was acknowledged?"""
+        if self.map is None:
+            return True
+        if self.phase in (Phase.COPYING, Phase.BOUNDARY):
+            return self.map.fully_recorded
+        return not self.map.awaits_word
 
     @property
     def oldest_ms(self) -> int:
