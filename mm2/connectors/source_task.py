@@ -15,7 +15,7 @@ from typing import Any
 
 from connect_runtime.base import backoff, clock, errors, ids
 from mm2.cluster import flow_log
-from mm2.connectors import flow_ledger
+from mm2.connectors import flow_ledger, holdups
 from mm2.core.copy import facts, messages, stream
 from mm2.pipeline import control_channel, control_server, engine
 
@@ -74,6 +74,8 @@ class SourceTask:
         self._stream = stream.StoredStream()
         self._fatal = ""
         self._paused = False
+        self._names = [each.name for each in settings.partitions]
+        self._holdups = holdups.Holdups()
 
     @property
     def name(self) -> str:
@@ -105,6 +107,8 @@ class SourceTask:
                 self._start(now_s)
             return
         self._watch(now_s)
+        for line in self._holdups.news(self._names, now_s):
+            _log.warning("%s: %s", self.name, line)
         if now_s >= self._beat_at_s:
             self._beat_at_s = now_s + messages.BEAT_EVERY_S
             self._send({"type": "beat"})
@@ -152,6 +156,7 @@ class SourceTask:
             records, size = self._before.get(index, (0, 0))
             self._before[index] = (records + gauge.records, size + gauge.bytes)
         self.gauges = {index: _idle(gauge, why) for index, gauge in self.gauges.items()}
+        self._holdups = holdups.Holdups()
         if self.state is TaskState.STOPPING:
             self.state = TaskState.STOPPED
             return
@@ -195,7 +200,9 @@ class SourceTask:
             self.state = TaskState.RUNNING
             self.reason = ""
             _log.info("%s: running", self.name)
+        self._holdups.note_troubles(message["troubles"], now_s)
         for gauge in messages.read_gauges(message):
+            self._holdups.note(gauge, now_s)
             before = self.gauges.get(gauge.index)
             self.gauges[gauge.index] = gauge
             self._note_change(before, gauge)

@@ -46,6 +46,7 @@ class CopyLoop:
         self._clock = now
         self._poller = selector
         self._source, self._target = source, target
+        self._aliases = settings.source.alias, settings.target.alias
         self._link = link
         self._held = budget.Budget(settings.budget_bytes)
         self._questions = questions.Questions(
@@ -229,4 +230,13 @@ class CopyLoop:
             if self._gauges.get(index) != gauge:
                 self._gauges[index] = gauge
                 changed.append(gauge)
-        self._link.gauges(changed)
+        self._link.gauges(changed, troubles=self._troubles())
+
+    def _troubles(self) -> dict[str, str]:
+        """What of either cluster cannot be reached, and why."""
+        sides = ((self._aliases[0], self._source), (self._aliases[1], self._target))
+        return {
+            f"{alias}: {where}": str(trouble)
+            for alias, side in sides
+            for where, trouble in side.troubles().items()
+        }

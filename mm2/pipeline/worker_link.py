@@ -58,9 +58,9 @@ class WorkerLink:
         self._streamed += len(items)
         self._unrecorded.append((self._streamed, answered))
 
-    def gauges(self, found: Sequence[messages.Gauge]) -> None:
+    def gauges(self, found: Sequence[messages.Gauge], *, troubles: Mapping[str, str]) -> None:
         """Also a sign of life, when nothing has changed."""
-        self._channel.send(messages.gauges(found))
+        self._channel.send(messages.gauges(found, troubles=troubles))
 
     def received(self, message: Mapping[str, Any]) -> bool:
         """An answer from the worker; False when it is none of these."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -253,8 +253,13 @@ def gauge(index: int, copy: partition.PartitionCopy) -> Gauge:
     )
 
 
-def gauges(found: Sequence[Gauge]) -> Message:
-    return {"type": "gauges", "partitions": [dataclasses.astuple(each) for each in found]}
+def gauges(found: Sequence[Gauge], *, troubles: Mapping[str, str]) -> Message:
+    """Those that changed; `troubles` say what all cannot be reached at present, and why."""
+    return {
+        "type": "gauges",
+        "partitions": [dataclasses.astuple(each) for each in found],
+        "troubles": dict(troubles),
+    }
 
 
 _GAUGE_FIELDS = [each.name for each in dataclasses.fields(Gauge)]
