@@ -1,0 +1,64 @@
+"""Steady traffic and the end of a copy (`mm2.core.copy.partition`): found by the delivery model."""
+
+from __future__ import annotations
+
+import pytest
+
+from mm2.core.copy import instructions, partition, setup
+from tests.fakes import copying
+
+Phase = partition.Phase
+batch = copying.batch
+LOG = tuple(batch(at) for at in range(8))
+
+
+def test_steady_traffic_pauses_when_the_fence_is_due_for_renewal():
+    world = copying.begun(*LOG, renew_after_s=100.0)
+    world.offer(*LOG[:6])
+    assert world.send() == 5
+    world.now_s += 100.0
+    world.acknowledge()
+    assert world.send() == 0  # never drained, the renewal would never come
+    for _ in range(4):
+        world.acknowledge()
+    assert instructions.CommitTransaction in world.kinds
+    assert world.send() == 1
+
+
+@pytest.mark.parametrize("code", [47, 45, 7])
+def test_a_reaction_while_closing_begins_nothing_new(code):
+    world = copying.begun(*LOG)
+    world.offer(*LOG[:2])
+    world.send()
+    world.do(world.copy.close(world.now_s))
+    world.forget()
+    world.do(world.copy.produce_refused(code, "", world.now_s))
+    world.do(world.copy.produce_refused(code, "", world.now_s))
+    world.tick()
+    assert world.copy.phase is Phase.CLOSED
+    assert instructions.AskMayTake not in world.kinds
+    assert instructions.ReadFacts not in world.kinds
+
+
+def test_a_batch_stored_elsewhere_while_closing_ends_in_closing():
+    world = copying.begun(*LOG)
+    world.offer(*LOG[:1])
+    world.send()
+    world.do(world.copy.close(world.now_s))
+    world.forget()
+    world.acknowledge(skip=2)
+    assert world.copy.phase is Phase.CLOSED
+    assert instructions.AskMayTake not in world.kinds
+
+
+def test_what_no_anchor_will_ever_say_is_not_waited_for():
+    world = copying.begun(*LOG, delivery=setup.Delivery.TRANSACTIONAL)
+    world.offer(*LOG[:2])
+    world.tick()
+    world.send()
+    world.acknowledge()
+    world.do(world.copy.produce_unanswered("cut off", world.now_s))
+    assert world.copy.phase is Phase.WAITING
+    world.do(world.copy.close(world.now_s))
+    assert world.copy.phase is Phase.CLOSED
+    assert world.copy.fully_recorded
