@@ -6,6 +6,7 @@ is noticed within a second or two wherever it is, and at once when it comes twic
 
 from __future__ import annotations
 
+import collections
 import os
 import tempfile
 from collections.abc import Callable, Mapping
@@ -25,8 +26,9 @@ from mm2.sandbox.traffic import mix, topics, trickle
 SOURCE, TARGET = "east", "west"
 FIRST_PORTS = {SOURCE: 19_092, TARGET: 19_192}
 TRICKLE = topics.Topic(name="trickle", partitions=2)
-TRICKLE_PER_SECOND = 500
-STALLED_S = 60.0
+TRICKLE_PER_SECOND = 200
+STALLED_S = 90.0
+STOP_S = 10.0
 
 _LOOK_S = 0.1
 _SETTINGS = """\
@@ -85,8 +87,7 @@ class Result:
 
     comparison: comparison.Comparison
     backlog: Throughput
-    quiet: trickle.Latencies
-    busy: trickle.Latencies
+    latencies: trickle.Latencies
     stopped: tuple[str, ...]
 
 
@@ -144,13 +145,12 @@ class Demo:
         started_s = self._clock.now_s()
         self._start_mirror()
         backlog = self._copy_backlog(traffic, started_s)
-        busy, quiet = self._live(traffic, steady)
+        latencies = self._live(traffic, steady)
         stopped = self._catch_up(traffic)
         return Result(
             comparison=self._prove(traffic),
             backlog=backlog,
-            busy=busy,
-            quiet=quiet,
+            latencies=latencies,
             stopped=stopped,
         )
 
@@ -191,7 +191,7 @@ class Demo:
         )
         self._now("starting the mirror: Spark first")
         self._appliance = appliance.Appliance(self.settings)
-        self._open.callback(self._appliance.stop)
+        self._open.callback(self._appliance.stop, STOP_S)
         self._appliance.start()
 
     def _copy_backlog(self, traffic: mix.Mix, started_s: float) -> Throughput:
@@ -223,10 +223,11 @@ class Demo:
         )
         return found
 
-    def _live(
-        self, traffic: mix.Mix, steady: trickle.Trickle
-    ) -> tuple[trickle.Latencies, trickle.Latencies]:
-        """Half of the time with all kinds of traffic, half with the trickle alone."""
+    def _live(self, traffic: mix.Mix, steady: trickle.Trickle) -> trickle.Latencies:
+        """Half of the time with all kinds of traffic, half with the trickle alone, measured.
+
+        The clients of all that traffic would take the cores that are to be measured.
+        """
         probe = trickle.LatencyProbe(
             self._properties(TARGET), self._remote(TRICKLE.name), partitions=TRICKLE.partitions
         )
@@ -236,18 +237,19 @@ class Demo:
         steady.start()
         traffic.start()
         self._wait(lambda: probe.count > 0, "waiting for the first record of the trickle")
-        busy = self._measure(probe, "traffic of every kind goes on")
+        self._go_on("traffic of every kind goes on")
         traffic.stop()
-        quiet = self._measure(probe, f"a trickle of {TRICKLE_PER_SECOND} records/s goes on")
+        probe.measure()
+        self._go_on(f"a trickle of {TRICKLE_PER_SECOND} records/s goes on")
+        latencies = probe.latencies
         steady.stop()
         probe.stop()
         self._step(f"live traffic for {figures.duration(self._options.seconds)} has ended")
-        return busy, quiet
+        return latencies
 
-    def _measure(self, probe: trickle.LatencyProbe, what: str) -> trickle.Latencies:
-        seconds = self._options.seconds / 2
-        probe.measure()
-        until_s = self._clock.now_s() + seconds
+    def _go_on(self, what: str) -> None:
+        """For half of the time."""
+        until_s = self._clock.now_s() + self._options.seconds / 2
 
         def over() -> bool:
             left_s = until_s - self._clock.now_s()
@@ -255,7 +257,6 @@ class Demo:
             return left_s <= 0
 
         self._wait(over, what)
-        return probe.latencies
 
     def _catch_up(self, traffic: mix.Mix) -> tuple[str, ...]:
         ends = self._ends(traffic)
@@ -331,21 +332,31 @@ class Demo:
         return all(copied.get(place, 0) >= end for place, end in ends.items())
 
     def _wait(self, done: Callable[[], bool], what: str) -> None:
-        """Until it is done; fails when the mirror does, or stands still for a minute."""
-        seen, changed_s = -1, self._clock.now_s()
+        """Until it is done; fails when the mirror does, or stands still for too long."""
+        seen, changed_s = self._flow_in_short(), self._clock.now_s()
         while not done():
             self._check()
-            flow = self._flow()
-            moved = sum(each.copied_to for each in flow.partitions) + len(flow.tasks)
-            if moved != seen:
-                seen, changed_s = moved, self._clock.now_s()
+            now = self._flow_in_short()
+            if now != seen:
+                seen, changed_s = now, self._clock.now_s()
             elif self._clock.now_s() - changed_s > STALLED_S:
-                raise DemoFailedError(
-                    f"{what}: nothing has moved for {STALLED_S:.0f} s; the flow is "
-                    f"{flow.state.value} {flow.reason}".rstrip()
-                )
+                raise DemoFailedError(f"{what}: nothing has moved for {STALLED_S:.0f} s: {now}")
             polling.until(self._interrupted, timeout_s=_LOOK_S)
         self._check()
+
+    def _flow_in_short(self) -> str:
+        flow = self._flow()
+        tasks = ", ".join(f"{each.state.value} {each.reason}".rstrip() for each in flow.tasks)
+        phases = collections.Counter(
+            f"{each.phase} {each.reason}".rstrip() for each in flow.partitions
+        )
+        behind = [str(each.partition) for each in flow.partitions if each.lag_records != 0]
+        return (
+            f"the flow is {flow.state.value}, its tasks {tasks or 'unknown'}; partitions: "
+            + (", ".join(f"{count} {phase}" for phase, count in sorted(phases.items())) or "none")
+            + f"; copied up to {sum(each.copied_to for each in flow.partitions):,} in all; "
+            f"behind: {', '.join(behind[:5]) or 'none'}"
+        )
 
     def _check(self) -> None:
         self._raise_if_stopped()

@@ -107,9 +107,8 @@ def lines(result: demo.Result) -> Iterator[str]:
         "both clusters share this machine)"
     )
     yield (
-        f"latency     p50 {result.quiet.p50_ms:.1f} ms, p99 {result.quiet.p99_ms:.1f} ms from "
-        f"producer to consumer; beside all other traffic p50 {result.busy.p50_ms:.1f} ms, "
-        f"p99 {result.busy.p99_ms:.1f} ms"
+        f"latency     p50 {result.latencies.p50_ms:.1f} ms, p99 {result.latencies.p99_ms:.1f} ms "
+        "from producer to consumer, of a trickle"
     )
     yield from (f"stopped     {each}" for each in result.stopped)
     if found.equal:

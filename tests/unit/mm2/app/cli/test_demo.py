@@ -9,10 +9,6 @@ from mm2.sandbox import comparison
 from mm2.sandbox.traffic import trickle
 
 
-def latencies(p50_ms: float, p99_ms: float) -> trickle.Latencies:
-    return trickle.Latencies(count=10, p50_ms=p50_ms, p99_ms=p99_ms, p999_ms=p99_ms, max_ms=p99_ms)
-
-
 def result(*differences: comparison.Difference, stopped: tuple[str, ...] = ()) -> app_demo.Result:
     part = comparison.PartitionComparison(
         source=ids.TopicPartition("orders", 0),
@@ -25,8 +21,7 @@ def result(*differences: comparison.Difference, stopped: tuple[str, ...] = ()) -
     return app_demo.Result(
         comparison=comparison.Comparison(partitions=(part,)),
         backlog=app_demo.Throughput(records=3_000, size=30_000_000, seconds=0.5),
-        quiet=latencies(1.04, 2.0),
-        busy=latencies(3.0, 40.0),
+        latencies=trickle.Latencies(count=10, p50_ms=1.04, p99_ms=2.0, p999_ms=3.0, max_ms=3.0),
         stopped=stopped,
     )
 
@@ -37,7 +32,7 @@ def test_an_equal_result():
     assert " ".join(row.split()) == "orders 1 1,000 2.0 every record equal"
     assert shown[2] == "records     1,000 (2.0 MB of keys and values) in 1 topic"
     assert shown[3].startswith("throughput  60.0 MB/s, 6,000 records/s")
-    assert shown[4].startswith("latency     p50 1.0 ms, p99 2.0 ms from producer to consumer;")
+    assert shown[4].startswith("latency     p50 1.0 ms, p99 2.0 ms from producer to consumer")
     assert shown[5:] == ["proof       every record equal: key, value, headers, timestamp, order"]
 
 

@@ -1,0 +1,201 @@
+"""`mm2 demo` as a newcomer types it: what it proves, how it fails, what it leaves: nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.support import eventually, kafka, processes
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+
+STEP_S = 150.0
+SMALL = ("--seconds", "2", "--records", "100")
+CLUSTERS_UP = "two Kafka clusters are up"
+TRAFFIC_SENT = "real clients have filled"
+BACKLOG_COPIED = "the mirror began to copy"
+KEPT = "Everything goes on until Ctrl-C"
+
+
+class Demo:
+    """One `mm2 demo`. Its processes are known by a mark in their environment."""
+
+    def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
+        self.folder = folder / "t"
+        self.folder.mkdir()
+        self._out, self._err = folder / "stdout", folder / "stderr"
+        mark = ("MM2_TEST_MARK", secrets.token_hex(8))
+        self._mark = "=".join(mark)
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "mm2.app.cli.main", "demo", *arguments],
+                cwd=processes.ROOT,
+                env=dict(
+                    [*os.environ.items(), mark],
+                    PYTHONPATH=str(processes.ROOT),
+                    TMPDIR=str(self.folder),
+                    **environment,
+                ),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+            )
+
+    @property
+    def stdout(self) -> str:
+        return self._out.read_text()
+
+    @property
+    def stderr(self) -> str:
+        return self._err.read_text()
+
+    def await_words(self, words: str) -> None:
+        def said() -> bool:
+            assert self.process.poll() is None, self.stdout + self.stderr
+            return words in self.stdout + self.stderr
+
+        eventually.eventually(said, STEP_S, lambda: f"{words!r} in\n{self.stdout}{self.stderr}")
+
+    def finish(self) -> int:
+        return self.process.wait(STEP_S)
+
+    def processes(self) -> list[int]:
+        """All that it started and that is still there, itself included."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            with suppress(OSError):
+                if entry.name.isdigit() and self._mark.encode() in (
+                    entry / "environ"
+                ).read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+        return [pid for pid in found if processes.alive(pid)]
+
+    def bootstrap(self, name: str) -> dict[str, str]:
+        found = re.search(rf"{name} at (127\.0\.0\.1:\d+)", self.stderr)
+        assert found is not None, self.stderr
+        return {"bootstrap.servers": found[1], "security.protocol": "PLAINTEXT"}
+
+
+@pytest.fixture
+def demo() -> Iterator[Callable[..., Demo]]:
+    """Starts demos, in short paths: names of Unix sockets have 107 characters at most."""
+    folder = Path(tempfile.mkdtemp(prefix="demo-"))
+    started: list[Demo] = []
+
+    def start(*arguments: str, **environment: str) -> Demo:
+        started.append(Demo(folder, *arguments, **environment))
+        return started[-1]
+
+    try:
+        yield start
+    finally:
+        for each in started:
+            each.process.kill()
+            each.process.wait(10)
+        shutil.rmtree(folder)
+
+
+def nothing_is_left(of: Demo) -> None:
+    eventually.eventually(lambda: not of.processes(), 10, lambda: str(of.processes()))
+
+
+def left_behind(of: Demo) -> list[Path]:
+    """Files and folders; where all sandboxes of a user keep their locks may stay."""
+    locks = {f"mm2-ports-{os.getuid()}", f"mm2-clusters-{os.getuid()}"}
+    return [
+        path
+        for top in of.folder.iterdir()
+        for path in (top.glob("*/*") if top.name in locks else [top])
+    ]
+
+
+def test_the_demo_proves_every_record_equal(demo):
+    running = demo(*SMALL)
+    assert running.finish() == 0, running.stdout + running.stderr
+    shown = running.stdout
+    assert "DIFFERENT" not in shown
+    assert shown.count("every record equal") == 14, shown  # 13 topics and the verdict
+    assert re.search(r"^trickle +2 +[1-9]", shown, re.MULTILINE)
+    assert re.search(r"^records +[\d,]+ \([\d.]+ MB .* in 14 topics$", shown, re.MULTILINE)
+    assert re.search(r"^throughput +[\d.]+ MB/s, [\d,]+ records/s", shown, re.MULTILINE)
+    assert re.search(r"^latency +p50 [\d.]+ ms, p99 [\d.]+ ms", shown, re.MULTILINE)
+    for words in (CLUSTERS_UP, TRAFFIC_SENT, BACKLOG_COPIED):
+        assert words in running.stderr
+    assert "Traceback" not in running.stderr
+    nothing_is_left(running)
+    assert left_behind(running) == []
+
+
+def test_a_stranger_in_the_mirror_is_seen_and_is_a_failure(demo):
+    running = demo("--seconds", "6", "--records", "100")
+    running.await_words(BACKLOG_COPIED)
+    kafka.produce(
+        running.bootstrap("west"), "east.codec-none", [kafka.Outgoing(value=b"a stranger")]
+    )
+    assert running.finish() == 1, running.stdout + running.stderr
+    assert "codec-none-0: extra 1, " in running.stdout
+    assert "DIFFERENT in 1 partition" in running.stdout
+    assert running.stdout.count("every record equal") == 12
+    nothing_is_left(running)
+
+
+@pytest.mark.parametrize("moment", [CLUSTERS_UP, TRAFFIC_SENT, BACKLOG_COPIED])
+def test_ctrl_c_leaves_nothing_running(demo, moment):
+    running = demo("--seconds", "60", "--records", "100")
+    running.await_words(moment)
+    assert len(running.processes()) > 2
+    running.process.send_signal(signal.SIGINT)
+    assert running.finish() == 130
+    assert "Traceback" not in running.stderr
+    nothing_is_left(running)
+    assert left_behind(running) == []
+
+
+def test_a_second_ctrl_c_ends_it_at_once(demo):
+    running = demo("--seconds", "60", "--records", "100")
+    running.await_words(BACKLOG_COPIED)
+    running.process.send_signal(signal.SIGTERM)
+    running.process.send_signal(signal.SIGTERM)
+    assert running.finish() == 143
+    nothing_is_left(running)
+
+
+def test_keep_goes_on_until_ctrl_c(demo):
+    running = demo("--keep", *SMALL)
+    running.await_words(KEPT)
+    assert "every record equal" in running.stdout
+    west = running.bootstrap("west")
+    assert west["bootstrap.servers"] in running.stdout
+    _, before = kafka.offsets(west, "east.trickle")
+    eventually.eventually(lambda: kafka.offsets(west, "east.trickle")[1] > before, 60)
+    settings = re.search(r"settings +(\S+),", running.stdout)
+    assert settings is not None
+    assert Path(settings[1]).exists()
+    running.process.send_signal(signal.SIGINT)
+    assert running.finish() == 130
+    nothing_is_left(running)
+    assert left_behind(running) == []
+
+
+def test_without_java_it_says_so_in_one_line(demo, tmp_path):
+    running = demo(PATH=str(tmp_path), JAVA_HOME="")
+    assert running.finish() == 1
+    (line,) = running.stderr.splitlines()
+    assert line.startswith("mm2: Java was not found: install ")
+    assert running.stdout == ""
+
+
+@pytest.mark.parametrize("arguments", [("--seconds", "0"), ("--records", "x"), ("more",)])
+def test_what_makes_no_sense_is_refused(demo, arguments):
+    assert demo(*arguments).finish() == 2
