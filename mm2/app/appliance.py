@@ -8,8 +8,7 @@ from __future__ import annotations
 import secrets
 import sys
 import threading
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from random import Random
 
 from connect_runtime.base import clock as base_clock
@@ -34,7 +33,9 @@ from mm2.pipeline import client_options, engine, inline
 from mm2.pipeline.spark import engine as spark_engine
 from mm2.pipeline.spark import settings as spark_settings
 
-STOP_S = 2.9
+FLOWS_STOP_S = 2.0
+ENGINE_STOP_S = 0.7
+"""Together under the three seconds that an orderly stop may take."""
 
 
 class Appliance:
@@ -54,6 +55,7 @@ class Appliance:
         self._owner = secrets.token_bytes(map_record.OWNER_BYTES)
         self._threads = threads.Threads(on_unasked_end=self._note_unasked_end)
         self._crashed = ""
+        self._stopping = threading.Event()
         self.engine = self._make_engine()
         self._server = control_listener.listen(settings.spark, now=self._clock)
         self.flows = [self._make_flow(each) for each in settings.flows]
@@ -78,17 +80,19 @@ class Appliance:
     def ended(self) -> bool:
         return all(each.ended for each in self.flows) or bool(self._crashed)
 
-    def stop(self, timeout_s: float = STOP_S) -> None:
-        """In-flight batches are acknowledged and anchors written, within `timeout_s`."""
+    def stop(self, timeout_s: float = FLOWS_STOP_S) -> None:
+        """In-flight batches are acknowledged and anchors written, within `timeout_s`; then the
+        engine ends."""
+        self._stopping.set()
         for each in self.flows:
             each.stop_asked.set()
         until_s = self._clock.now_s() + timeout_s
         waiting = threading.Event()
         while not self.ended and self._clock.now_s() < until_s:
             waiting.wait(0.02)
-        self._threads.stop_all(0.2)
-        self._server.close()
-        self.engine.stop(max(0.5, until_s - self._clock.now_s()))
+        self._threads.stop_all(0.1)
+        self._server.close(0.1)
+        self.engine.stop(ENGINE_STOP_S)
 
     def _note_unasked_end(self, end: threads.UnaskedEnd) -> None:
         if end.error is not None:
@@ -106,15 +110,21 @@ class Appliance:
         return spark_settings.SparkSettings(
             master=spark.master,
             app_name=spark.app_name,
-            conf=spark.conf,
+            conf=self._spark_conf(spark),
             ui=spark.ui,
             allow_insecure=spark.allow_insecure_spark,
             hidden_environment=self._settings.secret_environment,
             python=spark.python or sys.executable,
         )
 
+    def _spark_conf(self, spark: app_settings.SparkSettings) -> Mapping[str, str]:
+        """On a standalone cluster no process takes more cores than it has tasks."""
+        if not spark.master.startswith("spark://"):
+            return spark.conf
+        tasks = sum(flow.tasks_max for flow in self._settings.flows)
+        return {"spark.cores.max": str(tasks), **spark.conf}
+
     def _make_flow(self, flow: flows.Flow) -> source_flow.SourceFlow:
-        stopping = threading.Event()
         client_id = f"mm2-{flow.name}"
         target_admin = kafka_admin.KafkaAdmin(
             self._access(flow.target), client_id=f"{client_id}-ledger", clock=self._clock
@@ -132,7 +142,7 @@ class Appliance:
             source=self._admin(flow.source, client_id),
             target=self._admin(flow.target, client_id),
             now=self._clock,
-            pause=stopping.wait,
+            pause=self._stopping.wait,
         )
         return source_flow.SourceFlow(
             flow,
@@ -203,9 +213,3 @@ class Appliance:
                 if name in client_options.NAMES
             },
         )
-
-
-def spark_log(appliance: Appliance) -> Path | None:
-    """Where Spark's own log is, for messages."""
-    made = appliance.engine
-    return made.log_path if isinstance(made, spark_engine.SparkEngine) else None

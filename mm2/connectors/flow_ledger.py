@@ -6,16 +6,18 @@ each copy's stream.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from connect_runtime.base import errors, ids
+from mm2.cluster import errors as cluster_errors
 from mm2.cluster import flow_log
 from mm2.core.copy import facts, instructions
 from mm2.core.offsets import offset_map
 from mm2.formats import map_record
 
-READ_S = 8.0
+READ_S = 4.0
 """Shorter than the silence after which copies give their worker up."""
 
 
@@ -26,6 +28,10 @@ class FactsWanted:
     partition: ids.TopicPartition
     target: int | None
     answer: Callable[[facts.Facts | None, str], None]
+
+
+class UnreadableError(errors.FatalError):
+    """The map topic holds what this release cannot read; it is refused, never guessed."""
 
 
 class FlowLedger:
@@ -67,7 +73,9 @@ class FlowLedger:
         except errors.RetriableError as error:
             for each in wanted:
                 each.answer(None, str(error))
-            raise
+            if isinstance(error, cluster_errors.FlowLogTruncatedError):
+                raise
+            return  # it only took too long: what was read so far is not read again
         for each in wanted:
             self._clear_superseded(each.partition)
             found = facts.from_map(self._map.partition(each.partition), target=each.target)
@@ -77,8 +85,18 @@ class FlowLedger:
         """The map as of now; for readers on the ledger's own thread."""
         for record in self._log.read_to_end(READ_S):
             if record.topic is flow_log.LogTopic.MAP:
-                self._map.apply(record.key, record.value)
+                self._apply(record)
         return self._map
+
+    def _apply(self, record: flow_log.LogRecord) -> None:
+        try:
+            self._map.apply(record.key, record.value)
+        except (map_record.UnknownVersionError, struct.error, ValueError, IndexError) as error:
+            raise UnreadableError(
+                f"reading the flow's offset map at offset {record.offset}: {error}. Another "
+                "release, or another program, wrote to that topic: run the release that did, or "
+                "delete that record's key"
+            ) from error
 
     def _clear_superseded(self, partition: ids.TopicPartition) -> None:
         """Delete older owners' segments above where the newest anchor's Take began."""

@@ -1,8 +1,7 @@
 """Which topics a flow mirrors, and what must be true of them before they are copied.
 
-Read (both clusters), plan (`core/topics`), write (topics and settings on the target); the result
-is the
-list of partitions to copy and of those that must not be.
+Read (both clusters), plan (`core/topics`), write (topics and settings on the target); the result is
+the list of partitions to copy and of those that must not be.
 """
 
 from __future__ import annotations

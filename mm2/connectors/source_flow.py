@@ -1,8 +1,7 @@
 """The driver of one flow: plans it, runs its tasks, keeps its ledger; one thread.
 
 Until flows run on a Connect worker group this loop is their worker: fetch (messages, ledger),
-decide
-(tasks), act. Its body is `run_once`.
+decide (tasks), act. Its body is `run_once`.
 """
 
 from __future__ import annotations
@@ -23,15 +22,14 @@ MESSAGES_PER_TURN = 500
 PLAN_S = 60.0
 OPEN_S = 30.0
 SNAPSHOT_S = 0.5
-STOP_S = 3.0
+STOP_S = 1.9
 
 _log = logging.getLogger(__name__)
 
 
 class SourceFlow:
     """Everything below is touched by the flow's own thread only, but for `status` (a frozen
-    snapshot,
-    replaced whole), `stop_asked` and `throttle`.
+    snapshot, replaced whole), `stop_asked` and `throttle`.
     """
 
     def __init__(
@@ -170,6 +168,9 @@ class SourceFlow:
             self._note_broken(error)
 
     def _note_broken(self, error: errors.ConnectError) -> None:
+        if isinstance(error, flow_ledger.UnreadableError):
+            self._failed = self._failed or str(error)
+            return
         if self._broken is None:
             self._broken = error
 
@@ -211,6 +212,9 @@ class SourceFlow:
                     f"fenced by another owner: {fenced[0].reason}. Another mm2 process runs flow "
                     f"{self.flow.name}: run each flow once"
                 )
+                _log.error("%s: %s", self.flow.name, self._failed)
+                self._stop_tasks(now_s)
+            elif self._failed:
                 _log.error("%s: %s", self.flow.name, self._failed)
                 self._stop_tasks(now_s)
             elif self._engine.state is engine.EngineState.FAILED:

@@ -23,7 +23,7 @@ RESTART_FIRST_S = 0.5
 RESTART_MAX_S = 30.0
 STARTUP_S = 120.0
 """How long a copy that has a slot may take until its first report."""
-STOP_S = 2.5
+STOP_S = 1.6
 
 _log = logging.getLogger(__name__)
 
@@ -159,6 +159,7 @@ class SourceTask:
         self._holdups = holdups.Holdups()
         if self.state is TaskState.STOPPING:
             self.state = TaskState.STOPPED
+        if self.ended:
             return
         self.restarts += 1
         self.state = TaskState.RESTARTING

@@ -1,9 +1,8 @@
 """The records of `mm2-offset-map.<alias>.internal`: eras, producer ids, map segments, requests.
 
 The topic is compacted with one partition and lives on the target. Every key and every value begins
-with
-a version byte; an unknown one is refused, never guessed. All integers are big-endian, strings are
-i16 length + UTF-8. `topic` is the *source* topic's name.
+with a version byte; an unknown one is refused, never guessed. All integers are big-endian, strings
+are i16 length + UTF-8. `topic` is the *source* topic's name.
 
 Keys: version i8 = 1, kind i8, topic, partition i32, then by kind
 
@@ -76,10 +75,8 @@ class Era:
     break.
 
     `first_source` and `first_target` are the offsets it began at; `filter_hash` (64 bits) is that
-    of the
-    partition's record filters and transforms, 0 for none; `request` the id of the operator's
-    request it
-    answers ("" for none); `reason` says in words why it began.
+    of the partition's record filters and transforms, 0 for none; `request` the id of the operator's
+    request it answers ("" for none); `reason` says in words why it began.
     """
 
     source_cluster: str
@@ -138,11 +135,9 @@ class Segment:
 
     `source_epoch` is the leader epoch of the last source batch before `through`, -1 when unknown.
     `target_next` is the target offset behind the last copied batch or own marker, `leader_epoch`
-    the
-    target partition's epoch in which the owner's fence marker was written, `owner` random bytes of
-    one
-    worker process, `take_start` the source offset at which the owner's Take began: older owners'
-    segments count only below it. `last_crc` is the CRC-32C of the target batch that ends at
+    the target partition's epoch in which the owner's fence marker was written, `owner` random bytes
+    of one worker process, `take_start` the source offset at which the owner's Take began: older
+    owners' segments count only below it. `last_crc` is the CRC-32C of the target batch that ends at
     `target_next - 1`, None where a marker of ours stands there.
     """
 

@@ -1,8 +1,7 @@
 """Receipts: durable statements that something was lost, skipped, doubled or could not be ruled out.
 
 Topic `mm2-receipts.<alias>.internal` on the target, compacted, one partition. Key and value are
-compact
-JSON, so that any console consumer reads them:
+compact JSON, so that any console consumer reads them:
 
     key    {"v":1,"topic":…,"partition":…,"id":…}
     value  {"v":1,"kind":…,"source":[from,to),"target":[from,to),"at_ms":…,"flow":…,"detail":…}

@@ -162,10 +162,13 @@ def control_type(batch: memoryview) -> int:
     i16).
 
     Control batches are never compressed and hold one record, whose varint prefixes are skipped
-    here:
-    length, attributes i8, timestamp delta, offset delta, key length (`ControlRecordType`,
+    here: length, attributes i8, timestamp delta, offset delta, key length (`ControlRecordType`,
     `Record`).
+
+    -1 for what the cleaner leaves of a marker that the producer state still needs: no record.
     """
+    if len(batch) <= HEADER_BYTES:
+        return -1
     at = _skip_varint(batch, HEADER_BYTES)  # record length
     at += 1  # record attributes
     for _ in range(3):  # timestamp delta, offset delta, key length
@@ -184,10 +187,8 @@ def same_records(one: memoryview, other: memoryview) -> bool:
     """Do two batches hold the same records, byte for byte, with the same timestamps and codec?
 
     Compared: codec and timestamp type, last offset delta, base and max timestamp, count, and every
-    byte
-    after the header. Not compared: offsets, producer fields, the transactional and delete-horizon
-    bits
-    and so the CRC, which copying changes.
+    byte after the header. Not compared: offsets, producer fields, the transactional and
+    delete-horizon bits and so the CRC, which copying changes.
     """
     a, b = read_header(one), read_header(other)
     kept = CODEC_MASK | LOG_APPEND_TIME | CONTROL

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import ssl
-import tempfile
-from pathlib import Path
 
 from connect_runtime.system import certificates
 
@@ -13,17 +12,18 @@ from connect_runtime.system import certificates
 def server_context(*, host: str, wall_ms: int) -> tuple[ssl.SSLContext, bytes]:
     """A TLS context with a certificate made now, and the SHA-256 of that certificate (DER).
 
-    The key exists in this process only: Python's ssl reads it from a file, which is gone on return.
+    The key exists in this process only: OpenSSL reads it from a file, so it is given one in memory.
     """
     authority = certificates.Authority.create("mm2 run", wall_ms=wall_ms)
     issued = authority.issue("mm2 control channel", hosts=[host], wall_ms=wall_ms)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    with tempfile.TemporaryDirectory(prefix="mm2-") as directory:
-        chain, key = Path(directory) / "chain.pem", Path(directory) / "key.pem"
-        chain.write_bytes(issued.certificate_pem)
-        key.touch(mode=0o600)
-        key.write_bytes(issued.key_pem)
-        context.load_cert_chain(chain, key)
+    descriptor = os.memfd_create("control-certificate", os.MFD_CLOEXEC)
+    try:
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(issued.certificate_pem + issued.key_pem)
+        context.load_cert_chain(f"/proc/self/fd/{descriptor}")
+    finally:
+        os.close(descriptor)
     der = ssl.PEM_cert_to_DER_cert(issued.certificate_pem.decode("ascii"))
     return context, hashlib.sha256(der).digest()

@@ -1,8 +1,8 @@
 """The copy loop: one thread, one selector, all partitions of one task.
 
 The shell of `core/copy`: it moves bytes and answers between sockets and `PartitionCopy` machines
-and
-decides nothing about them. One turn: wait, run what is ready, tick what time has made due, send.
+and decides nothing about them. One turn: wait, run what is ready, tick what time has made due,
+send.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ class CopyLoop:
             now=now,
             throttle_bytes_s=settings.throttle_bytes_s,
             limits=client_options.fetch_limits(settings.source.properties),
+            can_send=self._has_leader,
         )
         self._target_side = target_side.TargetSide(
             target, carry=self._carry, now=now, settled=self._settled
@@ -136,9 +137,15 @@ class CopyLoop:
             return
         for copy in self.copies:
             leader = self._target.view.leader(copy.where.remote_topic, copy.where.partition)
+            self._source_side.place(copy)
             if leader is not None:
                 self._carry(copy, copy.leader_epoch_seen(leader.epoch, now_s))
                 self._target_side.offer(copy)
+
+    def _has_leader(self, copy: partition.PartitionCopy) -> bool:
+        """What cannot be sent anywhere is not fetched: it would only fill the budget."""
+        where = copy.where
+        return self._target.view.leader(where.remote_topic, where.partition) is not None
 
     # Between the machines and the sides
 
@@ -217,6 +224,8 @@ class CopyLoop:
     def fatal(self) -> str:
         """Why no cluster connection can ever work, "" while that is not known."""
         for side in (self._source, self._target):
+            if side.view.brokers:
+                continue  # some broker took us once: the others' partitions have the reason
             for where, trouble in side.troubles().items():
                 if isinstance(trouble, errors.FatalError):
                     return f"{where}: {trouble}"

@@ -1,8 +1,7 @@
 """A copy's whole life: connect to the worker, be told what to copy, copy, leave.
 
 Runs in a Spark task's Python process, or in a thread of the worker (`inline`). It imports nothing
-that
-an executor does not need. Settings and credentials come over the control channel only.
+that an executor does not need. Settings and credentials come over the control channel only.
 """
 
 from __future__ import annotations

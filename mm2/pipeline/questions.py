@@ -28,6 +28,7 @@ CALL_TIMEOUT_S = 30.0
 FETCH_KEY = 1
 LATEST, EARLIEST = -1, -2
 LEADER_NOT_AVAILABLE = 5
+OUT_OF_RANGE = 1
 
 Answered = Callable[[partition.PartitionCopy, instructions.Answer], None]
 
@@ -39,6 +40,13 @@ class _Asked:
     copy: partition.PartitionCopy
     token: int
     instruction: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _LogStart:
+    """Where the target's log starts, for a read that was out of range."""
+
+    message: str
 
 
 @dataclass(slots=True)
@@ -302,6 +310,11 @@ class Questions:
             for node_id, group in self._by_leader(side, mine).items():
                 place = (side.is_target, node_id)
                 version = side.cluster.version_for(node_id, FETCH_KEY, 12, 17)
+                trouble = side.cluster.trouble(node_id) if version is None else None
+                if trouble is not None:
+                    for asked in group:
+                        self._reply(asked, _failed(trouble))
+                    continue
                 if place in self._reading or version is None:
                     self._reads.extend((side, asked) for asked in group)
                     continue
@@ -371,19 +384,29 @@ class Questions:
             copy = asked.copy
             key: Any = (side.topic(copy), copy.where.partition)
             each = found.get(key) or found.get((side.topic_id(copy), copy.where.partition))
-            self._reply(asked, self._records_of(side, asked, each))
+            if each is not None and each.error_code:
+                self._refuse_read(side, asked, each)
+            else:
+                self._reply(asked, self._records_of(side, each))
 
-    def _records_of(
-        self, side: _Side, asked: _Asked, found: fetch.FetchedPartition | None
-    ) -> instructions.Answer:
+    def _refuse_read(self, side: _Side, asked: _Asked, found: fetch.FetchedPartition) -> None:
+        """Brokers do not name the log's start with OFFSET_OUT_OF_RANGE: ask for it then."""
+        side.cluster.refresh_metadata()
+        refused = _refused(side, asked, found.error_code)
+        if side.is_target and found.error_code == OUT_OF_RANGE and found.log_start_offset < 0:
+            follow_up = _Asked(asked.copy, asked.token, _LogStart(refused.message))
+            self._offsets.append((side, follow_up))
+            return
+        self._reply(
+            asked,
+            instructions.Refused(
+                code=refused.code, message=refused.message, log_start=found.log_start_offset
+            ),
+        )
+
+    def _records_of(self, side: _Side, found: fetch.FetchedPartition | None) -> instructions.Answer:
         if found is None:
             return instructions.Unanswered(reason="the response does not name it")
-        if found.error_code:
-            side.cluster.refresh_metadata()
-            refused = _refused(side, asked, found.error_code)
-            return instructions.Refused(
-                code=refused.code, message=refused.message, log_start=found.log_start_offset
-            )
         end = found.high_watermark if side.is_target else found.last_stable_offset
         return instructions.Records(
             records=found.records,
@@ -393,9 +416,11 @@ class Questions:
         )
 
 
-def _timestamp(instruction: instructions.NoteTargetEnd | instructions.FindSourceOffset) -> int:
+def _timestamp(
+    instruction: instructions.NoteTargetEnd | instructions.FindSourceOffset | _LogStart,
+) -> int:
     match instruction:
-        case instructions.FindSourceOffset(position="earliest"):
+        case instructions.FindSourceOffset(position="earliest") | _LogStart():
             return EARLIEST
         case instructions.FindSourceOffset(position="latest") | instructions.NoteTargetEnd():
             return LATEST
@@ -407,6 +432,10 @@ def _offset_of(asked: _Asked, found: Any) -> instructions.Answer:
     if isinstance(asked.instruction, instructions.NoteTargetEnd):
         epoch = int(found.leader_epoch)
         return instructions.TargetEnd(offset=int(found.offset), leader_epoch=epoch)
+    if isinstance(asked.instruction, _LogStart):
+        return instructions.Refused(
+            code=OUT_OF_RANGE, message=asked.instruction.message, log_start=int(found.offset)
+        )
     return instructions.SourceOffset(offset=int(found.offset))
 
 

@@ -23,8 +23,8 @@ READ_COMMITTED = 1
 FETCH_KEY = 1
 BACKLOG_WAIT_MS = 20
 REQUEST_TIMEOUT_S = 30.0
-QUEUE_BYTES = 8 * 1024 * 1024
-"""A partition that holds this much unsent is not fetched until it holds less."""
+QUEUE_BYTES_MAX = 8 * 1024 * 1024
+"""A partition that holds this much unsent (or an eighth of the budget) is not fetched meanwhile."""
 
 TAIL = "fetch-tail"
 BACKLOG = "fetch-backlog"
@@ -80,12 +80,15 @@ class SourceSide:
         now: clock.Clock,
         throttle_bytes_s: int,
         limits: client_options.FetchLimits,
+        can_send: Callable[[partition.PartitionCopy], bool],
     ) -> None:
         self.throttle = Throttle(throttle_bytes_s)
         self.sizes = fetch_sizes.FetchSizes(
             partition_bytes=limits.partition_bytes, least_bytes=limits.partition_bytes
         )
         self._limits = limits
+        self._can_send = can_send
+        self._queue_bytes = min(QUEUE_BYTES_MAX, max(limits.partition_bytes, held.limit_bytes // 8))
         self._source = source
         self._clock = now
         self._held = held
@@ -107,7 +110,8 @@ class SourceSide:
         key = (copy.where.topic, copy.where.partition)
         leader = self._source.view.leader(*key)
         lane = self._place.get(key)
-        hungry = copy.wants_data and copy.window.queued_bytes < QUEUE_BYTES
+        room = copy.window.queued_bytes < self._queue_bytes
+        hungry = copy.wants_data and room and self._can_send(copy)
         if leader is None or not hungry:
             if lane is not None:
                 lane.session.drop(key)

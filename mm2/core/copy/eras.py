@@ -97,17 +97,30 @@ def _not_empty(where: setup.PartitionSetup, why: str) -> stops.Stop:
 
 def _resolve_start(position: str) -> instructions.Script[int | outcomes.BeginAgain]:
     """The source offset to begin at; a timestamp is rounded down to the batch that holds it."""
-    found = yield instructions.FindSourceOffset(position=position)
-    if not isinstance(found, instructions.SourceOffset):
-        return outcomes.again(f"finding the source offset of {position}", found)
     if position in ("earliest", "latest"):
-        return found.offset
-    answer = yield instructions.ReadSource(offset=found.offset)
+        return (yield from _offset_of(position))
+    # The end first: what is appended between the two questions must not be left out.
+    end = yield from _offset_of("latest")
+    if not isinstance(end, int):
+        return end
+    found = yield from _offset_of(position)
+    if not isinstance(found, int):
+        return found
+    if found < 0:
+        return end  # no record is as young as that yet
+    answer = yield instructions.ReadSource(offset=found)
     if not isinstance(answer, instructions.Records):
         return outcomes.again("reading the source at its start", answer)
     scan = source_batches.scan(answer.records, position=0, aborted=answer.aborted)
-    first = scan.batches[0].header.base_offset if scan.batches else found.offset
-    return max(answer.log_start, min(found.offset, first))
+    first = scan.batches[0].header.base_offset if scan.batches else found
+    return max(answer.log_start, min(found, first))
+
+
+def _offset_of(position: str) -> instructions.Script[int | outcomes.BeginAgain]:
+    found = yield instructions.FindSourceOffset(position=position)
+    if not isinstance(found, instructions.SourceOffset):
+        return outcomes.again(f"finding the source offset of {position}", found)
+    return found.offset
 
 
 # Writing down what was found

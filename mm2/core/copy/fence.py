@@ -1,10 +1,8 @@
 """The fence: a new epoch, and an empty transaction whose marker is read back from the target.
 
 Everything before the marker is final and replicated; nothing that an older owner sends can follow
-it
-(it gets 47, inside a transaction or not). InitProducerId alone is no fence: an older epoch is
-refused
-only after the new one's first write.
+it (it gets 47, inside a transaction or not). InitProducerId alone is no fence: an older epoch is
+refused only after the new one's first write.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """What one partition's copy asks of the world, and what it can be told; the vocabulary of the copy.
 
 Every instruction is about the partition of the machine that gave it. Scripts (`take`, `boundary`)
-have
-one of them outstanding at a time; each is answered by exactly one of the answers named with it, by
-`Refused` (somebody said no, with Kafka's error code) or by `Unanswered` (nobody said anything in
-time:
-the outcome is unknown).
+have one of them outstanding at a time; each is answered by exactly one of the answers named with
+it, by `Refused` (somebody said no, with Kafka's error code) or by `Unanswered` (nobody said
+anything in time: the outcome is unknown).
 """
 
 from __future__ import annotations

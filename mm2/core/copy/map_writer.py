@@ -26,8 +26,7 @@ class MapWriter:
     """Runs, progress and CRC of what was acknowledged since this owner took the partition.
 
     Invariants: `runs` are in source order with changing deltas; `through` and `target_next` never
-    go
-    back; nothing in it is unacknowledged.
+    go back; nothing in it is unacknowledged.
     """
 
     topic: str

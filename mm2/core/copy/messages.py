@@ -1,9 +1,8 @@
 """What a worker and its copy tell each other over the control channel, as JSON-able messages.
 
 Down: `configure` (first), `beat`, `facts`, `recorded`, `may_take`, `pause`, `resume`, `throttle`,
-`stop`.
-Up: `read`, `may_take?`, `record` (the ordered stream of what must not be lost), `gauges` (newest
-wins), `ended`. Bytes travel as base64. The channel's greeting carries the protocol version.
+`stop`. Up: `read`, `may_take?`, `record` (the ordered stream of what must not be lost), `gauges`
+(newest wins), `ended`. Bytes travel as base64. The channel's greeting carries the protocol version.
 """
 
 from __future__ import annotations
@@ -215,11 +214,9 @@ class Gauge:
     """What one partition (by its index in `Configure.partitions`) looks like now.
 
     `copied_to` is the next source offset that is not on the target yet, `source_end` the last
-    stable
-    offset seen, -1 before the first fetch. `age_ms` is the age of the newest record copied, when
-    its
-    copy was acknowledged; `oldest_ms` is the timestamp of the oldest record not copied, -1 for
-    none.
+    stable offset seen, -1 before the first fetch. `age_ms` is the age of the newest record copied,
+    when its copy was acknowledged; `oldest_ms` is the timestamp of the oldest record not copied, -1
+    for none.
     """
 
     index: int

@@ -1,10 +1,8 @@
 """What older owners left behind in a target partition, and which source batches it was copied from.
 
 `Tail` folds the target's batches between where the map ends and our own fence marker; `Pairing`
-then
-holds the source's copyable batches against it, strictly one to one and in order (DESIGN: fence,
-then
-pair). Whole batches are compared: the opened path will compare records.
+then holds the source's copyable batches against it, strictly one to one and in order (ARCHITECTURE:
+fence, then pair). Whole batches are compared: the opened path will compare records.
 """
 
 from __future__ import annotations

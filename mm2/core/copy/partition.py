@@ -1,12 +1,9 @@
 """The copy of one partition: a machine that takes it, copies batch by batch, and takes it again.
 
 Slow steps (taking, transaction boundaries) are scripts with one question outstanding; the hot path
-is
-method calls per batch, since an event object each would cost more than the copying. Time comes in
-as
-`now_s`. Nothing is ever sent twice: whatever is not known to have succeeded is found out by taking
-the
-partition again.
+is method calls per batch, since an event object each would cost more than the copying. Time comes
+in as `now_s`. Nothing is ever sent twice: whatever is not known to have succeeded is found out by
+taking the partition again.
 """
 
 from __future__ import annotations

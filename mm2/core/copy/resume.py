@@ -1,8 +1,7 @@
 """Going on from an anchor: find our place in the target, pair its tail with the source.
 
 The newest anchor says where we were; whatever of ours stands behind it on the target is matched
-with
-the source batch by batch, strictly, before anything new is written.
+with the source batch by batch, strictly, before anything new is written.
 """
 
 from __future__ import annotations

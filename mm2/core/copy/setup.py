@@ -28,13 +28,11 @@ class Delivery(enum.Enum):
 class PartitionSetup:
     """One source partition and its mirror.
 
-    `start` is where a partition with no progress at all begins: "earliest", "latest" or a
-    timestamp in
-    ms. `old_after_ms`: batches older than this are copied in transactions, because the broker would
-    forget who wrote them (half of `producer.id.expiration.ms`). `renew_after_s`: how long a fence
-    stays
-    in the brokers' memory without being renewed. `target_codec` is the codec (0-4) that the mirror
-    topic forces on batches, None when it keeps the producer's.
+    `start` is where a partition with no progress at all begins: "earliest", "latest" or a timestamp
+    in ms. `old_after_ms`: batches older than this are copied in transactions, because the broker
+    would forget who wrote them (half of `producer.id.expiration.ms`). `renew_after_s`: how long a
+    fence stays in the brokers' memory without being renewed. `target_codec` is the codec (0-4) that
+    the mirror topic forces on batches, None when it keeps the producer's.
     """
 
     flow: str

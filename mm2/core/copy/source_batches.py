@@ -2,11 +2,9 @@
 partition.
 
 Copyable: data that a read_committed reader of the source would see. The rule for aborted
-transactions
-is Kafka's (`CompletedFetch` of the Java consumer): the list that comes with a fetch holds
-(producer id,
-first offset) of the transactions aborted in it; a producer's batches from its first offset on are
-dropped until its ABORT marker.
+transactions is Kafka's (`CompletedFetch` of the Java consumer): the list that comes with a fetch
+holds (producer id, first offset) of the transactions aborted in it; a producer's batches from its
+first offset on are dropped until its ABORT marker.
 """
 
 from __future__ import annotations
@@ -58,8 +56,7 @@ def scan(
     """Sort the batches of one fetch response (read_committed) for one partition.
 
     `position` is the offset that was fetched from. A last batch that is cut off is left for the
-    next
-    fetch.
+    next fetch.
     """
     found = Scan(position=position)
     pending = sorted(aborted, key=_first_offset, reverse=True) if aborted else []

@@ -38,8 +38,8 @@ class Stop:
 def way_on(where: setup.PartitionSetup) -> str:
     """The command that starts a stopped partition anew."""
     return (
-        f"stop the flow, then: mm2 resume '{where.flow}' --topic {where.topic} --new-era "
-        "[--from earliest|latest|TIMESTAMP]"
+        f"stop the flow, then: mm2 resume '{where.flow}' --topic {where.topic} "
+        f"--partition {where.partition} --new-era --from earliest|latest|TIMESTAMP"
     )
 
 

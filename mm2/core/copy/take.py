@@ -2,8 +2,7 @@
 
 Whoever takes a partition first makes sure that nobody else can write to it (a new epoch of the
 partition's own transactional id, and an empty transaction whose marker is read back), then reads
-what
-is there, pairs it with the source, and goes on. Nothing is assumed or counted.
+what is there, pairs it with the source, and goes on. Nothing is assumed or counted.
 
 A script: it yields instructions and is sent their answers (`instructions.Script`).
 """

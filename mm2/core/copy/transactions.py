@@ -2,8 +2,7 @@
 renewed.
 
 Brokers forget a producer by the *timestamps* of its records, so records older than half of that
-time
-are copied in transactions, whose markers carry the time of now.
+time are copied in transactions, whose markers carry the time of now.
 """
 
 from __future__ import annotations

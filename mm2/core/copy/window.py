@@ -39,9 +39,8 @@ class _Queued(NamedTuple):
 
 
 class Window:
-    """Invariants: batches in flight follow each other in source, target and sequence; `held`
-    counts the
-    bytes of all that is queued or in flight.
+    """Invariants: batches in flight follow each other in source, target and sequence; `held` counts
+    the bytes of all that is queued or in flight.
     """
 
     def __init__(self, held: budget.Budget) -> None:

@@ -230,3 +230,9 @@ def test_what_makes_two_batches_different(change):
     other = batches.assemble(**{**BASE, **change})
     assert record_batch.same_records(memoryview(one), memoryview(one))
     assert not record_batch.same_records(memoryview(one), memoryview(other))
+
+
+def test_a_marker_without_its_record_is_neither_abort_nor_commit():
+    """What the cleaner leaves of a marker that the producer state still needs is a bare header."""
+    emptied = bytearray(record_batch.HEADER_BYTES)
+    assert record_batch.control_type(memoryview(emptied)) == -1

@@ -236,3 +236,15 @@ def test_what_could_not_be_stored_ends_the_attempt_before_the_next_record(answer
     played = scripts.play(script, {instructions.Record: [answer]})
     assert isinstance(played.outcome, outcomes.BeginAgain)
     assert len(played.asked) == 1
+
+
+def test_a_timestamp_younger_than_every_record_starts_at_the_end_asked_for_before():
+    """ListOffsets answers -1 then; what is appended after the first question is not left out."""
+    ends = iter([instructions.SourceOffset(offset=42), instructions.SourceOffset(offset=-1)])
+    played = start(
+        taking.attempt(start="1700000000000"), FindSourceOffset=lambda _asked: next(ends)
+    )
+    assert isinstance(played.outcome, outcomes.Taken)
+    assert played.outcome.source == 42
+    asked = [each for each in played.asked if isinstance(each, instructions.FindSourceOffset)]
+    assert [each.position for each in asked] == ["latest", "1700000000000"]

@@ -7,7 +7,7 @@ from mm2.core.copy import setup, stops
 WHERE = setup.PartitionSetup(
     flow="a->b", topic="orders", remote_topic="a.orders", partition=7, transactional_id="mm2-x"
 )
-WAY_ON = "mm2 resume 'a->b' --topic orders --new-era"
+WAY_ON = "mm2 resume 'a->b' --topic orders --partition 7 --new-era"
 REFUSED = stops.refused(WHERE, "no room", retry_after_s=30.0)
 DIVERGED = stops.source_diverged(WHERE, end=40, copied=50)
 
