@@ -40,9 +40,7 @@ class Holdups:
         if gauge.phase not in _WAITING:
             self._waits.pop(gauge.index, None)
             return
-        wait = self._waits.setdefault(gauge.index, _Wait(now_s))
-        if gauge.phase == "waiting":
-            wait.reason = gauge.reason
+        self._waits.setdefault(gauge.index, _Wait(now_s)).reason = gauge.reason
 
     def note_troubles(self, troubles: Mapping[str, str], now_s: float) -> None:
         """All that the copy cannot reach at present, with why."""
@@ -71,7 +69,7 @@ class Holdups:
         if new:
             first = min(new)
             more = f" (and {len(new) - 1} more partitions)" if len(new) > 1 else ""
-            reason = self._waits[first].reason or "it is being taken over"
+            reason = self._waits[first].reason
             lines.append(f"{names[first]} waits{more}: {reason}; it is tried until it works")
         if over and not self._told:
             lines.append("no partition waits any more")

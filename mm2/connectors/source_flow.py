@@ -19,7 +19,6 @@ from mm2.pipeline import control_channel, control_server, engine
 
 TURN_S = 0.05
 MESSAGES_PER_TURN = 500
-PLAN_S = 60.0
 OPEN_S = 30.0
 SNAPSHOT_S = 0.5
 STOP_S = 1.9
@@ -102,7 +101,7 @@ class SourceFlow:
             self.stop_asked.wait(min(TURN_S, self._wait_until_s - now_s))
             return
         try:
-            plan = self._connector.plan(PLAN_S)
+            plan = self._connector.plan(self.flow.admin_timeout_s)
             self._ledger.open(OPEN_S)
         except errors.RetriableError as error:
             delay_s = self._backoff.next_delay_s(self._random)
