@@ -147,7 +147,10 @@ def read_marker(
                 return NewerOwner(than=producer)
             if header.producer_epoch == producer.epoch and header.base_offset >= start:
                 return Marker(offset=header.base_offset, leader_epoch=header.leader_epoch)
-    return Disturbed(reason="our marker did not become readable in time")
+    return Disturbed(
+        reason="our marker did not become readable in time (does the mirror have as many replicas "
+        "in sync as its min.insync.replicas asks for?)"
+    )
 
 
 def _patiently(

@@ -83,6 +83,7 @@ class PartitionCopy:
         self._random = random
         self._backoff = backoff.Backoff(initial_s=BACKOFF_FIRST_S, max_s=BACKOFF_MAX_S)
         self._wake_at_s = 0.0
+        self._trouble = ""
         self._runner = script_runner.ScriptRunner()
         self._obstacle: source_batches.Obstacle | None = None
         self._reaction: refusals.Reaction | None = None
@@ -161,7 +162,8 @@ class PartitionCopy:
         if self._closing:
             return self._leave()
         self.phase = Phase.TAKING
-        self.reason = "fencing and pairing"
+        again = f" again; it began with: {self._trouble}" if self._trouble else ""
+        self.reason = f"fencing and pairing{again}"
         self.stop = None
         return self._start(
             take.take_and_anchor(self._context, now_s), self._after_take, now_s=now_s
@@ -190,11 +192,13 @@ class PartitionCopy:
         self.source_epoch = taken.source_epoch
         self._obstacle = None
         self.phase = Phase.COPYING
-        self.reason = ""
+        self.reason = self._trouble = ""
 
     def _wait(self, reason: str, now_s: float) -> Instructions:
         self.phase = Phase.WAITING
-        self.reason = reason
+        self._trouble = self._trouble or reason
+        first = self._trouble == reason
+        self.reason = reason if first else f"{reason}; it began with: {self._trouble}"
         self._wake_at_s = now_s + self._backoff.next_delay_s(self._random)
         return [instructions.RefreshTarget()]
 

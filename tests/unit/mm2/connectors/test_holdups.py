@@ -36,9 +36,9 @@ def test_a_lasting_wait_is_told_once_and_when_it_is_over():
     found = holdups.Holdups()
     for index in (1, 2):
         found.note(gauge(index, "waiting", f"reason {index}"), 10.0)
-    found.note(gauge(1, "taking", "fencing and pairing"), 12.0)
+    found.note(gauge(1, "taking", "reason 3"), 12.0)
     assert found.news(NAMES, 10.0 + LONG_S) == [
-        "orders-1 waits (and 1 more partitions): reason 1; it is tried until it works"
+        "orders-1 waits (and 1 more partitions): reason 3; it is tried until it works"
     ]
     assert found.news(NAMES, 11.0 + LONG_S) == []
     found.note(gauge(1, "copying"), 30.0)
@@ -52,9 +52,9 @@ def test_what_waits_later_is_told_too():
     found = holdups.Holdups()
     found.note(gauge(0, "waiting", "first"), 0.0)
     assert len(found.news(NAMES, LONG_S)) == 1
-    found.note(gauge(1, "taking"), LONG_S)
+    found.note(gauge(1, "taking", "fencing"), LONG_S)
     assert found.news(NAMES, 2 * LONG_S) == [
-        "orders-1 waits: it is being taken over; it is tried until it works"
+        "orders-1 waits: fencing; it is tried until it works"
     ]
 
 
