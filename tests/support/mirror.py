@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -192,6 +193,20 @@ class Mirror:
         self._port.release()
         if error is not None:
             error.add_note(f"mm2 run's log ends with:\n{self.tail}")
+
+
+def mm2(*arguments: str | Path, timeout_s: float = 100.0) -> subprocess.CompletedProcess[str]:
+    """Any other command line of mm2, to its end."""
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
 
 
 def run_to_end(

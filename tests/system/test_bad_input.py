@@ -139,7 +139,7 @@ def odd_pair(own_cluster):
 def test_topics_that_cannot_be_copied_stop_alone(tmp_path, odd_pair):
     east, west = (each.client_properties() for each in odd_pair)
     make_odd_topics(east, west)
-    given = mirror.settings(east, west, tasks_max=2, **{"sync.topic.configs.enabled": False})
+    given = mirror.settings(east, west, tasks_max=2, sync_topic_configs_enabled=False)
     status, log = mirror.run_to_end(
         tmp_path, given, "--until-caught-up", "--timeout", "120", timeout_s=200.0
     )

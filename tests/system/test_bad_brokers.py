@@ -1,0 +1,182 @@
+"""Brokers that cannot do their work: full disks, damaged logs, few replicas, a strict policy."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mm2.formats import record_batch
+from mm2.sandbox import cluster, jvm, proof
+from tests.support import eventually, java_class, kafka, mirror
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
+
+
+def some(count: int = 20, *, bytes_each: int = 100, **more: Any) -> list[kafka.Outgoing]:
+    return [
+        kafka.Outgoing(key=b"%d" % number, value=b"%09d" % number * (bytes_each // 9), **more)
+        for number in range(count)
+    ]
+
+
+def assert_equal(east: kafka.Properties, west: kafka.Properties, *topics: str) -> None:
+    for isolation in ("read_committed", "read_uncommitted"):
+        found = proof.compare(
+            east, west, {topic: f"east.{topic}" for topic in topics}, isolation=isolation
+        )
+        assert found.equal, f"{isolation}:\n{found}"
+        assert found.records > 0
+
+
+def test_a_damaged_batch_is_not_copied_and_stops_its_partition_alone(tmp_path, own_cluster, west):
+    east = own_cluster("east")
+    source, target = east.client_properties(), west.client_properties()
+    for topic in ("damaged", "sound"):
+        kafka.create_topic(source, topic)
+        for _ in range(3):
+            kafka.produce(source, topic, some(5))
+    east.stop()
+    damage_second_batch(east, "damaged")
+    east.start()
+    given = mirror.settings(source, target, topics=["damaged", "sound"])
+    status, log = mirror.run_to_end(tmp_path, given, "--until-caught-up")
+    assert status == 1
+    told = log[log.index("not caught up") :]
+    assert re.search(r"damaged-0 at source offset 5: the checksum .* does not match", told), told
+    assert "mm2 resume 'east->west' --topic damaged --new-era" in told
+    assert_equal(source, target, "sound")
+    assert len(kafka.read_partition(target, "east.damaged")) == 5
+
+
+def damage_second_batch(east: cluster.Cluster, topic: str) -> None:
+    """Flip a bit in the last record of the second batch on the stopped broker's disk."""
+    folder = east.brokers[1].folder / "data" / f"{topic}-0"
+    log = folder / "00000000000000000000.log"
+    data = bytearray(log.read_bytes())
+    _, (second, batch), *_ = record_batch.split_batches(memoryview(bytes(data)))
+    place = bytes(data).index(bytes(batch)) + second.size - 3
+    data[place] ^= 0x10
+    log.write_bytes(data)
+
+
+def test_too_few_replicas_hold_up_their_topic_alone(tmp_path, own_cluster, east):
+    source = east.client_properties()
+    target = own_cluster("west", brokers=3)
+    properties = target.client_properties()
+    for topic, needed in (("scarce", "3"), ("modest", "1")):
+        kafka.create_topic(source, topic)
+        kafka.produce(source, topic, some())
+        kafka.create_topic(
+            properties,
+            f"east.{topic}",
+            replication_factor=3,
+            config={"min.insync.replicas": needed},
+        )
+    given = mirror.settings(
+        source,
+        properties,
+        topics=["scarce", "modest"],
+        replication_factor=3,
+        sync_topic_configs_enabled=False,
+    )
+    with mirror.Mirror(tmp_path, given) as run:
+        run.await_records(20, topic="scarce")
+        run.await_records(20, topic="modest")
+        victim = unneeded_broker(properties)
+        target.brokers[victim].kill()
+        kafka.produce(source, "scarce", some())
+        kafka.produce(source, "modest", some())
+        run.await_records(40, topic="modest", deadline_s=180.0)
+        told = run.await_log(r"scarce-0 waits: east\.scarce-0: .*", 180.0)[0]
+        assert "NOT_ENOUGH_REPLICAS" in told
+        assert run.records(topic="scarce") < 40
+        target.brokers[victim].start(timeout_s=180.0)
+        run.await_records(40, topic="scarce", deadline_s=180.0)
+        assert run.stop() == 143
+    assert_equal(source, properties, "scarce", "modest")
+
+
+def unneeded_broker(target: kafka.Properties) -> int:
+    """Of three brokers one that leads neither of the two mirrors."""
+    topics = kafka.admin_client(target).list_topics(timeout=30.0).topics
+    mirrors = [topics[name].partitions[0] for name in ("east.scarce", "east.modest")]
+    return min({1, 2, 3} - {each.leader for each in mirrors})
+
+
+def test_a_policy_that_forbids_a_mirror_topic_is_told(tmp_path, own_cluster, east):
+    source = east.client_properties()
+    flags = java_class.policy_flags(tmp_path, "forbidden", "no topic of this name in our cluster")
+    target = own_cluster("west", jvm=(*jvm.TEST_FLAGS, *flags))
+    name = java_class.NAME.replace("/", ".")
+    target.brokers[1].change_settings({"create.topic.policy.class.name": name})
+    target.restart()
+    for topic in ("welcome", "forbidden"):
+        kafka.create_topic(source, f"policy-{topic}")
+        kafka.produce(source, f"policy-{topic}", some())
+    given = mirror.settings(source, target.client_properties(), topics="policy-.*")
+    status, log = mirror.run_to_end(tmp_path, given, "--until-caught-up")
+    assert status == 1
+    told = log[log.index("not caught up") :]
+    assert re.search(
+        r"policy-forbidden-0: .*east\.policy-forbidden.*no topic of this name in our cluster", told
+    ), told
+    assert "welcome" not in told
+    assert_equal(source, target.client_properties(), "policy-welcome")
+
+
+@pytest.fixture
+def small_disk(tmp_path) -> Iterator[Path]:
+    """A disk of 40 MB, where this user may mount one."""
+    folder = tmp_path / "small-disk"
+    folder.mkdir()
+    mounted = _run("mount", "-t", "tmpfs", "-o", "size=40m", "tmpfs", str(folder))
+    if mounted.returncode:
+        pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        _run("umount", "-l", str(folder))
+
+
+def _run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30.0)
+
+
+def test_a_full_disk_is_waited_out(tmp_path, small_disk, own_cluster, east):
+    """The target's only disk fills up; when it has room again everything arrives, once."""
+    source = east.client_properties()
+    target = own_cluster("west", settings={"log.segment.bytes": "4000000"})
+    move_data(target, small_disk)
+    properties = target.client_properties()
+    kafka.create_topic(source, "much", partitions=2)
+    for number in range(2):
+        kafka.produce(source, "much", some(30_000, bytes_each=1_000, partition=number))
+    given = mirror.settings(source, properties, topics="much")
+    with mirror.Mirror(tmp_path, given) as run:
+        eventually.eventually(
+            lambda: not target.brokers[1].running, 180.0, "the broker's disk is full"
+        )
+        assert run.records() < 60_000
+        run.await_log(r"west: .* cannot be reached: .*refused.*; it is tried until it can", 120.0)
+        assert run.running
+        assert _run("mount", "-o", "remount,size=400m", str(small_disk)).returncode == 0
+        target.start(timeout_s=180.0)
+        run.await_records(60_000, 180.0)
+        run.await_log("everything can be reached again", 60.0)
+        assert run.stop() == 143
+    assert_equal(source, properties, "much")
+
+
+def move_data(target: cluster.Cluster, disk: Path) -> None:
+    """Put the broker's data on another disk."""
+    target.stop()
+    node = target.brokers[1]
+    shutil.copytree(node.folder / "data", disk / "data")
+    node.change_settings({"log.dirs": str(disk / "data")})
+    target.start()
