@@ -181,22 +181,3 @@ def _skip_varint(data: memoryview, at: int) -> int:
     while data[at] & 0x80:
         at += 1
     return at + 1
-
-
-def same_records(one: memoryview, other: memoryview) -> bool:
-    """Do two batches hold the same records, byte for byte, with the same timestamps and codec?
-
-    Compared: codec and timestamp type, last offset delta, base and max timestamp, count, and every
-    byte after the header. Not compared: offsets, producer fields, the transactional and
-    delete-horizon bits and so the CRC, which copying changes.
-    """
-    a, b = read_header(one), read_header(other)
-    kept = CODEC_MASK | LOG_APPEND_TIME | CONTROL
-    return (
-        a.attributes & kept == b.attributes & kept
-        and a.last_offset_delta == b.last_offset_delta
-        and a.base_timestamp == b.base_timestamp
-        and a.max_timestamp == b.max_timestamp
-        and a.record_count == b.record_count
-        and one[HEADER_BYTES:] == other[HEADER_BYTES:]
-    )

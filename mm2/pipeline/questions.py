@@ -13,7 +13,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from connect_runtime.wire.codec import failures, fetch, messages, targets
+from connect_runtime.wire.codec import failures, fetch, messages, targets, versions
 from connect_runtime.wire.connection import cluster
 from mm2.core.copy import instructions, partition
 from mm2.formats import map_record
@@ -309,7 +309,7 @@ class Questions:
             mine = [asked for other, asked in waiting if other is side]
             for node_id, group in self._by_leader(side, mine).items():
                 place = (side.is_target, node_id)
-                version = side.cluster.version_for(node_id, FETCH_KEY, 12, 17)
+                version = side.cluster.version_for(node_id, FETCH_KEY, *versions.FETCH)
                 trouble = side.cluster.trouble(node_id) if version is None else None
                 if trouble is not None:
                     for asked in group:

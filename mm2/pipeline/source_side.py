@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from connect_runtime.base import clock
-from connect_runtime.wire.codec import failures, fetch, fetch_session
+from connect_runtime.wire.codec import failures, fetch, fetch_session, versions
 from connect_runtime.wire.connection import cluster
 from mm2.core.copy import budget, fetch_sizes, instructions, partition
 from mm2.pipeline import client_options
@@ -178,8 +178,7 @@ class SourceSide:
             self._caught_up.discard(key)
 
     def _fetch(self, lane: _Lane) -> None:
-        versions = (12, 17)
-        version = self._source.version_for(lane.node_id, FETCH_KEY, *versions)
+        version = self._source.version_for(lane.node_id, FETCH_KEY, *versions.FETCH)
         if version is None:
             return
         request = lane.session.next_request()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from connect_runtime.base import clock
-from connect_runtime.wire.codec import failures, produce
+from connect_runtime.wire.codec import failures, produce, versions
 from connect_runtime.wire.connection import cluster
 from mm2.core.copy import instructions, partition
 from mm2.formats import map_record
@@ -26,11 +26,8 @@ ACK_TIMEOUT_MS = 30_000
 REQUEST_TIMEOUT_S = 40.0
 ALL_IN_SYNC = -1
 
-_BY_NAME = (9, 12)
-_BY_ID = (9, 13)
-_TRANSACTIONAL = (9, 11)
-"""Produce 12 and newer adds partitions to transactions by itself, which EndTxn below 5 does not
-know."""
+_BY_NAME_HIGH = 12
+"""Produce names topics by id from the next version on, which needs brokers that have ids."""
 
 Carry = Callable[[partition.PartitionCopy, Sequence[instructions.Instruction]], None]
 Key = tuple[str, int]
@@ -132,10 +129,10 @@ class TargetSide:
         *,
         now_s: float,
     ) -> bool:
-        versions = _TRANSACTIONAL if transactional else _BY_ID
-        if not transactional and chosen[0].where.target_topic_id == map_record.NO_TOPIC_ID:
-            versions = _BY_NAME
-        version = self._target.version_for(lane.node_id, PRODUCE_KEY, *versions)
+        low, high = versions.TRANSACTIONAL_PRODUCE if transactional else versions.PRODUCE
+        if chosen[0].where.target_topic_id == map_record.NO_TOPIC_ID:
+            high = min(high, _BY_NAME_HIGH)
+        version = self._target.version_for(lane.node_id, PRODUCE_KEY, low, high)
         if version is None:
             return False
         for copy in chosen:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -189,47 +188,6 @@ def test_the_type_is_found_behind_long_varints():
         [record], batches.Stamp(attributes=record_batch.CONTROL), base_timestamp=NOW_MS
     )
     assert record_batch.control_type(memoryview(data)) == record_batch.COMMIT_MARKER
-
-
-# Sameness
-
-
-def test_a_copy_has_the_same_records_as_its_source():
-    source = batch(1000, attributes=record_batch.TRANSACTIONAL | record_batch.DELETE_HORIZON)
-    copy = bytearray(source)
-    record_batch.stamp(memoryview(copy), attributes=0, producer=(9, 2, 30))
-    assert record_batch.same_records(memoryview(source), memoryview(copy))
-
-
-BASE: dict[str, Any] = {
-    "body": b"rrrr",
-    "stamp": batches.PLAIN,
-    "count": 2,
-    "last": 1,
-    "timestamps": (5, 9),
-}
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"body": b"rrrs"},
-        {"body": b"rrrrr"},
-        {"count": 1},
-        {"last": 2},
-        {"timestamps": (4, 9)},
-        {"timestamps": (5, 10)},
-        {"stamp": batches.Stamp(attributes=1)},
-        {"stamp": batches.Stamp(attributes=record_batch.LOG_APPEND_TIME)},
-        {"stamp": batches.Stamp(attributes=record_batch.CONTROL)},
-    ],
-    ids=str,
-)
-def test_what_makes_two_batches_different(change):
-    one = batches.assemble(**BASE)
-    other = batches.assemble(**{**BASE, **change})
-    assert record_batch.same_records(memoryview(one), memoryview(one))
-    assert not record_batch.same_records(memoryview(one), memoryview(other))
 
 
 def test_a_marker_without_its_record_is_neither_abort_nor_commit():
