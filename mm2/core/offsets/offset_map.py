@@ -42,13 +42,15 @@ class PartitionMap:
     @property
     def eras(self) -> dict[int, map_record.Era]:
         """By number, without those that a late owner began and nobody went on in."""
-        keys = sorted(self.begun, key=lambda each: each.owner_order)
-        orders = self._owners()
+        begun = {key.owner_order: era for key, era in self.begun.items()}
         found: dict[int, map_record.Era] = {}
-        for key in keys:
-            newer = orders[bisect_right(orders, key.owner_order) :]
-            if all(era >= key.era for _, _, era in newer):
-                found[key.era] = self.begun[key]
+        lowest: int | None = None
+        for order in reversed(self._owners()):
+            number = order[-1]
+            if lowest is None or number <= lowest:
+                lowest = number
+                if order in begun:
+                    found.setdefault(number, begun[order])
         return found
 
     def _owners(self) -> list[tuple[int, int, int]]:
