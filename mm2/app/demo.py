@@ -333,18 +333,32 @@ class Demo:
 
     def _wait(self, done: Callable[[], bool], what: str) -> None:
         """Until it is done; fails when the mirror does, or stands still for too long."""
-        seen, changed_s = self._flow_in_short(), self._clock.now_s()
+        # News is what was never seen in this wait: copies that come and go are none.
+        seen: set[object] = set()
+        news_s = self._clock.now_s()
         while not done():
             self._check()
-            now = self._flow_in_short()
-            if now != seen:
-                seen, changed_s = now, self._clock.now_s()
-            elif self._clock.now_s() - changed_s > STALLED_S:
-                raise DemoFailedError(f"{what}: nothing has moved for {STALLED_S:.0f} s: {now}")
+            standing = self._standing()
+            if standing not in seen:
+                seen.add(standing)
+                news_s = self._clock.now_s()
+            elif self._clock.now_s() - news_s > STALLED_S:
+                raise DemoFailedError(
+                    f"{what}: nothing new for {STALLED_S:.0f} s: {self._in_words()}"
+                )
             polling.until(self._interrupted, timeout_s=_LOOK_S)
         self._check()
 
-    def _flow_in_short(self) -> str:
+    def _standing(self) -> object:
+        flow = self._flow()
+        return (
+            flow.state,
+            tuple(each.state for each in flow.tasks),
+            frozenset(each.phase for each in flow.partitions),
+            sum(each.copied_to for each in flow.partitions),
+        )
+
+    def _in_words(self) -> str:
         flow = self._flow()
         tasks = ", ".join(f"{each.state.value} {each.reason}".rstrip() for each in flow.tasks)
         phases = collections.Counter(
