@@ -33,9 +33,10 @@ from mm2.pipeline import client_options, engine, inline
 from mm2.pipeline.spark import engine as spark_engine
 from mm2.pipeline.spark import settings as spark_settings
 
-FLOWS_STOP_S = 2.0
+STOP_S = 2.7
+"""An orderly stop, all in all: under the three seconds that it may take."""
 ENGINE_STOP_S = 0.7
-"""Together under the three seconds that an orderly stop may take."""
+"""Of these the engine gets at least so much."""
 
 
 class Appliance:
@@ -80,19 +81,18 @@ class Appliance:
     def ended(self) -> bool:
         return all(each.ended for each in self.flows) or bool(self._crashed)
 
-    def stop(self, timeout_s: float = FLOWS_STOP_S) -> None:
-        """In-flight batches are acknowledged and anchors written, within `timeout_s`; then the
-        engine ends."""
+    def stop(self, timeout_s: float = STOP_S) -> None:
+        """In-flight batches are acknowledged and anchors written, then the engine ends."""
         self._stopping.set()
         for each in self.flows:
             each.stop_asked.set()
         until_s = self._clock.now_s() + timeout_s
         waiting = threading.Event()
-        while not self.ended and self._clock.now_s() < until_s:
+        while not self.ended and self._clock.now_s() < until_s - ENGINE_STOP_S:
             waiting.wait(0.02)
         self._threads.stop_all(0.1)
         self._server.close(0.1)
-        self.engine.stop(ENGINE_STOP_S)
+        self.engine.stop(max(ENGINE_STOP_S, until_s - self._clock.now_s()))
 
     def _note_unasked_end(self, end: threads.UnaskedEnd) -> None:
         if end.error is not None:
