@@ -126,7 +126,7 @@ def expectations(setting: Setting, measured: results.Results) -> list[Expectatio
         first = _RatioOf(measured, setting.ours, rival, None).cheaper(_COLUMNS[5])
         found.append(
             Expectation(
-                text=f"first record sooner than {name}'s",
+                text=f"first record sooner than from {name}",
                 actual=first,
                 met=first is not None and first > 1.0,
             )

@@ -55,6 +55,12 @@ class Results:
     copies: list[Copy] = field(default_factory=list)
     trickles: list[Trickle] = field(default_factory=list)
 
+    def add(self, one: Copy | Trickle) -> None:
+        if isinstance(one, Copy):
+            self.copies.append(one)
+        else:
+            self.trickles.append(one)
+
     def of_copies(
         self, contestant: str, topic: str | None, pick: Callable[[Copy], float | None]
     ) -> figures.Spread | None:

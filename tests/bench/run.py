@@ -41,13 +41,17 @@ _STARTED_S = _CLOCK.now_s()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """`latency_s` 0: latency is not measured. Nor is it in the `warm_up_s` before."""
+    """`latency_s` 0: latency is not measured. Nor is it in the `warm_up_s` before.
+
+    `json_path` gets every figure as soon as it is there.
+    """
 
     megabytes: int
     rounds: int
     latency_s: float
     contestants: Sequence[contestants.Contestant]
     warm_up_s: float = 5.0
+    json_path: Path | None = None
 
 
 class Benchmark:
@@ -125,8 +129,7 @@ class Benchmark:
         # Counted when nobody writes any more: what was doubled at the end is seen, too.
         fault = copied.fault or log_counts.verdict(produced.records, watch.counted())
         copied = replace(copied, fault=fault, peak_bytes=running.peak_bytes)
-        self.measured.copies.append(copied)
-        _say(_told(copied))
+        self._note(copied)
 
     def _trickle(self, key: str, number: int, *, topic: str, mirrored: str) -> None:
         """Latency at a steady rate; a failure is a fault of the contestant's."""
@@ -159,8 +162,7 @@ class Benchmark:
                 p99_ms=measured.p99_ms,
                 p999_ms=measured.p999_ms,
             )
-        self.measured.trickles.append(taken)
-        _say(_told(taken))
+        self._note(taken)
 
     # The floors
 
@@ -177,8 +179,7 @@ class Benchmark:
             cpu_steady_s_per_gb=cpu_s_per_gb,
             peak_bytes=relayed.memory_bytes,
         )
-        self.measured.copies.append(copied)
-        _say(_told(copied))
+        self._note(copied)
 
     def _one_hop(self, number: int) -> None:
         self._clean()
@@ -187,6 +188,12 @@ class Benchmark:
         self._trickle(results.ONE_HOP, number, topic=topic, mirrored=topic)
 
     # Around a run
+
+    def _note(self, one: results.Copy | results.Trickle) -> None:
+        self.measured.add(one)
+        _say(_told(one))
+        if self._options.json_path is not None:
+            self._options.json_path.write_text(self.measured.to_json())
 
     def _flow(self, topics: tuple[str, ...]) -> contestants.Flow:
         return contestants.Flow(
@@ -321,7 +328,7 @@ def main(
     """Measure mm2 and Java MirrorMaker 2 side by side.
 
     \b
-    To try it out (about 2 minutes):
+    To try it out (a few minutes):
       python -m tests.bench.run --mb 100 --rounds 1 --latency 5
     """
     chosen = [each for each in contestants.ALL if not keys or each.key in keys]
@@ -331,13 +338,15 @@ def main(
         _say(f"the machine is busy (load {machine.load():.1f}): the figures will be worth little")
     with tempfile.TemporaryDirectory(prefix="mm2-bench-") as name:
         options = Options(
-            megabytes=megabytes, rounds=rounds, latency_s=latency_s, contestants=chosen
+            megabytes=megabytes,
+            rounds=rounds,
+            latency_s=latency_s,
+            contestants=chosen,
+            json_path=json_path,
         )
         setting, measured = run(options, Path(name))
     text = report.render(setting, measured)
     click.echo(text)
-    if json_path is not None:
-        json_path.write_text(measured.to_json())
     if readme is not None:
         readme.write_text(report.insert(readme.read_text(), text))
     sys.exit(1 if measured.faults() else 0)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.bench import contestants, report, results, run
 
-pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(1500)]
 
 
 def test_every_contestant_copies_everything_and_is_measured(tmp_path: Path):
