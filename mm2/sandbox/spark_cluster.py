@@ -29,7 +29,8 @@ _DAEMON_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _DAEMON_MEMORY = "256m"
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
-_START_S = 60.0
+_EXECUTOR = b"ExecutorBackend"
+_START_S = 120.0
 _ASK_S = 2.0
 _TAIL_CHARS = 3000
 
@@ -62,7 +63,7 @@ class Daemon:
 
     def executor_pids(self) -> list[int]:
         """The JVMs of the executors that run on this worker now."""
-        return children(self.pid)
+        return [pid for pid in children(self.pid) if _EXECUTOR in _command(pid)]
 
     def kill(self) -> None:
         """SIGKILL to the worker and its executors at once, as when a machine loses power."""
@@ -239,6 +240,13 @@ def children(pid: int) -> list[int]:
             int(child) for task in listed for child in (task / "children").read_text().split()
         )
     return []
+
+
+def _command(pid: int) -> bytes:
+    """The arguments of a process; empty when it has ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
 
 
 def _signal(pids: list[int], number: signal.Signals) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from mm2.sandbox import spark_cluster
 from tests.support import copies, eventually, processes, spark_processes
 from tests.system import standin_copies
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
 CLOCK = clock.SystemClock()
 SECRET = "the-secret-of-this-cluster"
@@ -75,8 +76,16 @@ def test_processes_share_a_cluster_and_leave_it_when_they_die(cluster):
         eventually.eventually(lambda: not any(map(processes.alive, left)), 30.0)
         assert spark_processes.answer(other, "look")["states"] == ["RUNNING", "RUNNING"]
     eventually.eventually(
-        lambda: not any(worker.executor_pids() for worker in cluster.workers), 60.0
+        lambda: not any(worker.executor_pids() for worker in cluster.workers),
+        120.0,
+        lambda: f"executors have gone: {describe(cluster)}",
     )
+
+
+def describe(cluster) -> list[str]:
+    pids = [str(pid) for worker in cluster.workers for pid in worker.executor_pids()]
+    command = ["ps", "-o", "pid,ppid,stat,etimes,args", "-p", ",".join(pids)]
+    return subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
 
 
 def test_a_lost_worker_takes_its_own_copies_only(cluster, server):
@@ -91,7 +100,7 @@ def test_a_lost_worker_takes_its_own_copies_only(cluster, server):
     start = copies.Starter(spark, server)
     try:
         started = [start(ENTRY) for _ in range(4)]
-        described = [copy.message(120.0) for copy in started]
+        described = [copy.message(240.0) for copy in started]
         eventually.eventually(copies.all_in(started, engine.CopyState.RUNNING), 30.0)
         assert spark.slots() == engine.SlotView(total=4, used=4, waiting=0)
         check_code_and_secrets(described)
@@ -131,5 +140,5 @@ def check_loss_of_a_worker(cluster, start, daemons):
     assert start.engine.slots().missing == 1
     assert waiting.handle.state is engine.CopyState.WAITING_FOR_SLOT
     cluster.launch_worker()
-    waiting.message(120.0)
+    waiting.message(240.0)
     waiting.await_state(engine.CopyState.RUNNING)
