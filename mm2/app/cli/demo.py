@@ -53,7 +53,8 @@ def command(context: click.Context, *, keep: bool, seconds: float, records: int)
     java.find()
     artefacts.jars()
     if _is_default(context, "log_level"):
-        logging.getLogger().setLevel(logging.WARNING)
+        # What passes by itself is no part of the story; what does not is told at the end.
+        logging.getLogger().setLevel(logging.ERROR)
     now = clock.SystemClock()
     with signals.StopSignals(exit_now=_exit_now) as stop, noise.to_file() as log_file:
         code = _run(now, stop, keep=keep, seconds=seconds, records=records)
