@@ -1,0 +1,329 @@
+"""Machines with one rule broken, to see that the judge notices.
+
+Most bend what the real machine's scripts are told: they answer a question themselves, or change an
+answer on its way. Nothing of this is reachable from the product.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from mm2.core.copy import (
+    facts,
+    instructions,
+    map_writer,
+    outcomes,
+    partition,
+    script_runner,
+    setup,
+)
+from mm2.formats import map_record, record_batch
+from tests.fakes import batches
+
+Bent = instructions.Script[instructions.Answer]
+_MADE_UP_IDS = itertools.count(1 << 40)
+
+
+class BentCopy(partition.PartitionCopy):
+    """Every question of a script goes through `bend`, which may ask it or answer it."""
+
+    def _start(
+        self,
+        script: instructions.Script[object],
+        on_end: script_runner.OnEnd,
+        *,
+        now_s: float,
+    ) -> partition.Instructions:
+        self.in_tail = False
+        return super()._start(self._through(script), on_end, now_s=now_s)
+
+    def _through(self, script: instructions.Script[object]) -> instructions.Script[object]:
+        try:
+            question = next(script)
+            while True:
+                answer = yield from self._told(question)
+                question = script.send(answer)
+        except StopIteration as end:
+            return end.value
+
+    def _told(self, question: instructions.Instruction) -> Bent:
+        answer = yield from self.bend(question)
+        if isinstance(question, instructions.ReadFacts) and isinstance(answer, facts.Facts):
+            self.in_tail = True  # what is read of the target from here on is the tail
+            self.facts = answer
+        return answer
+
+    def bend(self, question: instructions.Instruction) -> Bent:
+        return (yield question)
+
+
+class _WithoutMarker(BentCopy):
+    """Believes that its marker stands right behind the log's end, and goes on there."""
+
+    identity = instructions.ProducerIdentity(id=-1, epoch=-1)
+    marker: instructions.Records | None = None
+
+    def initialise(self, question: instructions.Instruction) -> Bent:
+        return (yield question)
+
+    def skips(self) -> bool:
+        return self.phase is partition.Phase.TAKING
+
+    def bend(self, question: instructions.Instruction) -> Bent:
+        if isinstance(question, instructions.InitProducer):
+            answer = yield from self.initialise(question)
+            if isinstance(answer, instructions.ProducerIdentity):
+                self.identity, self.marker = answer, None
+            return answer
+        if not self.skips():
+            return (yield question)
+        match question:
+            case instructions.AddToTransaction() | instructions.CommitTransaction():
+                return instructions.Done()
+            case instructions.ReadTarget() if self.marker is None:
+                return self._make_marker((yield instructions.NoteTargetEnd()))
+            case instructions.Record():
+                return (yield instructions.Record(items=tuple(map(_nearer, question.items))))
+            case instructions.ReadTarget():
+                answer = yield question
+                nothing = isinstance(answer, instructions.Records) and not answer.records
+                return self.marker if nothing else answer
+        return (yield question)
+
+    def _make_marker(self, answer: instructions.Answer) -> instructions.Answer:
+        if not isinstance(answer, instructions.TargetEnd):
+            return answer
+        stamp = batches.Stamp(
+            base_offset=answer.offset,
+            leader_epoch=answer.leader_epoch,
+            producer_id=self.identity.id,
+            producer_epoch=self.identity.epoch,
+        )
+        made_up = memoryview(batches.marker(stamp, commit=True, timestamp=0))
+        self.marker = instructions.Records(records=made_up, log_start=0, end=answer.offset)
+        return self.marker
+
+    def _begin_copying(
+        self, taken: outcomes.Taken, written: map_writer.MapWriter, *, now_s: float
+    ) -> None:
+        if self.skips():
+            taken = dataclasses.replace(taken, target=taken.target - 1)
+            written.target_next = taken.target
+        super()._begin_copying(taken, written, now_s=now_s)
+
+
+def _nearer(item: instructions.LogItem) -> instructions.LogItem:
+    """An anchor that does not count the marker which is not there."""
+    key = map_record.decode_key(item.key) if not item.receipt else None
+    if not isinstance(key, map_record.SegmentKey) or item.value is None:
+        return item
+    segment = map_record.decode_value(key, item.value)
+    assert isinstance(segment, map_record.Segment)
+    nearer = dataclasses.replace(segment, target_next=segment.target_next - 1)
+    return dataclasses.replace(item, value=map_record.encode_value(nearer))
+
+
+class NoFence(_WithoutMarker):
+    """Every owner writes under a producer id of its own, made up on the spot."""
+
+    def initialise(self, question: instructions.Instruction) -> Bent:
+        del question
+        yield from ()
+        return instructions.ProducerIdentity(id=next(_MADE_UP_IDS), epoch=0)
+
+
+class InitProducerOnly(_WithoutMarker):
+    """A new epoch, but no marker."""
+
+
+class NewPartitionUnmarked(_WithoutMarker):
+    """No marker where the mirror is empty."""
+
+    empty = False
+
+    def skips(self) -> bool:
+        return self.empty and super().skips()
+
+    def bend(self, question: instructions.Instruction) -> Bent:
+        answer = yield from super().bend(question)
+        if isinstance(question, instructions.NoteTargetEnd):
+            self.empty = isinstance(answer, instructions.TargetEnd) and answer.offset == 0
+        return answer
+
+
+class _OtherTail(BentCopy):
+    """Sees another tail of the target than the one that is there."""
+
+    def bend(self, question: instructions.Instruction) -> Bent:
+        answer = yield question
+        if not isinstance(question, instructions.ReadTarget) or not self.in_tail:
+            return answer
+        if not isinstance(answer, instructions.Records):
+            return answer
+        return dataclasses.replace(answer, records=memoryview(self.seen(answer)))
+
+    def seen(self, answer: instructions.Records) -> bytes:
+        start = self.facts.anchor.segment.target_next if self.facts.anchor else 0
+        kept = [
+            bytes(batch)
+            for header, batch in record_batch.split_batches(answer.records)
+            if header.is_control or header.base_offset < start or self.keep(header, batch)
+        ]
+        return b"".join(kept)
+
+    def keep(self, header: record_batch.BatchHeader, batch: memoryview) -> bool:
+        raise NotImplementedError
+
+
+class TailIgnored(_OtherTail):
+    """Whatever older owners wrote behind the anchor does not count."""
+
+    def keep(self, header: record_batch.BatchHeader, batch: memoryview) -> bool:
+        return False
+
+
+class TailShifted(_OtherTail):
+    """The first batch behind the anchor is taken to belong to what is before it."""
+
+    def keep(self, header: record_batch.BatchHeader, batch: memoryview) -> bool:
+        assert self.facts.anchor is not None
+        return header.base_offset > self.facts.anchor.segment.target_next
+
+
+class AbortedTailCounted(_OtherTail):
+    """A transactional batch counts whatever its marker says."""
+
+    def keep(self, header: record_batch.BatchHeader, batch: memoryview) -> bool:
+        return True
+
+    def seen(self, answer: instructions.Records) -> bytes:
+        return b"".join(plain(batch) for _, batch in record_batch.split_batches(answer.records))
+
+
+def plain(batch: memoryview) -> bytes:
+    """The batch, without its transactional bit if it holds data."""
+    copied = bytearray(batch)
+    if not copied[22] & batches.CONTROL:
+        copied[22] &= ~batches.TRANSACTIONAL
+    return bytes(copied)
+
+
+class SequencesCounted(AbortedTailCounted):
+    """So many records of ours stand in the tail: as many source offsets are done."""
+
+    def _start(self, *given: Any, **named: Any) -> partition.Instructions:
+        self.tail: list[memoryview] = []
+        return super()._start(*given, **named)
+
+    def seen(self, answer: instructions.Records) -> bytes:
+        records = super().seen(answer)
+        self.tail += [
+            batch
+            for header, batch in record_batch.split_batches(memoryview(records))
+            if not header.is_control and not any(batch == each for each in self.tail)
+        ]
+        return records
+
+    def bend(self, question: instructions.Instruction) -> Bent:
+        answer = yield from super().bend(question)
+        if not isinstance(question, instructions.ReadSource) or not self.tail:
+            return answer
+        if not isinstance(answer, instructions.Records):
+            return answer
+        as_counted = b"".join(self._numbered(question.offset))
+        return dataclasses.replace(answer, records=memoryview(as_counted), aborted=())
+
+    def _numbered(self, offset: int) -> Iterator[bytes]:
+        for batch in self.tail:
+            header = record_batch.read_header(batch)
+            yield offset.to_bytes(8, "big") + bytes(batch[8:])
+            offset += header.record_count
+
+
+class LogEndCompared(BentCopy):
+    """Takes the target's end for the end of the anchor's leader epoch."""
+
+    def bend(self, question: instructions.Instruction) -> Bent:
+        if not isinstance(question, instructions.FindEpochEnd):
+            return (yield question)
+        answer = yield instructions.NoteTargetEnd()
+        if isinstance(answer, instructions.TargetEnd):
+            return instructions.EpochEnd(offset=answer.offset)
+        return answer
+
+
+class AnchorBeforeAcknowledgement(partition.PartitionCopy):
+    """Says that a batch is copied as soon as it is sent."""
+
+    def send(self, now_s: float) -> memoryview:
+        payload = super().send(now_s)
+        self._claim(now_s)
+        return payload
+
+    def acknowledged(
+        self, base_offset: int, append_time_ms: int, now_s: float
+    ) -> partition.Instructions:
+        given = super().acknowledged(base_offset, append_time_ms, now_s)
+        self._claim(now_s)
+        return given
+
+    def _claim(self, now_s: float) -> None:
+        assert self.map is not None
+        for sent in self.window._in_flight:
+            self.map.acknowledged(
+                sent.source,
+                next_source=sent.next_source,
+                target=sent.target,
+                next_target=sent.target + sent.records,
+                crc=sent.crc,
+                source_epoch=sent.source_epoch,
+                now_s=now_s,
+            )
+
+    def check_invariants(self) -> None:
+        """Would notice, but the judge shall."""
+
+
+class UnknownTakenForDone(partition.PartitionCopy):
+    """No answer is taken for a good one."""
+
+    def produce_unanswered(self, reason: str, now_s: float) -> partition.Instructions:
+        del reason
+        return self.acknowledged(self.window._in_flight[0].target, -1, now_s)
+
+
+class BaseOffsetUnchecked(partition.PartitionCopy):
+    """Wherever a batch landed, it is taken to stand where it should."""
+
+    def acknowledged(
+        self, base_offset: int, append_time_ms: int, now_s: float
+    ) -> partition.Instructions:
+        del base_offset
+        return super().acknowledged(self.window._in_flight[0].target, append_time_ms, now_s)
+
+
+class QueueTakenForSkipped(partition.PartitionCopy):
+    """What was fetched and dropped unsent counts as dealt with."""
+
+    def _forget_queue(self) -> None:
+        self.window.drop_queue()
+
+
+class TakesAgainAtOnce(partition.PartitionCopy):
+    """Fenced, it never asks by whom."""
+
+    def _check_fence(
+        self, than: instructions.ProducerIdentity, now_s: float
+    ) -> partition.Instructions:
+        del than
+        return self._take(now_s)
+
+
+def old_records_outside_transactions(
+    where: setup.PartitionSetup, **rest: Any
+) -> partition.PartitionCopy:
+    """A machine that never finds a record old."""
+    return partition.PartitionCopy(dataclasses.replace(where, old_after_ms=1 << 60), **rest)

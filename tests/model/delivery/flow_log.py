@@ -1,0 +1,64 @@
+"""The map and receipt topics: append order is everything; readers fold what is there when asked."""
+
+from __future__ import annotations
+
+from connect_runtime.base import ids
+from mm2.core.copy import facts, instructions
+from mm2.core.offsets import offset_map
+from mm2.formats import map_record, receipt
+from tests.model.delivery import events, target_log
+
+PARTITION = ids.TopicPartition("t", 0)
+
+
+class FlowLog:
+    """Marks what receipts name on the target at the time they are stored, for the judge."""
+
+    def __init__(self, world: events.Events, target: target_log.TargetLog) -> None:
+        self._world = world
+        self._target = target
+        self.map = offset_map.OffsetMap()
+        self.records: list[tuple[bytes, bytes | None]] = []
+        self.receipts: list[receipt.Receipt] = []
+        self._requests: set[str] = set()
+
+    def append(self, item: instructions.LogItem) -> None:
+        if item.receipt:
+            assert item.value is not None
+            self._name(receipt.decode(item.key, item.value))
+            return
+        self.records.append((item.key, item.value))
+        self.map.apply(item.key, item.value)
+        key = map_record.decode_key(item.key)
+        if self._world.tracing and item.value is not None:
+            self._world.note("map", f"{key} = {map_record.decode_value(key, item.value)}")
+        if isinstance(key, map_record.EraKey) and item.value is not None:
+            era = map_record.decode_value(key, item.value)
+            assert isinstance(era, map_record.Era)
+            if era.request and era.request not in self._requests:
+                self._requests.add(era.request)
+                self._target.life += 1
+
+    def _name(self, stated: receipt.Receipt) -> None:
+        self._world.note("receipt", stated)
+        self.receipts.append(stated)
+        if stated.target is None:
+            return
+        start, end = stated.target
+        for entry in self._target.entries:
+            if start <= entry.base < end:
+                entry.named = True
+
+    def request(self, request: str, position: str) -> None:
+        """What `mm2 resume --new-era` appends."""
+        key = map_record.RequestKey(topic=PARTITION.topic, partition=PARTITION.partition)
+        value = map_record.Request(request=request, position=position)
+        encoded = map_record.encode_key(key), map_record.encode_value(value)
+        self.append(instructions.LogItem(key=encoded[0], value=encoded[1]))
+
+    @property
+    def partition(self) -> offset_map.PartitionMap:
+        return self.map.partition(PARTITION)
+
+    def facts(self, target: int | None) -> facts.Facts:
+        return facts.from_map(self.partition, target=target)

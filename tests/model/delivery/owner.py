@@ -1,0 +1,552 @@
+"""One process that copies: the real machine, and a stand-in for the loop that drives it.
+
+It may crash, freeze and thaw at any step. What it sent before keeps travelling; what is sent to it
+waits until it thaws, or is lost with it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING
+
+from mm2.core.copy import budget, instructions, partition, stops
+from tests.model.delivery import source_log, target_log
+
+if TYPE_CHECKING:
+    from tests.model.delivery import world
+
+TIMEOUT_S = 15.0
+QUEUE_MAX = 4
+LONG_POLL_S = 0.5
+STREAM_DELAY_MAX_S = 40.0
+"""Longer than that and the worker would end its copy."""
+NOT_MINE = instructions.Refused(code=-1, message="another copy of this worker has it")
+
+MakeCopy = Callable[..., partition.PartitionCopy]
+
+
+class Channel:
+    """A connection to one broker: requests arrive in order, answers come back in order."""
+
+    def __init__(self, owner: Owner, leader: int) -> None:
+        self.leader = leader
+        self.sent_at: deque[float] = deque()
+        self.arrives_until = float("inf")
+        self._owner = owner
+        self._world = owner.world
+        self._sent = 0
+        self._last_arrival = 0.0
+        self._answers: dict[int, tuple[int, int]] = {}
+        self._next_answer = 0
+        self._last_answer_at = 0.0
+
+    def send(self, payload: bytes, *, transactional: bool) -> None:
+        events = self._world.events
+        number = self._sent
+        self._sent += 1
+        self.sent_at.append(events.now_s)
+        if self._world.network.loses():
+            self.arrives_until = min(self.arrives_until, events.now_s)
+        arrival = max(self._last_arrival, events.now_s + self._world.network.delay_s())
+        self._last_arrival = arrival
+
+        def arrive() -> None:
+            if events.now_s <= self.arrives_until:
+                self._arrive(number, payload, transactional)
+
+        events.after(arrival - events.now_s, arrive)
+
+    def _arrive(self, number: int, payload: bytes, transactional: bool) -> None:
+        world = self._world
+
+        def reply(code: int, base: int) -> None:
+            self._answers[number] = (code, base)
+            self._flush()
+
+        target = world.target
+        if target.leader != self.leader:
+            reply(target_log.NOT_LEADER, -1)
+            return
+        code = world.refusal()
+        if code and code not in (target_log.TIMED_OUT, 20):
+            reply(code, -1)
+            return
+
+        def stored(answer: int, base: int) -> None:
+            reply(answer or code, base)
+
+        target.produce(payload, transactional_id=transactional, reply=stored)
+
+    def _flush(self) -> None:
+        """Hand over the answers that are next in order."""
+        events = self._world.events
+        while self._next_answer in self._answers:
+            code, base = self._answers.pop(self._next_answer)
+            self._next_answer += 1
+            if self._world.network.loses():
+                self._next_answer = -1  # the connection broke: no answer comes any more
+                return
+            self._last_answer_at = max(
+                self._last_answer_at, events.now_s + self._world.network.delay_s()
+            )
+            self._deliver(self._last_answer_at - events.now_s, code, base)
+
+    def _deliver(self, delay_s: float, code: int, base: int) -> None:
+        owner = self._owner
+        owner.deliver_after(delay_s, lambda: owner.produce_answered(self, code, base))
+
+
+class Owner:
+    """`worker` names the process that vouches for it; only its newest copy may take."""
+
+    def __init__(self, around: world.World, *, name: str, worker: bytes, make: MakeCopy) -> None:
+        self.world = around
+        self.name = name
+        self.worker = worker
+        self.alive = True
+        self.frozen = False
+        self.given_ids: list[instructions.ProducerIdentity] = []
+        self.justly_fenced: bool | None = None
+        self.held = budget.Budget(limit_bytes=1 << 30)
+        self.machine = make(
+            around.setup,
+            owner=worker,
+            held=self.held,
+            random=Random(around.events.random.random()),
+            wall_ms=around.events.wall_ms,
+        )
+        self._events = around.events
+        self._network = around.network
+        self._channel = Channel(self, 0)
+        self._mailbox: list[Callable[[], None]] = []
+        self._question = 0
+        self._fetch_number = 0
+        self._fetching = False
+        self._fetched_from = -1
+        self._stream_at = 0.0
+        self._view = (around.target.leader, around.target.leader_epoch)
+        self._ticks_at = float("inf")
+        self._tick_number = 0
+        self._answers = {
+            instructions.AskMayTake: self._may_take,
+            instructions.NoteTargetEnd: self._note_end,
+            instructions.InitProducer: self._init_producer,
+            instructions.AddToTransaction: self._add_partition,
+            instructions.CommitTransaction: self._commit,
+            instructions.ReadTarget: self._read_target,
+            instructions.ReadSource: self._read_source,
+            instructions.ReadFacts: lambda each: around.log.facts(each.target),
+            instructions.FindEpochEnd: self._epoch_end,
+            instructions.FindSourceOffset: lambda each: instructions.SourceOffset(
+                offset=around.source.offset_of(each.position)
+            ),
+        }
+
+    # Life and death
+
+    def begin(self) -> None:
+        self._tick()
+
+    def crash(self) -> None:
+        self.alive = False
+        random = self._events.random
+        cut = random.choice((0.0, 0.0, 0.005, 30.0, float("inf")))
+        self._channel.arrives_until = min(self._channel.arrives_until, self._events.now_s + cut)
+        self._note("crashed")
+
+    def freeze(self) -> None:
+        self.frozen = True
+        self._note("frozen")
+
+    def thaw(self) -> None:
+        if not self.frozen:
+            return
+        self.frozen = False
+        self._note("thaws")
+        waiting, self._mailbox = self._mailbox, []
+        if self._events.random.random() < 0.5:
+            waiting.insert(0, self._tick)
+        for each in waiting:
+            self._run(each)
+
+    def close(self) -> None:
+        self._note("closing")
+        self._handle(self.machine.close(self._events.now_s))
+
+    @property
+    def done(self) -> bool:
+        """Will this copy never move again by itself?"""
+        phase = self.machine.phase
+        if phase is partition.Phase.STOPPED:
+            assert self.machine.stop is not None
+            return self.machine.stop.retry_after_s is None or self._given_up
+        return phase in (partition.Phase.FENCED, partition.Phase.CLOSED)
+
+    @property
+    def _given_up(self) -> bool:
+        """It would be tried again for ever, and nothing will change."""
+        stop = self.machine.stop
+        hopeless = stop is not None and stop.cause is stops.Cause.SOURCE_TRUNCATED
+        return hopeless and self._network.calm
+
+    @property
+    def caught_up(self) -> bool:
+        machine = self.machine
+        return (
+            machine.phase is partition.Phase.COPYING
+            and machine.position >= self.world.source.stable_end
+            and not machine.window.queued
+            and not machine.window.in_flight
+            and machine.fully_recorded
+        )
+
+    def _note(self, what: object) -> None:
+        self._events.note(self.name, what)
+
+    # Deliveries
+
+    def deliver_after(self, delay_s: float, action: Callable[[], None]) -> None:
+        self._events.after(delay_s, lambda: self._run(action))
+
+    def _run(self, action: Callable[[], None]) -> None:
+        if not self.alive:
+            return
+        if self.frozen:
+            self._mailbox.append(action)
+            return
+        action()
+
+    def _handle(self, given: list[instructions.Instruction]) -> None:
+        """Execute what the machine says, feed it, and see that it is called again."""
+        self._execute(given)
+        self._pump()
+        self.machine.check_invariants()
+        if self._events.tracing:
+            self._trace_phase()
+        if self.machine.phase is partition.Phase.FENCED and self.justly_fenced is None:
+            self.justly_fenced = self._somebody_took_over()
+        self._plan_tick()
+
+    def _somebody_took_over(self) -> bool:
+        """Has another worker recorded an anchor under a newer identity than we ever had?"""
+        held = self.world.log.partition
+        mine = max(
+            (
+                (held.producers[each.id].ordinal, each.epoch)
+                for each in self.given_ids
+                if each.id in held.producers
+            ),
+            default=(0, 0),
+        )
+        return any(
+            segment.owner != self.worker and (key.ordinal, key.epoch) > mine
+            for key, segment in held.segments.items()
+        )
+
+    def _trace_phase(self) -> None:
+        said = f"{self.machine.phase.value}: {self.machine.reason}"
+        if said != getattr(self, "_said", ""):
+            self._said = said
+            self._note(said)
+
+    def _execute(self, given: list[instructions.Instruction]) -> None:
+        for each in given:
+            if isinstance(each, instructions.RefreshTarget):
+                self._refresh()
+            elif isinstance(each, instructions.Record) and not self.machine.asks(each):
+                self._background_record(each)
+            else:
+                self._ask(each)
+
+    def _pump(self) -> None:
+        machine = self.machine
+        now_s = self._events.now_s
+        while machine.ready(now_s):
+            if self._channel.leader != self._view[0] and not machine.window.in_flight:
+                self._channel = Channel(self, self._view[0])
+            transactional = machine.transactional
+            self._channel.send(bytes(machine.send(now_s)), transactional=transactional)
+        waiting = self._fetching and self._fetched_from == machine.position
+        if machine.wants_data and not waiting and machine.window.queued < QUEUE_MAX:
+            self._fetch()
+
+    # Ticks
+
+    def _plan_tick(self) -> None:
+        machine, random = self.machine, self._events.random
+        match machine.phase:
+            case partition.Phase.STOPPED if self._given_up and not machine._closing:
+                return
+            case partition.Phase.WAITING | partition.Phase.STOPPED:
+                wait_s = max(machine._wake_at_s - self._events.now_s, 0.0) + 0.01
+                if machine._closing:
+                    wait_s = 0.01
+                elif machine.phase is partition.Phase.STOPPED and not self._network.calm:
+                    wait_s += random.uniform(0.0, self.world.idle_tick_s)
+            case partition.Phase.COPYING if machine.restless:
+                wait_s = random.uniform(0.02, 0.3)
+            case partition.Phase.COPYING:
+                wait_s = random.uniform(1.0, self.world.idle_tick_s)
+            case _:
+                return
+        if self._channel.sent_at:
+            wait_s = min(wait_s, self._channel.sent_at[0] + TIMEOUT_S - self._events.now_s + 0.01)
+        due = self._events.now_s + wait_s
+        if wait_s == float("inf") or self._events.now_s < self._ticks_at <= due:
+            return
+        self._ticks_at = due
+        self._tick_number += 1
+        number = self._tick_number
+
+        def tick() -> None:
+            if number == self._tick_number:
+                self._run(self._tick)
+
+        self._events.after(max(wait_s, 0.0), tick)
+
+    def _tick(self) -> None:
+        now_s = self._events.now_s
+        machine = self.machine
+        waiting = self._channel.sent_at
+        if waiting and now_s >= waiting[0] + TIMEOUT_S:
+            self._break_channel()
+        self._ticks_at = float("inf")
+        self._handle(machine.tick(now_s))
+
+    def _refresh(self) -> None:
+        """Read the metadata again; it may be stale once more when it arrives."""
+
+        seen = (self.world.target.leader, self.world.target.leader_epoch)
+
+        def known() -> None:
+            if seen[1] > self._view[1]:
+                self._view = seen
+                self._handle(self.machine.leader_epoch_seen(seen[1], self._events.now_s))
+
+        self.deliver_after(self._network.delay_s(), known)
+
+    def hear_of_leader(self) -> None:
+        self._refresh()
+
+    # Produce
+
+    def produce_answered(self, channel: Channel, code: int, base: int) -> None:
+        if channel is not self._channel or not channel.sent_at:
+            return
+        channel.sent_at.popleft()
+        now_s = self._events.now_s
+        if code == 0:
+            self._handle(self.machine.acknowledged(base, -1, now_s))
+            return
+        self._note(f"produce refused with {code}")
+        if code == target_log.NOT_LEADER:
+            self._refresh()
+        self._handle(self.machine.produce_refused(code, "", now_s))
+
+    def _break_channel(self) -> None:
+        waiting = len(self._channel.sent_at)
+        self._note(f"connection broken, {waiting} in flight")
+        self._channel = Channel(self, self._view[0])
+        for _ in range(waiting):
+            self._handle(self.machine.produce_unanswered("disconnected", self._events.now_s))
+
+    # Fetch
+
+    def _fetch(self) -> None:
+        position, epoch = self.machine.position, self.machine.source_epoch
+        self._fetching = True
+        self._fetched_from = position
+        self._fetch_number += 1
+        number = self._fetch_number
+        source = self.world.source
+
+        def answer() -> None:
+            if not self.alive:
+                return
+            found = source.fetch(position, last_epoch=epoch)
+            delay_s = min(self._network.delay_s(), TIMEOUT_S)
+            self.deliver_after(delay_s, lambda: self._fetched(number, position, found))
+
+        if self._network.loses():
+            self.deliver_after(TIMEOUT_S, lambda: self._fetch_lost(number))
+            return
+        delay_s = min(self._network.delay_s(), TIMEOUT_S)
+        self._events.after(delay_s, lambda: source.when_changed(position, answer))
+
+    def _fetch_lost(self, number: int) -> None:
+        if number == self._fetch_number:
+            self._fetching = False
+            self._handle([])
+
+    def _fetched(
+        self,
+        number: int,
+        position: int,
+        found: source_log.Fetched | source_log.Refusal | source_log.Diverged,
+    ) -> None:
+        if number != self._fetch_number:
+            return
+        self._fetching = False
+        machine, now_s = self.machine, self._events.now_s
+        given: list[instructions.Instruction] = []
+        if position == machine.position:
+            match found:
+                case source_log.Fetched():
+                    given = machine.offer(_records(found), now_s)
+                case source_log.Refusal():
+                    given = machine.source_refused(found.code, now_s)
+                case source_log.Diverged():
+                    given = machine.source_diverged(found.end, now_s)
+        self._handle(given)
+
+    # Records for the map and receipt topics
+
+    def _background_record(self, record: instructions.Record) -> None:
+        def stored() -> None:
+            self.machine.recorded(record.token)
+            self._handle([])
+
+        self._stream(record, stored)
+
+    def _stream(self, record: instructions.Record, stored: Callable[[], None]) -> None:
+        """Ordered and, while the process lives, reliable; a crash may cut it anywhere."""
+        events = self._events
+        delay_s = min(self._network.delay_s(), STREAM_DELAY_MAX_S)
+        self._stream_at = max(self._stream_at, events.now_s + delay_s)
+
+        def arrive() -> None:
+            if self.alive or events.random.random() < 0.5:
+                for item in record.items:
+                    self.world.log.append(item)
+                self.deliver_after(self._network.delay_s(), stored)
+
+        events.after(self._stream_at - events.now_s, arrive)
+
+    # The one question that the machine's script has outstanding
+
+    def _ask(self, question: instructions.Instruction) -> None:
+        self._question += 1
+        number, token = self._question, self.machine.script_token
+
+        def answer(given: instructions.Answer) -> None:
+            if number == self._question and self.machine._runner.running:
+                self._answered(question, given)
+
+        if isinstance(question, instructions.Sleep):
+            self.deliver_after(question.delay_s, lambda: answer(instructions.Done()))
+        elif isinstance(question, instructions.Record):
+            self._stream(question, lambda: answer(instructions.Done()))
+            if self._network.loses():
+                lost = instructions.Unanswered(reason="no word from the worker")
+                self.deliver_after(TIMEOUT_S, lambda: answer(lost))
+        else:
+            self._request(lambda: self._answers[type(question)](question), answer)
+
+    def _answered(self, question: instructions.Instruction, given: instructions.Answer) -> None:
+        if isinstance(given, instructions.ProducerIdentity):
+            self.given_ids.append(given)
+        if self._events.tracing:
+            self._note(f"{type(question).__name__} -> {given}"[:150])
+        self._handle(self.machine.answered(given, self._events.now_s))
+
+    def _request(
+        self,
+        arrive: Callable[[], instructions.Answer],
+        answer: Callable[[instructions.Answer], None],
+    ) -> None:
+        """Ask over the network: the question, the answer or both may be late or get lost."""
+        events, network = self._events, self._network
+        there_s = network.delay_s()
+        lost = network.loses()
+        unanswered = instructions.Unanswered(reason="timed out")
+
+        def arrived() -> None:
+            given = arrive()
+            back_s = network.delay_s()
+            if isinstance(given, instructions.Records) and not given.records:
+                back_s += LONG_POLL_S
+            if lost or network.loses() or there_s + back_s > TIMEOUT_S:
+                if there_s < TIMEOUT_S:
+                    self.deliver_after(TIMEOUT_S - there_s, lambda: answer(unanswered))
+                return
+            self.deliver_after(back_s, lambda: answer(given))
+
+        if there_s >= TIMEOUT_S:
+            self.deliver_after(TIMEOUT_S, lambda: answer(unanswered))
+        if lost and events.random.random() < 0.5:
+            if there_s < TIMEOUT_S:
+                self.deliver_after(TIMEOUT_S, lambda: answer(unanswered))
+            return
+        events.after(there_s, arrived)
+
+    def _may_take(self, _: instructions.AskMayTake) -> instructions.Answer:
+        """A worker says yes to its newest copy; an older one it tells to end."""
+        if self.world.newest[self.worker] is self:
+            return instructions.Done()
+        self.deliver_after(self._network.delay_s(), self.crash)
+        return NOT_MINE
+
+    def _wrong_leader(self) -> instructions.Refused | None:
+        if self._view[0] == self.world.target.leader:
+            return None
+        self._refresh()
+        return instructions.Refused(code=target_log.NOT_LEADER)
+
+    def _note_end(self, _: instructions.NoteTargetEnd) -> instructions.Answer:
+        target = self.world.target
+        return self._wrong_leader() or instructions.TargetEnd(
+            offset=target.high_watermark, leader_epoch=target.leader_epoch
+        )
+
+    def _init_producer(self, _: instructions.InitProducer) -> instructions.Answer:
+        code, producer, epoch = self.world.coordinator.init_producer()
+        if code:
+            return instructions.Refused(code=code)
+        return instructions.ProducerIdentity(id=producer, epoch=epoch)
+
+    def _add_partition(self, asked: instructions.AddToTransaction) -> instructions.Answer:
+        who = asked.producer
+        return _done(self.world.coordinator.add_partition(who.id, who.epoch))
+
+    def _commit(self, asked: instructions.CommitTransaction) -> instructions.Answer:
+        who = asked.producer
+        return _done(self.world.coordinator.end(who.id, who.epoch, commit=True))
+
+    def _read_target(self, asked: instructions.ReadTarget) -> instructions.Answer:
+        refused = self._wrong_leader()
+        if refused is not None:
+            return refused
+        found = self.world.target.fetch(asked.offset)
+        if isinstance(found, source_log.Refusal):
+            return instructions.Refused(code=found.code, log_start=found.log_start)
+        records, log_start, end = found
+        return instructions.Records(records=memoryview(records), log_start=log_start, end=end)
+
+    def _read_source(self, asked: instructions.ReadSource) -> instructions.Answer:
+        found = self.world.source.fetch(asked.offset)
+        if isinstance(found, source_log.Refusal):
+            return instructions.Refused(code=found.code, log_start=found.log_start)
+        assert isinstance(found, source_log.Fetched)
+        return _records(found)
+
+    def _epoch_end(self, asked: instructions.FindEpochEnd) -> instructions.Answer:
+        refused = self._wrong_leader()
+        if refused is not None:
+            return refused
+        code, end = self.world.target.epoch_end(asked.leader_epoch, asked.current_leader_epoch)
+        return instructions.Refused(code=code) if code else instructions.EpochEnd(offset=end)
+
+
+def _records(found: source_log.Fetched) -> instructions.Records:
+    return instructions.Records(
+        records=memoryview(found.records),
+        log_start=found.log_start,
+        end=found.stable_end,
+        aborted=found.aborted,
+    )
+
+
+def _done(code: int) -> instructions.Answer:
+    return instructions.Refused(code=code) if code else instructions.Done()

@@ -1,0 +1,231 @@
+"""One random schedule from one seed: traffic and faults, then calm, then the verdict."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from mm2.core.copy import partition
+from tests.model.delivery import judge, owner, weather, world
+
+HEALED_WITHIN_S = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a schedule; `violations` is empty when every promise held."""
+
+    seed: int
+    violations: list[str]
+    steps: int
+    state: str
+    trace: list[str]
+
+
+def run(
+    seed: int,
+    *,
+    make: owner.MakeCopy = partition.PartitionCopy,
+    conditions: Callable[[Random], weather.Weather] = weather.draw,
+    tracing: bool = False,
+) -> Outcome:
+    """Play the schedule of this seed. The same seed always plays the same one."""
+    drawn = conditions(Random(f"weather {seed}"))
+    around = world.World(f"events {seed}", drawn, make=make, tracing=tracing)
+    around.events.note("weather", drawn)
+    violations: list[str] = []
+    try:
+        _Schedule(around).play()
+        violations = judge.judge(around)
+    except AssertionError as error:
+        if not tracing and make is partition.PartitionCopy:
+            raise AssertionError(f"seed {seed}: {error}") from error
+        violations = [f"an invariant broke: {error!r}"]
+    state = ", ".join(_state(each) for each in around.owners)
+    return Outcome(
+        seed=seed,
+        violations=violations,
+        steps=around.events.steps,
+        state=state,
+        trace=around.events.trace,
+    )
+
+
+def _state(each: owner.Owner) -> str:
+    phase = each.machine.phase.value if each.alive else "dead"
+    return f"{each.name} {phase}"
+
+
+class _Schedule:
+    def __init__(self, around: world.World) -> None:
+        self._world = around
+        self._events = around.events
+        self._random = around.events.random
+        self._weather = around.weather
+
+    def play(self) -> None:
+        random, weather_ = self._random, self._weather
+        bursts = random.randint(2, 4) if weather_.days else 1
+        self._world.start_owner()
+        for number in range(bursts):
+            if number:
+                self._events.run(self._events.now_s + random.uniform(0.2, 3.0) * weather.DAY_S)
+            self._burst(weather_.batches // bursts + 1)
+        self._heal()
+
+    def _burst(self, batches: int) -> None:
+        length_s = self._random.choice((2.0, 10.0, 40.0))
+        for _ in range(batches):
+            at_s = self._random.uniform(0.0, length_s)
+            self._events.after(at_s, self._world.source.write_something)
+        if self._weather.shared:
+            for _ in range(3):
+                self._events.after(self._random.uniform(0.0, length_s), self._foreign_write)
+        kinds = self._kinds()
+        for _ in range(self._random.randint(1, 7)):
+            fault = self._random.choice(kinds)
+            if self._random.random() < 0.5:
+                fault = functools.partial(self._when_busy, fault)
+            self._events.after(self._random.uniform(0.0, length_s), fault)
+        self._events.run(self._events.now_s + length_s)
+
+    def _foreign_write(self) -> None:
+        from tests.fakes import batches
+
+        record = batches.Record(value=b"foreign", timestamp=self._events.wall_ms())
+        self._world.target.produce(
+            batches.data([record]), transactional_id=False, reply=lambda _code, _base: None
+        )
+
+    def _kinds(self) -> list[Callable[[], None]]:
+        weather_, target, source = self._weather, self._world.target, self._world.source
+        table: list[tuple[bool, int, Callable[[], None]]] = [
+            (True, 1, self._start_another),
+            (True, 1, self._stop_one),
+            (weather_.crashes, 3, self._crash),
+            (weather_.freezes, 3, self._freeze),
+            (weather_.clean_elections, 2, lambda: self._elect(unclean=False)),
+            (weather_.unclean_elections, 3, lambda: self._elect(unclean=True)),
+            (weather_.restarts, 1, target.restart_broker),
+            (weather_.target_retention, 1, target.delete_head),
+            (weather_.source_retention, 2, source.delete_head),
+            (weather_.source_truncation, 1, source.truncate),
+            (weather_.requests, 2, self._request_new_era),
+        ]
+        return [kind for on, weight, kind in table if on for _ in range(weight)]
+
+    # Faults
+
+    def _some_owner(self) -> owner.Owner | None:
+        running = self._world.running
+        return self._random.choice(running) if running else None
+
+    def _start_another(self) -> None:
+        if len(self._world.running) < self._weather.owners:
+            self._world.start_owner()
+
+    def _when_busy(self, fault: Callable[[], None], *, tries: int = 40) -> None:
+        """Now, or as soon as somebody has batches under way: there it hurts most."""
+        busy = any(each.machine.window.queued > 0 for each in self._world.running)
+        if busy or not tries or self._random.random() < 0.02:
+            fault()
+        else:
+            wait_s = self._random.uniform(0.0, 0.02)
+            self._events.after(wait_s, lambda: self._when_busy(fault, tries=tries - 1))
+
+    def _stop_one(self) -> None:
+        stopped = self._some_owner()
+        if stopped is None or stopped.frozen:
+            return
+        stopped.close()
+        self._events.after(self._random.uniform(0.0, 20.0), self._start_another)
+
+    def _crash(self) -> None:
+        crashed = self._some_owner()
+        if crashed is None:
+            return
+        crashed.crash()
+        same = self._random.random() < 0.3
+        self._events.after(
+            self._random.choice((0.0, 0.05, 1.0, 10.0)),
+            lambda: self._restart(crashed.worker if same else None),
+        )
+
+    def _restart(self, worker: bytes | None) -> None:
+        if len(self._world.running) < self._weather.owners:
+            self._world.start_owner(worker=worker)
+
+    def _freeze(self) -> None:
+        frozen = self._some_owner()
+        if frozen is None or frozen.frozen:
+            return
+        frozen.freeze()
+        length_s = self._random.choice((0.05, 0.5, 3.0, 20.0, 70.0))
+        if self._weather.days and self._random.random() < 0.5:
+            length_s = self._random.uniform(0.3, 3.0) * weather.DAY_S
+        self._events.after(length_s, frozen.thaw)
+        if self._random.random() < 0.7:
+            self._events.after(
+                self._random.uniform(0.0, 2 * length_s),
+                lambda: self._restart(frozen.worker if self._random.random() < 0.3 else None),
+            )
+
+    def _elect(self, *, unclean: bool) -> None:
+        self._world.target.elect(unclean=unclean)
+        for each in self._world.owners:
+            if self._random.random() < 0.7:
+                each.deliver_after(self._random.choice((0.001, 0.05, 3.0)), each.hear_of_leader)
+
+    def _request_new_era(self) -> None:
+        for each in self._world.running:
+            each.crash()
+        number = self._random.randrange(1 << 30)
+        position = self._random.choice(("earliest", "latest", str(self._events.wall_ms() - 5000)))
+        self._world.log.request(f"request-{number}", position)
+        self._events.after(self._random.uniform(0.0, 2.0), self._start_another)
+
+    # The end
+
+    def _heal(self) -> None:
+        """Faults end. Somebody must finish the copy; then what was late arrives, then a last bit."""
+        self._world.calm_down()
+        for each in self._world.owners:
+            late = self._random.random() < 0.3
+            self._events.after(self._random.uniform(0.0, 5.0) + 400.0 * late, each.thaw)
+        self._let_finish()
+        self._events.run(self._events.now_s + (3 * weather.DAY_S if self._weather.days else 500.0))
+        self._world.source.write_something()
+        for _ in range(3):
+            self._world.source.write_plain()
+        self._world.source.end_all_transactions()
+        self._let_finish()
+        self._world.finished = any(each.caught_up for each in self._world.running)
+        self._events.run(self._events.now_s + 20.0)
+        takes = self._world.coordinator.asked
+        self._events.run(self._events.now_s + 20.0)
+        self._world.late_takes = self._world.coordinator.asked - takes
+        for each in self._world.running:
+            if each.machine.phase is not partition.Phase.STOPPED:
+                each.close()
+        self._events.run(self._events.now_s + 5.0)
+
+    def _let_finish(self) -> None:
+        """Until a copy has caught up; three times somebody starts the flow again if none is left."""
+        for _ in range(4):
+            if not self._world.running and not self._stopped_for_good():
+                self._world.start_owner()
+            until_s = self._events.now_s + HEALED_WITHIN_S
+            self._events.run(until_s, enough=self._finished)
+            if self._world.running or self._stopped_for_good():
+                return
+
+    def _finished(self) -> bool:
+        running = self._world.running
+        return not running or any(each.caught_up for each in running)
+
+    def _stopped_for_good(self) -> bool:
+        """A copy that stands still for ever would do so again."""
+        alive = [each for each in self._world.owners if each.alive]
+        return any(each.machine.phase is partition.Phase.STOPPED for each in alive)

@@ -1,0 +1,100 @@
+"""What a schedule may meet: which faults, how often, and how slow the network is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from tests.model.delivery import events
+
+DAY_S = 86_400.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Weather:
+    """Switches of one schedule. Probabilities are per message unless they say otherwise."""
+
+    timestamps: str = "fresh"  # or: old, mixed, none
+    always_transactional: bool = False
+    identical: bool = False
+    shared: bool = False
+    start: str = "earliest"
+    source_transactions: bool = True
+    source_retention: bool = False
+    source_truncation: bool = False
+    target_retention: bool = False
+    clean_elections: bool = False
+    unclean_elections: bool = False
+    restarts: bool = False
+    refusals: bool = False
+    requests: bool = False
+    crashes: bool = True
+    freezes: bool = True
+    days: bool = False
+    few_epochs: bool = False
+    id_expiry_s: float = 7 * DAY_S
+    lost: float = 0.01
+    slow: float = 0.05
+    stuck: float = 0.01
+    batches: int = 30
+    owners: int = 3
+
+
+def draw(random: Random) -> Weather:
+    """A mixture in which every switch is on in a good part of all schedules."""
+
+    def some(share: float) -> bool:
+        return random.random() < share
+
+    days = some(0.25)
+    return Weather(
+        timestamps=random.choices(("fresh", "old", "mixed", "none"), (65, 15, 15, 5))[0],
+        always_transactional=some(0.05),
+        identical=some(0.1),
+        shared=some(0.1),
+        start=random.choices(("earliest", "latest", "timestamp"), (80, 10, 10))[0],
+        source_transactions=some(0.6),
+        source_retention=some(0.15),
+        source_truncation=some(0.1),
+        target_retention=some(0.1),
+        clean_elections=some(0.4),
+        unclean_elections=some(0.3),
+        restarts=some(0.3),
+        refusals=some(0.3),
+        requests=some(0.08),
+        crashes=some(0.8),
+        freezes=some(0.8),
+        days=days,
+        few_epochs=some(0.03),
+        id_expiry_s=random.choice((7 * DAY_S, 1.5 * DAY_S)) if days else 7 * DAY_S,
+        lost=random.choice((0.0, 0.01, 0.04)),
+        slow=random.choice((0.02, 0.1)),
+        stuck=random.choice((0.0, 0.01, 0.03)),
+        batches=random.randint(8, 45),
+    )
+
+
+class Network:
+    """Delays of messages; calm once `calm` is set."""
+
+    def __init__(self, world: events.Events, weather: Weather) -> None:
+        self._random = world.random
+        self._weather = weather
+        self.calm = False
+
+    def delay_s(self) -> float:
+        random = self._random
+        drawn = random.random()
+        if self.calm:
+            return 0.0005 + 0.004 * drawn
+        weather = self._weather
+        if drawn < weather.stuck:
+            if weather.days and random.random() < 0.3:
+                return random.uniform(3600.0, 2.5 * DAY_S)
+            return random.uniform(2.0, 60.0)
+        if drawn < weather.stuck + weather.slow:
+            return random.uniform(0.02, 2.0)
+        return 0.0005 + 0.01 * drawn
+
+    def loses(self) -> bool:
+        return not self.calm and self._random.random() < self._weather.lost

@@ -1,0 +1,92 @@
+"""Everything that one schedule needs, put together."""
+
+from __future__ import annotations
+
+from mm2.core.copy import partition, setup
+from tests.model.delivery import (
+    coordinator,
+    events,
+    flow_log,
+    owner,
+    source_log,
+    target_log,
+    weather,
+)
+
+_REFUSALS = (3, 6, 7, 10, 19, 20, 29, 56, 87)
+
+
+class World:
+    """Both partitions, the coordinator, the flow's topics and the owners that fight over them."""
+
+    def __init__(
+        self,
+        seed: int | str,
+        conditions: weather.Weather,
+        *,
+        make: owner.MakeCopy = partition.PartitionCopy,
+        tracing: bool = False,
+    ) -> None:
+        self.events = events.Events(seed, tracing=tracing)
+        self.weather = conditions
+        self.make = make
+        self.network = weather.Network(self.events, conditions)
+        self.source = source_log.SourceLog(self.events, conditions)
+        self.target = target_log.TargetLog(self.events, conditions)
+        self.coordinator = coordinator.Coordinator(self.events, conditions, self.target)
+        self.log = flow_log.FlowLog(self.events, self.target)
+        self.owners: list[owner.Owner] = []
+        self.newest: dict[bytes, owner.Owner] = {}
+        self.finished = False
+        self.late_takes = 0
+        self.idle_tick_s = 6 * 3600.0 if conditions.days else 20.0
+        self.setup = _setup(conditions)
+
+    @property
+    def running(self) -> list[owner.Owner]:
+        """Copies that are alive, frozen or not, and may yet do something."""
+        return [each for each in self.owners if each.alive and not each.done]
+
+    def start_owner(self, *, worker: bytes | None = None) -> owner.Owner:
+        """A new copy: of a worker that had one before (restarted), or of a new worker."""
+        if worker is None:
+            worker = b"worker-%d" % len(self.newest)
+        started = owner.Owner(self, name=f"copy-{len(self.owners)}", worker=worker, make=self.make)
+        self.owners.append(started)
+        self.newest[worker] = started
+        self.events.note(started.name, f"starts for {worker.decode()}")
+        started.begin()
+        return started
+
+    def refusal(self) -> int:
+        """Now and then the target refuses a batch, with any of the codes that are about it."""
+        if self.network.calm or not self.weather.refusals or self.events.random.random() > 0.03:
+            return 0
+        return self.events.random.choice(_REFUSALS)
+
+    def calm_down(self) -> None:
+        """From here on no faults; what is late stays late."""
+        self.network.calm = self.target.calm = self.coordinator.calm = True
+        self.source.end_all_transactions()
+
+
+def _setup(conditions: weather.Weather) -> setup.PartitionSetup:
+    start = conditions.start
+    if start == "timestamp":
+        start = str(events.WALL_AT_ZERO_MS + 3000)
+    delivery = setup.Delivery.AUTO
+    if conditions.always_transactional:
+        delivery = setup.Delivery.TRANSACTIONAL
+    topics = setup.TargetTopics.SHARED if conditions.shared else setup.TargetTopics.EXCLUSIVE
+    expiry_s = min(conditions.id_expiry_s, target_log.EXPIRATION_MS / 1000)
+    return setup.PartitionSetup(
+        flow="a->b",
+        topic=flow_log.PARTITION.topic,
+        remote_topic="a.t",
+        partition=flow_log.PARTITION.partition,
+        transactional_id="mm2-a->b-t-0",
+        start=start,
+        target_topics=topics,
+        delivery=delivery,
+        renew_after_s=expiry_s / 3,
+    )
