@@ -18,7 +18,7 @@ demo: $(READY) ## two Kafka clusters on this machine, real traffic, mirrored and
 	@$(BIN)/mm2 demo
 
 test: $(READY) ## every test that fits into a coffee break
-	@$(BIN)/pytest -m "not full and not bench" $(PYTEST_ARGS)
+	@$(BIN)/pytest -n 2 --dist loadfile -m "not full and not bench" $(PYTEST_ARGS)
 
 test-full: $(READY) ## every test, the long ones too
 	@$(BIN)/pytest -m "not bench" $(PYTEST_ARGS)
