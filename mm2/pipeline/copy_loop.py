@@ -133,9 +133,12 @@ class CopyLoop:
         target_moved = generations[1] != self._generations[1]
         self._generations = generations
         self._source_side.place_all()
+        for copy in self.copies:
+            self._look_at_topic(copy, self._source, on_target=False, now_s=now_s)
         if not target_moved:
             return
         for copy in self.copies:
+            self._look_at_topic(copy, self._target, on_target=True, now_s=now_s)
             leader = self._target.view.leader(copy.where.remote_topic, copy.where.partition)
             self._source_side.place(copy)
             if leader is not None:
@@ -146,6 +149,22 @@ class CopyLoop:
         """What cannot be sent anywhere is not fetched: it would only fill the budget."""
         where = copy.where
         return self._target.view.leader(where.remote_topic, where.partition) is not None
+
+    def _look_at_topic(
+        self,
+        copy: partition.PartitionCopy,
+        side: cluster.ClusterConnections,
+        *,
+        on_target: bool,
+        now_s: float,
+    ) -> None:
+        name = copy.where.remote_topic if on_target else copy.where.topic
+        seen = side.view.topic(name)
+        if seen is None or seen.error_code:
+            return
+        found = copy.topic_seen(seen.topic_id, now_s, on_target=on_target)
+        if found or copy.phase is partition.Phase.STOPPED:
+            self._carry(copy, found)
 
     # Between the machines and the sides
 

@@ -27,7 +27,7 @@ READ_TIMEOUT_S = 20.0
 CALL_TIMEOUT_S = 30.0
 FETCH_KEY = 1
 LATEST, EARLIEST = -1, -2
-LEADER_NOT_AVAILABLE = 5
+UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE = 3, 5
 OUT_OF_RANGE = 1
 
 Answered = Callable[[partition.PartitionCopy, instructions.Answer], None]
@@ -213,9 +213,14 @@ class Questions:
 
     def _no_leader(self, side: _Side, asked: _Asked) -> None:
         side.cluster.refresh_metadata()
-        name = f"{side.topic(asked.copy)}-{asked.copy.where.partition}"
-        text = f"{name} has no leader at present, or does not exist"
-        self._reply(asked, instructions.Refused(code=LEADER_NOT_AVAILABLE, message=text))
+        topic = side.topic(asked.copy)
+        known = side.cluster.view.topic(topic)
+        name = f"{topic}-{asked.copy.where.partition}"
+        if known is not None and known.error_code == UNKNOWN_TOPIC_OR_PARTITION:
+            code, text = UNKNOWN_TOPIC_OR_PARTITION, f"{name}: the topic does not exist (deleted?)"
+        else:
+            code, text = LEADER_NOT_AVAILABLE, f"{name} has no leader at present"
+        self._reply(asked, instructions.Refused(code=code, message=text))
 
     def _send_offsets(self) -> None:
         waiting, self._offsets = self._offsets, []

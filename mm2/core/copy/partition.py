@@ -30,7 +30,7 @@ from mm2.core.copy import (
     transactions,
     window,
 )
-from mm2.formats import record_batch
+from mm2.formats import map_record, record_batch
 
 BACKOFF_FIRST_S = 0.1
 BACKOFF_MAX_S = 10.0
@@ -84,6 +84,7 @@ class PartitionCopy:
         self._backoff = backoff.Backoff(initial_s=BACKOFF_FIRST_S, max_s=BACKOFF_MAX_S)
         self._wake_at_s = 0.0
         self._trouble = ""
+        self._recreated: stops.Stop | None = None
         self._runner = script_runner.ScriptRunner()
         self._obstacle: source_batches.Obstacle | None = None
         self._reaction: refusals.Reaction | None = None
@@ -161,6 +162,8 @@ class PartitionCopy:
     def _take(self, now_s: float) -> Instructions:
         if self._closing:
             return self._leave()
+        if self._recreated is not None:
+            return self._stand_still(self._recreated, now_s)
         self.phase = Phase.TAKING
         again = f" again; it began with: {self._trouble}" if self._trouble else ""
         self.reason = f"fencing and pairing{again}"
@@ -212,6 +215,8 @@ class PartitionCopy:
     def _check_fence(self, than: instructions.ProducerIdentity, now_s: float) -> Instructions:
         if self._closing:
             return self._leave()
+        if self._recreated is not None:
+            return self._stand_still(self._recreated, now_s)
         self.phase = Phase.TAKING
         self.reason = "fenced; asking the map by whom"
         script = boundary.who_fenced_us(owner=self._context.owner, than=than)
@@ -273,6 +278,24 @@ class PartitionCopy:
             return []
         stop = stops.source_diverged(self.where, end=end, copied=self.position)
         return self._stop(stop, now_s)
+
+    def topic_seen(self, topic_id: bytes, now_s: float, *, on_target: bool) -> Instructions:
+        """The topic of one side as the cluster tells it now; of another id, it is another topic."""
+        ours = self.where.target_topic_id if on_target else self.where.source_topic_id
+        if map_record.NO_TOPIC_ID in (ours, topic_id) or topic_id == ours or self._recreated:
+            return []
+        stop = stops.recreated(self.where, on_target=on_target, was=ours, now=topic_id)
+        self._recreated = stop
+        match self.phase:
+            case Phase.COPYING:
+                return self._stop(stop, now_s)
+            case Phase.TAKING:
+                self._runner.abandon()
+                return self._leave() if self._closing else self._stand_still(stop, now_s)
+            case Phase.WAITING | Phase.STOPPED:
+                return self._stand_still(stop, now_s)
+            case _:
+                return []
 
     def leader_epoch_seen(self, leader_epoch: int, now_s: float) -> Instructions:
         """The target partition's leader epoch as the cluster tells it now."""

@@ -34,9 +34,10 @@ class Reaction:
     stop: stops.Stop | None = None
 
 
+_FEW = "(fewer replicas are in sync than its min.insync.replicas asks for)"
 _MOVED = {
-    7: "REQUEST_TIMED_OUT",
-    20: "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    7: "REQUEST_TIMED_OUT (its replicas did not confirm the batch in time)",
+    20: f"NOT_ENOUGH_REPLICAS_AFTER_APPEND {_FEW}",
     45: "OUT_OF_ORDER_SEQUENCE_NUMBER",
     46: "DUPLICATE_SEQUENCE_NUMBER",
     59: "UNKNOWN_PRODUCER_ID",
@@ -46,7 +47,7 @@ _WAIT = {
     3: "UNKNOWN_TOPIC_OR_PARTITION",
     5: "LEADER_NOT_AVAILABLE",
     6: "NOT_LEADER_OR_FOLLOWER",
-    19: "NOT_ENOUGH_REPLICAS",
+    19: f"NOT_ENOUGH_REPLICAS {_FEW}",
     56: "KAFKA_STORAGE_ERROR (is the broker's disk full?)",
     74: "FENCED_LEADER_EPOCH",
     75: "UNKNOWN_LEADER_EPOCH",

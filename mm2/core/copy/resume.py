@@ -199,6 +199,10 @@ def _walk_source(
         answer = yield instructions.ReadSource(offset=pairs.position)
         if isinstance(answer, instructions.Refused) and answer.code == refusals.OFFSET_OUT_OF_RANGE:
             return answer
+        if isinstance(answer, instructions.Refused):
+            reaction = refusals.fetch(attempt.where, code=answer.code, offset=pairs.position)
+            if reaction is not None and reaction.stop is not None:
+                return reaction.stop
         if not isinstance(answer, instructions.Records):
             return outcomes.again("reading the source to pair the mirror's tail", answer)
         before = pairs.position

@@ -63,6 +63,19 @@ def timestamps_rewritten(where: setup.PartitionSetup, *, offset: int) -> Stop:
     )
 
 
+def recreated(where: setup.PartitionSetup, *, on_target: bool, was: bytes, now: bytes) -> Stop:
+    """The topic of one side has another id than the one that was copied."""
+    side = f"mirror topic {where.remote_topic}" if on_target else f"source topic {where.topic}"
+    return Stop(
+        cause=Cause.RECREATED,
+        message=(
+            f"{side} was deleted and created again since this flow copied it (topic id "
+            f"{was.hex()}, now {now.hex()}): what it holds now is something else. To go on: "
+            f"{way_on(where)}"
+        ),
+    )
+
+
 def source_diverged(where: setup.PartitionSetup, *, end: int, copied: int) -> Stop:
     return Stop(
         cause=Cause.SOURCE_TRUNCATED,

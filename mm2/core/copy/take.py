@@ -60,19 +60,12 @@ def _recreated(where: setup.PartitionSetup, era: map_record.Era | None) -> stops
     if era is None:
         return None
     sides = (
-        ("source topic", where.topic, era.source_topic_id, where.source_topic_id),
-        ("mirror topic", where.remote_topic, era.target_topic_id, where.target_topic_id),
+        (False, era.source_topic_id, where.source_topic_id),
+        (True, era.target_topic_id, where.target_topic_id),
     )
-    for side, name, was, now in sides:
+    for on_target, was, now in sides:
         if map_record.NO_TOPIC_ID not in (was, now) and was != now:
-            return stops.Stop(
-                cause=stops.Cause.RECREATED,
-                message=(
-                    f"{side} {name} was deleted and created again since this flow copied it "
-                    f"(topic id {was.hex()}, now {now.hex()}): what it holds now is something "
-                    f"else. To go on: {stops.way_on(where)}"
-                ),
-            )
+            return stops.recreated(where, on_target=on_target, was=was, now=now)
     return None
 
 

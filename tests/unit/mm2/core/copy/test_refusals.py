@@ -15,17 +15,24 @@ def produce(code, message=""):
     return refusals.produce(WHERE, code=code, message=message, offset=500)
 
 
+FEW = "(fewer replicas are in sync than its min.insync.replicas asks for)"
+
+
 @pytest.mark.parametrize(
     ("code", "then", "reason"),
     [
         (3, BACK_OFF, "a.orders-7: UNKNOWN_TOPIC_OR_PARTITION"),
         (5, BACK_OFF, "a.orders-7: LEADER_NOT_AVAILABLE"),
         (6, BACK_OFF, "a.orders-7: NOT_LEADER_OR_FOLLOWER"),
-        (7, BACK_OFF, "a.orders-7: REQUEST_TIMED_OUT"),
+        (
+            7,
+            BACK_OFF,
+            "a.orders-7: REQUEST_TIMED_OUT (its replicas did not confirm the batch in time)",
+        ),
         (10, STOP, "RECORD_TOO_LARGE"),
         (18, STOP, "RECORD_LIST_TOO_LARGE"),
-        (19, BACK_OFF, "a.orders-7: NOT_ENOUGH_REPLICAS"),
-        (20, BACK_OFF, "a.orders-7: NOT_ENOUGH_REPLICAS_AFTER_APPEND"),
+        (19, BACK_OFF, f"a.orders-7: NOT_ENOUGH_REPLICAS {FEW}"),
+        (20, BACK_OFF, f"a.orders-7: NOT_ENOUGH_REPLICAS_AFTER_APPEND {FEW}"),
         (29, STOP, "TOPIC_AUTHORIZATION_FAILED"),
         (32, STOP, "INVALID_TIMESTAMP"),
         (44, STOP, "POLICY_VIOLATION"),
