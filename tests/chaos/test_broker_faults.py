@@ -10,7 +10,7 @@ from mm2.sandbox import cluster
 from tests.chaos import storm
 from tests.chaos.faults import brokers
 
-pytestmark = pytest.mark.chaos
+pytestmark = [pytest.mark.chaos, pytest.mark.full]
 
 ALL = [storm.broker(side, kind) for side in ("west", "east") for kind in brokers.Kind]
 

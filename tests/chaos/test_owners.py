@@ -16,7 +16,7 @@ from tests.chaos.faults import brokers
 from tests.chaos.faults import mirror_processes as faults
 from tests.support import eventually, mirror, processes
 
-pytestmark = pytest.mark.chaos
+pytestmark = [pytest.mark.chaos, pytest.mark.full]
 
 
 @pytest.mark.timeout(900)

@@ -15,7 +15,7 @@ from mm2.formats import record_batch
 from mm2.sandbox import cluster, jvm, proof
 from tests.support import eventually, java_class, kafka, mirror
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(900)]
 
 
 def some(count: int = 20, *, bytes_each: int = 100, **more: Any) -> list[kafka.Outgoing]:
@@ -90,11 +90,13 @@ def test_too_few_replicas_hold_up_their_topic_alone(tmp_path, own_cluster, east)
         run.await_records(20, topic="modest")
         victim = unneeded_broker(properties)
         target.brokers[victim].kill()
+        await_in_sync(properties, "east.scarce", 2)
         kafka.produce(source, "scarce", some())
         kafka.produce(source, "modest", some())
         run.await_records(40, topic="modest", deadline_s=180.0)
-        told = run.await_log(r"scarce-0 waits: east\.scarce-0: .*", 180.0)[0]
+        told = run.await_log(r"scarce-0 waits: .*east\.scarce-0: .*", 180.0)[0]
         assert "NOT_ENOUGH_REPLICAS" in told
+        assert "min.insync.replicas" in told
         assert run.records(topic="scarce") < 40
         target.brokers[victim].start(timeout_s=180.0)
         run.await_records(40, topic="scarce", deadline_s=180.0)
@@ -107,6 +109,16 @@ def unneeded_broker(target: kafka.Properties) -> int:
     topics = kafka.admin_client(target).list_topics(timeout=30.0).topics
     mirrors = [topics[name].partitions[0] for name in ("east.scarce", "east.modest")]
     return min({1, 2, 3} - {each.leader for each in mirrors})
+
+
+def await_in_sync(target: kafka.Properties, topic: str, count: int) -> None:
+    client = kafka.admin_client(target)
+    eventually.eventually(
+        lambda: (
+            len(client.list_topics(topic, timeout=30.0).topics[topic].partitions[0].isrs) == count
+        ),
+        120.0,
+    )
 
 
 def test_a_policy_that_forbids_a_mirror_topic_is_told(tmp_path, own_cluster, east):

@@ -22,7 +22,7 @@ from connect_runtime.system import clock
 from mm2.sandbox import cluster, jvm
 from tests.support import eventually, kafka, mirror
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.full]
 
 PARTITIONS = 10
 TASKS = 4

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import eventually, kafka, mirror
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(900)]
 
 TOPICS = ("good", "foreign", "mirror-again", "source-again", "deleted")
 
