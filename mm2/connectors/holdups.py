@@ -15,20 +15,29 @@ from mm2.core.copy import messages
 _Key = TypeVar("_Key", int, str)
 
 LASTS_S = 8.0
+AGAIN_S = 60.0
+"""What still lasts is told again, with the newest reason."""
+
 _WAITING = ("waiting", "taking")
 
 
 @dataclass(slots=True)
 class _Wait:
+    """Lasting since `since_s`; last told at `told_s`, never: -inf."""
+
     since_s: float
     reason: str = ""
+    told_s: float = float("-inf")
+
+    def due(self, now_s: float) -> bool:
+        return now_s - self.since_s >= LASTS_S and now_s - self.told_s >= AGAIN_S
 
 
 @dataclass(slots=True)
 class Holdups:
     """A fold over a task's gauges and what its copy cannot reach.
 
-    Invariant: what was told is told again only after it was over.
+    Invariant: what was told is told again after it was over, or a minute later.
     """
 
     _waits: dict[int, _Wait] = field(default_factory=dict)
@@ -79,9 +88,11 @@ class Holdups:
 def _turn_over(
     waits: Mapping[_Key, _Wait], told: set[_Key], now_s: float
 ) -> tuple[set[_Key], bool]:
-    """What has come to last since, which is told from now on, and whether anything is over."""
+    """What is to be told now, which from now on counts as told, and whether anything is over."""
     over = bool(told - waits.keys())
     told.intersection_update(waits)
-    new = {key for key, wait in waits.items() if now_s - wait.since_s >= LASTS_S} - told
-    told.update(new)
-    return new, over
+    due = {key for key, wait in waits.items() if wait.due(now_s)}
+    for key in due:
+        waits[key].told_s = now_s
+    told.update(due)
+    return due, over

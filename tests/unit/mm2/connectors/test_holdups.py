@@ -53,9 +53,7 @@ def test_what_waits_later_is_told_too():
     found.note(gauge(0, "waiting", "first"), 0.0)
     assert len(found.news(NAMES, LONG_S)) == 1
     found.note(gauge(1, "taking", "fencing"), LONG_S)
-    assert found.news(NAMES, 2 * LONG_S) == [
-        "orders-1 waits: fencing; it is tried until it works"
-    ]
+    assert found.news(NAMES, 2 * LONG_S) == ["orders-1 waits: fencing; it is tried until it works"]
 
 
 def test_a_broker_that_stays_away_is_told_with_its_newest_reason():
@@ -69,3 +67,14 @@ def test_a_broker_that_stays_away_is_told_with_its_newest_reason():
     assert found.news(NAMES, 10.0) == ["everything can be reached again"]
     found.note_troubles({}, 12.0)
     assert found.news(NAMES, 100.0) == []
+
+
+def test_what_lasts_is_told_again_with_the_newest_reason():
+    found = holdups.Holdups()
+    found.note(gauge(0, "waiting", "timed out"), 0.0)
+    assert len(found.news(NAMES, LONG_S)) == 1
+    found.note(gauge(0, "waiting", "too few replicas"), 30.0)
+    assert found.news(NAMES, LONG_S + holdups.AGAIN_S - 1.0) == []
+    assert found.news(NAMES, LONG_S + holdups.AGAIN_S) == [
+        "orders-0 waits: too few replicas; it is tried until it works"
+    ]
