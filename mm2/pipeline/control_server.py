@@ -14,7 +14,6 @@ import os
 import secrets
 import socket
 import ssl
-import tempfile
 import threading
 from pathlib import Path
 
@@ -22,7 +21,12 @@ from connect_runtime.base import clock, errors
 from connect_runtime.system import threads
 from connect_runtime.wire.connection import poller
 from mm2.formats import control_frame
-from mm2.pipeline import channel_address, control_channel, control_connection
+from mm2.pipeline import (
+    channel_address,
+    control_channel,
+    control_connection,
+    run_directory,
+)
 
 BACKLOG = 512
 GREETING_S = 10.0
@@ -32,6 +36,8 @@ STRANGERS_MAX = 1024
 _SWEEP_S = 1.0
 _IDLE_S = 30.0
 _UNIX_PATH_MAX = 100
+_KIND = "mm2-control-"
+_SHORT = Path("/tmp")  # noqa: S108 - the directory made in it has mode 0700
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +52,7 @@ class ControlServer:
         address: channel_address.ChannelAddress,
         now: clock.Clock,
         tls: ssl.SSLContext | None = None,
-        directory: Path | None = None,
+        directory: run_directory.RunDirectory | None = None,
     ) -> None:
         self.address = address
         self._listener = listener
@@ -113,10 +119,7 @@ class ControlServer:
         for end in (self._listener, self._bell, self._bell_end, self._poller):
             end.close()
         if self._directory is not None:
-            with contextlib.suppress(OSError):
-                for name in os.listdir(self._directory):
-                    (self._directory / name).unlink()
-                self._directory.rmdir()
+            self._directory.remove()
 
     def _note_unasked_end(self, end: threads.UnaskedEnd) -> None:
         self._failure = f"the control server has failed: {end.error!r}"
@@ -222,18 +225,18 @@ def listen_unix(now: clock.Clock, *, parent: Path | None = None) -> ControlServe
 
     Raises FatalError when no directory has a path short enough for a socket (Linux: 107 bytes).
     """
-    directory = Path(tempfile.mkdtemp(prefix="mm2-", dir=parent))
-    if len(os.fsencode(directory)) > _UNIX_PATH_MAX - len("/control.sock"):
-        directory.rmdir()
-        directory = Path(tempfile.mkdtemp(prefix="mm2-", dir="/tmp"))
-    path = directory / "control.sock"
+    directory = run_directory.make(_KIND, parent=parent)
+    if len(os.fsencode(directory.path)) > _UNIX_PATH_MAX - len("/control.sock"):
+        directory.remove()
+        directory = run_directory.make(_KIND, parent=_SHORT)
+    path = directory.path / "control.sock"
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         listener.bind(os.fspath(path))
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
-        directory.rmdir()
+        directory.remove()
         raise errors.FatalError(f"listening for copies on {path}: {error}") from error
     address = channel_address.UnixAddress(path=os.fspath(path))
     return ControlServer(listener, address=address, now=now, directory=directory)

@@ -18,7 +18,7 @@ from mm2.pipeline.spark import engine as spark_engine
 from mm2.pipeline.spark import settings as spark_settings
 from tests.support import copies, eventually, processes
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
 
 SECRET = "a-password-from-the-environment"
 

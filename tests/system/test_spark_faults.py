@@ -14,7 +14,7 @@ from mm2.pipeline.spark import engine as spark_engine
 from mm2.pipeline.spark import settings as spark_settings
 from tests.support import copies, eventually, processes, spark_processes
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
 
 CLOCK = clock.SystemClock()
 
@@ -80,10 +80,13 @@ def test_the_engine_says_that_its_jvm_died_and_another_can_be_made():
         assert spark.log_path is not None
         home = spark.log_path.parent
         spark.stop(3.0)
-        assert not home.exists()
+        assert [path.name for path in home.iterdir() if path.suffix == ".log"] == ["spark.log"]
+        return home
 
-    check()
-    check()
+    first = check()
+    second = check()
+    assert not first.exists()
+    assert second.exists()
     server.close()
 
 

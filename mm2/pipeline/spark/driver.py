@@ -101,9 +101,9 @@ class Driver:
         self._context._jsc = None  # noqa: SLF001 - done; pyspark would warn about a dead JVM
         self._context.stop()
 
-    def release(self, timeout_s: float) -> None:
+    def release(self, timeout_s: float, *, keep_logs: bool) -> None:
         """End the JVM and forget it, in pyspark too."""
-        self.jvm.end(timeout_s)
+        self.jvm.end(timeout_s, keep_logs=keep_logs)
         _forget(self.jvm)
 
     def _one_empty_partition(self) -> Any:

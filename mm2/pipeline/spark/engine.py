@@ -122,12 +122,13 @@ class SparkEngine:
             copy.cancel()
         if self._driver is not None:
             self._wind_up(self._driver, end)
+        failed = self._state is engine.EngineState.FAILED
         if self._jvm is not None:
             if self._driver is None:
                 self._jvm.kill()
-                self._jvm.end(_KILL_S)
+                self._jvm.end(_KILL_S, keep_logs=failed)
             else:
-                self._driver.release(end.left_s(self._now.now_s()))
+                self._driver.release(end.left_s(self._now.now_s()), keep_logs=failed)
         for copy in self._copies():
             copy.progress.ended(failures.CANCELLED)
         self._threads.stop_all(_KILL_S)
@@ -162,7 +163,7 @@ class SparkEngine:
                 self._state = engine.EngineState.READY
         if self._driver is None:
             connected.stop_context()
-            connected.release(_KILL_S)
+            connected.release(_KILL_S, keep_logs=False)
             return
         took_s = self._now.now_s() - (self._started_s or 0.0)
         _log.info("Spark is up at %s after %.1f s", self._settings.master, took_s)
@@ -176,7 +177,7 @@ class SparkEngine:
                 return
             self._state = engine.EngineState.FAILED
             self._failure = reason
-        _log.error("Spark at %s: %s", self._settings.master, reason)
+        _log.error("Spark at %s: %s (log: %s)", self._settings.master, reason, self.log_path)
         if self._jvm is not None:
             self._jvm.kill()
         for copy in self._copies():

@@ -11,21 +11,21 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
 import signal
 import struct
 import subprocess
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
 from connect_runtime.system import polling
+from mm2.pipeline import run_directory
 from mm2.pipeline.spark import failures, logs
 from mm2.pipeline.spark import settings as spark_settings
 
 START_S = 120.0
 _POLL_S = 0.02
 _ANSWER = "gateway"
+_PROPERTIES = "spark.properties"
 _OUTPUT_TAIL_BYTES = 20_000
 _LENGTH = struct.Struct(">i")
 
@@ -34,10 +34,16 @@ class Jvm:
     """A running (or ended) driver JVM with its private directory."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], *, home: Path, log: Path, output: Path
+        self,
+        process: subprocess.Popen[bytes],
+        *,
+        home: run_directory.RunDirectory,
+        log: Path,
+        output: Path,
     ) -> None:
         self.process = process
-        self.home = home
+        self.home = home.path
+        self._directory = home
         self.log = log
         self._output = output
         self.port = 0
@@ -55,11 +61,15 @@ class Jvm:
 
     def kill(self) -> None:
         """At once; whoever waits for an answer from it gets an error."""
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        if self.alive():
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
 
-    def end(self, timeout_s: float) -> None:
-        """Let it end in order within `timeout_s`, else kill it; then remove its directory."""
+    def end(self, timeout_s: float, *, keep_logs: bool) -> None:
+        """Let it end in order within `timeout_s`, else kill it; then remove its directory.
+
+        With `keep_logs` the directory stays for a look into it, until the next run.
+        """
         if self.process.stdin is not None:
             with suppress(OSError):
                 self.process.stdin.close()
@@ -68,7 +78,10 @@ class Jvm:
         except subprocess.TimeoutExpired:
             self.kill()
             self.process.wait()
-        shutil.rmtree(self.home, ignore_errors=True)
+        if keep_logs:
+            self._directory.leave()
+        else:
+            self._directory.remove()
 
 
 def spark_home() -> Path:
@@ -81,20 +94,20 @@ def spark_home() -> Path:
 
 def launch(settings: spark_settings.SparkSettings) -> Jvm:
     """Begin to start the JVM; `await_answer` says when it listens. Raises failures.StartError."""
-    home = Path(tempfile.mkdtemp(prefix="mm2-spark-"))
-    directory = settings.directory or home
+    run = run_directory.make("mm2-spark-run-")
+    directory = settings.directory or run.path
     directory.mkdir(parents=True, exist_ok=True)
     log, output_path = directory / "spark.log", directory / "spark.out"
     with output_path.open("ab") as output:
         process = subprocess.Popen(  # noqa: S603 - Spark's own launcher, no shell
-            _command(settings, home=home, log=log),
+            _command(settings, home=run.path, log=log),
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
-            env=_environment(settings, answer=home / _ANSWER),
+            env=_environment(settings, answer=run.path / _ANSWER),
             start_new_session=True,
         )
-    return Jvm(process, home=home, log=log, output=output_path)
+    return Jvm(process, home=run, log=log, output=output_path)
 
 
 def await_answer(jvm: Jvm, settings: spark_settings.SparkSettings) -> None:
@@ -106,10 +119,11 @@ def await_answer(jvm: Jvm, settings: spark_settings.SparkSettings) -> None:
     if not answer.exists():
         told = jvm.output_tail() if answered else f"its JVM gave no answer in {START_S:.0f} s"
         jvm.kill()
-        jvm.end(START_S)
+        jvm.end(START_S, keep_logs=True)
         raise failures.StartError(failures.of_start(told, master=settings.master))
     jvm.port, jvm.secret = _read_answer(answer.read_bytes())
     answer.unlink()
+    (jvm.home / _PROPERTIES).unlink()  # read, and of no further use
 
 
 def _command(settings: spark_settings.SparkSettings, *, home: Path, log: Path) -> list[str]:
@@ -119,7 +133,7 @@ def _command(settings: spark_settings.SparkSettings, *, home: Path, log: Path) -
     properties["spark.driver.extraJavaOptions"] = spark_settings.java_options(
         settings, logging=logging_file
     )
-    properties_file = home / "spark.properties"
+    properties_file = home / _PROPERTIES
     properties_file.touch(mode=0o600)
     properties_file.write_text(logs.properties_file(properties), encoding="utf-8")
     defaults = [] if settings.local else ["--load-spark-defaults"]

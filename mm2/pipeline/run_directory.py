@@ -1,0 +1,64 @@
+"""A private directory for one run, which the next run clears away if this one cannot.
+
+The directory has mode 0700 and holds a locked file. The lock ends with its process, however that
+ends; whoever makes a directory of the same kind removes those that nobody holds any more.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+_LOCK = "lock"
+
+
+class RunDirectory:
+    """Made by `make`."""
+
+    def __init__(self, path: Path, lock_fd: int) -> None:
+        self.path = path
+        self._lock_fd: int | None = lock_fd
+
+    def remove(self) -> None:
+        """Remove it with everything in it. May be called twice."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self.leave()
+
+    def leave(self) -> None:
+        """Let it be, for somebody to look into, until the next run clears it away."""
+        if self._lock_fd is not None:
+            os.close(self._lock_fd)
+            self._lock_fd = None
+
+
+def make(kind: str, *, parent: Path | None = None) -> RunDirectory:
+    """Make `<kind>XXXXXXXX` under `parent` or the temporary directory, and clear old ones away."""
+    where = parent or Path(tempfile.gettempdir())
+    clear(kind, where)
+    path = Path(tempfile.mkdtemp(prefix=kind, dir=where))
+    # Named only once it is locked: nobody can take it for one that was left behind.
+    unnamed = path / f"{_LOCK}.new"
+    lock_fd = os.open(unnamed, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    unnamed.rename(path / _LOCK)
+    return RunDirectory(path, lock_fd)
+
+
+def clear(kind: str, where: Path) -> None:
+    """Remove the directories of that kind whose process has ended; others' are left in peace."""
+    for lock in where.glob(f"{kind}*/{_LOCK}"):
+        try:
+            lock_fd = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            continue  # another user's, or just removed
+        try:
+            fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(lock_fd).st_uid == os.geteuid():
+                shutil.rmtree(lock.parent, ignore_errors=True)
+        except BlockingIOError:
+            pass
+        finally:
+            os.close(lock_fd)

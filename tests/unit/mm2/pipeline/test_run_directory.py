@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+
+from mm2.pipeline import run_directory
+
+
+def test_it_is_private_and_goes_when_asked(tmp_path):
+    made = run_directory.make("mm2-x-", parent=tmp_path)
+    assert stat.S_IMODE(made.path.stat().st_mode) == 0o700
+    assert made.path.name.startswith("mm2-x-")
+    made.remove()
+    made.remove()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_held_one_is_left_in_peace(tmp_path):
+    first = run_directory.make("mm2-x-", parent=tmp_path)
+    second = run_directory.make("mm2-x-", parent=tmp_path)
+    assert first.path.exists()
+    assert second.path != first.path
+
+
+def test_one_that_was_left_goes_with_the_next_of_its_kind(tmp_path):
+    left = run_directory.make("mm2-x-", parent=tmp_path)
+    (left.path / "spark.log").write_text("why")
+    left.leave()
+    run_directory.make("mm2-y-", parent=tmp_path)
+    assert (left.path / "spark.log").exists()
+    run_directory.make("mm2-x-", parent=tmp_path)
+    assert not left.path.exists()
+
+
+def test_one_of_a_process_that_was_killed_goes(tmp_path):
+    program = (
+        "import os, pathlib, signal, sys\n"
+        "from mm2.pipeline import run_directory\n"
+        "made = run_directory.make('mm2-x-', parent=pathlib.Path(sys.argv[1]))\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False, timeout=60)
+    (killed,) = tmp_path.iterdir()
+    run_directory.clear("mm2-x-", tmp_path)
+    assert not killed.exists()
+
+
+def test_what_has_no_lock_is_not_ours(tmp_path):
+    (tmp_path / "mm2-x-users").mkdir()
+    (tmp_path / "mm2-x-link").mkdir()
+    os.symlink("/etc/passwd", tmp_path / "mm2-x-link" / "lock")
+    run_directory.clear("mm2-x-", tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
