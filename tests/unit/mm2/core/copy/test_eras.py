@@ -59,6 +59,14 @@ def test_control_batches_and_empty_ones_leave_a_mirror_empty():
     assert isinstance(played.outcome, outcomes.Taken)
 
 
+def test_what_a_newer_owner_wrote_behind_our_marker_leaves_a_mirror_empty():
+    log = scripts.Log(
+        scripts.marker(0, taking.BEFORE), scripts.marker(50, taking.OURS), scripts.data(51, b"x")
+    )
+    played = start(taking.attempt(), ReadTarget=log)
+    assert isinstance(played.outcome, outcomes.Taken)
+
+
 def test_records_in_an_exclusive_mirror_stop_a_first_start():
     log = scripts.Log(scripts.marker(0, STRANGER), scripts.data(1, b"x"), start=0)
     stop = start(taking.attempt(), ReadTarget=log).outcome
