@@ -18,7 +18,7 @@ import pytest
 
 from tests.support import eventually, kafka, processes
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 STEP_S = 150.0
 SMALL = ("--seconds", "2", "--records", "100")
