@@ -93,8 +93,9 @@ def test_a_wrong_password_fails_its_flow_and_is_not_told(tmp_path, own_cluster, 
     kafka.produce(east.client_properties(), name, some())
     secure = own_cluster("secure", users=["alice"])
     wrong = secure.client_properties("alice")
-    password = re.search(r'password="([^"]+)"', wrong["sasl.jaas.config"])[1]
-    wrong["sasl.jaas.config"] = wrong["sasl.jaas.config"].replace(password, "not-the-password")
+    wrong["sasl.jaas.config"] = re.sub(
+        r'password="[^"]+"', 'password="not-the-password"', wrong["sasl.jaas.config"]
+    )
     given = two_flows(wrong, east, west, name)
     with mirror.Mirror(tmp_path, given, "--until-caught-up") as run:
         assert run.wait(150.0) == 1, run.tail

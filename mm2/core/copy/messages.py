@@ -239,7 +239,7 @@ def gauge(index: int, copy: partition.PartitionCopy) -> Gauge:
         phase=copy.phase.value,
         records=copy.counters.records,
         bytes=copy.counters.bytes,
-        copied_to=copy.map.through if copy.map is not None else -1,
+        copied_to=copy.copied_to,
         source_end=copy.source_end,
         log_start=copy.log_start,
         age_ms=copy.counters.age_ms,

@@ -85,6 +85,7 @@ class PartitionCopy:
         self._wake_at_s = 0.0
         self._trouble = ""
         self._recreated: stops.Stop | None = None
+        self._open_from = -1
         self._runner = script_runner.ScriptRunner()
         self._obstacle: source_batches.Obstacle | None = None
         self._reaction: refusals.Reaction | None = None
@@ -489,7 +490,9 @@ class PartitionCopy:
     def _after_open(self, failed: object, now_s: float) -> Instructions:
         if failed is not None:
             return self._boundary_failed(failed, now_s)
+        assert self.map is not None
         self.phase = Phase.COPYING
+        self._open_from = self.map.through
         self._mode.opened()
         return self._follow_leader(now_s)
 
@@ -556,6 +559,13 @@ class PartitionCopy:
         assert not self.window.in_flight
         self.phase = Phase.CLOSED
         return self._write_news(now_s)
+
+    @property
+    def copied_to(self) -> int:
+        """The first source offset that readers do not see on the target yet; -1 while unknown."""
+        if self.map is None:
+            return -1
+        return self._open_from if self._mode.open else self.map.through
 
     @property
     def fully_recorded(self) -> bool:

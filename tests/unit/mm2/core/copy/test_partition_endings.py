@@ -58,7 +58,24 @@ def test_what_no_anchor_will_ever_say_is_not_waited_for():
     world.send()
     world.acknowledge()
     world.do(world.copy.produce_unanswered("cut off", world.now_s))
-    assert world.copy.phase is Phase.WAITING
+    assert world.copy.reason == "cut off"
     world.do(world.copy.close(world.now_s))
     assert world.copy.phase is Phase.CLOSED
     assert world.copy.fully_recorded
+
+
+def test_what_a_transaction_holds_counts_as_copied_once_it_is_committed():
+    world = copying.begun(*LOG, delivery=setup.Delivery.TRANSACTIONAL)
+    assert world.copy.copied_to == 0
+    world.offer(*LOG[:2])
+    world.tick()
+    world.send()
+    world.acknowledge()
+    world.withheld = {instructions.CommitTransaction}
+    world.acknowledge()
+    world.tick(after_s=1.0)
+    assert world.copy.copied_to == 0
+    world.withheld = set()
+    assert world.open is not None
+    world.do([world.open])
+    assert world.copy.copied_to == 2
