@@ -14,11 +14,14 @@ import contextlib
 import gc
 import importlib
 import importlib.machinery
+import os
+import re
 import sys
 
 from mm2.pipeline import engine
 from mm2.pipeline.spark import job
 
+_ARCHIVE = re.compile(r"pyspark\.zip|py4j-.*\.zip|spark-core_.*\.jar")
 PRELOADED = ("pyspark.worker", "pyspark.taskcontext", *job.WHEELS, engine.COPY_ENTRY.split(":")[0])
 
 
@@ -40,7 +43,7 @@ def leave_archives() -> None:
     Every forked worker would read the jar's directory of 10,000 names again (14 MB, 80 ms), and
     what is imported from a zip is compiled each time.
     """
-    archives = [path for path in sys.path if path.endswith((".jar", ".zip")) and "spark" in path]
+    archives = [path for path in sys.path if _ARCHIVE.fullmatch(os.path.basename(path))]
     rest = [path for path in sys.path if path not in archives]
     if importlib.machinery.PathFinder.find_spec("pyspark", rest) is None:
         return
