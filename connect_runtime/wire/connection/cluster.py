@@ -195,7 +195,9 @@ class ClusterConnections:
     def trouble(self, node_id: int) -> errors.ConnectError | None:
         """Why a broker cannot be reached at present, as far as anybody tried lately."""
         now_s = self._clock.now_s()
-        found = [lane.trouble(now_s) for (node, _), lane in self._lanes.items() if node == node_id]
+        lanes = [lane for (node, _), lane in self._lanes.items() if node == node_id]
+        ready_s = max((lane.ready_s for lane in lanes), default=-math.inf)
+        found = (lane.trouble(now_s, broker_ready_s=ready_s) for lane in lanes)
         return next((trouble for trouble in found if trouble is not None), None)
 
     def troubles(self) -> dict[str, errors.ConnectError]:

@@ -53,6 +53,7 @@ class Lane:
         self.connection: connection.Connection | None = None
         self.retry_at_s = -math.inf
         self.tried_s = -math.inf
+        self.ready_s = -math.inf
         self._trouble: errors.ConnectError | None = None
         self._trouble_s = -math.inf
         self._address = address
@@ -91,10 +92,13 @@ class Lane:
     def queued(self) -> int:
         return len(self._queue)
 
-    def trouble(self, now_s: float) -> errors.ConnectError | None:
-        """Why it cannot connect: somebody waits for it, or the last try is not long ago."""
+    def trouble(self, now_s: float, *, broker_ready_s: float) -> errors.ConnectError | None:
+        """Why it cannot connect: somebody waits for it, or the last try is not long ago.
+
+        A failure from before `broker_ready_s`, when any lane to this broker last got through, is over.
+        """
         fresh = self._queue or self._wanted or now_s - self._trouble_s < _NEWS_S
-        return self._trouble if fresh else None
+        return self._trouble if fresh and self._trouble_s >= broker_ready_s else None
 
     def node_state(self) -> cluster_view.NodeState:
         link = self.connection
@@ -187,6 +191,7 @@ class Lane:
 
     def _on_ready(self) -> None:
         self._trouble = None
+        self.ready_s = self._env.clock.now_s()
         self._owner.ready(self)
         self._owner.wake(self)
 

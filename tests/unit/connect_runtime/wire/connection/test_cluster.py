@@ -280,6 +280,23 @@ def test_what_was_not_sent_goes_to_the_new_leader_when_the_old_one_is_gone(world
     assert link.troubles() == {}
 
 
+def test_a_broker_that_one_lane_reaches_again_is_out_of_trouble(world):
+    broker = world.broker(1)
+    broker.scripts["init_producer_id"] = answer_init
+    link = world.connect(broker.address)
+    world.until(lambda: 1 in link.view.brokers)
+    broker.refuses = True
+    link.lane(1, "fetch").want()
+    world.until(lambda: link.trouble(1))
+    broker.refuses = False
+    world.settle(1.0)
+    replies = Replies()
+    link.call(targets.Node(1), init(), done=replies.append, timeout_s=30.0)
+    world.until(lambda: replies)
+    assert replies[0].failure is None
+    assert link.troubles() == {}
+
+
 def test_a_missing_topic_is_named_when_its_leader_is_waited_for(world):
     broker = world.broker()
     link = world.connect(broker.address)
