@@ -1,7 +1,7 @@
 """Producing: batches of many partitions share requests, a partition keeps to one connection.
 
 A request carries one batch of each ready partition of its lane; brokers take one request of a
-connection at a time, so each broker has several lanes with up to five requests in flight.
+connection at a time, so a slow one has several lanes; each has up to five requests in flight.
 """
 
 from __future__ import annotations
@@ -12,13 +12,10 @@ from dataclasses import dataclass, field
 from connect_runtime.base import clock
 from connect_runtime.wire.codec import failures, produce, versions
 from connect_runtime.wire.connection import cluster
-from mm2.core.copy import instructions, partition
+from mm2.core.copy import instructions, pace, partition
 from mm2.formats import map_record
 
 PRODUCE_KEY = 0
-LANES_MAX = 4
-SLOW_ACK_S = 0.004
-"""From this acknowledgement time on a broker gets all lanes: one would mostly wait."""
 IN_FLIGHT_MAX = 5
 REQUEST_BYTES = 4 * 1024 * 1024
 REQUEST_PARTITIONS = 200
@@ -65,36 +62,36 @@ class TargetSide:
         self._lanes: dict[tuple[int, int], _Lane] = {}
         self._lane_of: dict[int, _Lane] = {}
         self._numbers: dict[int, int] = {}
-        self._ack_s: dict[int, float] = {}
+        self._paces: dict[int, pace.Pace] = {}
 
     def offer(self, copy: partition.PartitionCopy) -> None:
         """The partition may have something to send."""
         leader = self._target.view.leader(copy.where.remote_topic, copy.where.partition)
         if leader is None or not copy.window.queued:
             return
-        lane = self._lane_of.get(id(copy))
-        if lane is None or not copy.window.in_flight:
-            lane = self._choose(copy, leader.node_id)
-        lane.ready[id(copy)] = copy
+        lane = self._lane(copy, leader.node_id)
+        if lane is not None:
+            lane.ready[id(copy)] = copy
 
-    def _choose(self, copy: partition.PartitionCopy, node_id: int) -> _Lane:
-        """A partition changes its lane only while nothing of it is in flight: order is kept."""
+    def _lane(self, copy: partition.PartitionCopy, node_id: int) -> _Lane | None:
+        """The partition's lane; None while batches on another are awaited, to keep their order."""
         number = self._numbers.setdefault(id(copy), len(self._numbers))
-        lanes = LANES_MAX if self._ack_s.get(node_id, 0.0) >= SLOW_ACK_S else 1
-        key = (node_id, number % lanes)
+        key = (node_id, number % self._pace(node_id).lanes)
+        before = self._lane_of.get(id(copy))
+        if before is not None:
+            if (before.node_id, before.number) == key:
+                return before
+            before.ready.pop(id(copy), None)
+            if copy.window.in_flight:
+                return None
         lane = self._lanes.get(key)
         if lane is None:
             lane = self._lanes[key] = _Lane(*key)
-        before = self._lane_of.get(id(copy))
-        if before is not None and before is not lane:
-            before.ready.pop(id(copy), None)
         self._lane_of[id(copy)] = lane
         return lane
 
-    def _note_ack(self, node_id: int, elapsed_s: float) -> None:
-        """How long one request takes: a broker handles those of a connection one by one."""
-        before = self._ack_s.get(node_id, elapsed_s)
-        self._ack_s[node_id] = before + (elapsed_s - before) / 16
+    def _pace(self, node_id: int) -> pace.Pace:
+        return self._paces.setdefault(node_id, pace.Pace())
 
     def pump(self, now_s: float) -> None:
         for lane in list(self._lanes.values()):
@@ -195,7 +192,7 @@ class TargetSide:
         if response.throttle_ms:
             self._target.throttle(lane.node_id, lane.name, response.throttle_ms)
         else:
-            self._note_ack(lane.node_id, reply.elapsed_s / under_way)
+            self._pace(lane.node_id).note(reply.elapsed_s, under_way=under_way)
         self._settle(lane, chosen, response, now_s=now_s)
         self.pump(now_s)
 

@@ -14,6 +14,8 @@ FULL = 0.75
 """A response counts as full from this share of what was asked on."""
 WORTH_IT = 0.2
 """Grow while the round trip is more than this share of the whole exchange."""
+NEAR_S = 0.002
+"""A broker with a shorter round trip than this needs no larger answers: they would cost memory."""
 
 
 @dataclass(slots=True)
@@ -29,7 +31,7 @@ class FetchSizes:
         if elapsed_s <= 0 or size < FULL * asked:
             return
         share = rtt_s / elapsed_s
-        if share > WORTH_IT:
+        if share > WORTH_IT and rtt_s > NEAR_S:
             self.partition_bytes = max(
                 min(self.partition_bytes * 2, LARGEST_BYTES), self.partition_bytes
             )

@@ -19,6 +19,7 @@ MB = 1024 * 1024
         (4 * MB, 0.1, 0.002, 2 * MB),
         (MB, 0.1, 0.002, 4 * MB),
         (4 * MB, 0.0, 0.05, 4 * MB),
+        (4 * MB, 0.004, 0.002, 4 * MB),
     ],
     ids=[
         "full, half of the time is the line",
@@ -30,6 +31,7 @@ MB = 1024 * 1024
         "a short line: smaller costs nothing",
         "not full says nothing",
         "no time passed",
+        "a near broker's line is never what takes the time",
     ],
 )
 def test_sizes_follow_the_round_trips_share(size, elapsed_s, rtt_s, becomes):
