@@ -33,7 +33,7 @@ class World:
         self.map = offset_map.OffsetMap()
         self.answers: dict[type, list[Any]] = {}
         self.withheld: set[type] = set()
-        self.open: instructions.Instruction | None = None
+        self.open: Any = None
         self.asked: list[Any] = []
         self.anchors: list[instructions.Record] = []
         self.in_flight: list[bytes] = []

@@ -15,7 +15,8 @@ from mm2.core.copy import instructions
 from mm2.formats import record_batch
 from tests.fakes import batches
 
-Answers = Mapping[type, Any]
+Answers = Mapping[Any, Any]
+"""By the kind of question; a list holds them one after the other."""
 
 NOW_MS = 1_700_000_000_000
 DONE = instructions.Done()

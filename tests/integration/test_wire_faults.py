@@ -35,7 +35,7 @@ def test_calls_follow_the_leader_when_its_broker_is_killed_and_come_back_after_i
     with wire.Driver(properties) as driver:
         first = driver.leader(name)
         assert committed(driver.ask(targets.Leader(name, 0), offsets_of(name))) == 5
-        epoch = driver.connections.view.leader(name, 0).epoch  # type: ignore[union-attr]
+        epoch = driver.connections.view.leader(name, 0).epoch
         three.brokers[first].kill()
         reply = driver.call(targets.Leader(name, 0), offsets_of(name), timeout_s=40.0)
         if reply.failure is not None:  # it was written into a socket whose broker was just dying

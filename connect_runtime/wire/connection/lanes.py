@@ -95,7 +95,7 @@ class Lane:
     def trouble(self, now_s: float, *, broker_ready_s: float) -> errors.ConnectError | None:
         """Why it cannot connect: somebody waits for it, or the last try is not long ago.
 
-        A failure from before `broker_ready_s`, when any lane to this broker last got through, is over.
+        One from before `broker_ready_s`, when a lane to this broker last got through, is over.
         """
         fresh = self._queue or self._wanted or now_s - self._trouble_s < _NEWS_S
         return self._trouble if fresh and self._trouble_s >= broker_ready_s else None

@@ -64,7 +64,7 @@ class _WithoutMarker(BentCopy):
     """Believes that its marker stands right behind the log's end, and goes on there."""
 
     identity = instructions.ProducerIdentity(id=-1, epoch=-1)
-    marker: instructions.Records | None = None
+    marker: instructions.Answer | None = None
 
     def initialise(self, question: instructions.Instruction) -> Bent:
         return (yield question)
@@ -90,7 +90,7 @@ class _WithoutMarker(BentCopy):
             case instructions.ReadTarget():
                 answer = yield question
                 nothing = isinstance(answer, instructions.Records) and not answer.records
-                return self.marker if nothing else answer
+                return self.marker if nothing and self.marker else answer
         return (yield question)
 
     def _make_marker(self, answer: instructions.Answer) -> instructions.Answer:

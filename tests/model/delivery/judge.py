@@ -232,9 +232,10 @@ def _justified(around: world.World, stop: stops.Stop) -> bool:
         case stops.Cause.SOURCE_TRUNCATED:
             return truncated
         case stops.Cause.NEEDS_OPENING:
-            return around.source.cut_inside or around.weather.start == "timestamp"
+            return around.source.cut_inside or truncated
         case stops.Cause.NOT_PAIRED:
-            return truncated or bool(around.target.unfenced_writes)
+            target = around.target
+            return truncated or target.lost_something or bool(target.unfenced_writes)
         case stops.Cause.HANGING:
             return around.target.lost_something and len(around.coordinator.ids_given) > 1
         case stops.Cause.NOT_EMPTY:

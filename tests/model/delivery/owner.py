@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mm2.core.copy import budget, instructions, partition, stops
 from tests.model.delivery import source_log, target_log
@@ -22,6 +22,7 @@ QUEUE_MAX = 4
 LONG_POLL_S = 0.5
 STREAM_DELAY_MAX_S = 40.0
 """Longer than that and the worker would end its copy."""
+HOPELESS = (stops.Cause.SOURCE_TRUNCATED, stops.Cause.HANGING, stops.Cause.NOT_PAIRED)
 NOT_MINE = instructions.Refused(code=-1, message="another copy of this worker has it")
 
 MakeCopy = Callable[..., partition.PartitionCopy]
@@ -129,7 +130,7 @@ class Owner:
         self._view = (around.target.leader, around.target.leader_epoch)
         self._ticks_at = float("inf")
         self._tick_number = 0
-        self._answers = {
+        self._answers: dict[type, Callable[[Any], instructions.Answer]] = {
             instructions.AskMayTake: self._may_take,
             instructions.NoteTargetEnd: self._note_end,
             instructions.InitProducer: self._init_producer,
@@ -188,8 +189,7 @@ class Owner:
     def _given_up(self) -> bool:
         """It would be tried again for ever, and nothing will change."""
         stop = self.machine.stop
-        hopeless = stop is not None and stop.cause is stops.Cause.SOURCE_TRUNCATED
-        return hopeless and self._network.calm
+        return stop is not None and stop.cause in HOPELESS and self._network.calm
 
     @property
     def caught_up(self) -> bool:
@@ -274,23 +274,32 @@ class Owner:
 
     # Ticks
 
-    def _plan_tick(self) -> None:
+    def _tick_in_s(self) -> float | None:
+        """How long until this copy's process looks at it again; None: an answer comes first."""
         machine, random = self.machine, self._events.random
         match machine.phase:
-            case partition.Phase.STOPPED if self._given_up and not machine._closing:
-                return
-            case partition.Phase.WAITING | partition.Phase.STOPPED:
-                wait_s = max(machine._wake_at_s - self._events.now_s, 0.0) + 0.01
-                if machine._closing:
-                    wait_s = 0.01
-                elif machine.phase is partition.Phase.STOPPED and not self._network.calm:
-                    wait_s += random.uniform(0.0, self.world.idle_tick_s)
+            case partition.Phase.STOPPED | partition.Phase.WAITING if machine._closing:
+                return 0.01
+            case partition.Phase.STOPPED if self._given_up:
+                return None
+            case partition.Phase.STOPPED if not self._network.calm:
+                return self._until_awake_s() + random.uniform(0.0, self.world.idle_tick_s)
+            case partition.Phase.STOPPED | partition.Phase.WAITING:
+                return self._until_awake_s()
             case partition.Phase.COPYING if machine.restless:
-                wait_s = random.uniform(0.02, 0.3)
+                return random.uniform(0.02, 0.3)
             case partition.Phase.COPYING:
-                wait_s = random.uniform(1.0, self.world.idle_tick_s)
+                return random.uniform(1.0, self.world.idle_tick_s)
             case _:
-                return
+                return None
+
+    def _until_awake_s(self) -> float:
+        return max(self.machine._wake_at_s - self._events.now_s, 0.0) + 0.01
+
+    def _plan_tick(self) -> None:
+        wait_s = self._tick_in_s()
+        if wait_s is None:
+            return
         if self._channel.sent_at:
             wait_s = min(wait_s, self._channel.sent_at[0] + TIMEOUT_S - self._events.now_s + 0.01)
         due = self._events.now_s + wait_s
@@ -428,7 +437,7 @@ class Owner:
 
     def _ask(self, question: instructions.Instruction) -> None:
         self._question += 1
-        number, token = self._question, self.machine.script_token
+        number = self._question
 
         def answer(given: instructions.Answer) -> None:
             if number == self._question and self.machine._runner.running:

@@ -77,8 +77,12 @@ class _Schedule:
 
     def _burst(self, batches: int) -> None:
         length_s = self._random.choice((2.0, 10.0, 40.0))
+        moments = [self._random.uniform(0.0, length_s) for _ in range(3)]
+        together = self._random.random() < 0.5
         for _ in range(batches):
             at_s = self._random.uniform(0.0, length_s)
+            if together:
+                at_s = self._random.choice(moments)
             self._events.after(at_s, self._world.source.write_something)
         if self._weather.shared:
             for _ in range(3):
@@ -126,7 +130,7 @@ class _Schedule:
         if len(self._world.running) < self._weather.owners:
             self._world.start_owner()
 
-    def _when_busy(self, fault: Callable[[], None], *, tries: int = 40) -> None:
+    def _when_busy(self, fault: Callable[[], None], *, tries: int = 100) -> None:
         """Now, or as soon as somebody has batches under way: there it hurts most."""
         busy = any(each.machine.window.queued > 0 for each in self._world.running)
         if busy or not tries or self._random.random() < 0.02:
@@ -189,7 +193,7 @@ class _Schedule:
     # The end
 
     def _heal(self) -> None:
-        """Faults end. Somebody must finish the copy; then what was late arrives, then a last bit."""
+        """Faults end. Somebody must finish; then what was late arrives, then a last bit."""
         self._world.calm_down()
         for each in self._world.owners:
             late = self._random.random() < 0.3
@@ -212,7 +216,7 @@ class _Schedule:
         self._events.run(self._events.now_s + 5.0)
 
     def _let_finish(self) -> None:
-        """Until a copy has caught up; three times somebody starts the flow again if none is left."""
+        """Until a copy has caught up; if none is left, somebody starts the flow (thrice)."""
         for _ in range(4):
             if not self._world.running and not self._stopped_for_good():
                 self._world.start_owner()

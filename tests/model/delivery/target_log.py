@@ -44,8 +44,8 @@ Reply = Callable[[int, int], None]
 class Entry:
     """One batch in the log. `life`: how many requested eras began before it was written.
 
-    `named` is set when a receipt named its offset: it may hold what is copied again. `unfenced`: its
-    writer was older than one before it, and the broker had forgotten that.
+    `named` is set when a receipt named its offset: it may hold what is copied again.
+    `unfenced`: its writer was older than one before it, and the broker had forgotten that.
     """
 
     base: int
@@ -143,23 +143,18 @@ class TargetLog:
         if producer < 0:
             return 0, -1
         state = self._state(producer)
-        if transactional and (state is None or state.transaction is None):
-            if state is not None and epoch < state.epoch:
-                return OLD_EPOCH, -1
-            if not self.verify(producer, epoch):
-                return INVALID_TXN_STATE, -1
+        if state is not None and epoch < state.epoch:
+            return OLD_EPOCH, -1
+        begins = transactional and (state is None or state.transaction is None)
+        if begins and not self.verify(producer, epoch):
+            return INVALID_TXN_STATE, -1
         if state is None:
             return 0, -1
-        if epoch < state.epoch:
-            return OLD_EPOCH, -1
-        if epoch == state.epoch:
-            for first, end, base in state.recent:
-                if (first, end) == (sequence, last):
-                    return 0, base
-        expected = 0
-        if epoch == state.epoch and state.recent:
-            expected = (state.recent[-1][1] + 1) & 0x7FFFFFFF
-        if sequence != expected:
+        recent = state.recent if epoch == state.epoch else []
+        for first, end, base in recent:
+            if (first, end) == (sequence, last):
+                return 0, base
+        if sequence != ((recent[-1][1] + 1) & 0x7FFFFFFF if recent else 0):
             return OUT_OF_SEQUENCE, -1
         if state.transaction is not None and not transactional:
             return INVALID_TXN_STATE, -1
@@ -338,7 +333,7 @@ class TargetLog:
         at = bisect_left(self.entries, offset, key=lambda each: each.last)
         found = [
             each.data
-            for each in self.entries[at : at + self._random.choice((1, 3, 8))]
+            for each in self.entries[at : at + self._random.choice((1, 3, 50))]
             if each.last < self.high_watermark
         ]
         return b"".join(found), self.log_start, self.high_watermark

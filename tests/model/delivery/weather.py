@@ -36,6 +36,7 @@ class Weather:
     lost: float = 0.01
     slow: float = 0.05
     stuck: float = 0.01
+    round_trip_s: float = 0.01
     batches: int = 30
     owners: int = 3
 
@@ -69,7 +70,8 @@ def draw(random: Random) -> Weather:
         id_expiry_s=random.choice((7 * DAY_S, 1.5 * DAY_S)) if days else 7 * DAY_S,
         lost=random.choice((0.0, 0.01, 0.04)),
         slow=random.choice((0.02, 0.1)),
-        stuck=random.choice((0.0, 0.01, 0.03)),
+        stuck=random.choice((0.0, 0.01, 0.02)),
+        round_trip_s=random.choice((0.01, 0.01, 0.2)),
         batches=random.randint(8, 45),
     )
 
@@ -94,7 +96,7 @@ class Network:
             return random.uniform(2.0, 60.0)
         if drawn < weather.stuck + weather.slow:
             return random.uniform(0.02, 2.0)
-        return 0.0005 + 0.01 * drawn
+        return 0.0005 + weather.round_trip_s * drawn
 
     def loses(self) -> bool:
         return not self.calm and self._random.random() < self._weather.lost

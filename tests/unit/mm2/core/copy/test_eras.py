@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mm2.core.copy import eras, instructions, outcomes, setup, stops
@@ -11,7 +13,7 @@ STRANGER = (99, 0)
 
 
 def start(attempt, **changed):
-    given = {
+    given: dict[Any, Any] = {
         instructions.ReadTarget: scripts.Log(scripts.marker(50, taking.OURS)),
         instructions.FindSourceOffset: instructions.SourceOffset(offset=30),
     }

@@ -156,10 +156,10 @@ def test_a_reaction_in_a_transaction_gives_out_no_anchor_for_it():
 def test_fresh_batches_among_old_ones_stay_in_transactions_and_then_leave_them():
     world = copying.begun()
     world.copied(old(0)).copied(batch(1))
-    assert world.copy.transactional
+    modes = [world.copy.transactional]
     world.now_s += transactions.STAY_S
     world.copied(batch(2), batch(3))
-    assert not world.copy.transactional
+    assert [*modes, world.copy.transactional] == [True, False]
     assert transactional(world.mirror) == [True, True, False, False]
 
 

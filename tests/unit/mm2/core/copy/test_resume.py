@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mm2.core.copy import facts, instructions, outcomes, resume, setup, stops
@@ -30,7 +32,7 @@ def crc(batch):
 
 def placed(found, *, end, marker=50, known=None, **changed):
     known = known or taking.known(found)
-    given = {instructions.FindEpochEnd: instructions.EpochEnd(offset=end)}
+    given: dict[Any, Any] = {instructions.FindEpochEnd: instructions.EpochEnd(offset=end)}
     changed = {getattr(instructions, name): answer for name, answer in changed.items()}
     script = resume.where_we_were(taking.attempt(known, marker=marker))
     return scripts.play(script, given | changed)
