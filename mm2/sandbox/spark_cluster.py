@@ -10,9 +10,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import shutil
 import signal
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -23,12 +21,14 @@ from types import TracebackType
 from typing import Self
 
 from connect_runtime.system import polling, processes
+from mm2.pipeline import run_directory
 from mm2.sandbox import failures, java, ports, properties
 
 _DAEMON_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _DAEMON_MEMORY = "256m"
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
+_KIND = "mm2-spark-cluster-"
 _EXECUTOR = b"ExecutorBackend"
 _START_S = 120.0
 _ASK_S = 2.0
@@ -86,8 +86,11 @@ class SparkCluster:
 
     def __init__(self, spec: SparkClusterSpec | None = None, *, folder: Path | None = None) -> None:
         self.spec = spec or SparkClusterSpec()
-        self._own_folder = folder is None
-        self.folder = folder or Path(tempfile.mkdtemp(prefix="mm2-spark-cluster-"))
+        self._own_folder: run_directory.RunDirectory | None = None
+        if folder is None:
+            self._own_folder = run_directory.make(_KIND)
+            folder = self._own_folder.path
+        self.folder = folder
         self._ports: list[ports.Reservation] = []
         self.master: Daemon | None = None
         self.workers: list[Daemon] = []
@@ -137,8 +140,8 @@ class SparkCluster:
             daemon.kill()
         for port in self._ports:
             port.release()
-        if self._own_folder:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        if self._own_folder is not None:
+            self._own_folder.remove()
 
     def __enter__(self) -> Self:
         try:
