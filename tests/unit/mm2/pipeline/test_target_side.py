@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import kio.index
 import pytest
@@ -44,10 +44,10 @@ class World:
     """Partitions 0, 1, …, all with a lot to send."""
 
     def __init__(self, partitions):
-        self.target: Any = Target()
+        self.target = Target()
         self.copies = [copying.begun(*LOG, partition=each) for each in range(partitions)]
         self.side = target_side.TargetSide(
-            self.target,
+            cast(Any, self.target),
             carry=lambda copy, found: None,
             now=clock_at(1000.0),
             settled=lambda copy: None,
