@@ -98,7 +98,7 @@ class OldFormatError(Exception):
     """A record set holds formats before v2 (magic 0 or 1). `base_offset` is where."""
 
     def __init__(self, base_offset: int, magic: int) -> None:
-        super().__init__(f"record format v{magic} at offset {base_offset}")
+        super().__init__(f"it is in record format v{magic}, older than v2")
         self.base_offset = base_offset
         self.magic = magic
 
@@ -107,7 +107,7 @@ class DamagedBatchError(Exception):
     """What stands at a batch's place is none: its length is impossible. `base_offset` as read."""
 
     def __init__(self, base_offset: int, length: int) -> None:
-        super().__init__(f"batch at offset {base_offset} claims {length} bytes")
+        super().__init__(f"it claims a length of {length} bytes")
         self.base_offset = base_offset
         self.length = length
 

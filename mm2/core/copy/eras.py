@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mm2.core.copy import instructions, outcomes, refusals, setup, source_batches, stops
+from mm2.core.copy import fence, instructions, outcomes, refusals, setup, source_batches, stops
 from mm2.formats import map_record, receipt, record_batch
 
 
@@ -61,7 +61,7 @@ def requested_era(attempt: outcomes.Attempt) -> instructions.Script[outcomes.Out
 
 def _must_be_empty(
     attempt: outcomes.Attempt,
-) -> instructions.Script[outcomes.BeginAgain | stops.Stop | None]:
+) -> instructions.Script[outcomes.BeginAgain | outcomes.Fenced | stops.Stop | None]:
     """None when nothing but control batches stands before our marker and nothing was deleted."""
     deleted = "its log no longer starts at 0, so records were deleted from it"
     at = idle = 0
@@ -75,6 +75,8 @@ def _must_be_empty(
             return _not_empty(attempt.where, deleted)
         before = at
         for header, _ in record_batch.split_batches(answer.records):
+            if fence.is_newer(header, attempt.fence.producer):
+                return outcomes.Fenced(than=attempt.fence.producer)
             if header.base_offset > attempt.fence.marker_offset:
                 return None  # what stands behind our marker is a newer owner's
             if not header.is_control and header.record_count > 0:

@@ -131,8 +131,7 @@ def read_marker(
     """Read the target from `start` until our own control batch of this epoch can be read.
 
     A fetch gives only what is replicated, so the marker and all before it are. EndTxn answers
-    before
-    the marker is written.
+    before the marker is written.
     """
     at = start
     for _ in range(MARKER_READS):
@@ -141,16 +140,23 @@ def read_marker(
             return failure("reading our marker", answer)
         for header, _batch in record_batch.split_batches(answer.records):
             at = max(at, header.last_offset + 1)
-            if not header.is_control or header.producer_id != producer.id:
-                continue
-            if header.producer_epoch > producer.epoch:
+            if is_newer(header, producer):
                 return NewerOwner(than=producer)
-            if header.producer_epoch == producer.epoch and header.base_offset >= start:
+            ours = (header.producer_id, header.producer_epoch) == (producer.id, producer.epoch)
+            if header.is_control and ours and header.base_offset >= start:
                 return Marker(offset=header.base_offset, leader_epoch=header.leader_epoch)
     return Disturbed(
         reason="our marker did not become readable in time (does the mirror have as many replicas "
         "in sync as its min.insync.replicas asks for?)"
     )
+
+
+def is_newer(header: record_batch.BatchHeader, producer: instructions.ProducerIdentity) -> bool:
+    """Was the batch written under a newer epoch than ours, so that we are fenced?
+
+    Found below our marker it also tells that an unclean election took the marker away.
+    """
+    return header.producer_id == producer.id and header.producer_epoch > producer.epoch
 
 
 def _patiently(

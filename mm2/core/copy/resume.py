@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from mm2.core.copy import (
     eras,
     facts,
+    fence,
     instructions,
     outcomes,
     pairing,
@@ -135,7 +136,7 @@ def pair(attempt: outcomes.Attempt, position: Position) -> instructions.Script[o
     compared."""
     where = attempt.where
     tail = yield from _read_tail(attempt, position)
-    if isinstance(tail, outcomes.BeginAgain):
+    if isinstance(tail, outcomes.BeginAgain | outcomes.Fenced):
         return tail
     if tail.foreign is not None and where.target_topics is setup.TargetTopics.EXCLUSIVE:
         return _foreign(where, tail.foreign)
@@ -159,7 +160,7 @@ def pair(attempt: outcomes.Attempt, position: Position) -> instructions.Script[o
 
 def _read_tail(
     attempt: outcomes.Attempt, position: Position
-) -> instructions.Script[pairing.Tail | outcomes.BeginAgain]:
+) -> instructions.Script[pairing.Tail | outcomes.BeginAgain | outcomes.Fenced]:
     """Our batches between the anchor and our marker."""
     tail = pairing.Tail(
         ours=frozenset({*attempt.known.producers, attempt.fence.producer.id}),
@@ -180,6 +181,8 @@ def _read_tail(
             return outcomes.again("reading the tail of the mirror", answer)
         before = tail.at
         for header, batch in record_batch.split_batches(answer.records):
+            if fence.is_newer(header, attempt.fence.producer):
+                return outcomes.Fenced(than=attempt.fence.producer)
             tail.add(header, batch)
         idle = 0 if tail.at > before else idle + 1
         if idle > outcomes.READS_WITHOUT_NEWS:

@@ -75,8 +75,7 @@ def scan(
             found.position = last + 1
             found.leader_epoch = header.leader_epoch
     except record_batch.OldFormatError as error:
-        why = f"it is in record format v{error.magic}, older than v2"
-        found.obstacle = Obstacle(offset=error.base_offset, why=why)
+        found.obstacle = Obstacle(offset=error.base_offset, why=str(error))
     except record_batch.DamagedBatchError as error:
         found.obstacle = Obstacle(offset=found.position, why=str(error), corrupt=True)
     return found

@@ -112,13 +112,23 @@ def needs_opening(where: setup.PartitionSetup, *, offset: int, why: str) -> Stop
     )
 
 
+def mirror_unreadable(where: setup.PartitionSetup, *, offset: int, why: str) -> Stop:
+    """What stands on the mirror must be compared with the source, and cannot be read."""
+    return Stop(
+        cause=Cause.NOT_PAIRED,
+        message=(
+            f"{where.mirror} at offset {offset}: {why}, which cannot be compared with the source. "
+            f"To begin behind it: {way_on(where)}"
+        ),
+    )
+
+
 def corrupt(where: setup.PartitionSetup, *, offset: int, why: str) -> Stop:
     return Stop(
         cause=Cause.CORRUPT,
         message=(
             f"{where.name} at source offset {offset}: {why}. The source broker's log segment or "
-            f"the "
-            f"network damaged it: check the source's replicas, then restart the flow. "
+            f"the network damaged it: check the source's replicas, then restart the flow. "
             f"To leave it out: {way_on(where)}"
         ),
     )

@@ -10,6 +10,7 @@ from tests.fakes import scripts, taking
 
 SHARED = setup.TargetTopics.SHARED
 STRANGER = (99, 0)
+NEWER = (taking.US.id, taking.US.epoch + 1)
 
 
 def start(attempt, **changed):
@@ -67,6 +68,12 @@ def test_what_a_newer_owner_wrote_behind_our_marker_leaves_a_mirror_empty():
     )
     played = start(taking.attempt(), ReadTarget=log)
     assert isinstance(played.outcome, outcomes.Taken)
+
+
+def test_a_newer_epoch_of_ours_below_our_marker_tells_that_we_are_fenced():
+    """An unclean election took our marker, and who was fenced then wrote where it had been."""
+    log = scripts.Log(scripts.marker(0, NEWER), scripts.data(1, b"x", producer=NEWER))
+    assert start(taking.attempt(), ReadTarget=log).outcome == outcomes.Fenced(than=taking.US)
 
 
 def test_records_in_an_exclusive_mirror_stop_a_first_start():

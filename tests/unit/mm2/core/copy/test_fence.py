@@ -147,6 +147,11 @@ def test_a_marker_of_a_newer_epoch_means_a_newer_owner_even_with_ours_behind_it(
     assert played.outcome == fence.NewerOwner(than=US)
 
 
+def test_data_of_a_newer_epoch_means_a_newer_owner_too():
+    read = {instructions.ReadTarget: target(scripts.data(10, b"x", producer=(US.id, US.epoch + 1)))}
+    assert scripts.play(fence.read_marker(US, start=10), read).outcome == fence.NewerOwner(than=US)
+
+
 def test_a_marker_written_under_another_leader_begins_again():
     log = target(scripts.marker(10, OURS, leader_epoch=3))
     played = scripts.play(fence.fence(), answers(ReadTarget=log))

@@ -240,6 +240,23 @@ def test_a_source_leader_that_moves_is_no_reason_to_do_anything(code):
     assert world.copy.phase is Phase.COPYING
 
 
+@pytest.mark.parametrize(
+    ("at", "value", "why"),
+    [(16, 1, "it is in record format v1"), (11, 4, "it claims a length of 4 bytes")],
+)
+def test_a_mirror_that_cannot_be_read_stops_this_partition_alone(at, value, why):
+    world = copying.World(*LOG)
+    held = bytearray(scripts.data(0, b"x"))
+    held[8:12] = held[8:12] if at == 16 else bytes(4)
+    held[at] = value
+    world.answers[instructions.ReadTarget] = [scripts.records(bytes(held), end=1)]
+    world.tick()
+    assert (world.copy.phase, world.copy.restless) == (Phase.STOPPED, False)
+    assert world.copy.stop.cause is stops.Cause.NOT_PAIRED
+    assert f"at offset 0: {why}" in world.copy.reason
+    assert "--new-era" in world.copy.reason
+
+
 # Leaders
 
 

@@ -201,6 +201,12 @@ def test_the_tail_is_paired_and_the_copy_goes_on_behind_it():
     assert taken.runs == (map_record.Run(0, 40), map_record.Run(1, 40))
 
 
+def test_a_newer_epoch_of_ours_in_the_tail_tells_that_we_are_fenced():
+    newer = (taking.US.id, taking.US.epoch + 1)
+    played = paired(position(), copied(40, b"a"), copied(41, b"b", producer=newer))
+    assert played.outcome == outcomes.Fenced(than=taking.US)
+
+
 def test_aborted_and_committed_transactions_are_told_apart():
     taken = paired(
         position(),
