@@ -73,13 +73,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if any(
         marker.name in _NEED_BROKERS for item in session.items for marker in item.iter_markers()
     ):
-        from mm2.sandbox import artefacts, class_archive, failures
+        from connect_runtime.base import errors
+        from mm2.sandbox import artefacts, class_archive
 
         capture = session.config.pluginmanager.getplugin("capturemanager")
         try:
             with capture.global_and_fixture_disabled():
                 class_archive.flags(artefacts.jars())
-        except failures.SandboxError:
+        except errors.FatalError:
             return  # the fixtures will say so, to the tests that need brokers
 
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from connect_runtime.base import clock
-from mm2.app import changes, displays, figures, metrics, overview, progress, rates, table
-from mm2.app.cli import exits
+from mm2.app import changes, displays, exits, figures, metrics, overview, progress, rates, table
 from mm2.connectors import flow_status
 from mm2.core import catch_up
 from mm2.pipeline import engine

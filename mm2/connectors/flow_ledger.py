@@ -6,6 +6,7 @@ each copy's stream.
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -105,9 +106,12 @@ class FlowLedger:
         if anchor is None:
             return
         for key in known.superseded(anchor.key):
-            self._log.append(
-                flow_log.LogTopic.MAP, map_record.encode_key(key), None, on_recorded=_ignore
-            )
+            with contextlib.suppress(
+                cluster_errors.FlowLogFullError
+            ):  # at the next take-over, then
+                self._log.append(
+                    flow_log.LogTopic.MAP, map_record.encode_key(key), None, on_recorded=_ignore
+                )
 
 
 def _ignore(_error: errors.ConnectError | None) -> None:

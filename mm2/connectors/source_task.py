@@ -6,6 +6,7 @@ reports, and starts it again after a backoff when it ends unasked.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import logging
 from collections.abc import Callable
@@ -273,6 +274,8 @@ class SourceTask:
         self._send({"type": "pause" if paused else "resume"})
 
     def throttle(self, bytes_per_s: int) -> None:
+        """Of this copy and of those that follow it; 0: no limit."""
+        self.settings = dataclasses.replace(self.settings, throttle_bytes_s=bytes_per_s)
         self._send({"type": "throttle", "bytes_per_s": bytes_per_s})
 
     def stop(self) -> None:

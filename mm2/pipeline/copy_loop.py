@@ -63,7 +63,11 @@ class CopyLoop:
             can_send=self._has_leader,
         )
         self._target_side = target_side.TargetSide(
-            target, carry=self._carry, now=now, settled=self._settled
+            target,
+            carry=self._carry,
+            now=now,
+            settled=self._settled,
+            may_send=lambda: not link.full,
         )
         self.copies = [
             partition.PartitionCopy(

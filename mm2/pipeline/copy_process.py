@@ -40,6 +40,7 @@ class CopyProcess:
         self._link = worker_link.WorkerLink(self._channel)
         self._settings: messages.Configure | None = None
         self._loop: copy_loop.CopyLoop | None = None
+        self._paused = False
         self._clusters: list[cluster.ClusterConnections] = []
         self._heard_at_s = 0.0
         self._gone = ""
@@ -67,6 +68,7 @@ class CopyProcess:
 
     def _copy(self, settings: messages.Configure) -> None:
         loop = self._build(settings)
+        loop.pause(paused=self._paused)
         self._loop = loop
         ended = ""
         while not ended:
@@ -127,8 +129,10 @@ class CopyProcess:
                 self._settings = messages.read_configure(message)
             case "beat":
                 pass
-            case "pause" | "resume" as kind if self._loop is not None:
-                self._loop.pause(paused=kind == "pause")
+            case "pause" | "resume" as kind:
+                self._paused = kind == "pause"
+                if self._loop is not None:
+                    self._loop.pause(paused=self._paused)
             case "throttle" if self._loop is not None:
                 self._loop.throttle(message["bytes_per_s"])
             case "stop":

@@ -1,10 +1,8 @@
 """Fetching: fetch sessions with the source's brokers, and the bytes that may be under way.
 
 Every broker has two connections with a session each. Partitions that are at the end of their log
-wait
-for news on the *tail* one, whose fetches are held by the broker; those with a backlog are read on
-the
-*backlog* one, so that neither a large answer delays fresh records nor a held fetch delays a
+wait for news on the *tail* one, whose fetches are held by the broker; those with a backlog are read
+on the *backlog* one, so that neither a large answer delays fresh records nor a held fetch delays a
 backlog.
 """
 
@@ -25,6 +23,9 @@ BACKLOG_WAIT_MS = 20
 REQUEST_TIMEOUT_S = 30.0
 QUEUE_BYTES_MAX = 8 * 1024 * 1024
 """A partition that holds this much unsent (or an eighth of the budget) is not fetched meanwhile."""
+
+CROWDED = 1.5
+"""Buffers of this many times the budget are in use: slow partitions keep those of fast ones."""
 
 TAIL = "fetch-tail"
 BACKLOG = "fetch-backlog"
@@ -255,7 +256,7 @@ class SourceSide:
         elif found.diverging_end_offset >= 0:
             self._carry(copy, copy.source_diverged(found.diverging_end_offset, now_s))
         else:
-            asked = copy.offer(_records(found), now_s)
+            asked = copy.offer(self._records(copy, found), now_s)
             if asked:
                 self._carry(copy, asked)
             self._arrived(copy)
@@ -266,6 +267,23 @@ class SourceSide:
             elif lane.name == TAIL and len(found.records):
                 self._to_backlog(lane, key)
         self.place(copy)
+
+    def _records(
+        self, copy: partition.PartitionCopy, found: fetch.FetchedPartition
+    ) -> instructions.Records:
+        """What is to be copied, where it arrived; what would have to wait there for long moves out.
+
+        All partitions of a response share its buffer, which the slowest of them keeps.
+        """
+        records = found.records
+        if copy.window.queued and self._source.lent_bytes > CROWDED * self._held.limit_bytes:
+            records = memoryview(bytearray(records))
+        return instructions.Records(
+            records=records,
+            log_start=found.log_start_offset,
+            end=found.last_stable_offset,
+            aborted=tuple(found.aborted),
+        )
 
     def _to_backlog(self, lane: _Lane, key: Key) -> None:
         lane.session.drop(key)
@@ -281,12 +299,3 @@ class SourceSide:
         else:
             self._source.refresh_metadata()
         self._carry(copy, copy.source_refused(found.error_code, now_s))
-
-
-def _records(found: fetch.FetchedPartition) -> instructions.Records:
-    return instructions.Records(
-        records=found.records,
-        log_start=found.log_start_offset,
-        end=found.last_stable_offset,
-        aborted=tuple(found.aborted),
-    )

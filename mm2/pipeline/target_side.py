@@ -54,11 +54,13 @@ class TargetSide:
         carry: Carry,
         now: clock.Clock,
         settled: Callable[[partition.PartitionCopy], None],
+        may_send: Callable[[], bool],
     ) -> None:
         self._target = target
         self._clock = now
         self._carry = carry
         self._settled = settled
+        self._may_send = may_send
         self._lanes: dict[tuple[int, int], _Lane] = {}
         self._lane_of: dict[int, _Lane] = {}
         self._numbers: dict[int, int] = {}
@@ -94,6 +96,9 @@ class TargetSide:
         return self._paces.setdefault(node_id, pace.Pace())
 
     def pump(self, now_s: float) -> None:
+        """Send what is ready, as far as what was acknowledged can still be written down."""
+        if not self._may_send():
+            return
         for lane in list(self._lanes.values()):
             while lane.ready and lane.in_flight < IN_FLIGHT_MAX:
                 if not self._send(lane, now_s):

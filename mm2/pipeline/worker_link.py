@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from mm2.core.copy import instructions, messages, setup
 
 STREAM_LIMIT = 50_000
-"""Stream items that may be unacknowledged before no more batches are sent."""
+"""Stream items that may wait to be stored; at more of them nothing more is copied meanwhile."""
 
 Answered = Callable[[instructions.Answer], None]
 
@@ -36,9 +36,9 @@ class WorkerLink:
         self._recorded = 0
 
     @property
-    def backlog(self) -> int:
-        """Stream items that are not known to be stored yet."""
-        return self._streamed - self._recorded
+    def full(self) -> bool:
+        """Do as many stream items as allowed wait to be stored?"""
+        return self._streamed - self._recorded >= STREAM_LIMIT
 
     def read_facts(
         self, where: setup.PartitionSetup, target: int | None, *, answered: Answered

@@ -12,7 +12,8 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from mm2.sandbox import artefacts, broker, failures, java, jvm, ports, properties, storage
+from connect_runtime.system import java
+from mm2.sandbox import artefacts, broker, failures, jvm, ports, properties, storage
 
 _STOP_TIMEOUT_S = 60.0
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from xml.sax import saxutils
 
 from connect_runtime.base import deadline
-from connect_runtime.system import clock, processes
-from mm2.sandbox import failures, java
+from connect_runtime.system import clock, java, processes
+from mm2.sandbox import failures
 
 _TIMEOUT_S = 900.0
 _LOOK_EVERY_S = 0.2

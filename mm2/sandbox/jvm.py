@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mm2.sandbox import java
+from connect_runtime.system import java
 
 TEST_FLAGS = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """Quick to start, small, and only the first compiler: for tests."""

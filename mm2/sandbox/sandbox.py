@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from connect_runtime.system import polling, processes
-from mm2.sandbox import artefacts, failures, java, state
+from connect_runtime.system import java, polling, processes
+from mm2.sandbox import artefacts, failures, state
 
 _START_TIMEOUT_S = 180.0
 _STOP_TIMEOUT_S = 20.0

@@ -20,9 +20,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from connect_runtime.system import polling, processes
+from connect_runtime.system import java, polling, processes
 from mm2.pipeline import run_directory
-from mm2.sandbox import failures, java, ports, properties
+from mm2.sandbox import failures, ports, properties
 
 _DAEMON_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _DAEMON_MEMORY = "256m"

@@ -8,8 +8,9 @@ import platform
 import re
 from pathlib import Path
 
+from connect_runtime.system import java
 from mm2.app import version
-from mm2.sandbox import artefacts, java
+from mm2.sandbox import artefacts
 
 
 def line() -> str:

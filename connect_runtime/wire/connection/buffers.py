@@ -20,10 +20,14 @@ _WASTE_MAX = 2
 
 
 class BufferPool:
-    """Keeps at most `max_free_bytes` of buffers that nobody uses, sorted by size. One thread's."""
+    """Keeps at most `max_free_bytes` of buffers that nobody uses, sorted by size. One thread's.
+
+    `lent_bytes` are those of buffers in use: a small view keeps the whole of its buffer.
+    """
 
     def __init__(self, max_free_bytes: int) -> None:
         self.free_bytes = 0
+        self.lent_bytes = 0
         self._max_free_bytes = max_free_bytes
         self._free: list[bytearray] = []
         self._lent: dict[int, tuple[weakref.ref[Any], bytearray]] = {}
@@ -39,10 +43,12 @@ class BufferPool:
         between = _array_type(len(buffer)).from_buffer(buffer)
         reference = weakref.ref(between, self._take_back)
         self._lent[id(reference)] = (reference, buffer)
+        self.lent_bytes += len(buffer)
         return memoryview(between).cast("B")[:size]
 
     def _take_back(self, reference: weakref.ref[Any]) -> None:
         _, buffer = self._lent.pop(id(reference))
+        self.lent_bytes -= len(buffer)
         bisect.insort(self._free, buffer, key=len)
         self.free_bytes += len(buffer)
         while self.free_bytes > self._max_free_bytes:

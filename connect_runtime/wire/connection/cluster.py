@@ -217,6 +217,11 @@ class ClusterConnections:
         """The shortest time a small request to this broker took: about one round trip."""
         return self._rtt_s.get(node_id)
 
+    @property
+    def lent_bytes(self) -> int:
+        """Of buffers from the pool: those that responses stand in which somebody still looks at."""
+        return 0 if self._env.pool is None else self._env.pool.lent_bytes
+
     # time
 
     def tick(self, now_s: float) -> float:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from connect_runtime.system import clock, polling, signals
-from mm2.app import displays, figures, metrics, narrator, noise, run_loop, version
-from mm2.app.cli import exits, run
-from mm2.sandbox import artefacts, java
+from connect_runtime.system import clock, java, polling, signals
+from mm2.app import displays, exits, figures, metrics, narrator, noise, run_loop, version
+from mm2.app.cli import run
+from mm2.sandbox import artefacts
 
 if TYPE_CHECKING:
     from mm2.app import appliance, demo

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 import click
 
 from connect_runtime.base import errors
-from mm2.app import logs, version
-from mm2.app.cli import exits
+from mm2.app import exits, logs, version
 
 
 @dataclass(frozen=True, slots=True)

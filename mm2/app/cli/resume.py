@@ -10,7 +10,8 @@ import threading
 import click
 
 from connect_runtime.system import clock as system_clock
-from mm2.app.cli import exits, flow_names
+from mm2.app import exits
+from mm2.app.cli import flow_names
 from mm2.app.settings import kinds, load
 from mm2.core import flows
 

@@ -10,12 +10,11 @@ import pathlib
 import click
 
 from connect_runtime.adapters.http import metrics_exporter
-from connect_runtime.system import clock, polling, signals
-from mm2.app import displays, metrics, noise, run_loop, version
-from mm2.app.cli import byte_rate, exits, flow_names
+from connect_runtime.system import clock, java, polling, signals
+from mm2.app import displays, exits, metrics, noise, run_loop, version
+from mm2.app.cli import byte_rate, flow_names
 from mm2.app.settings import load
 from mm2.app.settings import settings as app_settings
-from mm2.sandbox import java
 
 _WAKE_S = 0.05
 

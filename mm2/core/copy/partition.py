@@ -156,7 +156,7 @@ class PartitionCopy:
         self, script: instructions.Script[object], on_end: script_runner.OnEnd, *, now_s: float
     ) -> Instructions:
         assert not self.window.in_flight
-        return self._runner.start(_guarded(script, self.where), on_end, now_s=now_s)
+        return self._runner.start(take.guarded(script, self.where), on_end, now_s=now_s)
 
     # Taking
 
@@ -596,13 +596,3 @@ class PartitionCopy:
             self.map.check_invariants()
             oldest = self.window.oldest_source
             assert oldest is None or self.map.through <= oldest, self.map
-
-
-def _guarded(
-    script: instructions.Script[object], where: setup.PartitionSetup
-) -> instructions.Script[object]:
-    """What a script cannot read on the mirror stops this partition, and no other."""
-    try:
-        return (yield from script)
-    except (record_batch.OldFormatError, record_batch.DamagedBatchError) as error:
-        return stops.mirror_unreadable(where, offset=error.base_offset, why=str(error))

@@ -20,7 +20,7 @@ from mm2.core.copy import (
     setup,
     stops,
 )
-from mm2.formats import map_record
+from mm2.formats import map_record, record_batch
 
 
 def take(context: outcomes.Context) -> instructions.Script[outcomes.Outcome]:
@@ -83,6 +83,16 @@ def take_and_anchor(
         return outcomes.BeginAgain(reason="recording the first anchor")
     written.recorded(first.token)
     return outcome, written
+
+
+def guarded(
+    script: instructions.Script[object], where: setup.PartitionSetup
+) -> instructions.Script[object]:
+    """What a script cannot read on the mirror stops this partition, and no other."""
+    try:
+        return (yield from script)
+    except (record_batch.OldFormatError, record_batch.DamagedBatchError) as error:
+        return stops.mirror_unreadable(where, offset=error.base_offset, why=str(error))
 
 
 def _map_of(context: outcomes.Context, taken: outcomes.Taken) -> map_writer.MapWriter:

@@ -45,12 +45,14 @@ class World:
 
     def __init__(self, partitions):
         self.target = Target()
+        self.may_send = True
         self.copies = [copying.begun(*LOG, partition=each) for each in range(partitions)]
         self.side = target_side.TargetSide(
             cast(Any, self.target),
             carry=lambda copy, found: None,
             now=clock_at(1000.0),
             settled=lambda copy: None,
+            may_send=lambda: self.may_send,
         )
         for each in self.copies:
             each.offer(*LOG)
@@ -122,3 +124,13 @@ def test_the_other_one_stays_where_it_is(slowed):
     first = slowed.copies[0].copy
     slowed.answer(elapsed_s=1.0)
     assert first.window.in_flight == target_side.IN_FLIGHT_MAX
+
+
+def test_nothing_is_sent_while_the_record_of_what_was_copied_is_full():
+    world = World(1)
+    world.may_send = False
+    world.side.pump(1000.0)
+    assert world.target.sent == []
+    world.may_send = True
+    world.side.pump(1000.0)
+    assert world.target.sent

@@ -4,28 +4,12 @@ import datetime
 import socket
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from connect_runtime.wire.codec import failures, messages, targets, versions
 from connect_runtime.wire.connection import cluster
-from tests.support import scripted_broker
+from tests.support import init_calls, scripted_broker
 
 NO_TIME = datetime.timedelta(0)
-
-
-def init() -> messages.Message:
-    return messages.init_producer_id("tx", 1000)
-
-
-def answer_init(asked: scripted_broker.Asked, *, error: int = 0, throttle_ms: int = 0) -> None:
-    asked.answer(
-        asked.response(
-            throttle_time=datetime.timedelta(milliseconds=throttle_ms),
-            error_code=error,
-            producer_id=7,
-            producer_epoch=1,
-        )
-    )
 
 
 def unused_address() -> str:
@@ -33,19 +17,12 @@ def unused_address() -> str:
         return f"127.0.0.1:{listener.getsockname()[1]}"
 
 
-class Replies(list):
-    """Collects replies; each call of it must be the last for its request."""
-
-    def count_failures(self) -> int:
-        return sum(reply.failure is not None for reply in self)
-
-
 def test_a_call_finds_its_broker_and_answers_outside_call(world):
     broker = world.broker()
-    broker.scripts["init_producer_id"] = answer_init
+    broker.scripts["init_producer_id"] = init_calls.answer_init
     link = world.connect(broker.address)
-    replies = Replies()
-    link.call(targets.AnyNode(), init(), done=replies.append)
+    replies = init_calls.Replies()
+    link.call(targets.AnyNode(), init_calls.init(), done=replies.append)
     assert replies == []
     world.until(lambda: replies)
     (reply,) = replies
@@ -59,11 +36,11 @@ def test_a_call_finds_its_broker_and_answers_outside_call(world):
 
 def test_max_version_caps_and_an_empty_range_fails_by_name(world):
     broker = world.broker()
-    broker.scripts["init_producer_id"] = answer_init
+    broker.scripts["init_producer_id"] = init_calls.answer_init
     broker.ranges["end_txn"] = (4, 5)
     link = world.connect(broker.address)
-    replies = Replies()
-    link.call(targets.AnyNode(), init(), done=replies.append, max_version=1)
+    replies = init_calls.Replies()
+    link.call(targets.AnyNode(), init_calls.init(), done=replies.append, max_version=1)
     end = messages.end_txn("tx", producer_id=1, epoch=0, committed=True)
     link.call(targets.AnyNode(), end, done=replies.append)
     world.until(lambda: len(replies) == 2)
@@ -77,11 +54,11 @@ def test_max_version_caps_and_an_empty_range_fails_by_name(world):
 
 def test_many_calls_share_a_connection_in_order_and_none_is_lost(world):
     broker = world.broker()
-    broker.scripts["init_producer_id"] = answer_init
+    broker.scripts["init_producer_id"] = init_calls.answer_init
     link = world.connect(broker.address)
     order: list[int] = []
     for number in range(300):
-        link.call(targets.Node(1), init(), done=lambda reply, n=number: order.append(n))
+        link.call(targets.Node(1), init_calls.init(), done=lambda reply, n=number: order.append(n))
     world.until(lambda: len(order) == 300)
     assert order == list(range(300))
     assert len([each for each in broker.links if each.open]) <= 3
@@ -91,9 +68,9 @@ def test_an_unanswered_call_times_out_as_sent_and_takes_its_neighbours_along(wor
     broker = world.broker()
     broker.scripts["init_producer_id"] = lambda asked: None
     link = world.connect(broker.address)
-    replies = Replies()
+    replies = init_calls.Replies()
     for timeout_s in (2.0, 50.0, 60.0):
-        link.call(targets.Node(1), init(), done=replies.append, timeout_s=timeout_s)
+        link.call(targets.Node(1), init_calls.init(), done=replies.append, timeout_s=timeout_s)
     took_s = world.until(lambda: len(replies) == 3)
     assert 2.0 <= took_s < 3.0
     first, *others = replies
@@ -107,9 +84,14 @@ def test_an_unanswered_call_times_out_as_sent_and_takes_its_neighbours_along(wor
 
 def test_an_unreachable_cluster_times_out_unsent_and_says_what_was_tried(world):
     link = world.connect(unused_address(), unused_address())
-    replies = Replies()
-    link.call(targets.AnyNode(), init(), done=replies.append, timeout_s=5.0)
-    link.call(targets.Coordinator(targets.GROUP, "g"), init(), done=replies.append, timeout_s=5.0)
+    replies = init_calls.Replies()
+    link.call(targets.AnyNode(), init_calls.init(), done=replies.append, timeout_s=5.0)
+    link.call(
+        targets.Coordinator(targets.GROUP, "g"),
+        init_calls.init(),
+        done=replies.append,
+        timeout_s=5.0,
+    )
     world.until(lambda: len(replies) == 2)
     for reply in replies:
         assert isinstance(reply.failure, failures.RequestTimedOut)
@@ -120,11 +102,11 @@ def test_an_unreachable_cluster_times_out_unsent_and_says_what_was_tried(world):
 
 def test_dead_bootstrap_entries_are_gone_round(world):
     broker = world.broker()
-    broker.scripts["init_producer_id"] = answer_init
+    broker.scripts["init_producer_id"] = init_calls.answer_init
     dead = [unused_address() for _ in range(5)]
     link = world.connect(*dead, broker.address)
-    replies = Replies()
-    link.call(targets.AnyNode(), init(), done=replies.append)
+    replies = init_calls.Replies()
+    link.call(targets.AnyNode(), init_calls.init(), done=replies.append)
     assert world.until(lambda: replies) < 5.0
     assert replies[0].failure is None
     assert link.troubles() == {}
@@ -143,7 +125,7 @@ def test_attempts_are_spaced_by_the_backoff(world):
 
     world.poller.register(broker._listener, 1, handler=counting)
     link = world.connect(broker.address)
-    link.call(targets.AnyNode(), init(), done=lambda reply: None, timeout_s=60.0)
+    link.call(targets.AnyNode(), init_calls.init(), done=lambda reply: None, timeout_s=60.0)
     turns = world.settle(30.0)
     assert 25 <= len(accepted) <= 60
     assert turns < 1000
@@ -154,8 +136,8 @@ def test_a_listener_of_another_kind_is_named_and_not_hammered(world):
     broker = world.broker()
     broker.scripts["metadata"] = lambda asked: asked.link.close()
     link = world.connect(broker.address)
-    replies = Replies()
-    link.call(targets.AnyNode(), init(), done=replies.append, timeout_s=20.0)
+    replies = init_calls.Replies()
+    link.call(targets.AnyNode(), init_calls.init(), done=replies.append, timeout_s=20.0)
     world.until(lambda: replies)
     assert "does the listener want SASL?" in str(replies[0].failure)
     assert len(broker.links) < 40
@@ -167,32 +149,34 @@ def test_throttle_times_are_honoured_per_connection(world):
 
     def throttle(asked: scripted_broker.Asked) -> None:
         arrivals.append(world.clock.time_s)
-        answer_init(asked, throttle_ms=3000)
+        init_calls.answer_init(asked, throttle_ms=3000)
 
     broker.scripts["init_producer_id"] = throttle
     link = world.connect(broker.address)
-    replies = Replies()
-    link.call(targets.Node(1), init(), done=replies.append)
+    replies = init_calls.Replies()
+    link.call(targets.Node(1), init_calls.init(), done=replies.append)
     world.until(lambda: replies)
-    link.call(targets.Node(1), init(), done=replies.append)
-    link.call(targets.Node(1), init(), done=replies.append, lane="other")
+    link.call(targets.Node(1), init_calls.init(), done=replies.append)
+    link.call(targets.Node(1), init_calls.init(), done=replies.append, lane="other")
     world.until(lambda: len(arrivals) == 2)
     assert arrivals[1] - arrivals[0] < 1.0
     world.until(lambda: len(arrivals) == 3)
     assert 3.0 <= arrivals[2] - arrivals[0] < 3.5
     link.throttle(1, "other", 10_000)
-    link.call(targets.Node(1), init(), done=replies.append, lane="other")
+    link.call(targets.Node(1), init_calls.init(), done=replies.append, lane="other")
     assert world.until(lambda: len(arrivals) == 4) >= 9.0
 
 
 def test_a_throttled_call_may_still_expire(world):
     broker = world.broker()
-    broker.scripts["init_producer_id"] = lambda asked: answer_init(asked, throttle_ms=60_000)
+    broker.scripts["init_producer_id"] = lambda asked: init_calls.answer_init(
+        asked, throttle_ms=60_000
+    )
     link = world.connect(broker.address)
-    replies = Replies()
-    link.call(targets.Node(1), init(), done=replies.append)
+    replies = init_calls.Replies()
+    link.call(targets.Node(1), init_calls.init(), done=replies.append)
     world.until(lambda: replies)
-    link.call(targets.Node(1), init(), done=replies.append, timeout_s=5.0)
+    link.call(targets.Node(1), init_calls.init(), done=replies.append, timeout_s=5.0)
     world.until(lambda: len(replies) == 2)
     assert not replies[1].sent
     assert "its turn on the connection to 127.0.0.1" in str(replies[1].failure)
@@ -200,11 +184,11 @@ def test_a_throttled_call_may_still_expire(world):
 
 def test_an_idle_connection_that_the_broker_closes_is_no_trouble(world):
     broker = world.broker()
-    broker.scripts["init_producer_id"] = answer_init
+    broker.scripts["init_producer_id"] = init_calls.answer_init
     link = world.connect(broker.address)
-    replies = Replies()
+    replies = init_calls.Replies()
     for round_number in (1, 2, 3):
-        link.call(targets.Node(1), init(), done=replies.append)
+        link.call(targets.Node(1), init_calls.init(), done=replies.append)
         world.until(lambda n=round_number: len(replies) == n)
         broker.drop_links()
         world.settle(1.0)
@@ -214,16 +198,16 @@ def test_an_idle_connection_that_the_broker_closes_is_no_trouble(world):
 
 def test_connections_are_closed_before_the_broker_would_do_it(world):
     broker = world.broker()
-    broker.scripts["init_producer_id"] = answer_init
+    broker.scripts["init_producer_id"] = init_calls.answer_init
     link = world.connect(broker.address, connections_max_idle_s=100.0, metadata_max_age_s=1000.0)
-    replies = Replies()
-    link.call(targets.Node(1), init(), done=replies.append, lane="seldom")
+    replies = init_calls.Replies()
+    link.call(targets.Node(1), init_calls.init(), done=replies.append, lane="seldom")
     world.until(lambda: replies)
     world.settle(90.0)
     assert any(each.open for each in broker.links)
     world.settle(30.0)
     assert not any(each.open for each in broker.links)
-    link.call(targets.Node(1), init(), done=replies.append, lane="seldom")
+    link.call(targets.Node(1), init_calls.init(), done=replies.append, lane="seldom")
     world.until(lambda: len(replies) == 2)
     assert replies.count_failures() == 0
 
@@ -239,12 +223,12 @@ def test_a_leader_call_waits_until_there_is_one_and_follows_it(world):
     one, two = world.broker(1), world.broker(2)
     one.others, two.others = [two], [one]
     for broker in (one, two):
-        broker.scripts["init_producer_id"] = answer_init
+        broker.scripts["init_producer_id"] = init_calls.answer_init
         broker.topics["t"] = (-1,)
     link = world.connect(one.address)
     link.want_topics(["t"])
-    replies = Replies()
-    link.call(targets.Leader("t", 0), init(), done=replies.append)
+    replies = init_calls.Replies()
+    link.call(targets.Leader("t", 0), init_calls.init(), done=replies.append)
     world.settle(3.0)
     assert replies == []
     one.topics["t"] = two.topics["t"] = (2,)
@@ -256,15 +240,15 @@ def test_what_was_not_sent_goes_to_the_new_leader_when_the_old_one_is_gone(world
     one, two = world.broker(1), world.broker(2)
     one.others, two.others = [two], [one]
     for broker in (one, two):
-        broker.scripts["init_producer_id"] = answer_init
+        broker.scripts["init_producer_id"] = init_calls.answer_init
         broker.topics["t"] = (2,)
     link = world.connect(one.address)
     link.want_topics(["t"])
     world.until(lambda: link.view.leader("t", 0))
     two.close()
-    replies = Replies()
-    link.call(targets.Leader("t", 0), init(), done=replies.append, timeout_s=30.0)
-    link.call(targets.Node(2), init(), done=replies.append, timeout_s=5.0)
+    replies = init_calls.Replies()
+    link.call(targets.Leader("t", 0), init_calls.init(), done=replies.append, timeout_s=30.0)
+    link.call(targets.Node(2), init_calls.init(), done=replies.append, timeout_s=5.0)
     world.settle(1.0)
     one.topics["t"] = (1,)
     world.until(lambda: len(replies) == 2)
@@ -282,7 +266,7 @@ def test_what_was_not_sent_goes_to_the_new_leader_when_the_old_one_is_gone(world
 
 def test_a_broker_that_one_lane_reaches_again_is_out_of_trouble(world):
     broker = world.broker(1)
-    broker.scripts["init_producer_id"] = answer_init
+    broker.scripts["init_producer_id"] = init_calls.answer_init
     link = world.connect(broker.address)
     world.until(lambda: 1 in link.view.brokers)
     broker.refuses = True
@@ -290,8 +274,8 @@ def test_a_broker_that_one_lane_reaches_again_is_out_of_trouble(world):
     world.until(lambda: link.trouble(1))
     broker.refuses = False
     world.settle(1.0)
-    replies = Replies()
-    link.call(targets.Node(1), init(), done=replies.append, timeout_s=30.0)
+    replies = init_calls.Replies()
+    link.call(targets.Node(1), init_calls.init(), done=replies.append, timeout_s=30.0)
     world.until(lambda: replies)
     assert replies[0].failure is None
     assert link.troubles() == {}
@@ -301,8 +285,8 @@ def test_a_missing_topic_is_named_when_its_leader_is_waited_for(world):
     broker = world.broker()
     link = world.connect(broker.address)
     link.want_topics(["nope"])
-    replies = Replies()
-    link.call(targets.Leader("nope", 0), init(), done=replies.append, timeout_s=3.0)
+    replies = init_calls.Replies()
+    link.call(targets.Leader("nope", 0), init_calls.init(), done=replies.append, timeout_s=3.0)
     world.until(lambda: replies)
     assert "the leader of nope-0 (nope: UNKNOWN_TOPIC_OR_PARTITION (3))" in str(replies[0].failure)
 
@@ -318,129 +302,6 @@ def test_a_frozen_broker_does_not_hold_up_the_metadata(world):
     before = len(alive.requests("metadata"))
     link.refresh_metadata()
     assert world.until(lambda: len(alive.requests("metadata")) > before) < 20.0
-
-
-def coordinators(asked: scripted_broker.Asked, node_ids: dict[str, int]) -> None:
-    asked.answer(
-        asked.response(
-            throttle_time=NO_TIME,
-            coordinators=tuple(
-                asked.module.Coordinator(
-                    key=key,
-                    node_id=max(0, node_ids[key]),
-                    host="",
-                    port=0,
-                    error_code=ErrorCode(0 if node_ids[key] >= 0 else -node_ids[key]),
-                    error_message=None,
-                )
-                for key in asked.entity.coordinator_keys
-            ),
-        )
-    )
-
-
-def tx(name: str) -> targets.Coordinator:
-    return targets.Coordinator(targets.TRANSACTION, name)
-
-
-def test_coordinators_are_looked_up_together_and_cached(world):
-    one, two = world.broker(1), world.broker(2)
-    one.others, two.others = [two], [one]
-    nodes = {f"t{i}": 1 + i % 2 for i in range(40)}
-    for broker in (one, two):
-        broker.scripts["init_producer_id"] = answer_init
-        broker.scripts["find_coordinator"] = lambda asked: coordinators(asked, nodes)
-    link = world.connect(one.address)
-    replies = Replies()
-    for _ in range(2):
-        replies.clear()
-        for name in nodes:
-            link.call(tx(name), messages.init_producer_id(name, 1), done=replies.append)
-        world.until(lambda: len(replies) == len(nodes))
-        assert replies.count_failures() == 0
-    for broker in (one, two):
-        ids = {a.entity.transactional_id for a in broker.requests("init_producer_id")}
-        assert ids == {name for name, node in nodes.items() if node == broker.node_id}
-    lookups = one.requests("find_coordinator") + two.requests("find_coordinator")
-    assert len(lookups) == 1
-    nodes["t0"] = 2
-    link.forget_coordinator(targets.TRANSACTION, "t0")
-    replies.clear()
-    link.call(tx("t0"), init(), done=replies.append)
-    world.until(lambda: replies)
-    assert replies[0].node_id == 2
-
-
-def test_a_coordinator_that_is_not_available_yet_is_asked_for_again(world):
-    broker = world.broker()
-    nodes = {"tx": -15}
-    broker.scripts["init_producer_id"] = answer_init
-    broker.scripts["find_coordinator"] = lambda asked: coordinators(asked, nodes)
-    link = world.connect(broker.address)
-    replies = Replies()
-    link.call(tx("tx"), init(), done=replies.append)
-    world.settle(3.0)
-    nodes["tx"] = 1
-    world.until(lambda: replies)
-    assert replies[0].failure is None
-    assert len(broker.requests("find_coordinator")) < 12
-
-
-def test_a_refused_coordinator_fails_its_calls_at_once(world):
-    broker = world.broker()
-    broker.scripts["find_coordinator"] = lambda asked: coordinators(asked, {"tx": -53})
-    link = world.connect(broker.address)
-    replies = Replies()
-    for _ in range(2):
-        link.call(tx("tx"), init(), done=replies.append)
-    assert world.until(lambda: len(replies) == 2) < 2.0
-    assert all(isinstance(each.failure, failures.CoordinatorRefused) for each in replies)
-    assert "TRANSACTIONAL_ID_AUTHORIZATION_FAILED (53)" in str(replies[0].failure)
-
-
-def test_a_coordinator_outside_the_metadata_is_waited_for_without_spinning(world):
-    broker = world.broker()
-    broker.scripts["find_coordinator"] = lambda asked: coordinators(asked, {"tx": 9})
-    link = world.connect(broker.address)
-    replies = Replies()
-    link.call(tx("tx"), init(), done=replies.append, timeout_s=10.0)
-    world.until(lambda: replies)
-    assert isinstance(replies[0].failure, failures.RequestTimedOut)
-    assert len(broker.requests("find_coordinator")) < 40
-    assert len(broker.requests("metadata")) < 40
-
-
-def test_brokers_before_3_0_are_asked_for_one_coordinator_at_a_time(world):
-    broker = world.broker()
-    broker.ranges["find_coordinator"] = (0, 3)
-    broker.scripts["init_producer_id"] = answer_init
-
-    def find(asked: scripted_broker.Asked) -> None:
-        asked.answer(
-            asked.response(
-                throttle_time=NO_TIME, error_code=0, error_message=None, node_id=1, host="", port=0
-            )
-        )
-
-    broker.scripts["find_coordinator"] = find
-    link = world.connect(broker.address)
-    replies = Replies()
-    for name in ("a", "b", "c"):
-        link.call(tx(name), init(), done=replies.append)
-    world.until(lambda: len(replies) == 3)
-    assert replies.count_failures() == 0
-    assert [a.entity.key for a in broker.requests("find_coordinator")] == ["a", "b", "c"]
-
-
-def test_the_controller_is_a_target_too(world):
-    one, two = world.broker(1), world.broker(2)
-    one.others = [two]
-    one.scripts["init_producer_id"] = answer_init
-    link = world.connect(one.address)
-    replies = Replies()
-    link.call(targets.Controller(), init(), done=replies.append)
-    world.until(lambda: replies)
-    assert replies[0].node_id == 1
 
 
 def raw(link, node_id: int, chunks, replies, *, version: int = 3, **options) -> None:
@@ -468,7 +329,7 @@ def test_raw_bodies_arrive_as_they_were_and_answers_come_back_writable(world):
     world.until(lambda: link.view.brokers)
     assert link.version_for(1, versions.API_KEYS["init_producer_id"], 1, 3) is None
     version_known(world, link)
-    replies = Replies()
+    replies = init_calls.Replies()
     chunks = [body[:10], memoryview(body)[10:3_000_000], memoryview(body)[3_000_000:]]
     for _ in range(3):
         raw(link, 1, chunks, replies)
@@ -486,7 +347,7 @@ def test_a_raw_call_that_cannot_be_sent_fails_unsent(world):
     link = world.connect(broker.address)
     world.until(lambda: link.view.brokers)
     version_known(world, link)
-    replies = Replies()
+    replies = init_calls.Replies()
     raw(link, 55, [b"x"], replies)
     raw(link, 1, [b"x"], replies, version=77)
     world.until(lambda: len(replies) == 2)
@@ -508,7 +369,7 @@ def test_a_connection_that_breaks_under_requests_fails_each_once_and_says_sent(w
     link = world.connect(broker.address)
     world.until(lambda: link.view.brokers)
     version_known(world, link)
-    replies = Replies()
+    replies = init_calls.Replies()
     for _ in range(3):
         raw(link, 1, [b"x"], replies)
     world.until(lambda: len(replies) == 3)
@@ -539,7 +400,7 @@ def test_nonsense_ends_the_connection_with_a_reason(world, answer, problem):
     link = world.connect(broker.address)
     world.until(lambda: link.view.brokers)
     version_known(world, link)
-    replies = Replies()
+    replies = init_calls.Replies()
     raw(link, 1, [b"x"], replies)
     raw(link, 1, [b"y"], replies)
     world.until(lambda: len(replies) == 2)
@@ -553,8 +414,8 @@ def test_garbage_for_a_message_is_a_failure_of_that_call_alone(world):
         asked.response(throttle_time=NO_TIME, error_code=0)
     )
     link = world.connect(broker.address)
-    replies = Replies()
-    link.call(targets.Node(1), init(), done=replies.append)
+    replies = init_calls.Replies()
+    link.call(targets.Node(1), init_calls.init(), done=replies.append)
     end = messages.end_txn("tx", producer_id=1, epoch=0, committed=True)
     link.call(targets.Node(1), end, done=replies.append)
     world.until(lambda: len(replies) == 2)
@@ -572,7 +433,7 @@ def test_an_answer_that_keeps_flowing_may_take_longer_than_the_timeout_but_not_f
     link = world.connect(broker.address)
     world.until(lambda: link.view.brokers)
     version_known(world, link)
-    replies = Replies()
+    replies = init_calls.Replies()
 
     def trickle(pieces: int, every_s: float) -> None:
         raw(link, 1, [b"x"], replies, timeout_s=10.0)
@@ -600,16 +461,16 @@ def test_close_ends_every_request_once_and_later_ones_go_unheard(world):
     broker.scripts["init_producer_id"] = lambda asked: None
     broker.scripts["find_coordinator"] = lambda asked: None
     link = world.connect(broker.address)
-    replies = Replies()
+    replies = init_calls.Replies()
 
     def again(reply: cluster.Reply) -> None:
         replies.append(reply)
-        link.call(targets.Node(1), init(), done=replies.append)
+        link.call(targets.Node(1), init_calls.init(), done=replies.append)
 
-    link.call(targets.Node(1), init(), done=again)
-    link.call(tx("tx"), init(), done=again)
+    link.call(targets.Node(1), init_calls.init(), done=again)
+    link.call(targets.Coordinator(targets.TRANSACTION, "tx"), init_calls.init(), done=again)
     world.until(lambda: broker.requests("init_producer_id") and broker.requests("find_coordinator"))
-    link.call(targets.Node(1), init(), done=again, lane="queued")
+    link.call(targets.Node(1), init_calls.init(), done=again, lane="queued")
     link.close()
     assert len(replies) == 3
     assert sorted(reply.sent for reply in replies) == [False, False, True]
@@ -619,9 +480,9 @@ def test_close_ends_every_request_once_and_later_ones_go_unheard(world):
 
 def test_the_number_of_waiting_calls_is_bounded(world):
     link = world.connect(unused_address(), waiting_calls_max=10)
-    replies = Replies()
+    replies = init_calls.Replies()
     for _ in range(12):
-        link.call(targets.AnyNode(), init(), done=replies.append, timeout_s=5.0)
+        link.call(targets.AnyNode(), init_calls.init(), done=replies.append, timeout_s=5.0)
     assert replies == []
     world.turn()
     assert [type(each.failure) for each in replies] == [failures.TooManyCalls] * 2
@@ -635,8 +496,8 @@ def test_a_bootstrap_address_that_is_none_is_refused_when_made(world):
 
 def test_a_name_that_does_not_resolve_is_said_so(world):
     link = world.connect("no-such-host.invalid:9092")
-    replies = Replies()
-    link.call(targets.AnyNode(), init(), done=replies.append, timeout_s=3.0)
+    replies = init_calls.Replies()
+    link.call(targets.AnyNode(), init_calls.init(), done=replies.append, timeout_s=3.0)
     world.until(lambda: replies)
     assert "the host name does not resolve" in str(replies[0].failure)
 

@@ -11,7 +11,8 @@ import click
 import pytest
 
 from connect_runtime.base import errors
-from mm2.app.cli import exits, main
+from mm2.app import exits
+from mm2.app.cli import main
 
 ROOT = pathlib.Path(__file__).parents[5]
 

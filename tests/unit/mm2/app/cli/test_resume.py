@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.app.cli import exits, main, resume
+from mm2.app import exits
+from mm2.app.cli import main, resume
 from mm2.core import flows
 
 GOOD = """

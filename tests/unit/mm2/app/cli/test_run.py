@@ -6,8 +6,8 @@ from contextlib import closing
 
 import pytest
 
-from mm2.app import metrics
-from mm2.app.cli import exits, main, run
+from mm2.app import exits, metrics
+from mm2.app.cli import main, run
 from mm2.app.settings import settings as app_settings
 
 GOOD = """

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import signal
 
-from mm2.app.cli import exits
+from mm2.app import exits
 
 
 def test_signals_end_with_128_and_their_number():

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mm2.sandbox import failures, java
+from connect_runtime.system import java
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def test_what_is_missing_is_said_with_what_to_install(tmp_path):
     old = _fake_java(tmp_path / "old", 'java version "1.8.0_302"')
     remedy = r"17 or newer \(Debian, Ubuntu: apt-get install openjdk-17-jre-headless\).*JAVA_HOME"
 
-    with pytest.raises(failures.SandboxError, match=f"not found: .*{remedy}"):
+    with pytest.raises(java.JavaMissingError, match=f"not found: .*{remedy}"):
         java.find({"PATH": str(tmp_path)})
-    with pytest.raises(failures.SandboxError, match=f"is version 8: .*{remedy}"):
+    with pytest.raises(java.JavaMissingError, match=f"is version 8: .*{remedy}"):
         java.find({"PATH": str(old.parent)})
-    with pytest.raises(failures.SandboxError, match=f"JAVA_HOME is /nowhere, .*{remedy}"):
+    with pytest.raises(java.JavaMissingError, match=f"JAVA_HOME is /nowhere, .*{remedy}"):
         java.find({"JAVA_HOME": "/nowhere", "PATH": str(old.parent)})

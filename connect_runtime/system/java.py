@@ -1,4 +1,4 @@
-"""Finds the Java that runs brokers and Ivy: JAVA_HOME first, then the PATH."""
+"""Finds the Java that runs Spark, brokers and Ivy: JAVA_HOME first, then the PATH."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mm2.sandbox import failures
+from connect_runtime.base import errors
 
 LEAST_VERSION = 17
 _ANSWER_TIMEOUT_S = 30.0
@@ -19,6 +19,10 @@ _REMEDY = (
     f"install a JDK or JRE {LEAST_VERSION} or newer (Debian, Ubuntu: "
     "apt-get install openjdk-17-jre-headless) and put it on the PATH or into JAVA_HOME"
 )
+
+
+class JavaMissingError(errors.FatalError):
+    """There is no usable Java here; the message says what to install."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,13 +34,13 @@ class Java:
 
 
 def find(environ: Mapping[str, str] = os.environ) -> Java:
-    """Return the Java to use; `SandboxError` when there is none of version 17 or newer."""
+    """Return the Java to use; `JavaMissingError` when there is none of version 17 or newer."""
     program = _program(environ)
     banner = _ask_version(program)
     version = major_version(banner)
     if version is None or version < LEAST_VERSION:
         found = f"version {version}" if version else repr(banner[:200])
-        raise failures.SandboxError(f"Java at {program} is {found}: {_REMEDY}")
+        raise JavaMissingError(f"Java at {program} is {found}: {_REMEDY}")
     return Java(program=program, banner=banner)
 
 
@@ -55,10 +59,10 @@ def _program(environ: Mapping[str, str]) -> Path:
         program = Path(home) / "bin" / "java"
         if program.is_file():
             return program
-        raise failures.SandboxError(f"JAVA_HOME is {home}, but {program} does not exist: {_REMEDY}")
+        raise JavaMissingError(f"JAVA_HOME is {home}, but {program} does not exist: {_REMEDY}")
     found = shutil.which("java", path=environ.get("PATH"))
     if found is None:
-        raise failures.SandboxError(f"Java was not found: {_REMEDY}")
+        raise JavaMissingError(f"Java was not found: {_REMEDY}")
     return Path(found)
 
 
@@ -73,5 +77,5 @@ def _ask_version(program: Path) -> str:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise failures.SandboxError(f"asking {program} for its version: {error}") from error
+        raise JavaMissingError(f"asking {program} for its version: {error}") from error
     return answer.stderr + answer.stdout
