@@ -422,14 +422,15 @@ class Owner:
     def _stream(self, record: instructions.Record, stored: Callable[[], None]) -> None:
         """Ordered and, while the process lives, reliable; a crash may cut it anywhere."""
         events = self._events
-        delay_s = min(self._network.delay_s(), STREAM_DELAY_MAX_S)
-        self._stream_at = max(self._stream_at, events.now_s + delay_s)
+        sent_s = min(self._network.delay_s(), STREAM_DELAY_MAX_S)
+        self._stream_at = max(self._stream_at, events.now_s + sent_s)
 
         def arrive() -> None:
             if self.alive or events.random.random() < 0.5:
                 for item in record.items:
                     self.world.log.append(item)
-                self.deliver_after(self._network.delay_s(), stored)
+                delay_s = min(self._network.delay_s(), STREAM_DELAY_MAX_S)
+                self.deliver_after(delay_s, stored)
 
         events.after(self._stream_at - events.now_s, arrive)
 
