@@ -57,8 +57,8 @@ class Changes:
             self._empty.add(row.flow)
             yield Line(
                 logging.WARNING,
-                f"{row.flow}: no topic of the source matches; see topics and topics.exclude of "
-                "the flow",
+                f"{row.flow}: no topic of the source matches; "
+                "see topics and topics.exclude of the flow",
             )
 
     def _slots(self, row: overview.FlowRow, now_s: float) -> Iterable[Line]:
@@ -74,9 +74,9 @@ class Changes:
             self._missing[row.flow] = row.slots_missing
             yield Line(
                 logging.WARNING,
-                f"{row.flow}: needs {figures.counted(row.slots_missing, 'more Spark slot')}; until "
-                "then its waiting tasks copy nothing. Give the cluster more cores or lower "
-                "tasks.max",
+                f"{row.flow}: needs {figures.counted(row.slots_missing, 'more Spark slot')}; "
+                "until then its waiting tasks copy nothing. "
+                "Give the cluster more cores or lower tasks.max",
             )
 
     def _standstills(self, seen: overview.Overview) -> Iterable[Line]:

@@ -107,8 +107,8 @@ LAG_SECONDS = metrics.Metric(
 LATENCY = metrics.Metric(
     name="mm2_replication_latency_seconds",
     kind=metrics.Kind.GAUGE,
-    help="Age of the newest copied record when the target acknowledged it, the topic's slowest "
-    "partition.",
+    help="Age of the newest copied record when the target acknowledged it, "
+    "the topic's slowest partition.",
     unit="seconds",
     labels=_TOPIC,
 )

@@ -12,8 +12,8 @@ Keys: version i8 = 1, kind i8, topic, partition i32, then by kind
     4 request   nothing more: the newest request stands
 
 A *segment* is a stretch of the offset map: runs of (source start, delta) with target = source +
-delta. The
-newest segment of the newest owner (ordinal, epoch) is *open* and is also the partition's anchor.
+delta. The newest segment of the newest owner (ordinal, epoch) is *open* and is also the partition's
+anchor.
 """
 
 from __future__ import annotations

@@ -3,10 +3,9 @@
 Layout (big-endian, KIP-98; `org.apache.kafka.common.record.DefaultRecordBatch`):
 
     0 base offset i64 | 8 length i32 (of what follows) | 12 partition leader epoch i32 | 16 magic i8
-    17 CRC-32C u32 (of 21..end) | 21 attributes i16 | 23 last offset delta i32 | 27 base timestamp
-    i64
-    35 max timestamp i64 | 43 producer id i64 | 51 producer epoch i16 | 53 base sequence i32
-    57 record count i32 | 61 records
+    17 CRC-32C u32 (of 21..end) | 21 attributes i16 | 23 last offset delta i32
+    27 base timestamp i64 | 35 max timestamp i64 | 43 producer id i64 | 51 producer epoch i16
+    53 base sequence i32 | 57 record count i32 | 61 records
 
 Formats before v2 have the magic byte at the same place and are told apart by it, never parsed
 further.

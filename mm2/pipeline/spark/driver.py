@@ -123,9 +123,9 @@ def connect(machine: jvm.Jvm, settings: spark_settings.SparkSettings) -> Driver:
         open_door = None if settings.local else spark_settings.insecurity(effective)
         if open_door is not None and not settings.allow_insecure:
             raise failures.StartError(
-                f"starting Spark at {settings.master}: {open_door}; on a cluster tasks and their "
-                "tokens must travel encrypted. `allow.insecure.spark` in the `spark` section "
-                "lifts this"
+                f"starting Spark at {settings.master}: {open_door}; "
+                "on a cluster tasks and their tokens must travel encrypted. "
+                "`allow.insecure.spark` in the `spark` section lifts this"
             )
         context = pyspark.SparkContext(
             gateway=gateway,
