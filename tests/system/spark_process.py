@@ -51,7 +51,7 @@ def main(options: dict[str, Any]) -> None:
         given["directory"] = Path(given["directory"])
     settings = spark_settings.SparkSettings(**given)
     server = listen(local=settings.local)
-    spark = spark_engine.validated(settings, now=CLOCK)
+    spark = spark_engine.SparkEngine(settings, now=CLOCK)
     spark.open()
     starter = copies.Starter(spark, server)
     started = [starter(options["entry"]) for _ in range(options["slots"])]

@@ -90,7 +90,7 @@ def describe(cluster) -> list[str]:
 
 def test_a_lost_worker_takes_its_own_copies_only(cluster, server):
     given = settings_for(cluster)
-    spark = spark_engine.validated(
+    spark = spark_engine.SparkEngine(
         spark_settings.SparkSettings(
             master=given["master"], conf=given["conf"], py_files=(STANDIN,), ui=True
         ),

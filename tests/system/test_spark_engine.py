@@ -39,7 +39,7 @@ def spark(tmp_path_factory):
         hidden_environment=frozenset({"MM2_TEST_PASSWORD"}),
         directory=tmp_path_factory.mktemp("spark"),
     )
-    running = spark_engine.validated(settings, now=clock.SystemClock())
+    running = spark_engine.SparkEngine(settings, now=clock.SystemClock())
     running.open()
     assert running.wait_ready(60.0), running.failure
     yield running

@@ -7,7 +7,6 @@ import signal
 
 import pytest
 
-from connect_runtime.base import errors
 from connect_runtime.system import clock
 from mm2.pipeline import control_server, engine
 from mm2.pipeline.spark import engine as spark_engine
@@ -138,9 +137,3 @@ def test_an_open_cluster_is_refused_before_it_is_asked():
     failure = failure_of(spark_settings.SparkSettings(master="spark://127.0.0.1:1"))
     assert "spark.authenticate.secret is not set" in failure
     assert "allow.insecure.spark" in failure
-
-
-def test_settings_with_problems_make_no_engine():
-    settings = spark_settings.SparkSettings(conf={"spark.speculation": "true"})
-    with pytest.raises(errors.FatalError, match=r"spark\.speculation: 'true' is given"):
-        spark_engine.validated(settings, now=CLOCK)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from connect_runtime.wire.codec import security_settings
 from mm2.app.settings import problems
 from mm2.core import flows
+from mm2.pipeline.spark import settings as spark_settings
 
 
 class ClientProperties(Mapping[str, str]):
@@ -62,7 +63,7 @@ class SparkSettings:
     """
 
     engine: str = "spark"
-    master: str = "local[512,1]"
+    master: str = spark_settings.LOCAL_MASTER
     app_name: str = "mm2"
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
     ui: bool | None = None
@@ -74,7 +75,7 @@ class SparkSettings:
     @property
     def is_local(self) -> bool:
         """Does Spark run inside this machine's one JVM?"""
-        return self.master == "local" or self.master.startswith("local[")
+        return spark_settings.is_local(self.master)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from connect_runtime.adapters.config import yaml_source
 from mm2.app.settings import kinds, problems, reader, settings
+from mm2.pipeline.spark import settings as spark_settings
 
 T = TypeVar("T")
 
@@ -21,7 +22,7 @@ _MASTER = reader.Option(
     kind=kinds.matching(
         _MASTER_FORMS, "local[N,1], spark://host:port, k8s://https://host:port or yarn"
     ),
-    default="local[512,1]",
+    default=spark_settings.LOCAL_MASTER,
 )
 _APP_NAME = reader.Option(name="app.name", kind=kinds.text(), default="mm2")
 _UI = reader.Option(name="ui", kind=kinds.boolean(), default=None)
@@ -40,12 +41,14 @@ _SENSITIVE = re.compile("(?i)secret|password|token|access[.]?key")
 _OWN_CONF: Mapping[str, str] = {
     "spark.app.name": "has a key of its own: write app.name",
     "spark.master": "has a key of its own: write master",
+    "spark.python.worker.reuse": "cannot be set: a copy starts in a Python process that is there",
     "spark.pyspark.driver.python": "has a key of its own: write python",
     "spark.pyspark.python": "has a key of its own: write python",
     "spark.speculation": "cannot be set: a partition has one copy at a time",
     "spark.submit.deployMode": "cannot be set: mm2 run is the driver",
     "spark.task.cpus": "cannot be set: a copy takes one slot",
     "spark.task.maxFailures": "cannot be set: mm2 restarts copies, Spark does not",
+    "spark.ui.enabled": "has a key of its own: write ui",
 }
 
 
@@ -54,11 +57,12 @@ def read(
 ) -> tuple[settings.SparkSettings, Mapping[str, reader.Plain]]:
     """The settings, and their texts for people; mistakes are noted and stay at their default."""
     found = reader.SectionReader(account, section, path="spark")
+    conf = _read_conf(found)
     spark = settings.SparkSettings(
         engine=found.get(_ENGINE),
         master=found.get(_MASTER),
         app_name=found.get(_APP_NAME),
-        conf={**_read_conf(found), **_read_driver(found)},
+        conf={**{name: given.text for name, given in conf.items()}, **_read_driver(found)},
         ui=found.optional(_UI),
         control_host=found.optional(_CONTROL_HOST),
         control_port=found.get(_CONTROL_PORT),
@@ -66,12 +70,12 @@ def read(
         allow_insecure_spark=found.get(_INSECURE),
     )
     found.finish(refused={})
-    _check_security(found, spark)
+    _check_security(account, spark, conf)
     return spark, found.effective
 
 
-def _read_conf(found: reader.SectionReader) -> dict[str, str]:
-    conf: dict[str, str] = {}
+def _read_conf(found: reader.SectionReader) -> dict[str, reader.Text]:
+    conf: dict[str, reader.Text] = {}
     shown: dict[str, str] = {}
     for name, given in found.texts(_CONF).items():
         key = f"spark.{_CONF}.{name}"
@@ -81,7 +85,7 @@ def _read_conf(found: reader.SectionReader) -> dict[str, str]:
             text = "is no Spark setting: their names begin with spark."
             found.account.note(given.line, key, text, nearest=f"spark.{name}")
         else:
-            conf[name] = given.text
+            conf[name] = given
             secret = given.secret or _SENSITIVE.search(name)
             shown[name] = problems.HIDDEN if secret else given.text
     if shown:
@@ -101,19 +105,21 @@ def _option(name: str, kind: kinds.Kind[T]) -> reader.Option[T]:
     return reader.Option(name=name, kind=kind, default=None)
 
 
-def _check_security(found: reader.SectionReader, spark: settings.SparkSettings) -> None:
+def _check_security(
+    account: reader.Account, spark: settings.SparkSettings, conf: Mapping[str, reader.Text]
+) -> None:
     """Across machines, Spark's connections carry what gives access to the control channel.
 
     The engine switches authentication and encryption on; here nobody may have switched them off.
     """
     if spark.is_local or spark.engine == "inline" or spark.allow_insecure_spark:
         return
-    values = {name: spark.conf.get(name, "true").lower() for name in _SECURE}
-    for name in [name for name, value in values.items() if value != "true"]:
-        found.account.note(
-            found.line_of(_CONF),
-            f"spark.{_CONF}.{name}",
-            "would leave a Spark cluster open to others",
-            given=spark.conf[name],
-            allowed="true, or allow.insecure.spark: true",
-        )
+    for name in _SECURE:
+        if name in conf and conf[name].text.lower() != "true":
+            account.note(
+                conf[name].line,
+                f"spark.{_CONF}.{name}",
+                "would leave a Spark cluster open to others",
+                given=problems.HIDDEN if conf[name].secret else conf[name].text,
+                allowed="true, or allow.insecure.spark: true",
+            )

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from connect_runtime.base import clock, deadline, errors
+from connect_runtime.base import clock, deadline
 from connect_runtime.system import threads
 from mm2.pipeline import engine
 from mm2.pipeline.spark import copies, failures, jvm
@@ -268,11 +268,3 @@ class SparkEngine:
             _log.warning("Spark did not stop in time and is killed")
             spark.jvm.kill()
             thread.join(_KILL_S)
-
-
-def validated(settings: spark_settings.SparkSettings, *, now: clock.Clock) -> SparkEngine:
-    """An engine for settings without problems. Raises FatalError that names them all."""
-    found = spark_settings.problems(settings)
-    if found:
-        raise errors.FatalError("the spark section: " + "; ".join(found))
-    return SparkEngine(settings, now=now)

@@ -17,7 +17,7 @@ FIXED = {
     "spark.speculation": "false",  # a second copy at the same time would only be fenced
     "spark.python.worker.reuse": "true",
 }
-"""What the pipeline's promises rest on; another value is refused by name."""
+"""What the pipeline's promises rest on, whatever else is given."""
 
 _DEFAULTS = {
     "spark.python.unix.domain.socket.enabled": "true",
@@ -69,30 +69,12 @@ class SparkSettings:
     @property
     def local(self) -> bool:
         """One host, no network: everything in this process, its JVM and its children."""
-        return self.master.startswith("local") and not self.master.startswith("local-cluster")
+        return is_local(self.master)
 
 
-def problems(settings: SparkSettings) -> list[str]:
-    """What is wrong, each with its key and what is allowed; empty when nothing is."""
-    found = [
-        f"{key}: {settings.conf[key]!r} is given, only {value!r} is possible: "
-        "the worker restarts copies, and no copy may run twice"
-        for key, value in FIXED.items()
-        if settings.conf.get(key, value) != value
-    ]
-    found += [
-        f"{key}: set it as `{ours}` of the `spark` section"
-        for key, ours in (("spark.master", "master"), ("spark.ui.enabled", "ui"))
-        if key in settings.conf
-    ]
-    if not settings.local and not settings.allow_insecure:
-        found += [
-            f"{key}: {settings.conf[key]!r} is given, only 'true' is possible on a cluster "
-            "unless `allow.insecure.spark` is set: the closure carries the copy's one-time token"
-            for key in ("spark.authenticate",)
-            if settings.conf.get(key, "true") != "true"
-        ]
-    return found
+def is_local(master: str) -> bool:
+    """Does Spark run inside this machine's one JVM?"""
+    return master == "local" or master.startswith("local[")
 
 
 def insecurity(effective: Mapping[str, str]) -> str | None:

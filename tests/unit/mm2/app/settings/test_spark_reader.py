@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from mm2.pipeline.spark import settings as spark_settings
+
 BASE = """
 clusters: {a: {bootstrap.servers: 'a:1'}, b: {bootstrap.servers: 'b:1'}}
 flows: [{from: a, to: b}]
@@ -88,6 +90,7 @@ def test_masters(read, wrong, master, good):
     [
         ("spark.task.maxFailures: 4", "mm2 restarts copies"),
         ("spark.master: yarn", "write master"),
+        ("spark.ui.enabled: true", "write ui"),
         ("cores.max: 4", "names begin with spark."),
         ("spark.cores.max: [4]", "has to be one value"),
     ],
@@ -96,6 +99,21 @@ def test_spark_settings_that_are_not_taken(wrong, conf, words):
     (problem,) = wrong(f"{BASE}spark:\n  conf:\n    {conf}\n")
     assert problem.line == 6
     assert words in problem.text
+
+
+@pytest.mark.parametrize("name", sorted(spark_settings.FIXED))
+def test_what_the_engine_fixes_is_refused_rather_than_overridden(wrong, name):
+    (problem,) = wrong(f"{BASE}spark: {{conf: {{{name}: x}}}}\n")
+    assert "cannot be set" in problem.text
+
+
+def test_every_mistake_is_told_at_once_with_its_line(wrong):
+    text = "  master: yarn\n  conf:\n    spark.speculation: true\n    spark.authenticate: false\n"
+    found = wrong(f"{BASE}spark:\n{text}")
+    assert [(each.line, each.key) for each in found] == [
+        (7, "spark.conf.spark.speculation"),
+        (8, "spark.conf.spark.authenticate"),
+    ]
 
 
 def test_an_unknown_key_names_the_nearest(wrong):

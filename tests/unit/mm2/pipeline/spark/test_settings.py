@@ -67,30 +67,7 @@ def test_users_win_where_they_may():
 
 
 def test_what_the_promises_rest_on_cannot_be_changed():
-    found = spark_settings.problems(
-        settings(conf={"spark.task.maxFailures": "4", "spark.speculation": "true"})
-    )
-    assert len(found) == 2
-    assert "spark.task.maxFailures: '4' is given, only '1' is possible" in found[0]
-    assert spark_settings.problems(settings(conf={"spark.task.maxFailures": "1"})) == []
     assert properties(conf={"spark.task.maxFailures": "4"})["spark.task.maxFailures"] == "1"
-
-
-def test_keys_with_a_home_of_their_own_are_sent_there():
-    found = spark_settings.problems(
-        settings(conf={"spark.master": CLUSTER, "spark.ui.enabled": "true"})
-    )
-    assert found == [
-        "spark.master: set it as `master` of the `spark` section",
-        "spark.ui.enabled: set it as `ui` of the `spark` section",
-    ]
-
-
-def test_switching_authentication_off_needs_the_word_for_it():
-    off = {"spark.authenticate": "false"}
-    assert "allow.insecure.spark" in spark_settings.problems(settings(master=CLUSTER, conf=off))[0]
-    assert spark_settings.problems(settings(master=CLUSTER, conf=off, allow_insecure=True)) == []
-    assert spark_settings.problems(settings(conf=off)) == []
 
 
 SECURE = {
