@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from connect_runtime.base import errors
+from mm2.core import naming
 
 OnRecorded = Callable[[errors.ConnectError | None], None]
 """Told once per appended record: None when it is on the target (acknowledged by all in-sync
@@ -31,10 +32,10 @@ class LogTopic(enum.Enum):
 
 
 def topic_names(source_alias: str) -> Mapping[LogTopic, str]:
-    """The topics' names on the target; like Connect's own, they ignore custom separators."""
+    """The topics' names on the target."""
     return {
-        LogTopic.MAP: f"mm2-offset-map.{source_alias}.internal",
-        LogTopic.RECEIPTS: f"mm2-receipts.{source_alias}.internal",
+        LogTopic.MAP: naming.map_topic(source_alias),
+        LogTopic.RECEIPTS: naming.receipts_topic(source_alias),
     }
 
 

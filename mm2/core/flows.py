@@ -66,16 +66,6 @@ class Flow:
         """As people write it: `east->west`."""
         return f"{self.source}->{self.target}"
 
-    @property
-    def map_topic(self) -> str:
-        """On the target: eras, ids and the offset map of this flow."""
-        return f"mm2-offset-map.{self.source}.internal"
-
-    @property
-    def receipts_topic(self) -> str:
-        """On the target: records of what was lost, skipped or repaired."""
-        return f"mm2-receipts.{self.source}.internal"
-
     def remote_topic(self, topic: str) -> str:
         """Name on the target of the source's `topic`."""
         return self.policy.format_remote_topic(self.source, topic)

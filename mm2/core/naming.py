@@ -136,6 +136,19 @@ class IdentityReplicationPolicy:
         return self.defaults.is_mm2_internal_topic(topic)
 
 
+def map_topic(source_alias: str) -> str:
+    """On the target: eras, ids and the offset map of the flow from `source_alias`.
+
+    Like Connect's own topics, this and `receipts_topic` ignore custom separators.
+    """
+    return f"mm2-offset-map.{source_alias}.internal"
+
+
+def receipts_topic(source_alias: str) -> str:
+    """On the target: records of what was lost, skipped or repaired."""
+    return f"mm2-receipts.{source_alias}.internal"
+
+
 def original_topic(policy: ReplicationPolicy, topic: str) -> str:
     """Name of `topic` on the cluster where it was born: every hop stripped."""
     while True:

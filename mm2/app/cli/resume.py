@@ -13,7 +13,7 @@ from connect_runtime.system import clock as system_clock
 from mm2.app import exits
 from mm2.app.cli import flow_names
 from mm2.app.settings import kinds, load
-from mm2.core import flows
+from mm2.core import flows, naming
 
 _ID_BYTES = 8
 
@@ -95,7 +95,8 @@ def command(
         log_file.keep = False
     for each in recorded:
         click.echo(each.describe())
-    click.echo(f"recorded in {chosen.map_topic} of cluster {chosen.target}; now start the flow")
+    log = naming.map_topic(chosen.source)
+    click.echo(f"recorded in {log} of cluster {chosen.target}; now start the flow")
     return exits.DONE
 
 

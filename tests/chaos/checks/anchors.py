@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from connect_runtime.base import ids
+from mm2.core import naming
 from mm2.core.offsets import offset_map
 from mm2.sandbox import cluster
 from tests.support import kafka
 
-MAP_TOPIC = "mm2-offset-map.east.internal"
+MAP_TOPIC = naming.map_topic("east")
 
 
 def read_map(target: cluster.Cluster) -> offset_map.OffsetMap:

@@ -8,15 +8,15 @@ from connect_runtime.base import errors, ids
 from connect_runtime.system import clock
 from mm2.app import resume
 from mm2.cluster import errors as cluster_errors
-from mm2.cluster import flow_log
 from mm2.connectors import flow_ledger
-from mm2.core import filters, flows
+from mm2.core import filters, flows, naming
 from mm2.core.offsets import offset_map
 from mm2.formats import map_record
 from tests.fakes import admin as fake_admin
 from tests.fakes import flow_log as fake_flow_log
 
 EXCLUDED = (*filters.DEFAULT_TOPICS_EXCLUDE, "secret")
+MAP_TOPIC = naming.map_topic("east")
 FLOW = flows.Flow(source="east", target="west", topics=filters.topic_filter(exclude=EXCLUDED))
 P0 = ids.TopicPartition("orders", 0)
 
@@ -61,12 +61,12 @@ class World:
         self.meanwhile()
 
     def write(self, key: map_record.MapKey, value: map_record.MapValue) -> None:
-        log = self.west.topics[FLOW.map_topic].log
+        log = self.west.topics[MAP_TOPIC].log
         log.append((map_record.encode_key(key), map_record.encode_value(value)))
 
     def anchor(self, through: int, *, partition: int = 0, epoch: int = 1) -> None:
-        if FLOW.map_topic not in self.west.topics:
-            self.west.create(FLOW.map_topic, cleanup_policy="compact")
+        if MAP_TOPIC not in self.west.topics:
+            self.west.create(MAP_TOPIC, cleanup_policy="compact")
         key = map_record.SegmentKey(
             topic="orders", partition=partition, era=2, ordinal=1, epoch=epoch, first_source=0
         )
@@ -78,7 +78,7 @@ class World:
 
     def map(self) -> offset_map.OffsetMap:
         found = offset_map.OffsetMap()
-        for key, value in self.west.topics[FLOW.map_topic].log:
+        for key, value in self.west.topics[MAP_TOPIC].log:
             found.apply(key, value)
         return found
 
@@ -216,5 +216,5 @@ def test_what_will_happen_is_told(position, words):
 def test_the_request_is_in_the_map_topic_alone():
     world = World()
     world.ask()
-    receipts = world.west.topics[flow_log.topic_names("east")[flow_log.LogTopic.RECEIPTS]]
+    receipts = world.west.topics[naming.receipts_topic("east")]
     assert receipts.log == []

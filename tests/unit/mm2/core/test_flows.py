@@ -9,8 +9,6 @@ from mm2.core import filters, flows, naming
 def test_names_of_a_flow():
     flow = flows.Flow(source="east", target="west")
     assert flow.name == "east->west"
-    assert flow.map_topic == "mm2-offset-map.east.internal"
-    assert flow.receipts_topic == "mm2-receipts.east.internal"
     assert flow.remote_topic("orders") == "east.orders"
     assert flow.transactional_id(ids.TopicPartition("a-b", 7)) == "mm2-east->west-a-b-7"
 
@@ -41,9 +39,8 @@ def test_which_topics_are_mirrored(topic, expected):
 
 def test_our_own_internal_topics_are_never_mirrored_whatever_the_filter_says():
     other = flows.Flow(source="west", target="east", topics=filters.topic_filter([".*"], []))
-    flow = flows.Flow(source="east", target="west")
-    assert not other.should_replicate_topic(flow.map_topic)
-    assert not other.should_replicate_topic(flow.receipts_topic)
+    assert not other.should_replicate_topic(naming.map_topic("east"))
+    assert not other.should_replicate_topic(naming.receipts_topic("east"))
 
 
 def test_heartbeats_can_be_left_to_the_filters():

@@ -14,6 +14,11 @@ def default(separator: str = ".", internal: str | None = None) -> naming.Default
 IDENTITY = naming.IdentityReplicationPolicy(source_alias="A")
 
 
+def test_the_topics_of_a_flow_are_named_by_its_source():
+    assert naming.map_topic("east") == "mm2-offset-map.east.internal"
+    assert naming.receipts_topic("east") == "mm2-receipts.east.internal"
+
+
 @pytest.mark.parametrize(
     ("separator", "topic", "source", "upstream"),
     [
