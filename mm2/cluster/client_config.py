@@ -1,8 +1,9 @@
 """From Java-spelled client settings to configured librdkafka clients.
 
 Certificates travel inline, never through files. librdkafka's log lines go to the Python logger
-`librdkafka`, handed out whenever a client is polled. Java tunables that librdkafka has no
-counterpart for are not passed; whoever validates settings says so to the user.
+`librdkafka`, handed out whenever a client is polled. Which properties a user may give, and with
+what values, was checked when the settings were read; those that librdkafka has no counterpart for
+are not passed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from typing import Any
 import confluent_kafka
 from confluent_kafka import admin as kafka_admin
 
-from connect_runtime.base import errors
 from connect_runtime.wire.codec import security_settings
 from mm2.cluster import translate_errors
 
@@ -46,30 +46,15 @@ class _Number:
     least: int
     most: int
 
-    def convert(self, text: str) -> object:
+    def convert(self, text: str) -> int:
         return min(max(int(text), self.least), self.most)
-
-
-@dataclass(frozen=True, slots=True)
-class _Word:
-    name: str
-
-    def convert(self, text: str) -> object:
-        return text.strip()
 
 
 _INT_MAX = 2_147_483_647
 
-_SHARED: dict[str, _Number | _Word] = {
-    "client.dns.lookup": _Word("client.dns.lookup"),
-    "client.rack": _Word("client.rack"),
+SHARED: Mapping[str, _Number] = {
     "connections.max.idle.ms": _Number("connections.max.idle.ms", 0, _INT_MAX),
-    "enable.metrics.push": _Word("enable.metrics.push"),
     "metadata.max.age.ms": _Number("topic.metadata.refresh.interval.ms", 10, 3_600_000),
-    "metadata.recovery.rebootstrap.trigger.ms": _Number(
-        "metadata.recovery.rebootstrap.trigger.ms", 0, _INT_MAX
-    ),
-    "metadata.recovery.strategy": _Word("metadata.recovery.strategy"),
     "receive.buffer.bytes": _Number("socket.receive.buffer.bytes", 0, 100_000_000),
     "reconnect.backoff.max.ms": _Number("reconnect.backoff.max.ms", 0, 3_600_000),
     "reconnect.backoff.ms": _Number("reconnect.backoff.ms", 0, 3_600_000),
@@ -81,20 +66,20 @@ _SHARED: dict[str, _Number | _Word] = {
         "socket.connection.setup.timeout.ms", 1_000, _INT_MAX
     ),
 }
+"""By Java's name."""
 
 
 def client_settings(access: ClusterAccess, *, client_id: str) -> dict[str, object]:
-    """librdkafka properties that every client of this cluster shares. Contains secrets.
-
-    Raises `FatalError` for a value that is no number where one is needed.
-    """
+    """librdkafka properties that every client of this cluster shares. Contains secrets."""
     settings: dict[str, object] = {
         "bootstrap.servers": ",".join(access.bootstrap),
         "client.id": client_id,
         "log.connection.close": False,
         "reconnect.backoff.max.ms": 1_000,  # Java's default; librdkafka's 10 s delays recovery
     }
-    settings.update(_translated(access))
+    for name, rule in SHARED.items():
+        if name in access.properties:
+            settings[rule.name] = rule.convert(access.properties[name])
     settings.update(_security(access.security))
     return settings
 
@@ -156,21 +141,6 @@ def _explained(access: ClusterAccess) -> Iterator[None]:
         raise translate_errors.translate(
             error.args[0], "configuring a client", where=access.where
         ) from None  # its context holds the configuration, secrets included
-
-
-def _translated(access: ClusterAccess) -> dict[str, object]:
-    translated: dict[str, object] = {}
-    for name, rule in _SHARED.items():
-        if name not in access.properties:
-            continue
-        try:
-            translated[rule.name] = rule.convert(access.properties[name])
-        except ValueError:
-            raise errors.FatalError(
-                f"configuring a client on {access.where}: {name} is "
-                f"{access.properties[name]!r}, which is not a whole number"
-            ) from None
-    return translated
 
 
 def _security(security: security_settings.Security) -> dict[str, object]:

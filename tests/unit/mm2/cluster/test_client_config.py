@@ -42,8 +42,6 @@ def test_a_plain_cluster_needs_little():
         ("receive.buffer.bytes", "65536", "socket.receive.buffer.bytes", 65536),
         ("connections.max.idle.ms", "-1", "connections.max.idle.ms", 0),
         ("reconnect.backoff.max.ms", "7000", "reconnect.backoff.max.ms", 7000),
-        ("client.rack", "r1", "client.rack", "r1"),
-        ("client.dns.lookup", "use_all_dns_ips", "client.dns.lookup", "use_all_dns_ips"),
     ],
 )
 def test_java_settings_are_translated(java, value, name, expected):
@@ -55,20 +53,8 @@ def test_what_librdkafka_lacks_is_not_passed():
     assert extra == settings()
 
 
-def test_a_number_that_is_none_is_refused_by_its_java_name():
-    with pytest.raises(errors.FatalError, match=r"request\.timeout\.ms is '15s'"):
-        settings(request_timeout_ms="15s")
-
-
 def test_every_translated_name_is_known_to_the_library():
-    lowest = {name.replace(".", "_"): "1000" for name in client_config._SHARED}
-    words = {
-        "client_dns_lookup": "use_all_dns_ips",
-        "client_rack": "r",
-        "enable_metrics_push": "true",
-        "metadata_recovery_strategy": "rebootstrap",
-    }
-    all_of_them = access(**{**lowest, **words})
+    all_of_them = access(**{name.replace(".", "_"): "1000" for name in client_config.SHARED})
     reports = translate_errors.ConnectionReports()
     client_config.producer(all_of_them, client_id="c", settings={}, reports=reports).poll(0)
 
