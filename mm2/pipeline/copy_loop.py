@@ -13,7 +13,7 @@ from random import Random
 
 from connect_runtime.base import clock, errors
 from connect_runtime.wire.connection import cluster, poller
-from mm2.core.copy import budget, instructions, messages, partition
+from mm2.core.copy import budget, instructions, messages, partition, standing
 from mm2.pipeline import client_options, questions, source_side, target_side, worker_link
 
 TICK_S = 0.02
@@ -117,13 +117,13 @@ class CopyLoop:
             self._restless.update((id(each), each) for each in self.copies)
         if not self._restless:
             return
-        taking = sum(copy.phase is partition.Phase.TAKING for copy in self.copies)
+        taking = sum(copy.standing.phase is standing.Phase.TAKING for copy in self.copies)
         for number, copy in list(self._restless.items()):
-            waiting = copy.phase in (partition.Phase.WAITING, partition.Phase.STOPPED)
+            waiting = copy.standing.phase in (standing.Phase.WAITING, standing.Phase.STOPPED)
             if waiting and taking >= TAKES_MAX and not self._closing:
                 continue
             found = copy.tick(now_s)
-            taking += waiting and copy.phase is partition.Phase.TAKING
+            taking += waiting and copy.standing.phase is standing.Phase.TAKING
             if found:
                 self._carry(copy, found)
             self._place(copy)
@@ -167,7 +167,7 @@ class CopyLoop:
         if seen is None or seen.error_code:
             return
         found = copy.topic_seen(seen.topic_id, now_s, on_target=on_target)
-        if found or copy.phase is partition.Phase.STOPPED:
+        if found or copy.standing.phase is standing.Phase.STOPPED:
             self._carry(copy, found)
 
     # Between the machines and the sides
@@ -238,8 +238,8 @@ class CopyLoop:
     def closed(self) -> bool:
         """What a fenced partition has not recorded is its new owner's to find out."""
         return all(
-            copy.phase is partition.Phase.FENCED
-            or (copy.phase is partition.Phase.CLOSED and copy.fully_recorded)
+            copy.standing.phase is standing.Phase.FENCED
+            or (copy.standing.phase is standing.Phase.CLOSED and copy.fully_recorded)
             for copy in self.copies
         )
 

@@ -140,8 +140,8 @@ class SourceSide:
                 copy.where.source_topic_id,
                 copy.where.partition,
                 leader.epoch if leader is not None else -1,
-                copy.position,
-                copy.source_epoch,
+                copy.source.position,
+                copy.source.epoch,
                 self.sizes.partition_bytes,
             ),
         )
@@ -249,7 +249,7 @@ class SourceSide:
         if copy is None or key is None or self._place.get(key) is not lane:
             return
         spec = lane.session.asked(key)
-        if spec is None or spec.fetch_offset != copy.position:
+        if spec is None or spec.fetch_offset != copy.source.position:
             return  # taken again since it was asked: to accept it would leave a gap
         if found.error_code:
             self._refused(copy, found, now_s)
@@ -260,7 +260,7 @@ class SourceSide:
             if asked:
                 self._carry(copy, asked)
             self._arrived(copy)
-            if copy.position >= found.last_stable_offset:
+            if copy.source.position >= found.last_stable_offset:
                 if lane.name == BACKLOG:
                     self._caught_up.add(key)
                     self._lane(lane.node_id, TAIL)

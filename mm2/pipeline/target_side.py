@@ -113,7 +113,7 @@ class TargetSide:
             if not copy.ready(now_s):
                 del lane.ready[number]  # it comes back with its next acknowledgement or fetch
                 continue
-            if copy.transactional:
+            if copy.mode.active:
                 if chosen:
                     continue
                 transactional = copy.where.transactional_id

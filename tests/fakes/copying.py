@@ -7,7 +7,7 @@ import struct
 from typing import Any
 
 from connect_runtime.base import ids
-from mm2.core.copy import budget, facts, instructions, partition
+from mm2.core.copy import budget, facts, instructions, partition, standing
 from mm2.core.offsets import offset_map
 from mm2.formats import record_batch
 from tests.fakes import scripts, taking
@@ -97,6 +97,10 @@ class World:
     # How the world stands
 
     @property
+    def standing(self) -> standing.Standing:
+        return self.copy.standing
+
+    @property
     def end(self) -> int:
         if not self.mirror:
             return 0
@@ -166,7 +170,7 @@ class World:
 def begun(*source: bytes, **changed: Any) -> World:
     """Taken and ready to copy; `changed` goes into the setup."""
     world = World(*source, **changed).tick()
-    assert world.copy.phase is partition.Phase.COPYING, world.copy.reason
+    assert world.standing.phase is standing.Phase.COPYING, world.standing.reason
     world.forget()
     return world
 

@@ -81,6 +81,28 @@ def known(found: offset_map.Anchor | None = None, **changed: Any) -> facts.Facts
     return facts.Facts(anchor=found, **(given | changed))
 
 
+SOURCE_BATCH = scripts.data(100, b"a", leader_epoch=9)
+
+
+def answers(found: facts.Facts | None = None, **changed: Any) -> dict[Any, Any]:
+    """A mirror with our marker at 50, fenced without trouble; the source from 100 on.
+
+    `changed` holds answers by the names of what is asked.
+    """
+    given: dict[Any, Any] = {
+        instructions.NoteTargetEnd: instructions.TargetEnd(offset=50, leader_epoch=2),
+        instructions.InitProducer: US,
+        instructions.AddToTransaction: scripts.DONE,
+        instructions.CommitTransaction: scripts.DONE,
+        instructions.ReadTarget: scripts.Log(scripts.marker(50, OURS, leader_epoch=2)),
+        instructions.ReadFacts: found or facts.Facts(),
+        instructions.FindSourceOffset: instructions.SourceOffset(offset=100),
+        instructions.FindEpochEnd: instructions.EpochEnd(offset=50),
+        instructions.ReadSource: scripts.Log(SOURCE_BATCH, start=100),
+    }
+    return given | {getattr(instructions, name): answer for name, answer in changed.items()}
+
+
 # What was stored
 
 

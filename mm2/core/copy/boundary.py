@@ -1,14 +1,14 @@
 """What happens at a drained boundary: transactions are opened and committed, the fence is renewed.
 
 Scripts for a partition that has nothing in flight. Each returns the target offset behind the marker
-that was read, or what went wrong.
+that was read (or that a transaction is open), or what went wrong.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mm2.core.copy import facts, fence, instructions
+from mm2.core.copy import facts, fence, instructions, transactions
 
 FENCE_CHECK_S = 10.0
 FENCE_CHECK_STEP_S = 0.5
@@ -22,9 +22,28 @@ class Boundary:
     leader_epoch: int
 
 
-def commit(
-    producer: instructions.ProducerIdentity, *, next_target: int
-) -> instructions.Script[Boundary | fence.Failure]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """The partition stands in a transaction."""
+
+
+Crossing = instructions.Script[Boundary | Opened | fence.Failure]
+
+
+def cross(
+    step: transactions.Step, producer: instructions.ProducerIdentity, *, next_target: int
+) -> Crossing:
+    """The script of a step; `next_target` is where its marker stands at the earliest."""
+    match step:
+        case transactions.Step.OPEN:
+            return open_transaction(producer)
+        case transactions.Step.COMMIT:
+            return commit(producer, next_target=next_target)
+        case transactions.Step.RENEW:
+            return renew(producer, next_target=next_target)
+
+
+def commit(producer: instructions.ProducerIdentity, *, next_target: int) -> Crossing:
     """Commit the open transaction and read its marker."""
     failed = yield from fence.commit(producer)
     if failed is not None:
@@ -32,9 +51,7 @@ def commit(
     return (yield from _marked(producer, next_target=next_target))
 
 
-def renew(
-    producer: instructions.ProducerIdentity, *, next_target: int
-) -> instructions.Script[Boundary | fence.Failure]:
+def renew(producer: instructions.ProducerIdentity, *, next_target: int) -> Crossing:
     """An empty transaction: keeps the fence in the brokers' memory and the transactional id
     alive."""
     failed = yield from fence.empty_transaction(producer)
@@ -43,15 +60,12 @@ def renew(
     return (yield from _marked(producer, next_target=next_target))
 
 
-def open_transaction(
-    producer: instructions.ProducerIdentity,
-) -> instructions.Script[fence.Failure | None]:
-    return (yield from fence.add_to_transaction(producer))
+def open_transaction(producer: instructions.ProducerIdentity) -> Crossing:
+    failed = yield from fence.add_to_transaction(producer)
+    return Opened() if failed is None else failed
 
 
-def _marked(
-    producer: instructions.ProducerIdentity, *, next_target: int
-) -> instructions.Script[Boundary | fence.Failure]:
+def _marked(producer: instructions.ProducerIdentity, *, next_target: int) -> Crossing:
     marker = yield from fence.read_marker(producer, start=next_target)
     if not isinstance(marker, fence.Marker):
         return marker

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mm2.core.copy import facts, instructions, partition, setup
+from mm2.core.copy import facts, figures, instructions, partition, setup
 from mm2.core.offsets import offset_map
 from mm2.formats import map_record
 
@@ -236,17 +236,17 @@ class Gauge:
 def gauge(index: int, copy: partition.PartitionCopy) -> Gauge:
     return Gauge(
         index=index,
-        phase=copy.phase.value,
+        phase=copy.standing.phase.value,
         records=copy.counters.records,
         bytes=copy.counters.bytes,
-        copied_to=copy.copied_to,
-        source_end=copy.source_end,
-        log_start=copy.log_start,
+        copied_to=figures.copied_to(copy),
+        source_end=copy.source.end,
+        log_start=copy.source.log_start,
         age_ms=copy.counters.age_ms,
-        oldest_ms=copy.oldest_ms,
-        transactional=copy.transactional,
-        reason=copy.reason,
-        cause=copy.stop.cause.value if copy.stop is not None else "",
+        oldest_ms=figures.oldest_ms(copy),
+        transactional=copy.mode.active,
+        reason=copy.standing.reason,
+        cause=copy.standing.stop.cause.value if copy.standing.stop is not None else "",
     )
 
 

@@ -73,6 +73,17 @@ class Fenced:
 Outcome = Taken | BeginAgain | Fenced | stops.Stop
 
 
+def not_fenced(where: setup.PartitionSetup, failure: fence.Failure) -> Outcome:
+    """What it means for the partition that its marker could not be written or read."""
+    match failure:
+        case fence.NewerOwner():
+            return Fenced(than=failure.than)
+        case fence.Refusal():
+            return stops.refused(where, failure.message, retry_after_s=fence.RETRY_REFUSED_S)
+        case fence.Disturbed():
+            return BeginAgain(reason=failure.reason)
+
+
 def again(doing: str, answer: instructions.Answer) -> BeginAgain:
     """A question of this attempt was refused or not answered."""
     match answer:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mm2.core.copy import instructions
+from mm2.core.copy import instructions, setup, stops
+from mm2.formats import record_batch
 
 OnEnd = Callable[[object, float], list[instructions.Instruction]]
 """Gets what the script returned and the time (monotonic seconds); says what to do next."""
@@ -19,6 +20,7 @@ class ScriptRunner:
     belongs to a script that is gone.
     """
 
+    where: setup.PartitionSetup
     token: int = 0
     _script: instructions.Script[object] | None = None
     _question: instructions.Instruction | None = None
@@ -32,9 +34,16 @@ class ScriptRunner:
         self, script: instructions.Script[object], on_end: OnEnd, *, now_s: float
     ) -> list[instructions.Instruction]:
         assert self._script is None
-        self._script, self._on_end = script, on_end
+        self._script, self._on_end = self._guarded(script), on_end
         self.token += 1
         return self._step(None, now_s)
+
+    def _guarded(self, script: instructions.Script[object]) -> instructions.Script[object]:
+        """What a script cannot read on the mirror stops this partition, and no other."""
+        try:
+            return (yield from script)
+        except (record_batch.OldFormatError, record_batch.DamagedBatchError) as error:
+            return stops.mirror_unreadable(self.where, offset=error.base_offset, why=str(error))
 
     def answered(self, answer: instructions.Answer, now_s: float) -> list[instructions.Instruction]:
         assert self._script is not None, answer

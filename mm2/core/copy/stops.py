@@ -5,7 +5,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from mm2.core.copy import setup
+from mm2.core.copy import setup, source_batches
+from mm2.formats import map_record
 
 
 class Cause(enum.Enum):
@@ -63,8 +64,13 @@ def timestamps_rewritten(where: setup.PartitionSetup, *, offset: int) -> Stop:
     )
 
 
-def recreated(where: setup.PartitionSetup, *, on_target: bool, was: bytes, now: bytes) -> Stop:
-    """The topic of one side has another id than the one that was copied."""
+def recreated(
+    where: setup.PartitionSetup, *, on_target: bool, was: bytes, now: bytes
+) -> Stop | None:
+    """The topic of one side has another id than the one that was copied; None: as far as we know,
+    it has not."""
+    if map_record.NO_TOPIC_ID in (was, now) or was == now:
+        return None
     side = f"mirror topic {where.remote_topic}" if on_target else f"source topic {where.topic}"
     return Stop(
         cause=Cause.RECREATED,
@@ -110,6 +116,12 @@ def needs_opening(where: setup.PartitionSetup, *, offset: int, why: str) -> Stop
             f"unopened, and opening batches is not supported yet. To leave it out: {way_on(where)}"
         ),
     )
+
+
+def blocked(where: setup.PartitionSetup, obstacle: source_batches.Obstacle) -> Stop:
+    """The next batch of the source can be neither copied nor skipped."""
+    make = corrupt if obstacle.corrupt else needs_opening
+    return make(where, offset=obstacle.offset, why=obstacle.why)
 
 
 def mirror_unreadable(where: setup.PartitionSetup, *, offset: int, why: str) -> Stop:

@@ -20,14 +20,14 @@ from mm2.core.copy import (
     setup,
     stops,
 )
-from mm2.formats import map_record, record_batch
+from mm2.formats import map_record
 
 
 def take(context: outcomes.Context) -> instructions.Script[outcomes.Outcome]:
     """One attempt. What ends in `BeginAgain` may be tried again after a backoff."""
     fenced = yield from fence.fence()
     if not isinstance(fenced, fence.Fence):
-        return _not_fenced(context.where, fenced)
+        return outcomes.not_fenced(context.where, fenced)
     known = yield instructions.ReadFacts()
     if not isinstance(known, facts.Facts):
         return outcomes.again("reading the offset map", known)
@@ -45,16 +45,6 @@ def take(context: outcomes.Context) -> instructions.Script[outcomes.Outcome]:
     return (yield from resume.pair(attempt, position))
 
 
-def _not_fenced(where: setup.PartitionSetup, failure: fence.Failure) -> outcomes.Outcome:
-    match failure:
-        case fence.NewerOwner():
-            return outcomes.Fenced(than=failure.than)
-        case fence.Refusal():
-            return stops.refused(where, failure.message, retry_after_s=fence.RETRY_REFUSED_S)
-        case fence.Disturbed():
-            return outcomes.BeginAgain(reason=failure.reason)
-
-
 def _recreated(where: setup.PartitionSetup, era: map_record.Era | None) -> stops.Stop | None:
     """A topic id other than the era's: the name is the same, the topic is not."""
     if era is None:
@@ -63,10 +53,11 @@ def _recreated(where: setup.PartitionSetup, era: map_record.Era | None) -> stops
         (False, era.source_topic_id, where.source_topic_id),
         (True, era.target_topic_id, where.target_topic_id),
     )
-    for on_target, was, now in sides:
-        if map_record.NO_TOPIC_ID not in (was, now) and was != now:
-            return stops.recreated(where, on_target=on_target, was=was, now=now)
-    return None
+    found = (
+        stops.recreated(where, on_target=on_target, was=was, now=now)
+        for on_target, was, now in sides
+    )
+    return next((stop for stop in found if stop is not None), None)
 
 
 def take_and_anchor(
@@ -83,16 +74,6 @@ def take_and_anchor(
         return outcomes.BeginAgain(reason="recording the first anchor")
     written.recorded(first.token)
     return outcome, written
-
-
-def guarded(
-    script: instructions.Script[object], where: setup.PartitionSetup
-) -> instructions.Script[object]:
-    """What a script cannot read on the mirror stops this partition, and no other."""
-    try:
-        return (yield from script)
-    except (record_batch.OldFormatError, record_batch.DamagedBatchError) as error:
-        return stops.mirror_unreadable(where, offset=error.base_offset, why=str(error))
 
 
 def _map_of(context: outcomes.Context, taken: outcomes.Taken) -> map_writer.MapWriter:

@@ -7,7 +7,10 @@ time are copied in transactions, whose markers carry the time of now.
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
+
+from mm2.core.copy import setup
 
 COMMIT_EVERY_S = 0.2
 COMMIT_BYTES = 16 * 1024 * 1024
@@ -15,9 +18,18 @@ STAY_S = 2.0
 """Fresh batches among old ones still go in transactions, so that the mode does not flap."""
 
 
+class Step(enum.Enum):
+    """What a partition with nothing in flight does before it goes on."""
+
+    OPEN = "open a transaction"
+    COMMIT = "commit the open one"
+    RENEW = "write a marker of the fence"
+
+
 @dataclass(slots=True, kw_only=True)
 class TransactionMode:
-    """`open`: the partition was added to a transaction that is not committed yet.
+    """`open`: the partition was added to a transaction that is not committed yet, and that holds
+    what stands from source offset `open_from` on.
 
     Invariant: `open` only while `active`, or while the mode is about to end with a commit.
     """
@@ -27,6 +39,7 @@ class TransactionMode:
     marked_at_s: float
     active: bool = False
     open: bool = False
+    open_from: int = -1
     open_bytes: int = 0
     plain_since_marker: bool = False
     _opened_at_s: float = 0.0
@@ -50,8 +63,10 @@ class TransactionMode:
         self.active = True
         self._old_seen_at_s = now_s
 
-    def opened(self) -> None:
+    def opened(self, source: int) -> None:
+        """Everything before source offset `source` is committed."""
         self.open = True
+        self.open_from = source
         self.open_bytes = 0
 
     def marked(self, now_s: float) -> None:
@@ -70,5 +85,37 @@ class TransactionMode:
         """No batch has been old for a while."""
         return not self.always and now_s - self._old_seen_at_s >= STAY_S
 
+    def next_step(self, *, next_is_old: bool | None, paused: bool, now_s: float) -> Step | None:
+        """What is due; the mode itself begins and ends here.
+
+        `next_is_old` is of the batch that would be sent next, None for none.
+        """
+        if self.open:
+            idle = next_is_old is None and self.open_bytes > 0
+            # Left open over a pause, the coordinator would abort it and fence us out.
+            due = idle or paused or self.commit_due(now_s) or self._ends(next_is_old, now_s)
+            return Step.COMMIT if due else None
+        if self._ends(next_is_old, now_s):
+            self.active = False
+        if not self.active and next_is_old:
+            self.begin(now_s)
+            if self.plain_since_marker:
+                return Step.RENEW
+        if self.active and next_is_old is not None and not paused:
+            return Step.OPEN
+        return Step.RENEW if self.renewal_due(now_s) else None
+
+    def _ends(self, next_is_old: bool | None, now_s: float) -> bool:
+        return self.active and next_is_old is False and self.may_end(now_s)
+
     def renewal_due(self, now_s: float) -> bool:
         return now_s - self.marked_at_s >= self.renew_after_s
+
+
+def begun(where: setup.PartitionSetup, now_s: float) -> TransactionMode:
+    """Right after the marker of a take."""
+    return TransactionMode(
+        always=where.delivery is setup.Delivery.TRANSACTIONAL,
+        renew_after_s=where.renew_after_s,
+        marked_at_s=now_s,
+    )

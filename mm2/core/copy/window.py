@@ -77,6 +77,11 @@ class Window:
         return self._queue[0].old
 
     @property
+    def next_is_old(self) -> bool | None:
+        """`head_is_old`, None when nothing is queued."""
+        return self._queue[0].old if self._queue else None
+
+    @property
     def next_size(self) -> int:
         return self._queue[0].header.size
 
@@ -130,6 +135,19 @@ class Window:
         sent = self._in_flight.popleft()
         self._held.release(sent.size)
         return sent
+
+    def landed(self, sent: Sent, base_offset: int, *, alone: bool) -> int | None:
+        """Where a batch stands for good; None where it cannot be.
+
+        `alone`: nobody else writes there. Others may have written before it, and so before all
+        that is in flight.
+        """
+        if base_offset == sent.target:
+            return base_offset
+        if alone or base_offset < sent.target:
+            return None
+        self.shift(base_offset - sent.target)
+        return base_offset
 
     def shift(self, ahead: int) -> None:
         """Somebody else wrote `ahead` offsets before what is in flight."""

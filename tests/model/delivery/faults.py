@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from mm2.core.copy import (
@@ -19,6 +19,8 @@ from mm2.core.copy import (
     partition,
     script_runner,
     setup,
+    standing,
+    way_in,
 )
 from mm2.formats import map_record, record_batch
 from tests.fakes import batches
@@ -27,18 +29,28 @@ Bent = instructions.Script[instructions.Answer]
 _MADE_UP_IDS = itertools.count(1 << 40)
 
 
+class _BentRunner(script_runner.ScriptRunner):
+    """Gives a script to run through `bend`."""
+
+    bend: Callable[[instructions.Script[object]], instructions.Script[object]]
+
+    def start(
+        self, script: instructions.Script[object], on_end: script_runner.OnEnd, *, now_s: float
+    ) -> list[instructions.Instruction]:
+        return super().start(self.bend(script), on_end, now_s=now_s)
+
+
 class BentCopy(partition.PartitionCopy):
     """Every question of a script goes through `bend`, which may ask it or answer it."""
 
-    def _start(
-        self,
-        script: instructions.Script[object],
-        on_end: script_runner.OnEnd,
-        *,
-        now_s: float,
-    ) -> partition.Instructions:
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        runner = self._runner = self._way_in._runner = _BentRunner(self.where)
+        runner.bend = self._begun
+
+    def _begun(self, script: instructions.Script[object]) -> instructions.Script[object]:
         self.in_tail = False
-        return super()._start(self._through(script), on_end, now_s=now_s)
+        return self._through(script)
 
     def _through(self, script: instructions.Script[object]) -> instructions.Script[object]:
         try:
@@ -70,7 +82,7 @@ class _WithoutMarker(BentCopy):
         return (yield question)
 
     def skips(self) -> bool:
-        return self.phase is partition.Phase.TAKING
+        return self.standing.phase is standing.Phase.TAKING
 
     def bend(self, question: instructions.Instruction) -> Bent:
         if isinstance(question, instructions.InitProducer):
@@ -107,12 +119,12 @@ class _WithoutMarker(BentCopy):
         return self.marker
 
     def _begin_copying(
-        self, taken: outcomes.Taken, written: map_writer.MapWriter, *, now_s: float
-    ) -> None:
+        self, taken: outcomes.Taken, written: map_writer.MapWriter, now_s: float
+    ) -> partition.Instructions:
         if self.skips():
             taken = dataclasses.replace(taken, target=taken.target - 1)
             written.target_next = taken.target
-        super()._begin_copying(taken, written, now_s=now_s)
+        return super()._begin_copying(taken, written, now_s)
 
 
 def _nearer(item: instructions.LogItem) -> instructions.LogItem:
@@ -214,9 +226,9 @@ def plain(batch: memoryview) -> bytes:
 class SequencesCounted(AbortedTailCounted):
     """So many records of ours stand in the tail: as many source offsets are done."""
 
-    def _start(self, *given: Any, **named: Any) -> partition.Instructions:
+    def _begun(self, script: instructions.Script[object]) -> instructions.Script[object]:
         self.tail: list[memoryview] = []
-        return super()._start(*given, **named)
+        return super()._begun(script)
 
     def seen(self, answer: instructions.Records) -> bytes:
         records = super().seen(answer)
@@ -312,14 +324,20 @@ class QueueTakenForSkipped(partition.PartitionCopy):
         self.window.drop_queue()
 
 
-class TakesAgainAtOnce(partition.PartitionCopy):
-    """Fenced, it never asks by whom."""
-
-    def _check_fence(
+class _AsksNobody(way_in.WayIn):
+    def check_fence(
         self, than: instructions.ProducerIdentity, now_s: float
     ) -> partition.Instructions:
         del than
-        return self._take(now_s)
+        return self.take(now_s)
+
+
+class TakesAgainAtOnce(partition.PartitionCopy):
+    """Fenced, it never asks by whom."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._way_in.__class__ = _AsksNobody
 
 
 def old_records_outside_transactions(

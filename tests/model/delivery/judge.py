@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from mm2.core.copy import partition, stops
+from mm2.core.copy import standing, stops
 from mm2.formats import receipt
 from tests.model.delivery import source_log, target_log
 
@@ -37,8 +37,8 @@ def _name_unfenced_writes(around: world.World) -> None:
     """What a forgotten twin wrote is named by a receipt, or by a stop that tells where it is."""
     unfenced = receipt.ReceiptKind.UNFENCED_TAKE_OVER
     said = any(each.kind is unfenced for each in around.log.receipts) or any(
-        each.machine.stop is not None and each.machine.stop.cause is stops.Cause.NOT_PAIRED
-        for each in around.owners
+        stop is not None and stop.cause is stops.Cause.NOT_PAIRED
+        for stop in (each.machine.standing.stop for each in around.owners)
     )
     for entry in around.target.entries:
         entry.named |= entry.unfenced and said
@@ -211,15 +211,16 @@ def _unjustified_stops(around: world.World) -> list[str]:
     alive = [each for each in around.owners if each.alive]
     for each in alive:
         machine = each.machine
-        if machine.phase is partition.Phase.STOPPED:
-            assert machine.stop is not None
-            if not _justified(around, machine.stop):
-                found.append(f"{each.name} stopped: {machine.stop.message}")
-        elif machine.phase is partition.Phase.FENCED and not each.justly_fenced:
+        if machine.standing.phase is standing.Phase.STOPPED:
+            assert machine.standing.stop is not None
+            if not _justified(around, machine.standing.stop):
+                found.append(f"{each.name} stopped: {machine.standing.stop.message}")
+        elif machine.standing.phase is standing.Phase.FENCED and not each.justly_fenced:
             found.append(f"{each.name} believes that it was fenced by another owner")
-    stopped = any(each.machine.phase is partition.Phase.STOPPED for each in alive)
+    stopped = any(each.machine.standing.phase is standing.Phase.STOPPED for each in alive)
     if not found and not around.finished and not stopped:
-        states = [(each.name, each.machine.phase.value, each.machine.reason) for each in alive]
+        places = [(each.name, each.machine.standing) for each in alive]
+        states = [(name, place.phase.value, place.reason) for name, place in places]
         found.append(f"nobody finished: {states}")
     if not found and around.finished and around.late_takes:
         found.append(f"{around.late_takes} takes after everything was copied: owners fight")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from mm2.core.copy import budget, instructions, partition, stops
+from mm2.core.copy import budget, instructions, partition, standing, stops
 from tests.model.delivery import source_log, target_log
 
 if TYPE_CHECKING:
@@ -179,24 +179,24 @@ class Owner:
     @property
     def done(self) -> bool:
         """Will this copy never move again by itself?"""
-        phase = self.machine.phase
-        if phase is partition.Phase.STOPPED:
-            assert self.machine.stop is not None
-            return self.machine.stop.retry_after_s is None or self._given_up
-        return phase in (partition.Phase.FENCED, partition.Phase.CLOSED)
+        phase = self.machine.standing.phase
+        if phase is standing.Phase.STOPPED:
+            assert self.machine.standing.stop is not None
+            return self.machine.standing.stop.retry_after_s is None or self._given_up
+        return phase in (standing.Phase.FENCED, standing.Phase.CLOSED)
 
     @property
     def _given_up(self) -> bool:
         """It would be tried again for ever, and nothing will change."""
-        stop = self.machine.stop
+        stop = self.machine.standing.stop
         return stop is not None and stop.cause in HOPELESS and self._network.calm
 
     @property
     def caught_up(self) -> bool:
         machine = self.machine
         return (
-            machine.phase is partition.Phase.COPYING
-            and machine.position >= self.world.source.stable_end
+            machine.standing.phase is standing.Phase.COPYING
+            and machine.source.position >= self.world.source.stable_end
             and not machine.window.queued
             and not machine.window.in_flight
             and machine.fully_recorded
@@ -225,7 +225,7 @@ class Owner:
         self.machine.check_invariants()
         if self._events.tracing:
             self._trace_phase()
-        if self.machine.phase is partition.Phase.FENCED and self.justly_fenced is None:
+        if self.machine.standing.phase is standing.Phase.FENCED and self.justly_fenced is None:
             self.justly_fenced = self._somebody_took_over()
         self._plan_tick()
 
@@ -246,7 +246,7 @@ class Owner:
         )
 
     def _trace_phase(self) -> None:
-        said = f"{self.machine.phase.value}: {self.machine.reason}"
+        said = f"{self.machine.standing.phase.value}: {self.machine.standing.reason}"
         if said != getattr(self, "_said", ""):
             self._said = said
             self._note(said)
@@ -266,9 +266,9 @@ class Owner:
         while machine.ready(now_s):
             if self._channel.leader != self._view[0] and not machine.window.in_flight:
                 self._channel = Channel(self, self._view[0])
-            transactional = machine.transactional
+            transactional = machine.mode.active
             self._channel.send(bytes(machine.send(now_s)), transactional=transactional)
-        waiting = self._fetching and self._fetched_from == machine.position
+        waiting = self._fetching and self._fetched_from == machine.source.position
         if machine.wants_data and not waiting and machine.window.queued < QUEUE_MAX:
             self._fetch()
 
@@ -277,24 +277,24 @@ class Owner:
     def _tick_in_s(self) -> float | None:
         """How long until this copy's process looks at it again; None: an answer comes first."""
         machine, random = self.machine, self._events.random
-        match machine.phase:
-            case partition.Phase.STOPPED | partition.Phase.WAITING if machine._closing:
+        match machine.standing.phase:
+            case standing.Phase.STOPPED | standing.Phase.WAITING if machine.standing.closing:
                 return 0.01
-            case partition.Phase.STOPPED if self._given_up:
+            case standing.Phase.STOPPED if self._given_up:
                 return None
-            case partition.Phase.STOPPED if not self._network.calm:
+            case standing.Phase.STOPPED if not self._network.calm:
                 return self._until_awake_s() + random.uniform(0.0, self.world.idle_tick_s)
-            case partition.Phase.STOPPED | partition.Phase.WAITING:
+            case standing.Phase.STOPPED | standing.Phase.WAITING:
                 return self._until_awake_s()
-            case partition.Phase.COPYING if machine.restless:
+            case standing.Phase.COPYING if machine.restless:
                 return random.uniform(0.02, 0.3)
-            case partition.Phase.COPYING:
+            case standing.Phase.COPYING:
                 return random.uniform(1.0, self.world.idle_tick_s)
             case _:
                 return None
 
     def _until_awake_s(self) -> float:
-        return max(self.machine._wake_at_s - self._events.now_s, 0.0) + 0.01
+        return max(self.machine.standing.wake_at_s - self._events.now_s, 0.0) + 0.01
 
     def _plan_tick(self) -> None:
         wait_s = self._tick_in_s()
@@ -364,7 +364,7 @@ class Owner:
     # Fetch
 
     def _fetch(self) -> None:
-        position, epoch = self.machine.position, self.machine.source_epoch
+        position, epoch = self.machine.source.position, self.machine.source.epoch
         self._fetching = True
         self._fetched_from = position
         self._fetch_number += 1
@@ -400,7 +400,7 @@ class Owner:
         self._fetching = False
         machine, now_s = self.machine, self._events.now_s
         given: list[instructions.Instruction] = []
-        if position == machine.position:
+        if position == machine.source.position:
             match found:
                 case source_log.Fetched():
                     given = machine.offer(_records(found), now_s)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from mm2.core.copy import partition
+from mm2.core.copy import partition, standing
 from tests.model.delivery import judge, owner, weather, world
 
 HEALED_WITHIN_S = 600.0
@@ -54,7 +54,7 @@ def run(
 
 
 def _state(each: owner.Owner) -> str:
-    phase = each.machine.phase.value if each.alive else "dead"
+    phase = each.machine.standing.phase.value if each.alive else "dead"
     return f"{each.name} {phase}"
 
 
@@ -211,7 +211,7 @@ class _Schedule:
         self._events.run(self._events.now_s + 20.0)
         self._world.late_takes = self._world.coordinator.asked - takes
         for each in self._world.running:
-            if each.machine.phase is not partition.Phase.STOPPED:
+            if each.machine.standing.phase is not standing.Phase.STOPPED:
                 each.close()
         self._events.run(self._events.now_s + 5.0)
 
@@ -232,4 +232,4 @@ class _Schedule:
     def _stopped_for_good(self) -> bool:
         """A copy that stands still for ever would do so again."""
         alive = [each for each in self._world.owners if each.alive]
-        return any(each.machine.phase is partition.Phase.STOPPED for each in alive)
+        return any(each.machine.standing.phase is standing.Phase.STOPPED for each in alive)

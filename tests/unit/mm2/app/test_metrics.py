@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from mm2.app import metrics, overview, rates
 from mm2.connectors import flow_status, source_task
-from mm2.core.copy import partition
+from mm2.core.copy import standing
 from tests.support import statuses
 
 NOW_MS = 1_700_000_000_000
@@ -32,7 +32,7 @@ def test_every_declaration_is_in_the_registry_and_documented():
 
 
 def test_all_phases_are_known():
-    assert set(metrics._PHASES) == {each.value for each in partition.Phase}
+    assert set(metrics._PHASES) == {each.value for each in standing.Phase}
 
 
 def test_what_was_copied_is_counted_by_topic():

@@ -4,7 +4,7 @@ import pytest
 
 from mm2.app import overview, rates
 from mm2.connectors import source_task
-from mm2.core.copy import partition
+from mm2.core.copy import standing
 from tests.support import statuses
 
 NOW_MS = 1_700_000_000_000
@@ -19,7 +19,7 @@ def topic(*partitions):
     return row
 
 
-@pytest.mark.parametrize("phase", list(partition.Phase))
+@pytest.mark.parametrize("phase", list(standing.Phase))
 def test_every_phase_of_a_copy_has_a_row(phase):
     assert topic(statuses.partition(phase=phase.value)).state in overview._WORST_FIRST
 

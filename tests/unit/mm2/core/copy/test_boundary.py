@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.copy import boundary, facts, fence, instructions
+from mm2.core.copy import boundary, facts, fence, instructions, transactions
 from mm2.core.offsets import offset_map
 from mm2.formats import map_record
 from tests.fakes import scripts
@@ -45,8 +45,22 @@ def test_renewing_is_an_empty_transaction():
 
 def test_opening_a_transaction_only_adds_the_partition():
     played = scripts.play(boundary.open_transaction(US), answers())
-    assert played.outcome is None
+    assert played.outcome == boundary.Opened()
     assert played.asked == [instructions.AddToTransaction(producer=US)]
+
+
+@pytest.mark.parametrize(
+    ("step", "same"),
+    [
+        (transactions.Step.OPEN, boundary.open_transaction(US)),
+        (transactions.Step.COMMIT, boundary.commit(US, next_target=40)),
+        (transactions.Step.RENEW, boundary.renew(US, next_target=40)),
+    ],
+    ids=lambda each: str(each)[:12],
+)
+def test_each_step_has_its_script(step, same):
+    played = scripts.play(boundary.cross(step, US, next_target=40), answers())
+    assert played == scripts.play(same, answers())
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mm2.core.copy import budget, facts, instructions, messages, partition, setup, stops
+from mm2.core.copy import budget, facts, instructions, messages, partition, setup, standing, stops
 from mm2.core.offsets import offset_map
 from mm2.formats import map_record
 
@@ -106,7 +106,7 @@ items = st.builds(
 gauges = st.builds(
     messages.Gauge,
     index=I32,
-    phase=st.sampled_from([each.value for each in partition.Phase]),
+    phase=st.sampled_from([each.value for each in standing.Phase]),
     records=NUMBERS,
     bytes=NUMBERS,
     copied_to=NUMBERS,
@@ -207,5 +207,5 @@ def test_the_gauge_of_a_copy_that_has_not_begun():
 
 def test_the_gauge_of_a_copy_names_why_it_stopped():
     copy = copy_of(WHERE)
-    copy.stop = stops.corrupt(WHERE, offset=5, why="damaged")
+    copy.standing.stop = stops.corrupt(WHERE, offset=5, why="damaged")
     assert messages.gauge(0, copy).cause == "corrupt-batch"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.copy import facts, fence, instructions, outcomes, setup
+from mm2.core.copy import facts, fence, instructions, outcomes, setup, stops
 
 WHERE = setup.PartitionSetup(
     flow="a->b", topic="orders", remote_topic="a.orders", partition=7, transactional_id="mm2-x"
@@ -59,3 +59,15 @@ def test_a_broker_that_gives_nothing_is_given_up():
     assert outcomes.stuck("pairing").reason == (
         f"pairing: the broker gave nothing new in {outcomes.READS_WITHOUT_NEWS} reads"
     )
+
+
+def test_what_keeps_a_marker_from_being_written_is_told_by_what_follows():
+    us = instructions.ProducerIdentity(id=7, epoch=3)
+    fenced = outcomes.not_fenced(WHERE, fence.NewerOwner(than=us))
+    assert fenced == outcomes.Fenced(than=us)
+    again = outcomes.not_fenced(WHERE, fence.Disturbed(reason="a leader moved"))
+    assert again == outcomes.BeginAgain(reason="a leader moved")
+    stop = outcomes.not_fenced(WHERE, fence.Refusal(message="no"))
+    assert isinstance(stop, stops.Stop)
+    assert (stop.cause, stop.retry_after_s) == (stops.Cause.REFUSED, fence.RETRY_REFUSED_S)
+    assert "a.orders-7: no" in stop.message

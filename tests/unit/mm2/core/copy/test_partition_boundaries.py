@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.copy import fence, instructions, partition, setup, stops, transactions
+from mm2.core.copy import fence, instructions, setup, standing, stops, transactions
 from mm2.formats import map_record, record_batch
 from tests.fakes import copying, scripts
 
-Phase = partition.Phase
+Phase = standing.Phase
 ALWAYS = setup.Delivery.TRANSACTIONAL
 batch = copying.batch
 LOG = tuple(batch(at) for at in range(8))
@@ -85,7 +85,7 @@ def test_nothing_is_sent_before_the_partition_is_in_the_transaction():
     world = copying.begun()
     world.withheld.add(ADD)
     world.offer(*OLD)
-    assert (world.copy.phase, world.send()) == (Phase.BOUNDARY, 0)
+    assert (world.standing.phase, world.send()) == (Phase.BOUNDARY, 0)
     world.withheld.clear()
     world.do([world.open])
     assert world.send() == 5
@@ -93,7 +93,7 @@ def test_nothing_is_sent_before_the_partition_is_in_the_transaction():
 
 def test_delivery_in_transactions_is_always_so():
     world = copying.begun(*LOG, delivery=ALWAYS)
-    assert world.copy.transactional
+    assert world.copy.mode.active
     world.copied(*LOG)
     world.tick(transactions.STAY_S).copied(batch(8))
     assert transactional(world.mirror) == [True] * 9
@@ -133,10 +133,10 @@ def test_an_obstacle_is_met_only_when_the_transaction_before_it_is_committed():
     world.offer(*OLD[:2], batch(2, b"a", last_delta=3))
     world.send()
     world.acknowledge().acknowledge()
-    assert (world.copy.phase, world.copy.stop) == (Phase.BOUNDARY, None)
+    assert (world.standing.phase, world.standing.stop) == (Phase.BOUNDARY, None)
     world.withheld.clear()
     world.do([world.open]).tick()
-    assert world.copy.stop.cause is stops.Cause.NEEDS_OPENING
+    assert world.standing.stop.cause is stops.Cause.NEEDS_OPENING
     assert said(world).through == 2
 
 
@@ -146,7 +146,7 @@ def test_a_reaction_in_a_transaction_gives_out_no_anchor_for_it():
     world.send()
     world.acknowledge()
     world.do(world.copy.produce_refused(6, "", world.now_s))
-    assert world.copy.phase is Phase.WAITING
+    assert world.standing.phase is Phase.WAITING
     assert world.anchors == []
 
 
@@ -156,10 +156,10 @@ def test_a_reaction_in_a_transaction_gives_out_no_anchor_for_it():
 def test_fresh_batches_among_old_ones_stay_in_transactions_and_then_leave_them():
     world = copying.begun()
     world.copied(old(0)).copied(batch(1))
-    modes = [world.copy.transactional]
+    modes = [world.copy.mode.active]
     world.now_s += transactions.STAY_S
     world.copied(batch(2), batch(3))
-    assert [*modes, world.copy.transactional] == [True, False]
+    assert [*modes, world.copy.mode.active] == [True, False]
     assert transactional(world.mirror) == [True, True, False, False]
 
 
@@ -185,7 +185,7 @@ def test_pausing_leaves_no_transaction_open():
     world.copy.paused = True
     world.tick(0.5).tick(0.5)
     assert world.kinds == [ADD, COMMIT, READ, instructions.Record]
-    assert world.copy.phase is Phase.COPYING
+    assert world.standing.phase is Phase.COPYING
     world.copy.paused = False
     world.tick()
     assert world.send() == 5
@@ -203,7 +203,7 @@ def test_somebody_elses_write_before_our_marker_takes_an_exclusive_mirror_again(
     world.append(scripts.data(0, b"x", producer=(99, 0)), world.end)
     world.withheld.clear()
     world.do([world.open])
-    assert world.copy.stop.cause is stops.Cause.FOREIGN_WRITES
+    assert world.standing.stop.cause is stops.Cause.FOREIGN_WRITES
 
 
 def test_a_shared_mirror_goes_on_behind_the_marker_wherever_it_stands():
@@ -215,7 +215,7 @@ def test_a_shared_mirror_goes_on_behind_the_marker_wherever_it_stands():
     world.append(scripts.data(0, b"x", producer=(99, 0)), world.end)
     world.withheld.clear()
     world.do([world.open])
-    assert world.copy.phase is Phase.COPYING
+    assert world.standing.phase is Phase.COPYING
     assert said(world).target_next == world.end
 
 
@@ -226,8 +226,8 @@ def test_a_marker_under_another_leader_takes_the_partition_again():
     world.leader_epoch = 3
     world.acknowledge().acknowledge()
     assert instructions.InitProducer in world.kinds
-    assert (world.copy.phase, world.copy.map.leader_epoch) == (Phase.COPYING, 3)
-    assert world.copy.position == 2
+    assert (world.standing.phase, world.copy.map.leader_epoch) == (Phase.COPYING, 3)
+    assert world.copy.source.position == 2
 
 
 # Boundaries that fail
@@ -252,12 +252,12 @@ def test_a_boundary_that_fails_forgets_the_queue_and_goes_back_to_it(question, a
     world.now_s += transactions.COMMIT_EVERY_S
     while world.in_flight:
         world.acknowledge()
-    assert world.copy.phase is phase
+    assert world.standing.phase is phase
     assert world.copy.window.queued == 0
-    assert world.copy.position == (0 if question is ADD else 5)
+    assert world.copy.source.position == (0 if question is ADD else 5)
     assert world.budget.held_bytes == 0
     if phase is Phase.STOPPED:
-        assert world.copy.stop.retry_after_s == fence.RETRY_REFUSED_S
+        assert world.standing.stop.retry_after_s == fence.RETRY_REFUSED_S
 
 
 # Renewing the fence
@@ -303,7 +303,7 @@ def close(world):
 
 def test_an_idle_copy_closes_at_once():
     world = close(copying.begun(*LOG))
-    assert (world.copy.phase, world.anchors) == (Phase.CLOSED, [])
+    assert (world.standing.phase, world.anchors) == (Phase.CLOSED, [])
 
 
 def test_closing_waits_for_what_is_in_flight_and_gives_out_a_last_anchor():
@@ -312,9 +312,10 @@ def test_closing_waits_for_what_is_in_flight_and_gives_out_a_last_anchor():
     world.send()
     close(world)
     for _ in range(5):
-        assert (world.copy.phase, world.send(), world.copy.wants_data) == (Phase.COPYING, 0, False)
+        assert world.standing.phase is Phase.COPYING
+        assert (world.send(), world.copy.wants_data) == (0, False)
         world.acknowledge()
-    assert world.copy.phase is Phase.CLOSED
+    assert world.standing.phase is Phase.CLOSED
     assert said(world).through == 5
     world.copy.recorded(world.anchors[-1].token)
     assert world.copy.fully_recorded
@@ -325,7 +326,7 @@ def test_closing_while_taking_leaves_the_script_alone():
     world.withheld.add(instructions.InitProducer)
     token = world.tick().copy.script_token
     close(world)
-    assert world.copy.phase is Phase.CLOSED
+    assert world.standing.phase is Phase.CLOSED
     assert world.copy.script_token != token
     assert not world.copy.asks(world.open)
 
@@ -338,7 +339,7 @@ def test_closing_in_a_transaction_commits_it_first():
     while world.in_flight:
         world.acknowledge()
     assert COMMIT in world.kinds
-    assert world.tick().copy.phase is Phase.CLOSED
+    assert world.tick().standing.phase is Phase.CLOSED
     assert said(world).through == 5
 
 
@@ -349,19 +350,19 @@ def test_closing_at_a_boundary_waits_for_its_end(question):
     world.offer(LOG[0])
     if world.send():
         world.acknowledge()
-    assert close(world).copy.phase is Phase.BOUNDARY
+    assert close(world).standing.phase is Phase.BOUNDARY
     world.withheld.clear()
     world.do([world.open]).tick().tick()
-    assert world.copy.phase is Phase.CLOSED
+    assert world.standing.phase is Phase.CLOSED
     assert header(world.mirror[-1]).is_control
 
 
 def test_what_waits_or_stands_still_closes_at_once():
     waiting = copying.World()
-    assert close(waiting).copy.phase is Phase.CLOSED
+    assert close(waiting).standing.phase is Phase.CLOSED
     stopped = copying.begun(*LOG)
     stopped.do(stopped.copy.source_refused(29, stopped.now_s))
-    assert close(stopped).copy.phase is Phase.CLOSED
+    assert close(stopped).standing.phase is Phase.CLOSED
 
 
 def test_a_reaction_met_while_closing_ends_in_closing():
@@ -370,4 +371,4 @@ def test_a_reaction_met_while_closing_ends_in_closing():
     world.send()
     close(world)
     world.do(world.copy.produce_refused(6, "", world.now_s)).tick()
-    assert world.copy.phase is Phase.CLOSED
+    assert world.standing.phase is Phase.CLOSED

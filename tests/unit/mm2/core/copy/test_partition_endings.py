@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.copy import instructions, partition, setup
+from mm2.core.copy import instructions, setup, standing
 from tests.fakes import copying
 
-Phase = partition.Phase
+Phase = standing.Phase
 batch = copying.batch
 LOG = tuple(batch(at) for at in range(8))
 
@@ -35,7 +35,7 @@ def test_a_reaction_while_closing_begins_nothing_new(code):
     world.do(world.copy.produce_refused(code, "", world.now_s))
     world.do(world.copy.produce_refused(code, "", world.now_s))
     world.tick()
-    assert world.copy.phase is Phase.CLOSED
+    assert world.standing.phase is Phase.CLOSED
     assert instructions.AskMayTake not in world.kinds
     assert instructions.ReadFacts not in world.kinds
 
@@ -47,7 +47,7 @@ def test_a_batch_stored_elsewhere_while_closing_ends_in_closing():
     world.do(world.copy.close(world.now_s))
     world.forget()
     world.acknowledge(skip=2)
-    assert world.copy.phase is Phase.CLOSED
+    assert world.standing.phase is Phase.CLOSED
     assert instructions.AskMayTake not in world.kinds
 
 
@@ -58,24 +58,7 @@ def test_what_no_anchor_will_ever_say_is_not_waited_for():
     world.send()
     world.acknowledge()
     world.do(world.copy.produce_unanswered("cut off", world.now_s))
-    assert world.copy.reason == "cut off"
+    assert world.standing.reason == "cut off"
     world.do(world.copy.close(world.now_s))
-    assert world.copy.phase is Phase.CLOSED
+    assert world.standing.phase is Phase.CLOSED
     assert world.copy.fully_recorded
-
-
-def test_what_a_transaction_holds_counts_as_copied_once_it_is_committed():
-    world = copying.begun(*LOG, delivery=setup.Delivery.TRANSACTIONAL)
-    assert world.copy.copied_to == 0
-    world.offer(*LOG[:2])
-    world.tick()
-    world.send()
-    world.acknowledge()
-    world.withheld = {instructions.CommitTransaction}
-    world.acknowledge()
-    world.tick(after_s=1.0)
-    assert world.copy.copied_to == 0
-    world.withheld = set()
-    assert world.open is not None
-    world.do([world.open])
-    assert world.copy.copied_to == 2

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.copy import instructions, partition, stops
+from mm2.core.copy import instructions, standing, stops
 from mm2.formats import map_record
 from tests.fakes import copying
 
-Phase = partition.Phase
+Phase = standing.Phase
 LOG = tuple(copying.batch(at) for at in range(4))
 OURS, OTHER = bytes([1] * 16), bytes([2] * 16)
 IDS = {"source_topic_id": OURS, "target_topic_id": OURS}
@@ -20,11 +20,11 @@ def seen(world: copying.World, topic_id: bytes, *, on_target: bool = True) -> co
 
 def assert_stands_for_good(world: copying.World, name: str) -> None:
     copy = world.copy
-    assert copy.phase is Phase.STOPPED
-    assert copy.stop is not None
-    assert copy.stop.cause is stops.Cause.RECREATED
-    assert name in copy.reason
-    assert "mm2 resume" in copy.reason
+    assert copy.standing.phase is Phase.STOPPED
+    assert copy.standing.stop is not None
+    assert copy.standing.stop.cause is stops.Cause.RECREATED
+    assert name in copy.standing.reason
+    assert "mm2 resume" in copy.standing.reason
     world.forget()
     world.tick(after_s=1e6)
     assert world.kinds == []
@@ -38,7 +38,7 @@ def test_another_topic_id_stops_a_copy_once_what_is_in_flight_is_settled(on_targ
     world.offer(*LOG[:2])
     world.send()
     seen(world, OTHER, on_target=on_target)
-    assert world.copy.phase is Phase.COPYING
+    assert world.standing.phase is Phase.COPYING
     world.acknowledge()
     world.acknowledge()
     assert_stands_for_good(world, name)
@@ -49,14 +49,14 @@ def test_the_same_topic_id_or_none_is_no_news(topic_id):
     world = copying.begun(*LOG, **IDS)
     for on_target in (True, False):
         seen(world, topic_id, on_target=on_target)
-    assert world.copy.phase is Phase.COPYING
+    assert world.standing.phase is Phase.COPYING
 
 
 def test_a_take_is_given_up():
     world = copying.World(*LOG, **IDS)
     world.withheld = {instructions.InitProducer}
     world.tick()
-    assert world.copy.phase is Phase.TAKING
+    assert world.standing.phase is Phase.TAKING
     seen(world, OTHER)
     assert_stands_for_good(world, "mirror topic a.orders")
 
@@ -66,7 +66,7 @@ def test_a_wait_ends_in_standing_still():
     world.offer(*LOG[:1])
     world.send()
     world.do(world.copy.produce_refused(100, "", world.now_s))
-    assert world.copy.phase is Phase.WAITING
+    assert world.standing.phase is Phase.WAITING
     seen(world, OTHER)
     assert_stands_for_good(world, "mirror topic a.orders")
 

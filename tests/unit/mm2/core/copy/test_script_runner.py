@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.copy import instructions, script_runner
+from mm2.core.copy import instructions, script_runner, stops
+from mm2.formats import record_batch
+from tests.fakes import taking
 
 ASKED = instructions.AskMayTake()
 SLEEP = instructions.Sleep(delay_s=1.0)
@@ -28,7 +30,7 @@ class Ends:
 
 def test_a_script_is_asked_and_answered_to_its_end():
     heard: list[object] = []
-    runner, ends = script_runner.ScriptRunner(), Ends()
+    runner, ends = script_runner.ScriptRunner(taking.where()), Ends()
     assert runner.start(two_questions(heard), ends, now_s=1.0) == [ASKED]
     assert runner.answered(DONE, 2.0) == [SLEEP]
     refused = instructions.Refused(code=5)
@@ -43,14 +45,14 @@ def test_a_script_without_questions_ends_at_once():
         yield from ()
         return 42
 
-    runner, ends = script_runner.ScriptRunner(), Ends()
+    runner, ends = script_runner.ScriptRunner(taking.where()), Ends()
     assert runner.start(silent(), ends, now_s=1.0) == [instructions.RefreshTarget()]
     assert ends.ended == [(42, 1.0)]
     assert not runner.running
 
 
 def test_the_end_of_one_script_may_start_the_next():
-    runner, ends = script_runner.ScriptRunner(), Ends()
+    runner, ends = script_runner.ScriptRunner(taking.where()), Ends()
 
     def one():
         yield ASKED
@@ -65,7 +67,7 @@ def test_the_end_of_one_script_may_start_the_next():
 
 
 def test_only_the_question_that_is_out_is_recognised():
-    runner = script_runner.ScriptRunner()
+    runner = script_runner.ScriptRunner(taking.where())
     (first,) = runner.start(two_questions([]), Ends(), now_s=1.0)
     assert runner.asks(first)
     assert not runner.asks(instructions.AskMayTake())
@@ -77,7 +79,7 @@ def test_only_the_question_that_is_out_is_recognised():
 
 
 def test_an_abandoned_script_is_closed_and_its_end_not_told():
-    closed, ends, runner = [], Ends(), script_runner.ScriptRunner()
+    closed, ends, runner = [], Ends(), script_runner.ScriptRunner(taking.where())
 
     def script():
         try:
@@ -92,7 +94,7 @@ def test_an_abandoned_script_is_closed_and_its_end_not_told():
 
 
 def test_every_start_and_abandonment_has_a_new_token():
-    runner, tokens = script_runner.ScriptRunner(), []
+    runner, tokens = script_runner.ScriptRunner(taking.where()), []
     for _ in range(2):
         runner.start(two_questions([]), Ends(), now_s=1.0)
         tokens.append(runner.token)
@@ -104,10 +106,40 @@ def test_every_start_and_abandonment_has_a_new_token():
 
 
 def test_one_script_runs_at_a_time():
-    runner = script_runner.ScriptRunner()
+    runner = script_runner.ScriptRunner(taking.where())
     for misuse in (lambda: runner.answered(DONE, 1.0), runner.abandon):
         with pytest.raises(AssertionError):
             misuse()
     runner.start(two_questions([]), Ends(), now_s=1.0)
     with pytest.raises(AssertionError):
         runner.start(two_questions([]), Ends(), now_s=1.0)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [record_batch.OldFormatError(5, 1), record_batch.DamagedBatchError(5, 4)],
+    ids=lambda each: type(each).__name__,
+)
+def test_what_cannot_be_read_on_the_mirror_ends_in_a_stop(error):
+    def script():
+        yield ASKED
+        raise error
+
+    runner, ends = script_runner.ScriptRunner(taking.where()), Ends()
+    runner.start(script(), ends, now_s=1.0)
+    runner.answered(DONE, 2.0)
+    ((stop, now_s),) = ends.ended
+    assert (stop.cause, now_s) == (stops.Cause.NOT_PAIRED, 2.0)
+    assert "a.orders-4 at offset 5" in stop.message
+    assert not runner.running
+
+
+def test_any_other_error_of_a_script_is_a_programmers():
+    def script():
+        yield ASKED
+        raise KeyError("oops")
+
+    runner = script_runner.ScriptRunner(taking.where())
+    runner.start(script(), Ends(), now_s=1.0)
+    with pytest.raises(KeyError):
+        runner.answered(DONE, 2.0)

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.copy import setup, stops
+from mm2.core.copy import setup, source_batches, stops
+from mm2.formats import map_record
 
 WHERE = setup.PartitionSetup(
     flow="a->b", topic="orders", remote_topic="a.orders", partition=7, transactional_id="mm2-x"
@@ -52,3 +53,36 @@ def test_the_way_on_stops_the_flow_first():
 def test_causes_are_told_apart_by_their_names():
     names = [cause.value for cause in stops.Cause]
     assert len(names) == len(set(names)) == len(stops.Cause.__members__)
+
+
+OLD_ID, NEW_ID = b"1" * 16, b"2" * 16
+
+
+@pytest.mark.parametrize(
+    ("on_target", "side"), [(True, "mirror topic a.orders"), (False, "source topic orders")]
+)
+def test_a_recreated_topic_is_told_with_both_ids(on_target, side):
+    stop = stops.recreated(WHERE, on_target=on_target, was=OLD_ID, now=NEW_ID)
+    assert stop is not None
+    assert (stop.cause, stop.retry_after_s) == (stops.Cause.RECREATED, None)
+    for name in (side, OLD_ID.hex(), NEW_ID.hex(), WAY_ON):
+        assert name in stop.message
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [(OLD_ID, OLD_ID), (OLD_ID, map_record.NO_TOPIC_ID), (map_record.NO_TOPIC_ID, NEW_ID)],
+    ids=["the same", "not known now", "not known then"],
+)
+def test_topic_ids_that_agree_or_are_unknown_stop_nothing(was, now):
+    assert stops.recreated(WHERE, on_target=True, was=was, now=now) is None
+
+
+@pytest.mark.parametrize(
+    ("corrupt", "cause"), [(True, stops.Cause.CORRUPT), (False, stops.Cause.NEEDS_OPENING)]
+)
+def test_an_obstacle_stops_at_its_offset(corrupt, cause):
+    obstacle = source_batches.Obstacle(offset=50, why="such a batch", corrupt=corrupt)
+    stop = stops.blocked(WHERE, obstacle)
+    assert stop.cause is cause
+    assert "orders-7 at source offset 50: such a batch" in stop.message

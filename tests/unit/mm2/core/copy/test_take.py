@@ -2,32 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.copy import facts, fence, instructions, map_writer, outcomes, setup, stops, take
+from mm2.core.copy import fence, instructions, map_writer, outcomes, setup, stops, take
 from mm2.formats import map_record, receipt
 from tests.fakes import scripts, taking
 
 OLD_ID, NEW_ID = b"1" * 16, b"2" * 16
-A = scripts.data(100, b"a", leader_epoch=9)
-
-
-def answers(known=None, **changed):
-    """A mirror with our marker at 50, fenced without trouble; the source from 100 on."""
-    given = {
-        instructions.NoteTargetEnd: instructions.TargetEnd(offset=50, leader_epoch=2),
-        instructions.InitProducer: taking.US,
-        instructions.AddToTransaction: scripts.DONE,
-        instructions.CommitTransaction: scripts.DONE,
-        instructions.ReadTarget: scripts.Log(scripts.marker(50, taking.OURS, leader_epoch=2)),
-        instructions.ReadFacts: known or facts.Facts(),
-        instructions.FindSourceOffset: instructions.SourceOffset(offset=100),
-        instructions.FindEpochEnd: instructions.EpochEnd(offset=50),
-        instructions.ReadSource: scripts.Log(A, start=100),
-    }
-    return given | {getattr(instructions, name): answer for name, answer in changed.items()}
 
 
 def taken(known=None, setup_=None, **changed):
-    return scripts.play(take.take(taking.context(**(setup_ or {}))), answers(known, **changed))
+    script = take.take(taking.context(**(setup_ or {})))
+    return scripts.play(script, taking.answers(known, **changed))
 
 
 # In
@@ -133,7 +117,7 @@ def test_topic_ids_that_agree_or_are_unknown_are_no_objection(field, was, now):
 
 def anchored(known=None, **changed):
     script = take.take_and_anchor(taking.context(), 3.0)
-    return scripts.play(script, answers(known, **changed))
+    return scripts.play(script, taking.answers(known, **changed))
 
 
 def test_the_first_anchor_is_stored_last_and_says_where_the_copy_goes_on():

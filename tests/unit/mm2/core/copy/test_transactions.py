@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.copy import transactions
+from mm2.core.copy import setup, transactions
+from tests.fakes import taking
 
 MB = 1024 * 1024
+Step = transactions.Step
 
 
 def mode(*, always=False):
@@ -14,7 +16,7 @@ def mode(*, always=False):
 def opened(now_s=10.0):
     active = mode()
     active.begin(now_s)
-    active.opened()
+    active.opened(7)
     return active
 
 
@@ -73,7 +75,7 @@ def test_a_commit_starts_the_count_anew():
     active.sent(16 * MB, old=True, now_s=10.0)
     active.marked(11.0)
     assert (active.open, active.open_bytes, active.commit_due(99.0)) == (False, 0, False)
-    active.opened()
+    active.opened(7)
     active.sent(1, old=True, now_s=20.0)
     assert not active.commit_due(20.1)
 
@@ -105,3 +107,84 @@ def test_the_fence_is_renewed_by_the_age_of_its_marker(marked_at_s, now_s, due):
     fenced = mode()
     fenced.marked(marked_at_s)
     assert fenced.renewal_due(now_s) == due
+
+
+@pytest.mark.parametrize("delivery", list(setup.Delivery))
+def test_after_a_take_the_setup_says_how_it_begins(delivery):
+    where = taking.where(delivery=delivery, renew_after_s=50.0)
+    begun = transactions.begun(where, 10.0)
+    assert begun.active == begun.always == (delivery is setup.Delivery.TRANSACTIONAL)
+    assert (begun.renewal_due(59.0), begun.renewal_due(60.0)) == (False, True)
+
+
+# The next step
+
+
+def step(of, *, next_is_old=None, paused=False, now_s=10.0):
+    return of.next_step(next_is_old=next_is_old, paused=paused, now_s=now_s)
+
+
+def test_fresh_batches_need_no_step_until_the_fence_is_due():
+    plain = mode()
+    for next_is_old in (None, False):
+        assert step(plain, next_is_old=next_is_old, now_s=99.0) is None
+        assert step(plain, next_is_old=next_is_old, now_s=100.0) is Step.RENEW
+    assert not plain.active
+
+
+def test_the_first_old_batch_opens_a_transaction():
+    plain = mode()
+    assert step(plain, next_is_old=True) is Step.OPEN
+    assert plain.active
+
+
+def test_what_was_sent_plainly_is_sealed_by_a_marker_first():
+    plain = mode()
+    plain.sent(1, old=False, now_s=9.0)
+    assert step(plain, next_is_old=True) is Step.RENEW
+    plain.marked(11.0)
+    assert step(plain, next_is_old=True, now_s=11.0) is Step.OPEN
+
+
+def test_nothing_is_opened_for_nothing_or_over_a_pause():
+    always = mode(always=True)
+    assert step(always) is None
+    assert step(always, next_is_old=False, paused=True) is None
+    assert step(always, next_is_old=False) is Step.OPEN
+    assert step(always, next_is_old=False, paused=True, now_s=100.0) is Step.RENEW
+
+
+@pytest.mark.parametrize(
+    ("sent", "given", "due"),
+    [
+        (True, {"next_is_old": True}, False),
+        (True, {"next_is_old": None}, True),
+        (False, {"next_is_old": None}, False),
+        (False, {"next_is_old": True, "paused": True}, True),
+        (True, {"next_is_old": True, "now_s": 10.01 + transactions.COMMIT_EVERY_S}, True),
+        (False, {"next_is_old": False}, False),
+        (False, {"next_is_old": False, "now_s": 10.0 + transactions.STAY_S}, True),
+    ],
+    ids=["more", "idle", "empty", "paused", "long open", "fresh", "fresh for a while"],
+)
+def test_an_open_transaction_is_committed_before_anything_else(sent, given, due):
+    active = opened(10.0)
+    if sent:
+        active.sent(1, old=True, now_s=10.0)
+    assert step(active, **given) is (Step.COMMIT if due else None)
+    assert active.active
+
+
+def test_once_committed_the_mode_ends_at_a_fresh_batch():
+    active = opened(10.0)
+    active.sent(1, old=True, now_s=10.0)
+    active.marked(11.0)
+    assert step(active, next_is_old=False, now_s=11.0) is Step.OPEN
+    assert step(active, next_is_old=None, now_s=13.0) is None
+    assert active.active
+    assert step(active, next_is_old=False, now_s=13.0) is None
+    assert not active.active
+
+
+def test_an_open_transaction_says_from_where_on_it_is_not_committed():
+    assert opened().open_from == 7

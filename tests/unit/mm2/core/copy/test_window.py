@@ -161,6 +161,40 @@ def test_the_head_of_the_queue_says_its_size_and_age():
     assert (sending.head_is_old, sending.next_size) == (False, small.header.size)
 
 
+def test_the_next_batchs_age_is_unknown_when_there_is_none():
+    sending, _ = begun()
+    ages = [sending.next_is_old]
+    for old in (True, False):
+        sending.push(copyable(10), old=old)
+        ages.append(sending.next_is_old)
+        sending.drop_queue()
+    assert ages == [None, True, False]
+
+
+def test_a_batch_that_landed_where_it_should_stands_there():
+    sending, _ = begun(copyable(10), copyable(11))
+    sending.send(transactional=False)
+    assert sending.landed(sending.pop(), 500, alone=True) == 500
+    assert sending.next_target == 501
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_log_that_went_back_is_believed_by_nobody(alone):
+    sending, _ = begun(copyable(10))
+    sending.send(transactional=False)
+    assert sending.landed(sending.pop(), 499, alone=alone) is None
+
+
+def test_only_where_others_write_may_a_batch_land_further_on():
+    sending, _ = begun(copyable(10), copyable(11), copyable(12))
+    for _ in range(3):
+        sending.send(transactional=False)
+    assert sending.landed(sending.pop(), 504, alone=True) is None
+    assert sending.landed(sending.pop(), 505, alone=False) == 505
+    assert sending.pop().target == 506
+    assert sending.next_target == 507
+
+
 def test_the_oldest_is_in_flight_before_it_is_in_the_queue():
     sending, _ = begun()
     assert (sending.oldest_timestamp, sending.oldest_source) == (None, None)

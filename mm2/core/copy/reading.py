@@ -1,0 +1,32 @@
+"""How far a partition's source has been read, and what its log was last seen to be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mm2.core.copy import source_batches
+from mm2.formats import record_batch
+
+
+@dataclass(slots=True, kw_only=True)
+class Reading:
+    """`position` is fetched next and `epoch` is the leader epoch before it; -1 while unknown.
+
+    `end` is the source's last stable offset, `log_start` where its log starts, as of the last
+    fetch. An `obstacle` stands at `position`: nothing behind it was looked at.
+    """
+
+    position: int = -1
+    epoch: int = -1
+    end: int = -1
+    log_start: int = -1
+    obstacle: source_batches.Obstacle | None = None
+
+    def begin(self, position: int, *, epoch: int) -> None:
+        self.position, self.epoch = position, epoch
+        self.obstacle = None
+
+    def go_back(self, first: record_batch.BatchHeader) -> None:
+        """What was found from this batch on is dropped unsent: it must be fetched again."""
+        # Its own epoch, not that of the batch before it: the source knows both.
+        self.begin(first.base_offset, epoch=first.leader_epoch)

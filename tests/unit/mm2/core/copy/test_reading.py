@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from mm2.core.copy import reading, source_batches
+from mm2.formats import record_batch
+from tests.fakes import scripts
+
+OBSTACLE = source_batches.Obstacle(offset=12, why="such a batch")
+
+
+def test_nothing_is_known_of_a_source_that_was_not_read():
+    source = reading.Reading()
+    assert (source.position, source.epoch, source.end, source.log_start) == (-1, -1, -1, -1)
+
+
+def test_beginning_elsewhere_leaves_the_obstacle_behind_and_keeps_what_the_log_is():
+    source = reading.Reading(position=12, epoch=3, end=40, log_start=5, obstacle=OBSTACLE)
+    source.begin(20, epoch=4)
+    assert source == reading.Reading(position=20, epoch=4, end=40, log_start=5)
+
+
+def test_going_back_is_to_the_batch_that_was_not_sent_and_to_its_own_epoch():
+    dropped = scripts.data(8, b"v", leader_epoch=2)
+    source = reading.Reading(position=12, epoch=3, obstacle=OBSTACLE)
+    source.go_back(record_batch.read_header(memoryview(dropped)))
+    assert (source.position, source.epoch, source.obstacle) == (8, 2, None)

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import itertools
+from random import Random
+
+import pytest
+
+from mm2.core.copy import standing, stops
+
+Phase = standing.Phase
+FOR_A_WHILE = stops.Stop(cause=stops.Cause.REFUSED, message="no", retry_after_s=30.0)
+FOR_GOOD = stops.Stop(cause=stops.Cause.CORRUPT, message="damaged")
+
+
+def waited(*reasons):
+    found = standing.Standing()
+    for reason in reasons:
+        found.wait(reason, 5.0, random=Random(1))
+    return found
+
+
+def test_a_partition_begins_by_waiting_and_is_due_at_once():
+    found = standing.Standing()
+    assert (found.phase, found.reason, found.wake_at_s) == (Phase.WAITING, "not started", 0.0)
+    assert (found.idle, found.restless) == (True, True)
+
+
+def test_waits_grow_to_a_bound_until_a_batch_is_stored():
+    found, random = standing.Standing(), Random(1)
+    waits = []
+    for _ in range(12):
+        found.wait("lost", 5.0, random=random)
+        waits.append(found.wake_at_s - 5.0)
+    assert all(after > before for before, after in itertools.pairwise(waits[:7]))
+    assert max(waits) <= standing.BACKOFF_MAX_S
+    found.backoff.reset()
+    found.wait("lost", 5.0, random=random)
+    assert found.wake_at_s - 5.0 <= 2 * standing.BACKOFF_FIRST_S
+
+
+def test_the_first_reason_stays_named_until_something_is_copied():
+    found = waited("disk full")
+    assert found.reason == "disk full"
+    found.wait("no leader", 6.0, random=Random(1))
+    assert found.reason == "no leader; it began with: disk full"
+    found.take()
+    assert found.reason == "fencing and pairing again; it began with: disk full"
+    found.copy()
+    assert found.reason == ""
+    found.take()
+    assert found.reason == "fencing and pairing"
+
+
+@pytest.mark.parametrize(
+    ("stop", "wake_at_s", "restless"), [(FOR_A_WHILE, 35.0, True), (FOR_GOOD, float("inf"), False)]
+)
+def test_what_stands_still_says_why_and_until_when(stop, wake_at_s, restless):
+    found = standing.Standing()
+    found.stand_still(stop, 5.0)
+    assert (found.phase, found.stop, found.reason) == (Phase.STOPPED, stop, stop.message)
+    assert (found.wake_at_s, found.restless, found.idle) == (wake_at_s, restless, True)
+    found.closing = True
+    assert found.restless
+
+
+def test_a_take_forgets_the_stop_and_asking_by_whom_does_not():
+    found = standing.Standing()
+    found.stand_still(FOR_A_WHILE, 5.0)
+    found.ask_by_whom()
+    assert (found.phase, found.stop) == (Phase.TAKING, FOR_A_WHILE)
+    found.take()
+    assert (found.phase, found.stop) == (Phase.TAKING, None)
+
+
+def test_fenced_off_is_a_stop_with_its_cause():
+    found = standing.Standing()
+    found.fence_off("taken over")
+    assert (found.phase, found.reason) == (Phase.FENCED, "taken over")
+    assert found.stop == stops.Stop(cause=stops.Cause.FENCED, message="taken over")
+
+
+@pytest.mark.parametrize(
+    ("change", "phase"),
+    [
+        (standing.Standing.take, Phase.TAKING),
+        (standing.Standing.ask_by_whom, Phase.TAKING),
+        (standing.Standing.copy, Phase.COPYING),
+        (standing.Standing.cross, Phase.BOUNDARY),
+        (standing.Standing.close, Phase.CLOSED),
+    ],
+)
+def test_only_what_waits_or_stands_still_is_idle_and_needs_the_clock(change, phase):
+    found = standing.Standing(closing=True)
+    change(found)
+    assert (found.phase, found.idle, found.restless) == (phase, False, False)

@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from mm2.core.copy import (
+    fence,
+    instructions,
+    map_writer,
+    outcomes,
+    refusals,
+    script_runner,
+    standing,
+    stops,
+    way_in,
+)
+from tests.fakes import scripts, taking
+
+Phase = standing.Phase
+Then = refusals.Then
+OTHER = taking.known(taking.anchor(0, 1, order=(1, 9), owner=b"other___"))
+STOP = stops.Stop(cause=stops.Cause.CORRUPT, message="damaged")
+RECREATED = stops.Stop(cause=stops.Cause.RECREATED, message="another topic")
+ASKED = instructions.RefreshTarget()
+"""What whoever copies wants to have done after a take."""
+
+
+class Way:
+    """A way in whose questions are answered at once, but those whose kind is `withheld`."""
+
+    def __init__(self, **changed):
+        self.now_s = 1000.0
+        self.answers = taking.answers(**changed)
+        self.withheld = None
+        self.asked = []
+        self.taken = []
+        self.standing = standing.Standing()
+        self.runner = script_runner.ScriptRunner(taking.where())
+        self.way = way_in.WayIn(
+            taking.context(),
+            state=self.standing,
+            runner=self.runner,
+            random=Random(1),
+            taken=self._taken,
+        )
+
+    def _taken(self, *found):
+        self.taken.append(found)
+        self.standing.copy()
+        return [ASKED]
+
+    def tick(self, after_s=0.0, *, paused=False):
+        self.now_s += after_s
+        return self.do(self.way.tick(self.now_s, paused=paused))
+
+    def do(self, found):
+        for each in found:
+            self.asked.append(each)
+            if not self.runner.asks(each) or type(each) is self.withheld:
+                continue
+            if isinstance(each, instructions.Sleep):
+                self.now_s += each.delay_s
+            answer = self.answers.get(type(each), scripts.DONE)
+            given = answer(each) if callable(answer) else answer
+            self.do(self.runner.answered(given, self.now_s))
+        return self
+
+    @property
+    def kinds(self):
+        return [type(each) for each in self.asked]
+
+
+def copying():
+    way = Way().tick()
+    assert way.standing.phase is Phase.COPYING
+    way.asked.clear()
+    return way
+
+
+def taking_held():
+    way = Way()
+    way.withheld = instructions.InitProducer
+    way.tick()
+    assert way.standing.phase is Phase.TAKING
+    way.asked.clear()
+    return way
+
+
+# Taking
+
+
+def test_a_take_hands_over_what_it_found_and_the_time():
+    way = Way().tick()
+    ((taken, written, now_s),) = way.taken
+    assert (taken.source, taken.target, now_s) == (100, 51, 1000.0)
+    assert isinstance(written, map_writer.MapWriter)
+    assert way.asked[-1] is ASKED
+    assert way.tick(1e6).taken == [(taken, written, 1000.0)]
+
+
+def test_nothing_is_taken_during_a_pause():
+    way = Way().tick(paused=True)
+    assert (way.standing.phase, way.asked) == (Phase.WAITING, [])
+    assert way.tick().standing.phase is Phase.COPYING
+
+
+def test_a_take_that_fails_waits_and_is_tried_again():
+    way = Way(AskMayTake=scripts.LOST).tick()
+    assert way.standing.phase is Phase.WAITING
+    assert way.standing.reason == "asking the worker: connection lost"
+    assert way.kinds == [instructions.AskMayTake, instructions.RefreshTarget]
+    assert way.tick(0.01).kinds == way.kinds[:2]
+    way.answers[instructions.AskMayTake] = scripts.DONE
+    assert way.tick(standing.BACKOFF_FIRST_S * 2).standing.phase is Phase.COPYING
+
+
+def test_waiting_grows_while_nothing_is_copied():
+    way = Way(AskMayTake=scripts.LOST)
+    waits = []
+    for _ in range(6):
+        way.tick(max(0.0, way.standing.wake_at_s - way.now_s))
+        waits.append(way.standing.wake_at_s - way.now_s)
+    assert waits == sorted(waits)
+    assert waits[-1] > 8 * waits[0]
+
+
+def test_a_take_that_is_refused_stands_still_for_a_while():
+    way = Way(InitProducer=instructions.Refused(code=53)).tick()
+    assert way.standing.phase is Phase.STOPPED
+    way.answers[instructions.InitProducer] = taking.US
+    assert way.tick(fence.RETRY_REFUSED_S - 1.0).standing.phase is Phase.STOPPED
+    assert way.tick(1.0).standing.phase is Phase.COPYING
+    assert way.standing.stop is None
+
+
+# Fenced
+
+
+def test_fenced_while_taking_asks_by_whom_and_takes_again_when_nobody_has_appeared():
+    way = Way(AddToTransaction=instructions.Refused(code=47)).tick()
+    assert (way.standing.phase, way.standing.reason) == (
+        Phase.WAITING,
+        "fenced, and no other owner has appeared",
+    )
+    way.answers[instructions.AddToTransaction] = scripts.DONE
+    assert way.tick(1.0).standing.phase is Phase.COPYING
+
+
+def test_fenced_by_another_owner_is_the_end():
+    way = copying()
+    way.answers[instructions.ReadFacts] = OTHER
+    way.do(way.way.check_fence(taking.US, way.now_s))
+    assert way.standing.phase is Phase.FENCED
+    assert "another owner of flow a->b" in way.standing.reason
+    way.asked.clear()
+    assert way.tick(1e6).asked == []
+
+
+# Coming back
+
+
+@pytest.mark.parametrize(
+    ("reaction", "phase"),
+    [
+        (refusals.Reaction(then=Then.TAKE, reason="moved"), Phase.COPYING),
+        (refusals.Reaction(then=Then.BACK_OFF, reason="moved"), Phase.WAITING),
+        (refusals.Reaction(then=Then.CHECK_FENCE, reason="moved"), Phase.FENCED),
+        (refusals.Reaction(then=Then.STOP, reason="moved", stop=STOP), Phase.STOPPED),
+    ],
+    ids=lambda each: str(each)[:20],
+)
+def test_what_broke_the_copying_off_says_what_follows(reaction, phase):
+    way = copying()
+    way.answers[instructions.ReadFacts] = OTHER if phase is Phase.FENCED else taking.known()
+    way.do(way.way.react(reaction, taking.US, now_s=way.now_s))
+    assert way.standing.phase is phase
+    assert len(way.taken) == (2 if reaction.then is Then.TAKE else 1)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "phase"),
+    [
+        (outcomes.BeginAgain(reason="moved"), Phase.WAITING),
+        (outcomes.Fenced(than=taking.US), Phase.FENCED),
+        (STOP, Phase.STOPPED),
+        (fence.Disturbed(reason="moved"), Phase.WAITING),
+        (fence.NewerOwner(than=taking.US), Phase.FENCED),
+        (fence.Refusal(message="no"), Phase.STOPPED),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_what_a_script_came_to_says_what_follows(outcome, phase):
+    way = copying()
+    way.answers[instructions.ReadFacts] = OTHER
+    way.do(way.way.failed(outcome, way.now_s))
+    assert way.standing.phase is phase
+
+
+def test_an_outcome_that_is_none_is_a_programmers_error():
+    with pytest.raises(AssertionError, match="42"):
+        Way().way.failed(42, 0.0)
+
+
+# What happens meanwhile
+
+
+def come_back(way):
+    """Whatever broke the copying off, nothing may be begun."""
+    for back in (way.take, lambda now_s: way.check_fence(taking.US, now_s)):
+        assert back(0.0) == []
+
+
+def test_a_recreated_topic_gives_a_take_up():
+    way = taking_held()
+    token = way.runner.token
+    way.way.recreated(RECREATED, way.now_s)
+    assert (way.standing.phase, way.standing.stop) == (Phase.STOPPED, RECREATED)
+    assert (way.runner.running, way.runner.token == token) == (False, False)
+    assert way.tick(1e6).asked == []
+
+
+def test_a_recreated_topic_ends_a_wait():
+    way = Way(AskMayTake=scripts.LOST).tick()
+    way.way.recreated(RECREATED, way.now_s)
+    assert way.standing.stop == RECREATED
+    assert not way.standing.restless
+
+
+def test_a_recreated_topic_waits_for_whoever_copies_and_is_not_forgotten():
+    way = copying()
+    way.way.recreated(RECREATED, way.now_s)
+    assert way.standing.phase is Phase.COPYING
+    come_back(way.way)
+    assert (way.standing.phase, way.standing.stop) == (Phase.STOPPED, RECREATED)
+
+
+def close(way):
+    way.standing.closing = True
+    way.way.close()
+    return way
+
+
+def test_closing_gives_a_take_up():
+    way = close(taking_held())
+    assert (way.standing.phase, way.runner.running) == (Phase.CLOSED, False)
+
+
+def test_what_waits_or_stands_still_closes_at_once():
+    stopped = Way()
+    stopped.standing.stand_still(STOP, 0.0)
+    for way in (Way(), stopped):
+        assert close(way).standing.phase is Phase.CLOSED
+
+
+def test_closing_waits_for_whoever_copies_and_nothing_is_begun_after_it():
+    way = close(copying())
+    phases = [way.standing.phase]
+    come_back(way.way)
+    assert [*phases, way.standing.phase] == [Phase.COPYING, Phase.CLOSED]
+
+
+def test_a_wait_that_follows_closing_ends_at_the_next_tick():
+    way = close(copying())
+    way.do(way.way.wait("lost", way.now_s))
+    assert way.tick().standing.phase is Phase.CLOSED
