@@ -13,6 +13,7 @@ from mm2.formats import map_record
 class Facts:
     """The partition's newest era and anchor, every producer id of ours, an unanswered request.
 
+    `untaken`: the era was begun by a newer owner than the anchor's, and holds nothing yet.
     `producers` maps producer id to its ordinal. `source_position` answers the target offset that
     was asked about: the source offset to go on from when the target's log ends there.
     """
@@ -20,6 +21,7 @@ class Facts:
     era_number: int = 0
     era: map_record.Era | None = None
     anchor: offset_map.Anchor | None = None
+    untaken: bool = False
     producers: dict[int, int] = field(default_factory=dict)
     request: map_record.Request | None = None
     source_position: int | None = None
@@ -28,12 +30,12 @@ class Facts:
 def from_map(partition: offset_map.PartitionMap, *, target: int | None) -> Facts:
     """The facts that one partition's map holds; `target` as in `ReadFacts`."""
     number = partition.newest_era
-    anchor = partition.anchor
     position = partition.source_position(target) if target is not None else None
     return Facts(
         era_number=number,
         era=partition.eras.get(number),
-        anchor=anchor,
+        anchor=partition.anchor,
+        untaken=partition.untaken,
         producers={key: value.ordinal for key, value in partition.producers.items()},
         request=partition.open_request,
         source_position=position,

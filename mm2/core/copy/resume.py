@@ -56,7 +56,7 @@ def where_we_were(
         return (yield from _cut_back(attempt, answer.offset, source_epoch=segment.source_epoch))
     if segment.target_next > attempt.fence.marker_offset:
         return outcomes.BeginAgain(reason="another owner took the partition behind our marker")
-    if anchor.key.era < attempt.known.era_number:
+    if attempt.known.untaken:
         return _era_alone(attempt)
     return Position(
         era=anchor.key.era,

@@ -58,8 +58,16 @@ class PartitionMap:
         return sorted(orders.union(each.owner_order for each in self.segments))
 
     @property
+    def untaken(self) -> bool:
+        """Was an era begun by a newer owner than the anchor's? Nothing was copied in it yet."""
+        newest = max((key.owner_order for key in self.begun), default=None)
+        if newest is None or not self.segments:
+            return False
+        return newest > max(key.owner_order for key in self.segments)
+
+    @property
     def anchor(self) -> Anchor | None:
-        """The newest owner's. An era newer than it has not been taken yet."""
+        """The newest owner's, where any has stored one."""
         if not self.segments:
             return None
         key = max(self.segments, key=_segment_order)

@@ -44,6 +44,14 @@ def test_the_newest_era_and_anchor_are_told():
     found = facts.from_map(known(), target=None)
     assert (found.era_number, found.era) == (1, ERA)
     assert found.anchor == offset_map.Anchor(key=SEGMENT_KEY, segment=SEGMENT)
+    assert not found.untaken
+
+
+def test_an_era_begun_by_a_newer_owner_than_the_anchors_is_told():
+    newer = map_record.EraKey(topic="orders", partition=7, era=1, ordinal=1, epoch=1)
+    partition = known()
+    partition.begun[newer] = ERA
+    assert facts.from_map(partition, target=None).untaken
 
 
 def test_producer_ids_come_with_their_ordinals():

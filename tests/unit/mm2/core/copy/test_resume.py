@@ -77,7 +77,7 @@ def test_an_era_without_an_anchor_holds_nothing_yet():
 
 def test_a_newer_era_than_the_anchors_holds_nothing_yet():
     era = taking.era(first_source=170, first_target=45)
-    known = taking.known(taking.anchor(100, 40), era_number=2, era=era)
+    known = taking.known(taking.anchor(100, 40), era_number=2, era=era, untaken=True)
     assert placed(None, end=50, known=known).outcome == resume.Position(
         era=2, source=170, target=45
     )

@@ -142,6 +142,33 @@ def test_a_new_producer_id_is_newer_than_any_epoch_of_the_one_before():
     assert found.anchor.key.ordinal == 2
 
 
+@pytest.mark.parametrize(
+    ("era", "anchor", "untaken"),
+    [
+        (era_key(1), None, False),
+        (None, segment_key(0), False),
+        (era_key(1), segment_key(0), False),
+        (era_key(1), segment_key(0, epoch=4), False),
+        (era_key(2, epoch=5), segment_key(0, epoch=4), True),
+        (era_key(1, epoch=5), segment_key(0, epoch=4), True),
+        (era_key(2, epoch=3), segment_key(0, epoch=4), False),
+    ],
+    ids=[
+        "no anchor yet",
+        "no era",
+        "of one owner",
+        "a newer owner went on in it",
+        "a new era",
+        "the same era, begun by a newer owner too",
+        "a late owner's era",
+    ],
+)
+def test_an_era_of_a_newer_owner_than_the_anchors_holds_nothing_yet(era, anchor, untaken):
+    stored = [(era, era_of())] if era else []
+    stored += [(anchor, segment_of(through=3))] if anchor else []
+    assert fold(*stored).untaken == untaken
+
+
 # Each line: owners' (era, ordinal, epoch) in order of storing, whether they only began the era
 # ("e"), or also or only wrote segments ("es", "s"); the eras that stand; the newest.
 ERA_TABLE = [
