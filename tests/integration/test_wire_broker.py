@@ -56,10 +56,8 @@ def test_versions_brokers_topics_and_ids_are_known(east, topic):
         found = view.topic(name)
         assert found is not None
         assert sorted(found.leaders) == [0, 1, 2]
-        assert view.topic_name(found.topic_id) == name
         assert found.topic_id != bytes(16)
-        assert [broker.address for broker in view.brokers.values()] == [east.bootstrap]
-        assert view.cluster_id
+        assert [f"{each.host}:{each.port}" for each in view.brokers.values()] == [east.bootstrap]
         assert driver.version(1, versions.FETCH_KEY, versions.FETCH) == 17
         assert driver.version(1, versions.PRODUCE_KEY, versions.PRODUCE) == 13
         assert driver.version(1, versions.PRODUCE_KEY, versions.TRANSACTIONAL_PRODUCE) == 11
@@ -154,6 +152,7 @@ def test_a_fetch_session_sends_changes_only_and_survives_a_forgetful_broker(east
     with wire.Driver(properties) as driver:
         for name in names:
             driver.leader(name)
+        by_id = {driver.topic_id(name): name for name in names}
         session = fetch_session.FetchSession()
         version = driver.version(1, versions.FETCH_KEY, versions.FETCH)
         read: dict[str, int] = dict.fromkeys(names, 0)
@@ -183,8 +182,7 @@ def test_a_fetch_session_sends_changes_only_and_survives_a_forgetful_broker(east
             response = fetch.decode_fetch_response(version, reply.body)
             session.answered(response)
             for found in response.partitions:
-                name = driver.connections.view.topic_name(found.topic_id)
-                assert name is not None
+                name = by_id[found.topic_id]
                 for header, _ in record_batch.split_batches(found.records):
                     read[name] = header.last_offset + 1
                 if name in session._wanted:
@@ -275,9 +273,9 @@ def test_a_transaction_of_our_own_is_committed_and_fences_the_one_before(east, t
     assert len(kafka.read_partition(properties, target, 0)) == 4
 
 
-def test_offsets_epochs_and_settings_can_be_asked_for(east, topic):
+def test_offsets_and_epochs_can_be_asked_for(east, topic):
     properties = east.client_properties()
-    name = kafka.create_topic(properties, topic(), partitions=2, config={"retention.ms": "-1"})
+    name = kafka.create_topic(properties, topic(), partitions=2)
     kafka.produce(properties, name, outgoing(9))
     with wire.Driver(properties) as driver:
         driver.leader(name)
@@ -293,11 +291,6 @@ def test_offsets_epochs_and_settings_can_be_asked_for(east, topic):
             ),
         )
         assert ends.topics[0].partitions[0].end_offset == 9
-        described = driver.ask(
-            targets.AnyNode(),
-            messages.describe_configs(messages.TOPIC_RESOURCE, [name], keys=["retention.ms"]),
-        )
-        assert described.results[0].configs[0].value == "-1"
 
 
 def test_a_large_response_arrives_whole_and_its_buffer_is_used_again(east, topic):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from kio.schema.errors import ErrorCode
 
 from connect_runtime.wire.codec import failures, messages, targets
 from tests.support import kafka, wire
@@ -15,10 +16,18 @@ def offsets_of(name: str) -> messages.Message:
     return messages.list_offsets({name: [query]}, read_committed=False)
 
 
-def committed(body) -> int:
-    (part,) = body.topics[0].partitions
-    assert part.error_code == 0, part
-    return int(part.offset)
+def end_of(driver: wire.Driver, name: str) -> int:
+    """The partition's end, once a new leader knows how far its log is replicated (KIP-207)."""
+    answers = []
+
+    def is_known() -> bool:
+        body = driver.ask(targets.Leader(name, 0), offsets_of(name))
+        answers.extend(body.topics[0].partitions)
+        return bool(answers[-1].error_code != ErrorCode.offset_not_available)
+
+    driver.until(is_known)
+    assert answers[-1].error_code == ErrorCode.none, answers[-1]
+    return int(answers[-1].offset)
 
 
 @pytest.fixture
@@ -34,7 +43,7 @@ def test_calls_follow_the_leader_when_its_broker_is_killed_and_come_back_after_i
     kafka.produce(properties, name, [kafka.Outgoing(value=b"v")] * 5)
     with wire.Driver(properties) as driver:
         first = driver.leader(name)
-        assert committed(driver.ask(targets.Leader(name, 0), offsets_of(name))) == 5
+        assert end_of(driver, name) == 5
         epoch = driver.connections.view.leader(name, 0).epoch
         three.brokers[first].kill()
         reply = driver.call(targets.Leader(name, 0), offsets_of(name), timeout_s=40.0)
@@ -45,15 +54,13 @@ def test_calls_follow_the_leader_when_its_broker_is_killed_and_come_back_after_i
         view = driver.connections.view
         driver.until(lambda: (found := view.leader(name, 0)) and found.node_id != first)
         driver.until(lambda: (found := view.leader(name, 0)) and found.epoch > epoch)
-        assert committed(driver.ask(targets.Leader(name, 0), offsets_of(name))) == 5
+        assert end_of(driver, name) == 5
         driver.connections.call(
-            targets.Node(first), messages.describe_configs(4, [str(first)]), done=lambda _: None
+            targets.Node(first), wire.broker_settings(first), done=lambda _: None
         )
         three.brokers[first].start()
         driver.until(lambda: first in view.brokers, 30.0)
-        body = driver.ask(
-            targets.Node(first), messages.describe_configs(4, [str(first)], keys=["broker.id"])
-        )
+        body = driver.ask(targets.Node(first), wire.broker_settings(first))
         assert body.results[0].error_code == 0
         driver.until(lambda: driver.connections.troubles() == {}, 20.0)
 
@@ -69,7 +76,7 @@ def test_a_frozen_broker_fails_what_it_was_asked_and_holds_up_nothing_else(three
         assert isinstance(reply.failure, failures.RequestTimedOut)
         assert driver.clock.now_s() - start_s < 4.0
         other = next(node for node in driver.connections.view.brokers if node != leader)
-        driver.ask(targets.Node(other), messages.describe_configs(4, [str(other)]), timeout_s=5.0)
+        driver.ask(targets.Node(other), wire.broker_settings(other), timeout_s=5.0)
         view = driver.connections.view
         driver.connections.refresh_metadata()
 
@@ -79,7 +86,7 @@ def test_a_frozen_broker_fails_what_it_was_asked_and_holds_up_nothing_else(three
             return found is not None and found.node_id != leader
 
         driver.until(moved, 40.0)
-        assert committed(driver.ask(targets.Leader(name, 0), offsets_of(name))) == 0
+        assert end_of(driver, name) == 0
         three.brokers[leader].thaw()
         driver.until(lambda: leader in view.brokers, 30.0)
 
@@ -96,7 +103,7 @@ def test_nobody_there_ends_at_the_deadline_with_the_reason(own_cluster):
         assert f"{gone.bootstrap}: Connection refused while connecting" in str(reply.failure)
         assert not reply.sent
         gone.start()
-        driver.ask(targets.AnyNode(), messages.describe_configs(4, ["1"]), timeout_s=20.0)
+        driver.ask(targets.AnyNode(), wire.broker_settings(1), timeout_s=20.0)
 
 
 def test_a_wholly_restarted_cluster_is_found_again_through_its_bootstrap_address(own_cluster):
@@ -105,4 +112,4 @@ def test_a_wholly_restarted_cluster_is_found_again_through_its_bootstrap_address
     with wire.Driver(own.client_properties()) as driver:
         driver.leader(name)
         own.restart()
-        assert committed(driver.ask(targets.Leader(name, 0), offsets_of(name))) == 0
+        assert end_of(driver, name) == 0

@@ -26,7 +26,7 @@ def guarded():
 
 
 def anything() -> messages.Message:
-    return messages.describe_configs(messages.BROKER_RESOURCE, ["1"])
+    return wire.broker_settings(1)
 
 
 def refusal(properties, **changes) -> failures.AuthenticationFailed:

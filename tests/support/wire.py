@@ -19,9 +19,25 @@ from connect_runtime.wire.codec import (
 )
 from connect_runtime.wire.connection import buffers, cluster, poller
 
+_BROKER_RESOURCE = 4
+
 
 def read_text(path: str) -> str:
     return Path(path).read_text()
+
+
+def broker_settings(node_id: int) -> messages.Message:
+    """Something to ask that each broker answers for itself."""
+
+    def build(version: int, m: Any) -> Any:
+        asked = m.DescribeConfigsResource(
+            resource_type=_BROKER_RESOURCE,
+            resource_name=str(node_id),
+            configuration_keys=("broker.id",),
+        )
+        return m.DescribeConfigsRequest(resources=(asked,))
+
+    return messages.Message(api="describe_configs", low=1, high=4, build=build)
 
 
 def security_of(properties: Mapping[str, str]) -> security_settings.Security:

@@ -17,7 +17,6 @@ from connect_runtime.base import backoff
 
 NO_TOPIC_ID = bytes(16)
 NO_NODE = -1
-UNKNOWN_TOPIC = 3
 _QUIET_S = 10.0
 """After this long without a refresh the next trouble starts with a short wait again."""
 
@@ -29,11 +28,6 @@ class Broker:
     node_id: int
     host: str
     port: int
-    rack: str | None
-
-    @property
-    def address(self) -> str:
-        return format_address(self.host, self.port)
 
 
 class PartitionLeader(NamedTuple):
@@ -63,14 +57,12 @@ class ClusterView:
     def __init__(self, rng: random.Random, *, retry: backoff.Backoff, max_age_s: float) -> None:
         self.generation = 0
         """Counts changes: compare it to find out whether anything has to be looked at again."""
-        self.cluster_id: str | None = None
         self.controller_id = NO_NODE
         self.brokers: Mapping[int, Broker] = {}
         self._rng = rng
         self._retry = retry
         self._max_age_s = max_age_s
         self._topics: dict[str, TopicView] = {}
-        self._names: dict[bytes, str] = {}
         self._wanted: dict[str, None] = {}
         self._asked: tuple[str, ...] | None = None
         self._last_s = -math.inf
@@ -82,10 +74,6 @@ class ClusterView:
     def topic(self, name: str) -> TopicView | None:
         """None: not wanted, or not yet answered."""
         return self._topics.get(name)
-
-    def topic_name(self, topic_id: bytes) -> str | None:
-        """The wanted topic with this id."""
-        return self._names.get(bytes(topic_id))
 
     def leader(self, topic: str, partition: int) -> PartitionLeader | None:
         """The partition's leader, None while there is none or nobody knows."""
@@ -102,7 +90,7 @@ class ClusterView:
         """From now on these topics, and only these."""
         self._wanted = dict.fromkeys(names)
         for name in [name for name in self._topics if name not in self._wanted]:
-            self._drop(name)
+            del self._topics[name]
         if any(name not in self._topics for name in self._wanted):
             self.request_refresh()
 
@@ -151,12 +139,9 @@ class ClusterView:
         again_s = self._due_s  # inf, unless somebody asked meanwhile
         self._wait(now_s)
         before = (self.brokers, self.controller_id, dict(self._topics))
-        self.cluster_id = response.cluster_id
         self.controller_id = int(response.controller_id)
         self.brokers = {
-            int(b.node_id): Broker(
-                node_id=int(b.node_id), host=b.host, port=int(b.port), rack=b.rack
-            )
+            int(b.node_id): Broker(node_id=int(b.node_id), host=b.host, port=int(b.port))
             for b in response.brokers
         }
         for topic in response.topics:
@@ -197,18 +182,9 @@ class ClusterView:
             leader = PartitionLeader(int(part.leader_id), int(part.leader_epoch))
             seen = older.get(index)
             leaders[index] = seen if seen is not None and seen.epoch > leader.epoch else leader
-        if known is not None:
-            self._drop(name)
         self._topics[name] = TopicView(
             name=name, topic_id=topic_id, error_code=int(topic.error_code), leaders=leaders
         )
-        if topic_id != NO_TOPIC_ID:
-            self._names[topic_id] = name
-
-    def _drop(self, name: str) -> None:
-        view = self._topics.pop(name)
-        if self._names.get(view.topic_id) == name:
-            del self._names[view.topic_id]
 
 
 def format_address(host: str, port: int) -> str:

@@ -33,19 +33,6 @@ def request_header(
     return fixed + client_id + tags
 
 
-def encode_request(entity: Any, correlation_id: int, client_id: str) -> bytes:
-    """A whole frame, size included, for a kio request entity."""
-    body = encode_body(entity)
-    header = request_header(
-        entity.__api_key__,
-        entity.__version__,
-        correlation_id,
-        client_id=client_id.encode(),
-        body_size=len(body),
-    )
-    return header + body
-
-
 def encode_body(entity: Any) -> bytes:
     """A kio request entity without header."""
     with io.BytesIO() as buffer:

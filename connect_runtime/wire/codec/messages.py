@@ -210,26 +210,3 @@ def offsets_for_leader_epochs(topics: Mapping[str, Sequence[EpochQuery]]) -> Mes
         return m.OffsetForLeaderEpochRequest(topics=asked)
 
     return Message(api="offset_for_leader_epoch", low=2, high=4, build=build)
-
-
-TOPIC_RESOURCE = 2
-BROKER_RESOURCE = 4
-
-
-def describe_configs(
-    resource_type: int, names: Sequence[str], *, keys: Sequence[str] | None = None
-) -> Message:
-    """Settings of topics or brokers (a broker's name is its id: ask itself). None: all keys."""
-
-    def build(version: int, m: Any) -> Any:
-        wanted = None if keys is None else tuple(keys)
-        return m.DescribeConfigsRequest(
-            resources=tuple(
-                m.DescribeConfigsResource(
-                    resource_type=resource_type, resource_name=name, configuration_keys=wanted
-                )
-                for name in names
-            )
-        )
-
-    return Message(api="describe_configs", low=1, high=4, build=build)

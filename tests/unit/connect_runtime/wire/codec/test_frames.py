@@ -26,8 +26,9 @@ def test_requests_carry_size_header_and_entity(version, header_type):
         request_api_key=3, request_api_version=version, correlation_id=77, client_id="mm2-ä"
     )
     after_size = kio_bytes(header) + kio_bytes(entity)
-    frame = frames.encode_request(entity, 77, "mm2-ä")
-    assert frame == struct.pack(">i", len(after_size)) + after_size
+    body = frames.encode_body(entity)
+    before = frames.request_header(3, version, 77, client_id="mm2-ä".encode(), body_size=len(body))
+    assert before + body == struct.pack(">i", len(after_size)) + after_size
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ ALL = {
     "epochs": messages.offsets_for_leader_epochs(
         {"t": [messages.EpochQuery(partition=0, current_epoch=4, leader_epoch=3)]}
     ),
-    "configs": messages.describe_configs(messages.TOPIC_RESOURCE, ["t"], keys=["cleanup.policy"]),
 }
 
 
@@ -30,7 +29,7 @@ def test_every_version_of_its_range_can_be_written_and_its_answer_type_is_known(
     for version in range(message.low, message.high + 1):
         entity = message.entity(version)
         assert (entity.__api_key__, entity.__version__) == (message.api_key, version)
-        assert len(frames.encode_request(entity, 1, "c")) > 12
+        assert frames.encode_body(entity)
         assert message.response_type(version).__version__ == version
 
 
