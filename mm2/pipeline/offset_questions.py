@@ -1,0 +1,170 @@
+"""What partitions' scripts ask of leaders about offsets: one request per leader and kind."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from connect_runtime.wire.codec import messages, targets
+from connect_runtime.wire.connection import cluster
+from mm2.core.copy import instructions
+from mm2.pipeline import asked
+
+LANE = "questions"
+LATEST, EARLIEST = -1, -2
+OUT_OF_RANGE = 1
+
+_Found = Mapping[tuple[str, int], Any]
+"""Of a response, by topic and partition."""
+_Make = Callable[[asked.Asked, Any], instructions.Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class LogStart:
+    """Where the target's log starts, for a read that was out of range."""
+
+    message: str
+
+
+class OffsetQuestions:
+    """`ask_offset` and `ask_epoch_end` collect, `flush` sends."""
+
+    def __init__(self, *, source: asked.Side, target: asked.Side, reply: asked.Reply) -> None:
+        self._sides = (source, target)
+        self._target = target
+        self._reply = reply
+        self._offsets: list[tuple[asked.Side, asked.Asked]] = []
+        self._epochs: list[asked.Asked] = []
+
+    def ask_offset(self, side: asked.Side, question: asked.Asked) -> None:
+        """NoteTargetEnd, FindSourceOffset or LogStart."""
+        self._offsets.append((side, question))
+
+    def ask_epoch_end(self, question: asked.Asked) -> None:
+        """FindEpochEnd, of the target."""
+        self._epochs.append(question)
+
+    def flush(self) -> None:
+        if self._offsets:
+            self._send_offsets()
+        if self._epochs:
+            self._send_epochs()
+
+    def _send_offsets(self) -> None:
+        waiting, self._offsets = self._offsets, []
+        for side in self._sides:
+            mine = [question for other, question in waiting if other is side]
+            for node_id, group in side.by_leader(mine, reply=self._reply).items():
+                self._list_offsets(side, node_id, group)
+
+    def _list_offsets(self, side: asked.Side, node_id: int, group: list[asked.Asked]) -> None:
+        topics: dict[str, list[messages.OffsetQuery]] = defaultdict(list)
+        for each in group:
+            query = messages.OffsetQuery(
+                partition=each.copy.where.partition, timestamp=_timestamp(each.instruction)
+            )
+            topics[side.topic(each.copy)].append(query)
+        side.cluster.call(
+            targets.Node(node_id),
+            messages.list_offsets(topics, read_committed=not side.is_target),
+            done=lambda reply: self._settle(
+                side, group, reply, found=_offsets_in(reply.body), make=_offset_of
+            ),
+            timeout_s=asked.CALL_TIMEOUT_S,
+            lane=LANE,
+        )
+
+    def _send_epochs(self) -> None:
+        waiting, self._epochs = self._epochs, []
+        for node_id, group in self._target.by_leader(waiting, reply=self._reply).items():
+            self._find_epoch_ends(node_id, group)
+
+    def _find_epoch_ends(self, node_id: int, group: list[asked.Asked]) -> None:
+        topics: dict[str, list[messages.EpochQuery]] = defaultdict(list)
+        for each in group:
+            query = messages.EpochQuery(
+                partition=each.copy.where.partition,
+                current_epoch=each.instruction.current_leader_epoch,
+                leader_epoch=each.instruction.leader_epoch,
+            )
+            topics[self._target.topic(each.copy)].append(query)
+        self._target.cluster.call(
+            targets.Node(node_id),
+            messages.offsets_for_leader_epochs(topics),
+            done=lambda reply: self._settle(
+                self._target, group, reply, found=_epochs_in(reply.body), make=_epoch_end_of
+            ),
+            timeout_s=asked.CALL_TIMEOUT_S,
+            lane=LANE,
+        )
+
+    def _settle(
+        self,
+        side: asked.Side,
+        group: list[asked.Asked],
+        reply: cluster.Reply,
+        *,
+        found: _Found,
+        make: _Make,
+    ) -> None:
+        for question in group:
+            if reply.failure is not None:
+                self._reply(question, asked.failed(reply.failure))
+                continue
+            each = found.get((side.topic(question.copy), question.copy.where.partition))
+            if each is None:
+                self._reply(question, asked.not_named())
+            elif int(each.error_code):
+                self._reply(question, side.refused(question, int(each.error_code)))
+            else:
+                self._reply(question, make(question, each))
+
+
+def _offsets_in(body: Any) -> _Found:
+    if body is None:
+        return {}
+    return {
+        (str(topic.name), int(each.partition_index)): each
+        for topic in body.topics
+        for each in topic.partitions
+    }
+
+
+def _epochs_in(body: Any) -> _Found:
+    if body is None:
+        return {}
+    return {
+        (str(topic.topic), int(each.partition)): each
+        for topic in body.topics
+        for each in topic.partitions
+    }
+
+
+def _timestamp(
+    instruction: instructions.NoteTargetEnd | instructions.FindSourceOffset | LogStart,
+) -> int:
+    match instruction:
+        case instructions.FindSourceOffset(position="earliest") | LogStart():
+            return EARLIEST
+        case instructions.FindSourceOffset(position="latest") | instructions.NoteTargetEnd():
+            return LATEST
+        case instructions.FindSourceOffset(position=position):
+            return int(position)
+
+
+def _offset_of(question: asked.Asked, found: Any) -> instructions.Answer:
+    match question.instruction:
+        case instructions.NoteTargetEnd():
+            epoch = int(found.leader_epoch)
+            return instructions.TargetEnd(offset=int(found.offset), leader_epoch=epoch)
+        case LogStart(message):
+            return instructions.Refused(
+                code=OUT_OF_RANGE, message=message, log_start=int(found.offset)
+            )
+    return instructions.SourceOffset(offset=int(found.offset))
+
+
+def _epoch_end_of(_question: asked.Asked, found: Any) -> instructions.Answer:
+    return instructions.EpochEnd(offset=int(found.end_offset))
