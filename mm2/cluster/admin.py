@@ -42,14 +42,12 @@ class PerTopic(Generic[T]):
 class TopicDescription:
     """`leaders[p]` is the node that leads partition p, None while nobody does.
 
-    `topic_id` is None on brokers before 2.8. `internal`: Kafka's own, such as
-    `__consumer_offsets`.
+    `topic_id` is None on brokers before 2.8.
     """
 
     name: str
     topic_id: uuid.UUID | None
     leaders: tuple[int | None, ...]
-    internal: bool = False
 
     @property
     def partitions(self) -> int:

@@ -301,7 +301,6 @@ def _description(topic: library.TopicDescription) -> admin.TopicDescription:
         name=topic.name,
         topic_id=None if topic_id == _NO_TOPIC_ID else topic_id,
         leaders=tuple(leaders),
-        internal=bool(topic.is_internal),
     )
 
 

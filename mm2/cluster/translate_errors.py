@@ -17,7 +17,6 @@ from connect_runtime.base import errors
 from mm2.cluster import errors as cluster_errors
 
 PARTITION_EOF = KafkaError._PARTITION_EOF
-QUEUE_FULL = KafkaError._QUEUE_FULL
 GROUP_TROUBLE = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._UNKNOWN_GROUP})
 OUT_OF_RANGE = frozenset(
     {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION}

@@ -28,7 +28,6 @@ class PartitionStatus:
     """
 
     partition: ids.TopicPartition
-    remote_topic: str
     task: int
     phase: str
     reason: str
@@ -64,7 +63,6 @@ class TaskStatus:
     state: source_task.TaskState
     reason: str
     restarts: int
-    partitions: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

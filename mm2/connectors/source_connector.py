@@ -35,7 +35,6 @@ class Finding:
     """A partition that is not copied as things are: what is wrong and what to do."""
 
     partition: ids.TopicPartition
-    remote_topic: str
     cause: str
     message: str
 
@@ -217,7 +216,8 @@ class SourceConnector:
             problem = self._problem(name, remote, failed=failed, blocked=blocked)
             if topic is None or mirror is None or problem is not None:
                 if topic is not None or name not in failed or self._is_source_name(name):
-                    findings.extend(_findings((name, remote), topic, problem))
+                    missing = ("topic-refused", f"{remote} is not there on the target")
+                    findings.extend(_findings(name, topic, problem or missing))
                 continue
             partitions.extend(self._setups(topic, mirror, base))
         return SourcePlan(partitions=tuple(partitions), findings=tuple(findings))
@@ -262,18 +262,10 @@ class SourceConnector:
         ]
 
 
-def _findings(
-    names: tuple[str, str], topic: snapshot.Topic | None, problem: tuple[str, str] | None
-) -> list[Finding]:
-    name, remote = names
-    cause, message = problem or ("topic-refused", f"{remote} is not there on the target")
+def _findings(name: str, topic: snapshot.Topic | None, problem: tuple[str, str]) -> list[Finding]:
+    cause, message = problem
     return [
-        Finding(
-            partition=ids.TopicPartition(name, number),
-            remote_topic=remote,
-            cause=cause,
-            message=message,
-        )
+        Finding(partition=ids.TopicPartition(name, number), cause=cause, message=message)
         for number in range(topic.partitions if topic is not None else 1)
     ]
 

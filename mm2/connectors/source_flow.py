@@ -121,7 +121,6 @@ class SourceFlow:
             server=self._server,
             inbox=self._inbox,
             ledger=self._ledger,
-            clock=self._clock,
             random=self._random,
             log_broken=self._note_broken,
         )
@@ -241,10 +240,6 @@ class SourceFlow:
 
     # What others see
 
-    def throttle(self, bytes_per_s: int) -> None:
-        for task in self._tasks:
-            task.throttle(bytes_per_s)
-
     def _publish(self) -> None:
         running = self._state is flow_status.FlowState.RUNNING
         self.status = flow_status.FlowStatus(
@@ -276,7 +271,6 @@ def _task_status(task: source_task.SourceTask) -> flow_status.TaskStatus:
         state=task.state,
         reason=task.reason,
         restarts=task.restarts,
-        partitions=len(task.settings.partitions),
     )
 
 
@@ -286,7 +280,6 @@ def _partition_status(task: source_task.SourceTask, index: int) -> flow_status.P
     records, size = task.totals(index)
     return flow_status.PartitionStatus(
         partition=ids.TopicPartition(where.topic, where.partition),
-        remote_topic=where.remote_topic,
         task=task.settings.task,
         phase=gauge.phase if gauge else "waiting",
         reason=gauge.reason if gauge else task.reason or task.state.value,
@@ -304,7 +297,6 @@ def _partition_status(task: source_task.SourceTask, index: int) -> flow_status.P
 def _found_status(finding: source_connector.Finding) -> flow_status.PartitionStatus:
     return flow_status.PartitionStatus(
         partition=finding.partition,
-        remote_topic=finding.remote_topic,
         task=-1,
         phase="stopped",
         reason=finding.message,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from connect_runtime.base import backoff, clock, errors, ids
+from connect_runtime.base import backoff, errors, ids
 from mm2.cluster import flow_log
 from mm2.connectors import flow_ledger, holdups
 from mm2.core.copy import facts, messages, stream
@@ -50,7 +50,6 @@ class Surroundings:
     server: control_server.ControlServer
     inbox: control_channel.Inbox
     ledger: flow_ledger.FlowLedger
-    clock: clock.Clock
     random: Random
     log_broken: Callable[[errors.ConnectError], None]
 

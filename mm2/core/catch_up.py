@@ -25,7 +25,6 @@ class Progress:
     copied: int
     partitions: int
     done: int
-    in_error: tuple[ids.TopicPartition, ...]
 
 
 @dataclass(slots=True)
@@ -57,7 +56,7 @@ class CatchUp:
 
     def progress(self) -> Progress:
         done = {each for each in self.partitions if self.is_done(each)}
-        failed = tuple(sorted(self._failed - done))
+        failed = self._failed - done
         if len(done) == len(self.partitions):
             verdict = Verdict.CAUGHT_UP
         elif len(done) + len(failed) == len(self.partitions):
@@ -75,7 +74,6 @@ class CatchUp:
             copied=copied,
             partitions=len(self.partitions),
             done=len(done),
-            in_error=failed,
         )
 
     def is_done(self, partition: ids.TopicPartition) -> bool:

@@ -36,7 +36,6 @@ class Clients:
         if parsed.security is None:
             problems = "; ".join(str(each) for each in parsed.errors)
             raise ClientFailedError(f"client properties of {alias}: {problems}")
-        self.alias = alias
         self._reports = translate_errors.ConnectionReports()
         self._access = client_config.ClusterAccess(
             alias=alias,

@@ -39,7 +39,6 @@ class LogReader:
         self._clients = clients.Clients(properties, alias=alias)
         self._clock = now or system_clock.SystemClock()
         self._stall_s = stall_s
-        self._isolation = isolation
         self._consumer = self._clients.consumer(
             f"proof-{alias}",
             isolation_level=isolation,

@@ -73,7 +73,6 @@ def test_a_created_topic_is_listed_and_described(admin, name):
     assert topic.partitions == 3
     assert topic.leaders == (1, 1, 1)
     assert topic.topic_id is not None
-    assert not topic.internal
 
 
 def test_topic_ids_tell_topics_apart(admin, name):

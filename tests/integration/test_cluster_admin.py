@@ -12,7 +12,7 @@ from mm2.cluster import admin as port
 from mm2.cluster import client_config
 from mm2.cluster import errors as cluster_errors
 from mm2.sandbox import ports
-from tests.support import cluster_access, eventually, kafka
+from tests.support import cluster_access, eventually
 
 pytestmark = pytest.mark.integration
 
@@ -115,17 +115,6 @@ def test_settings_of_brokers_come_from_one_that_lives(own_cluster):
     admin.list_topics(WAIT_S)
     running.brokers[1].kill()
     assert admin.broker_configs(["node.id"], 10.0) in ({"node.id": "2"}, {"node.id": "3"})
-
-
-def test_internal_topics_are_told_apart(east):
-    admin = cluster_access.admin(cluster_access.of(east))
-    internal = "__transaction_state"
-    kafka.create_topic(east.client_properties(), "internals")
-    kafka.produce_transaction(
-        east.client_properties(), "internals", [kafka.Outgoing(value=b"v")], transactional_id="x"
-    )
-    assert internal in admin.list_topics(WAIT_S)
-    assert admin.describe_topics([internal], WAIT_S).done[internal].internal
 
 
 def test_a_partition_without_a_leader_is_said(own_cluster):

@@ -13,7 +13,6 @@ def partition(topic: str = "orders", number: int = 0, **fields: Any) -> flow_sta
     """Copying and caught up at offset 0, unless `fields` say otherwise."""
     given: dict[str, Any] = {
         "partition": ids.TopicPartition(topic, number),
-        "remote_topic": f"east.{topic}",
         "task": 0,
         "phase": "copying",
         "reason": "",
@@ -34,7 +33,7 @@ def task(
     state: source_task.TaskState = source_task.TaskState.RUNNING,
     **fields: Any,
 ) -> flow_status.TaskStatus:
-    given: dict[str, Any] = {"reason": "", "restarts": 0, "partitions": 1}
+    given: dict[str, Any] = {"reason": "", "restarts": 0}
     return flow_status.TaskStatus(index=index, state=state, **(given | fields))
 
 

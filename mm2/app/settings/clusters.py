@@ -70,7 +70,6 @@ def _read_cluster(
     if found.broken or servers is None or security is None:
         return None
     return settings.ClusterSettings(
-        alias=entry.key,
         bootstrap_servers=servers,
         security=security,
         properties=settings.ClientProperties(found.texts, secrets=frozenset(found.secrets)),

@@ -47,7 +47,6 @@ class ClientProperties(Mapping[str, str]):
 class ClusterSettings:
     """`bootstrap_servers` are `host:port`; `properties` holds them too, and what security says."""
 
-    alias: str
     bootstrap_servers: tuple[str, ...]
     security: security_settings.Security
     properties: ClientProperties

@@ -98,11 +98,6 @@ class Plan:
     alter: tuple[AlterTopic, ...] = ()
     findings: tuple[Finding, ...] = ()
 
-    @property
-    def is_empty(self) -> bool:
-        """Is there nothing to carry out (findings aside)?"""
-        return not (self.create or self.grow or self.alter)
-
     def stopped_topics(self) -> frozenset[str]:
         """Source topics that must not be copied as things are."""
         return frozenset(item.topic for item in self.findings if item.severity is Severity.STOP)

@@ -93,7 +93,7 @@ def shapes(batch: Batch) -> Iterator[Outgoing]:
         )
 
 
-_SIZES = (1, 5_000_000, 10, 1_000_000, 100, 100_000, 1_000, 10_000)
+_SIZES = (1, LARGEST_BYTES, 10, 1_000_000, 100, 100_000, 1_000, 10_000)
 
 
 def sizes(batch: Batch) -> Iterator[Outgoing]:

@@ -50,6 +50,11 @@ def make(
     return plan.plan(flow, source, target, sync_configs=sync_configs)
 
 
+def is_empty(made: plan.Plan) -> bool:
+    """Is there nothing to carry out (findings aside)?"""
+    return not (made.create or made.grow or made.alter)
+
+
 def test_a_missing_topic_is_created_with_the_sources_partitions_and_wide_bounds():
     made = make(cluster(topic("orders", 3)), cluster())
     (create,) = made.create
@@ -139,7 +144,7 @@ def test_growing_follows_the_source():
 
 def test_partitions_that_only_the_target_has_are_told():
     made = make(cluster(topic("orders", 2)), cluster(mirror(3)))
-    assert made.is_empty
+    assert is_empty(made)
     (finding,) = made.findings
     assert (finding.setting, finding.severity) == ("partitions", SEVERITY.WARN)
 
@@ -178,13 +183,13 @@ def test_an_equal_value_that_is_no_override_yet_becomes_one():
 
 def test_a_stale_override_survives_a_static_broker_setting_of_the_source():
     source = topic("orders", 1, {"segment.ms": entry("2", Source.STATIC_BROKER)})
-    assert make(cluster(source), cluster(mirror(segment_ms=entry("9")))).is_empty
+    assert is_empty(make(cluster(source), cluster(mirror(segment_ms=entry("9")))))
 
 
 def test_without_sync_existing_topics_are_left_alone():
     source = topic("orders", 1, {"retention.ms": entry("1")})
     target = topic("east.orders", 1, {AFTER: entry("3600000", Source.DEFAULT)})
-    assert make(cluster(source), cluster(target), sync_configs=False).is_empty
+    assert is_empty(make(cluster(source), cluster(target), sync_configs=False))
 
 
 def test_bounds_of_existing_topics_are_widened_unless_set_on_the_topic():
@@ -207,7 +212,7 @@ def one_finding(
         cluster(mirror(1, **{k: entry(v, Source.STATIC_BROKER) for k, v in target.items()})),
         flow,
     )
-    assert made.is_empty
+    assert is_empty(made)
     assert len(made.findings) <= 1
     return made.findings[0] if made.findings else None
 
@@ -274,7 +279,7 @@ def test_settings_that_may_not_be_read_are_told_and_left_alone():
     assert [item.severity for item in made.findings] == [SEVERITY.WARN]
     blind_target = snapshot.Topic(name="east.orders", partitions=1, configs=None)
     made = make(cluster(topic("orders", 1, EVERY_KIND)), cluster(blind_target))
-    assert made.is_empty
+    assert is_empty(made)
     assert "may not be read" in made.findings[0].problem
 
 
@@ -343,7 +348,7 @@ def test_planning_again_yields_nothing(source, target, sync, source_defaults):
     made = make(source, target, flow, sync_configs=sync)
     after = carry_out(made, target)
     again = make(source, after, flow, sync_configs=sync)
-    assert again.is_empty
+    assert is_empty(again)
     assert all(
         after.topics[f"east.{name}"].partitions >= source.topics[name].partitions
         for name in source.topics
