@@ -15,15 +15,9 @@ from connect_runtime.base import clock as base_clock
 from connect_runtime.base import ids
 from connect_runtime.system import clock as system_clock
 from connect_runtime.system import threads
-from mm2.app import control_listener
+from mm2.app import connections, control_listener
 from mm2.app.settings import settings as app_settings
-from mm2.cluster import client_config, kafka_admin, kafka_flow_log
-from mm2.connectors import (
-    flow_ledger,
-    flow_status,
-    source_connector,
-    source_flow,
-)
+from mm2.connectors import flow_status, source_connector, source_flow
 from mm2.core import flows
 from mm2.core.copy import messages
 from mm2.core.copy import setup as copy_setup
@@ -126,47 +120,31 @@ class Appliance:
 
     def _make_flow(self, flow: flows.Flow) -> source_flow.SourceFlow:
         client_id = f"mm2-{flow.name}"
-        target_admin = kafka_admin.KafkaAdmin(
-            self._access(flow.target), client_id=f"{client_id}-ledger", clock=self._clock
+        ledger = connections.ledger(
+            self._settings, flow, client_id=f"{client_id}-ledger", clock=self._clock
         )
-        log = kafka_flow_log.KafkaFlowLog(
-            self._access(flow.target),
-            source_alias=flow.source,
-            client_id=f"{client_id}-ledger",
-            target_admin=target_admin,
-            clock=self._clock,
-            replication_factor=None if flow.replication_factor < 0 else flow.replication_factor,
+        source, target = (
+            connections.admin(
+                self._settings, alias, client_id=f"{client_id}-admin", clock=self._clock
+            )
+            for alias in (flow.source, flow.target)
         )
         connector = source_connector.SourceConnector(
             flow,
-            source=self._admin(flow.source, client_id),
-            target=self._admin(flow.target, client_id),
+            source=source,
+            target=target,
             now=self._clock,
             pause=self._stopping.wait,
         )
         return source_flow.SourceFlow(
             flow,
             connector=connector,
-            ledger=flow_ledger.FlowLedger(log),
+            ledger=ledger,
             run_in=self.engine,
             server=self._server,
             configure=lambda plan: self._configure(flow, plan),
             now=self._clock,
             random=self._random,
-        )
-
-    def _admin(self, alias: str, client_id: str) -> kafka_admin.KafkaAdmin:
-        return kafka_admin.KafkaAdmin(
-            self._access(alias), client_id=f"{client_id}-admin", clock=self._clock
-        )
-
-    def _access(self, alias: str) -> client_config.ClusterAccess:
-        cluster = self._settings.clusters[alias]
-        return client_config.ClusterAccess(
-            alias=alias,
-            bootstrap=cluster.bootstrap_servers,
-            security=cluster.security,
-            properties=cluster.properties,
         )
 
     def _configure(

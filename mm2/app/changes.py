@@ -55,11 +55,7 @@ class Changes:
         running = row.state is flow_status.FlowState.RUNNING
         if running and not row.partitions and row.flow not in self._empty:
             self._empty.add(row.flow)
-            yield Line(
-                logging.WARNING,
-                f"{row.flow}: no topic of the source matches; "
-                "see topics and topics.exclude of the flow",
-            )
+            yield Line(logging.WARNING, f"{row.flow}: {overview.NO_TOPIC}")
 
     def _slots(self, row: overview.FlowRow, now_s: float) -> Iterable[Line]:
         told = self._missing.get(row.flow, 0)

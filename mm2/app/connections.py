@@ -1,4 +1,4 @@
-"""From checked settings to the clients of `mm2.cluster`, for commands that act on one flow."""
+"""From checked settings to the clients of `mm2.cluster`."""
 
 from __future__ import annotations
 

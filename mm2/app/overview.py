@@ -14,6 +14,7 @@ from connect_runtime.base import ids
 from mm2.app import rates as app_rates
 from mm2.connectors import flow_status, source_task
 
+NO_TOPIC = "no topic of the source matches; see topics and topics.exclude of the flow"
 MOVING = frozenset({"copying", "boundary"})
 """Phases in which what is said about the source is news of now."""
 

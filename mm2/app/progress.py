@@ -153,7 +153,7 @@ def _name(each: flow_status.PartitionStatus) -> ids.TopicPartition:
 
 def _flow_reason(status: flow_status.FlowStatus) -> str:
     if status.state is flow_status.FlowState.RUNNING:
-        return "no topic of the source matches; see topics and topics.exclude of the flow"
+        return overview.NO_TOPIC
     return f"{status.state.value}: {status.reason}"
 
 

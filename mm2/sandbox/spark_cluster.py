@@ -7,7 +7,6 @@ between master, workers and applications.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import signal
@@ -17,11 +16,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from connect_runtime.system import java, polling, processes
 from mm2.pipeline import run_directory
+from mm2.pipeline.spark import jvm
 from mm2.sandbox import failures, ports, properties
 
 _DAEMON_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
@@ -150,12 +149,7 @@ class SparkCluster:
             self.close()
             raise
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _port(self) -> int:
@@ -171,7 +165,7 @@ class SparkCluster:
         settings.touch(mode=0o600)
         settings.write_text(properties.render(self._properties()))
         log = folder / "daemon.log"
-        home = _spark_home()
+        home = jvm.spark_home()
         argv = [str(home / "bin" / "spark-class"), main_class]
         with log.open("ab") as output:
             child = processes.start(
@@ -215,13 +209,6 @@ class SparkCluster:
                 f"starting the Spark cluster {self.url}: {what} did not come up in {_START_S:.0f} s"
                 f"\n{logs}"
             )
-
-
-def _spark_home() -> Path:
-    found = importlib.util.find_spec("pyspark")
-    if found is None or found.origin is None:
-        raise failures.SandboxError("starting a Spark cluster: the package pyspark is missing")
-    return Path(found.origin).parent
 
 
 def _environment(home: Path, folder: Path) -> dict[str, str]:

@@ -6,7 +6,6 @@ import os
 import signal
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from connect_runtime.system import clock, processes
@@ -73,10 +72,5 @@ class Running:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()

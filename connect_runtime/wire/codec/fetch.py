@@ -155,11 +155,8 @@ def _decode(version: int, body: memoryview) -> FetchResponse:
         for _ in range(count - 1):
             part, position = _decode_partition(body, position, topic or "", topic_id)
             found.append(part)
-        if body[position] == 0:
-            position += 1
-        else:
-            _, position = varints.read_tags(body, position)
-    _, position = varints.read_tags(body, position)
+        position = varints.skip_tags(body, position)
+    position = varints.skip_tags(body, position)
     if position != len(body):
         raise ValueError(f"{len(body) - position} bytes left over")
     return FetchResponse(throttle_ms, error_code, session_id, found)
@@ -203,7 +200,7 @@ def _decode_aborted(body: memoryview, position: int) -> tuple[list[tuple[int, in
         aborted.append((producer_id, first_offset))
         position += _ABORTED.size
         if tags:
-            _, position = varints.read_tags(body, position - 1)
+            position = varints.skip_tags(body, position - 1)
     return aborted, position
 
 

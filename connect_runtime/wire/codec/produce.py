@@ -149,13 +149,9 @@ def _decode_flexible(version: int, body: memoryview) -> tuple[ProduceResponse, i
         for _ in range(count - 1):
             part, position = _decode_partition(body, position, topic or "", topic_id)
             found.append(part)
-        position = _skip_tags(body, position)
+        position = varints.skip_tags(body, position)
     (throttle_ms,) = _INDEX.unpack_from(body, position)
-    return ProduceResponse(throttle_ms, found), _skip_tags(body, position + 4)
-
-
-def _skip_tags(body: memoryview, position: int) -> int:
-    return position + 1 if body[position] == 0 else varints.read_tags(body, position)[1]
+    return ProduceResponse(throttle_ms, found), varints.skip_tags(body, position + 4)
 
 
 def _decode_partition(  # noqa: PLR0917 - the hot path: keywords cost more than they tell
@@ -189,7 +185,7 @@ def _decode_record_errors(
     for _ in range(count - 1):
         (index,) = _INDEX.unpack_from(body, position)
         message, position = varints.read_compact_string(body, position + 4)
-        _, position = varints.read_tags(body, position)
+        position = varints.skip_tags(body, position)
         errors.append((index, message))
     return tuple(errors), position
 

@@ -70,3 +70,8 @@ def read_tags(buffer: Buffer, position: int) -> tuple[dict[int, bytes], int]:
         size, position = read(buffer, position)
         fields[tag], position = take(buffer, position, size)
     return fields, position
+
+
+def skip_tags(buffer: Buffer, position: int) -> int:
+    """The next position behind tagged fields that nobody wants."""
+    return position + 1 if buffer[position] == 0 else read_tags(buffer, position)[1]

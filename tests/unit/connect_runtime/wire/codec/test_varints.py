@@ -48,5 +48,7 @@ def test_the_end_of_the_buffer_is_an_index_error(data):
 def test_tags_come_raw_by_number():
     tags = b"\x02" + b"\x00\x02ab" + b"\x05\x00" + b"rest"
     assert varints.read_tags(tags, 0) == ({0: b"ab", 5: b""}, 7)
+    assert varints.skip_tags(tags, 0) == 7
+    assert varints.skip_tags(b"\x01\x00", 1) == 2
     with pytest.raises(IndexError, match="9 bytes wanted"):
         varints.read_tags(b"\x01\x00\x09ab", 0)
