@@ -11,22 +11,25 @@ from __future__ import annotations
 import enum
 import logging
 import math
-import random
-import ssl
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from connect_runtime.base import clock, errors
+from connect_runtime.base import errors
 from connect_runtime.wire.codec import (
     cluster_view,
     failures,
     frames,
     handshake,
-    security_settings,
     versions,
 )
-from connect_runtime.wire.connection import buffers, diagnosis, framing, poller, transport
+from connect_runtime.wire.connection import (
+    diagnosis,
+    dialling,
+    environment,
+    framing,
+    poller,
+    transport,
+)
 
 log = logging.getLogger(__name__)
 
@@ -38,8 +41,6 @@ _PATIENCE = 4.0
 """A request whose bytes keep flowing may take this many times its timeout."""
 _RENEW_FROM, _RENEW_TO = 0.85, 0.95
 """Sessions are renewed in this part of their life, as Java's clients do."""
-_ADDRESS_SHARE_S = 3.0
-"""If a host has several addresses, one that does not answer may not use up the whole deadline."""
 
 
 class State(enum.Enum):
@@ -47,29 +48,6 @@ class State(enum.Enum):
     OPENING = enum.auto()
     READY = enum.auto()
     CLOSED = enum.auto()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Of one connection: seconds, and bytes. `socket_buffer_bytes` None: the system tunes them."""
-
-    connect_timeout_s: float = 10.0
-    max_response_bytes: int = 256 << 20
-    socket_buffer_bytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Environment:
-    """What all connections of a cluster share."""
-
-    poller: poller.Poller
-    clock: clock.Clock
-    rng: random.Random
-    security: security_settings.Security
-    tls: ssl.SSLContext | None
-    client_id: bytes
-    limits: Limits
-    pool: buffers.BufferPool | None
 
 
 class Connection:
@@ -80,7 +58,7 @@ class Connection:
         host: str,
         port: int,
         *,
-        environment: Environment,
+        environment: environment.Environment,
         on_ready: Callable[[], None],
         on_closed: Callable[[errors.ConnectError | None], None],
     ) -> None:
@@ -92,13 +70,14 @@ class Connection:
         self.idle_when_closed = False
         self.used_s = environment.clock.now_s()
         self.next_due_s = -math.inf
-        self._host, self._port = host, port
         self._env = environment
         self._on_ready, self._on_closed = on_ready, on_closed
         self._transport: transport.Transport | None = None
         self._polled_for = 0
-        self._addresses: deque[transport.Address] = deque()
-        self._attempt_ends_s = self._opening_ends_s = math.inf
+        self._dialling = dialling.Dialling(
+            host, port, tls=environment.tls, buffer_bytes=environment.limits.socket_buffer_bytes
+        )
+        self._opening_ends_s = math.inf
         self._reader = framing.FrameReader(environment.pool, _OPENING_FRAME_MAX)
         self._queue = framing.SendQueue()
         self._pending: deque[framing.Request] = deque()
@@ -159,7 +138,7 @@ class Connection:
         now_s = self._env.clock.now_s()
         self._opening_ends_s = now_s + self._env.limits.connect_timeout_s
         try:
-            self._addresses = deque(transport.resolve(self._host, self._port))
+            self._dialling.resolve(ends_s=self._opening_ends_s)
         except failures.ConnectionFailed as failure:
             self.close(failure)
             return
@@ -185,7 +164,7 @@ class Connection:
         """Do what is due; afterwards `next_due_s` says when to come back at the latest."""
         if self.state is State.CLOSED:
             return
-        if self.state is State.CONNECTING and now_s >= self._attempt_ends_s:
+        if self.state is State.CONNECTING and now_s >= self._dialling.attempt_ends_s:
             self._try_next_address(now_s, TimeoutError("no connection in time"))
         elif self.state is not State.READY and now_s >= self._opening_ends_s:
             self._lost(TimeoutError("no answer in time"))
@@ -202,7 +181,7 @@ class Connection:
         if self._transport is not None and self._transport.holds_bytes():
             return -math.inf
         first = min(map(self._deadline_s, self._pending), default=math.inf)
-        return min(first, self._attempt_ends_s, self._opening_ends_s, self._renew_at_s)
+        return min(first, self._dialling.attempt_ends_s, self._opening_ends_s, self._renew_at_s)
 
     def _deadline_s(self, request: framing.Request) -> float:
         """Later while its bytes keep coming or going: a slow line is not a dead one."""
@@ -234,26 +213,14 @@ class Connection:
 
     def _try_next_address(self, now_s: float, error: Exception) -> None:
         self._drop_transport()
-        while self._addresses and now_s < self._opening_ends_s:
-            address = self._addresses.popleft()
-            try:
-                self._transport = transport.Transport(
-                    address,
-                    host=self._host,
-                    context=self._env.tls,
-                    buffer_bytes=self._env.limits.socket_buffer_bytes,
-                )
-            except OSError as refused:
-                error = refused
-                continue
-            share_s = now_s + _ADDRESS_SHARE_S if self._addresses else math.inf
-            self._attempt_ends_s = min(share_s, self._opening_ends_s)
-            self.next_due_s = self._attempt_ends_s
-            source = self._transport
-            self._polled_for = source.interest
-            self._env.poller.register(source.socket, source.interest, handler=self._on_event)
+        found = self._dialling.next_transport(now_s, error)
+        if isinstance(found, Exception):
+            self._lost(found)
             return
-        self._lost(error)
+        self._transport = found
+        self.next_due_s = self._dialling.attempt_ends_s
+        self._polled_for = found.interest
+        self._env.poller.register(found.socket, found.interest, handler=self._on_event)
 
     def _drop_transport(self) -> None:
         if self._transport is not None:
@@ -280,7 +247,7 @@ class Connection:
         self._poll_for(self._transport.interest)
         if connected:
             self.state = State.OPENING
-            self._attempt_ends_s = math.inf
+            self._dialling.connected()
             self._conversation = handshake.opening(self._env.security, address=self.address)
             self._converse(None)
 

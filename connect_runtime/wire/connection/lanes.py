@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from connect_runtime.base import backoff, errors
 from connect_runtime.wire.codec import cluster_view, failures, targets
-from connect_runtime.wire.connection import calls, connection
+from connect_runtime.wire.connection import calls, connection, environment
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class Lane:
         name: str,
         *,
         address: Callable[[], tuple[str, int] | None],
-        environment: connection.Environment,
+        environment: environment.Environment,
         reconnect: backoff.Backoff,
         owner: Owner,
     ) -> None:
