@@ -11,10 +11,11 @@ import signal
 
 import pytest
 
+from connect_runtime.system import processes
 from tests.chaos import storm
 from tests.chaos.faults import brokers
 from tests.chaos.faults import mirror_processes as faults
-from tests.support import eventually, mirror, processes
+from tests.support import eventually, mirror
 
 pytestmark = [pytest.mark.chaos, pytest.mark.full]
 
@@ -44,27 +45,30 @@ def test_frozen_copies_wake_up_when_another_run_has_taken_over(tmp_path, two_clu
     """They were frozen with batches in hand; awake again they send them, and are refused."""
     with storm.Storm(tmp_path, two_clusters, seed=seed) as weather:
         weather.move_on()
-        daemons, copies = orphan(weather)
+        others, copies = orphan(weather)
         weather.start()
         weather.move_on()
         assert all(map(processes.alive, copies))
         faults.send(signal.SIGCONT, copies)
         weather.move_on()
-        faults.send(signal.SIGCONT, daemons)
-        faults.await_family_gone([*copies, *daemons], 60.0)
+        faults.send(signal.SIGCONT, others)
+        faults.await_family_gone([*copies, *others], 60.0)
         weather.settle_and_judge()
 
 
 def orphan(weather: storm.Storm) -> tuple[list[int], list[int]]:
-    """Freeze Spark's Python processes and kill the run they belong to: (daemons, copies)."""
-    daemons = mirror.python_daemons(weather.run.pid)
+    """Freeze all of Spark and kill the run it belongs to: (Spark's other processes, copies)."""
+    jvm = mirror.driver_jvm(weather.run.pid)
+    assert jvm is not None
     copies = mirror.copy_processes(weather.run.pid)
     assert len(copies) == 3
-    # The daemon too: it would take its copies along when it hears of the end.
-    faults.send(signal.SIGSTOP, [*daemons, *copies])
+    # The daemon would take its copies along when it hears of the end; and were the JVM gone, the
+    # kernel would wake them with a SIGHUP: a process group that is left alone is not left frozen.
+    others = [*mirror.python_daemons(weather.run.pid), jvm]
+    faults.send(signal.SIGSTOP, [*others, *copies])
     os.kill(weather.run.pid, signal.SIGKILL)
     assert weather.run.wait(30.0) != 0
-    return daemons, copies
+    return others, copies
 
 
 @pytest.mark.timeout(900)

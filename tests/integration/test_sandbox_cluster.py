@@ -7,8 +7,10 @@ import socket
 
 import pytest
 
+from connect_runtime.system import processes
 from mm2.sandbox import cluster, failures, ports
-from tests.support import kafka, processes
+from tests.support import kafka
+from tests.support import processes as process_table
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.integration
@@ -159,14 +161,14 @@ sys.stdin.read() if False else threading.Event().wait(60)
 
 @pytest.mark.parametrize("broker_state", ["running", "frozen"])
 def test_a_broker_dies_with_its_parent_even_by_sigkill(broker_state):
-    parent = processes.start_python(_PARENT, broker_state)
+    parent = process_table.start_python(_PARENT, broker_state)
     try:
         assert parent.stdout is not None
         pid, folder = parent.stdout.readline().split()
         assert processes.alive(int(pid))
         parent.send_signal(signal.SIGKILL)
         eventually(lambda: not processes.alive(int(pid)), 5, "the broker has gone")
-        eventually(lambda: not processes.mentioning(folder), 5, "its guard has gone too")
+        eventually(lambda: not process_table.mentioning(folder), 5, "its guard has gone too")
     finally:
         parent.kill()
         parent.communicate(timeout=10)
@@ -174,11 +176,11 @@ def test_a_broker_dies_with_its_parent_even_by_sigkill(broker_state):
 
 def test_close_leaves_no_process_and_no_folder():
     with cluster.Cluster("own") as own:
-        assert processes.mentioning(own.folder)
+        assert process_table.mentioning(own.folder)
         folder = own.folder
 
     assert not folder.exists()
-    eventually(lambda: not processes.mentioning(folder), 5, "no process of the cluster is left")
+    eventually(lambda: not process_table.mentioning(folder), 5, "no process of the cluster is left")
 
 
 def _address(bootstrap: str) -> tuple[str, int]:

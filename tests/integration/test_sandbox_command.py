@@ -8,8 +8,10 @@ import signal
 
 import pytest
 
+from connect_runtime.system import processes
 from mm2.sandbox import sandbox, state
-from tests.support import kafka, processes
+from tests.support import kafka, mirror
+from tests.support import processes as process_table
 from tests.support.eventually import eventually
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
@@ -24,7 +26,7 @@ def home(tmp_path):
 
 
 def _run(home, *words):
-    return processes.run_mm2("sandbox", [*words, "--dir", str(home.folder)])
+    return mirror.mm2("sandbox", *words, "--dir", home.folder)
 
 
 def test_up_serves_and_down_leaves_nothing(home):
@@ -48,7 +50,7 @@ def test_up_serves_and_down_leaves_nothing(home):
     assert logs.returncode == 0
     assert len(logs.stdout.splitlines()) == 4
 
-    pids = processes.mentioning(home.folder)
+    pids = process_table.mentioning(home.folder)
     down = _run(home, "down")
     assert (down.returncode, down.stderr.strip()) == (0, "down")
     assert len(pids) == 5, "a supervisor, and a broker and its guard for each cluster"
@@ -60,16 +62,16 @@ def test_up_serves_and_down_leaves_nothing(home):
 
 def test_brokers_die_with_a_killed_supervisor_and_the_next_up_cleans(home):
     assert _run(home, "up", "east").returncode == 0
-    first = processes.mentioning(home.folder)
+    first = process_table.mentioning(home.folder)
     os.kill(home.supervisor_pid(), signal.SIGKILL)
-    eventually(lambda: not processes.mentioning(home.folder), 10, "all died with it")
+    eventually(lambda: not process_table.mentioning(home.folder), 10, "all died with it")
 
     said = _run(home, "status")
     assert (said.returncode, said.stderr.strip()) == (1, "no sandbox is up")
     up = _run(home, "up", "east")
     assert up.returncode == 0, up.stderr
     assert "already" not in up.stderr
-    assert not set(first) & set(processes.mentioning(home.folder))
+    assert not set(first) & set(process_table.mentioning(home.folder))
 
 
 def test_a_secure_sandbox_prints_what_its_client_needs_and_hides_its_files(home):
@@ -89,7 +91,7 @@ def test_clusters_that_do_not_start_say_why_and_leave_nothing(home):
 
     assert up.returncode == 1
     assert "num.io.threads" in up.stderr
-    eventually(lambda: not processes.mentioning(home.folder), 10, "nothing runs")
+    eventually(lambda: not process_table.mentioning(home.folder), 10, "nothing runs")
     assert _run(home, "status").returncode == 1
 
 

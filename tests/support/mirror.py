@@ -19,7 +19,6 @@ from typing import Any, Self
 from connect_runtime.system import clock, processes
 from mm2.sandbox import ports
 from tests.support import eventually, kafka
-from tests.support import processes as process_table
 
 ROOT = Path(__file__).parents[2]
 CLOCK = clock.SystemClock()
@@ -290,7 +289,7 @@ def _children(pid: int) -> list[int]:
         for task in tasks:
             with suppress(OSError):
                 listed += [int(child) for child in (task / "children").read_text().split()]
-        return [child for child in sorted(listed) if process_table.alive(child)]
+        return [child for child in sorted(listed) if processes.alive(child)]
     return []
 
 

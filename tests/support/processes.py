@@ -5,20 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from connect_runtime.system import processes
+
 ROOT = Path(__file__).parents[2]
-
-
-def alive(pid: int) -> bool:
-    """Whether a process exists and is not a zombie."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
 
 
 def mentioning(text: str | Path) -> list[int]:
@@ -29,7 +21,7 @@ def mentioning(text: str | Path) -> list[int]:
             with suppress(OSError):
                 if os.fsencode(str(text)) in (entry / "cmdline").read_bytes():
                     found.append(int(entry.name))
-    return [pid for pid in found if alive(pid)]
+    return [pid for pid in found if processes.alive(pid)]
 
 
 def start_python(
@@ -44,21 +36,4 @@ def start_python(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
-
-
-def run_mm2(
-    group: str, arguments: Sequence[str], *, timeout_s: float = 100.0
-) -> subprocess.CompletedProcess[str]:
-    """Run one command group of the command line: `run_mm2("sandbox", ["up", "east"])`."""
-    source = f"from mm2.app.cli import {group}; {group}.group(prog_name='mm2 {group}')"
-    return subprocess.run(
-        [sys.executable, "-c", source, *arguments],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
     )

@@ -16,7 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import eventually, kafka, processes
+from connect_runtime.system import processes
+from tests.support import eventually, kafka
+from tests.support import processes as process_table
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
@@ -25,7 +27,7 @@ SMALL = ("--seconds", "2", "--records", "100")
 CLUSTERS_UP = "two Kafka clusters are up"
 TRAFFIC_SENT = "real clients have filled"
 BACKLOG_COPIED = "the mirror began to copy"
-OUR_TRACE = f'File "{processes.ROOT}/mm2/'
+OUR_TRACE = f'File "{process_table.ROOT}/mm2/'
 KEPT = "Everything goes on until Ctrl-C"
 
 
@@ -41,10 +43,10 @@ class Demo:
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "mm2.app.cli.main", "demo", *arguments],
-                cwd=processes.ROOT,
+                cwd=process_table.ROOT,
                 env=dict(
                     [*os.environ.items(), mark],
-                    PYTHONPATH=str(processes.ROOT),
+                    PYTHONPATH=str(process_table.ROOT),
                     TMPDIR=str(self.folder),
                     **environment,
                 ),

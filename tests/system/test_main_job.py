@@ -19,7 +19,7 @@ import pytest
 from mm2.sandbox import ports, proof, spark_cluster
 from mm2.sandbox.traffic import java_perf
 from tests.chaos.faults import mirror_processes as faults
-from tests.support import eventually, kafka, mirror, processes
+from tests.support import eventually, kafka, mirror
 
 pytestmark = pytest.mark.system
 
@@ -165,7 +165,7 @@ def await_share(run: mirror.Mirror, job: Job, share: float) -> float:
 @pytest.mark.parametrize("load", LOADS)
 def test_the_sandbox_and_one_command_copy_everything(tmp_path, topic, load):
     folder = str(tmp_path / "sandbox")
-    up = processes.run_mm2("sandbox", ["up", "east", "west", "--json", "--dir", folder])
+    up = mirror.mm2("sandbox", "up", "east", "west", "--json", "--dir", folder)
     try:
         assert up.returncode == 0, up.stderr
         clusters: Mapping[str, dict[str, str]] = json.loads(up.stdout)["clusters"]
@@ -179,7 +179,7 @@ def test_the_sandbox_and_one_command_copy_everything(tmp_path, topic, load):
         with mirror.Mirror(tmp_path, job.settings(tasks_max=2), *job.arguments()) as run:
             finished(run, job)
     finally:
-        processes.run_mm2("sandbox", ["down", "--dir", folder])
+        mirror.mm2("sandbox", "down", "--dir", folder)
 
 
 @pytest.mark.parametrize("load", LOADS)

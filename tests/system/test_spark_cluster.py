@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.system import clock
+from connect_runtime.system import clock, processes
 from mm2.pipeline import channel_certificate, control_server, engine
 from mm2.pipeline.spark import engine as spark_engine
 from mm2.pipeline.spark import settings as spark_settings
 from mm2.sandbox import spark_cluster
-from tests.support import copies, eventually, processes, spark_processes
+from tests.support import copies, eventually, spark_processes
 from tests.system import standin_copies
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.system import clock
+from connect_runtime.system import clock, processes
 from mm2.pipeline import control_server, engine
 from mm2.pipeline.spark import engine as spark_engine
 from mm2.pipeline.spark import settings as spark_settings
-from tests.support import copies, eventually, processes
+from tests.support import copies, eventually
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from random import Random
 
+from connect_runtime.system import processes
 from tests.support import eventually, mirror
-from tests.support import processes as process_table
 
 
 class Kind(enum.Enum):
@@ -54,9 +54,9 @@ def await_family_gone(family: Iterable[int], deadline_s: float = 15.0) -> None:
     """Nothing of a run may outlive it (frozen processes do: leave them out)."""
     watched = list(family)
     eventually.eventually(
-        lambda: not any(map(process_table.alive, watched)),
+        lambda: not any(map(processes.alive, watched)),
         deadline_s,
-        lambda: f"gone: {[pid for pid in watched if process_table.alive(pid)]}",
+        lambda: f"gone: {[pid for pid in watched if processes.alive(pid)]}",
     )
 
 
