@@ -21,7 +21,7 @@ PURE_ROOMS = (
     "mm2/core",
     "mm2/formats",
 )
-FILE_LINES_MAX = 600
+FILE_LINES_MAX = 400
 TEST_LINES_MAX = 650
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
 
