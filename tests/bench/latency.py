@@ -22,8 +22,8 @@ from typing import Any
 
 import confluent_kafka
 
-from connect_runtime.system import clock, polling, processes
-from tests.bench import figures, workloads
+from connect_runtime.system import clock
+from tests.bench import figures, script, workloads
 from tests.support import kafka
 
 _HEAD = struct.Struct(">QI")  # when it was sent, monotonic ns; its number
@@ -31,7 +31,6 @@ _READY = "ready"
 _READY_S = 30.0
 _SILENCE_S = 10.0
 _GRACE_S = 40.0
-_ROOT = Path(__file__).parents[2]
 _CLOCK = clock.SystemClock()
 
 
@@ -81,10 +80,11 @@ def measure(way: Way, *, seconds: float, warm_up_s: float, per_second: float) ->
         )
         for properties, topic in ((way.source, way.topic), (way.target, way.mirrored))
     )
-    with tempfile.TemporaryDirectory(prefix="mm2-bench-") as folder:
-        reader = _Side("read", reading, Path(folder) / "read.out")
-        reader.await_ready()
-        sender = _Side("send", sending, Path(folder) / "send.out")
+    with tempfile.TemporaryDirectory(prefix="mm2-bench-") as name:
+        folder = Path(name)
+        reader = script.Script("latency", "read", json.dumps(asdict(reading)), folder=folder)
+        reader.first_line()
+        sender = script.Script("latency", "send", json.dumps(asdict(sending)), folder=folder)
         limit_s = records / per_second + _GRACE_S
         acknowledged = int(sender.finish(limit_s).split()[-1])
         ages_ms: list[float] = json.loads(reader.finish(limit_s).splitlines()[-1])
@@ -101,38 +101,6 @@ def _summary(ages_ms: list[float], *, expected: int) -> Latency:
         samples=len(ages_ms),
         lost=expected - len(ages_ms),
     )
-
-
-class _Side:
-    """One of the two processes."""
-
-    def __init__(self, role: str, leg: Leg, output: Path) -> None:
-        self._role = role
-        self._output = output
-        argv = [sys.executable, "-m", "tests.bench.latency", role, json.dumps(asdict(leg))]
-        with output.open("wb") as stream:
-            self._child = processes.start(argv, output=stream, cwd=_ROOT)
-
-    def await_ready(self) -> None:
-        def told() -> bool:
-            return _READY in self._output.read_text() or self._child.poll() is not None
-
-        polling.until(told, timeout_s=_READY_S)
-        if self._child.poll() is not None or _READY not in self._output.read_text():
-            raise self._failure("did not get ready")
-
-    def finish(self, timeout_s: float) -> str:
-        """What it printed, once it has ended by itself."""
-        status = self._child.wait(timeout_s)
-        if status is None:
-            self._child.kill()
-        if status != 0:
-            raise self._failure(f"ended with status {status}")
-        return self._output.read_text()
-
-    def _failure(self, what: str) -> RuntimeError:
-        said = self._output.read_text(errors="replace")[-1_500:]
-        return RuntimeError(f"measuring latency: the side that should {self._role} {what}\n{said}")
 
 
 # What runs in the two processes

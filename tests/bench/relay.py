@@ -19,14 +19,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from connect_runtime.system import clock, polling, processes
-from tests.bench import process_tree, workloads
+from connect_runtime.system import clock
+from tests.bench import process_tree, script, workloads
 
 _BUFFER_BYTES = 1024 * 1024
 _HOST = "127.0.0.1"
-_PORT_S = 30.0
 _RUN_S = 120.0
-_ROOT = Path(__file__).parents[2]
 _CLOCK = clock.SystemClock()
 
 
@@ -49,42 +47,13 @@ def measure(data: Path, topic: str) -> Relayed:
     ]
     with tempfile.TemporaryDirectory(prefix="mm2-bench-") as name:
         folder = Path(name)
-        sink = _Process(folder, "sink")
-        relay = _Process(folder, "relay", sink.first_line())
-        sender = _Process(folder, "send", relay.first_line(), *files)
+        sink = script.Script("relay", "sink", folder=folder)
+        relay = script.Script("relay", "relay", sink.first_line(), folder=folder)
+        sender = script.Script("relay", "send", relay.first_line(), *files, folder=folder)
         for each in (sender, sink):
-            each.finish()
-        answer = json.loads(relay.finish().splitlines()[-1])
+            each.finish(_RUN_S)
+        answer = json.loads(relay.finish(_RUN_S).splitlines()[-1])
     return Relayed(**answer)
-
-
-class _Process:
-    def __init__(self, folder: Path, role: str, *arguments: str) -> None:
-        self._role = role
-        self._output = folder / f"{role}.out"
-        argv = [sys.executable, "-m", "tests.bench.relay", role, *arguments]
-        with self._output.open("wb") as stream:
-            self._child = processes.start(argv, output=stream, cwd=_ROOT)
-
-    def first_line(self) -> str:
-        def told() -> bool:
-            return "\n" in self._output.read_text() or self._child.poll() is not None
-
-        if not polling.until(told, timeout_s=_PORT_S) or self._child.poll() is not None:
-            raise self._failure("said no port")
-        return self._output.read_text().splitlines()[0]
-
-    def finish(self) -> str:
-        status = self._child.wait(_RUN_S)
-        if status is None:
-            self._child.kill()
-        if status != 0:
-            raise self._failure(f"ended with status {status}")
-        return self._output.read_text()
-
-    def _failure(self, what: str) -> RuntimeError:
-        said = self._output.read_text(errors="replace")[-1_500:]
-        return RuntimeError(f"the bare relay's {self._role} {what}\n{said}")
 
 
 # What runs in the three processes

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import datetime
-import io
 import uuid
 from typing import Any
 
@@ -10,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
-from kio.serial import entity_writer
 from kio.static.constants import EntityType
 
 from connect_runtime.wire.codec import failures, fetch
+from tests.support import kio_bytes
 
 VERSIONS = range(fetch.LOW, fetch.HIGH + 1)
 I32 = st.integers(-1, 2**31 - 1)
@@ -25,12 +24,6 @@ ASKED = st.builds(fetch.FetchPartition, NAMES, IDS, I32, I32, I64, I32, I32)
 
 def kio_module(version: int, kind):
     return kio.index.load_payload_module(1, version, kind)
-
-
-def written(entity) -> bytes:
-    buffer = io.BytesIO()
-    entity_writer(type(entity))(buffer, entity)
-    return buffer.getvalue()
 
 
 def grouped(version: int, partitions):
@@ -65,7 +58,7 @@ def kio_request(version: int, partitions, forgotten, **fields) -> bytes:
         for name, parts in grouped(version, forgotten).items()
     )
     max_wait = datetime.timedelta(milliseconds=fields.pop("max_wait_ms"))
-    return written(
+    return kio_bytes.written(
         m.FetchRequest(max_wait=max_wait, topics=topics, forgotten_topics_data=dropped, **fields)
     )
 
@@ -149,7 +142,7 @@ def kio_response(version, throttle_ms, error, session_id, topics) -> bytes:
     extra = {}
     if version >= 16 and topics:
         extra["node_endpoints"] = (m.NodeEndpoint(node_id=3, host="h", port=9092),)
-    return written(
+    return kio_bytes.written(
         m.FetchResponse(
             throttle_time=datetime.timedelta(milliseconds=throttle_ms),
             error_code=error,

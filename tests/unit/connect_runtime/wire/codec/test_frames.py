@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import struct
 
 import kio.index
@@ -8,15 +7,9 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.schema.request_header.v1.header import RequestHeader as HeaderV1
 from kio.schema.request_header.v2.header import RequestHeader as HeaderV2
-from kio.serial import entity_writer
 
 from connect_runtime.wire.codec import failures, frames, messages, versions
-
-
-def kio_bytes(entity) -> bytes:
-    buffer = io.BytesIO()
-    entity_writer(type(entity))(buffer, entity)
-    return buffer.getvalue()
+from tests.support import kio_bytes
 
 
 @pytest.mark.parametrize(("version", "header_type"), [(8, HeaderV1), (9, HeaderV2)])
@@ -25,7 +18,7 @@ def test_requests_carry_size_header_and_entity(version, header_type):
     header = header_type(
         request_api_key=3, request_api_version=version, correlation_id=77, client_id="mm2-ä"
     )
-    after_size = kio_bytes(header) + kio_bytes(entity)
+    after_size = kio_bytes.written(header) + kio_bytes.written(entity)
     body = frames.encode_body(entity)
     before = frames.request_header(3, version, 77, client_id="mm2-ä".encode(), body_size=len(body))
     assert before + body == struct.pack(">i", len(after_size)) + after_size

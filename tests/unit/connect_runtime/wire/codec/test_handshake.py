@@ -1,15 +1,14 @@
 from __future__ import annotations
 
 import datetime
-import io
 from typing import Any
 
 import kio.index
 import pytest
 from kio.schema.errors import ErrorCode
-from kio.serial import entity_writer
 
 from connect_runtime.wire.codec import failures, handshake, security_settings, versions
+from tests.support import kio_bytes
 
 PLAINTEXT = security_settings.Security()
 PLAIN = security_settings.Security(
@@ -22,9 +21,7 @@ SCRAM = security_settings.Security(
 
 def body(key: int, version: int, **fields: Any) -> memoryview:
     entity_type: Any = kio.index.load_response_schema(key, version)
-    buffer = io.BytesIO()
-    entity_writer(entity_type)(buffer, entity_type(**fields))
-    return memoryview(buffer.getvalue())
+    return memoryview(kio_bytes.written(entity_type(**fields)))
 
 
 def versions_body(version: int = 3, error: ErrorCode = ErrorCode.none, **apis) -> memoryview:

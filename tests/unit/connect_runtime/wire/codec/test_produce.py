@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import datetime
-import io
 import itertools
 import uuid
 
@@ -10,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
-from kio.serial import entity_writer
 from kio.static.constants import EntityType
 
 from connect_runtime.wire.codec import failures, produce
+from tests.support import kio_bytes
 
 VERSIONS = range(produce.LOW, produce.HIGH + 1)
 I32 = st.integers(-1, 2**31 - 1)
@@ -33,16 +32,10 @@ def kio_module(version: int, kind):
     return kio.index.load_payload_module(0, version, kind)
 
 
-def written(entity) -> bytes:
-    buffer = io.BytesIO()
-    entity_writer(type(entity))(buffer, entity)
-    return buffer.getvalue()
-
-
 def kio_request(version, transactional_id, acks, timeout_ms, topics) -> bytes:
     m = kio_module(version, EntityType.request)
     key = "topic_id" if version >= 13 else "name"
-    return written(
+    return kio_bytes.written(
         m.ProduceRequest(
             transactional_id=transactional_id,
             acks=acks,
@@ -150,7 +143,7 @@ def kio_response(version, throttle_ms, topics) -> bytes:
     extra = {}
     if version >= 10 and topics:
         extra["node_endpoints"] = (m.NodeEndpoint(node_id=3, host="h", port=9092),)
-    return written(
+    return kio_bytes.written(
         m.ProduceResponse(
             throttle_time=datetime.timedelta(milliseconds=throttle_ms),
             responses=tuple(

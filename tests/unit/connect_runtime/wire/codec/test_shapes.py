@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import io
 import random
 import types
 import typing
@@ -14,10 +13,10 @@ import kio.index
 import pytest
 from kio.schema.errors import ErrorCode
 from kio.schema.index import api_key_map, schema_name_map
-from kio.serial import entity_writer
 from kio.static.constants import EntityType
 
 from connect_runtime.wire.codec import failures, frames, shapes
+from tests.support import kio_bytes
 
 RESPONSES = [
     (key, version)
@@ -76,18 +75,12 @@ def random_entity(entity_type, rng: random.Random):
     return entity_type(**values)
 
 
-def encoded(entity) -> bytes:
-    buffer = io.BytesIO()
-    entity_writer(type(entity))(buffer, entity)
-    return buffer.getvalue()
-
-
 @pytest.mark.parametrize(("api_key", "version"), RESPONSES)
 def test_what_kio_writes_has_the_shape_and_every_truncation_has_not(api_key, version):
     rng = random.Random(api_key * 100 + version)
     entity_type = kio.index.load_response_schema(api_key, version)
     for _ in range(2):
-        body = encoded(random_entity(entity_type, rng))
+        body = kio_bytes.written(random_entity(entity_type, rng))
         shapes.check(entity_type, memoryview(body))
         with pytest.raises(ValueError, match="bytes left over"):
             shapes.check(entity_type, memoryview(body + b"\x00"))
@@ -101,7 +94,7 @@ def test_damaged_metadata_never_reaches_the_allocation_that_would_end_the_proces
     """Without the check, some of these abort the interpreter inside kio's native reader."""
     rng = random.Random(version)
     entity_type = kio.index.load_response_schema(3, version)
-    body = encoded(random_entity(entity_type, rng))
+    body = kio_bytes.written(random_entity(entity_type, rng))
     for _ in range(1500):
         damaged = bytearray(body)
         for _ in range(rng.choice([1, 2, 8])):
