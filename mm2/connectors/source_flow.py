@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable
 from random import Random
 
-from connect_runtime.base import backoff, clock, errors, ids
-from mm2.connectors import flow_ledger, flow_status, source_connector, source_task
+from connect_runtime.base import backoff, clock, errors
+from mm2.connectors import flow_ledger, flow_report, flow_status, source_connector, source_task
 from mm2.core import flows
 from mm2.core.copy import messages
 from mm2.pipeline import control_channel, control_server, engine
@@ -45,9 +45,7 @@ class SourceFlow:
     ) -> None:
         self.flow = flow
         self.stop_asked = threading.Event()
-        self.status = flow_status.FlowStatus(
-            flow=flow.name, state=flow_status.FlowState.PLANNING, reason="starting"
-        )
+        self._report = flow_report.FlowReport(flow.name)
         self._connector = connector
         self._ledger = ledger
         self._engine = run_in
@@ -58,7 +56,6 @@ class SourceFlow:
         self._inbox = control_channel.Inbox()
         self._backoff = backoff.Backoff(initial_s=1.0, max_s=15.0)
         self._tasks: list[source_task.SourceTask] = []
-        self._findings: dict[ids.TopicPartition, source_connector.Finding] = {}
         self._state = flow_status.FlowState.PLANNING
         self._reason = f"asking clusters {flow.source} and {flow.target}"
         self._broken: errors.ConnectError | None = None
@@ -124,7 +121,7 @@ class SourceFlow:
             random=self._random,
             log_broken=self._note_broken,
         )
-        self._findings = {each.partition: each for each in plan.findings}
+        self._report.found(plan.findings)
         self._tasks = [
             source_task.SourceTask(settings, around) for settings in self._configure(plan)
         ]
@@ -240,72 +237,16 @@ class SourceFlow:
 
     # What others see
 
+    @property
+    def status(self) -> flow_status.FlowStatus:
+        return self._report.status
+
     def _publish(self) -> None:
         running = self._state is flow_status.FlowState.RUNNING
-        self.status = flow_status.FlowStatus(
-            flow=self.flow.name,
-            state=self._state,
-            reason=self._reason,
-            tasks=tuple(_task_status(each) for each in self._tasks),
-            partitions=tuple(self._partition_statuses()),
-            slots_missing=self._slots_missing() if running else 0,
-        )
+        missing = self._slots_missing() if running else 0
+        self._report.publish(self._state, self._reason, self._tasks, slots_missing=missing)
 
     def _slots_missing(self) -> int:
         """This flow's part of the slots that the engine lacks."""
         waiting = sum(each.state is source_task.TaskState.WAITING_FOR_SLOT for each in self._tasks)
         return min(waiting, self._engine.slots().missing)
-
-    def _partition_statuses(self) -> list[flow_status.PartitionStatus]:
-        found = [_found_status(each) for each in self._findings.values()]
-        for task in self._tasks:
-            found.extend(
-                _partition_status(task, index) for index in range(len(task.settings.partitions))
-            )
-        return found
-
-
-def _task_status(task: source_task.SourceTask) -> flow_status.TaskStatus:
-    return flow_status.TaskStatus(
-        index=task.settings.task,
-        state=task.state,
-        reason=task.reason,
-        restarts=task.restarts,
-    )
-
-
-def _partition_status(task: source_task.SourceTask, index: int) -> flow_status.PartitionStatus:
-    where = task.settings.partitions[index]
-    gauge = task.gauges.get(index)
-    records, size = task.totals(index)
-    return flow_status.PartitionStatus(
-        partition=ids.TopicPartition(where.topic, where.partition),
-        task=task.settings.task,
-        phase=gauge.phase if gauge else "waiting",
-        reason=gauge.reason if gauge else task.reason or task.state.value,
-        cause=gauge.cause if gauge else "",
-        records=records,
-        bytes=size,
-        copied_to=gauge.copied_to if gauge else -1,
-        source_end=gauge.source_end if gauge else -1,
-        age_ms=gauge.age_ms if gauge else 0,
-        oldest_ms=gauge.oldest_ms if gauge else -1,
-        transactional=gauge.transactional if gauge else False,
-    )
-
-
-def _found_status(finding: source_connector.Finding) -> flow_status.PartitionStatus:
-    return flow_status.PartitionStatus(
-        partition=finding.partition,
-        task=-1,
-        phase="stopped",
-        reason=finding.message,
-        cause=finding.cause,
-        records=0,
-        bytes=0,
-        copied_to=-1,
-        source_end=-1,
-        age_ms=0,
-        oldest_ms=-1,
-        transactional=False,
-    )

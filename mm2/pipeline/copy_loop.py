@@ -83,6 +83,8 @@ class CopyLoop:
             id(each): each for each in self.copies
         }
         self._gauges: dict[int, messages.Gauge] = {}
+        self._index = {id(each): index for index, each in enumerate(self.copies)}
+        self._moved = set(self._index)
         self._generations = (-1, -1)
         self._next_tick_s = self._next_gauges_s = self._next_sweep_s = 0.0
         self._closing = False
@@ -198,17 +200,20 @@ class CopyLoop:
         self._place(copy)
 
     def _arrived(self, copy: partition.PartitionCopy) -> None:
+        self._moved.add(id(copy))
         if copy.window.queued:
             self._target_side.offer(copy)
         if copy.restless:
             self._restless[id(copy)] = copy
 
     def _settled(self, copy: partition.PartitionCopy) -> None:
+        self._moved.add(id(copy))
         self._source_side.room(copy)
         if copy.restless:
             self._restless[id(copy)] = copy
 
     def _place(self, copy: partition.PartitionCopy) -> None:
+        self._moved.add(id(copy))
         self._source_side.place(copy)
         if copy.window.queued:
             self._target_side.offer(copy)
@@ -255,10 +260,11 @@ class CopyLoop:
         return ""
 
     def send_gauges(self) -> None:
-        """What has changed since the last time."""
+        """What has changed since the last time; with thousands of partitions few have moved."""
         changed = []
-        for index, copy in enumerate(self.copies):
-            gauge = messages.gauge(index, copy)
+        moved, self._moved = self._moved, set()
+        for index in sorted(self._index[each] for each in moved):
+            gauge = messages.gauge(index, self.copies[index])
             if self._gauges.get(index) != gauge:
                 self._gauges[index] = gauge
                 changed.append(gauge)

@@ -289,8 +289,7 @@ class PartitionCopy:
         reaction, self._reaction = self._reaction, None
         assert reaction is not None
         news = self._write_news(now_s)
-        found = self._way_in.react(reaction, self.window.producer, now_s=now_s)
-        return found if reaction.then is refusals.Then.CHECK_FENCE else [*news, *found]
+        return [*news, *self._way_in.react(reaction, self.window.producer, now_s=now_s)]
 
     def _write_news(self, now_s: float) -> Instructions:
         """The anchor, if it has news and no open transaction hangs over what it would say."""

@@ -62,3 +62,17 @@ def test_what_no_anchor_will_ever_say_is_not_waited_for():
     world.do(world.copy.close(world.now_s))
     assert world.standing.phase is Phase.CLOSED
     assert world.copy.fully_recorded
+
+
+def test_a_copy_that_is_fenced_while_it_closes_hands_out_its_last_anchor():
+    world = copying.begun(*LOG)
+    world.offer(*LOG[:2])
+    world.send()
+    world.acknowledge()
+    world.do(world.copy.close(world.now_s))
+    world.do(world.copy.produce_refused(47, "", world.now_s))
+    assert world.standing.phase is Phase.CLOSED
+    assert not world.copy.fully_recorded
+    for anchor in world.anchors:
+        world.copy.recorded(anchor.token)
+    assert world.copy.fully_recorded

@@ -1,0 +1,113 @@
+"""A flow's status for others to look at: made anew only where something has changed.
+
+With thousands of partitions, most of them at rest, looking at all of them twice a second would cost
+more than copying what moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from connect_runtime.base import ids
+from mm2.connectors import flow_status, source_connector, source_task
+from mm2.core.copy import messages
+
+_Seen = tuple[messages.Gauge | None, str]
+"""What a partition's status is made of: its gauge (the object); without one its task's reason."""
+
+
+class FlowReport:
+    """`status` is a frozen snapshot: replaced whole by `publish`, kept while nothing changes."""
+
+    def __init__(self, flow: str) -> None:
+        self.status = flow_status.FlowStatus(
+            flow=flow, state=flow_status.FlowState.PLANNING, reason="starting"
+        )
+        self._made: dict[tuple[int, int], tuple[_Seen, flow_status.PartitionStatus]] = {}
+        self._found: dict[ids.TopicPartition, flow_status.PartitionStatus] = {}
+
+    def found(self, findings: Iterable[source_connector.Finding]) -> None:
+        """These partitions are not copied as things are."""
+        self._found = {each.partition: _found_status(each) for each in findings}
+
+    def publish(
+        self,
+        state: flow_status.FlowState,
+        reason: str,
+        tasks: Sequence[source_task.SourceTask],
+        *,
+        slots_missing: int,
+    ) -> None:
+        before = self.status
+        partitions = [*self._found.values()]
+        for task in tasks:
+            partitions.extend(
+                self._partition(task, index) for index in range(len(task.settings.partitions))
+            )
+        after = flow_status.FlowStatus(
+            flow=before.flow,
+            state=state,
+            reason=reason,
+            tasks=tuple(_task_status(each) for each in tasks),
+            partitions=tuple(partitions),
+            slots_missing=slots_missing,
+        )
+        if after != before:  # partitions that are the same objects are equal at once
+            self.status = after
+
+    def _partition(self, task: source_task.SourceTask, index: int) -> flow_status.PartitionStatus:
+        gauge = task.gauges.get(index)
+        seen: _Seen = (gauge, "" if gauge is not None else task.reason or task.state.value)
+        key = (task.settings.task, index)
+        made = self._made.get(key)
+        if made is not None and made[0][0] is gauge and made[0][1] == seen[1]:
+            return made[1]
+        status = _partition_status(task, index)
+        self._made[key] = (seen, status)
+        return status
+
+
+def _task_status(task: source_task.SourceTask) -> flow_status.TaskStatus:
+    return flow_status.TaskStatus(
+        index=task.settings.task,
+        state=task.state,
+        reason=task.reason,
+        restarts=task.restarts,
+    )
+
+
+def _partition_status(task: source_task.SourceTask, index: int) -> flow_status.PartitionStatus:
+    where = task.settings.partitions[index]
+    gauge = task.gauges.get(index)
+    records, size = task.totals(index)
+    return flow_status.PartitionStatus(
+        partition=ids.TopicPartition(where.topic, where.partition),
+        task=task.settings.task,
+        phase=gauge.phase if gauge else "waiting",
+        reason=gauge.reason if gauge else task.reason or task.state.value,
+        cause=gauge.cause if gauge else "",
+        records=records,
+        bytes=size,
+        copied_to=gauge.copied_to if gauge else -1,
+        source_end=gauge.source_end if gauge else -1,
+        age_ms=gauge.age_ms if gauge else 0,
+        oldest_ms=gauge.oldest_ms if gauge else -1,
+        transactional=gauge.transactional if gauge else False,
+    )
+
+
+def _found_status(finding: source_connector.Finding) -> flow_status.PartitionStatus:
+    return flow_status.PartitionStatus(
+        partition=finding.partition,
+        task=-1,
+        phase="stopped",
+        reason=finding.message,
+        cause=finding.cause,
+        records=0,
+        bytes=0,
+        copied_to=-1,
+        source_end=-1,
+        age_ms=0,
+        oldest_ms=-1,
+        transactional=False,
+    )
