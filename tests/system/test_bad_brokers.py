@@ -49,7 +49,7 @@ def test_a_damaged_batch_is_not_copied_and_stops_its_partition_alone(tmp_path, o
     assert status == 1
     told = log[log.index("not caught up") :]
     assert re.search(r"damaged-0 at source offset 5: the checksum .* does not match", told), told
-    assert "mm2 resume 'east->west' --topic damaged --new-era" in told
+    assert "mm2 resume 'east->west' --topic damaged --partition 0 --new-era" in told
     assert_equal(source, target, "sound")
     assert len(kafka.read_partition(target, "east.damaged")) == 5
 
