@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import socket
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,6 +63,19 @@ flows:
     assert re.search(r":2\b.*bootstrap\.servers", log), log
     assert re.search(r":4\b.*wset", log), log
     assert re.search(r":4\b.*topic.*did you mean.*topics", log), log
+
+
+def test_a_spark_that_does_not_start_ends_the_run_and_its_log_is_there(tmp_path, east, west):
+    given = mirror.settings(
+        east.client_properties(),
+        west.client_properties(),
+        spark={"conf": {"spark.driver.memory": "100m"}},
+    )
+    status, log = mirror.run_to_end(tmp_path, given)
+    assert status == 1
+    ended = re.search(r"mm2: east->west: .*memory.*; Spark's log is kept in (\S+) until", log)
+    assert ended is not None, log
+    assert "memory" in (Path(ended[1]) / "spark.log").read_text()
 
 
 # Clusters

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -70,14 +72,15 @@ def test_the_engine_says_that_its_jvm_died_and_another_can_be_made():
         assert copy.handle.wait(5.0)
         assert copy.handle.error == "Spark's JVM has died"
         eventually.eventually(lambda: spark.state is engine.EngineState.FAILED, 5.0)
-        assert spark.failure == "Spark's JVM has died"
+        assert spark.log_path is not None
+        home = spark.log_path.parent
+        kept = f"Spark's log is kept in {home} until the next run"
+        assert spark.failure == f"Spark's JVM has died; {kept}"
         late = start()
         assert late.handle.wait(1.0)
         assert late.handle.error == "Spark's JVM has died"
         pids = [pid_in(described), pid_in(described, "parent")]
         eventually.eventually(lambda: not any(map(processes.alive, pids)), 5.0)
-        assert spark.log_path is not None
-        home = spark.log_path.parent
         spark.stop(3.0)
         assert [path.name for path in home.iterdir() if path.suffix == ".log"] == ["spark.log"]
         return home
@@ -120,17 +123,29 @@ def test_stop_ends_what_still_runs_in_time(frozen):
 
 
 def failure_of(settings: spark_settings.SparkSettings) -> str:
+    """Why it does not start; checks that the log is where the message says, and no secret is."""
     spark = spark_engine.SparkEngine(settings, now=CLOCK)
     spark.open()
     assert not spark.wait_ready(60.0)
-    assert spark.failure is not None
+    failure = spark.failure
+    assert failure is not None
     spark.stop(1.0)
-    return spark.failure
+    told = re.search(r"; Spark's log is kept in (\S+) until the next run$", failure)
+    assert told is not None, failure
+    kept = {path.name for path in Path(told[1]).iterdir() if path.is_file()}
+    assert "spark.out" in kept
+    assert not kept & {"spark.properties", "gateway"}
+    return failure
 
 
 def test_a_missing_java_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert "install Java 17 or newer" in failure_of(spark_settings.SparkSettings())
+
+
+def test_a_jvm_that_does_not_take_its_options_is_quoted():
+    conf = {"spark.driver.extraJavaOptions": "-Xmx1g"}
+    assert "Not allowed to specify max heap" in failure_of(spark_settings.SparkSettings(conf=conf))
 
 
 def test_an_open_cluster_is_refused_before_it_is_asked():

@@ -59,7 +59,7 @@ class Driver:
                 message = str(error.java_exception.getMessage())
             raise failures.JobFailedError(failures.of_job(message)) from error
         except _ERRORS as error:
-            raise failures.GoneError(f"running {description}: {error}") from error
+            raise failures.GoneError(f"running {description}: {_text(error)}") from error
         return result
 
     def cancel(self, group: str) -> None:
@@ -133,8 +133,8 @@ def connect(machine: jvm.Jvm, settings: spark_settings.SparkSettings) -> Driver:
             pyFiles=_py_files(machine, settings),
         )
     except _ERRORS as error:
+        told = f"{machine.output_tail()}\n{_text(error)}"
         _forget(machine)
-        told = f"{machine.output_tail()}\n{error}"
         raise failures.StartError(failures.of_start(told, master=settings.master)) from error
     context.pythonExec = settings.python
     local_slots = slots.of_local_master(settings.master) if settings.local else None
@@ -176,7 +176,15 @@ def _translated(what: str) -> Iterator[None]:
     try:
         yield
     except _ERRORS as error:
-        raise failures.GoneError(f"{what}: {error}") from error
+        raise failures.GoneError(f"{what}: {_text(error)}") from error
+
+
+def _text(error: Exception) -> str:
+    """An exception of Java's is asked for its text over the gateway, which may be gone by then."""
+    try:
+        return str(error)
+    except _ERRORS:
+        return type(error).__name__
 
 
 def _forget(machine: jvm.Jvm) -> None:

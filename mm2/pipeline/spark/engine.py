@@ -60,7 +60,10 @@ class SparkEngine:
 
     @property
     def failure(self) -> str | None:
-        return self._failure
+        """With the place of Spark's log, which is kept then."""
+        if self._failure is None or self._jvm is None:
+            return self._failure
+        return f"{self._failure}; Spark's log is kept in {self._jvm.log.parent} until the next run"
 
     @property
     def log_path(self) -> Path | None:
@@ -177,7 +180,7 @@ class SparkEngine:
                 return
             self._state = engine.EngineState.FAILED
             self._failure = reason
-        _log.error("Spark at %s: %s (log: %s)", self._settings.master, reason, self.log_path)
+        _log.error("Spark at %s: %s", self._settings.master, self.failure)
         if self._jvm is not None:
             self._jvm.kill()
         for copy in self._copies():

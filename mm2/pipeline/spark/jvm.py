@@ -68,7 +68,8 @@ class Jvm:
     def end(self, timeout_s: float, *, keep_logs: bool) -> None:
         """Let it end in order within `timeout_s`, else kill it; then remove its directory.
 
-        With `keep_logs` the directory stays for a look into it, until the next run.
+        With `keep_logs` the directory stays for a look into it, without what is secret in it, until
+        the next run.
         """
         if self.process.stdin is not None:
             with suppress(OSError):
@@ -79,6 +80,8 @@ class Jvm:
             self.kill()
             self.process.wait()
         if keep_logs:
+            for secret in (_PROPERTIES, _ANSWER):
+                (self.home / secret).unlink(missing_ok=True)
             self._directory.leave()
         else:
             self._directory.remove()
