@@ -6,21 +6,6 @@ from mm2.app import exits
 from mm2.app.cli import main, resume
 from mm2.core import flows
 
-GOOD = """
-clusters:
-  east: {bootstrap.servers: "localhost:1"}
-  west: {bootstrap.servers: "localhost:2"}
-flows:
-  - {from: east, to: west}
-"""
-
-
-@pytest.fixture
-def config(tmp_path):
-    path = tmp_path / "clusters.yaml"
-    path.write_text(GOOD)
-    return path
-
 
 @pytest.mark.parametrize(
     ("arguments", "words"),

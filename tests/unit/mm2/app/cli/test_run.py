@@ -10,22 +10,6 @@ from mm2.app import exits, metrics
 from mm2.app.cli import main, run
 from mm2.app.settings import settings as app_settings
 
-GOOD = """
-clusters:
-  east: {bootstrap.servers: "localhost:1"}
-  west: {bootstrap.servers: "localhost:2"}
-flows:
-  - {from: east, to: west}
-  - {from: west, to: east}
-"""
-
-
-@pytest.fixture
-def config(tmp_path):
-    path = tmp_path / "clusters.yaml"
-    path.write_text(GOOD)
-    return path
-
 
 def refused(arguments, capsys) -> str:
     assert main.run(["run", *map(str, arguments)]) == exits.BAD_INPUT
@@ -56,11 +40,10 @@ def test_wrong_options_are_bad_input(config, wrong, capsys):
     refused([config, *wrong], capsys)
 
 
-def test_a_wrong_file_is_told_with_its_lines_before_anything_starts(tmp_path, capsys):
-    path = tmp_path / "wrong.yaml"
-    path.write_text(GOOD + "  - {from: east, too: west}\n")
-    text = refused([path], capsys)
-    assert f"{path}:8:" in text
+def test_a_wrong_file_is_told_with_its_lines_before_anything_starts(config, capsys):
+    config.write_text(config.read_text() + "  - {from: east, too: west}\n")
+    text = refused([config], capsys)
+    assert f"{config}:8:" in text
     assert "did you mean 'to'?" in text
     assert "nothing was started" in text
 
