@@ -28,7 +28,7 @@ check: $(READY) ## format, lint, types, import contracts, unit and model tests: 
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/pytest -q -m "$(FAST)" $(wildcard tests/unit tests/model) $(PYTEST_ARGS)
+	@$(BIN)/pytest -q -n 2 --dist loadfile -m "$(FAST)" $(wildcard tests/unit tests/model) $(PYTEST_ARGS)
 
 bench: $(READY) ## this and Java MirrorMaker 2 side by side, on the same brokers and data (~20 min)
 	@$(BIN)/python -m tests.bench.run $(BENCH_ARGS)
