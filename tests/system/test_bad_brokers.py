@@ -7,31 +7,14 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mm2.formats import record_batch
-from mm2.sandbox import cluster, jvm, proof
-from tests.support import eventually, java_class, kafka, mirror
+from mm2.sandbox import cluster, jvm
+from tests.support import content, eventually, java_class, kafka, mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(900)]
-
-
-def some(count: int = 20, *, bytes_each: int = 100, **more: Any) -> list[kafka.Outgoing]:
-    return [
-        kafka.Outgoing(key=b"%d" % number, value=b"%09d" % number * (bytes_each // 9), **more)
-        for number in range(count)
-    ]
-
-
-def assert_equal(east: kafka.Properties, west: kafka.Properties, *topics: str) -> None:
-    for isolation in ("read_committed", "read_uncommitted"):
-        found = proof.compare(
-            east, west, {topic: f"east.{topic}" for topic in topics}, isolation=isolation
-        )
-        assert found.equal, f"{isolation}:\n{found}"
-        assert found.records > 0
 
 
 def test_a_damaged_batch_is_not_copied_and_stops_its_partition_alone(tmp_path, own_cluster, west):
@@ -40,7 +23,7 @@ def test_a_damaged_batch_is_not_copied_and_stops_its_partition_alone(tmp_path, o
     for topic in ("damaged", "sound"):
         kafka.create_topic(source, topic)
         for _ in range(3):
-            kafka.produce(source, topic, some(5))
+            kafka.produce(source, topic, content.some(5))
     east.stop()
     damage_second_batch(east, "damaged")
     east.start()
@@ -50,7 +33,7 @@ def test_a_damaged_batch_is_not_copied_and_stops_its_partition_alone(tmp_path, o
     told = log[log.index("not caught up") :]
     assert re.search(r"damaged-0 at source offset 5: the checksum .* does not match", told), told
     assert "mm2 resume 'east->west' --topic damaged --partition 0 --new-era" in told
-    assert_equal(source, target, "sound")
+    content.assert_mirrored(source, target, "sound")
     assert len(kafka.read_partition(target, "east.damaged")) == 5
 
 
@@ -71,7 +54,7 @@ def test_too_few_replicas_hold_up_their_topic_alone(tmp_path, own_cluster, east)
     properties = target.client_properties()
     for topic, needed in (("scarce", "3"), ("modest", "1")):
         kafka.create_topic(source, topic)
-        kafka.produce(source, topic, some())
+        kafka.produce(source, topic, content.some())
         kafka.create_topic(
             properties,
             f"east.{topic}",
@@ -91,8 +74,8 @@ def test_too_few_replicas_hold_up_their_topic_alone(tmp_path, own_cluster, east)
         victim = unneeded_broker(properties)
         target.brokers[victim].kill()
         await_in_sync(properties, "east.scarce", 2)
-        kafka.produce(source, "scarce", some())
-        kafka.produce(source, "modest", some())
+        kafka.produce(source, "scarce", content.some())
+        kafka.produce(source, "modest", content.some())
         run.await_records(40, topic="modest", deadline_s=180.0)
         # Refused outright, or found out when the fence's marker is not replicated.
         run.await_log(r"scarce-0 waits: .*east\.scarce-0: .*min\.insync\.replicas", 180.0)
@@ -100,7 +83,7 @@ def test_too_few_replicas_hold_up_their_topic_alone(tmp_path, own_cluster, east)
         target.brokers[victim].start(timeout_s=180.0)
         run.await_records(40, topic="scarce", deadline_s=180.0)
         assert run.stop() == 143
-    assert_equal(source, properties, "scarce", "modest")
+    content.assert_mirrored(source, properties, "scarce", "modest")
 
 
 def unneeded_broker(target: kafka.Properties) -> int:
@@ -129,7 +112,7 @@ def test_a_policy_that_forbids_a_mirror_topic_is_told(tmp_path, own_cluster, eas
     target.restart()
     for topic in ("welcome", "forbidden"):
         kafka.create_topic(source, f"policy-{topic}")
-        kafka.produce(source, f"policy-{topic}", some())
+        kafka.produce(source, f"policy-{topic}", content.some())
     given = mirror.settings(source, target.client_properties(), topics="policy-.*")
     status, log = mirror.run_to_end(tmp_path, given, "--until-caught-up")
     assert status == 1
@@ -138,7 +121,7 @@ def test_a_policy_that_forbids_a_mirror_topic_is_told(tmp_path, own_cluster, eas
         r"policy-forbidden-0: .*east\.policy-forbidden.*no topic of this name in our cluster", told
     ), told
     assert "welcome" not in told
-    assert_equal(source, target.client_properties(), "policy-welcome")
+    content.assert_mirrored(source, target.client_properties(), "policy-welcome")
 
 
 @pytest.fixture
@@ -167,7 +150,7 @@ def test_a_full_disk_is_waited_out(tmp_path, small_disk, own_cluster, east):
     properties = target.client_properties()
     kafka.create_topic(source, "much", partitions=2)
     for number in range(2):
-        kafka.produce(source, "much", some(30_000, bytes_each=1_000, partition=number))
+        kafka.produce(source, "much", content.some(30_000, bytes_each=1_000, partition=number))
     given = mirror.settings(source, properties, topics="much")
     with mirror.Mirror(tmp_path, given) as run:
         eventually.eventually(
@@ -181,7 +164,7 @@ def test_a_full_disk_is_waited_out(tmp_path, small_disk, own_cluster, east):
         run.await_records(60_000, 180.0)
         run.await_log("everything can be reached again", 60.0)
         assert run.stop() == 143
-    assert_equal(source, properties, "much")
+    content.assert_mirrored(source, properties, "much")
 
 
 def move_data(target: cluster.Cluster, disk: Path) -> None:

@@ -15,30 +15,14 @@ from typing import Any
 import pytest
 
 from connect_runtime.system import clock
-from mm2.sandbox import ports, proof
-from tests.support import eventually, kafka, mirror
+from mm2.sandbox import ports
+from tests.support import content, eventually, kafka, mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
 CLOCK = clock.SystemClock()
 HOUR_MS = 3_600_000
 WIDEST_MS = str(2**63 - 1)
-
-
-def some(count: int = 20, *, bytes_each: int = 100, **more: Any) -> list[kafka.Outgoing]:
-    return [
-        kafka.Outgoing(key=b"%d" % number, value=b"v" * bytes_each, **more)
-        for number in range(count)
-    ]
-
-
-def assert_equal(east: kafka.Properties, west: kafka.Properties, *topics: str) -> None:
-    for isolation in ("read_committed", "read_uncommitted"):
-        found = proof.compare(
-            east, west, {topic: f"east.{topic}" for topic in topics}, isolation=isolation
-        )
-        assert found.equal, f"{isolation}:\n{found}"
-        assert found.records > 0
 
 
 # Settings
@@ -91,7 +75,7 @@ def two_flows(bad_source: dict[str, str], east: Any, west: Any, topic: str) -> d
 
 def test_an_unreachable_cluster_is_named_and_the_other_flow_copies(tmp_path, east, west, topic):
     name = kafka.create_topic(east.client_properties(), topic("orders"))
-    kafka.produce(east.client_properties(), name, some())
+    kafka.produce(east.client_properties(), name, content.some())
     nowhere = f"127.0.0.1:{ports.reserve().port}"
     given = two_flows({"bootstrap.servers": nowhere}, east, west, name)
     with mirror.Mirror(tmp_path, given, "--until-caught-up", "--timeout", "60") as run:
@@ -99,12 +83,12 @@ def test_an_unreachable_cluster_is_named_and_the_other_flow_copies(tmp_path, eas
         run.await_log(rf"elsewhere->west.*elsewhere.*{nowhere}", 60.0)
         assert run.wait(120.0) == 1
         assert re.search(rf"not caught up[\s\S]*elsewhere->west.*{nowhere}", run.log), run.tail
-    assert_equal(east.client_properties(), west.client_properties(), name)
+    content.assert_mirrored(east.client_properties(), west.client_properties(), name)
 
 
 def test_a_wrong_password_fails_its_flow_and_is_not_told(tmp_path, own_cluster, east, west, topic):
     name = kafka.create_topic(east.client_properties(), topic("orders"))
-    kafka.produce(east.client_properties(), name, some())
+    kafka.produce(east.client_properties(), name, content.some())
     secure = own_cluster("secure", users=["alice"])
     wrong = secure.client_properties("alice")
     wrong["sasl.jaas.config"] = re.sub(
@@ -115,7 +99,7 @@ def test_a_wrong_password_fails_its_flow_and_is_not_told(tmp_path, own_cluster, 
         assert run.wait(150.0) == 1, run.tail
         assert re.search(r"elsewhere->west.*elsewhere.*(uthentication|password)", run.log), run.log
         assert "not-the-password" not in run.log
-    assert_equal(east.client_properties(), west.client_properties(), name)
+    content.assert_mirrored(east.client_properties(), west.client_properties(), name)
 
 
 def test_a_topic_that_is_not_there_is_said(tmp_path, east, west, topic):
@@ -129,7 +113,7 @@ def test_a_topic_that_is_not_there_is_said(tmp_path, east, west, topic):
 
 def test_a_metrics_port_in_use_never_stops_copying(tmp_path, east, west, topic):
     name = kafka.create_topic(east.client_properties(), topic("orders"))
-    kafka.produce(east.client_properties(), name, some())
+    kafka.produce(east.client_properties(), name, content.some())
     given = mirror.settings(east.client_properties(), west.client_properties(), topics=name)
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
@@ -138,7 +122,7 @@ def test_a_metrics_port_in_use_never_stops_copying(tmp_path, east, west, topic):
         )
     assert status == 0, log
     assert re.search(rf"{port}.*Address already in use.*copying goes on without metrics", log)
-    assert_equal(east.client_properties(), west.client_properties(), name)
+    content.assert_mirrored(east.client_properties(), west.client_properties(), name)
 
 
 # Topics
@@ -171,7 +155,7 @@ def test_topics_that_cannot_be_copied_stop_alone(tmp_path, odd_pair):
     }.items():
         assert re.search(rf"east->west {topic}-0: .*{what}", told), (topic, told)
     assert "good" not in told
-    assert_equal(east, west, "good")
+    content.assert_mirrored(east, west, "good")
     # What came before the trouble is there, once; nothing after it was let through.
     for topic in ("large", "future"):
         assert len(kafka.read_partition(west, f"east.{topic}")) == 5
@@ -197,10 +181,10 @@ def make_odd_topics(east: kafka.Properties, west: kafka.Properties) -> None:
         if there is not None:
             kafka.create_topic(west, f"east.{topic}", config=there)
         if topic != "compacted":
-            kafka.produce(east, topic, some(5))
-    kafka.produce(east, "large", some(1, bytes_each=3_000_000), message_max_bytes=8_000_000)
-    kafka.produce(east, "future", some(5, timestamp=CLOCK.wall_ms() + 2 * HOUR_MS))
-    kafka.produce(west, "east.not-empty", some(3))
+            kafka.produce(east, topic, content.some(5))
+    kafka.produce(east, "large", content.some(1, bytes_each=3_000_000), message_max_bytes=8_000_000)
+    kafka.produce(east, "future", content.some(5, timestamp=CLOCK.wall_ms() + 2 * HOUR_MS))
+    kafka.produce(west, "east.not-empty", content.some(3))
     make_gaps(east, "compacted")
 
 
@@ -233,7 +217,7 @@ def test_what_a_user_may_not_do_stops_its_topic_alone(tmp_path, own_cluster, eas
     allow_all_but(target, "east.forbidden")
     for topic in ("allowed", "forbidden"):
         kafka.create_topic(source, topic)
-        kafka.produce(source, topic, some())
+        kafka.produce(source, topic, content.some())
     given = mirror.settings(
         source, target.client_properties("mirror"), topics=["allowed", "forbidden"]
     )
@@ -242,13 +226,13 @@ def test_what_a_user_may_not_do_stops_its_topic_alone(tmp_path, own_cluster, eas
         told = run.await_log(r".*east\.forbidden.*AUTHORIZATION_FAILED.*")[0]
         assert re.search(r"(?i)write|allow|grant", told), told
         run.await_records(20, topic="allowed")
-        kafka.produce(source, "allowed", some())
+        kafka.produce(source, "allowed", content.some())
         run.await_records(40, topic="allowed")
         allow(target, "east.forbidden")
         run.await_records(20, topic="forbidden")
         assert run.stopped() == set()
         assert run.stop() == 143
-    assert_equal(source, target.client_properties(), "allowed", "forbidden")
+    content.assert_mirrored(source, target.client_properties(), "allowed", "forbidden")
 
 
 def allow_all_but(target: Any, topic: str) -> None:

@@ -9,15 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.support import eventually, kafka, mirror
+from tests.support import content, eventually, kafka, mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(900)]
 
 TOPICS = ("good", "foreign", "mirror-again", "source-again", "deleted")
-
-
-def some(count: int = 20) -> list[kafka.Outgoing]:
-    return [kafka.Outgoing(key=b"%d" % number, value=b"v" * 100) for number in range(count)]
 
 
 def delete_topic(properties: kafka.Properties, name: str) -> None:
@@ -35,7 +31,7 @@ def test_each_change_stops_its_topic_alone(tmp_path, pair):
     east, west = pair
     for topic in TOPICS:
         kafka.create_topic(east, topic)
-        kafka.produce(east, topic, some())
+        kafka.produce(east, topic, content.some())
     given = mirror.settings(east, west, tasks_max=2)
     with mirror.Mirror(tmp_path, given) as run:
         for topic in TOPICS:
@@ -55,7 +51,7 @@ def test_each_change_stops_its_topic_alone(tmp_path, pair):
             "deleted": r"source topic.*(missing|deleted)",
         }.items():
             run.await_log(rf"{topic}-0 stands still: .*{told}", 30.0)
-        kafka.produce(east, "good", some())
+        kafka.produce(east, "good", content.some())
         run.await_records(40, topic="good")
         assert run.stop() == 143
     assert_nothing_written(west)
@@ -63,13 +59,13 @@ def test_each_change_stops_its_topic_alone(tmp_path, pair):
 
 
 def change_topics(east: kafka.Properties, west: kafka.Properties) -> None:
-    kafka.produce(west, "east.foreign", some(3))
-    kafka.produce(east, "foreign", some(5))
+    kafka.produce(west, "east.foreign", content.some(3))
+    kafka.produce(east, "foreign", content.some(5))
     for properties, topic in ((west, "east.mirror-again"), (east, "source-again")):
         delete_topic(properties, topic)
         kafka.create_topic(properties, topic)
-    kafka.produce(east, "mirror-again", some(5))
-    kafka.produce(east, "source-again", some(5))
+    kafka.produce(east, "mirror-again", content.some(5))
+    kafka.produce(east, "source-again", content.some(5))
     delete_topic(east, "deleted")
 
 
@@ -90,7 +86,7 @@ def resumed(tmp_path, given: dict[str, Any], pair: tuple[kafka.Properties, ...])
         place = ("east->west", "--topic", topic, "--new-era", "--from", start)
         done = mirror.mm2("resume", *place, "--config", path)
         assert done.returncode == 0, done.stderr
-    kafka.produce(east, "foreign", some(7))
+    kafka.produce(east, "foreign", content.some(7))
     with mirror.Mirror(tmp_path, given, name="resumed") as run:
         run.await_records(25, topic="mirror-again", deadline_s=120.0)
         run.await_stopped("source-again", "recreated", 120.0)

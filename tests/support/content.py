@@ -1,0 +1,26 @@
+"""Records to send, and the proof that they arrived in the mirror."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mm2.sandbox import proof
+from tests.support import kafka
+
+
+def some(count: int = 20, *, bytes_each: int = 100, **more: Any) -> list[kafka.Outgoing]:
+    """Records that differ; `more` are fields of all of them."""
+    return [
+        kafka.Outgoing(key=b"%d" % number, value=b"%09d" % number * (bytes_each // 9), **more)
+        for number in range(count)
+    ]
+
+
+def assert_mirrored(east: kafka.Properties, west: kafka.Properties, *topics: str) -> None:
+    """Whoever reads `east.<topic>` gets what readers of the topic get, committed or not."""
+    for isolation in ("read_committed", "read_uncommitted"):
+        found = proof.compare(
+            east, west, {topic: f"east.{topic}" for topic in topics}, isolation=isolation
+        )
+        assert found.equal, f"{isolation}:\n{found}"
+        assert found.records > 0
