@@ -68,16 +68,10 @@ class Daemon:
         """SIGKILL to the worker and its executors at once, as when a machine loses power."""
         executors = self.executor_pids()
         self._child.signal(signal.SIGKILL)
-        _signal(executors, signal.SIGKILL)
+        for pid in executors:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self._child.kill()
-
-    def freeze(self) -> None:
-        """SIGSTOP to the worker and its executors; their Python processes go on for a while."""
-        _signal([self.pid, *self.executor_pids()], signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        """SIGCONT, after `freeze`."""
-        _signal([self.pid, *self.executor_pids()], signal.SIGCONT)
 
 
 class SparkCluster:
@@ -237,9 +231,3 @@ def _command(pid: int) -> bytes:
     with suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     return b""
-
-
-def _signal(pids: list[int], number: signal.Signals) -> None:
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, number)
