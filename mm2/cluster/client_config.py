@@ -128,6 +128,7 @@ def _client(
 ) -> dict[str, Any]:
     config: dict[str, Any] = client_settings(access, client_id=client_id)
     config.update(settings)
+    config["enable.metrics.push"] = False
     config["error_cb"] = reports.on_error
     return config
 

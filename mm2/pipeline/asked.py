@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kio.schema.errors import ErrorCode
-
+from connect_runtime.wire.codec import failures
 from connect_runtime.wire.connection import cluster
 from mm2.core.copy import instructions, partition
 
@@ -68,15 +67,8 @@ class Side:
     def refused(self, asked: Asked, code: int) -> instructions.Refused:
         """The partition's leader answered with an error: it may not be the leader any more."""
         self.cluster.refresh_metadata()
-        message = f"{self.name(asked.copy)}: {error_name(code)}"
+        message = f"{self.name(asked.copy)}: {failures.error_name(code)}"
         return instructions.Refused(code=code, message=message)
-
-
-def error_name(code: int) -> str:
-    try:
-        return f"{ErrorCode(code).name.upper()} ({code})"
-    except ValueError:
-        return f"error {code}"
 
 
 def failed(failure: Exception) -> instructions.Unanswered:

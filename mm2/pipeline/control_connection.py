@@ -5,7 +5,6 @@ Everything here runs on the server's thread.
 
 from __future__ import annotations
 
-import logging
 import socket
 import ssl
 from typing import Protocol
@@ -13,8 +12,6 @@ from typing import Protocol
 from connect_runtime.wire.connection import poller
 from mm2.formats import control_frame
 from mm2.pipeline import channel_stream, control_channel, message_stream
-
-_log = logging.getLogger(__name__)
 
 
 class Desk(Protocol):

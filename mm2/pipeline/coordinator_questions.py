@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from connect_runtime.wire.codec import messages, targets
+from connect_runtime.wire.codec import failures, messages, targets
 from connect_runtime.wire.connection import cluster
 from mm2.core.copy import instructions, setup
 from mm2.pipeline import asked
@@ -39,7 +39,7 @@ class CoordinatorQuestions:
         if code in MOVED:
             self._target.forget_coordinator(targets.TRANSACTION, transactional_id)
         if code:
-            text = f"transactional id {transactional_id}: {asked.error_name(code)}"
+            text = f"transactional id {transactional_id}: {failures.error_name(code)}"
             self._reply(question, instructions.Refused(code=code, message=text))
         else:
             self._reply(question, _answer(question.instruction, reply.body))

@@ -7,7 +7,6 @@ send.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from random import Random
 
@@ -22,8 +21,6 @@ SWEEP_S = 10.0
 IDLE_POLL_S = 0.25
 TAKES_MAX = 256
 """Partitions that are fenced and paired at the same time."""
-
-_log = logging.getLogger(__name__)
 
 
 class CopyLoop:

@@ -13,7 +13,6 @@ READ_WAIT_MS = 100
 READ_BYTES = 1024 * 1024
 READ_PARTITIONS = 100
 READ_TIMEOUT_S = 20.0
-FETCH_KEY = 1
 LANE = "questions-read"
 UNCOMMITTED, COMMITTED = 0, 1
 
@@ -53,7 +52,7 @@ class ReadQuestions:
 
     def _send(self, side: asked.Side, node_id: int, group: list[asked.Asked]) -> None:
         """As many as one fetch may ask for, if the leader can be asked now."""
-        version = side.cluster.version_for(node_id, FETCH_KEY, *versions.FETCH)
+        version = side.cluster.version_for(node_id, versions.FETCH_KEY, *versions.FETCH)
         trouble = side.cluster.trouble(node_id) if version is None else None
         if trouble is not None:
             for question in group:
@@ -98,7 +97,7 @@ class ReadQuestions:
         side.cluster.call_raw(
             node_id,
             lane=LANE,
-            api_key=FETCH_KEY,
+            api_key=versions.FETCH_KEY,
             version=version,
             chunks=[body],
             done=lambda reply: self._answered(side, node_id, group, reply=reply),

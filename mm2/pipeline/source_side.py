@@ -18,7 +18,6 @@ from mm2.core.copy import budget, fetch_sizes, instructions, partition
 from mm2.pipeline import client_options
 
 READ_COMMITTED = 1
-FETCH_KEY = 1
 BACKLOG_WAIT_MS = 20
 REQUEST_TIMEOUT_S = 30.0
 QUEUE_BYTES_MAX = 8 * 1024 * 1024
@@ -179,7 +178,7 @@ class SourceSide:
             self._caught_up.discard(key)
 
     def _fetch(self, lane: _Lane) -> None:
-        version = self._source.version_for(lane.node_id, FETCH_KEY, *versions.FETCH)
+        version = self._source.version_for(lane.node_id, versions.FETCH_KEY, *versions.FETCH)
         if version is None:
             return
         request = lane.session.next_request()
@@ -202,7 +201,7 @@ class SourceSide:
         self._source.call_raw(
             lane.node_id,
             lane=lane.name,
-            api_key=FETCH_KEY,
+            api_key=versions.FETCH_KEY,
             version=version,
             chunks=[body],
             done=lambda reply: self._answered(lane, reply),

@@ -15,7 +15,6 @@ from connect_runtime.wire.connection import cluster
 from mm2.core.copy import instructions, pace, partition
 from mm2.formats import map_record
 
-PRODUCE_KEY = 0
 IN_FLIGHT_MAX = 5
 REQUEST_BYTES = 4 * 1024 * 1024
 REQUEST_PARTITIONS = 200
@@ -134,7 +133,7 @@ class TargetSide:
         low, high = versions.TRANSACTIONAL_PRODUCE if transactional else versions.PRODUCE
         if chosen[0].where.target_topic_id == map_record.NO_TOPIC_ID:
             high = min(high, _BY_NAME_HIGH)
-        version = self._target.version_for(lane.node_id, PRODUCE_KEY, low, high)
+        version = self._target.version_for(lane.node_id, versions.PRODUCE_KEY, low, high)
         if version is None:
             return False
         for copy in chosen:
@@ -161,7 +160,7 @@ class TargetSide:
         self._target.call_raw(
             lane.node_id,
             lane=lane.name,
-            api_key=PRODUCE_KEY,
+            api_key=versions.PRODUCE_KEY,
             version=version,
             chunks=chunks,
             done=lambda reply: self._answered(lane, chosen, reply, under_way=under_way),

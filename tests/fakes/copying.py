@@ -21,8 +21,7 @@ class World:
     """Answers every question at once, but those whose kind is `withheld`, and with `answers` first.
 
     `asked` holds all that the copy asked, `anchors` what it gave out to be stored and nobody has
-    stored
-    yet, `in_flight` the batches sent and not acknowledged.
+    stored yet, `in_flight` the batches sent and not acknowledged.
     """
 
     def __init__(self, *source: bytes, **changed: Any) -> None:

@@ -1,8 +1,7 @@
 """Plays the copy's scripts: answers by kind of question, and notes what was asked.
 
 An answer is given as it is, as a list (one for each time the kind is asked; one more fails), or as
-a
-function of the question, such as a `Log`.
+a function of the question, such as a `Log`.
 """
 
 from __future__ import annotations

@@ -54,7 +54,6 @@ class Call:
     queued_s: float
     deadline_s: float
     waiting: bool = True
-    waits_for: str = "a broker"
 
     @property
     def api(self) -> str:

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from mm2.core.copy import setup, stops
 
 OFFSET_OUT_OF_RANGE = 1
-CORRUPT_MESSAGE = 2
-UNKNOWN_TOPIC_OR_PARTITION = 3
 
 RETRY_S = 30.0
 
