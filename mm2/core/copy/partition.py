@@ -333,7 +333,7 @@ class PartitionCopy:
         assert self.map is not None
         self.standing.copy()
         self.mode.opened(self.map.through)
-        return self._follow_leader(now_s)
+        return self._hear_what_was_missed(now_s)
 
     def _after_marker(self, outcome: boundary.Boundary, now_s: float) -> Instructions:
         assert self.map is not None
@@ -347,7 +347,13 @@ class PartitionCopy:
         self.map.marked(outcome.next_target, now_s=now_s)
         if not self.window.queued:
             self.map.skipped_to(self.source.position, source_epoch=self.source.epoch, now_s=now_s)
-        return [self.map.write(now_s), *self._follow_leader(now_s)]
+        return [self.map.write(now_s), *self._hear_what_was_missed(now_s)]
+
+    def _hear_what_was_missed(self, now_s: float) -> Instructions:
+        """The clusters' news that came while the boundary was crossed."""
+        if self.standing.recreated is not None:
+            return self._stop(self.standing.recreated, now_s)
+        return self._follow_leader(now_s)
 
     # The end
 

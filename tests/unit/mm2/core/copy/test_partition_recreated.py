@@ -80,3 +80,21 @@ def test_it_is_not_forgotten_when_another_reaction_came_first():
     world.do(world.copy.produce_refused(100, "", world.now_s))
     world.tick(after_s=1000.0)
     assert_stands_for_good(world, "mirror topic a.orders")
+
+
+@pytest.mark.parametrize("on_target", [True, False])
+@pytest.mark.parametrize(
+    "crossed", [instructions.AddToTransaction, instructions.CommitTransaction], ids=["open", "end"]
+)
+def test_news_at_a_boundary_stop_the_copy_behind_it(crossed, on_target):
+    world = copying.begun(*LOG, **IDS)
+    world.withheld = {crossed}
+    world.offer(copying.batch(4, timestamp=copying.OLD))
+    if crossed is instructions.CommitTransaction:
+        world.send()
+        world.acknowledge()
+    assert world.standing.phase is Phase.BOUNDARY
+    seen(world, OTHER, on_target=on_target)
+    world.withheld = set()
+    world.do([world.open])
+    assert_stands_for_good(world, "orders")
