@@ -43,10 +43,11 @@ def requested_era(attempt: outcomes.Attempt) -> instructions.Script[outcomes.Out
     if not isinstance(start, int):
         return start
     last = anchor.segment if anchor is not None else None
+    marker = attempt.fence.marker_offset  # in a mirror made again it stands before the anchor
     stated = statement(
         attempt,
         kind=receipt.ReceiptKind.NEW_ERA_REQUESTED,
-        target=(last.target_next if last else 0, attempt.fence.marker_offset),
+        target=(min(last.target_next, marker) if last else 0, marker),
         source=(last.through, start) if last and last.through < start else None,
         detail=f"new era from {request.position}, source offset {start}",
     )

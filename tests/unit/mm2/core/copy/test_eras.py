@@ -173,6 +173,11 @@ def requested(known, *, found=80):
 REQUEST = map_record.Request(request="r-1", position="latest")
 
 
+def test_in_a_mirror_that_was_made_again_the_receipt_names_what_is_there():
+    played = requested(taking.known(taking.anchor(60, 1000), request=REQUEST))
+    assert taking.receipts(played)[0].target == (50, 50)
+
+
 def test_a_requested_era_is_stored_behind_the_receipt_that_states_it():
     played = requested(taking.known(taking.anchor(60, 45), request=REQUEST))
     assert taking.kinds(played) == ["receipt", "EraKey"]
