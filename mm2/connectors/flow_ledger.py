@@ -82,9 +82,12 @@ class FlowLedger:
             found = facts.from_map(self._map.partition(each.partition), target=each.target)
             each.answer(found, "")
 
-    def catch_up(self) -> offset_map.OffsetMap:
-        """The map as of now; for readers on the ledger's own thread."""
-        for record in self._log.read_to_end(READ_S):
+    def catch_up(self, timeout_s: float = READ_S) -> offset_map.OffsetMap:
+        """The map as of now; for readers on the ledger's own thread.
+
+        Raises `RetriableError` as `flow_log.FlowLog.read_to_end`, and `UnreadableError`.
+        """
+        for record in self._log.read_to_end(timeout_s):
             if record.topic is flow_log.LogTopic.MAP:
                 self._apply(record)
         return self._map

@@ -9,12 +9,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 from connect_runtime.base import backoff, clock, errors
 from mm2.connectors import flow_ledger, flow_report, flow_status, source_connector, source_task
 from mm2.core import flows
-from mm2.core.copy import messages
+from mm2.core.copy import messages, start_positions
 from mm2.pipeline import control_channel, control_server, engine
 
 TURN_S = 0.05
@@ -100,6 +101,7 @@ class SourceFlow:
         try:
             plan = self._connector.plan(self.flow.admin_timeout_s)
             self._ledger.open(OPEN_S)
+            known = self._ledger.catch_up(OPEN_S)
         except errors.RetriableError as error:
             delay_s = self._backoff.next_delay_s(self._random)
             self._wait_until_s = self._clock.now_s() + delay_s
@@ -110,7 +112,8 @@ class SourceFlow:
             _log.error("%s: %s", self.flow.name, error)
             self._end(flow_status.FlowState.FAILED, str(error))
             return
-        self._begin(plan)
+        partitions = start_positions.settled(plan.partitions, known)
+        self._begin(replace(plan, partitions=partitions))
 
     def _begin(self, plan: source_connector.SourcePlan) -> None:
         around = source_task.Surroundings(

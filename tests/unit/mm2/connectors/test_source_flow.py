@@ -1,0 +1,105 @@
+"""Planning: what a flow hands to its tasks at its first start, and at later ones."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+from typing import Any
+
+from connect_runtime.system import clock
+from mm2.connectors import flow_ledger, flow_status, source_connector, source_flow
+from mm2.core import flows, naming
+from mm2.core.copy import messages
+from mm2.formats import map_record
+from tests.fakes import admin, flow_log, taking
+
+LATEST = flows.StartPosition(flows.StartAt.LATEST)
+
+
+class Pair:
+    """Two clusters that outlive the flow between them; `orders` is on the source."""
+
+    def __init__(self) -> None:
+        self.source, self.target = admin.FakeCluster(), admin.FakeCluster()
+        self.source.create("orders", partitions=2)
+        self.flow = flows.Flow(
+            source="east", target="west", replication_factor=1, start=LATEST, admin_timeout_s=5.0
+        )
+
+    def start(self) -> source_flow.SourceFlow:
+        """A new process's flow, planned once; its plan is in `planned`."""
+        self.planned: list[source_connector.SourcePlan] = []
+        now = clock.SystemClock()
+        engine: Any = SimpleNamespace(slots=lambda: SimpleNamespace(missing=0))
+        server: Any = None
+        made = source_flow.SourceFlow(
+            self.flow,
+            connector=source_connector.SourceConnector(
+                self.flow,
+                source=admin.FakeAdmin(self.source),
+                target=admin.FakeAdmin(self.target),
+                now=now,
+                pause=lambda _: None,
+            ),
+            ledger=flow_ledger.FlowLedger(flow_log.FakeFlowLog(self.target, source_alias="east")),
+            run_in=engine,
+            server=server,
+            configure=self.keep,
+            now=now,
+            random=random.Random(1),
+        )
+        made.run_once()
+        return made
+
+    def keep(self, plan: source_connector.SourcePlan) -> list[messages.Configure]:
+        self.planned.append(plan)
+        return []
+
+    def starts(self) -> list[str]:
+        self.start()
+        return [each.start for each in self.planned[0].partitions]
+
+    def began(self, partition: int) -> None:
+        """The first take of this partition has stored its era."""
+        key = map_record.EraKey(topic="orders", partition=partition, era=1, ordinal=1, epoch=0)
+        log = self.target.topics[naming.map_topic("east")].log
+        log.append((map_record.encode_key(key), map_record.encode_value(taking.era())))
+
+    def grow(self, count: int) -> None:
+        self.source.topics["orders"].partitions = count
+
+
+def test_at_the_first_start_all_partitions_start_where_the_flow_says():
+    pair = Pair()
+    assert pair.starts() == ["latest", "latest"]
+
+
+def test_a_start_that_stored_nothing_is_still_the_first():
+    pair = Pair()
+    pair.start()
+    pair.grow(3)
+    assert pair.starts() == ["latest"] * 3
+
+
+def test_partitions_that_are_added_later_start_at_the_earliest_record():
+    pair = Pair()
+    pair.start()
+    for each in (1, 0):
+        pair.began(each)
+    pair.grow(4)
+    assert pair.starts() == ["latest", "latest", "earliest", "earliest"]
+    assert pair.target.topics["east.orders"].partitions == 4
+    # Their first take has failed: the mirror is as large as it should be when planned again.
+    assert pair.starts() == ["latest", "latest", "earliest", "earliest"]
+    pair.began(2)
+    assert pair.starts() == ["latest", "latest", "latest", "earliest"]
+
+
+def test_a_map_that_cannot_be_read_is_told_before_anything_is_copied():
+    pair = Pair()
+    pair.start()
+    pair.target.topics[naming.map_topic("east")].log.append((b"\xff\xffwhat", b"this"))
+    flow = pair.start()
+    assert flow.status.state is flow_status.FlowState.FAILED
+    assert "reading the flow's offset map at offset 0" in flow.status.reason
+    assert pair.planned == []

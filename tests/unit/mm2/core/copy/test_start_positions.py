@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+
+from mm2.core.copy import setup, start_positions
+from mm2.core.offsets import offset_map
+from mm2.formats import map_record
+from tests.fakes import taking
+
+
+def partitions(
+    count: int, start: str = "latest", topic: str = "orders"
+) -> list[setup.PartitionSetup]:
+    return [taking.where(topic=topic, partition=each, start=start) for each in range(count)]
+
+
+def began(known: offset_map.OffsetMap, partition: int, topic: str = "orders") -> None:
+    key = map_record.EraKey(topic=topic, partition=partition, era=1, ordinal=1, epoch=0)
+    known.apply(map_record.encode_key(key), map_record.encode_value(taking.era()))
+
+
+def starts(known: offset_map.OffsetMap, given: list[setup.PartitionSetup]) -> list[str]:
+    return [each.start for each in start_positions.settled(given, known)]
+
+
+@pytest.mark.parametrize("start", ["latest", "1700000000000", "earliest"])
+def test_a_topic_without_progress_starts_where_the_flow_says(start):
+    assert starts(offset_map.OffsetMap(), partitions(3, start)) == [start] * 3
+
+
+@pytest.mark.parametrize("start", ["latest", "1700000000000"])
+@pytest.mark.parametrize("begun", [[0], [1], [0, 1]])
+def test_what_has_no_era_beside_partitions_that_have_one_was_added(start, begun):
+    known = offset_map.OffsetMap()
+    for each in begun:
+        began(known, each)
+    expected = [start if each in begun else "earliest" for each in range(4)]
+    assert starts(known, partitions(4, start)) == expected
+
+
+def test_topics_are_apart():
+    known = offset_map.OffsetMap()
+    began(known, 0)
+    given = [*partitions(2), *partitions(2, topic="users")]
+    assert starts(known, given) == ["latest", "earliest", "latest", "latest"]
+
+
+def test_a_request_or_a_producer_id_is_no_progress():
+    """`mm2 resume --new-era` may be asked for before anything was copied."""
+    known = offset_map.OffsetMap()
+    request = map_record.RequestKey(topic="orders", partition=0)
+    value = map_record.Request(request="r", position="latest")
+    known.apply(map_record.encode_key(request), map_record.encode_value(value))
+    assert starts(known, partitions(2)) == ["latest"] * 2
+
+
+def test_nothing_else_of_a_partition_changes():
+    known = offset_map.OffsetMap()
+    began(known, 0)
+    (_, added) = start_positions.settled(partitions(2), known)
+    assert added == taking.where(partition=1, start="earliest")
