@@ -12,8 +12,15 @@ from random import Random
 
 from connect_runtime.base import clock, errors
 from connect_runtime.wire.connection import cluster, poller
-from mm2.core.copy import budget, instructions, messages, partition, standing
-from mm2.pipeline import client_options, questions, source_side, target_side, worker_link
+from mm2.core.copy import budget, instructions, messages, partition, refusals, standing
+from mm2.pipeline import (
+    client_options,
+    leaders,
+    questions,
+    source_side,
+    target_side,
+    worker_link,
+)
 
 TICK_S = 0.02
 GAUGES_S = 0.5
@@ -82,6 +89,7 @@ class CopyLoop:
         self._gauges: dict[int, messages.Gauge] = {}
         self._index = {id(each): index for index, each in enumerate(self.copies)}
         self._moved = set(self._index)
+        self._leaderless: dict[int, str] = {}
         self._generations = (-1, -1)
         self._next_tick_s = self._next_gauges_s = self._next_sweep_s = 0.0
         self._closing = False
@@ -114,6 +122,7 @@ class CopyLoop:
         if now_s >= self._next_sweep_s:
             self._next_sweep_s = now_s + SWEEP_S
             self._restless.update((id(each), each) for each in self.copies)
+            self._look_at_source(now_s)
         if not self._restless:
             return
         taking = sum(copy.standing.phase is standing.Phase.TAKING for copy in self.copies)
@@ -136,8 +145,7 @@ class CopyLoop:
         target_moved = generations[1] != self._generations[1]
         self._generations = generations
         self._source_side.place_all()
-        for copy in self.copies:
-            self._look_at_topic(copy, self._source, on_target=False, now_s=now_s)
+        self._look_at_source(now_s)
         if not target_moved:
             return
         for copy in self.copies:
@@ -153,6 +161,16 @@ class CopyLoop:
         where = copy.where
         return self._target.view.leader(where.remote_topic, where.partition) is not None
 
+    def _look_at_source(self, now_s: float) -> None:
+        """Has each partition a leader (on the target too), and is its topic there?"""
+        source, target = self._source.view, self._target.view
+        for copy in self.copies:
+            without = leaders.missing(copy.where, source=source, target=target)
+            if without != self._leaderless.get(id(copy), ""):
+                self._moved.add(id(copy))
+                self._leaderless[id(copy)] = without
+            self._look_at_topic(copy, self._source, on_target=False, now_s=now_s)
+
     def _look_at_topic(
         self,
         copy: partition.PartitionCopy,
@@ -163,7 +181,11 @@ class CopyLoop:
     ) -> None:
         name = copy.where.remote_topic if on_target else copy.where.topic
         seen = side.view.topic(name)
-        if seen is None or seen.error_code:
+        if seen is None:
+            return
+        if seen.error_code:
+            if seen.error_code == refusals.UNKNOWN_TOPIC and not on_target:
+                self._carry(copy, copy.source_refused(seen.error_code, now_s))
             return
         found = copy.topic_seen(seen.topic_id, now_s, on_target=on_target)
         if found or copy.standing.phase is standing.Phase.STOPPED:
@@ -261,7 +283,8 @@ class CopyLoop:
         changed = []
         moved, self._moved = self._moved, set()
         for index in sorted(self._index[each] for each in moved):
-            gauge = messages.gauge(index, self.copies[index])
+            copy = self.copies[index]
+            gauge = leaders.told(messages.gauge(index, copy), self._leaderless.get(id(copy), ""))
             if self._gauges.get(index) != gauge:
                 self._gauges[index] = gauge
                 changed.append(gauge)

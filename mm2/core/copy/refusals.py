@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from mm2.core.copy import setup, stops
 
 OFFSET_OUT_OF_RANGE = 1
+UNKNOWN_TOPIC = 3
 
 RETRY_S = 30.0
 

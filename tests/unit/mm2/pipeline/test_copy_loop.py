@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from mm2.core.copy import messages, standing
+from mm2.pipeline import copy_loop, worker_link
+from tests.fakes import copying, metadata, taking
+
+Phase = standing.Phase
+
+
+class Cluster:
+    """Knows what its metadata say, and reaches nobody."""
+
+    lent_bytes = 0
+
+    def __init__(self, topic):
+        self.view = metadata.view(topic)
+
+    def want_topics(self, topics):
+        assert topics == set(self.view.wanted())
+
+    def refresh_metadata(self):
+        self.view.request_refresh()
+
+    def tick(self, now_s):
+        return 1.0
+
+    def version_for(self, node_id, api_key, low, high):
+        return None
+
+    def trouble(self, node_id):
+        return None
+
+    def troubles(self):
+        return {}
+
+    def call(self, to, message, **how):
+        pass
+
+
+class Loop:
+    """A copy loop of one partition, which was taken in a world of its own and is copied."""
+
+    def __init__(self):
+        where = taking.where()
+        self.now_s = 1000.0
+        self.source, self.target = Cluster(where.topic), Cluster(where.remote_topic)
+        self.sent = []
+        settings = SimpleNamespace(
+            source=SimpleNamespace(alias="a", properties={}),
+            target=SimpleNamespace(alias="b", properties={}),
+            partitions=(where,),
+            owner=taking.ME,
+            budget_bytes=1 << 20,
+            throttle_bytes_s=0,
+        )
+        self.loop = copy_loop.CopyLoop(
+            cast(Any, settings),
+            source=cast(Any, self.source),
+            target=cast(Any, self.target),
+            link=worker_link.WorkerLink(cast(Any, SimpleNamespace(send=self.sent.append))),
+            selector=cast(Any, SimpleNamespace(poll=lambda wait_s: None)),
+            now=cast(Any, SimpleNamespace(now_s=lambda: self.now_s, wall_ms=lambda: 0)),
+            random=random.Random(1),
+        )
+        self.world = copying.World()
+        self.world.copy = self.loop.copies[0]
+        self.world.tick()
+        assert self.world.standing.phase is Phase.COPYING
+
+    def turn(self, after_s=1.0):
+        self.now_s += after_s
+        self.loop.run_once()
+
+    @property
+    def told(self):
+        """(phase, reason) of the newest gauge."""
+        found = [each for message in self.sent for each in _gauges(message)]
+        return found[-1].phase, found[-1].reason
+
+
+def _gauges(message):
+    return messages.read_gauges(message) if message["type"] == "gauges" else []
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_partition_without_a_leader_waits_until_it_has_one(side):
+    loop = Loop()
+    loop.turn()
+    assert loop.told == ("copying", "")
+    view = getattr(loop, side).view
+    metadata.say(view, leader=-1)
+    loop.turn()
+    name = {"source": "source partition orders-4", "target": "mirror partition a.orders-4"}[side]
+    assert loop.told == ("waiting", f"{name} has no leader")
+    metadata.say(view)
+    loop.turn()
+    assert loop.told == ("copying", "")
+
+
+def test_a_source_topic_that_metadata_miss_ends_the_copying():
+    loop = Loop()
+    loop.turn()
+    metadata.say(loop.source.view, error_code=3)
+    loop.turn()
+    assert loop.world.standing.phase is not Phase.COPYING
+    assert "missing (deleted?)" in loop.world.standing.reason
+
+
+def test_a_source_topic_that_is_missed_at_a_boundary_is_looked_at_again():
+    loop = Loop()
+    loop.turn()
+    loop.world.standing.cross()
+    metadata.say(loop.source.view, error_code=3)
+    loop.turn()
+    assert loop.world.standing.phase is Phase.BOUNDARY
+    loop.world.standing.copy()
+    loop.turn(copy_loop.SWEEP_S)
+    assert "missing (deleted?)" in loop.world.standing.reason
+
+
+def test_a_mirror_that_is_missing_is_no_refusal_of_the_source():
+    loop = Loop()
+    metadata.say(loop.target.view, error_code=3)
+    loop.turn()
+    assert loop.world.standing.phase is Phase.COPYING
+    assert loop.told[1] == "mirror partition a.orders-4 has no leader: " + (
+        "UNKNOWN_TOPIC_OR_PARTITION (3)"
+    )
