@@ -58,9 +58,13 @@ class Taken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginAgain:
-    """Something moved meanwhile; `reason` says what. The whole Take starts over after a backoff."""
+    """Something moved meanwhile; `reason` says what. The whole Take starts over after a backoff.
+
+    `lasting`: what it is if it comes again and again.
+    """
 
     reason: str
+    lasting: stops.Stop | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -235,8 +235,8 @@ class PartitionCopy:
             source_epoch=sent.source_epoch,
             now_s=now_s,
         )
-        if self.standing.backoff.attempts:
-            self.standing.backoff.reset()
+        if self.standing.troubled:
+            self.standing.stored()
         self.counters.acknowledged(sent, wall_ms=self._wall_ms())
         return [] if self.window.in_flight else self._nothing_in_flight(now_s)
 

@@ -12,6 +12,8 @@ from mm2.core.copy import setup, stops
 
 OFFSET_OUT_OF_RANGE = 1
 UNKNOWN_TOPIC = 3
+_PASSING = frozenset({UNKNOWN_TOPIC, 100})
+"""Brokers answer so for a moment too while topics or their leaders move."""
 
 RETRY_S = 30.0
 
@@ -28,6 +30,8 @@ class Then(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reaction:
+    """`stop`: where to stand still; with BACK_OFF only once it lasts."""
+
     then: Then
     reason: str
     stop: stops.Stop | None = None
@@ -96,7 +100,7 @@ def produce(where: setup.PartitionSetup, *, code: int, message: str, offset: int
         said = f" ({message})" if message else ""
         text = (
             f"{where.mirror} refused the batch of {where.name} offset {offset} with "
-            f"{name}{said}: {advice}; it is tried again every {RETRY_S:.0f} s"
+            f"{name}{said}: {advice}"
         )
         stop = stops.Stop(cause=stops.Cause.REFUSED, message=text, retry_after_s=RETRY_S)
         return Reaction(then=Then.STOP, reason=name, stop=stop)
@@ -119,9 +123,7 @@ def fetch(where: setup.PartitionSetup, *, code: int, offset: int) -> Reaction | 
         100: "the source topic was deleted or recreated (UNKNOWN_TOPIC_ID)",
         103: "the source topic was recreated (INCONSISTENT_TOPIC_ID)",
     }.get(code, f"the source broker answered with error {code}")
-    stop = stops.Stop(
-        cause=stops.Cause.SOURCE_REFUSED,
-        message=f"{where.name} at offset {offset}: {text}; it is tried again every {RETRY_S:.0f} s",
-        retry_after_s=RETRY_S,
-    )
-    return Reaction(then=Then.STOP, reason=text, stop=stop)
+    reason = f"{where.name} at offset {offset}: {text}"
+    stop = stops.Stop(cause=stops.Cause.SOURCE_REFUSED, message=reason, retry_after_s=RETRY_S)
+    then = Then.BACK_OFF if code in _PASSING else Then.STOP
+    return Reaction(then=then, reason=reason, stop=stop)

@@ -202,12 +202,8 @@ def _walk_source(
         answer = yield instructions.ReadSource(offset=pairs.position)
         if isinstance(answer, instructions.Refused) and answer.code == refusals.OFFSET_OUT_OF_RANGE:
             return answer
-        if isinstance(answer, instructions.Refused):
-            reaction = refusals.fetch(attempt.where, code=answer.code, offset=pairs.position)
-            if reaction is not None and reaction.stop is not None:
-                return reaction.stop
         if not isinstance(answer, instructions.Records):
-            return outcomes.again("reading the source to pair the mirror's tail", answer)
+            return _not_read(attempt.where, answer, offset=pairs.position)
         before = pairs.position
         pairs.feed(answer)
         if pairs.mismatch:
@@ -223,6 +219,18 @@ def _walk_source(
         idle = 0 if pairs.position > before else idle + 1
         if idle > outcomes.READS_WITHOUT_NEWS:
             return outcomes.stuck("reading the source to pair the mirror's tail")
+
+
+def _not_read(
+    where: setup.PartitionSetup, answer: instructions.Answer, *, offset: int
+) -> outcomes.BeginAgain | stops.Stop:
+    if isinstance(answer, instructions.Refused):
+        reaction = refusals.fetch(where, code=answer.code, offset=offset)
+        if reaction is not None and reaction.stop is not None:
+            if reaction.then is refusals.Then.STOP:
+                return reaction.stop
+            return outcomes.BeginAgain(reason=reaction.reason, lasting=reaction.stop)
+    return outcomes.again("reading the source to pair the mirror's tail", answer)
 
 
 def _source_gone(

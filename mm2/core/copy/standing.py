@@ -7,10 +7,14 @@ from dataclasses import dataclass, field
 from random import Random
 
 from connect_runtime.base import backoff
-from mm2.core.copy import stops
+from mm2.core.copy import recurrence, stops
 
 BACKOFF_FIRST_S = 0.1
 BACKOFF_MAX_S = 10.0
+RETRY_MAX_S = 600.0
+"""Every retry is a take: a producer epoch, and a marker on the mirror."""
+PASSING_TRIES = 5
+"""What may pass by itself is waited for so often before it counts as lasting (some seconds)."""
 
 
 class Phase(enum.Enum):
@@ -35,7 +39,8 @@ class Standing:
 
     `wake_at_s`: when what waits or stands still is taken again (monotonic seconds, infinity for
     never). `closing`: it was asked to end. `recreated`: another topic has this name now, and
-    nothing is taken any more. `backoff` grows with every wait until a batch is stored.
+    nothing is taken any more. `backoff` grows with every wait until a batch is stored, and so does
+    what the same stop waits in a row; `troubled` while there is such a wait to forget.
     """
 
     phase: Phase = Phase.WAITING
@@ -45,7 +50,10 @@ class Standing:
     closing: bool = False
     wake_at_s: float = 0.0
     backoff: backoff.Backoff = field(default_factory=_backoff)
+    troubled: bool = False
     _trouble: str = ""
+    _passing: recurrence.Recurrence = field(default_factory=recurrence.Recurrence)
+    _stops: recurrence.Recurrence = field(default_factory=recurrence.Recurrence)
 
     @property
     def idle(self) -> bool:
@@ -90,12 +98,35 @@ class Standing:
         first = self._trouble == reason
         self.reason = reason if first else f"{reason}; it began with: {self._trouble}"
         self.wake_at_s = now_s + self.backoff.next_delay_s(random)
+        self.troubled = True
+
+    def lasts(self, stop: stops.Stop, now_s: float) -> bool:
+        """Has this, which may pass by itself, come so often in a row that it is a stop?"""
+        self.troubled = True
+        if self._stops.goes_on(stop.cause, now_s):
+            return True
+        return self._passing.came(stop.cause, now_s) >= PASSING_TRIES
 
     def stand_still(self, stop: stops.Stop, now_s: float) -> None:
+        """For good, or for `stop.retry_after_s`, twice as long each time that it comes back."""
         self.phase = Phase.STOPPED
         self.stop = stop
         self.reason = stop.message
-        self.wake_at_s = now_s + stop.retry_after_s if stop.retry_after_s else float("inf")
+        self.wake_at_s = float("inf")
+        if stop.retry_after_s is not None:
+            self.troubled = True
+            doublings = min(self._stops.came(stop.cause, now_s), 16)
+            wait_s = min(stop.retry_after_s * 2.0**doublings, RETRY_MAX_S)
+            self.wake_at_s = now_s + wait_s
+            self._stops.rest_until(self.wake_at_s)
+            self.reason += f" (it is tried again after {wait_s:.0f} s)"
+
+    def stored(self) -> None:
+        """A batch is stored: what comes from now on begins with short waits again."""
+        self.backoff.reset()
+        self._passing.end()
+        self._stops.end()
+        self.troubled = False
 
     def fence_off(self, reason: str) -> None:
         """Another owner has the partition; nothing leads out of this."""

@@ -29,7 +29,7 @@ class Cause(enum.Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
     """A partition stands still: until somebody acts, or, with `retry_after_s`, until it is tried
-    again."""
+    again, which the message leaves to say to whoever knows after how long."""
 
     cause: Cause
     message: str
@@ -48,7 +48,7 @@ def refused(where: setup.PartitionSetup, why: str, *, retry_after_s: float) -> S
     """The target does not allow what the copy must do; somebody must change that."""
     return Stop(
         cause=Cause.REFUSED,
-        message=f"{where.mirror}: {why}; it is tried again every {retry_after_s:.0f} s",
+        message=f"{where.mirror}: {why}",
         retry_after_s=retry_after_s,
     )
 
@@ -101,7 +101,7 @@ def hanging(where: setup.PartitionSetup, *, offset: int, retry_after_s: float) -
             f"marker (unclean leader election?) and its producer id has expired, so nothing ends "
             f"it, and read_committed readers stand still there. End it with kafka-transactions "
             f"abort --topic {where.remote_topic} --partition {where.partition} --start-offset "
-            f"{offset}; it is tried again every {retry_after_s:.0f} s"
+            f"{offset}"
         ),
         retry_after_s=retry_after_s,
     )

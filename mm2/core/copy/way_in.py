@@ -82,7 +82,11 @@ class WayIn:
             case _:
                 return self.failed(outcome, now_s)
 
-    def wait(self, reason: str, now_s: float) -> Instructions:
+    def wait(self, reason: str, now_s: float, *, lasting: stops.Stop | None = None) -> Instructions:
+        """Take again after a backoff; what goes on for too many tries is the stop `lasting`."""
+        if lasting is not None and self._standing.lasts(lasting, now_s):
+            self._standing.stand_still(lasting, now_s)
+            return []
         self._standing.wait(reason, now_s, random=self._random)
         return [instructions.RefreshTarget()]
 
@@ -107,7 +111,7 @@ class WayIn:
         """A script, of a take or at a boundary, came to something else than was wished."""
         match outcome:
             case outcomes.BeginAgain():
-                return self.wait(outcome.reason, now_s)
+                return self.wait(outcome.reason, now_s, lasting=outcome.lasting)
             case outcomes.Fenced():
                 return self.check_fence(outcome.than, now_s)
             case stops.Stop():
@@ -129,7 +133,7 @@ class WayIn:
             case refusals.Then.TAKE:
                 return self.take(now_s)
             case refusals.Then.BACK_OFF:
-                return self.wait(reaction.reason, now_s)
+                return self.wait(reaction.reason, now_s, lasting=reaction.stop)
             case refusals.Then.CHECK_FENCE:
                 return self.check_fence(producer, now_s)
             case refusals.Then.STOP:

@@ -217,6 +217,28 @@ def test_what_stops_for_a_while_is_taken_again_when_that_is_over():
     assert world.standing.stop is None
 
 
+def test_a_target_that_refuses_again_and_again_is_asked_more_and_more_rarely():
+    world = copying.begun(*LOG)
+    waits = []
+    for _ in range(3):
+        world.offer(LOG[0])
+        world.send()
+        world.in_flight.clear()
+        world.do(world.copy.produce_refused(10, "", world.now_s))
+        waits.append(world.standing.wake_at_s - world.now_s)
+        world.tick(waits[-1])
+    assert waits == [30.0, 60.0, 120.0]
+    world.copied(LOG[0])
+    assert not world.standing.troubled
+
+
+def test_a_topic_that_the_source_misses_for_a_moment_is_no_stop():
+    world = copying.begun(*LOG)
+    world.do(world.copy.source_refused(3, world.now_s))
+    assert (world.standing.phase, world.standing.stop) == (Phase.WAITING, None)
+    assert world.tick(1.0).standing.phase is Phase.COPYING
+
+
 @pytest.mark.parametrize("code", [5, 6, 9, 74, 75, 76, 78])
 def test_a_source_leader_that_moves_is_no_reason_to_do_anything(code):
     world = copying.begun(*LOG)

@@ -81,7 +81,6 @@ def test_a_policy_stops_the_partition_with_what_to_do(code, advice):
     assert stop.message.startswith("a.orders-7 refused the batch of orders-7 offset 500 with ")
     assert "(the broker's words): " in stop.message
     assert advice in stop.message
-    assert stop.message.endswith("; it is tried again every 30 s")
 
 
 def test_without_a_message_of_the_broker_no_brackets_are_left():
@@ -106,10 +105,8 @@ def test_an_offset_out_of_range_is_taken_anew():
     ("code", "why"),
     [
         (2, "CORRUPT_MESSAGE"),
-        (3, "missing (deleted?)"),
         (29, "allow the flow's principal READ"),
         (56, "KAFKA_STORAGE_ERROR"),
-        (100, "UNKNOWN_TOPIC_ID"),
         (103, "INCONSISTENT_TOPIC_ID"),
         (-1, "error -1"),
         (9999, "error 9999"),
@@ -124,3 +121,14 @@ def test_other_errors_of_fetch_stop_the_partition_and_are_tried_again(code, why)
     assert reaction.stop.retry_after_s == refusals.RETRY_S
     assert reaction.stop.message.startswith("orders-7 at offset 500: ")
     assert why in reaction.stop.message
+
+
+@pytest.mark.parametrize(("code", "why"), [(3, "missing (deleted?)"), (100, "UNKNOWN_TOPIC_ID")])
+def test_a_topic_that_is_missed_stops_the_partition_only_if_that_lasts(code, why):
+    reaction = refusals.fetch(WHERE, code=code, offset=500)
+    assert reaction is not None
+    assert reaction.stop is not None
+    assert reaction.then is BACK_OFF
+    assert reaction.reason == reaction.stop.message
+    assert reaction.stop.cause is stops.Cause.SOURCE_REFUSED
+    assert why in reaction.reason

@@ -294,6 +294,13 @@ def test_a_log_that_cannot_be_read_begins_again(question, answer):
     assert played.stored == []
 
 
+def test_a_source_that_may_only_miss_the_topic_for_a_moment_begins_again():
+    outcome = paired(position(), ReadSource=instructions.Refused(code=3)).outcome
+    assert isinstance(outcome, outcomes.BeginAgain)
+    assert outcome.lasting is not None
+    assert outcome.lasting.cause is stops.Cause.SOURCE_REFUSED
+
+
 # The target lost something: a new era
 
 

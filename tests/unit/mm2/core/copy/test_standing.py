@@ -33,7 +33,7 @@ def test_waits_grow_to_a_bound_until_a_batch_is_stored():
         waits.append(found.wake_at_s - 5.0)
     assert all(after > before for before, after in itertools.pairwise(waits[:7]))
     assert max(waits) <= standing.BACKOFF_MAX_S
-    found.backoff.reset()
+    found.stored()
     found.wait("lost", 5.0, random=random)
     assert found.wake_at_s - 5.0 <= 2 * standing.BACKOFF_FIRST_S
 
@@ -57,10 +57,57 @@ def test_the_first_reason_stays_named_until_something_is_copied():
 def test_what_stands_still_says_why_and_until_when(stop, wake_at_s, restless):
     found = standing.Standing()
     found.stand_still(stop, 5.0)
-    assert (found.phase, found.stop, found.reason) == (Phase.STOPPED, stop, stop.message)
+    again = " (it is tried again after 30 s)" if stop is FOR_A_WHILE else ""
+    assert (found.phase, found.stop, found.reason) == (Phase.STOPPED, stop, stop.message + again)
     assert (found.wake_at_s, found.restless, found.idle) == (wake_at_s, restless, True)
     found.closing = True
     assert found.restless
+
+
+def retries(found, stop, times):
+    """How long it stands still each time that it is tried and comes to the same."""
+    waits, now_s = [], 5.0
+    for _ in range(times):
+        found.stand_still(stop, now_s)
+        waits.append(found.wake_at_s - now_s)
+        assert f"after {waits[-1]:.0f} s" in found.reason
+        now_s = found.wake_at_s + 10.0
+        found.take()
+        found.copy()
+    return waits
+
+
+def test_the_same_stop_waits_twice_as_long_each_time_up_to_ten_minutes():
+    waits = retries(standing.Standing(), FOR_A_WHILE, 40)
+    assert waits[:6] == [30.0, 60.0, 120.0, 240.0, 480.0, standing.RETRY_MAX_S]
+    assert waits[-1] == standing.RETRY_MAX_S
+
+
+def test_a_batch_that_is_stored_ends_the_row():
+    found = standing.Standing()
+    assert not found.troubled
+    retries(found, FOR_A_WHILE, 3)
+    assert found.troubled
+    found.stored()
+    assert not found.troubled
+    assert retries(found, FOR_A_WHILE, 1) == [30.0]
+
+
+def test_another_stop_is_another_row():
+    found = standing.Standing()
+    retries(found, FOR_A_WHILE, 3)
+    other = stops.Stop(cause=stops.Cause.HANGING, message="hangs", retry_after_s=30.0)
+    assert retries(found, other, 2) == [30.0, 60.0]
+
+
+def test_what_may_pass_lasts_after_some_tries_and_at_once_behind_its_stop():
+    found, now_s = standing.Standing(), 5.0
+    tries = [found.lasts(FOR_A_WHILE, now_s + each) for each in range(standing.PASSING_TRIES + 1)]
+    assert tries == [False] * standing.PASSING_TRIES + [True]
+    found.stand_still(FOR_A_WHILE, now_s)
+    assert found.lasts(FOR_A_WHILE, found.wake_at_s + 1.0)
+    found.stored()
+    assert not found.lasts(FOR_A_WHILE, found.wake_at_s + 2.0)
 
 
 def test_a_take_forgets_the_stop_and_asking_by_whom_does_not():

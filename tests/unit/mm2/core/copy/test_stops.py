@@ -14,7 +14,7 @@ DIVERGED = stops.source_diverged(WHERE, end=40, copied=50)
 
 # Each: the stop, its cause, what its message must name.
 TABLE = [
-    (REFUSED, stops.Cause.REFUSED, ["a.orders-7: no room", "every 30 s"]),
+    (REFUSED, stops.Cause.REFUSED, ["a.orders-7: no room"]),
     (
         stops.timestamps_rewritten(WHERE, offset=50),
         stops.Cause.TIMESTAMPS_REWRITTEN,

@@ -20,6 +20,7 @@ from tests.fakes import scripts, taking
 Phase = standing.Phase
 Then = refusals.Then
 OTHER = taking.known(taking.anchor(0, 1, order=(1, 9), owner=b"other___"))
+COPIED = taking.known(taking.anchor(0, 50))
 STOP = stops.Stop(cause=stops.Cause.CORRUPT, message="damaged")
 RECREATED = stops.Stop(cause=stops.Cause.RECREATED, message="another topic")
 ASKED = instructions.RefreshTarget()
@@ -132,6 +133,27 @@ def test_a_take_that_is_refused_stands_still_for_a_while():
     assert way.tick(fence.RETRY_REFUSED_S - 1.0).standing.phase is Phase.STOPPED
     assert way.tick(1.0).standing.phase is Phase.COPYING
     assert way.standing.stop is None
+
+
+def test_what_may_pass_by_itself_is_tried_a_few_times_before_it_is_a_stop():
+    way = Way(ReadFacts=COPIED, ReadSource=instructions.Refused(code=3)).tick()
+    tries = 1
+    while way.standing.phase is Phase.WAITING:
+        assert "missing (deleted?)" in way.standing.reason
+        way.tick(max(0.0, way.standing.wake_at_s - way.now_s))
+        tries += 1
+    assert tries == standing.PASSING_TRIES + 1
+    assert way.standing.phase is Phase.STOPPED
+    assert "missing (deleted?)" in way.standing.reason
+    assert way.tick(refusals.RETRY_S).standing.phase is Phase.STOPPED
+    assert "after 60 s" in way.standing.reason
+
+
+def test_what_passes_by_itself_is_no_stop():
+    way = Way(ReadFacts=COPIED, ReadSource=instructions.Refused(code=100)).tick()
+    assert way.standing.phase is Phase.WAITING
+    way.answers[instructions.ReadSource] = scripts.records(end=0)
+    assert way.tick(1.0).standing.phase is Phase.COPYING
 
 
 # Fenced
