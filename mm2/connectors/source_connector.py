@@ -1,20 +1,20 @@
 """Which topics a flow mirrors, and what must be true of them before they are copied.
 
-Read (both clusters), plan (`core/topics`), write (topics and settings on the target); the result is
-the list of partitions to copy and of those that must not be.
+`mirror_topics` brings the mirrors about; the result here is the list of partitions to copy and of
+those that must not be.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from connect_runtime.base import clock, deadline, errors, ids
+from connect_runtime.base import clock, deadline, ids
 from mm2.cluster import admin
+from mm2.connectors import mirror_topics
 from mm2.core import flows
 from mm2.core.copy import setup
-from mm2.core.topics import plan as topic_plan
 from mm2.core.topics import snapshot
 from mm2.formats import map_record
 
@@ -26,6 +26,7 @@ FIRST_CONTACT_S = 10.0
 RENEWALS = 3
 """A fence is renewed this many times within what the brokers remember."""
 
+_AT_NEXT_START = "; it is tried again at the next start"
 _CODECS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 _log = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ class SourcePlan:
 
 class SourceConnector:
     """Talks to both clusters' administration; one thread at a time. `pause` waits so many
-    seconds."""
+    seconds; True: no more waiting is wanted."""
 
     def __init__(
         self,
@@ -58,13 +59,15 @@ class SourceConnector:
         source: admin.Admin,
         target: admin.Admin,
         now: clock.Clock,
-        pause: Callable[[float], object],
+        pause: Callable[[float], bool],
     ) -> None:
         self._flow = flow
         self._source = source
         self._target = target
         self._clock = now
-        self._pause = pause
+        self._mirrors = mirror_topics.MirrorTopics(
+            flow, source=source, target=target, now=now, pause=pause
+        )
 
     def close(self) -> None:
         self._source.close()
@@ -73,6 +76,7 @@ class SourceConnector:
     def plan(self, timeout_s: float) -> SourcePlan:
         """Observe, create what is missing, and say what can be copied.
 
+        Every partition's `start` is the flow's, also where one was added (`start_positions`).
         Raises `RetriableError` when a cluster does not answer and `FatalError` when it refuses us;
         what is wrong with single topics becomes findings.
         """
@@ -85,89 +89,14 @@ class SourceConnector:
             _log.warning("%s: both aliases lead to the same cluster", self._flow.name)
         names = self._source.list_topics(self._left_s(end))
         wanted = sorted(name for name in names if self._flow.should_replicate_topic(name))
-        observed = self._observe(self._source, wanted, end)
-        planned, refused = self._bring_about(observed.done, end)
-        mirrors = {self._flow.remote_topic(name) for name in observed.done}
-        there = self._observe_there(mirrors, end)
-        failed = {**observed.failed, **there.failed, **refused}
-        blocked = {each.topic: each for each in planned.findings if _stops(each)}
-        for each in planned.findings:
-            if not _stops(each):
-                _log.warning("%s: %s", self._flow.name, each)
-        return self._sort(
-            observed.done,
-            there.done,
-            failed=failed,
-            blocked=blocked,
-            base=self._base(clusters, end),
-        )
+        topics = self._mirrors.bring_about(wanted, end)
+        for name in sorted(topics.warnings):
+            for line in topics.warnings[name]:
+                _log.warning("%s: %s", self._flow.name, line)
+        return self._sort(topics, self._base(clusters, end))
 
     def _left_s(self, end: deadline.Deadline) -> float:
         return end.left_s(self._clock.now_s())
-
-    def _observe(
-        self, side: admin.Admin, names: list[str], end: deadline.Deadline
-    ) -> admin.PerTopic[snapshot.Topic]:
-        return admin.observe_topics(side, names, self._left_s(end), clock=self._clock)
-
-    def _bring_about(
-        self, source: Mapping[str, snapshot.Topic], end: deadline.Deadline
-    ) -> tuple[topic_plan.Plan, dict[str, errors.ConnectError]]:
-        """Create and grow mirror topics; failures by the mirror topic's name."""
-        target = self._target.list_topics(self._left_s(end))
-        mirrors = {self._flow.remote_topic(name) for name in source} & target
-        there = self._observe(self._target, sorted(mirrors), end)
-        defaults = self._target.broker_configs(
-            list(snapshot.BROKER_NAMES.values()), self._left_s(end)
-        )
-        planned = topic_plan.plan(
-            self._flow,
-            snapshot.Snapshot(topics=source),
-            snapshot.Snapshot(topics=there.done, new_topic=snapshot.new_topic_settings(defaults)),
-            sync_configs=self._flow.sync_topic_configs_interval_s is not None,
-        )
-        refused: dict[str, errors.ConnectError] = dict(there.failed)
-        refused.update(self._create(planned, end).failed)
-        if planned.grow:
-            growth = {each.name: each.partitions for each in planned.grow}
-            refused.update(self._target.grow_topics(growth, self._left_s(end)).failed)
-        if planned.alter:
-            changes = {
-                each.name: admin.ConfigChange(set=each.set, delete=each.delete)
-                for each in planned.alter
-            }
-            answered = self._target.alter_configs(changes, self._left_s(end))
-            for name, error in answered.failed.items():
-                _log.warning("%s: settings of %s: %s", self._flow.name, name, error)
-        return planned, refused
-
-    def _create(self, planned: topic_plan.Plan, end: deadline.Deadline) -> admin.PerTopic[None]:
-        topics = [
-            admin.NewTopic(
-                name=each.name,
-                partitions=each.partitions,
-                replication_factor=each.replication_factor,
-                configs=each.configs,
-            )
-            for each in planned.create
-            if each.topic not in planned.stopped_topics()
-        ]
-        if not topics:
-            return admin.PerTopic(done={}, failed={})
-        return self._target.create_topics(topics, self._left_s(end))
-
-    def _observe_there(
-        self, mirrors: set[str], end: deadline.Deadline
-    ) -> admin.PerTopic[snapshot.Topic]:
-        """Brokers learn of a new topic a little after its creation was acknowledged."""
-        seen = self._observe(self._target, sorted(mirrors), end)
-        until_s = self._clock.now_s() + 10.0
-        while seen.failed and self._clock.now_s() < until_s and self._left_s(end):
-            missing = sorted(seen.failed)
-            self._pause(0.1)
-            again = self._observe(self._target, missing, end)
-            seen = admin.PerTopic(done={**seen.done, **again.done}, failed=again.failed)
-        return seen
 
     def _base(self, clusters: tuple[str, str], end: deadline.Deadline) -> setup.PartitionSetup:
         """What all partitions of the flow share."""
@@ -199,47 +128,34 @@ class SourceConnector:
             renew_after_s=forgets_ms / 1000.0 / RENEWALS,
         )
 
-    def _sort(
-        self,
-        source: Mapping[str, snapshot.Topic],
-        target: Mapping[str, snapshot.Topic],
-        *,
-        failed: Mapping[str, errors.ConnectError],
-        blocked: Mapping[str, topic_plan.Finding],
-        base: setup.PartitionSetup,
-    ) -> SourcePlan:
+    def _sort(self, topics: mirror_topics.Topics, base: setup.PartitionSetup) -> SourcePlan:
         partitions: list[setup.PartitionSetup] = []
         findings: list[Finding] = []
-        for name in sorted({*source, *(each for each in failed if each not in target)}):
-            remote = self._flow.remote_topic(name)
-            topic, mirror = source.get(name), target.get(remote)
-            problem = self._problem(name, remote, failed=failed, blocked=blocked)
-            if topic is None or mirror is None or problem is not None:
-                if topic is not None or name not in failed or self._is_source_name(name):
-                    missing = ("topic-refused", f"{remote} is not there on the target")
-                    findings.extend(_findings(name, topic, problem or missing))
-                continue
-            partitions.extend(self._setups(topic, mirror, base))
+        for name in sorted({*topics.pairs, *topics.problems}):
+            problem = topics.problems.get(name)
+            if problem is not None:
+                findings.extend(_findings(name, problem))
+            else:
+                pair = topics.pairs[name]
+                partitions.extend(self._setups(pair.topic, pair.mirror, base))
+                findings.extend(self._missing(pair))
         return SourcePlan(partitions=tuple(partitions), findings=tuple(findings))
 
-    def _is_source_name(self, name: str) -> bool:
-        return self._flow.should_replicate_topic(name)
-
-    def _problem(
-        self,
-        name: str,
-        remote: str,
-        *,
-        failed: Mapping[str, errors.ConnectError],
-        blocked: Mapping[str, topic_plan.Finding],
-    ) -> tuple[str, str] | None:
-        """(cause, message), None when the topic can be copied."""
-        if name in blocked:
-            return "target-setting", str(blocked[name])
-        for each in (name, remote):
-            if each in failed:
-                return "topic-refused", f"{self._flow.name} {each}: {failed[each]}"
-        return None
+    def _missing(self, pair: mirror_topics.Pair) -> list[Finding]:
+        """Partitions that the mirror should have by now, and has not."""
+        topic, mirror = pair.topic, pair.mirror
+        message = (
+            f"{self._flow.name} {topic.name}: the target tells of {mirror.partitions} partitions "
+            f"of {mirror.name}, {topic.partitions} are needed{_AT_NEXT_START}"
+        )
+        return [
+            Finding(
+                partition=ids.TopicPartition(topic.name, number),
+                cause="mirror-too-small",
+                message=message,
+            )
+            for number in range(mirror.partitions, topic.partitions)
+        ]
 
     def _setups(
         self, topic: snapshot.Topic, mirror: snapshot.Topic, base: setup.PartitionSetup
@@ -262,16 +178,16 @@ class SourceConnector:
         ]
 
 
-def _findings(name: str, topic: snapshot.Topic | None, problem: tuple[str, str]) -> list[Finding]:
-    cause, message = problem
+def _findings(name: str, problem: mirror_topics.Problem) -> list[Finding]:
+    message = problem.message + (_AT_NEXT_START if problem.passing else "")
     return [
-        Finding(partition=ids.TopicPartition(name, number), cause=cause, message=message)
-        for number in range(topic.partitions if topic is not None else 1)
+        Finding(
+            partition=ids.TopicPartition(name, number),
+            cause=problem.cause,
+            message=message,
+        )
+        for number in range(problem.partitions)
     ]
-
-
-def _stops(finding: topic_plan.Finding) -> bool:
-    return finding.severity is topic_plan.Severity.STOP
 
 
 def _id(topic: snapshot.Topic) -> bytes:

@@ -39,7 +39,7 @@ class Pair:
                 source=admin.FakeAdmin(self.source),
                 target=admin.FakeAdmin(self.target),
                 now=now,
-                pause=lambda _: None,
+                pause=lambda _: True,
             ),
             ledger=flow_ledger.FlowLedger(flow_log.FakeFlowLog(self.target, source_alias="east")),
             run_in=engine,

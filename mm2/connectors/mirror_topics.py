@@ -1,0 +1,266 @@
+"""Brings a flow's mirror topics about: observes both sides, creates, grows, and waits for it.
+
+What goes wrong concerns single topics and is told topic by topic. What may pass by itself is tried
+again for a while, since tasks are made once, from what planning has found.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from connect_runtime.base import clock, deadline, errors
+from mm2.cluster import admin
+from mm2.cluster import errors as cluster_errors
+from mm2.core import flows
+from mm2.core.topics import plan as topic_plan
+from mm2.core.topics import snapshot
+
+T = TypeVar("T")
+
+SPREADS_S = 10.0
+"""So long brokers may take to learn of what the controller has acknowledged."""
+AGAIN_S = 20.0
+"""So long a topic's passing failure holds up the others' copies, at most."""
+_LOOK_S = 0.1
+_ROUND_S = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """A topic of the source and its mirror, as the target's brokers know it (it may be short)."""
+
+    topic: snapshot.Topic
+    mirror: snapshot.Topic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Why a topic of so many `partitions` is not copied. `passing`: it may go by itself."""
+
+    cause: str
+    message: str
+    partitions: int
+    passing: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topics:
+    """By the source topic's name: each is in `pairs` or in `problems`, and may have warnings."""
+
+    pairs: Mapping[str, Pair]
+    problems: Mapping[str, Problem]
+    warnings: Mapping[str, tuple[str, ...]]
+
+    def passing(self) -> list[str]:
+        return sorted(name for name, each in self.problems.items() if each.passing)
+
+    def updated(self, later: Topics) -> Topics:
+        """With what was found of some topics later."""
+        seen = later.pairs.keys() | later.problems.keys()
+        return Topics(
+            pairs={**self.pairs, **later.pairs},
+            problems={**_without(self.problems, seen), **later.problems},
+            warnings={**_without(self.warnings, seen), **later.warnings},
+        )
+
+
+class MirrorTopics:
+    """One thread at a time. `pause` waits so many seconds; True: no more waiting is wanted."""
+
+    def __init__(
+        self,
+        flow: flows.Flow,
+        *,
+        source: admin.Admin,
+        target: admin.Admin,
+        now: clock.Clock,
+        pause: Callable[[float], bool],
+    ) -> None:
+        self._flow = flow
+        self._source = source
+        self._target = target
+        self._clock = now
+        self._pause = pause
+
+    def bring_about(self, names: Iterable[str], end: deadline.Deadline) -> Topics:
+        """See to it that these topics of the source have mirrors, as large as they are.
+
+        Failures that may pass are tried again for `AGAIN_S`, or until half of the time is over.
+        What is refused, or blocked by a setting, is waited for by nobody.
+        Raises as `admin.Admin` where a whole cluster does not answer or refuses us.
+        """
+        until = deadline.Deadline.after(
+            min(AGAIN_S, self._left_s(end) / 2.0), now_s=self._clock.now_s()
+        )
+        found = self._round(names, end)
+        passing = found.passing()
+        if passing:
+            first = found.problems[passing[0]].message
+            _log.warning("topics that are tried again: %d, first %s", len(passing), first)
+        while passing and self._left_s(until) and not self._pause(_ROUND_S):
+            found = found.updated(self._round(passing, end))
+            passing = found.passing()
+        return found
+
+    def _left_s(self, end: deadline.Deadline) -> float:
+        return end.left_s(self._clock.now_s())
+
+    def _observe(
+        self, side: admin.Admin, names: Iterable[str], end: deadline.Deadline
+    ) -> admin.PerTopic[snapshot.Topic]:
+        return admin.observe_topics(side, sorted(names), self._left_s(end), clock=self._clock)
+
+    def _round(self, names: Iterable[str], end: deadline.Deadline) -> Topics:
+        source = self._observe(self._source, names, end)
+        topics = {self._flow.remote_topic(name): topic for name, topic in source.done.items()}
+        listed = self._target.list_topics(self._left_s(end))
+        there = self._observe(self._target, topics.keys() & listed, end)
+        # A mirror that cannot be seen is neither missing nor of a known size.
+        known = {each.name: each for mirror, each in topics.items() if mirror not in there.failed}
+        planned = self._plan(known, there.done, end)
+        refused = {**there.failed, **self._carry_out(planned, end)}
+        blocked = {each.topic: each for each in planned.findings if _stops(each)}
+        wanted = {
+            mirror: each.partitions
+            for mirror, each in topics.items()
+            if mirror not in refused and each.name not in blocked
+        }
+        after = self._await_there(wanted, end)
+        problems = {
+            name: self._failure(name, 1, error, passing=isinstance(error, errors.RetriableError))
+            for name, error in source.failed.items()
+        }
+        for mirror, error in {**refused, **after.failed}.items():
+            topic = topics[mirror]
+            problems[topic.name] = self._failure(
+                topic.name, topic.partitions, error, passing=_may_pass(error)
+            )
+        for name, finding in blocked.items():
+            problems[name] = _blocked(known[name], finding)
+        return Topics(
+            pairs={
+                topics[mirror].name: Pair(topic=topics[mirror], mirror=each)
+                for mirror, each in after.done.items()
+            },
+            problems=problems,
+            warnings=_warnings(planned),
+        )
+
+    def _plan(
+        self,
+        source: Mapping[str, snapshot.Topic],
+        there: Mapping[str, snapshot.Topic],
+        end: deadline.Deadline,
+    ) -> topic_plan.Plan:
+        defaults = self._target.broker_configs(
+            list(snapshot.BROKER_NAMES.values()), self._left_s(end)
+        )
+        return topic_plan.plan(
+            self._flow,
+            snapshot.Snapshot(topics=source),
+            snapshot.Snapshot(topics=there, new_topic=snapshot.new_topic_settings(defaults)),
+            sync_configs=self._flow.sync_topic_configs_interval_s is not None,
+        )
+
+    def _carry_out(
+        self, planned: topic_plan.Plan, end: deadline.Deadline
+    ) -> dict[str, errors.ConnectError]:
+        """Create, grow and set; failures by the mirror topic's name."""
+        refused: dict[str, errors.ConnectError] = dict(self._create(planned, end).failed)
+        if planned.grow:
+            growth = {each.name: each.partitions for each in planned.grow}
+            refused.update(self._target.grow_topics(growth, self._left_s(end)).failed)
+        if planned.alter:
+            changes = {
+                each.name: admin.ConfigChange(set=each.set, delete=each.delete)
+                for each in planned.alter
+            }
+            answered = self._target.alter_configs(changes, self._left_s(end))
+            for name, error in answered.failed.items():
+                _log.warning("%s: settings of %s: %s", self._flow.name, name, error)
+        return refused
+
+    def _create(self, planned: topic_plan.Plan, end: deadline.Deadline) -> admin.PerTopic[None]:
+        topics = [
+            admin.NewTopic(
+                name=each.name,
+                partitions=each.partitions,
+                replication_factor=each.replication_factor,
+                configs=each.configs,
+            )
+            for each in planned.create
+            if each.topic not in planned.stopped_topics()
+        ]
+        if not topics:
+            return admin.PerTopic(done={}, failed={})
+        return self._target.create_topics(topics, self._left_s(end))
+
+    def _await_there(
+        self, partitions: Mapping[str, int], end: deadline.Deadline
+    ) -> admin.PerTopic[snapshot.Topic]:
+        """The mirrors as brokers know them, once each has so many partitions or time is up.
+
+        Brokers learn of a new topic, or of its growth, a little after it was acknowledged; any one
+        of them may answer.
+        """
+        until = deadline.Deadline.after(
+            min(SPREADS_S, self._left_s(end)), now_s=self._clock.now_s()
+        )
+        seen = self._observe(self._target, partitions, end)
+        done, failed = dict(seen.done), dict(seen.failed)
+        while True:
+            late = {name for name, each in done.items() if each.partitions < partitions[name]}
+            late |= {name for name, error in failed.items() if _may_come(error)}
+            if not late or not self._left_s(until) or self._pause(_LOOK_S):
+                return admin.PerTopic(done=done, failed=failed)
+            seen = self._observe(self._target, late, end)
+            for name in late:
+                done.pop(name, None)
+                failed.pop(name, None)
+            done.update(seen.done)
+            failed.update(seen.failed)
+
+    def _failure(
+        self, name: str, partitions: int, error: errors.ConnectError, *, passing: bool
+    ) -> Problem:
+        return Problem(
+            cause="topic-refused",
+            message=f"{self._flow.name} {name}: {error}",
+            partitions=partitions,
+            passing=passing,
+        )
+
+
+def _without(found: Mapping[str, T], names: Collection[str]) -> dict[str, T]:
+    return {name: each for name, each in found.items() if name not in names}
+
+
+def _blocked(topic: snapshot.Topic, finding: topic_plan.Finding) -> Problem:
+    return Problem(cause="target-setting", message=str(finding), partitions=topic.partitions)
+
+
+def _warnings(planned: topic_plan.Plan) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for each in planned.findings:
+        if not _stops(each):
+            found[each.topic] = (*found.get(each.topic, ()), str(each))
+    return found
+
+
+def _stops(finding: topic_plan.Finding) -> bool:
+    return finding.severity is topic_plan.Severity.STOP
+
+
+def _may_come(error: errors.ConnectError) -> bool:
+    """Of a mirror that was listed, or whose creation was acknowledged, just now."""
+    return isinstance(error, (errors.RetriableError, cluster_errors.TopicMissingError))
+
+
+def _may_pass(error: errors.ConnectError) -> bool:
+    """Of a mirror: one that exists although it was not listed will be listed."""
+    return _may_come(error) or isinstance(error, cluster_errors.TopicExistsError)

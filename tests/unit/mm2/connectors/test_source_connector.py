@@ -1,0 +1,134 @@
+"""What can be copied, and what becomes of each partition that cannot."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+
+from connect_runtime.base import errors, ids
+from connect_runtime.system import clock
+from mm2.cluster import admin as admin_port
+from mm2.connectors import source_connector
+from mm2.core import flows
+from mm2.core.copy import setup
+from tests.fakes import admin
+
+EARLIEST = flows.StartPosition()
+
+
+class SmallAdmin(admin.FakeAdmin):
+    """Its brokers never hear that anything has grown beyond two partitions."""
+
+    def describe_topics(
+        self, names: Collection[str], timeout_s: float
+    ) -> admin_port.PerTopic[admin_port.TopicDescription]:
+        found = super().describe_topics(names, timeout_s)
+        small = {
+            name: admin_port.TopicDescription(
+                name=name, topic_id=each.topic_id, leaders=each.leaders[:2]
+            )
+            for name, each in found.done.items()
+        }
+        return admin_port.PerTopic(done=small, failed=found.failed)
+
+
+def plan(
+    source: admin.FakeCluster,
+    target: admin.FakeCluster,
+    *,
+    through: type[admin.FakeAdmin] = admin.FakeAdmin,
+    start: flows.StartPosition = EARLIEST,
+) -> source_connector.SourcePlan:
+    connector = source_connector.SourceConnector(
+        flows.Flow(source="east", target="west", replication_factor=1, start=start),
+        source=admin.FakeAdmin(source),
+        target=through(target),
+        now=clock.SystemClock(),
+        pause=lambda _: True,
+    )
+    return connector.plan(5.0)
+
+
+def clusters() -> tuple[admin.FakeCluster, admin.FakeCluster]:
+    source, target = admin.FakeCluster(), admin.FakeCluster()
+    source.create("orders", partitions=4)
+    source.create("__internal")
+    return source, target
+
+
+def test_every_partition_with_its_mirror_can_be_copied():
+    source, target = clusters()
+    target.create("east.orders", partitions=4, compression_type="zstd")
+    source.topics["orders"].overrides["compression.type"] = "zstd"
+    at = flows.StartPosition(flows.StartAt.TIMESTAMP, timestamp_ms=17)
+    found = plan(source, target, start=at)
+    assert found.findings == ()
+    assert [each.partition for each in found.partitions] == [0, 1, 2, 3]
+    assert found.partitions[3] == setup.PartitionSetup(
+        flow="east->west",
+        topic="orders",
+        remote_topic="east.orders",
+        partition=3,
+        transactional_id="mm2-east->west-orders-3",
+        source_topic_id=source.topics["orders"].topic_id.bytes,
+        target_topic_id=target.topics["east.orders"].topic_id.bytes,
+        source_cluster=source.identity,
+        target_cluster=target.identity,
+        start="17",
+        old_after_ms=43_200_000,
+        renew_after_s=28_800.0,
+        target_codec=4,
+    )
+
+
+def test_partitions_that_the_mirror_lacks_are_told_one_by_one():
+    source, target = clusters()
+    target.create("east.orders", partitions=2)
+    found = plan(source, target, through=SmallAdmin)
+    assert [each.partition for each in found.partitions] == [0, 1]
+    assert [each.partition for each in found.findings] == [
+        ids.TopicPartition("orders", 2),
+        ids.TopicPartition("orders", 3),
+    ]
+    assert {(each.cause, each.message) for each in found.findings} == {
+        (
+            "mirror-too-small",
+            "east->west orders: the target tells of 2 partitions of east.orders, 4 are needed; "
+            "it is tried again at the next start",
+        )
+    }
+
+
+def test_a_topic_that_is_refused_stands_beside_those_that_are_copied():
+    source, target = clusters()
+    source.create("users")
+    target.failures["create_topics", "east.orders"] = errors.FatalError("INVALID_CONFIG")
+    found = plan(source, target)
+    assert [each.topic for each in found.partitions] == ["users"]
+    assert [each.partition.partition for each in found.findings] == [0, 1, 2, 3]
+    assert {each.message for each in found.findings} == {"east->west orders: INVALID_CONFIG"}
+
+
+def test_a_failure_that_could_pass_says_when_it_is_tried_again():
+    source, target = clusters()
+    target.failures["create_topics", "east.orders"] = errors.RetriableError("NOT_CONTROLLER")
+    (first, *_) = plan(source, target).findings
+    assert first.message == "east->west orders: NOT_CONTROLLER; it is tried again at the next start"
+
+
+def test_a_larger_mirror_is_only_warned_of(caplog):
+    source, target = clusters()
+    target.create("east.orders", partitions=6)
+    with caplog.at_level(logging.WARNING):
+        found = plan(source, target)
+    assert (len(found.partitions), found.findings) == (4, ())
+    assert "it has 6 partitions, the source 4" in caplog.text
+
+
+def test_brokers_that_hide_their_settings_are_taken_to_forget_after_a_day(caplog):
+    source, target = clusters()
+    target.may_describe_brokers = False
+    with caplog.at_level(logging.WARNING):
+        found = plan(source, target)
+    assert {each.renew_after_s for each in found.partitions} == {28_800.0}
+    assert "24 hours are assumed" in caplog.text
