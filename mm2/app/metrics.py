@@ -47,6 +47,12 @@ RESTARTS = metrics.Metric(
     unit="restarts",
     labels=("flow",),
 )
+RECEIPTS = metrics.Metric(
+    name="mm2_receipts_total",
+    kind=metrics.Kind.COUNTER,
+    help="Receipts stored: what was lost, may stand twice, or could not be ruled out, by kind.",
+    labels=("flow", "topic", "kind"),
+)
 SLOTS_MISSING = metrics.Metric(
     name="mm2_spark_missing_slots",
     kind=metrics.Kind.GAUGE,
@@ -119,6 +125,7 @@ ALL = (
     FLOW_STATE,
     TASKS,
     RESTARTS,
+    RECEIPTS,
     SLOTS_MISSING,
     PARTITIONS,
     STOPPED,
@@ -152,6 +159,7 @@ class FlowMetrics:
     registry: metrics.Registry = field(default_factory=make_registry)
     _copied: dict[tuple[str, ids.TopicPartition], tuple[int, int]] = field(default_factory=dict)
     _restarts: dict[tuple[str, int], int] = field(default_factory=dict)
+    _receipts: dict[tuple[str, int, str, str], int] = field(default_factory=dict)
 
     def observe(
         self,
@@ -194,6 +202,7 @@ class FlowMetrics:
             self.registry.add(RESTARTS, 0, labels=(status.flow,))
             for task in status.tasks:
                 self._count_restarts(status.flow, task)
+                self._count_receipts(status.flow, task)
             for each in status.partitions:
                 self._count_copied(status.flow, each)
 
@@ -203,6 +212,13 @@ class FlowMetrics:
             RESTARTS, _rise(self._restarts.get(key, 0), task.restarts), labels=(flow,)
         )
         self._restarts[key] = task.restarts
+
+    def _count_receipts(self, flow: str, task: flow_status.TaskStatus) -> None:
+        for each in task.receipts:
+            key = (flow, task.index, each.topic, each.kind)
+            rise = _rise(self._receipts.get(key, 0), each.count)
+            self.registry.add(RECEIPTS, rise, labels=(flow, each.topic, each.kind))
+            self._receipts[key] = each.count
 
     def _count_copied(self, flow: str, partition: flow_status.PartitionStatus) -> None:
         key = (flow, partition.partition)

@@ -73,6 +73,10 @@ def _task_status(task: source_task.SourceTask) -> flow_status.TaskStatus:
         state=task.state,
         reason=task.reason,
         restarts=task.restarts,
+        receipts=tuple(
+            flow_status.ReceiptCount(topic=topic, kind=kind, count=count)
+            for (topic, kind), count in sorted(task.receipts.counts.items())
+        ),
     )
 
 

@@ -58,11 +58,23 @@ class PartitionStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiptCount:
+    """`kind` as in `receipt.ReceiptKind`."""
+
+    topic: str
+    kind: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStatus:
+    """`receipts` and `restarts` since the start."""
+
     index: int
     state: source_task.TaskState
     reason: str
     restarts: int
+    receipts: tuple[ReceiptCount, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,15 +9,17 @@ from __future__ import annotations
 import dataclasses
 import enum
 import logging
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from connect_runtime.base import backoff, errors, ids
+from mm2.cluster import errors as cluster_errors
 from mm2.cluster import flow_log
-from mm2.connectors import flow_ledger, holdups
-from mm2.core.copy import facts, messages, stream
+from mm2.connectors import flow_ledger, holdups, receipts
+from mm2.core.copy import facts, instructions, messages, stream
 from mm2.pipeline import control_channel, control_server, engine
 
 RESTART_FIRST_S = 0.5
@@ -55,13 +57,19 @@ class Surroundings:
 
 
 class SourceTask:
-    """Owned by its flow's thread. Invariant: at most one copy of it is meant to run."""
+    """Owned by its flow's thread.
+
+    Invariants: at most one copy of it is meant to run; what the copy streams is appended in order,
+    and what waits for room in the log is no more than a copy may have unstored
+    (`worker_link.STREAM_LIMIT`).
+    """
 
     def __init__(self, settings: messages.Configure, around: Surroundings) -> None:
         self.settings = settings
         self.state = TaskState.STARTING
         self.reason = ""
         self.gauges: dict[int, messages.Gauge] = {}
+        self.receipts = receipts.Receipts()
         self.restarts = 0
         self._before: dict[int, tuple[int, int]] = {}
         self._around = around
@@ -72,6 +80,7 @@ class SourceTask:
         self._reported_at_s = 0.0
         self._beat_at_s = 0.0
         self._stream = stream.StoredStream()
+        self._unappended: deque[tuple[int, instructions.LogItem]] = deque()
         self._fatal = ""
         self._paused = False
         self._names = [each.name for each in settings.partitions]
@@ -107,6 +116,7 @@ class SourceTask:
                 self._start(now_s)
             return
         self._watch(now_s)
+        self._append()
         for line in self._holdups.news(self._names, now_s):
             _log.warning("%s: %s", self.name, line)
         if now_s >= self._beat_at_s:
@@ -152,6 +162,7 @@ class SourceTask:
         if self._channel is not None:
             self._channel.close(why)
         self._channel = self._handle = None
+        self._unappended.clear()
         for index, gauge in self.gauges.items():
             records, size = self._before.get(index, (0, 0))
             self._before[index] = (records + gauge.records, size + gauge.bytes)
@@ -222,20 +233,34 @@ class SourceTask:
             _log.error("%s: %s", self.name, gauge.reason)
 
     def _record(self, message: dict[str, Any]) -> None:
-        mine = self._stream
-        for number, item in enumerate(messages.read_record(message), message["first"]):
+        self._unappended.extend(enumerate(messages.read_record(message), message["first"]))
+        self._append()
+
+    def _append(self) -> None:
+        """What the log has no room for waits for the next turn."""
+        while self._unappended:
+            number, item = self._unappended[0]
             try:
-                self._around.ledger.append(item, on_recorded=self._recorder(mine, number))
+                self._around.ledger.append(item, on_recorded=self._recorder(number, item))
+            except cluster_errors.FlowLogFullError:
+                return
             except errors.ConnectError as error:
                 self._around.log_broken(error)
                 return
+            self._unappended.popleft()
 
-    def _recorder(self, mine: stream.StoredStream, number: int) -> flow_log.OnRecorded:
+    def _recorder(self, number: int, item: instructions.LogItem) -> flow_log.OnRecorded:
+        mine = self._stream
+
         def recorded(error: errors.ConnectError | None) -> None:
             if error is not None:
                 self._around.log_broken(error)
-            else:
-                mine.stored(number)
+                return
+            mine.stored(number)
+            if item.receipt and item.value is not None:
+                line = self.receipts.stored(item.key, item.value)
+                if line is not None:
+                    _log.warning("%s: %s", self.name, line)
 
         return recorded
 
@@ -310,6 +335,7 @@ class SourceTask:
         if self._channel is not None:
             self._channel.close("abandoned")
         self._channel = self._handle = None
+        self._unappended.clear()
         if self.state is TaskState.STOPPING:
             self.state = TaskState.STOPPED
 

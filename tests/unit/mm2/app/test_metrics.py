@@ -113,6 +113,19 @@ def test_tasks_slots_and_restarts():
     assert seen[metrics.RESTARTS] == {("east->west",): 4}
 
 
+def test_receipts_are_counted_by_topic_and_kind():
+    seen = Observed()
+    for count in (1, 3):
+        told = flow_status.ReceiptCount(topic="orders", kind="source-gone", count=count)
+        other = flow_status.ReceiptCount(topic="orders", kind="source-gone", count=1)
+        seen.see(
+            statuses.flow(
+                tasks=[statuses.task(0, receipts=(told,)), statuses.task(1, receipts=(other,))]
+            )
+        )
+    assert seen[metrics.RECEIPTS] == {("east->west", "orders", "source-gone"): 4}
+
+
 def test_what_stands_still_is_counted_by_cause_and_vanishes():
     seen = Observed().see(
         statuses.flow(

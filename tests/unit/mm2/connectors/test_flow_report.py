@@ -5,7 +5,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from connect_runtime.base import ids
-from mm2.connectors import flow_report, flow_status, source_connector, source_task
+from mm2.connectors import (
+    flow_report,
+    flow_status,
+    receipts,
+    source_connector,
+    source_task,
+)
 from mm2.core.copy import messages
 from tests.fakes import taking
 
@@ -38,6 +44,7 @@ class Flow:
             state=source_task.TaskState.RUNNING,
             reason="",
             restarts=0,
+            receipts=receipts.Receipts(),
         )
         self.report = flow_report.FlowReport("a->b")
 
@@ -63,6 +70,14 @@ def test_a_partition_without_a_gauge_waits_for_what_its_task_waits_for():
     flow.task.reason = "the copy is gone"
     (_, waiting) = flow.publish().partitions
     assert waiting.reason == "the copy is gone"
+
+
+def test_a_task_shows_what_its_receipts_stated():
+    flow = Flow()
+    assert flow.publish().tasks[0].receipts == ()
+    flow.task.receipts.counts["orders", "not-paired"] += 2
+    (seen,) = flow.publish().tasks[0].receipts
+    assert (seen.topic, seen.kind, seen.count) == ("orders", "not-paired", 2)
 
 
 def test_nothing_is_made_anew_while_nothing_changes():

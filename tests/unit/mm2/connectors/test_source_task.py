@@ -1,0 +1,156 @@
+"""What becomes of a copy's stream: appended in order, acknowledged once stored, told if it is a
+receipt."""
+
+from __future__ import annotations
+
+import logging
+import random
+from types import SimpleNamespace
+from typing import Any, cast
+
+from mm2.cluster import flow_log_writer
+from mm2.connectors import flow_ledger, source_task
+from mm2.core import naming
+from mm2.core.copy import instructions, messages
+from mm2.formats import receipt
+from mm2.pipeline import engine
+from tests.fakes import admin, flow_log, taking
+
+LOST = receipt.Receipt(
+    topic="orders",
+    partition=4,
+    id="source-gone-0-30",
+    kind=receipt.ReceiptKind.SOURCE_GONE,
+    flow="east->west",
+    at_ms=1,
+    detail="deleted before it was copied",
+    source=(0, 30),
+)
+
+
+class Channel:
+    connected = True
+    token = b"token"
+
+    def __init__(self) -> None:
+        self.sent: list[dict[str, Any]] = []
+
+    def send(self, message: dict[str, Any]) -> None:
+        self.sent.append(message)
+
+    def close(self, reason: str) -> None:
+        pass
+
+
+class Task:
+    """A task whose copy has just started; its flow's log has room for two records at a time."""
+
+    def __init__(self, records: int = 2) -> None:
+        self.cluster = admin.FakeCluster()
+        bounds = flow_log_writer.Bounds(records=records)
+        log = flow_log.FakeFlowLog(self.cluster, source_alias="east", bounds=bounds)
+        self.ledger = flow_ledger.FlowLedger(log)
+        self.ledger.open(5.0)
+        self.broken: list[Exception] = []
+        self.channel = Channel()
+        handle = SimpleNamespace(
+            state=engine.CopyState.RUNNING, error="", cancel=lambda: None, wait=lambda s: None
+        )
+        east, west = (
+            messages.ClusterAccess(alias=alias, properties={}) for alias in ("east", "west")
+        )
+        settings = messages.Configure(
+            flow="east->west",
+            task=0,
+            owner=taking.ME,
+            source=east,
+            target=west,
+            partitions=(taking.where(),),
+            budget_bytes=1 << 20,
+        )
+        around = source_task.Surroundings(
+            engine=cast(Any, SimpleNamespace(start=lambda job: handle)),
+            server=cast(
+                Any, SimpleNamespace(open=lambda name, inbox: self.channel, address="here")
+            ),
+            inbox=cast(Any, None),
+            ledger=self.ledger,
+            random=random.Random(1),
+            log_broken=self.broken.append,
+        )
+        self.task = source_task.SourceTask(settings, around)
+        self.now_s = 1000.0
+
+    def turn(self) -> None:
+        self.ledger.work(0.0)
+        self.task.tick(self.now_s)
+        self.task.tell_stored()
+
+    def stream(self, first: int, *items: instructions.LogItem) -> None:
+        self.task.received(messages.record(first, items), self.now_s)
+
+    @property
+    def log(self) -> list[bytes]:
+        return [key for key, _ in self.cluster.topics[naming.map_topic("east")].log]
+
+    @property
+    def told(self) -> list[int]:
+        return [each["through"] for each in self.channel.sent if each["type"] == "recorded"]
+
+
+def item(key: bytes) -> instructions.LogItem:
+    return instructions.LogItem(key=key, value=b"")
+
+
+def test_a_full_log_holds_the_stream_up_and_nothing_is_lost_or_acknowledged_early():
+    made = Task(records=2)
+    made.turn()
+    made.stream(1, *[item(b"%d" % each) for each in range(1, 4)])
+    made.stream(4, item(b"4"), item(b"5"))
+    assert made.told == []
+    made.turn()
+    assert (made.log, made.told) == ([b"1", b"2"], [2])
+    made.turn()
+    made.turn()
+    assert (made.log, made.told) == ([b"1", b"2", b"3", b"4", b"5"], [2, 4, 5])
+    assert made.broken == []
+
+
+def test_a_log_that_breaks_is_told_and_takes_no_more():
+    made = Task()
+    made.turn()
+    del made.cluster.topics[naming.map_topic("east")]
+    made.stream(1, item(b"1"))
+    made.ledger._log.poll(0.0)
+    assert len(made.broken) == 1
+    made.stream(2, item(b"2"), item(b"3"))
+    assert len(made.broken) == 2
+    assert made.told == []
+
+
+def test_what_a_copy_could_not_append_ends_with_it():
+    made = Task(records=1)
+    made.turn()
+    made.stream(1, item(b"1"), item(b"of the old one"))
+    made.task.restart("its log broke", made.now_s)
+    made.now_s += 60.0
+    made.turn()
+    made.stream(1, item(b"of the new one"))
+    made.turn()
+    made.turn()
+    assert made.log == [b"1", b"of the new one"]
+
+
+def test_a_receipt_is_told_once_it_is_stored(caplog):
+    made = Task()
+    made.turn()
+    key, value = receipt.encode(LOST)
+    made.stream(1, instructions.LogItem(key=key, value=value, receipt=True))
+    with caplog.at_level(logging.WARNING):
+        assert caplog.messages == []
+        made.turn()
+    assert caplog.messages == [
+        "east->west task 0: receipt source-gone: orders-4, source offsets [0, 30): "
+        "deleted before it was copied"
+    ]
+    assert made.task.receipts.counts == {("orders", "source-gone"): 1}
