@@ -32,9 +32,11 @@ def group() -> None:
 def check(file: pathlib.Path) -> None:
     """Tell every mistake in FILE (default: clusters.yaml), or that there is none.
 
-    Exit code 2 when something is wrong. Nothing is connected to.
+    Exit code 2 when something is wrong; warnings alone are no reason. Nothing is connected to.
     """
     found = load.load(file, environment=os.environ)
+    for line in found.warning_lines():
+        click.echo(f"warning: {line}", err=True)
     names = ", ".join(flow.name for flow in found.flows)
     clusters = f"{len(found.clusters)} cluster{'s' * (len(found.clusters) != 1)}"
     click.echo(

@@ -67,6 +67,8 @@ def command(
         raise click.UsageError("--timeout goes with --until-caught-up")
     with signals.StopSignals(exit_now=_exit_now) as stop:
         settings = _chosen(load.load(file, environment=os.environ), names)
+        for line in settings.warning_lines():
+            _log.warning("%s", line)
         if settings.spark.engine == "spark":
             java.find()
         goal = run_loop.Goal(until_caught_up=until_caught_up, timeout_s=timeout_s)

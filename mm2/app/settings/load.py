@@ -91,6 +91,7 @@ def _read_root(
             "spark": dict(spark_shown),
             "metrics": dict(metrics_shown),
         },
+        warnings=tuple(sorted(account.warnings, key=lambda warning: warning.line)),
     )
 
 

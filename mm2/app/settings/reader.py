@@ -34,12 +34,14 @@ class Option(Generic[T]):
 class Account:
     """What all readers of one file share: its problems, and where values come from.
 
-    Relative paths in values start at `folder`, the file's own.
+    `warnings` are to be told, and do not keep the file from being used. Relative paths in values
+    start at `folder`, the file's own.
     """
 
     folder: pathlib.Path
     providers: value_providers.ValueProviders
     problems: list[problems.Problem] = field(default_factory=list)
+    warnings: list[problems.Problem] = field(default_factory=list)
 
     def resolve(self, scalar: yaml_source.Scalar, key: str) -> value_providers.Resolved | None:
         """The scalar's text with placeholders filled; None after a problem was noted."""
@@ -67,6 +69,9 @@ class Account:
                 line=line, key=key, text=text, given=given, allowed=allowed, nearest=nearest
             )
         )
+
+    def warn(self, line: int, key: str, text: str) -> None:
+        self.warnings.append(problems.Problem(line=line, key=key, text=text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +187,12 @@ class SectionReader:
         """Where the setting stands; the section's own line when it is left to its default."""
         entry = self._entry(name)
         return self.section.line if entry is None else entry.line
+
+    def warn_given(self, name: str, text: str) -> None:
+        """Warn of this key if it stands in the section itself, not only in its defaults."""
+        entry = self.section.get(name)
+        if entry is not None:
+            self.account.warn(entry.line, f"{self.path}.{name}", text)
 
     def finish(
         self, *, refused: Mapping[str, str], families: Mapping[str, str] | None = None

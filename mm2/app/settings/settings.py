@@ -90,7 +90,8 @@ class MetricsSettings:
 class Settings:
     """`flows` holds the enabled ones. `effective` is everything in force, without secrets.
 
-    `secret_environment` names the variables that values were taken from.
+    `secret_environment` names the variables that values were taken from. `warnings` are to be told
+    before anything runs, in order of the file.
     """
 
     file: str
@@ -100,3 +101,8 @@ class Settings:
     metrics: MetricsSettings
     secret_environment: frozenset[str]
     effective: Mapping[str, object]
+    warnings: tuple[problems.Problem, ...] = field(default=(), compare=False)
+
+    def warning_lines(self) -> list[str]:
+        """One for each warning, with its place in the file."""
+        return [each.describe(self.file) for each in self.warnings]

@@ -24,6 +24,17 @@ def test_check_tells_what_is_there(tmp_path, capsys):
     assert captured.err == ""
 
 
+def test_warnings_go_to_stderr_and_leave_the_exit_code_alone(tmp_path, capsys):
+    (tmp_path / "clusters.yaml").write_text(GOOD.replace("to: west", "to: west, groups: x"))
+    assert main.run(["config", "check"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("clusters.yaml: 2 clusters")
+    assert captured.err == (
+        "warning: clusters.yaml:3: flows[0].groups: has no effect yet: "
+        "offsets of consumer groups are not synced\n"
+    )
+
+
 @pytest.mark.parametrize("command", ["check", "show"])
 def test_mistakes_go_to_stderr_with_exit_code_2(tmp_path, capsys, command):
     (tmp_path / "bad.yaml").write_text(GOOD.replace("from: east", "from: eastt"))

@@ -57,6 +57,18 @@ def test_without_java_it_says_what_to_install(config, capsys, monkeypatch, tmp_p
     assert len(captured.err.splitlines()) == 1
 
 
+def test_warnings_of_the_file_are_logged_before_anything_starts(
+    config, capsys, monkeypatch, tmp_path
+):
+    config.write_text(config.read_text().replace("from: east,", "from: east, groups: x,"))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main.run(["run", str(config)]) == exits.FAILED
+    warning, error = capsys.readouterr().err.splitlines()
+    assert "flows[0].groups: has no effect yet" in warning
+    assert error.startswith("mm2: Java was not found")
+
+
 def test_a_metrics_port_in_use_is_a_warning_and_no_error(caplog):
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]

@@ -63,6 +63,31 @@ def test_every_key_arrives(read):
     )
 
 
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("groups: x", "offsets of consumer groups are not synced"),
+        ("groups.exclude: x", "offsets of consumer groups are not synced"),
+        ("refresh.topics.enabled: true", "topics are looked up when the flow starts"),
+        ("refresh.topics.interval.seconds: 5", "topics are looked up when the flow starts"),
+        ("sync.topic.configs.interval.seconds: 5", "are synced when the flow starts"),
+    ],
+)
+def test_keys_that_do_nothing_yet_are_warned_of_where_they_stand(read, key, words):
+    (warning,) = read(flow(f"tasks.max: 2\n{key}")).warnings
+    name = key.partition(":")[0]
+    assert (warning.line, warning.key) == (5 + 1, f"flows[0].{name}")
+    assert warning.text.startswith("has no effect yet: ")
+    assert warning.text.endswith(words)
+    (warning,) = read(flow(defaults=key)).warnings
+    assert (warning.line, warning.key) == (6, f"defaults.{name}")
+
+
+def test_what_is_left_out_or_switched_off_is_not_warned_of(read):
+    assert read(flow("topics: x\nsync.topic.configs.enabled: false")).warnings == ()
+    assert read(flow("refresh.topics.enabled: false")).warnings == ()
+
+
 def test_intervals_are_off_when_their_job_is(read):
     (found,) = read(flow("refresh.topics.enabled: false\nsync.topic.configs.enabled: false")).flows
     assert found.refresh_topics_interval_s is None

@@ -163,6 +163,18 @@ def test_lines_of_settings(account):
     assert found.line_of("names") == 2
 
 
+def test_warnings_are_of_keys_in_the_section_itself_and_no_problems(account):
+    found = reader.SectionReader(
+        account, section("\nsize: 1\n"), path="f", defaults=section("name: n\n")
+    )
+    for name in ("size", "name", "names"):
+        found.warn_given(name, "does nothing")
+    assert [(each.line, each.key, each.text) for each in account.warnings] == [
+        (2, "f.size", "does nothing")
+    ]
+    assert account.problems == []
+
+
 @pytest.mark.parametrize(
     ("text", "expected"), [("a: {b: 1}", 1), ("a:", 0), ("a: x", None), ("a: [x]", None)]
 )
