@@ -96,18 +96,60 @@ def _check_twice(account: reader.Account, found: Sequence[flow_reader.FlowRead])
 
 
 def _check_shared_names(account: reader.Account, sound: Sequence[_Sound]) -> None:
-    """Two identity flows from different sources into the same names of one target."""
-    identity = [item for item in sound if not item.flow.policy.renames_topics]
-    for one, other in itertools.combinations(identity, 2):
-        same_target = one.flow.target == other.flow.target
-        if same_target and one.flow.source != other.flow.source and _may_overlap([one, other]):
+    """Two flows from different sources into the same names of one target.
+
+    Where both keep names, only lists of names can tell them apart. Where one renames, topics called
+    like its copies are rare: only names that stand in a list count, and if the other flow has them
+    from a wider expression only, this is a warning.
+    """
+    for one, other in itertools.combinations(sound, 2):
+        if one.flow.target != other.flow.target or one.flow.source == other.flow.source:
+            continue
+        both, target = f"{other.flow.name} and {one.flow.name}", one.flow.target
+        shared = _shared_copies(one.flow, other.flow) + _shared_copies(other.flow, one.flow)
+        if not (one.flow.policy.renames_topics or other.flow.policy.renames_topics):
+            if _may_overlap([one, other]):
+                text = (
+                    f"{both} keep topic names and could write to the same topics of {target}: "
+                    r"list different topics by name in both (dots as \.)"
+                )
+                _note_topics(account, other, text)
+        elif shared:
+            copy, listed = max(shared, key=lambda item: item[1])
             text = (
-                f"{other.flow.name} and {one.flow.name} keep topic names and could write to the "
-                f"same topics of {one.flow.target}: list different topics by name in both "
-                r"(dots as \.)"
+                f"{both} would both write to {copy} of {target}, as their policies name copies: "
+                "exclude the topic in one of them"
             )
-            key = f"{other.read.path}.{options.TOPICS.name}"
-            account.note(other.read.lines[options.TOPICS.name], key, text)
+            _note_topics(account, other, text, warning=not listed)
+
+
+def _note_topics(
+    account: reader.Account, item: _Sound, text: str, *, warning: bool = False
+) -> None:
+    key = f"{item.read.path}.{options.TOPICS.name}"
+    tell = account.warn if warning else account.note
+    tell(item.read.lines[options.TOPICS.name], key, text)
+
+
+def _shared_copies(named: flows.Flow, other: flows.Flow) -> list[tuple[str, bool]]:
+    """Remote topics that both would write to, from topics that `named` lists by name.
+
+    Each with whether `other` lists its topic by name too.
+    """
+    found: list[tuple[str, bool]] = []
+    theirs_listed = {_literal(item) for item in other.topics.include.items}
+    before = other.remote_topic(_SAMPLE_TOPIC).removesuffix(_SAMPLE_TOPIC)
+    for item in named.topics.include.items:
+        topic = _literal(item)
+        if topic is None or not named.should_replicate_topic(topic):
+            continue
+        copy = named.remote_topic(topic)
+        found.extend(
+            (copy, theirs in theirs_listed)
+            for theirs in dict.fromkeys((copy, copy.removeprefix(before)))
+            if other.remote_topic(theirs) == copy and other.should_replicate_topic(theirs)
+        )
+    return found
 
 
 def _circles(identity: Sequence[_Sound]) -> Iterator[list[_Sound]]:
@@ -173,6 +215,11 @@ def _may_overlap(items: Sequence[_Sound]) -> bool:
 
 def _literals(patterns: filters.Patterns) -> list[str] | None:
     """The names that the expressions stand for; None unless each stands for one name."""
-    if not all(_LITERAL.fullmatch(item) for item in patterns.items):
-        return None
-    return [item.replace("\\", "") for item in patterns.items]
+    names = [_literal(item) for item in patterns.items]
+    found = [name for name in names if name is not None]
+    return found if len(found) == len(names) else None
+
+
+def _literal(expression: str) -> str | None:
+    """The one name that the expression stands for; None: it may stand for several."""
+    return expression.replace("\\", "") if _LITERAL.fullmatch(expression) else None

@@ -107,6 +107,55 @@ def test_two_sources_into_the_same_names(wrong, read):
     assert len(read(flows(identity("a c", "x"), identity("b c", "y"))).flows) == 2
 
 
+def renaming(ends: str, topics: str, separator: str = ".", exclude: str = "") -> str:
+    policy = f"replication.policy.separator: '{separator}'"
+    return f"{ends}, {policy}, topics: '{topics}', topics.exclude: '{exclude}'"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (renaming("a c", "orders"), identity("b c", r"a\.orders")),
+        (identity("b c", r"users, a\.orders"), renaming("a c", "x.*, orders")),
+    ],
+)
+def test_one_copy_of_two_flows_that_both_list_its_topic(wrong, one, other):
+    (problem,) = wrong(flows(one, other))
+    assert (problem.line, problem.key) == (4, "flows[1].topics")
+    assert "would both write to a.orders of c" in problem.text
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (identity("b c", r"users, a\.orders"), renaming("a c", ".*")),
+        (renaming("a c", "orders"), identity("b c", r"a\..*")),
+    ],
+)
+def test_a_listed_topic_that_the_other_flow_may_have_too_is_a_warning(read, one, other):
+    found = read(flows(one, other))
+    assert len(found.flows) == 2
+    (warning,) = found.warnings
+    assert (warning.line, warning.key) == (4, "flows[1].topics")
+    assert "would both write to a.orders of c" in warning.text
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (renaming("a c", "orders"), identity("b c", "orders")),
+        (renaming("a c", "orders"), identity("b c", r"a\..*", r"a\.orders")),
+        (renaming("a c", "orders", "_"), identity("b c", r"a\.orders")),
+        (renaming("a c", "orders"), identity("b us.east", r"a\.orders")),
+        (renaming("a c", ".*"), identity("b c", ".*")),
+        (renaming("a c", "orders"), renaming("b c", "orders")),
+    ],
+)
+def test_flows_that_name_their_copies_apart_are_fine(read, one, other):
+    found = read(flows(one, other))
+    assert (len(found.flows), found.warnings) == (2, ())
+
+
 def test_a_direction_that_keeps_names_must_not_mirror_back_copies(wrong, read):
     (problem,) = wrong(flows(identity("a b"), "b a"))
     assert problem.key == "flows[0].topics"
