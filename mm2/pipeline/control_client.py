@@ -180,7 +180,7 @@ class ControlClient:
         self.closed_reason = str(error)
         return ConnectFailedError(
             f"connecting to the worker at {self._address}: {error}; the Spark executors must "
-            "reach that host and port (control.advertised.host)"
+            "reach that host and port (control.host and control.port of the spark section)"
         )
 
     def _wait_for(self, interest: int) -> None:

@@ -31,10 +31,12 @@ from mm2.pipeline import (
 BACKLOG = 512
 GREETING_S = 10.0
 """How long a connection may take to say hello."""
-STRANGERS_MAX = 1024
+STRANGERS_MAX = 128
 """Connections that have not said hello yet; more are turned away at once."""
 _SWEEP_S = 1.0
 _IDLE_S = 30.0
+_REST_S = 0.5
+"""How long nobody is accepted after that has failed: for want of file descriptors, say."""
 _UNIX_PATH_MAX = 100
 _KIND = "mm2-control-"
 _SHORT = Path("/tmp")  # noqa: S108 - the directory made in it has mode 0700
@@ -68,6 +70,8 @@ class ControlServer:
         self._bell, self._bell_end = socket.socketpair()
         for end in (self._bell, self._bell_end, listener):
             end.setblocking(False)
+        self._rests_until_s: float | None = None
+        self._accepts = True
         self._failure: str | None = None
         self._released = False
         self._closing = threading.Lock()
@@ -142,8 +146,14 @@ class ControlServer:
         self._poller.register(self._listener, poller.READ, handler=self._accept)
         self._poller.register(self._bell_end, poller.READ, handler=self._answer_bell)
         while not stop.is_set():
-            self._poller.poll(_SWEEP_S if self._strangers else _IDLE_S)
+            self._poller.poll(self._patience_s())
             self._turn_away_the_silent()
+            self._listen_again()
+
+    def _patience_s(self) -> float:
+        if self._rests_until_s is not None:
+            return max(0.0, min(_REST_S, self._rests_until_s - self._now.now_s()))
+        return _SWEEP_S if self._strangers else _IDLE_S
 
     def _answer_bell(self, _mask: int) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -170,6 +180,10 @@ class ControlServer:
                 accepted, _peer = self._listener.accept()
             except (BlockingIOError, ConnectionAbortedError):
                 return
+            except OSError as error:
+                self._rest(error)
+                return
+            self._accepts = True
             if len(self._strangers) >= STRANGERS_MAX:
                 accepted.close()
                 continue
@@ -184,6 +198,21 @@ class ControlServer:
                 stream, desk=self, selector=self._poller, deadline_s=deadline_s
             )
             self._strangers.add(connection)
+
+    def _rest(self, error: OSError) -> None:
+        """Whoever knocks keeps the listener readable: do not look at it for a moment."""
+        self._poller.unregister(self._listener)
+        self._rests_until_s = self._now.now_s() + _REST_S
+        if self._accepts:
+            self._accepts = False
+            _log.warning(
+                "control channel: no copy can connect: %s; it is tried until one can", error
+            )
+
+    def _listen_again(self) -> None:
+        if self._rests_until_s is not None and self._now.now_s() >= self._rests_until_s:
+            self._rests_until_s = None
+            self._poller.register(self._listener, poller.READ, handler=self._accept)
 
     def _turn_away_the_silent(self) -> None:
         now_s = self._now.now_s()
@@ -249,9 +278,8 @@ def listen_tls(
     fingerprint: bytes,
     bind: tuple[str, int] = ("", 0),
     advertised_host: str,
-    advertised_port: int | None = None,
 ) -> ControlServer:
-    """Listen on TCP; copies are told `advertised_host` and, behind a translation, another port.
+    """Listen on TCP; copies are told `advertised_host`.
 
     `tls` presents the certificate whose SHA-256 is `fingerprint`. Raises FatalError with the
     address when it cannot be bound.
@@ -263,11 +291,11 @@ def listen_tls(
     except OSError as error:
         raise errors.FatalError(
             f"listening for copies on {host or '*'}:{port}: {error}; choose another "
-            "control.listen address, or port 0 for any"
+            "control.port of the spark section, or 0 for any"
         ) from error
     address = channel_address.TlsAddress(
         host=advertised_host,
-        port=advertised_port or listener.getsockname()[1],
+        port=listener.getsockname()[1],
         fingerprint=fingerprint,
     )
     return ControlServer(listener, address=address, now=now, tls=tls)

@@ -57,7 +57,8 @@ class Task:
             state=engine.CopyState.RUNNING, error="", cancel=lambda: None, wait=lambda s: None
         )
         east, west = (
-            messages.ClusterAccess(alias=alias, properties={}) for alias in ("east", "west")
+            messages.ClusterAccess(alias=alias, bootstrap=(), security={}, client_id="")
+            for alias in ("east", "west")
         )
         settings = messages.Configure(
             flow="east->west",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import hashlib
 import os
 import socket
@@ -364,6 +365,41 @@ def test_a_silent_stranger_is_turned_away(tmp_path):
     server.close()
 
 
+class Listener:
+    """A listening socket whose next calls of `accept` fail as `failures` say."""
+
+    def __init__(self, path, *failures):
+        self.path = path
+        self.failures = [OSError(each, os.strerror(each)) for each in failures]
+        self.calls = 0
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.bind(path)
+        self._socket.listen()
+        self.fileno, self.close = self._socket.fileno, self._socket.close
+        self.setblocking = self._socket.setblocking
+
+    def accept(self):
+        self.calls += 1
+        if self.failures:
+            raise self.failures.pop(0)
+        return self._socket.accept()
+
+
+def test_a_listener_that_cannot_accept_rests_and_goes_on(tmp_path, copies, caplog):
+    path = str(tmp_path / "listens")
+    listener = Listener(path, errno.EMFILE, errno.ENOBUFS)
+    address = channel_address.UnixAddress(path=path)
+    server = control_server.ControlServer(listener, address=address, now=CLOCK)
+    channel = server.open("task 0")
+    copies(server, channel.token).connect()
+    assert channel.connected
+    assert listener.calls <= 5
+    told = [each for each in caplog.messages if "no copy can connect" in each]
+    assert len(told) == 1
+    assert "Too many open files" in told[0]
+    server.close()
+
+
 def test_another_certificate_is_refused_before_the_token_is_sent(certificate, copies):
     context, fingerprint = certificate
     server = control_server.listen_tls(
@@ -384,7 +420,7 @@ def test_an_address_in_use_is_named(certificate):
     context, fingerprint = certificate
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(errors.FatalError, match=f"127.0.0.1:{port}"):
+        with pytest.raises(errors.FatalError, match=f"127.0.0.1:{port}.* control.port"):
             control_server.listen_tls(
                 CLOCK,
                 tls=context,
@@ -396,7 +432,8 @@ def test_an_address_in_use_is_named(certificate):
 
 def test_nobody_there(copies, unix_server):
     unix_server.close()
-    with pytest.raises(control_client.ConnectFailedError, match=r"control\.sock"):
+    told = r"control\.sock.*control\.host and control\.port of the spark section"
+    with pytest.raises(control_client.ConnectFailedError, match=told):
         copies(unix_server, b"t").connect()
 
 
