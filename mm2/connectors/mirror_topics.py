@@ -182,7 +182,7 @@ class MirrorTopics:
             }
             answered = self._target.alter_configs(changes, self._left_s(end))
             for name, error in answered.failed.items():
-                _log.warning("%s: settings of %s: %s", self._flow.name, name, error)
+                _log.warning("settings of %s: %s", name, error)
         return refused
 
     def _create(self, planned: topic_plan.Plan, end: deadline.Deadline) -> admin.PerTopic[None]:

@@ -86,13 +86,13 @@ class SourceConnector:
             self._target.cluster_id(min(FIRST_CONTACT_S, self._left_s(end))),
         )
         if clusters[0] == clusters[1]:
-            _log.warning("%s: both aliases lead to the same cluster", self._flow.name)
+            _log.warning("both aliases lead to the same cluster")
         names = self._source.list_topics(self._left_s(end))
         wanted = sorted(name for name in names if self._flow.should_replicate_topic(name))
         topics = self._mirrors.bring_about(wanted, end)
         for name in sorted(topics.warnings):
             for line in topics.warnings[name]:
-                _log.warning("%s: %s", self._flow.name, line)
+                _log.warning("%s", line)
         return self._sort(topics, self._base(clusters, end))
 
     def _left_s(self, end: deadline.Deadline) -> float:
@@ -105,9 +105,8 @@ class SourceConnector:
         found = self._target.broker_configs(names, self._left_s(end))
         if found is None:
             _log.warning(
-                "%s: the target's %s may not be read (DESCRIBE_CONFIGS on the cluster); "
+                "the target's %s may not be read (DESCRIBE_CONFIGS on the cluster); "
                 "24 hours are assumed",
-                flow.name,
                 PRODUCER_EXPIRATION,
             )
         known = [int(value) for value in (found or {}).values() if value is not None]

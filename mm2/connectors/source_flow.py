@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
-from connect_runtime.base import backoff, clock, errors
+from connect_runtime.base import backoff, clock, errors, log_context
 from mm2.connectors import flow_ledger, flow_report, flow_status, source_connector, source_task
 from mm2.core import flows
 from mm2.core.copy import messages, start_positions
@@ -71,13 +71,14 @@ class SourceFlow:
 
     def run(self, _stop: threading.Event) -> None:
         """The thread's body: until the flow has ended."""
-        try:
-            while not self.ended:
-                self.run_once()
-        finally:
-            self._ledger.close(1.0)
-            self._connector.close()
-            self._publish()
+        with log_context.within(flow=self.flow.name):
+            try:
+                while not self.ended:
+                    self.run_once()
+            finally:
+                self._ledger.close(1.0)
+                self._connector.close()
+                self._publish()
 
     def run_once(self) -> None:
         now_s = self._clock.now_s()
@@ -106,10 +107,10 @@ class SourceFlow:
             delay_s = self._backoff.next_delay_s(self._random)
             self._wait_until_s = self._clock.now_s() + delay_s
             self._reason = str(error)
-            _log.warning("%s: %s; tried again in %.0f s", self.flow.name, error, delay_s)
+            _log.warning("%s; tried again in %.0f s", error, delay_s)
             return
         except errors.FatalError as error:
-            _log.error("%s: %s", self.flow.name, error)
+            _log.error("%s", error)
             self._end(flow_status.FlowState.FAILED, str(error))
             return
         partitions = start_positions.settled(plan.partitions, known)
@@ -131,7 +132,7 @@ class SourceFlow:
         self._state = flow_status.FlowState.RUNNING
         self._reason = "" if self._tasks else "no topic matches"
         topics = len({each.topic for task in self._tasks for each in task.settings.partitions})
-        _log.info("%s: %d topics in %d tasks", self.flow.name, topics, len(self._tasks))
+        _log.info("%d topics in %d tasks", topics, len(self._tasks))
 
     # Working
 
@@ -193,7 +194,7 @@ class SourceFlow:
         except errors.RetriableError as error:
             self._broken = error
             self._wait_until_s = self._clock.now_s() + self._backoff.next_delay_s(self._random)
-            _log.warning("%s: %s", self.flow.name, why)
+            _log.warning("%s", why)
         else:
             self._broken = None
             self._backoff.reset()
@@ -210,10 +211,10 @@ class SourceFlow:
                     f"fenced by another owner: {fenced[0].reason}. Another mm2 process runs flow "
                     f"{self.flow.name}: run each flow once"
                 )
-                _log.error("%s: %s", self.flow.name, self._failed)
+                _log.error("%s", self._failed)
                 self._stop_tasks(now_s)
             elif self._failed:
-                _log.error("%s: %s", self.flow.name, self._failed)
+                _log.error("%s", self._failed)
                 self._stop_tasks(now_s)
             elif self._engine.state is engine.EngineState.FAILED:
                 self._failed = f"the engine has failed: {self._engine.failure}"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from connect_runtime.base import backoff, errors, ids
+from connect_runtime.base import backoff, errors, ids, log_context
 from mm2.cluster import errors as cluster_errors
 from mm2.cluster import flow_log
 from mm2.connectors import flow_ledger, holdups, receipts
@@ -118,7 +118,7 @@ class SourceTask:
         self._watch(now_s)
         self._append()
         for line in self._holdups.news(self._names, now_s):
-            _log.warning("%s: %s", self.name, line)
+            self._tell(logging.WARNING, "%s", line)
         if now_s >= self._beat_at_s:
             self._beat_at_s = now_s + messages.BEAT_EVERY_S
             self._send({"type": "beat"})
@@ -177,7 +177,7 @@ class SourceTask:
         self.reason = why
         delay_s = self._backoff.next_delay_s(self._around.random)
         self._start_at_s = now_s + delay_s
-        _log.warning("%s: %s; it is started again in %.1f s", self.name, why, delay_s)
+        self._tell(logging.WARNING, "%s; it is started again in %.1f s", why, delay_s)
 
     # The copy's words
 
@@ -211,7 +211,7 @@ class SourceTask:
         if self.state in (TaskState.STARTING, TaskState.WAITING_FOR_SLOT):
             self.state = TaskState.RUNNING
             self.reason = ""
-            _log.info("%s: running", self.name)
+            self._tell(logging.INFO, "running")
         self._holdups.note_troubles(message["troubles"], now_s)
         for gauge in messages.read_gauges(message):
             self._holdups.note(gauge, now_s)
@@ -226,11 +226,11 @@ class SourceTask:
             return
         where = self.settings.partitions[gauge.index]
         if gauge.phase == "stopped":
-            _log.error("%s: %s stands still: %s", self.name, where.name, gauge.reason)
+            self._tell(logging.ERROR, "%s stands still: %s", where.name, gauge.reason)
         elif gauge.phase == "fenced":
             self.state = TaskState.FENCED
             self.reason = gauge.reason
-            _log.error("%s: %s", self.name, gauge.reason)
+            self._tell(logging.ERROR, "%s", gauge.reason)
 
     def _record(self, message: dict[str, Any]) -> None:
         self._unappended.extend(enumerate(messages.read_record(message), message["first"]))
@@ -260,7 +260,7 @@ class SourceTask:
             if item.receipt and item.value is not None:
                 line = self.receipts.stored(item.key, item.value)
                 if line is not None:
-                    _log.warning("%s: %s", self.name, line)
+                    self._tell(logging.WARNING, "%s", line)
 
         return recorded
 
@@ -290,6 +290,10 @@ class SourceTask:
             self._channel.send(message)
         except errors.ConnectError as error:
             self._channel.close(str(error))
+
+    def _tell(self, level: int, message: str, *values: object) -> None:
+        with log_context.within(task=self.settings.task):
+            _log.log(level, message, *values)
 
     # The operator's hand
 

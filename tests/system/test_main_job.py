@@ -199,7 +199,7 @@ def test_a_spark_cluster_loses_a_worker_on_the_way(tmp_path, job, spark, load):
         assert 0.1 <= share < 0.9, share
         victim.kill()
         finished(run, job)
-        assert len(re.findall(r"task \d: .*; it is started again", run.log)) >= lost
+        assert len(re.findall(r"task \d\] .*; it is started again", run.log)) >= lost
 
 
 @pytest.mark.timeout(900)
@@ -214,12 +214,12 @@ def test_a_killed_copy_process_interrupts_only_its_partitions(tmp_path, job):
         before = ends(job)
         assert run.records() < 0.8 * job.load.records
         faults.kill(run, faults.Kind.COPY, Random(1))
-        found = run.await_log(r"task (\d): .*; it is started again", 30.0)
+        found = run.await_log(r"task (\d)\] .*; it is started again", 30.0)
         running: list[float] = []
 
         def is_back() -> bool:
             running.append(run.figure("mm2_flow_tasks", state="RUNNING"))
-            return run.log.count(f"task {found[1]}: running") == 2
+            return run.log.count(f"task {found[1]}] running") == 2
 
         eventually.eventually(is_back, 90.0)
         assert min(running) >= PARTITIONS - 1, running

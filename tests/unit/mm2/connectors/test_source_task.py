@@ -8,6 +8,7 @@ import random
 from types import SimpleNamespace
 from typing import Any, cast
 
+from connect_runtime.base import log_context
 from mm2.cluster import flow_log_writer
 from mm2.connectors import flow_ledger, source_task
 from mm2.core import naming
@@ -147,11 +148,11 @@ def test_a_receipt_is_told_once_it_is_stored(caplog):
     made.turn()
     key, value = receipt.encode(LOST)
     made.stream(1, instructions.LogItem(key=key, value=value, receipt=True))
-    with caplog.at_level(logging.WARNING):
+    caplog.handler.addFilter(log_context.ContextFilter())
+    with caplog.at_level(logging.WARNING), log_context.within(flow="east->west"):
         assert caplog.messages == []
         made.turn()
-    assert caplog.messages == [
-        "east->west task 0: receipt source-gone: orders-4, source offsets [0, 30): "
-        "deleted before it was copied"
-    ]
+    (record,) = caplog.records
+    told = "receipt source-gone: orders-4, source offsets [0, 30): deleted before it was copied"
+    assert (record.context, record.getMessage()) == ("[east->west|task 0] ", told)
     assert made.task.receipts.counts == {("orders", "source-gone"): 1}
