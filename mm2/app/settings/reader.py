@@ -40,8 +40,8 @@ class Account:
 
     folder: pathlib.Path
     providers: value_providers.ValueProviders
-    problems: list[problems.Problem] = field(default_factory=list)
     warnings: list[problems.Problem] = field(default_factory=list)
+    problems: list[problems.Problem] = field(default_factory=list)
 
     def resolve(self, scalar: yaml_source.Scalar, key: str) -> value_providers.Resolved | None:
         """The scalar's text with placeholders filled; None after a problem was noted."""
