@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from typing import Any
+
 from mm2.connectors import receipts
 from mm2.formats import receipt
 
 
 def stated(**changed):
-    given = {
+    given: dict[str, Any] = {
         "topic": "orders",
         "partition": 4,
         "id": "not-paired-0-30",

@@ -12,6 +12,7 @@ import stat
 import struct
 from concurrent import futures
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from cryptography import x509
@@ -389,7 +390,7 @@ def test_a_listener_that_cannot_accept_rests_and_goes_on(tmp_path, copies, caplo
     path = str(tmp_path / "listens")
     listener = Listener(path, errno.EMFILE, errno.ENOBUFS)
     address = channel_address.UnixAddress(path=path)
-    server = control_server.ControlServer(listener, address=address, now=CLOCK)
+    server = control_server.ControlServer(cast(Any, listener), address=address, now=CLOCK)
     channel = server.open("task 0")
     copies(server, channel.token).connect()
     assert channel.connected

@@ -50,7 +50,7 @@ class Loop:
         where = taking.where()
         self.now_s = 1000.0
         self.source, self.target = Cluster(where.topic), Cluster(where.remote_topic)
-        self.sent = []
+        self.sent: list[dict[str, Any]] = []
         settings = SimpleNamespace(
             source=SimpleNamespace(alias="a", properties={}),
             target=SimpleNamespace(alias="b", properties={}),

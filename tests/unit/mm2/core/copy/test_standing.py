@@ -85,11 +85,11 @@ def test_the_same_stop_waits_twice_as_long_each_time_up_to_ten_minutes():
 
 def test_a_batch_that_is_stored_ends_the_row():
     found = standing.Standing()
-    assert not found.troubled
+    seen = [found.troubled]
     retries(found, FOR_A_WHILE, 3)
-    assert found.troubled
+    seen.append(found.troubled)
     found.stored()
-    assert not found.troubled
+    assert [*seen, found.troubled] == [False, True, False]
     assert retries(found, FOR_A_WHILE, 1) == [30.0]
 
 
