@@ -345,3 +345,8 @@ def old_records_outside_transactions(
 ) -> partition.PartitionCopy:
     """A machine that never finds a record old."""
     return partition.PartitionCopy(dataclasses.replace(where, old_after_ms=1 << 60), **rest)
+
+
+def fence_never_renewed(where: setup.PartitionSetup, **rest: Any) -> partition.PartitionCopy:
+    """An idle owner lets its fence, and its transactional id, expire."""
+    return partition.PartitionCopy(dataclasses.replace(where, renew_after_s=1e12), **rest)

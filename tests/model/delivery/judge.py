@@ -7,6 +7,7 @@ copies everything or stands still for a cause that really happened.
 
 from __future__ import annotations
 
+import enum
 from bisect import bisect_right
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,6 +18,24 @@ from tests.model.delivery import source_log, target_log
 
 if TYPE_CHECKING:
     from tests.model.delivery import world
+
+
+class Kind(enum.StrEnum):
+    """Which promise was broken. A violation is `kind: what was seen`."""
+
+    LOST = "lost"
+    DOUBLED = "doubled"
+    DISORDERED = "out of order"
+    ALTERED = "altered"
+    ABORTED = "aborted, yet copied"
+    MAP = "wrong in the map"
+    STOPPED = "stopped without cause"
+    UNSETTLED = "never settles"
+    INVARIANT = "invariant"
+
+
+def kind_of(violation: str) -> Kind:
+    return Kind(violation.partition(":")[0])
 
 
 def judge(around: world.World) -> list[str]:
@@ -34,9 +53,15 @@ def judge(around: world.World) -> list[str]:
 
 
 def _name_unfenced_writes(around: world.World) -> None:
-    """What a forgotten twin wrote is named by a receipt, or by a stop that tells where it is."""
+    """What a forgotten twin wrote is named by a stop that tells where it is.
+
+    The receipt of an unfenced take-over names what stands in its range, as every receipt does. What
+    comes behind that range is met at once in an exclusive mirror; in a shared one, where others
+    write too, at the next take only: until then the receipt is all there is.
+    """
     unfenced = receipt.ReceiptKind.UNFENCED_TAKE_OVER
-    said = any(each.kind is unfenced for each in around.log.receipts) or any(
+    stated = any(each.kind is unfenced for each in around.log.receipts)
+    said = (around.weather.shared and stated) or any(
         stop is not None and stop.cause is stops.Cause.NOT_PAIRED
         for stop in (each.machine.standing.stop for each in around.owners)
     )
@@ -71,7 +96,7 @@ def _compare(around: world.World, seen: list[target_log.Entry], *, reader: str) 
     origins = _origins(around.source)
     known = [each for each in ours if source_log.content_of(each.data) in origins]
     if len(known) < len(ours):
-        return [f"{reader}: records that the source never held"]
+        return [f"{Kind.ALTERED}: {reader}: records that the source never held"]
     if around.weather.identical:
         return _compare_counts(around, ours, reader=reader)
     found = []
@@ -79,9 +104,11 @@ def _compare(around: world.World, seen: list[target_log.Entry], *, reader: str) 
     for entry in ours:
         lives[entry.life].append((entry, origins[source_log.content_of(entry.data)]))
     for life, pairs in lives.items():
-        found += [f"{reader}, life {life}: {each}" for each in _order(pairs)]
+        found += _order(pairs, reader=f"{reader}, life {life}")
     copied = {origin.base for pairs in lives.values() for _, origin in pairs}
-    found += [f"{reader}: {each}" for each in _losses(around, copied, origins)]
+    missing = _missing(around, copied, origins)
+    if missing:
+        found.append(f"{Kind.LOST}: {reader}: source offsets {missing}")
     return found
 
 
@@ -111,23 +138,27 @@ def _origins(source: source_log.SourceLog) -> dict[source_log.Content, Origin]:
     return found
 
 
-def _order(pairs: list[tuple[target_log.Entry, Origin]]) -> list[str]:
+def _order(pairs: list[tuple[target_log.Entry, Origin]], *, reader: str) -> list[str]:
     found = []
     last = -1
+    before: set[int] = set()
     for entry, origin in pairs:
+        place = f"{reader}: source offset {origin.base} stands at {entry.base}"
         if not origin.maybe:
-            found.append(f"source offset {origin.base} was aborted, stands at {entry.base}")
+            found.append(f"{Kind.ABORTED}: {place}")
         if entry.named:
             continue
         if origin.base <= last:
-            found.append(f"source offset {origin.base} stands at {entry.base}, after {last}")
+            kind = Kind.DOUBLED if origin.base in before else Kind.DISORDERED
+            found.append(f"{kind}: {place}, after {last}")
         last = max(last, origin.base)
+        before.add(origin.base)
     return found
 
 
-def _losses(
+def _missing(
     around: world.World, copied: set[int], origins: dict[source_log.Content, Origin]
-) -> list[str]:
+) -> list[int]:
     """Source offsets of the newest history that nobody copied and no receipt names."""
     era = _first_source(around)
     gone = [
@@ -135,7 +166,7 @@ def _losses(
         for each in around.log.receipts
         if each.kind is receipt.ReceiptKind.SOURCE_GONE and each.source is not None
     ]
-    missing = [
+    return [
         each.base
         for each in around.source.entries
         if each.content is not None
@@ -144,7 +175,6 @@ def _losses(
         and each.base not in copied
         and not any(start <= each.base < end for start, end in gone)
     ]
-    return [f"source offsets {missing} are lost"] if missing else []
 
 
 def _first_source(around: world.World) -> int:
@@ -169,9 +199,10 @@ def _compare_counts(around: world.World, ours: list[target_log.Entry], *, reader
         for each in around.source.entries
         if not each.control and each.committed and era <= each.base < _end_of_duty(around)
     ]
-    if _end_of_duty(around) and len(wanted) != len(ours):
-        return [f"{reader}: {len(ours)} records where the source has {len(wanted)}"]
-    return []
+    if not _end_of_duty(around) or len(wanted) == len(ours):
+        return []
+    kind = Kind.LOST if len(ours) < len(wanted) else Kind.DOUBLED
+    return [f"{kind}: {reader}: {len(ours)} records where the source has {len(wanted)}"]
 
 
 # The map
@@ -198,7 +229,8 @@ def _check_map(around: world.World, seen: list[target_log.Entry]) -> list[str]:
         at = bisect_right(runs, source, key=lambda run: run.source) - 1
         told = source + runs[at].delta if at >= 0 else None
         if told != entry.base:
-            wrong.append(f"source offset {source} stands at {entry.base}, the map says {told}")
+            place = f"source offset {source} stands at {entry.base}"
+            wrong.append(f"{Kind.MAP}: {place}, the map says {told}")
     return wrong
 
 
@@ -214,16 +246,17 @@ def _unjustified_stops(around: world.World) -> list[str]:
         if machine.standing.phase is standing.Phase.STOPPED:
             assert machine.standing.stop is not None
             if not _justified(around, machine.standing.stop):
-                found.append(f"{each.name} stopped: {machine.standing.stop.message}")
+                found.append(f"{Kind.STOPPED}: {each.name}: {machine.standing.stop.message}")
         elif machine.standing.phase is standing.Phase.FENCED and not each.justly_fenced:
-            found.append(f"{each.name} believes that it was fenced by another owner")
+            found.append(f"{Kind.STOPPED}: {each.name} believes that another owner fenced it")
     stopped = any(each.machine.standing.phase is standing.Phase.STOPPED for each in alive)
     if not found and not around.finished and not stopped:
         places = [(each.name, each.machine.standing) for each in alive]
         states = [(name, place.phase.value, place.reason) for name, place in places]
-        found.append(f"nobody finished: {states}")
+        found.append(f"{Kind.UNSETTLED}: nobody finished: {states}")
     if not found and around.finished and around.late_takes:
-        found.append(f"{around.late_takes} takes after everything was copied: owners fight")
+        takes = f"{around.late_takes} takes after everything was copied"
+        found.append(f"{Kind.UNSETTLED}: {takes}: owners fight")
     return found
 
 

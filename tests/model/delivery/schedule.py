@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 
 from mm2.core.copy import partition, standing
-from tests.model.delivery import judge, owner, weather, world
+from tests.model.delivery import events, judge, owner, weather, world
 
 HEALED_WITHIN_S = 600.0
 
@@ -22,6 +22,10 @@ class Outcome:
     steps: int
     state: str
     trace: list[str]
+
+    @property
+    def kinds(self) -> set[judge.Kind]:
+        return set(map(judge.kind_of, self.violations))
 
 
 def run(
@@ -42,7 +46,9 @@ def run(
     except AssertionError as error:
         if not tracing and make is partition.PartitionCopy:
             raise AssertionError(f"seed {seed}: {error}") from error
-        violations = [f"an invariant broke: {error!r}"]
+        unsettled = isinstance(error, events.UnsettledError)
+        kind = judge.Kind.UNSETTLED if unsettled else judge.Kind.INVARIANT
+        violations = [f"{kind}: {error!r}"]
     state = ", ".join(_state(each) for each in around.owners)
     return Outcome(
         seed=seed,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from tests.model.delivery import events
 
@@ -74,6 +77,11 @@ def draw(random: Random) -> Weather:
         round_trip_s=random.choice((0.01, 0.01, 0.2)),
         batches=random.randint(8, 45),
     )
+
+
+def with_some(**settled: Any) -> Callable[[Random], Weather]:
+    """The same mixture, but for what is settled."""
+    return lambda random: dataclasses.replace(draw(random), **settled)
 
 
 class Network:
