@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from connect_runtime.base import ids
 from mm2.core import naming
 from mm2.core.offsets import offset_map
@@ -19,19 +21,31 @@ def read_map(target: cluster.Cluster) -> offset_map.OffsetMap:
     return found
 
 
-def uncovered(target: cluster.Cluster, *, prefix: str = "east.") -> dict[str, tuple[int, int]]:
-    """Partitions with (anchor's next target offset, log end) where the two differ.
+def uncovered(
+    target: cluster.Cluster, partitions: Iterable[ids.TopicPartition], *, prefix: str = "east."
+) -> dict[ids.TopicPartition, tuple[int | None, int]]:
+    """`differing`, of these partitions of the source and the logs of their mirrors."""
+    properties = target.client_properties()
+    ends = {
+        each: kafka.offsets(properties, prefix + each.topic, each.partition)[1]
+        for each in partitions
+    }
+    assert ends, "no partition to look at"
+    return differing(read_map(target), ends)
 
-    None of them: the next start finds nothing behind its anchors, and has nothing to pair.
+
+def differing(
+    known: offset_map.OffsetMap, ends: Mapping[ids.TopicPartition, int]
+) -> dict[ids.TopicPartition, tuple[int | None, int]]:
+    """Partitions with (anchor's next target offset, end of the mirror's log) where the two differ.
+
+    None for an offset: the map has no anchor. No difference at all: the next start finds nothing
+    behind its anchors, and has nothing to pair.
     """
-    found: dict[str, tuple[int, int]] = {}
-    known = read_map(target)
-    for partition in known.partitions():
+    found: dict[ids.TopicPartition, tuple[int | None, int]] = {}
+    for partition, end in sorted(ends.items()):
         anchor = known.partition(partition).anchor
-        assert anchor is not None, partition
-        mirror = ids.TopicPartition(prefix + partition.topic, partition.partition)
-        properties = target.client_properties()
-        end = kafka.offsets(properties, mirror.topic, mirror.partition)[1]
-        if anchor.segment.target_next != end:
-            found[str(mirror)] = (anchor.segment.target_next, end)
+        reached = anchor.segment.target_next if anchor is not None else None
+        if reached != end:
+            found[partition] = (reached, end)
     return found

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import confluent_kafka
 
+from connect_runtime.base import ids
 from connect_runtime.system import clock, threads
 from mm2.sandbox import cluster
 from tests.support import kafka
@@ -173,6 +174,14 @@ class Traffic:
     @property
     def topics(self) -> list[str]:
         return [kind.topic for kind in self.kinds]
+
+    @property
+    def partitions(self) -> list[ids.TopicPartition]:
+        return [
+            ids.TopicPartition(kind.topic, number)
+            for kind in self.kinds
+            for number in range(kind.partitions)
+        ]
 
     def create_topics(self) -> Self:
         for kind in self.kinds:
