@@ -14,7 +14,7 @@ from mm2.formats import record_batch
 from mm2.sandbox import cluster, jvm
 from tests.support import content, eventually, java_class, kafka, mirror
 
-pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 
 def test_a_damaged_batch_is_not_copied_and_stops_its_partition_alone(tmp_path, own_cluster, west):
@@ -48,6 +48,7 @@ def damage_second_batch(east: cluster.Cluster, topic: str) -> None:
     log.write_bytes(data)
 
 
+@pytest.mark.full
 def test_too_few_replicas_hold_up_their_topic_alone(tmp_path, own_cluster, east):
     source = east.client_properties()
     target = own_cluster("west", brokers=3)
@@ -142,6 +143,7 @@ def _run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30.0)
 
 
+@pytest.mark.full
 def test_a_full_disk_is_waited_out(tmp_path, small_disk, own_cluster, east):
     """The target's only disk fills up; when it has room again everything arrives, once."""
     source = east.client_properties()
