@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import content, eventually, kafka, mirror
 
-pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 TOPICS = ("good", "foreign", "mirror-again", "source-again", "deleted")
 
@@ -28,6 +28,17 @@ def pair(own_cluster) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def test_each_change_stops_its_topic_alone(tmp_path, pair):
+    stopped(tmp_path, pair)
+    assert_nothing_written(pair[1])
+
+
+@pytest.mark.full
+def test_the_command_that_each_stop_names_leads_on(tmp_path, pair):
+    resumed(tmp_path, stopped(tmp_path, pair), pair)
+
+
+def stopped(tmp_path, pair: tuple[kafka.Properties, ...]) -> dict[str, Any]:
+    """Run a flow while its topics change, until each stands still; returns its settings."""
     east, west = pair
     for topic in TOPICS:
         kafka.create_topic(east, topic)
@@ -54,8 +65,7 @@ def test_each_change_stops_its_topic_alone(tmp_path, pair):
         kafka.produce(east, "good", content.some())
         run.await_records(40, topic="good")
         assert run.stop() == 143
-    assert_nothing_written(west)
-    resumed(tmp_path, given, pair)
+    return given
 
 
 def change_topics(east: kafka.Properties, west: kafka.Properties) -> None:
@@ -79,7 +89,6 @@ def assert_nothing_written(west: kafka.Properties) -> None:
 
 
 def resumed(tmp_path, given: dict[str, Any], pair: tuple[kafka.Properties, ...]) -> None:
-    """The command that each stop names leads on."""
     east, west = pair
     path = tmp_path / "run.yaml"
     for topic, start in (("foreign", "latest"), ("mirror-again", "earliest")):
