@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class TaskState(enum.Enum):
-    """RUNNING only after the copy's first report; FENCED and FAILED are final."""
+    """RUNNING only after the copy's first report; FENCED is final."""
 
     STARTING = "STARTING"
     WAITING_FOR_SLOT = "WAITING_FOR_SLOT"
@@ -40,7 +40,6 @@ class TaskState(enum.Enum):
     RESTARTING = "RESTARTING"
     STOPPING = "STOPPING"
     STOPPED = "STOPPED"
-    FAILED = "FAILED"
     FENCED = "FENCED"
 
 
@@ -96,7 +95,7 @@ class SourceTask:
 
     @property
     def ended(self) -> bool:
-        return self.state in (TaskState.STOPPED, TaskState.FAILED, TaskState.FENCED)
+        return self.state in (TaskState.STOPPED, TaskState.FENCED)
 
     def totals(self, index: int) -> tuple[int, int]:
         """Records and bytes copied of the partition, over all copies of this task."""

@@ -1,6 +1,6 @@
 """One flow with many topics: all of them move soon, in little memory, and cost little while idle.
 
-Quick form: 20 topics of 10 partitions. Full form: 200 topics, the figures that are promised: moving
+Both sizes are long tests: 20 topics of 10 partitions, and the 200 of the promise: moving
 within 60 s, copy processes under 600 MB together, an idle flow under 5 % of a core.
 """
 
