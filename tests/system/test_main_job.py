@@ -145,7 +145,7 @@ def running_jobs(ui_port: int) -> list[str]:
 
 
 def _json(address: str) -> Any:
-    with urllib.request.urlopen(address, timeout=10.0) as answer:
+    with urllib.request.urlopen(address, timeout=60.0) as answer:  # its first answer takes long
         return json.load(answer)
 
 

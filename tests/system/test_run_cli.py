@@ -106,6 +106,7 @@ def test_a_filter_that_matches_nothing_is_told_and_no_success(east, west, tmp_pa
     assert "east->west: no topic of the source matches; see topics" in done.stdout
 
 
+@pytest.mark.full  # its quick form is that of test_bad_input
 def test_a_cluster_that_cannot_be_reached_is_told_and_others_go_on(east, west, topic, tmp_path):
     source, target = east.client_properties(), west.client_properties()
     name = topic()
