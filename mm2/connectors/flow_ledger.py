@@ -109,9 +109,8 @@ class FlowLedger:
         if anchor is None:
             return
         for key in known.superseded(anchor.key):
-            with contextlib.suppress(
-                cluster_errors.FlowLogFullError
-            ):  # at the next take-over, then
+            # With no room now it is deleted at the next take-over.
+            with contextlib.suppress(cluster_errors.FlowLogFullError):
                 self._log.append(
                     flow_log.LogTopic.MAP, map_record.encode_key(key), None, on_recorded=_ignore
                 )

@@ -60,7 +60,7 @@ class SourceTask:
 
     Invariants: at most one copy of it is meant to run; what the copy streams is appended in order,
     and what waits for room in the log is no more than a copy may have unstored
-    (`worker_link.STREAM_LIMIT`).
+    (`worker_link.STREAM_LIMIT`, and a few items of each partition that is being taken).
     """
 
     def __init__(self, settings: messages.Configure, around: Surroundings) -> None:

@@ -146,71 +146,77 @@ def test_several_partitions_share_a_request_and_answer_each_for_itself(east, top
         }
 
 
+class FetchingSession:
+    """One fetch session over partition 0 of some topics; `read` is where each goes on."""
+
+    def __init__(self, driver: wire.Driver, names: list[str]) -> None:
+        for name in names:
+            driver.leader(name)
+        self.session = fetch_session.FetchSession()
+        self.read = dict.fromkeys(names, 0)
+        self._driver = driver
+        self._by_id = {driver.topic_id(name): name for name in names}
+        self._version = driver.version(1, versions.FETCH_KEY, versions.FETCH)
+        for name in names:
+            self._want(name)
+
+    def _want(self, name: str) -> None:
+        topic_id = self._driver.topic_id(name)
+        asked = fetch.FetchPartition(name, topic_id, 0, -1, self.read[name], -1, 1 << 20)
+        self.session.want(name, asked)
+
+    def round_trip(self) -> tuple[fetch_session.FetchSessionRequest, fetch.FetchResponse]:
+        request = self.session.next_request()
+        body = fetch.encode_fetch_request(
+            self._version,
+            max_wait_ms=100,
+            min_bytes=1,
+            max_bytes=1 << 24,
+            isolation_level=1,
+            session_id=request.session_id,
+            session_epoch=request.session_epoch,
+            partitions=request.partitions,
+            forgotten=request.forgotten,
+            rack_id="",
+        )
+        reply = self._driver.raw(1, versions.FETCH_KEY, self._version, chunks=[body], lane="s")
+        assert reply.body is not None
+        response = fetch.decode_fetch_response(self._version, reply.body)
+        self.session.answered(response)
+        for found in response.partitions:
+            name = self._by_id[found.topic_id]
+            for header, _ in record_batch.split_batches(found.records):
+                self.read[name] = header.last_offset + 1
+            if name in self.session._wanted:
+                self._want(name)
+        return request, response
+
+
 def test_a_fetch_session_sends_changes_only_and_survives_a_forgetful_broker(east, topic):
     properties = east.client_properties()
     names = [kafka.create_topic(properties, topic(f"t{i}")) for i in range(3)]
     with wire.Driver(properties) as driver:
-        for name in names:
-            driver.leader(name)
-        by_id = {driver.topic_id(name): name for name in names}
-        session = fetch_session.FetchSession()
-        version = driver.version(1, versions.FETCH_KEY, versions.FETCH)
-        read: dict[str, int] = dict.fromkeys(names, 0)
-
-        def want(name: str) -> None:
-            session.want(
-                name,
-                fetch.FetchPartition(name, driver.topic_id(name), 0, -1, read[name], -1, 1 << 20),
-            )
-
-        def round_trip() -> tuple[fetch_session.FetchSessionRequest, fetch.FetchResponse]:
-            request = session.next_request()
-            body = fetch.encode_fetch_request(
-                version,
-                max_wait_ms=100,
-                min_bytes=1,
-                max_bytes=1 << 24,
-                isolation_level=1,
-                session_id=request.session_id,
-                session_epoch=request.session_epoch,
-                partitions=request.partitions,
-                forgotten=request.forgotten,
-                rack_id="",
-            )
-            reply = driver.raw(1, versions.FETCH_KEY, version, chunks=[body], lane="session")
-            assert reply.body is not None
-            response = fetch.decode_fetch_response(version, reply.body)
-            session.answered(response)
-            for found in response.partitions:
-                name = by_id[found.topic_id]
-                for header, _ in record_batch.split_batches(found.records):
-                    read[name] = header.last_offset + 1
-                if name in session._wanted:
-                    want(name)
-            return request, response
-
-        for name in names:
-            want(name)
-        request, response = round_trip()
+        fetching = FetchingSession(driver, names)
+        request, response = fetching.round_trip()
         assert (request.session_epoch, len(response.partitions)) == (0, 3)
-        request, response = round_trip()
+        request, response = fetching.round_trip()
         assert (request.partitions, request.forgotten, response.partitions) == ([], [], [])
         kafka.produce(properties, names[1], outgoing(7))
-        _, response = round_trip()
+        _, response = fetching.round_trip()
         assert [p.topic_id for p in response.partitions] == [driver.topic_id(names[1])]
-        session.drop(names[0])
-        request, _ = round_trip()
+        fetching.session.drop(names[0])
+        request, _ = fetching.round_trip()
         assert [p.topic for p in request.partitions] == [names[1]]
         assert [p.topic for p in request.forgotten] == [names[0]]
         kafka.produce(properties, names[0], outgoing(7))
-        _, response = round_trip()
+        _, response = fetching.round_trip()
         assert response.partitions == []
-        session._session_id += 1  # as if the broker had dropped it
-        _, response = round_trip()
+        fetching.session._session_id += 1  # as if the broker had dropped it
+        _, response = fetching.round_trip()
         assert response.error_code == fetch_session.SESSION_NOT_FOUND
-        request, response = round_trip()
+        request, response = fetching.round_trip()
         assert (request.session_epoch, len(response.partitions)) == (0, 2)
-        assert read == {names[0]: 0, names[1]: 7, names[2]: 0}
+        assert fetching.read == {names[0]: 0, names[1]: 7, names[2]: 0}
 
 
 def test_a_transaction_of_our_own_is_committed_and_fences_the_one_before(east, topic):
