@@ -1,13 +1,30 @@
-"""Java's `.properties` files, read as `java.util.Properties.load(Reader)` reads them."""
+"""Java's `.properties` files, read and written as `java.util.Properties` does it.
+
+Reading follows `Properties.load`, line by line: comments, continuations, the three separators,
+escapes. What encoding a file has is its reader's matter: `Utils.loadProps` of Kafka, which reads
+`mm2.properties`, takes ISO-8859-1; `FileConfigProvider` takes UTF-8.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 _BLANKS = " \t\f"
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(u)|(.)|$)", re.DOTALL)
 _NAMED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_NAMES = {char: name for name, char in _NAMED.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Property:
+    """One pair as it stands in the file; `line` counts from 1 and is where the pair begins."""
+
+    key: str
+    value: str = field(repr=False)
+    line: int
 
 
 def parse(text: str) -> dict[str, str]:
@@ -15,33 +32,49 @@ def parse(text: str) -> dict[str, str]:
 
     Raises `ValueError` with the line's number (never its content) for a malformed `\\uXXXX`.
     """
-    found: dict[str, str] = {}
+    return {found.key: found.value for found in entries(text)}
+
+
+def entries(text: str) -> tuple[Property, ...]:
+    """Every pair in the file's order, equal keys included. Raises `ValueError` as `parse` does."""
+    found: list[Property] = []
     for number, line in _logical_lines(text):
         key, value = _split(line)
         try:
-            found[_unescape(key)] = _unescape(value)
+            pair = Property(key=_unescape(key), value=_unescape(value), line=number)
         except ValueError:
             raise ValueError(f"line {number}: \\u needs four hexadecimal digits") from None
-    return found
+        found.append(pair)
+    return tuple(found)
+
+
+def render(key: str, value: str) -> str:
+    """One line, ASCII alone, that reads back as this pair."""
+    return f"{_escape(key, all_blanks=True, also='=:#!')} = {_escape(value)}".rstrip(" ")
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with continuations joined, without comments and blank ones; numbers count from 1."""
-    pending: str | None = None
-    started = 0
-    for number, natural in enumerate(re.split(r"\r\n|\r|\n", text), 1):
+    """Lines with continuations joined, without comments and blank ones.
+
+    As in Java, a line that holds nothing but continuation signs has not begun yet: a comment may
+    follow it. Only at the end of the text it is a pair of its own, with an empty key.
+    """
+    pending, started, continued = "", 0, False
+    lines = re.split(r"\r\n|\r|\n", text)
+    for number, natural in enumerate(lines[:-1] if not lines[-1] else lines, 1):
         line = natural.lstrip(_BLANKS)
-        if pending is None:
-            if not line or line[0] in "#!":
-                continue
-            pending, started = "", number
+        if not pending and (not line or line[0] in "#!"):
+            continued = False
+            continue
+        started = started if pending else number
         backslashes = len(line) - len(line.rstrip("\\"))
-        if backslashes % 2:
+        continued = backslashes % 2 == 1
+        if continued:
             pending += line[:-1]
             continue
         yield started, pending + line
-        pending = None
-    if pending:
+        pending = ""
+    if pending or (continued and not text.endswith("\r\n")):
         yield started, pending
 
 
@@ -64,4 +97,28 @@ def _unescape(text: str) -> str:
             return chr(int(code, 16))
         return _NAMED.get(char, char) if char else ""
 
-    return _ESCAPE.sub(replace, text)
+    found = _ESCAPE.sub(replace, text)
+    if _SURROGATE.search(found):  # two escapes may make one character, as UTF-16 has it
+        return found.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return found
+
+
+def _escape(text: str, *, all_blanks: bool = False, also: str = "") -> str:
+    return "".join(
+        _escaped(char, blank=all_blanks or at == 0, also=also) for at, char in enumerate(text)
+    )
+
+
+def _escaped(char: str, *, blank: bool, also: str) -> str:
+    if char in _NAMES:
+        return f"\\{_NAMES[char]}"
+    if char == "\\" or char in also or (char == " " and blank):
+        return f"\\{char}"
+    if " " <= char <= "~":
+        return char
+    return "".join(f"\\u{unit:04x}" for unit in _units(char))
+
+
+def _units(char: str) -> Iterable[int]:
+    data = char.encode("utf-16-be", "surrogatepass")
+    return (int.from_bytes(data[at : at + 2], "big") for at in range(0, len(data), 2))

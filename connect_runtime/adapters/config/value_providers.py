@@ -4,10 +4,15 @@ The grammar and meaning are those of Kafka's `ConfigTransformer` with `EnvVarCon
 `FileConfigProvider` (a properties file) and `DirectoryConfigProvider` (a file per value, as
 Kubernetes mounts secrets). Unlike Kafka, a placeholder that cannot be filled is an error, and
 whatever came through one counts as a secret.
+
+Files in YAML have the three under the names `env`, `file` and `dir`. Files in Java's form declare
+their own with `config.providers`, and what names none of these stays as it is, as in Kafka.
 """
 
 from __future__ import annotations
 
+import enum
+import os
 import pathlib
 import re
 from collections.abc import Mapping
@@ -26,6 +31,27 @@ class ProviderError(ValueError):
     """A placeholder that cannot be filled; says why, and holds no value."""
 
 
+class Kind(enum.Enum):
+    """Where a provider's values come from."""
+
+    ENVIRONMENT = "env"
+    FILE = "file"
+    FOLDER = "dir"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    """One declared provider. `paths`: only files in or below these (`allowed.paths`), any if
+    empty. `names`: only variables whose whole name matches (`allowlist.pattern`)."""
+
+    kind: Kind
+    paths: tuple[pathlib.Path, ...] = ()
+    names: re.Pattern[str] | None = None
+
+
+BUILT_IN: Mapping[str, Provider] = {kind.value: Provider(kind=kind) for kind in Kind}
+
+
 @dataclass(frozen=True, slots=True)
 class Resolved:
     text: str = field(repr=False)
@@ -33,10 +59,22 @@ class Resolved:
 
 
 class ValueProviders:
-    """Fills placeholders. Relative paths start at `folder`; each properties file is read once."""
+    """Fills placeholders. Relative paths start at `folder`; each properties file is read once.
 
-    def __init__(self, *, environment: Mapping[str, str], folder: pathlib.Path) -> None:
+    `declared` None: the three built-in ones, and whatever else looks like a placeholder is an
+    error. Otherwise exactly these, and other texts stay as they are.
+    """
+
+    def __init__(
+        self,
+        *,
+        environment: Mapping[str, str],
+        folder: pathlib.Path,
+        declared: Mapping[str, Provider] | None = None,
+    ) -> None:
         self._environment = environment
+        self._declared = BUILT_IN if declared is None else declared
+        self._strict = declared is None
         self._folder = folder
         self._properties: dict[pathlib.Path, dict[str, str]] = {}
         self._names: set[str] = set()
@@ -49,22 +87,34 @@ class ValueProviders:
     def resolve(self, text: str) -> Resolved:
         """Raises `ProviderError`. What a provider returns is not searched again."""
         left_over = _ANY_PLACEHOLDER.search(_PLACEHOLDER.sub("", text))
-        if left_over:
+        if left_over and self._strict:
             raise ProviderError(f"{left_over.group()} is no placeholder")
-        filled = _PLACEHOLDER.sub(self._fill, text)
-        return Resolved(filled, secret=_PLACEHOLDER.search(text) is not None)
+        return Resolved(_PLACEHOLDER.sub(self._fill, text), secret=self.fills(text))
+
+    def fills(self, text: str) -> bool:
+        """Does the text hold a placeholder of one of these providers?"""
+        found = _PLACEHOLDER.finditer(text)
+        return any(self._strict or match.group(1) in self._declared for match in found)
 
     def _fill(self, match: re.Match[str]) -> str:
-        provider, path, key = match.group(1), match.group(2) or "", match.group(3)
-        if provider == "env":
-            return self._from_environment(key)
-        if provider == "file":
+        name, path, key = match.group(1), match.group(2) or "", match.group(3)
+        provider = self._declared.get(name)
+        if provider is None and not self._strict:
+            return match.group()
+        if provider is None:
+            raise ProviderError(f"there is no provider {name!r}")
+        if provider.kind is Kind.ENVIRONMENT:
+            return self._from_environment(key, provider)
+        file = self._folder / path
+        if path and provider.paths and not any(_within(file, each) for each in provider.paths):
+            raise ProviderError(f"{file} is not in allowed.paths of the provider {name!r}")
+        if provider.kind is Kind.FILE:
             return self._from_properties(path, key)
-        if provider == "dir":
-            return self._from_folder(path, key)
-        raise ProviderError(f"there is no provider {provider!r}")
+        return self._from_folder(path, key)
 
-    def _from_environment(self, name: str) -> str:
+    def _from_environment(self, name: str, provider: Provider) -> str:
+        if provider.names is not None and not provider.names.fullmatch(name):
+            raise ProviderError(f"{name!r} does not match the provider's allowlist.pattern")
         if name not in self._environment:
             raise ProviderError(f"the environment has no variable {name!r}")
         self._names.add(name)
@@ -90,6 +140,11 @@ class ValueProviders:
             raise ProviderError(f"{name!r} has to be a file's name in {path}, without folders")
         # Editors and `kubectl create secret --from-file` leave a line end that nobody means.
         return _read(self._folder / path / name).rstrip("\r\n")
+
+
+def _within(file: pathlib.Path, folder: pathlib.Path) -> bool:
+    """After `..` is taken out, as text: links are followed by whoever made them."""
+    return pathlib.Path(os.path.abspath(file)).is_relative_to(folder)
 
 
 def _read(file: pathlib.Path) -> str:

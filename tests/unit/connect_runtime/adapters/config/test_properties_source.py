@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from connect_runtime.adapters.config import properties_source
 
@@ -26,6 +28,12 @@ from connect_runtime.adapters.config import properties_source
         ("a=1\na=2\n", {"a": "2"}),
         ("password=p=a:s s\n", {"password": "p=a:s s"}),
         ("", {}),
+        ("\\\n#comment\na=1\n", {"a": "1"}),
+        ("\\\n\na=1\n", {"a": "1"}),
+        ("\\", {"": ""}),
+        ("a=\\ud83d\\ude00\n", {"a": "\U0001f600"}),
+        ("a=b=c:d\na.b : c\n", {"a": "b=c:d", "a.b": "c"}),
+        ("a-\\>b=1\na->b.c=2\n", {"a->b": "1", "a->b.c": "2"}),
     ],
 )
 def test_properties_are_read_as_java_reads_them(text, expected):
@@ -36,3 +44,29 @@ def test_a_broken_escape_is_told_by_its_line_without_its_content():
     with pytest.raises(ValueError, match="line 2") as caught:
         properties_source.parse("a=1\npassword=hunter2\\u00g0\n")
     assert "hunter2" not in str(caught.value)
+
+
+def test_every_pair_is_kept_with_its_line():
+    found = properties_source.entries("# top\na=1\nb=one\\\n two\na=2\n")
+    assert [(each.key, each.value, each.line) for each in found] == [
+        ("a", "1", 2),
+        ("b", "onetwo", 3),
+        ("a", "2", 5),
+    ]
+
+
+TEXTS = st.text(
+    st.sampled_from("ab=: \t\f\r\n\\#!\u00e9\U0001f600u0.") | st.characters(), max_size=12
+)
+
+
+@given(st.dictionaries(TEXTS.filter(bool), TEXTS, max_size=5))
+def test_what_is_written_reads_back(pairs):
+    text = "\n".join(properties_source.render(key, value) for key, value in pairs.items())
+    assert text.isascii()
+    replaced = {
+        key: value
+        for key, value in pairs.items()
+        if not any("\ud800" <= char <= "\udfff" for char in key + value)
+    }
+    assert replaced.items() <= properties_source.parse(text).items()
