@@ -131,7 +131,6 @@ REFUSED: Mapping[str, str] = {
     "metadata.max.idle.ms": "has no meaning here: mm2 keeps the metadata of what it copies",
 }
 
-ROLE_PREFIXES = ("admin.", "consumer.", "producer.")
 KNOWN = frozenset(TAKEN) | security_settings.SUPPORTED | frozenset(REFUSED)
 
 _SENSITIVE_ENDINGS = ("password", "secret", "passphrase", "token")

@@ -10,6 +10,7 @@ from mm2.app.settings import (
     clusters,
     cross_checks,
     endpoint_reader,
+    flow_clients,
     flow_reader,
     problems,
     reader,
@@ -73,6 +74,7 @@ def _read_root(
     )
     flows = _read_flows(account, root, defaults)
     cross_checks.check(account, flows, aliases=known.aliases)
+    clients = _read_clients(account, flows, known)
     spark, spark_shown = spark_reader.read(account, _section(account, root, "spark"))
     metrics, metrics_shown = endpoint_reader.read_metrics(
         account, _section(account, root, "metrics")
@@ -82,6 +84,7 @@ def _read_root(
         file=file,
         clusters=known.usable,
         flows=tuple(item.flow for item in flows if item.flow is not None and item.enabled),
+        clients=clients,
         spark=spark,
         metrics=metrics,
         secret_environment=account.providers.environment_names,
@@ -127,6 +130,22 @@ def _read_flows(
     if not any(item.enabled for item in flows):
         account.note(entry.line, "flows", "has no flow that is enabled")
     return flows
+
+
+def _read_clients(
+    account: reader.Account, flows: list[flow_reader.FlowRead], known: clusters.Clusters
+) -> dict[str, settings.FlowClients]:
+    """Those of the enabled flows, by name."""
+    found: dict[str, settings.FlowClients] = {}
+    for item in flows:
+        source, target = known.found.get(item.source or ""), known.found.get(item.target or "")
+        if source is None or target is None:
+            continue
+        made, shown = flow_clients.resolve(account, item.overrides, source=source, target=target)
+        item.effective.update(shown)
+        if made is not None and item.flow is not None and item.enabled:
+            found[item.flow.name] = made
+    return found
 
 
 def _unreadable(path: pathlib.Path, text: str, *, line: int = 0) -> problems.SettingsError:

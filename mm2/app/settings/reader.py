@@ -17,6 +17,8 @@ from mm2.core import filters
 
 T = TypeVar("T")
 
+_DEFAULTS = "defaults"
+
 Plain = str | int | list[str] | dict[str, str]
 AnyKind = kinds.Kind[object]
 
@@ -182,6 +184,15 @@ class SectionReader:
             for key, given in found.items()
             if given is not None
         }
+
+    def family(self, prefixes: tuple[str, ...]) -> list[tuple[str, yaml_source.Entry]]:
+        """Every entry whose key begins so, behind its section's path; the defaults' come first."""
+        defaults = self._defaults.entries if self._defaults is not None else ()
+        found = [(_DEFAULTS, entry) for entry in defaults]
+        found += [(self.path, entry) for entry in self.section.entries]
+        taken = [(path, entry) for path, entry in found if entry.key.startswith(prefixes)]
+        self._known.update(entry.key for _, entry in taken)
+        return taken
 
     def line_of(self, name: str) -> int:
         """Where the setting stands; the section's own line when it is left to its default."""
