@@ -1,8 +1,8 @@
 """OAUTHBEARER with OIDC client credentials (KIP-768, KIP-1139), as Java clients spell it.
 
 The client's id, its secret and the scope stand in properties of their own (4.1), or as options in
-`sasl.jaas.config`; librdkafka's names for them are taken too. As in Java, the token endpoint's
-authorities are options there as well (`ssl.truststore.…`), not the brokers'.
+`sasl.jaas.config`. As in Java, the token endpoint's authorities are options there as well
+(`ssl.truststore.…`), not the brokers'.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _URL = "sasl.oauthbearer.token.endpoint.url"
 _HANDLER = "sasl.login.callback.handler.class"
 _RETRIEVER = "sasl.oauthbearer.jwt.retriever.class"
 _VALIDATOR = "sasl.oauthbearer.jwt.validator.class"
-_IDS = ("sasl.oauthbearer.client.credentials.client.id", "sasl.oauthbearer.client.id")
-_SECRETS = ("sasl.oauthbearer.client.credentials.client.secret", "sasl.oauthbearer.client.secret")
+_ID = "sasl.oauthbearer.client.credentials.client.id"
+_SECRET = "sasl.oauthbearer.client.credentials.client.secret"  # noqa: S105 - its name
 _PACKAGE = "org.apache.kafka.common.security.oauthbearer."
 FORM = (
     f'write {_PACKAGE}{LOGIN_MODULE} required clientId="…" clientSecret="…" scope="…"; '
@@ -30,8 +30,8 @@ FORM = (
 
 KEYS = frozenset({
     _URL,
-    *_IDS,
-    *_SECRETS,
+    _ID,
+    _SECRET,
     "sasl.oauthbearer.scope",
     "sasl.oauthbearer.header.urlencode",
     _RETRIEVER,
@@ -96,8 +96,8 @@ def read(
     _check_classes(account)
     _check_options(account, options)
     endpoint = _endpoint(account)
-    client_id = _credential(account, _IDS, option=("clientId", options))
-    secret = _credential(account, _SECRETS, option=("clientSecret", options))
+    client_id = _credential(account, _ID, option=("clientId", options))
+    secret = _credential(account, _SECRET, option=("clientSecret", options))
     retry_ms = account.whole("sasl.login.retry.backoff.ms", 100, least=0, most=_INT_MAX)
     retry_max_ms = account.whole("sasl.login.retry.backoff.max.ms", 10_000, least=0, most=_INT_MAX)
     return OAuth(
@@ -189,16 +189,15 @@ def _endpoint(account: setting_account.Account) -> str:
 
 def _credential(
     account: setting_account.Account,
-    names: tuple[str, ...],
+    name: str,
     *,
     option: tuple[str, Mapping[str, str]],
 ) -> str:
     """The property wins over the option, as in Java's ConfigOrJaas."""
-    given = [account.get(name) for name in names if account.get(name)]
-    found = given[0] if given else option[1].get(option[0], "")
+    found = account.get(name) or option[1].get(option[0], "")
     if not found:
         where = f"it, and {option[0]} in sasl.jaas.config, are missing"
-        account.error(names[0], where, f"set it, or {FORM}")
+        account.error(name, where, f"set it, or {FORM}")
     return found
 
 

@@ -90,6 +90,8 @@ _REFUSED = {
     "ssl.secure.random.implementation": _JVM_ONLY,
     "ssl.engine.factory.class": _JVM_ONLY,
     "security.providers": _JVM_ONLY,
+    "sasl.oauthbearer.client.id": "write sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.secret": "write sasl.oauthbearer.client.credentials.client.secret",
     "sasl.oauthbearer.scope.claim.name": _BROKERS_ONLY,
     "sasl.oauthbearer.sub.claim.name": _BROKERS_ONLY,
     "sasl.oauthbearer.clock.skew.seconds": _BROKERS_ONLY,

@@ -36,8 +36,8 @@ def test_a_client_of_an_issuer_is_called_by_its_id():
     found, errors = read(
         mechanism="OAUTHBEARER",
         oauthbearer__token__endpoint__url="http://id/token",
-        oauthbearer__client__id="mm2",
-        oauthbearer__client__secret="s3cret",
+        oauthbearer__client__credentials__client__id="mm2",
+        oauthbearer__client__credentials__client__secret="s3cret",
     )
     assert not errors
     assert (found.mechanism, found.username, found.password) == ("OAUTHBEARER", "mm2", None)
