@@ -7,12 +7,12 @@ send.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 
 from connect_runtime.base import clock, errors
 from connect_runtime.wire.connection import cluster, poller
-from mm2.core.copy import budget, instructions, messages, partition, refusals, standing
+from mm2.core.copy import budget, instructions, messages, partition, refusals, standing, throttle
 from mm2.pipeline import (
     client_options,
     leaders,
@@ -62,7 +62,7 @@ class CopyLoop:
             carry=self._carry,
             arrived=self._arrived,
             now=now,
-            throttle_bytes_s=settings.throttle_bytes_s,
+            throttles=throttle.make(settings.throttle_bytes_s, settings.topic_throttles),
             limits=client_options.fetch_limits(settings.source.properties),
             can_send=self._has_leader,
         )
@@ -247,8 +247,8 @@ class CopyLoop:
             self._place(copy)
             self._restless[id(copy)] = copy
 
-    def throttle(self, bytes_per_s: int) -> None:
-        self._source_side.throttle = source_side.Throttle(bytes_per_s)
+    def throttle(self, bytes_per_s: int, topics: Mapping[str, int]) -> None:
+        self._source_side.throttle(throttle.make(bytes_per_s, topics))
 
     def begin_close(self) -> None:
         """Nothing new is fetched or sent; in-flight batches are awaited and anchors written."""

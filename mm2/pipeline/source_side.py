@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from connect_runtime.base import clock
 from connect_runtime.wire.codec import failures, fetch, fetch_session, versions
 from connect_runtime.wire.connection import cluster
-from mm2.core.copy import budget, fetch_sizes, instructions, partition, read_replica
+from mm2.core.copy import budget, fetch_sizes, instructions, partition, read_replica, throttle
 from mm2.pipeline import client_options
 
 READ_COMMITTED = 1
@@ -33,29 +33,6 @@ ALONE = "-alone"
 
 Carry = Callable[[partition.PartitionCopy, Sequence[instructions.Instruction]], None]
 Key = tuple[str, int]
-
-
-@dataclass(slots=True)
-class Throttle:
-    """A byte budget per second as a bucket that may run into debt by one response. 0: no limit."""
-
-    bytes_per_s: int
-    _level: float = 0.0
-    _at_s: float = -1.0
-
-    def open(self, now_s: float) -> bool:
-        if not self.bytes_per_s:
-            return True
-        if self._at_s < 0:
-            self._level = self.bytes_per_s / 4
-        else:
-            earned = (now_s - self._at_s) * self.bytes_per_s
-            self._level = min(self._level + earned, self.bytes_per_s / 4)
-        self._at_s = now_s
-        return self._level > 0
-
-    def spent(self, size: int) -> None:
-        self._level -= size
 
 
 @dataclass(slots=True)
@@ -81,11 +58,12 @@ class SourceSide:
         carry: Carry,
         arrived: Callable[[partition.PartitionCopy], None],
         now: clock.Clock,
-        throttle_bytes_s: int,
+        throttles: throttle.Throttles,
         limits: client_options.FetchLimits,
         can_send: Callable[[partition.PartitionCopy], bool],
     ) -> None:
-        self.throttle = Throttle(throttle_bytes_s)
+        self._throttles = throttles
+        self._throttled: set[Key] = set()
         self.sizes = fetch_sizes.FetchSizes(
             partition_bytes=limits.partition_bytes, least_bytes=limits.partition_bytes
         )
@@ -117,7 +95,7 @@ class SourceSide:
         leader = self._source.view.leader(*key)
         lane = self._place.get(key)
         room = copy.window.queued_bytes < self._queue_bytes
-        hungry = copy.wants_data and room and self._can_send(copy)
+        hungry = copy.wants_data and room and self._can_send(copy) and self._affords(key)
         if leader is None or not hungry:
             if lane is not None:
                 lane.session.drop(key)
@@ -150,9 +128,20 @@ class SourceSide:
                 leader.epoch if leader is not None else -1,
                 copy.source.position,
                 copy.source.epoch,
-                self.sizes.partition_bytes,
+                self._throttles.most_bytes(copy.where.topic, self.sizes.partition_bytes),
             ),
         )
+
+    def throttle(self, throttles: throttle.Throttles) -> None:
+        """From now on these budgets hold."""
+        self._throttles = throttles
+
+    def _affords(self, key: Key) -> bool:
+        """Partitions of a topic whose budget is spent are placed again when it has earned some."""
+        if self._throttles.open_for(key[0], self._clock.now_s()):
+            return True
+        self._throttled.add(key)
+        return False
 
     def place_all(self) -> None:
         """The source's leaders may have moved."""
@@ -166,12 +155,15 @@ class SourceSide:
 
     def pump(self, now_s: float) -> None:
         """Send a fetch on every lane that is free and has partitions, as far as the budget goes."""
+        waiting, self._throttled = self._throttled, set()
+        for key in waiting:
+            self.place(self._copies[key])
         for lane in list(self._lanes.values()):
             if lane.session.in_flight() or now_s < lane.retry_at_s:
                 continue
             if lane.name == TAIL:
                 self._move_caught_up(lane)
-            if lane.session.wanted() and self._held.free_bytes and self.throttle.open(now_s):
+            if lane.session.wanted() and self._held.free_bytes and self._throttles.flow.open(now_s):
                 self._fetch(lane)
 
     def _move_caught_up(self, tail: _Lane) -> None:
@@ -230,7 +222,7 @@ class SourceSide:
         size = len(reply.body) if reply.body is not None else 0
         rtt_s = self._source.rtt_s(lane.node_id) or 0.0
         self.sizes.answered(size, asked=asked, elapsed_s=reply.elapsed_s, rtt_s=rtt_s)
-        self.throttle.spent(size)
+        self._throttles.flow.spent(size)
         if response.throttle_ms:
             name = lane.name + (ALONE if lane.alone else "")
             self._source.throttle(lane.node_id, name, response.throttle_ms)
@@ -285,6 +277,7 @@ class SourceSide:
 
     def _offer(self, lane: _Lane, key: Key, found: fetch.FetchedPartition, *, now_s: float) -> None:
         copy = self._copies[key]
+        self._throttles.spent_on(key[0], len(found.records))
         asked = copy.offer(self._records(copy, found), now_s)
         if asked:
             self._carry(copy, asked)

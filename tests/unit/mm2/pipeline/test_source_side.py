@@ -11,7 +11,7 @@ from kio.static.constants import EntityType
 
 from connect_runtime.wire.codec import cluster_view, fetch, varints
 from connect_runtime.wire.connection import calls
-from mm2.core.copy import read_replica
+from mm2.core.copy import read_replica, throttle
 from mm2.pipeline import client_options, source_side
 from tests.fakes import copying
 from tests.support import kio_bytes
@@ -28,7 +28,7 @@ def sides(lent_bytes):
         carry=lambda copy, found: None,
         arrived=lambda copy: None,
         now=cast(Any, SimpleNamespace(now_s=lambda: 1000.0)),
-        throttle_bytes_s=0,
+        throttles=throttle.make(0, {}),
         limits=client_options.fetch_limits({}),
         can_send=lambda copy: True,
     )
@@ -122,7 +122,7 @@ class Reading:
             carry=lambda copy, found: self.refused.append(len(found)),
             arrived=lambda copy: None,
             now=cast(Any, SimpleNamespace(now_s=lambda: self.now_s)),
-            throttle_bytes_s=0,
+            throttles=throttle.make(0, {}),
             limits=client_options.fetch_limits({"client.rack": rack} if rack else {}),
             can_send=lambda copy: True,
         )
@@ -232,3 +232,31 @@ def test_a_new_leader_is_asked_itself():
     reading.answer(records=copying.batch(0), end=1)
     assert reading.world.copy.window.queued == 0, "it was asked of another broker meanwhile"
     assert reading.asked() == (3, "b")
+
+
+def test_a_topic_with_a_spent_budget_is_not_asked_for_until_it_has_earned_more():
+    reading = Reading(rack="")
+    topic = reading.world.copy.where.topic
+    batch = copying.batch(0)
+    reading.side.throttle(throttle.make(0, {topic: len(batch), "other": 1}))
+    reading.asked()
+    reading.answer(records=batch, end=10)
+    assert reading.source.fetches == []
+    reading.now_s += 0.7
+    reading.side.pump(reading.now_s)
+    assert reading.source.fetches == []
+    reading.now_s += 0.1
+    reading.side.pump(reading.now_s)
+    assert len(reading.source.fetches) == 1
+
+
+def test_a_budget_that_is_lifted_is_lifted_at_once():
+    reading = Reading(rack="")
+    topic = reading.world.copy.where.topic
+    reading.side.throttle(throttle.make(0, {topic: 1}))
+    reading.asked()
+    reading.answer(records=copying.batch(0), end=10)
+    assert reading.source.fetches == []
+    reading.side.throttle(throttle.make(0, {}))
+    reading.side.pump(reading.now_s)
+    assert len(reading.source.fetches) == 1
