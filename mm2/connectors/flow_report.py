@@ -30,6 +30,10 @@ class FlowReport:
         """These partitions are not copied as things are."""
         self._found = {each.partition: _found_status(each) for each in findings}
 
+    def forget(self, task: int) -> None:
+        """The task is another one now, or gone."""
+        self._made = {key: made for key, made in self._made.items() if key[0] != task}
+
     def publish(
         self,
         state: flow_status.FlowState,

@@ -111,6 +111,8 @@ OURS = frozenset(
         options.DELIVERY.name,
         options.START.name,
         options.TARGET_TOPICS_NAME,
+        options.THROTTLE.name,
+        options.TOPIC_THROTTLES.name,
     }
 )
 """Keys of flows that Java does not know, and ignores: a file with them still works there."""
