@@ -12,7 +12,16 @@ from random import Random
 
 from connect_runtime.base import clock, errors
 from connect_runtime.wire.connection import cluster, poller
-from mm2.core.copy import budget, instructions, messages, partition, refusals, standing
+from mm2.core.copy import (
+    budget,
+    instructions,
+    limits,
+    messages,
+    opening,
+    partition,
+    refusals,
+    standing,
+)
 from mm2.pipeline import (
     client_options,
     leaders,
@@ -46,6 +55,7 @@ class CopyLoop:
         selector: poller.Poller,
         now: clock.Clock,
         random: Random,
+        transform: opening.Transform | None = None,
     ) -> None:
         self._clock = now
         self._poller = selector
@@ -53,6 +63,7 @@ class CopyLoop:
         self._aliases = settings.source.alias, settings.target.alias
         self._link = link
         self._held = budget.Budget(settings.budget_bytes)
+        self._joining = limits.Joining()
         self._questions = questions.Questions(
             source=source, target=target, link=link, answered=self._answered
         )
@@ -75,7 +86,13 @@ class CopyLoop:
         )
         self.copies = [
             partition.PartitionCopy(
-                where, owner=settings.owner, held=self._held, random=random, wall_ms=now.wall_ms
+                where,
+                owner=settings.owner,
+                held=self._held,
+                joining=self._joining,
+                random=random,
+                wall_ms=now.wall_ms,
+                transform=transform,
             )
             for where in settings.partitions
         ]
@@ -220,7 +237,7 @@ class CopyLoop:
 
     def _arrived(self, copy: partition.PartitionCopy) -> None:
         self._moved.add(id(copy))
-        if copy.window.queued:
+        if copy.outbox.queued:
             self._target_side.offer(copy)
         if copy.restless:
             self._restless[id(copy)] = copy
@@ -234,7 +251,7 @@ class CopyLoop:
     def _place(self, copy: partition.PartitionCopy) -> None:
         self._moved.add(id(copy))
         self._source_side.place(copy)
-        if copy.window.queued:
+        if copy.outbox.queued:
             self._target_side.offer(copy)
         if copy.restless:
             self._restless[id(copy)] = copy

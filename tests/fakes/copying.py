@@ -7,7 +7,7 @@ import struct
 from typing import Any
 
 from connect_runtime.base import ids
-from mm2.core.copy import budget, facts, instructions, partition, standing
+from mm2.core.copy import budget, facts, instructions, limits, partition, standing
 from mm2.core.offsets import offset_map
 from mm2.formats import record_batch
 from tests.fakes import scripts, taking
@@ -37,11 +37,13 @@ class World:
         self.anchors: list[instructions.Record] = []
         self.in_flight: list[bytes] = []
         self.budget = budget.Budget(1 << 20)
+        self.joining = limits.Joining(records=0)
         self._producer = instructions.ProducerIdentity(id=7, epoch=-1)
         self.copy = partition.PartitionCopy(
             taking.where(**changed),
             owner=taking.ME,
             held=self.budget,
+            joining=self.joining,
             random=random.Random(1),
             wall_ms=lambda: scripts.NOW_MS,
         )

@@ -138,7 +138,7 @@ class _Schedule:
 
     def _when_busy(self, fault: Callable[[], None], *, tries: int = 100) -> None:
         """Now, or as soon as somebody has batches under way: there it hurts most."""
-        busy = any(each.machine.window.queued > 0 for each in self._world.running)
+        busy = any(each.machine.outbox.queued > 0 for each in self._world.running)
         if busy or not tries or self._random.random() < 0.02:
             fault()
         else:

@@ -144,7 +144,7 @@ def test_a_reaction_waits_for_what_is_in_flight_and_sends_nothing_more(react, ph
     world.do(react(world.copy, world.now_s))
     for _ in range(5):
         assert world.standing.phase is Phase.COPYING
-        assert (world.copy.wants_data, world.send(), world.copy.window.queued) == (False, 0, 0)
+        assert (world.copy.wants_data, world.send(), world.copy.outbox.queued) == (False, 0, 0)
         world.acknowledge()
     assert world.standing.phase is phase
     assert world.budget.held_bytes == 0

@@ -253,7 +253,7 @@ def test_a_boundary_that_fails_forgets_the_queue_and_goes_back_to_it(question, a
     while world.in_flight:
         world.acknowledge()
     assert world.standing.phase is phase
-    assert world.copy.window.queued == 0
+    assert world.copy.outbox.queued == 0
     assert world.copy.source.position == (0 if question is ADD else 5)
     assert world.budget.held_bytes == 0
     if phase is Phase.STOPPED:
