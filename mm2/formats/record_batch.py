@@ -36,7 +36,8 @@ NO_TIMESTAMP = -1
 SEQUENCE_MASK = 0x7FFFFFFF
 """Sequences are 31 bits and wrap to 0 (`DefaultRecordBatch.incrementSequence`)."""
 
-_HEADER = struct.Struct(">qiibIhiqqqhii")
+HEADER = struct.Struct(">qiibIhiqqqhii")
+"""The fields of `BatchHeader`."""
 _STAMP = struct.Struct(">qhi")  # producer id, epoch, base sequence
 _CRC = struct.Struct(">I")
 _ATTRIBUTES = struct.Struct(">h")
@@ -87,7 +88,7 @@ class BatchHeader(NamedTuple):
 
 def read_header(batch: memoryview) -> BatchHeader:
     """The header of a v2 batch that is whole; `struct.error` when fewer than 61 bytes are there."""
-    return BatchHeader._make(_HEADER.unpack_from(batch))
+    return BatchHeader._make(HEADER.unpack_from(batch))
 
 
 def crc_matches(batch: memoryview, header: BatchHeader) -> bool:

@@ -7,9 +7,12 @@ from collections.abc import Iterator
 
 from mm2.formats import message_sets, record_batch
 
-_PREFIX = struct.Struct(">qiib")
-_PREFIX_BYTES = _PREFIX.size
-_HEADER = struct.Struct(">qiibIhiqqqhii")
+_MAGIC_AT = 16
+_SHORTEST = _MAGIC_AT + 1
+_OFFSET_AND_LENGTH = struct.Struct(">qi")
+
+_new = tuple.__new__
+"""Past the named tuple's own constructor: this is done for every batch that is copied."""
 
 
 class DamagedBatchError(Exception):
@@ -27,23 +30,33 @@ def batches(records: memoryview) -> Iterator[tuple[record_batch.BatchHeader, mem
     batches before it were given.
     """
     at, end = 0, len(records)
-    while end - at >= _PREFIX_BYTES:
-        base_offset, length, _, magic = _PREFIX.unpack_from(records, at)
-        size = length + record_batch.LENGTH_END
-        if magic < record_batch.MAGIC_V2:
-            if length >= 0 and size > end - at:
+    unpack = record_batch.HEADER.unpack_from
+    while end - at >= _SHORTEST:
+        magic = records[at + _MAGIC_AT]
+        if magic == record_batch.MAGIC_V2 and end - at >= record_batch.HEADER_BYTES:
+            header = _new(record_batch.BatchHeader, unpack(records, at))
+            size = header[1] + record_batch.LENGTH_END
+            if size < record_batch.HEADER_BYTES:
+                raise DamagedBatchError(header[0], f"it claims a length of {header[1]} bytes")
+            if size > end - at:
                 return
-            yield _old(base_offset, records[at : at + max(0, size)])
-        elif magic > record_batch.MAGIC_V2:
-            raise DamagedBatchError(base_offset, f"it is in record format v{magic}, unknown here")
-        elif size < record_batch.HEADER_BYTES:
-            raise DamagedBatchError(base_offset, f"it claims a length of {length} bytes")
-        elif size > end - at:
-            return
+            yield header, records[at : at + size]
         else:
-            batch = records[at : at + size]
-            yield record_batch.BatchHeader._make(_HEADER.unpack_from(records, at)), batch
+            base_offset, length = _OFFSET_AND_LENGTH.unpack_from(records, at)
+            size = length + record_batch.LENGTH_END
+            if size > end - at:
+                return
+            yield _other(base_offset, records[at : at + max(0, size)], magic)
         at += size
+
+
+def _other(
+    offset: int, batch: memoryview, magic: int
+) -> tuple[record_batch.BatchHeader, memoryview]:
+    if magic < record_batch.MAGIC_V2:
+        return _old(offset, batch)
+    what = f"in record format v{magic}" if magic > record_batch.MAGIC_V2 else "impossible"
+    raise DamagedBatchError(offset, f"its {len(batch)} bytes are {what}")
 
 
 def _old(offset: int, message: memoryview) -> tuple[record_batch.BatchHeader, memoryview]:

@@ -12,7 +12,6 @@ was written changes it, so it moves from batch to batch as it is.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -21,7 +20,6 @@ import crc32c
 from mm2.formats import compression, record_batch, varints
 
 _SMALL = 1 << 14
-_HEADER = struct.Struct(">qiibIhiqqqhii")
 _new = tuple.__new__
 """Past the named tuple's own constructor, which costs as much as the rest of a record."""
 _PRODUCER_NONE = (-1, -1, -1)
@@ -73,6 +71,25 @@ def open_batch(header: record_batch.BatchHeader, batch: memoryview) -> list[Reco
         time_ms = header.max_timestamp
         return [Record(offset, time_ms, body) for offset, _, body in found]
     return found
+
+
+def only_record(header: record_batch.BatchHeader, batch: memoryview) -> Record | None:
+    """The record of an uncompressed batch that has just one, as producers write it; None where it
+    must be looked at more closely (`open_batch`)."""
+    data = bytes(batch[record_batch.HEADER_BYTES :])
+    try:
+        size, at = data[0], 1
+        if size >= 0x80:
+            size = size & 0x7F | data[1] << 7
+            at = 2
+        plain = data[at : at + 3] == _FIRST and not size & 1 and at + (size >> 1) == len(data)
+    except IndexError:
+        return None
+    return _new(Record, (header[0], header[7], data[at + 3 :])) if plain else None
+
+
+_FIRST = bytes(3)
+"""Attributes, timestamp delta and offset delta of a batch's first record."""
 
 
 def split(data: bytes, *, count: int, base_offset: int, base_timestamp: int) -> list[Record]:
@@ -170,7 +187,7 @@ def _assembled(
     count: int,
 ) -> bytearray:
     batch = bytearray(record_batch.HEADER_BYTES + len(data))
-    _HEADER.pack_into(
+    record_batch.HEADER.pack_into(
         batch,
         0,
         base_offset,

@@ -37,9 +37,14 @@ def open_batch(
 
     Offsets are the source's. Raises `UnreadableError`.
     """
+    header = entry.header
+    if header.record_count == 1 and not header.attributes and transform is None:
+        only = records.only_record(header, entry.batch)
+        if only is not None:
+            return [only]
     try:
-        found = records.open_batch(entry.header, entry.batch)
-        if entry.header.base_offset < entry.first:
+        found = records.open_batch(header, entry.batch)
+        if header.base_offset < entry.first:
             found = [each for each in found if each.offset >= entry.first]
         return found if transform is None else _transformed(found, transform)
     except (records.MalformedRecordsError, compression.UnpackError) as error:

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from crc32c import crc32c
+
 from mm2.formats import compression, record_batch, record_sets
 
 
@@ -52,8 +54,9 @@ class Scan:
     obstacle: Obstacle | None = None
 
 
-_PLAIN = record_batch.CODEC_MASK
-"""Attributes beyond the codec need a closer look."""
+_FLAGS = ~record_batch.CODEC_MASK
+_new = tuple.__new__
+"""Past the named tuple's own constructor: this is done for every batch that is copied."""
 
 
 def scan(
@@ -73,27 +76,31 @@ def scan(
     dead: set[int] = set()
     try:
         for header, batch in record_sets.batches(records):
-            last = header.base_offset + header.last_offset_delta
-            if last < found.position:
+            base, length, epoch, _, crc, flags, last_delta, _, _, _, _, _, count = header
+            last = base + last_delta
+            if last < position:
                 continue
             while pending and pending[-1][1] <= last:
                 dead.add(pending.pop()[0])
-            if not record_batch.crc_matches(batch, header):
+            if crc32c(batch[record_batch.CRC_START :]) != crc:
                 why = f"the checksum of its {header.size} bytes does not match"
-                found.obstacle = Obstacle(offset=max(header.base_offset, found.position), why=why)
-                return found
-            if header.attributes & ~_PLAIN and _is_skipped(header, batch, dead):
-                pass
-            elif header.record_count:  # else what compaction leaves of a producer's last batch
-                first = max(header.base_offset, found.position)
-                found.batches.append(
-                    Copyable(header, batch, first, _opening(header, first, target_codec))
-                )
-                found.size += header.length + record_batch.LENGTH_END
-            found.position = last + 1
-            found.leader_epoch = header.leader_epoch
+                found.obstacle = Obstacle(offset=max(base, position), why=why)
+                break
+            first = base if base > position else position
+            position, found.leader_epoch = last + 1, epoch
+            if flags & _FLAGS and _is_skipped(header, batch, dead):
+                continue
+            if count:  # else what compaction leaves of a producer's last batch
+                plain = flags == target_codec or (target_codec is None and not flags & _FLAGS)
+                if plain and count == last_delta + 1 and first == base:
+                    why = ""
+                else:
+                    why = _opening(header, first, target_codec)
+                found.batches.append(_new(Copyable, (header, batch, first, why)))
+                found.size += length + record_batch.LENGTH_END
     except record_sets.DamagedBatchError as error:
-        found.obstacle = Obstacle(offset=found.position, why=str(error))
+        found.obstacle = Obstacle(offset=position, why=str(error))
+    found.position = position
     return found
 
 

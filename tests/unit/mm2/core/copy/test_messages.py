@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mm2.core.copy import budget, facts, instructions, limits, messages, partition, setup, standing, stops
+from mm2.core.copy import (
+    budget,
+    facts,
+    instructions,
+    limits,
+    messages,
+    partition,
+    setup,
+    standing,
+    stops,
+)
 from mm2.core.offsets import offset_map
 from mm2.formats import map_record
 
