@@ -130,13 +130,13 @@ def test_no_anchor_speaks_of_an_open_transaction():
 def test_an_obstacle_is_met_only_when_the_transaction_before_it_is_committed():
     world = copying.begun()
     world.withheld.add(COMMIT)
-    world.offer(*OLD[:2], batch(2, b"a", last_delta=3))
+    world.offer(*OLD[:2], copying.damaged(2))
     world.send()
     world.acknowledge().acknowledge()
     assert (world.standing.phase, world.standing.stop) == (Phase.BOUNDARY, None)
     world.withheld.clear()
     world.do([world.open]).tick()
-    assert world.standing.stop.cause is stops.Cause.NEEDS_OPENING
+    assert world.standing.stop.cause is stops.Cause.CORRUPT
     assert said(world).through == 2
 
 
