@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mm2.core.copy import fence, instructions, outcomes, refusals, setup, stops
+from mm2.core.copy import fence, instructions, opening, outcomes, refusals, setup, stops
 from mm2.formats import map_record, receipt, record_sets
 
 
@@ -144,6 +144,7 @@ def begin_era(attempt: outcomes.Attempt, era: NewEra) -> instructions.Script[out
         target_topic_id=where.target_topic_id,
         first_source=era.source,
         first_target=target,
+        filter_hash=opening.filter_hash(attempt.context.transform),
         request=era.request,
         reason=era.reason,
     )

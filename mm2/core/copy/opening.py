@@ -5,6 +5,7 @@ Whoever copies and whoever pairs gets them here, so that both mean the same.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Protocol
 
 from mm2.core.copy import source_batches
@@ -24,6 +25,19 @@ class Transform(Protocol):
 
     def __call__(self, fields: records.Fields, timestamp_ms: int) -> records.Fields | None:
         """What becomes of it; None leaves it out."""
+
+
+def repeatable(transform: Transform | None) -> Transform | None:
+    """What makes the same of a record once more; what cannot is as good as none for pairing."""
+    return transform if transform is not None and transform.deterministic else None
+
+
+def filter_hash(transform: Transform | None) -> int:
+    """64 bits that tell one transform from another; 0 for none (`map_record.Era`)."""
+    if transform is None:
+        return 0
+    digest = hashlib.blake2b(transform.name.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") or 1
 
 
 class UnreadableError(Exception):

@@ -22,7 +22,8 @@ class Piece(NamedTuple):
 
 
 class Outgoing(NamedTuple):
-    """One batch for the target, of so many `records`; it stands for source [`source`, `next_source`).
+    """One batch of so many `records` for the target; it stands for source [`source`,
+    `next_source`).
 
     `pieces` tell the source offset of each record; () when they follow each other from `source` on.
     `held` are the bytes of the source's batches that are done with once it is acknowledged,
@@ -74,6 +75,8 @@ def made(
     Each holds at most `records_max` records and `batch_bytes` of them (uncompressed), but one at
     least.
     """
+    if not opened:
+        return []
     last = entries[-1].header
     found: list[Outgoing] = []
     starts = list(_starts(opened, batch_bytes=batch_bytes, records_max=records_max))

@@ -28,15 +28,18 @@ class Pairing:
     """Walks the source from `position` until every record of the tail has its source record.
 
     `runs` are what was learned of the map, `mismatch` says why a record has none; "" while they
-    pair. Invariant: the first `paired`
-    batches of `tail` are paired, and `_mine` is what is left of the next, if it was opened.
+    pair. `paired_to` is the target offset behind the last that did, at first `start`. Invariant:
+    the first `paired` batches of `tail` are paired, and `_mine` is what is left of the next, if it
+    was opened.
     """
 
     tail: list[tail.OurBatch]
     position: int
+    start: int
     source_epoch: int = -1
     transform: opening.Transform | None = None
     paired: int = 0
+    paired_to: int = field(init=False)
     runs: list[map_record.Run] = field(default_factory=list)
     mismatch: str = ""
     _found: deque[source_batches.Copyable] = field(default_factory=deque)
@@ -44,12 +47,13 @@ class Pairing:
     _their_end: int = -1
     _mine: deque[records.Record] = field(default_factory=deque)
     _read_to: int = -1
-    _paired_to: int = field(init=False)
+    _source_to: int = field(init=False)
     _delta: int | None = None
     _obstacle: source_batches.Obstacle | None = None
 
     def __post_init__(self) -> None:
-        self._paired_to = self.position
+        self.paired_to = self.start
+        self._source_to = self.position
 
     @property
     def complete(self) -> bool:
@@ -70,7 +74,7 @@ class Pairing:
         left = len(self._mine) + sum(each.count for each in self.tail[self.paired :])
         if self._mine:
             left -= self.tail[self.paired].count
-        return end - self._paired_to >= left
+        return end - self._source_to >= left
 
     def feed(self, answer: instructions.Records) -> Need:
         """One fetch of the source from `position` on."""
@@ -114,7 +118,8 @@ class Pairing:
         while self._found and not self.complete:
             entry = self._found.popleft()
             if not self._mine and self._same(entry):
-                self._paired(entry.first, self.wanted)
+                mine = self.tail[self.paired]
+                self._paired(entry.first, mine.offset, count=mine.count)
                 self._step_to(entry.header.last_offset + 1, entry.header.leader_epoch)
                 self.paired += 1
                 continue
@@ -153,11 +158,12 @@ class Pairing:
         if not self._mine:
             self.paired += 1
 
-    def _paired(self, source: int, target: int) -> None:
+    def _paired(self, source: int, target: int, *, count: int = 1) -> None:
+        self.paired_to = target + count
         if target - source != self._delta:
             self._delta = target - source
             self.runs.append(map_record.Run(source, self._delta))
 
     def _step_to(self, position: int, epoch: int) -> None:
-        self.position = self._paired_to = position
+        self.position = self._source_to = position
         self.source_epoch = epoch

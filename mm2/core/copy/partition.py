@@ -295,6 +295,7 @@ class PartitionCopy:
     def _nothing_in_flight(self, now_s: float) -> Instructions:
         """Everything sent is acknowledged: note how far that is, and do what had to wait for it."""
         assert self.map is not None
+        self._stage()  # of what is queued nothing may be left over: no transaction is opened for it
         if not self.outbox.queued:
             self.map.skipped_to(self.source.position, source_epoch=self.source.epoch, now_s=now_s)
             if self.source.obstacle is not None and not self.mode.open:

@@ -13,6 +13,7 @@ from mm2.core.copy import (
     facts,
     fence,
     instructions,
+    opening,
     outcomes,
     pairing,
     refusals,
@@ -143,11 +144,13 @@ def pair(attempt: outcomes.Attempt, position: Position) -> instructions.Script[o
         return _foreign(where, left.foreign)
     if left.hanging is not None and not left.lost:
         return stops.hanging(where, offset=left.hanging.offset, retry_after_s=RETRY_S)
+    changed = _other_transform(attempt)
     pairs = pairing.Pairing(
         tail=[] if left.lost else left.committed,
         position=position.source,
         source_epoch=position.source_epoch,
-        transform=attempt.context.transform,
+        start=position.target,
+        transform=None if changed else opening.repeatable(attempt.context.transform),
     )
     gone = yield from _walk(attempt, pairs)
     if isinstance(gone, outcomes.BeginAgain | stops.Stop):
@@ -159,6 +162,8 @@ def pair(attempt: outcomes.Attempt, position: Position) -> instructions.Script[o
         return (yield from eras.begin_era(attempt, _tail_lost(attempt, position, left.lost)))
     if pairs.mismatch:
         return (yield from eras.begin_era(attempt, _not_paired(attempt, pairs)))
+    if changed:
+        return (yield from eras.begin_era(attempt, _transform_changed(pairs)))
     return (yield from _go_on(attempt, position, pairs))
 
 
@@ -262,7 +267,7 @@ def _source_gone(
         return outcomes.again("finding the source's log start", found)
     if found.offset <= pairs.position:
         return _source_truncated(attempt.where, position=pairs.position, start=found.offset)
-    left = lost_from if pairs.complete else pairs.unpaired_from
+    left = lost_from if pairs.complete else pairs.paired_to
     stated = eras.statement(
         attempt,
         kind=receipt.ReceiptKind.SOURCE_GONE,
@@ -275,13 +280,28 @@ def _source_gone(
     return (yield from eras.begin_era(attempt, era))
 
 
+def _other_transform(attempt: outcomes.Attempt) -> bool:
+    """Did the tail's writers do something else to the records than we shall do?"""
+    era, transform = attempt.known.era, attempt.context.transform
+    assert era is not None
+    return era.filter_hash != opening.filter_hash(transform)
+
+
+def _transform_changed(pairs: pairing.Pairing) -> eras.NewEra:
+    return eras.NewEra(
+        source=pairs.position,
+        source_epoch=pairs.source_epoch,
+        reason="other records are left out or changed from here on",
+    )
+
+
 def _not_paired(attempt: outcomes.Attempt, pairs: pairing.Pairing) -> eras.NewEra:
     """Compaction or retention came between, or the source's history is another one now."""
     why = f"what this flow wrote last does not pair: {pairs.mismatch}"
     stated = eras.statement(
         attempt,
         kind=receipt.ReceiptKind.NOT_PAIRED,
-        target=(pairs.unpaired_from, attempt.fence.marker_offset),
+        target=(pairs.paired_to, attempt.fence.marker_offset),
         detail=f"{why}; copied again from source offset {pairs.position} on",
     )
     return eras.NewEra(

@@ -115,9 +115,10 @@ class Owner:
             around.setup,
             owner=worker,
             held=self.held,
-            joining=limits.Joining(),
+            joining=limits.Joining() if around.weather.joins else limits.Joining(records=0),
             random=Random(around.events.random.random()),
             wall_ms=around.events.wall_ms,
+            transform=around.transform,
         )
         self._events = around.events
         self._network = around.network
