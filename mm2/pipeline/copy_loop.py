@@ -109,6 +109,7 @@ class CopyLoop:
         self._leaderless: dict[int, str] = {}
         self._generations = (-1, -1)
         self._next_tick_s = self._next_gauges_s = self._next_sweep_s = 0.0
+        self._waiting_since_s = 0.0
         self._closing = False
 
     # One turn
@@ -122,7 +123,8 @@ class CopyLoop:
             (self._next_tick_s - now_s) if self._restless else IDLE_POLL_S,
             IDLE_POLL_S,
         )
-        self._poller.poll(max(0.0, wait_s))
+        self._waiting_since_s = self._clock.now_s()
+        self._poller.poll(max(0.0, wait_s), woken=self._woken)
         now_s = self._clock.now_s()
         self._watch_leaders(now_s)
         if now_s >= self._next_tick_s:
@@ -134,6 +136,10 @@ class CopyLoop:
         if now_s >= self._next_gauges_s:
             self._next_gauges_s = now_s + GAUGES_S
             self.send_gauges()
+
+    def _woken(self) -> None:
+        now_s = self._clock.now_s()
+        self._joining.waited(now_s - self._waiting_since_s, now_s)
 
     def _tick(self, now_s: float) -> None:
         if now_s >= self._next_sweep_s:

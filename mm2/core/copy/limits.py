@@ -11,26 +11,43 @@ from dataclasses import dataclass, field
 
 MADE_BYTES = 1_000_000
 """Batches that are made stay below the usual `max.message.bytes` (1 MB)."""
-TINY_RECORDS = 16
-"""A batch of so few records costs more to pass through than to join."""
-TINY_BYTES = 16 * 1024
 ANY = 1 << 31
+
+TINY_RECORDS = 16
+TINY_BYTES = 16 * 1024
+"""A batch of so few records and bytes costs more to pass through than to join."""
+
+SPARE = 0.4
+BUSY = 0.2
+"""From this share of its time that a copy waits on it has some to spare; below that one none."""
+LOOK_EVERY_S = 0.25
 
 
 @dataclass(slots=True)
 class Joining:
     """Shared by all partitions of a task: which batches are small enough to be joined.
 
-    `records` and `bytes` are the most that one of them may have.
+    `records` and `bytes` are the most that one of them may have. While the copy mostly waits,
+    batches that are queued wait for acknowledgements: then there is time to join larger ones too.
     """
 
     records: int = TINY_RECORDS
     bytes: int = TINY_BYTES
+    _waited_s: float = 0.0
+    _since_s: float = 0.0
 
-    def spare_time(self, *, spare: bool) -> None:
-        """Is there time to join more than what is cheaper joined than passed through?"""
-        self.records = ANY if spare else TINY_RECORDS
-        self.bytes = MADE_BYTES // 2 if spare else TINY_BYTES
+    def waited(self, wait_s: float, now_s: float) -> None:
+        """The copy had nothing to do for so long, up to now."""
+        self._waited_s += wait_s
+        elapsed_s = now_s - self._since_s
+        if elapsed_s < LOOK_EVERY_S:
+            return
+        share = self._waited_s / elapsed_s
+        self._waited_s, self._since_s = 0.0, now_s
+        if share >= SPARE:
+            self.records, self.bytes = ANY, MADE_BYTES // 2
+        elif share < BUSY:
+            self.records, self.bytes = TINY_RECORDS, TINY_BYTES
 
 
 @dataclass(slots=True)

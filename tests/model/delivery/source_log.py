@@ -369,7 +369,7 @@ class SourceLog:
         epoch = self.epoch
 
         def ready() -> bool:
-            moved = self.stable_end > offset or self.epoch != epoch
+            moved = self._has_batches(offset) or self.epoch != epoch
             if moved or not self.log_start <= offset <= self.end:
                 action()
                 return True
@@ -377,6 +377,10 @@ class SourceLog:
 
         if not ready():
             self._waiting.append(ready)
+
+    def _has_batches(self, offset: int) -> bool:
+        at = bisect_left(self.entries, offset, key=lambda each: each.last)
+        return at < len(self.entries) and self.entries[at].last < self.stable_end
 
     def _wake(self) -> None:
         if self._waiting:

@@ -148,11 +148,10 @@ def test_changed_bytes_are_unpacked_to_something_or_refused(data, codec, plain, 
 def refused_or_bytes(codec, data):
     try:
         found = unpack(codec, data)
-    except compression.UnpackError as error:
-        assert str(error)
-    else:
-        assert isinstance(found, bytes)
-        assert len(found) <= compression.OPENED_BYTES_MAX
+    except compression.UnpackError:
+        return
+    assert isinstance(found, bytes)
+    assert len(found) <= compression.OPENED_BYTES_MAX
 
 
 @settings(deadline=None, max_examples=300)
@@ -252,10 +251,10 @@ def test_one_byte_more_than_the_bound_is_too_much(codec, monkeypatch):
 def test_the_smallest_zstd_data_that_is_not_watched_stays_within_the_bound():
     """The densest that zstd has: blocks of one repeated byte, 128 KB each, in 4 bytes."""
     head = bytes.fromhex("28b52ffd 00 58")  # window of 2 MB, no content size
-    blocks = compression._ZSTD_SMALL // 4  # noqa: SLF001
+    blocks = compression._ZSTD_SMALL // 4
     body = (struct.pack("<I", (128 << 10) << 3 | 1 << 1)[:3] + b"x") * (blocks - 3)
     last = struct.pack("<I", (128 << 10) << 3 | 1 << 1 | 1)[:3] + b"x"
     packed = head + body + last
-    assert len(packed) <= compression._ZSTD_SMALL  # noqa: SLF001
+    assert len(packed) <= compression._ZSTD_SMALL
     assert len(unpack(compression.ZSTD, packed)) == (blocks - 2) * (128 << 10)
     assert blocks * (128 << 10) <= compression.OPENED_BYTES_MAX
