@@ -74,14 +74,27 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         marker.name in _NEED_BROKERS for item in session.items for marker in item.iter_markers()
     ):
         from connect_runtime.base import errors
-        from mm2.sandbox import artefacts, class_archive
+        from mm2.sandbox import artefacts, class_archive, releases
 
         capture = session.config.pluginmanager.getplugin("capturemanager")
         try:
             with capture.global_and_fixture_disabled():
-                class_archive.flags(artefacts.jars())
+                for version in _kafka_versions(session, newest=releases.NEWEST.version):
+                    release = releases.find(version)
+                    class_archive.flags(artefacts.jars(release.artefacts), release)
         except errors.FatalError:
             return  # the fixtures will say so, to the tests that need brokers
+
+
+def _kafka_versions(session: pytest.Session, *, newest: str) -> list[str]:
+    """The newest, and what the tests name: `@pytest.mark.kafka_versions("2.8")`."""
+    named = {
+        version
+        for item in session.items
+        for marker in item.iter_markers("kafka_versions")
+        for version in marker.args
+    }
+    return [newest, *sorted(named)]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -124,10 +124,8 @@ class Appliance:
             self._settings, flow, client_id=f"{client_id}-ledger", clock=self._clock
         )
         source, target = (
-            connections.admin(
-                self._settings, alias, client_id=f"{client_id}-admin", clock=self._clock
-            )
-            for alias in (flow.source, flow.target)
+            make(self._settings, flow, client_id=f"{client_id}-admin", clock=self._clock)
+            for make in (connections.source_admin, connections.target_admin)
         )
         connector = source_connector.SourceConnector(
             flow,
@@ -167,27 +165,30 @@ class Appliance:
         of: int,
     ) -> messages.Configure:
         client_id = f"mm2-{flow.name}-{number}"
+        clients = self._settings.clients_of(flow)
         return messages.Configure(
             flow=flow.name,
             task=number,
             owner=self._owner,
-            source=self._copy_access(flow.source, client_id),
-            target=self._copy_access(flow.target, client_id),
+            source=_copy_access(clients.consumer, flow.source, client_id),
+            target=_copy_access(clients.producer, flow.target, client_id),
             partitions=partitions,
             budget_bytes=flow.buffer_bytes,
             throttle_bytes_s=self._throttle_bytes_s // of,
         )
 
-    def _copy_access(self, alias: str, client_id: str) -> messages.ClusterAccess:
-        cluster = self._settings.clusters[alias]
-        return messages.ClusterAccess(
-            alias=alias,
-            bootstrap=cluster.bootstrap_servers,
-            security=cluster.security.to_dict(),
-            client_id=client_id,
-            properties={
-                name: value
-                for name, value in cluster.properties.items()
-                if name in client_options.NAMES
-            },
-        )
+
+def _copy_access(
+    cluster: app_settings.ClusterSettings, alias: str, client_id: str
+) -> messages.ClusterAccess:
+    return messages.ClusterAccess(
+        alias=alias,
+        bootstrap=cluster.bootstrap_servers,
+        security=cluster.security.to_dict(),
+        client_id=client_id,
+        properties={
+            name: value
+            for name, value in cluster.properties.items()
+            if name in client_options.NAMES
+        },
+    )

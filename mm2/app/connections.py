@@ -9,8 +9,7 @@ from mm2.connectors import flow_ledger
 from mm2.core import flows
 
 
-def access(settings: app_settings.Settings, alias: str) -> client_config.ClusterAccess:
-    cluster = settings.clusters[alias]
+def access(cluster: app_settings.ClusterSettings, alias: str) -> client_config.ClusterAccess:
     return client_config.ClusterAccess(
         alias=alias,
         bootstrap=cluster.bootstrap_servers,
@@ -19,10 +18,18 @@ def access(settings: app_settings.Settings, alias: str) -> client_config.Cluster
     )
 
 
-def admin(
-    settings: app_settings.Settings, alias: str, *, client_id: str, clock: base_clock.Clock
+def source_admin(
+    settings: app_settings.Settings, flow: flows.Flow, *, client_id: str, clock: base_clock.Clock
 ) -> kafka_admin.KafkaAdmin:
-    return kafka_admin.KafkaAdmin(access(settings, alias), client_id=client_id, clock=clock)
+    found = access(settings.clients_of(flow).source_admin, flow.source)
+    return kafka_admin.KafkaAdmin(found, client_id=client_id, clock=clock)
+
+
+def target_admin(
+    settings: app_settings.Settings, flow: flows.Flow, *, client_id: str, clock: base_clock.Clock
+) -> kafka_admin.KafkaAdmin:
+    found = access(settings.clients_of(flow).target_admin, flow.target)
+    return kafka_admin.KafkaAdmin(found, client_id=client_id, clock=clock)
 
 
 def ledger(
@@ -32,10 +39,10 @@ def ledger(
     replication = flow.replication_factor
     return flow_ledger.FlowLedger(
         kafka_flow_log.KafkaFlowLog(
-            access(settings, flow.target),
+            access(settings.clusters[flow.target], flow.target),
             source_alias=flow.source,
             client_id=client_id,
-            target_admin=admin(settings, flow.target, client_id=client_id, clock=clock),
+            target_admin=target_admin(settings, flow, client_id=client_id, clock=clock),
             clock=clock,
             replication_factor=None if replication < 0 else replication,
         )

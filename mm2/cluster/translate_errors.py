@@ -37,6 +37,9 @@ _CERTIFICATES = "check the ssl.truststore.* and ssl.keystore.* settings of this 
 _ADDRESS = "check bootstrap.servers, security.protocol and the network, and that brokers are up"
 _GRANT = "grant it with kafka-acls --add --allow-principal User:..., or use another user"
 _LATER = "it may pass; look at the brokers when it stays"
+_TLS_REFUSAL = re.compile(
+    r"alert (bad |unknown |unsupported )?(certificate|ca\b|handshake failure)"
+)
 _LOCAL_DETAIL = re.compile(r" \(after \d+ms in state .*\)$")
 
 _Advice = tuple[type[errors.ConnectError], str]
@@ -152,7 +155,13 @@ class ConnectionReports:
     _latest: dict[int, KafkaError] = field(default_factory=dict)
 
     def on_error(self, error: KafkaError) -> None:
-        """Is the client's `error_cb`."""
+        """Is the client's `error_cb`.
+
+        With TLS 1.3 the broker's verdict on our certificate comes after the handshake, which the
+        library takes for a broken connection.
+        """
+        if error.code() == KafkaError._TRANSPORT and _TLS_REFUSAL.search(error.str()):
+            error = KafkaError(KafkaError._SSL, error.str())
         if error.code() in _AUTHENTICATION or error.code() in _NETWORK:
             self._latest[error.code()] = error
 

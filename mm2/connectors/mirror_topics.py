@@ -14,7 +14,7 @@ from typing import TypeVar
 from connect_runtime.base import clock, deadline, errors
 from mm2.cluster import admin
 from mm2.cluster import errors as cluster_errors
-from mm2.core import flows
+from mm2.core import flows, naming
 from mm2.core.topics import plan as topic_plan
 from mm2.core.topics import snapshot
 
@@ -122,7 +122,7 @@ class MirrorTopics:
         there = self._observe(self._target, topics.keys() & listed, end)
         # A mirror that cannot be seen is neither missing nor of a known size.
         known = {each.name: each for mirror, each in topics.items() if mirror not in there.failed}
-        planned = self._plan(known, there.done, end)
+        planned = self._plan(known, there.done, end, listed=listed)
         refused = {**there.failed, **self._carry_out(planned, end)}
         blocked = {each.topic: each for each in planned.findings if _stops(each)}
         wanted = {
@@ -156,6 +156,8 @@ class MirrorTopics:
         source: Mapping[str, snapshot.Topic],
         there: Mapping[str, snapshot.Topic],
         end: deadline.Deadline,
+        *,
+        listed: Collection[str],
     ) -> topic_plan.Plan:
         defaults = self._target.broker_configs(
             list(snapshot.BROKER_NAMES.values()), self._left_s(end)
@@ -163,9 +165,30 @@ class MirrorTopics:
         return topic_plan.plan(
             self._flow,
             snapshot.Snapshot(topics=source),
-            snapshot.Snapshot(topics=there, new_topic=snapshot.new_topic_settings(defaults)),
+            snapshot.Snapshot(
+                topics=there,
+                new_topic=snapshot.new_topic_settings(defaults),
+                settings=self._settings(there, listed, end),
+            ),
             sync_configs=self._flow.sync_topic_configs_interval_s is not None,
         )
+
+    def _settings(
+        self,
+        there: Mapping[str, snapshot.Topic],
+        listed: Collection[str],
+        end: deadline.Deadline,
+    ) -> Collection[str] | None:
+        """Which settings the target's release has: any one of its topics shows them.
+
+        Before there are mirrors, that is the flow's own topic.
+        """
+        for each in there.values():
+            if each.configs:
+                return each.configs.keys()
+        own = sorted({naming.map_topic(self._flow.source)} & set(listed))
+        found = self._target.topic_configs(own, self._left_s(end)).done if own else {}
+        return next((configs.keys() for configs in found.values()), None)
 
     def _carry_out(
         self, planned: topic_plan.Plan, end: deadline.Deadline

@@ -100,8 +100,8 @@ class SourceFlow:
             self.stop_asked.wait(min(TURN_S, self._wait_until_s - now_s))
             return
         try:
+            self._ledger.open(OPEN_S)  # first: planning looks at what settings its topics have
             plan = self._connector.plan(self.flow.admin_timeout_s)
-            self._ledger.open(OPEN_S)
             known = self._ledger.catch_up(OPEN_S)
         except errors.RetriableError as error:
             delay_s = self._backoff.next_delay_s(self._random)

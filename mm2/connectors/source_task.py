@@ -10,7 +10,7 @@ import dataclasses
 import enum
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -300,10 +300,12 @@ class SourceTask:
         self._paused = paused
         self._send({"type": "pause" if paused else "resume"})
 
-    def throttle(self, bytes_per_s: int) -> None:
-        """Of this copy and of those that follow it; 0: no limit."""
-        self.settings = dataclasses.replace(self.settings, throttle_bytes_s=bytes_per_s)
-        self._send({"type": "throttle", "bytes_per_s": bytes_per_s})
+    def throttle(self, bytes_per_s: int, topics: Mapping[str, int]) -> None:
+        """Of this copy and of those that follow it, as in `messages.Configure`."""
+        self.settings = dataclasses.replace(
+            self.settings, throttle_bytes_s=bytes_per_s, topic_throttles=topics
+        )
+        self._send({"type": "throttle", "bytes_per_s": bytes_per_s, "topics": dict(topics)})
 
     def stop(self) -> None:
         """Ask the copy to settle what is in flight and to leave."""

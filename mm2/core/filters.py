@@ -1,8 +1,8 @@
 """Which topics, groups and topic settings a flow takes: lists of regular expressions.
 
 Semantics are MirrorMaker 2's `DefaultTopicFilter`, `DefaultGroupFilter` and
-`DefaultConfigPropertyFilter`: full match, an empty list matches nothing, exclusion wins. The
-expressions are Java's; where Python's `re` has no equal, `compile_patterns` refuses by name rather
+`DefaultConfigPropertyFilter`, defaults those of Kafka 4.3: full match, an empty list matches
+nothing, exclusion wins. The expressions are Java's; where Python's `re` has no equal, `compile_patterns` refuses by name rather
 than match something else. Inline flags such as `(?i)` hold for their own item only.
 """
 
@@ -13,16 +13,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 DEFAULT_TOPICS = (".*",)
-DEFAULT_TOPICS_EXCLUDE = (r".*[\-\.]internal", r".*\.replica", "__.*")
+DEFAULT_TOPICS_EXCLUDE = (r"mm2.*\.internal", r".*\.replica", "__.*")
 DEFAULT_GROUPS = (".*",)
 DEFAULT_GROUPS_EXCLUDE = ("console-consumer-.*", "connect-.*", "__.*")
 DEFAULT_CONFIG_PROPERTIES_EXCLUDE = (
-    r"follower\.replication\.throttled\.replicas",
-    r"leader\.replication\.throttled\.replicas",
-    r"message\.timestamp\.difference\.max\.ms",
-    r"message\.timestamp\.type",
-    r"unclean\.leader\.election\.enable",
-    r"min\.insync\.replicas",
+    "follower.replication.throttled.replicas",
+    "leader.replication.throttled.replicas",
+    "message.timestamp.difference.max.ms",
+    "log.message.timestamp.before.max.ms",
+    "log.message.timestamp.after.max.ms",
+    "message.timestamp.type",
+    "unclean.leader.election.enable",
+    "min.insync.replicas",
 )
 
 # What Java's dialect has and Python's has not, or means otherwise.

@@ -82,7 +82,9 @@ class DefaultReplicationPolicy:
         return topic.endswith(self._checkpoints_suffix)
 
     def is_mm2_internal_topic(self, topic: str) -> bool:
-        return topic.endswith(self._internal_suffix)
+        """Ours end in ".internal" whatever the separator is, as Connect's own do."""
+        ours = topic.startswith("mm2") and topic.endswith((self._internal_suffix, ".internal"))
+        return ours or self.is_checkpoints_topic(topic)
 
     @property
     def _internal_suffix(self) -> str:
@@ -164,12 +166,11 @@ def is_heartbeats_topic(policy: ReplicationPolicy, topic: str) -> bool:
 
 
 def is_internal_topic(policy: ReplicationPolicy, topic: str) -> bool:
-    """Does `topic` belong to Kafka, Connect or MirrorMaker itself (never mirrored)?"""
-    return (
-        policy.is_mm2_internal_topic(topic)
-        or topic.startswith(("__", "."))
-        or topic.endswith(("-internal", ".internal"))
-    )
+    """Does `topic` belong to Kafka or MirrorMaker itself (never mirrored)?
+
+    As in Kafka 4.3: names that only end in "internal" are ordinary ones.
+    """
+    return policy.is_mm2_internal_topic(topic) or topic.startswith(("__", "."))
 
 
 def is_cycle(policy: ReplicationPolicy, topic: str, *, target_alias: str) -> bool:

@@ -67,6 +67,8 @@ def open_batch(header: record_batch.BatchHeader, batch: memoryview) -> list[Reco
         base_offset=header.base_offset,
         base_timestamp=header.base_timestamp,
     )
+    if found and found[-1].offset > header.last_offset:
+        raise MalformedRecordsError(f"a record stands behind the batch's end {header.last_offset}")
     if header.attributes & record_batch.LOG_APPEND_TIME:
         time_ms = header.max_timestamp
         return [Record(offset, time_ms, body) for offset, _, body in found]
@@ -80,6 +82,8 @@ def only_record(header: record_batch.BatchHeader, batch: memoryview) -> Record |
     try:
         size, at = data[0], 1
         if size >= 0x80:
+            if data[1] >= 0x80:
+                return None
             size = size & 0x7F | data[1] << 7
             at = 2
         plain = data[at : at + 3] == _FIRST and not size & 1 and at + (size >> 1) == len(data)
@@ -108,7 +112,7 @@ def split(data: bytes, *, count: int, base_offset: int, base_timestamp: int) -> 
 
 def _split(data: bytes, found: list[Record], *, count: int, base: tuple[int, int]) -> int:
     """Fill `found`; returns where the last record ends. Unsigned forms first: value << 1 | sign."""
-    at, end, whole = 0, 0, len(data)
+    at, end, whole, before = 0, 0, len(data), -1
     base_offset, base_timestamp = base
     for _ in range(count):
         raw = data[at]
@@ -138,8 +142,9 @@ def _split(data: bytes, found: list[Record], *, count: int, base: tuple[int, int
                 raw = raw << 7 | low & 0x7F
             else:
                 raw, at = varints.read_unsigned(data, at - 2)
-        if raw & 1 or at > end:
+        if raw & 1 or raw <= before or at > end:
             raise MalformedRecordsError(f"record {len(found)} claims an impossible place or length")
+        before = raw
         found.append(_new(Record, (base_offset + (raw >> 1), timestamp, data[at:end])))
         at = end
     return at

@@ -27,7 +27,8 @@ _FETCH = (
     "fetch.min.bytes",
     "max.partition.fetch.bytes",
 )
-NAMES = frozenset({*_SECONDS, *_BUFFERS, *_FETCH})
+_RACK = "client.rack"
+NAMES = frozenset({*_SECONDS, *_BUFFERS, *_FETCH, _RACK})
 """No secret is among them: they travel to the copies as they are."""
 
 _LEAST_S = 0.001
@@ -35,12 +36,17 @@ _LEAST_S = 0.001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchLimits:
-    """`partition_bytes` is the least that is asked of a partition; round trips may raise it."""
+    """`partition_bytes` is the least that is asked of a partition; round trips may raise it.
+
+    rack: ours, "" where replicas are all alike; a replica in it is read for `replica_max_age_s`.
+    """
 
     max_wait_ms: int = 500
     min_bytes: int = 1
     max_bytes: int = 32 * 1024 * 1024
     partition_bytes: int = fetch_sizes.SMALLEST_BYTES
+    rack: str = ""
+    replica_max_age_s: float = 300.0
 
 
 def connection_settings(access: messages.ClusterAccess) -> settings.ConnectionSettings:
@@ -73,6 +79,9 @@ def fetch_limits(properties: Mapping[str, str]) -> FetchLimits:
     names = dict(
         zip(_FETCH, ("max_bytes", "max_wait_ms", "min_bytes", "partition_bytes"), strict=True)
     )
-    return FetchLimits(
-        **{option: int(properties[name]) for name, option in names.items() if name in properties}
-    )
+    given: dict[str, Any] = {
+        option: int(properties[name]) for name, option in names.items() if name in properties
+    }
+    if "metadata.max.age.ms" in properties:
+        given["replica_max_age_s"] = int(properties["metadata.max.age.ms"]) / 1000.0
+    return FetchLimits(rack=properties.get(_RACK, ""), **given)

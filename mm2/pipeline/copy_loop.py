@@ -7,7 +7,7 @@ send.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 
 from connect_runtime.base import clock, errors
@@ -21,6 +21,7 @@ from mm2.core.copy import (
     partition,
     refusals,
     standing,
+    throttle,
 )
 from mm2.pipeline import (
     client_options,
@@ -73,7 +74,7 @@ class CopyLoop:
             carry=self._carry,
             arrived=self._arrived,
             now=now,
-            throttle_bytes_s=settings.throttle_bytes_s,
+            throttles=throttle.make(settings.throttle_bytes_s, settings.topic_throttles),
             limits=client_options.fetch_limits(settings.source.properties),
             can_send=self._has_leader,
         )
@@ -270,8 +271,8 @@ class CopyLoop:
             self._place(copy)
             self._restless[id(copy)] = copy
 
-    def throttle(self, bytes_per_s: int) -> None:
-        self._source_side.throttle = source_side.Throttle(bytes_per_s)
+    def throttle(self, bytes_per_s: int, topics: Mapping[str, int]) -> None:
+        self._source_side.throttle(throttle.make(bytes_per_s, topics))
 
     def begin_close(self) -> None:
         """Nothing new is fetched or sent; in-flight batches are awaited and anchors written."""

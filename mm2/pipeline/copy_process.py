@@ -133,10 +133,14 @@ class CopyProcess:
                 self._paused = kind == "pause"
                 if self._loop is not None:
                     self._loop.pause(paused=self._paused)
-            case "throttle" if self._loop is not None:
-                self._loop.throttle(message["bytes_per_s"])
+            case "throttle":
+                self._throttle(message)
             case "stop":
                 self._stop(message.get("deadline_s", CLOSE_S))
+
+    def _throttle(self, message: dict[str, Any]) -> None:
+        if self._loop is not None:
+            self._loop.throttle(message["bytes_per_s"], message["topics"])
 
     def _stop(self, deadline_s: float) -> None:
         self._stop_at_s = self._clock.now_s() + deadline_s

@@ -3,7 +3,7 @@
 Every broker has two connections with a session each. Partitions that are at the end of their log
 wait for news on the *tail* one, whose fetches are held by the broker; those with a backlog are read
 on the *backlog* one, so that neither a large answer delays fresh records nor a held fetch delays a
-backlog.
+backlog. Which broker that is, leader or replica, `read_replica` decides.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from connect_runtime.base import clock
 from connect_runtime.wire.codec import failures, fetch, fetch_session, versions
 from connect_runtime.wire.connection import cluster
-from mm2.core.copy import budget, fetch_sizes, instructions, partition
+from mm2.core.copy import budget, fetch_sizes, instructions, partition, read_replica, throttle
 from mm2.pipeline import client_options
 
 READ_COMMITTED = 1
@@ -28,32 +28,11 @@ CROWDED = 1.5
 
 TAIL = "fetch-tail"
 BACKLOG = "fetch-backlog"
+ALONE = "-alone"
+"""Ends the names of connections on which a leader is not told our rack."""
 
 Carry = Callable[[partition.PartitionCopy, Sequence[instructions.Instruction]], None]
 Key = tuple[str, int]
-
-
-@dataclass(slots=True)
-class Throttle:
-    """A byte budget per second as a bucket that may run into debt by one response. 0: no limit."""
-
-    bytes_per_s: int
-    _level: float = 0.0
-    _at_s: float = -1.0
-
-    def open(self, now_s: float) -> bool:
-        if not self.bytes_per_s:
-            return True
-        if self._at_s < 0:
-            self._level = self.bytes_per_s / 4
-        else:
-            earned = (now_s - self._at_s) * self.bytes_per_s
-            self._level = min(self._level + earned, self.bytes_per_s / 4)
-        self._at_s = now_s
-        return self._level > 0
-
-    def spent(self, size: int) -> None:
-        self._level -= size
 
 
 @dataclass(slots=True)
@@ -62,6 +41,7 @@ class _Lane:
 
     node_id: int
     name: str
+    alone: bool = False
     session: fetch_session.FetchSession = field(default_factory=fetch_session.FetchSession)
     asked_bytes: int = 0
     retry_at_s: float = 0.0
@@ -78,11 +58,12 @@ class SourceSide:
         carry: Carry,
         arrived: Callable[[partition.PartitionCopy], None],
         now: clock.Clock,
-        throttle_bytes_s: int,
+        throttles: throttle.Throttles,
         limits: client_options.FetchLimits,
         can_send: Callable[[partition.PartitionCopy], bool],
     ) -> None:
-        self.throttle = Throttle(throttle_bytes_s)
+        self._throttles = throttles
+        self._throttled: set[Key] = set()
         self.sizes = fetch_sizes.FetchSizes(
             partition_bytes=limits.partition_bytes, least_bytes=limits.partition_bytes
         )
@@ -96,7 +77,10 @@ class SourceSide:
         self._arrived = arrived
         self._copies: dict[Key, partition.PartitionCopy] = {}
         self._by_id: dict[tuple[bytes, int], Key] = {}
-        self._lanes: dict[tuple[int, str], _Lane] = {}
+        self._replicas = read_replica.ReadReplicas(
+            rack=limits.rack, max_age_s=limits.replica_max_age_s
+        )
+        self._lanes: dict[tuple[int, str, bool], _Lane] = {}
         self._place: dict[Key, _Lane] = {}
         self._caught_up: set[Key] = set()
 
@@ -111,16 +95,19 @@ class SourceSide:
         leader = self._source.view.leader(*key)
         lane = self._place.get(key)
         room = copy.outbox.queued_bytes < self._queue_bytes
-        hungry = copy.wants_data and room and self._can_send(copy)
+        hungry = copy.wants_data and room and self._can_send(copy) and self._affords(key)
         if leader is None or not hungry:
             if lane is not None:
                 lane.session.drop(key)
                 del self._place[key]
             return
-        if lane is None or lane.node_id != leader.node_id:
+        place = self._replicas.choose(
+            key, leader.node_id, brokers=self._source.view.brokers, now_s=self._clock.now_s()
+        )
+        if lane is None or (lane.node_id, lane.alone) != place:
             if lane is not None:
                 lane.session.drop(key)
-            lane = self._lane(leader.node_id, BACKLOG)
+            lane = self._lane(place.node_id, BACKLOG, alone=place.alone)
             self._place[key] = lane
             self._caught_up.discard(key)
         self._want(lane, key, copy)
@@ -141,35 +128,49 @@ class SourceSide:
                 leader.epoch if leader is not None else -1,
                 copy.source.position,
                 copy.source.epoch,
-                self.sizes.partition_bytes,
+                self._throttles.most_bytes(copy.where.topic, self.sizes.partition_bytes),
             ),
         )
+
+    def throttle(self, throttles: throttle.Throttles) -> None:
+        """From now on these budgets hold."""
+        self._throttles = throttles
+
+    def _affords(self, key: Key) -> bool:
+        """Partitions of a topic whose budget is spent are placed again when it has earned some."""
+        if self._throttles.open_for(key[0], self._clock.now_s()):
+            return True
+        self._throttled.add(key)
+        return False
 
     def place_all(self) -> None:
         """The source's leaders may have moved."""
         for copy in self._copies.values():
             self.place(copy)
 
-    def _lane(self, node_id: int, name: str) -> _Lane:
-        return self._lanes.setdefault((node_id, name), _Lane(node_id, name))
+    def _lane(self, node_id: int, name: str, *, alone: bool) -> _Lane:
+        return self._lanes.setdefault((node_id, name, alone), _Lane(node_id, name, alone))
 
     # Asking
 
     def pump(self, now_s: float) -> None:
         """Send a fetch on every lane that is free and has partitions, as far as the budget goes."""
+        waiting, self._throttled = self._throttled, set()
+        for key in waiting:
+            self.place(self._copies[key])
         for lane in list(self._lanes.values()):
             if lane.session.in_flight() or now_s < lane.retry_at_s:
                 continue
             if lane.name == TAIL:
                 self._move_caught_up(lane)
-            if lane.session.wanted() and self._held.free_bytes and self.throttle.open(now_s):
+            if lane.session.wanted() and self._held.free_bytes and self._throttles.flow.open(now_s):
                 self._fetch(lane)
 
     def _move_caught_up(self, tail: _Lane) -> None:
         """Partitions that reached the end of their log join the tail's next request."""
         for key in list(self._caught_up):
             lane = self._place.get(key)
-            if lane is None or lane.node_id != tail.node_id:
+            if lane is None or (lane.node_id, lane.alone) != (tail.node_id, tail.alone):
                 continue
             if lane is not tail:
                 lane.session.drop(key)
@@ -180,6 +181,8 @@ class SourceSide:
     def _fetch(self, lane: _Lane) -> None:
         version = self._source.version_for(lane.node_id, versions.FETCH_KEY, *versions.FETCH)
         if version is None:
+            if self._source.trouble(lane.node_id) is not None:
+                self._leave_replica(lane, self._clock.now_s())
             return
         request = lane.session.next_request()
         under_way = sum(each.asked_bytes for each in self._lanes.values())
@@ -196,11 +199,11 @@ class SourceSide:
             session_epoch=request.session_epoch,
             partitions=request.partitions,
             forgotten=request.forgotten,
-            rack_id="",
+            rack_id="" if lane.alone else self._replicas.rack,
         )
         self._source.call_raw(
             lane.node_id,
-            lane=lane.name,
+            lane=lane.name + (ALONE if lane.alone else ""),
             api_key=versions.FETCH_KEY,
             version=version,
             chunks=[body],
@@ -219,9 +222,10 @@ class SourceSide:
         size = len(reply.body) if reply.body is not None else 0
         rtt_s = self._source.rtt_s(lane.node_id) or 0.0
         self.sizes.answered(size, asked=asked, elapsed_s=reply.elapsed_s, rtt_s=rtt_s)
-        self.throttle.spent(size)
+        self._throttles.flow.spent(size)
         if response.throttle_ms:
-            self._source.throttle(lane.node_id, lane.name, response.throttle_ms)
+            name = lane.name + (ALONE if lane.alone else "")
+            self._source.throttle(lane.node_id, name, response.throttle_ms)
         for found in response.partitions:
             self._take_in(lane, found, now_s)
         lane.session.answered(response)
@@ -238,7 +242,19 @@ class SourceSide:
         lane.session.failed()
         lane.retry_at_s = now_s + 0.1
         self._source.refresh_metadata()
+        self._leave_replica(lane, now_s)
         return None
+
+    def _leave_replica(self, lane: _Lane, now_s: float) -> None:
+        """Those that are read from this broker as a replica go back to their leaders."""
+        left = [
+            key
+            for key, place in self._place.items()
+            if place is lane and self._replicas.follows(key, lane.node_id)
+        ]
+        for key in left:
+            self._replicas.disappointed(key, now_s)
+            self.place(self._copies[key])
 
     def _take_in(self, lane: _Lane, found: fetch.FetchedPartition, now_s: float) -> None:
         key: Key | None = (found.topic, found.partition)
@@ -250,22 +266,47 @@ class SourceSide:
         spec = lane.session.asked(key)
         if spec is None or spec.fetch_offset != copy.source.position:
             return  # taken again since it was asked: to accept it would leave a gap
-        if found.error_code:
-            self._refused(copy, found, now_s)
-        elif found.diverging_end_offset >= 0:
-            self._carry(copy, copy.source_diverged(found.diverging_end_offset, now_s))
-        else:
-            asked = copy.offer(self._records(copy, found), now_s)
-            if asked:
-                self._carry(copy, asked)
-            self._arrived(copy)
-            if copy.source.position >= found.last_stable_offset:
-                if lane.name == BACKLOG:
-                    self._caught_up.add(key)
-                    self._lane(lane.node_id, TAIL)
-            elif lane.name == TAIL and len(found.records):
-                self._to_backlog(lane, key)
+        if not self._sent_elsewhere(lane, key, found, now_s=now_s):
+            if found.error_code:
+                self._refused(copy, found, now_s)
+            elif found.diverging_end_offset >= 0:
+                self._carry(copy, copy.source_diverged(found.diverging_end_offset, now_s))
+            else:
+                self._offer(lane, key, found, now_s=now_s)
         self.place(copy)
+
+    def _offer(self, lane: _Lane, key: Key, found: fetch.FetchedPartition, *, now_s: float) -> None:
+        copy = self._copies[key]
+        self._throttles.spent_on(key[0], len(found.records))
+        asked = copy.offer(self._records(copy, found), now_s)
+        if asked:
+            self._carry(copy, asked)
+        self._arrived(copy)
+        if copy.source.position >= found.last_stable_offset:
+            if lane.name == BACKLOG:
+                self._caught_up.add(key)
+                self._lane(lane.node_id, TAIL, alone=lane.alone)
+        elif lane.name == TAIL and len(found.records):
+            self._to_backlog(lane, key)
+
+    def _sent_elsewhere(
+        self, lane: _Lane, key: Key, found: fetch.FetchedPartition, *, now_s: float
+    ) -> bool:
+        """Is the partition to be read from another broker: the leader said so, or a replica erred?
+
+        A replica may lag behind: what it says against us is for the leader to say.
+        """
+        followed = self._replicas.follows(key, lane.node_id)
+        if followed and (found.error_code or found.diverging_end_offset >= 0):
+            self._replicas.disappointed(key, now_s)
+            self._source.refresh_metadata()
+            return True
+        if followed and len(found.records):
+            self._replicas.served(key)
+        elif found.preferred_read_replica >= 0 and not found.error_code:
+            self._replicas.named(key, found.preferred_read_replica, now_s)
+            return True
+        return False
 
     def _records(
         self, copy: partition.PartitionCopy, found: fetch.FetchedPartition
@@ -286,7 +327,7 @@ class SourceSide:
 
     def _to_backlog(self, lane: _Lane, key: Key) -> None:
         lane.session.drop(key)
-        self._place[key] = self._lane(lane.node_id, BACKLOG)
+        self._place[key] = self._lane(lane.node_id, BACKLOG, alone=lane.alone)
 
     def _refused(
         self, copy: partition.PartitionCopy, found: fetch.FetchedPartition, now_s: float

@@ -13,19 +13,24 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from connect_runtime.system import java
-from mm2.sandbox import artefacts, broker, failures, jvm, ports, properties, storage
+from mm2.sandbox import artefacts, broker, failures, jvm, ports, properties, releases, storage
 
 _STOP_TIMEOUT_S = 60.0
 
 
-def flags(jars: Path) -> tuple[str, ...]:
-    """JVM flags for programs that run from `jars`; makes the archive if there is none yet."""
+def flags(jars: Path, release: releases.Release = releases.NEWEST) -> tuple[str, ...]:
+    """JVM flags for programs that run from `jars`; makes the archive if there is none yet.
+
+    Brokers with a ZooKeeper do without: they are up in little more than a second.
+    """
+    if release.zookeeper:
+        return ()
     path = _path(jars)
     try:
         if not path.exists():
             with artefacts.locked(path.with_suffix(".lock"), say=artefacts.to_stderr):
                 if not path.exists():
-                    _make(path, jars)
+                    _make(path, jars, release=release)
         return (f"-XX:SharedArchiveFile={path}",) if path.stat().st_size else ()
     except OSError:
         return ()  # a cache that cannot be written to
@@ -40,7 +45,7 @@ def _path(jars: Path) -> Path:
     return jars.with_name(f"{jars.name}.{jars_key}.{java_key}.jsa")
 
 
-def _make(path: Path, jars: Path) -> None:
+def _make(path: Path, jars: Path, *, release: releases.Release) -> None:
     jars_key = path.name.removeprefix(jars.name + ".").split(".")[0]
     for old in path.parent.glob(f"{jars.name}.*.jsa"):
         if not old.name.startswith(f"{jars.name}.{jars_key}."):
@@ -48,7 +53,8 @@ def _make(path: Path, jars: Path) -> None:
     work = Path(tempfile.mkdtemp(prefix=".classes-", dir=path.parent))
     try:
         fresh = work / "archive.jsa"
-        _run_broker(work / "broker-1", jars, flag=f"-XX:ArchiveClassesAtExit={fresh}")
+        flag = f"-XX:ArchiveClassesAtExit={fresh}"
+        _run_broker(work / "broker-1", jars, release=release, flag=flag)
         if not fresh.exists():
             fresh.touch()  # this Java makes none: remembered as an empty file
         fresh.replace(path)
@@ -56,12 +62,12 @@ def _make(path: Path, jars: Path) -> None:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _run_broker(folder: Path, jars: Path, *, flag: str) -> None:
+def _run_broker(folder: Path, jars: Path, *, release: releases.Release, flag: str) -> None:
     with ExitStack() as cleanup:
         client, controller = (ports.reserve() for _ in range(2))
         cleanup.callback(client.release)
         cleanup.callback(controller.release)
-        settings = properties.defaults(1) | properties.addresses(
+        settings = release.defaults(1) | properties.addresses(
             1, client_port=client.port, controller_ports={1: controller.port}
         )
         spec = broker.BrokerSpec(
@@ -70,6 +76,7 @@ def _run_broker(folder: Path, jars: Path, *, flag: str) -> None:
             jars=jars,
             settings=settings | {"log.dirs": str(folder / "data")},
             jvm=(*jvm.TEST_FLAGS, flag),
+            serving=release.serving.format(node_id=1),
         )
         training = broker.Broker(spec)
         cleanup.callback(training.kill)

@@ -14,6 +14,7 @@ from confluent_kafka import admin as kafka_admin
 
 from connect_runtime.base import errors
 from connect_runtime.wire.codec import security_settings
+from connect_runtime.wire.connection import store_files
 from mm2.cluster import client_config, translate_errors
 from mm2.sandbox import failures
 
@@ -32,7 +33,7 @@ class Clients:
     """Makes clients of one cluster; `alias` is its name in messages."""
 
     def __init__(self, properties: Properties, *, alias: str) -> None:
-        parsed = security_settings.parse(properties, read_text=lambda path: Path(path).read_text())
+        parsed = security_settings.parse(properties, files=store_files.below(Path()))
         if parsed.security is None:
             problems = "; ".join(str(each) for each in parsed.errors)
             raise ClientFailedError(f"client properties of {alias}: {problems}")

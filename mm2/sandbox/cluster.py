@@ -1,4 +1,6 @@
-"""A Kafka cluster of one or three brokers on this machine (KRaft, every node also a controller).
+"""A Kafka cluster of one or three brokers on this machine.
+
+Every node is its own controller; those of releases before KRaft have a ZooKeeper beside them.
 
     with cluster.Cluster("east") as east:
         Producer({"bootstrap.servers": east.bootstrap})
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -21,8 +24,12 @@ from mm2.sandbox import (
     folders,
     ports,
     properties,
+    releases,
     secure,
+    server,
+    settling,
     storage,
+    zookeeper,
 )
 from mm2.sandbox import jvm as java_programs
 
@@ -39,6 +46,7 @@ class Cluster:
     - `users`: not None makes the cluster secure, with `admin` and these users (see `secure.py`).
     - `folder` is kept at `close`; without it a temporary one is made, and removed.
     - `port` is where node 1 listens if that port is free; the others follow.
+    - `kafka_version`: see `releases.py`; its jars are fetched at the first start.
     """
 
     def __init__(  # noqa: PLR0913 - independent options, all by keyword, all with defaults
@@ -53,10 +61,13 @@ class Cluster:
         folder: Path | None = None,
         port: int | None = None,
         jvm: tuple[str, ...] = java_programs.TEST_FLAGS,
+        kafka_version: str = releases.NEWEST.version,
     ) -> None:
         if brokers not in {1, 3}:
             raise failures.SandboxError(f"cluster {name}: 1 or 3 brokers, not {brokers}")
         self.name = name
+        self.release = releases.find(kafka_version)
+        self.zookeeper: zookeeper.ZooKeeper | None = None
         self.brokers: dict[int, broker.Broker] = {}
         self.cluster_id = storage.new_cluster_id()
         self._node_ids = range(1, brokers + 1)
@@ -73,6 +84,7 @@ class Cluster:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._reservations: list[ports.Reservation] = []
         self._addresses: dict[int, str] = {}
+        self._has_users = False
         self.security: secure.Security | None = None
         if users is not None:
             self.security = secure.Security.create(self.folder / "security", users)
@@ -116,9 +128,11 @@ class Cluster:
         return self
 
     def launch(self) -> None:
-        """Start without waiting; `await_ready` waits. Formats the storage the first time."""
+        """Start without waiting for brokers; `await_ready` does. The first time, make them."""
         if not self.brokers:
             self._create()
+        if self.zookeeper is not None and not self.zookeeper.running:
+            self.zookeeper.start()
         for node in self.brokers.values():
             if not node.running:
                 node.launch()
@@ -132,6 +146,7 @@ class Cluster:
             try:
                 for node in self.brokers.values():
                     node.await_ready(timeout_s=timeout_s)
+                self._settle()
             except failures.PortInUseError:
                 if attempt == _START_ATTEMPTS or not self._discard_if_new():
                     raise
@@ -145,6 +160,8 @@ class Cluster:
             node.request_stop()
         for node in self.brokers.values():
             node.await_stopped(timeout_s=timeout_s)
+        if self.zookeeper is not None:
+            self.zookeeper.stop(timeout_s=timeout_s)
 
     def restart(self, *, timeout_s: float = 60.0) -> None:
         """Stop and start all brokers, on the same ports and data."""
@@ -152,19 +169,19 @@ class Cluster:
         self.start(timeout_s=timeout_s)
 
     def kill(self) -> None:
-        """SIGKILL to all brokers."""
-        for node in self.brokers.values():
-            node.kill()
+        """SIGKILL to all brokers, and to their ZooKeeper."""
+        for each in self.servers():
+            each.kill()
 
     def freeze(self) -> None:
-        """SIGSTOP to all brokers."""
-        for node in self.brokers.values():
-            node.freeze()
+        """SIGSTOP to all brokers, and to their ZooKeeper."""
+        for each in self.servers():
+            each.freeze()
 
     def thaw(self) -> None:
-        """SIGCONT to all brokers."""
-        for node in self.brokers.values():
-            node.thaw()
+        """SIGCONT to all that `freeze` stopped."""
+        for each in self.servers():
+            each.thaw()
 
     def close(self) -> None:
         """Kill the brokers, give the ports back and remove the folder, unless it was given."""
@@ -184,26 +201,32 @@ class Cluster:
         self.close()
 
     def _create(self) -> None:
-        jars = artefacts.jars()
-        archive = class_archive.flags(jars)
+        jars = artefacts.jars(self.release.artefacts)
+        archive = class_archive.flags(jars, self.release)
         client_ports: dict[int, int] = {}
         preferred = self._preferred_port
         for node in self._node_ids:
             client_ports[node] = self._reserve(preferred)
             preferred = client_ports[node] + 1 if preferred else None
+        self._addresses = {node: f"{properties.HOST}:{port}" for node, port in client_ports.items()}
+        if self.release.zookeeper:
+            self._create_with_zookeeper(jars, client_ports)
+        else:
+            self._create_with_controllers(jars, client_ports, archive=archive)
+
+    def _create_with_controllers(
+        self, jars: Path, client_ports: Mapping[int, int], *, archive: tuple[str, ...]
+    ) -> None:
         controller_ports = {node: self._reserve() for node in self._node_ids}
         for node in self._node_ids:
-            folder = self.folder / f"broker-{node}"
-            settings = self._complete_settings(node, client_ports[node], controller_ports)
-            spec = broker.BrokerSpec(
-                node_id=node,
-                folder=folder,
-                jars=jars,
-                settings={"log.dirs": str(folder / "data")} | settings,
-                jvm=(*self._jvm, *archive),
+            addresses = properties.addresses(
+                node,
+                client_port=client_ports[node],
+                controller_ports=controller_ports,
+                listeners=self._listeners.get(node, ()),
+                protocol=self._protocol,
             )
-            self.brokers[node] = broker.Broker(spec)
-        self._addresses = {node: f"{properties.HOST}:{port}" for node, port in client_ports.items()}
+            self._add_broker(node, jars, addresses=addresses, jvm=(*self._jvm, *archive))
         storage.format_all(
             self.brokers.values(),
             cluster_id=self.cluster_id,
@@ -211,21 +234,68 @@ class Cluster:
             arguments=self.security.format_arguments() if self.security else (),
         )
 
-    def _complete_settings(
-        self, node: int, client_port: int, controller_ports: Mapping[int, int]
-    ) -> dict[str, str]:
-        listeners = self._listeners.get(node, ())
-        settings = properties.defaults(len(self._node_ids)) | properties.addresses(
-            node,
-            client_port=client_port,
-            controller_ports=controller_ports,
-            listeners=listeners,
-            protocol="SASL_SSL" if self.security else "PLAINTEXT",
+    def _create_with_zookeeper(self, jars: Path, client_ports: Mapping[int, int]) -> None:
+        keeper = zookeeper.ZooKeeper(self.folder / "zookeeper", jars=jars, port=self._reserve())
+        self.zookeeper = keeper
+        for node in self._node_ids:
+            addresses = properties.addresses_with_zookeeper(
+                node,
+                client_port=client_ports[node],
+                zookeeper=keeper.address,
+                session_timeout_ms=zookeeper.SESSION_TIMEOUT_MS,
+                listeners=self._listeners.get(node, ()),
+                protocol=self._protocol,
+            )
+            self._add_broker(node, jars, addresses=addresses, jvm=self._jvm)
+
+    def _add_broker(
+        self, node: int, jars: Path, *, addresses: Mapping[str, str], jvm: tuple[str, ...]
+    ) -> None:
+        folder = self.folder / f"broker-{node}"
+        settings = self._complete_settings(node, addresses)
+        keeper = self.zookeeper
+        spec = broker.BrokerSpec(
+            node_id=node,
+            folder=folder,
+            jars=jars,
+            settings={"log.dirs": str(folder / "data")} | settings,
+            jvm=jvm,
+            serving=self.release.serving.format(node_id=node),
+            before=partial(keeper.await_forgotten, node) if keeper else lambda: None,
         )
+        self.brokers[node] = broker.Broker(spec)
+
+    def _complete_settings(self, node: int, addresses: Mapping[str, str]) -> dict[str, str]:
+        settings = self.release.defaults(len(self._node_ids)) | dict(addresses)
         if self.security is not None:
-            names = [properties.CLIENT_LISTENER, *(listener.name for listener in listeners)]
-            settings |= self.security.broker_settings(names, properties.CONTROLLER_LISTENER)
+            listeners = self._listeners.get(node, ())
+            settings |= self.security.broker_settings(
+                [properties.CLIENT_LISTENER, *(listener.name for listener in listeners)],
+                controller=None if self.release.zookeeper else properties.CONTROLLER_LISTENER,
+                authorizer=self.release.authorizer,
+                key_in_settings=self.release.key_in_settings,
+            )
         return settings | self._settings | dict(self._broker_settings.get(node, {}))
+
+    @property
+    def _protocol(self) -> str:
+        return "SASL_SSL" if self.security else "PLAINTEXT"
+
+    def servers(self) -> list[server.Server]:
+        """The brokers, then their ZooKeeper if they have one."""
+        keeper = [] if self.zookeeper is None else [self.zookeeper]
+        return [*self.brokers.values(), *keeper]
+
+    def _settle(self) -> None:
+        """See `settling.py`: brokers that are their own controllers have nothing to wait for."""
+        if self.zookeeper is None:
+            return
+        if self.security is not None and not self._has_users:
+            access = self.client_properties(mechanism=secure.PLAIN)
+            settling.await_known(access, list(self._addresses.values()))
+            settling.create_scram_users(access, self.security)
+            self._has_users = True
+        settling.await_known(self.client_properties(), list(self._addresses.values()))
 
     def _reserve(self, preferred: int | None = None) -> int:
         reservation = ports.reserve(preferred=preferred)
@@ -242,9 +312,11 @@ class Cluster:
         if any(node.has_served for node in self.brokers.values()):
             return False
         self.kill()
-        for node in self.brokers.values():
-            shutil.rmtree(node.folder, ignore_errors=True)
+        for each in self.servers():
+            shutil.rmtree(each.folder, ignore_errors=True)
         self.brokers.clear()
+        self.zookeeper = None
+        self._has_users = False
         self._release_ports()
         self._preferred_port = None
         return True

@@ -21,6 +21,7 @@ class Kind(enum.Enum):
     REORDERED = "reordered"
     ALTERED = "altered"
     EXTRA = "extra"
+    STALE = "not the last value of its key:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

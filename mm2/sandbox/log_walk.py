@@ -94,10 +94,14 @@ def walk(
     target: Iterable[record.Chunk],
     *,
     find_originals: unmatched.FindOriginals,
+    may_lack: unmatched.MayLack = unmatched.nothing,
 ) -> Outcome:
-    """Compare two logs, given in chunks, to their ends; memory stays bounded."""
+    """Compare two logs, given in chunks, to their ends; memory stays bounded.
+
+    Records of the source that the target `may_lack` are no difference when it does.
+    """
     left, right = _Side(iter(source)), _Side(iter(target))
-    found = unmatched.Unmatched()
+    found = unmatched.Unmatched(may_lack)
     while _skip_equal(left, right):
         _align_ahead(left, right, found=found)
     return Outcome(

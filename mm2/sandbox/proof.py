@@ -11,7 +11,7 @@ system tests and the chaos tests: each fault it knows is planted in its own test
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from connect_runtime.base import ids
 from mm2.sandbox import clients, comparison, failures, log_reader, log_walk, record, unmatched
@@ -29,13 +29,15 @@ def compare(
     topics: Mapping[str, str],
     *,
     isolation: str = log_reader.READ_COMMITTED,
+    restamped: Collection[str] = (),
     report: Report | None = None,
 ) -> comparison.Comparison:
     """Compare topics, given as {source topic: target topic}, partition by partition.
 
-    `isolation` is the target's; `report` hears of each partition as it is done. Raises
-    `NothingToCompareError` for a topic that the source does not have; one that the target does not
-    have counts as empty there.
+    `isolation` is the target's; `report` hears of each partition as it is done. Of source topics
+    that are `restamped` (their brokers date records, or know no dates) a mirror keeps the time that
+    readers see, but not its type. Raises `NothingToCompareError` for a topic that the source does
+    not have; one that the target does not have counts as empty there.
     """
     if not topics:
         raise NothingToCompareError("comparing two clusters: no topics were named")
@@ -43,7 +45,7 @@ def compare(
         log_reader.LogReader(source, alias="source") as left,
         log_reader.LogReader(target, alias="target", isolation=isolation) as right,
     ):
-        judge = _Judge(left, right, report or _silent)
+        judge = _Judge(left, right, restamped=restamped, report=report or _silent)
         found = [
             part for name, remote in sorted(topics.items()) for part in judge.topic(name, remote)
         ]
@@ -52,10 +54,16 @@ def compare(
 
 class _Judge:
     def __init__(
-        self, source: log_reader.LogReader, target: log_reader.LogReader, report: Report
+        self,
+        source: log_reader.LogReader,
+        target: log_reader.LogReader,
+        *,
+        restamped: Collection[str],
+        report: Report,
     ) -> None:
         self._source = source
         self._target = target
+        self._restamped = restamped
         self._report = report
 
     def topic(self, name: str, remote: str) -> list[comparison.PartitionComparison]:
@@ -75,16 +83,15 @@ class _Judge:
         self, source: ids.TopicPartition, target: ids.TopicPartition, *, exists: tuple[bool, bool]
     ) -> comparison.PartitionComparison:
         here, there = exists
+        restamped = source.topic in self._restamped
 
-        def find_originals(
-            wanted: frozenset[record.Content],
-        ) -> dict[record.Content, int]:
-            return unmatched.originals(self._source.read(source), wanted) if here else {}
+        def originals() -> Iterable[record.Chunk]:
+            return _read(self._source, source, restamped=restamped) if here else ()
 
         outcome = log_walk.walk(
-            self._source.read(source) if here else (),
-            self._target.read(target) if there else (),
-            find_originals=find_originals,
+            originals(),
+            _read(self._target, target, restamped=restamped) if there else (),
+            find_originals=lambda wanted: unmatched.originals(originals(), wanted),
         )
         found = comparison.PartitionComparison(
             source=source,
@@ -97,6 +104,13 @@ class _Judge:
         )
         self._report(found)
         return found
+
+
+def _read(
+    reader: log_reader.LogReader, partition: ids.TopicPartition, *, restamped: bool
+) -> Iterable[record.Chunk]:
+    chunks = reader.read(partition)
+    return map(record.with_time_alone, chunks) if restamped else chunks
 
 
 def _silent(_: comparison.PartitionComparison) -> None:

@@ -83,6 +83,30 @@ def addresses(
     }
 
 
+def addresses_with_zookeeper(
+    node_id: int,
+    *,
+    client_port: int,
+    zookeeper: str,
+    session_timeout_ms: int,
+    listeners: Sequence[Listener] = (),
+    protocol: str = "PLAINTEXT",
+) -> dict[str, str]:
+    """The same for a node that keeps its cluster's state at a ZooKeeper ("host:port")."""
+    bound = {CLIENT_LISTENER: f"{HOST}:{client_port}"}
+    bound |= {listener.name: f"{HOST}:{listener.port}" for listener in listeners}
+    advertised = bound | {listener.name: listener.advertised for listener in listeners}
+    return {
+        "broker.id": str(node_id),
+        "zookeeper.connect": zookeeper,
+        "zookeeper.session.timeout.ms": str(session_timeout_ms),
+        "listeners": _joined(bound),
+        "advertised.listeners": _joined(advertised),
+        "inter.broker.listener.name": CLIENT_LISTENER,
+        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name in bound),
+    }
+
+
 def render(settings: Mapping[str, str]) -> str:
     """The text of a Java properties file; backslashes and line ends in values are escaped."""
     lines = (f"{key}={_escaped(value)}" for key, value in sorted(settings.items()))

@@ -13,6 +13,7 @@ from typing import NamedTuple
 Raw = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]] | None, tuple[int, int]]
 """Key, value, headers (None without any), (librdkafka's timestamp type, timestamp in ms)."""
 
+NO_TIMESTAMP_MS = -1
 _DIGEST_FROM_BYTES = 64
 
 
@@ -53,6 +54,23 @@ def condensed(raw: Raw) -> Content:
     """The same content with long keys and values replaced by their digests."""
     key, value, headers, (timestamp_type, timestamp) = raw
     return Content(_digest(key), _digest(value), tuple(headers or ()), timestamp_type, timestamp)
+
+
+def fingerprint(raw: Raw) -> bytes:
+    """16 bytes that stand for all of a record's content."""
+    return hashlib.blake2b(repr(raw).encode(), digest_size=16).digest()
+
+
+def with_time_alone(chunk: Chunk) -> Chunk:
+    """The same records without their timestamp types; where there is no timestamp it is -1.
+
+    Formats before v1 have none, and no type either.
+    """
+    contents: list[Raw] = [
+        (key, value, headers, (0, timestamp if kind else NO_TIMESTAMP_MS))
+        for key, value, headers, (kind, timestamp) in chunk.contents
+    ]
+    return Chunk(chunk.offsets, contents, chunk.size)
 
 
 def differing_fields(left: Content, right: Content) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ signals.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import signal
@@ -16,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from connect_runtime.system import java, polling, processes
-from mm2.sandbox import artefacts, failures, state
+from mm2.sandbox import artefacts, failures, releases, state
 
 _START_TIMEOUT_S = 180.0
 _STOP_TIMEOUT_S = 20.0
@@ -38,13 +39,15 @@ def up(
     or when they do not start.
     """
     request.check()
+    release = releases.find(request.kafka_version)
+    request = dataclasses.replace(request, kafka_version=release.version)
     home = state.Home(folder.absolute())
     home.make()
     with _one_command_at_a_time(home):
         if home.supervisor_lives():
             return _join(home, request), False
         java.find()
-        artefacts.jars(report=report)
+        artefacts.jars(release.artefacts, report=report)
         _clean(home)
         home.write_request(request)
         return _launch(home), True
@@ -181,6 +184,7 @@ def _one_command_at_a_time(home: state.Home) -> Iterator[None]:
 
 def _described(request: state.Request) -> str:
     words = [", ".join(request.names), f"{request.brokers} broker(s) each"]
+    words += [f"Kafka {request.kafka_version}"]
     words += ["secure"] if request.secure else []
     words += [f"{key}={value}" for key, value in sorted(request.settings.items())]
     return f"[{'; '.join(words)}]"

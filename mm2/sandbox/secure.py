@@ -25,7 +25,7 @@ PLAIN = "PLAIN"
 MECHANISMS = (SCRAM_512, SCRAM_256, PLAIN)
 
 _BROKER = "broker"
-_SCRAM_ITERATIONS = 4096
+SCRAM_ITERATIONS = 4096
 _SCRAM_HASHES = {SCRAM_512: "sha512", SCRAM_256: "sha256"}
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -38,6 +38,8 @@ class Security:
 
     folder: Path
     passwords: Mapping[str, str] = field(repr=False)
+    key_pem: str = field(repr=False)
+    certificate_pem: str = field(repr=False)
 
     @classmethod
     def create(cls, folder: Path, users: Sequence[str] = ()) -> Self:
@@ -47,11 +49,21 @@ class Security:
         authority = certificates.Authority.create("mm2 sandbox", wall_ms=wall_ms)
         leaf = authority.issue("broker", hosts=_HOSTS, wall_ms=wall_ms)
         (folder / "ca.pem").write_bytes(authority.certificate_pem)
-        keystore = folder / "broker.pem"
-        keystore.touch(mode=0o600)
-        keystore.write_bytes(leaf.key_pem + leaf.certificate_pem)
         names = dict.fromkeys((_BROKER, ADMIN, *users))
-        return cls(folder=folder, passwords={name: secrets.token_urlsafe(18) for name in names})
+        made = cls(
+            folder=folder,
+            passwords={name: secrets.token_urlsafe(18) for name in names},
+            key_pem=leaf.key_pem.decode(),
+            certificate_pem=leaf.certificate_pem.decode(),
+        )
+        made.keystore.touch(mode=0o600)
+        made.keystore.write_bytes(leaf.key_pem + leaf.certificate_pem)
+        return made
+
+    @property
+    def keystore(self) -> Path:
+        """The brokers' key and certificate."""
+        return self.folder / "broker.pem"
 
     def client_properties(self, user: str, mechanism: str) -> dict[str, str]:
         """The Java client properties with which a user connects."""
@@ -68,25 +80,41 @@ class Security:
             "ssl.truststore.location": str(self.folder / "ca.pem"),
         }
 
-    def broker_settings(self, client_listeners: Iterable[str], controller: str) -> dict[str, str]:
-        """Settings for listeners clients may use, and for the one among controllers."""
+    def broker_settings(
+        self,
+        client_listeners: Iterable[str],
+        *,
+        controller: str | None,
+        authorizer: str,
+        key_in_settings: bool = False,
+    ) -> dict[str, str]:
+        """Settings for listeners clients may use, and for the one among controllers, if any.
+
+        `authorizer` is the class that keeps ACLs. `key_in_settings` is for brokers that read no
+        key from a file without a password.
+        """
         members = self._login(_BROKER)
         known = {f"user_{name}": password for name, password in self.passwords.items()}
         settings = {
             "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(self.folder / "broker.pem"),
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(self.folder / "ca.pem"),
             "sasl.enabled.mechanisms": ",".join(MECHANISMS),
             "sasl.mechanism.inter.broker.protocol": PLAIN,
-            "sasl.mechanism.controller.protocol": PLAIN,
-            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "authorizer.class.name": authorizer,
             "super.users": f"User:{ADMIN};User:{_BROKER}",
-            f"listener.name.{controller.lower()}.sasl.enabled.mechanisms": PLAIN,
-            f"listener.name.{controller.lower()}.plain.sasl.jaas.config": _jaas(
-                _PLAIN_MODULE, members | {f"user_{_BROKER}": self.passwords[_BROKER]}
-            ),
         }
+        if key_in_settings:
+            settings["ssl.keystore.key"] = self.key_pem
+            settings["ssl.keystore.certificate.chain"] = self.certificate_pem
+        else:
+            settings["ssl.keystore.location"] = str(self.keystore)
+        if controller is not None:
+            prefix = f"listener.name.{controller.lower()}"
+            brokers = members | {f"user_{_BROKER}": self.passwords[_BROKER]}
+            settings["sasl.mechanism.controller.protocol"] = PLAIN
+            settings[f"{prefix}.sasl.enabled.mechanisms"] = PLAIN
+            settings[f"{prefix}.plain.sasl.jaas.config"] = _jaas(_PLAIN_MODULE, brokers)
         for listener in client_listeners:
             prefix = f"listener.name.{listener.lower()}"
             settings[f"{prefix}.plain.sasl.jaas.config"] = _jaas(_PLAIN_MODULE, members | known)
@@ -125,10 +153,10 @@ def _jaas(module: str, options: Mapping[str, str]) -> str:
 def _scram_credential(mechanism: str, name: str, password: str) -> str:
     salt = secrets.token_bytes(24)
     salted = hashlib.pbkdf2_hmac(
-        _SCRAM_HASHES[mechanism], password.encode(), salt, _SCRAM_ITERATIONS
+        _SCRAM_HASHES[mechanism], password.encode(), salt, SCRAM_ITERATIONS
     )
     return (
-        f"{mechanism}=[name={name},iterations={_SCRAM_ITERATIONS},"
+        f"{mechanism}=[name={name},iterations={SCRAM_ITERATIONS},"
         f'salt="{_base64(salt)}",saltedpassword="{_base64(salted)}"]'
     )
 

@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from mm2.sandbox import failures
+from mm2.sandbox import failures, releases
 
-VERSION = 1
+VERSION = 2
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 Phase = Literal["starting", "ready", "failed"]
@@ -26,12 +26,16 @@ Phase = Literal["starting", "ready", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The clusters that somebody wants. `settings` go to every broker of every cluster."""
+    """The clusters that somebody wants. `settings` go to every broker of every cluster.
+
+    `kafka_version` as in `releases.find`, in full or in short.
+    """
 
     names: tuple[str, ...]
     brokers: int = 1
     secure: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
+    kafka_version: str = releases.NEWEST.version
 
     def check(self) -> None:
         """Raises `SandboxError` for what no sandbox can be."""
@@ -44,6 +48,7 @@ class Request:
             raise failures.SandboxError("name each cluster once: mm2 sandbox up east west")
         if self.brokers not in {1, 3}:
             raise failures.SandboxError(f"1 or 3 brokers for each cluster, not {self.brokers}")
+        releases.find(self.kafka_version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +59,20 @@ class BrokerFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ZooKeeperFacts:
+    pid: int
+    log: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
     """`properties` are the Java client properties with which to connect."""
 
     name: str
+    kafka_version: str
     properties: Mapping[str, str] = field(repr=False)
     brokers: tuple[BrokerFacts, ...]
+    zookeeper: ZooKeeperFacts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,8 +121,10 @@ class Home:
         clusters = tuple(
             ClusterFacts(
                 name=cluster["name"],
+                kafka_version=cluster["kafka_version"],
                 properties=cluster["properties"],
                 brokers=tuple(BrokerFacts(**broker) for broker in cluster["brokers"]),
+                zookeeper=cluster["zookeeper"] and ZooKeeperFacts(**cluster["zookeeper"]),
             )
             for cluster in fields.pop("clusters")
         )

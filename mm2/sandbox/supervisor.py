@@ -78,6 +78,7 @@ class _Supervisor:
                     users=() if request.secure else None,
                     folder=self._home.clusters / name,
                     port=FIRST_PORT + 100 * index,
+                    kafka_version=request.kafka_version,
                 )
             )
         cluster.start_all(self._clusters)
@@ -86,32 +87,38 @@ class _Supervisor:
         return state.State(
             phase="ready",
             pid=os.getpid(),
-            clusters=tuple(
-                state.ClusterFacts(
-                    name=each.name,
-                    properties=each.client_properties(),
-                    brokers=tuple(
-                        state.BrokerFacts(node_id=node, pid=broker.pid, log=str(broker.log_path))
-                        for node, broker in each.brokers.items()
-                    ),
-                )
-                for each in self._clusters
-            ),
+            clusters=tuple(_facts(each) for each in self._clusters),
         )
 
     def _watch(self) -> None:
         """Until a signal comes, or somebody has removed our folder: then nobody could stop us."""
-        reported: set[tuple[str, int]] = set()
+        reported: set[tuple[str, str]] = set()
 
         def look() -> bool:
             for each in self._clusters:
-                for node, broker in each.brokers.items():
-                    if not broker.running and (each.name, node) not in reported:
-                        reported.add((each.name, node))
-                        _log(f"broker {node} of {each.name} has ended; its log: {broker.log_path}")
+                for server in each.servers():
+                    if not server.running and (each.name, server.name) not in reported:
+                        reported.add((each.name, server.name))
+                        _log(f"{server.name} of {each.name} has ended; its log: {server.log_path}")
             return not self._home.clusters.exists()
 
         polling.until(look, timeout_s=_FOREVER_S, interval_s=_LOOK_EVERY_S)
+
+
+def _facts(each: cluster.Cluster) -> state.ClusterFacts:
+    keeper = each.zookeeper
+    return state.ClusterFacts(
+        name=each.name,
+        kafka_version=each.release.version,
+        properties=each.client_properties(),
+        brokers=tuple(
+            state.BrokerFacts(node_id=node, pid=broker.pid, log=str(broker.log_path))
+            for node, broker in each.brokers.items()
+        ),
+        zookeeper=None
+        if keeper is None
+        else state.ZooKeeperFacts(pid=keeper.pid, log=str(keeper.log_path)),
+    )
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

@@ -20,8 +20,16 @@ _SEARCH_AHEAD = 16
 FindOriginals = Callable[[frozenset[record.Content]], dict[record.Content, int]]
 """Reads the source once more: where it has each of these condensed contents first."""
 
+MayLack = Callable[[int], bool]
+"""Of a source offset: is it no fault when the target has not got this record?"""
+
 _Label = tuple[comparison.Kind, tuple[str, ...]]
 _Pairs = Sequence[tuple[int, int]]
+
+
+def nothing(_: int) -> bool:
+    """The `MayLack` of a mirror that has to have everything."""
+    return False
 
 
 def originals(
@@ -50,6 +58,7 @@ class _Stray:
 class Unmatched:
     """`lost` are the source's, `added` the target's. Bounded by `KEPT_MAX`."""
 
+    may_lack: MayLack = nothing
     _lost: list[_Stray] = field(default_factory=list)
     _added: list[_Stray] = field(default_factory=list)
     _more_lost: int = 0
@@ -66,6 +75,8 @@ class Unmatched:
 
     def note_lost(self, one: record.Record, other_offset: int | None) -> None:
         """`other_offset`: of the target's record in its place."""
+        if self.may_lack(one.offset):
+            return
         if len(self._lost) < KEPT_MAX:
             self._lost.append(_Stray(one, self._gap, other_offset))
         else:

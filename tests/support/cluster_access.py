@@ -6,6 +6,7 @@ from pathlib import Path
 
 from connect_runtime.system import clock
 from connect_runtime.wire.codec import security_settings
+from connect_runtime.wire.connection import store_files
 from mm2.cluster import admin as admin_port
 from mm2.cluster import client_config, flow_log_writer, kafka_admin, kafka_flow_log
 from mm2.sandbox import cluster, secure
@@ -18,7 +19,7 @@ def of(
 ) -> client_config.ClusterAccess:
     """As settings would give it that hold this cluster's client properties."""
     properties = running.client_properties(user, mechanism=mechanism)
-    parsed = security_settings.parse(properties, read_text=lambda path: Path(path).read_text())
+    parsed = security_settings.parse(properties, files=store_files.below(Path()))
     assert parsed.security is not None, parsed.errors
     return client_config.ClusterAccess(
         alias=running.name,

@@ -16,13 +16,9 @@ from connect_runtime.wire.codec import (
     targets,
     versions,
 )
-from connect_runtime.wire.connection import buffers, cluster, poller
+from connect_runtime.wire.connection import buffers, cluster, poller, store_files
 
 _BROKER_RESOURCE = 4
-
-
-def read_text(path: str) -> str:
-    return Path(path).read_text()
 
 
 def broker_settings(node_id: int) -> messages.Message:
@@ -40,7 +36,7 @@ def broker_settings(node_id: int) -> messages.Message:
 
 
 def security_of(properties: Mapping[str, str]) -> security_settings.Security:
-    parsed = security_settings.parse(properties, read_text=read_text)
+    parsed = security_settings.parse(properties, files=store_files.below(Path()))
     assert parsed.security is not None, parsed.errors
     return parsed.security
 

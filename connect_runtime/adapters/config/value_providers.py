@@ -27,6 +27,11 @@ _FILE_BYTES_MAX = 1024 * 1024
 ALLOWED = "${env:NAME}, ${file:path:key} or ${dir:path:file}"
 
 
+def named(text: str) -> list[str]:
+    """The providers that the text's placeholders name, in their order."""
+    return [match.group(1) for match in _PLACEHOLDER.finditer(text)]
+
+
 class ProviderError(ValueError):
     """A placeholder that cannot be filled; says why, and holds no value."""
 

@@ -1,4 +1,5 @@
-"""SASL exchanges without a socket: PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 4616, 5802, 7677).
+"""SASL exchanges without a socket: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER
+(RFC 4616, 5802, 7677, 7628).
 
 An exchange is asked for its `first` message and then fed what the broker answers, until it has no
 more to say. Kafka compares names and passwords as plain UTF-8 (Java's ScramFormatter does not apply
@@ -7,6 +8,7 @@ SASLprep), so they go in unprepared. No message or repr holds a secret.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import scramp  # type: ignore[import-untyped]  # it ships no types
@@ -15,7 +17,8 @@ from connect_runtime.base import errors
 
 PLAIN = "PLAIN"
 SCRAM_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-MECHANISMS = (PLAIN, *SCRAM_MECHANISMS)
+OAUTHBEARER = "OAUTHBEARER"
+MECHANISMS = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER)
 
 MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 1_000_000
@@ -55,6 +58,31 @@ class _Plain:
         if challenge:
             raise ExchangeRefused("PLAIN: the broker sent a challenge, which PLAIN has not")
         return None
+
+
+def bearer(token: str, extensions: Mapping[str, str]) -> Exchange:
+    """OAUTHBEARER: the token is all that is said; `extensions` are as RFC 7628, 3.1."""
+    return _Bearer(token, extensions)
+
+
+class _Bearer:
+    def __init__(self, token: str, extensions: Mapping[str, str]) -> None:
+        pairs = {"auth": f"Bearer {token}", **extensions}
+        told = "\x01".join(f"{name}={value}" for name, value in pairs.items())
+        self._message = f"n,,\x01{told}\x01\x01".encode()
+        self._refused = False
+
+    def first(self) -> bytes:
+        return self._message
+
+    def answer(self, challenge: bytes) -> bytes | None:
+        """A challenge is the broker's refusal in JSON; it says so properly after one more turn."""
+        if self._refused:
+            raise ExchangeRefused(f"{OAUTHBEARER}: the broker refused the token and went on")
+        if not challenge:
+            return None
+        self._refused = True
+        return b"\x01"
 
 
 class _Raw:

@@ -76,7 +76,7 @@ def command(
     clock = system_clock.SystemClock()
     client_id = f"mm2-{chosen.name}-resume"
     with noise.to_file() as log_file:
-        source = connections.admin(settings, chosen.source, client_id=client_id, clock=clock)
+        source = connections.source_admin(settings, chosen, client_id=client_id, clock=clock)
         ledger = connections.ledger(settings, chosen, client_id=client_id, clock=clock)
         tools = resume.Tools(
             source=source,

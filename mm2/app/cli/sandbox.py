@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from mm2.sandbox import failures, sandbox, state
+from mm2.sandbox import failures, releases, sandbox, state
 
 JSON_VERSION = 1
 
@@ -31,6 +31,7 @@ def group() -> None:
     Examples:
       mm2 sandbox up east west
       mm2 sandbox up east --brokers 3 --set message.max.bytes=8000000
+      mm2 sandbox up old --kafka-version 2.8
       mm2 sandbox up east west --secure --json > clusters.json
       mm2 sandbox logs east --tail 50
       mm2 sandbox down
@@ -40,6 +41,13 @@ def group() -> None:
 @group.command("up")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @click.option("--brokers", type=click.Choice(["1", "3"]), default="1", help="Brokers per cluster.")
+@click.option(
+    "--kafka-version",
+    default=releases.NEWEST.short_version,
+    show_default=True,
+    metavar="|".join(release.short_version for release in releases.ALL),
+    help="Kafka of the brokers; old ones come with a ZooKeeper where they need it.",
+)
 @click.option("--secure", is_flag=True, help="TLS, SCRAM passwords and ACLs.")
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="A broker setting; repeatable."
@@ -50,6 +58,7 @@ def up(
     *,
     names: tuple[str, ...],
     brokers: str,
+    kafka_version: str,
     secure: bool,
     settings: tuple[str, ...],
     as_json: bool,
@@ -61,6 +70,7 @@ def up(
         brokers=int(brokers),
         secure=secure,
         settings=dict(_setting(word) for word in settings),
+        kafka_version=kafka_version,
     )
     with _readable_errors():
         request.check()
@@ -100,9 +110,13 @@ def status(*, as_json: bool, folder: Path | None) -> None:
 @click.option("--tail", type=click.IntRange(min=1), default=None, help="Only the last N lines.")
 @_folder_option
 def logs(*, name: str | None, tail: int | None, folder: Path | None) -> None:
-    """Print the brokers' logs, of all clusters or of NAME."""
+    """Print the logs of brokers and their ZooKeepers, of all clusters or of NAME."""
     home = state.Home(_folder(folder).absolute())
-    paths = sorted(home.clusters.glob(f"{name or '*'}/broker-*/broker.log"))
+    paths = sorted(
+        path
+        for pattern in ("broker-*/broker.log", "zookeeper/zookeeper.log")
+        for path in home.clusters.glob(f"{name or '*'}/{pattern}")
+    )
     if not paths:
         known = ", ".join(sorted(path.name for path in home.clusters.glob("*"))) or "none"
         raise click.ClickException(f"no logs of {name or 'any cluster'}; clusters: {known}")
@@ -119,7 +133,8 @@ def _print(said: state.State, *, as_json: bool) -> None:
         click.echo(json.dumps({"version": JSON_VERSION, "clusters": clusters}, indent=2))
         return
     for cluster in said.clusters:
-        click.echo(f"{cluster.name}: {cluster.properties['bootstrap.servers']}")
+        kafka = f"Kafka {cluster.kafka_version}" + (" with ZooKeeper" if cluster.zookeeper else "")
+        click.echo(f"{cluster.name}: {cluster.properties['bootstrap.servers']}  ({kafka})")
         if cluster.properties["security.protocol"] != "PLAINTEXT":
             click.echo("  with the client properties that `mm2 sandbox status --json` prints")
 

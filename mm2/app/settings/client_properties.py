@@ -19,6 +19,7 @@ _SOCKET_BYTES = kinds.whole(0, _INT_MAX, or_minus_one=True)
 # What shapes connections and requests, with the type of its value.
 TAKEN: Mapping[str, kinds.Kind[object]] = {
     "bootstrap.servers": kinds.text("host:port, several separated by commas"),
+    "client.rack": kinds.text("the rack, or availability zone, that mm2 runs in"),
     "connections.max.idle.ms": kinds.whole(0, _INT_MAX, or_minus_one=True),
     "fetch.max.bytes": _SIZE_BYTES,
     "fetch.max.wait.ms": _DURATION_MS,
@@ -49,7 +50,6 @@ REFUSED: Mapping[str, str] = {
     **dict.fromkeys(
         (
             "client.dns.lookup",
-            "client.rack",
             "metadata.recovery.rebootstrap.trigger.ms",
             "metadata.recovery.strategy",
             "socket.connection.setup.timeout.max.ms",
@@ -131,7 +131,6 @@ REFUSED: Mapping[str, str] = {
     "metadata.max.idle.ms": "has no meaning here: mm2 keeps the metadata of what it copies",
 }
 
-ROLE_PREFIXES = ("admin.", "consumer.", "producer.")
 KNOWN = frozenset(TAKEN) | security_settings.SUPPORTED | frozenset(REFUSED)
 
 _SENSITIVE_ENDINGS = ("password", "secret", "passphrase", "token")

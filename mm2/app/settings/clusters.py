@@ -1,15 +1,19 @@
-"""The `clusters` section: an alias each, with Kafka's client properties."""
+"""The `clusters` section: an alias each, with Kafka's client properties.
+
+Plain properties go for every client of a cluster; `consumer.`, `producer.` and `admin.` before a
+property's name are for those that read its records, write them, or administer (`Role`).
+"""
 
 from __future__ import annotations
 
-import errno
-import pathlib
+import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connect_runtime.adapters.config import value_providers, yaml_source
 from connect_runtime.wire.codec import security_settings
+from connect_runtime.wire.connection import store_files
 from mm2.app.settings import client_properties, problems, reader, settings
 
 # An alias becomes part of topic names, client ids and transactional ids.
@@ -17,56 +21,120 @@ _ALIAS = re.compile(r"[a-zA-Z0-9._-]{1,100}")
 _SERVER = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s,:/\[\]]+):([0-9]{1,5})")
 _BOOTSTRAP = "bootstrap.servers"
 
+Role = settings.Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """One property of a cluster: `key` is how the file calls it, `entry` is under its own name."""
+
+    key: str
+    entry: yaml_source.Entry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """One cluster as the file has it. `roles` are None where a mistake was noted.
+
+    `line` is that of the cluster itself; `given` are its properties, plain and for each role.
+    """
+
+    line: int
+    plain: settings.ClusterSettings | None
+    roles: Mapping[Role, settings.ClusterSettings | None]
+    given: Mapping[Role | None, tuple[Given, ...]]
+    effective: Mapping[str, str]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clusters:
-    """`aliases` holds the names of broken clusters too, so that a flow may name them."""
+    """`found` holds broken clusters too, so that a flow may name them."""
 
-    usable: Mapping[str, settings.ClusterSettings]
-    aliases: frozenset[str]
-    effective: Mapping[str, object]
+    found: Mapping[str, Cluster]
+
+    @property
+    def usable(self) -> Mapping[str, settings.ClusterSettings]:
+        return {
+            alias: found.plain for alias, found in self.found.items() if found.plain is not None
+        }
+
+    @property
+    def aliases(self) -> frozenset[str]:
+        return frozenset(self.found)
+
+    @property
+    def effective(self) -> Mapping[str, object]:
+        return {
+            alias: found.effective
+            for alias, found in self.found.items()
+            if found.plain is not None and None not in found.roles.values()
+        }
 
 
 @dataclass(slots=True)
 class _Properties:
-    """What one cluster's section says, as far as it could be read."""
+    """What is said of one kind of client, as far as it could be read."""
 
     texts: dict[str, str] = field(default_factory=dict, repr=False)
     lines: dict[str, int] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)
     secrets: set[str] = field(default_factory=set)
     broken: set[str] = field(default_factory=set)
 
 
 def read(account: reader.Account, section: yaml_source.Section) -> Clusters:
-    """Mistakes are noted in `account`; what is usable is returned."""
-    usable: dict[str, settings.ClusterSettings] = {}
-    for entry in section.entries:
-        cluster = _read_cluster(account, entry)
-        if cluster is not None:
-            usable[entry.key] = cluster
-    return Clusters(
-        usable=usable,
-        aliases=frozenset(entry.key for entry in section.entries),
-        effective={alias: cluster.properties.shown() for alias, cluster in usable.items()},
-    )
+    """Mistakes are noted in `account`."""
+    return Clusters(found={entry.key: _read_cluster(account, entry) for entry in section.entries})
 
 
-def _read_cluster(
-    account: reader.Account, entry: yaml_source.Entry
-) -> settings.ClusterSettings | None:
+def _read_cluster(account: reader.Account, entry: yaml_source.Entry) -> Cluster:
     path = f"clusters.{entry.key}"
+    unusable = Cluster(line=entry.line, plain=None, roles={}, given={}, effective={})
     if not _ALIAS.fullmatch(entry.key):
         allowed = "letters, digits, dots, dashes and underscores, 100 at most"
         account.note(entry.line, path, "is no usable alias", given=entry.key, allowed=allowed)
-        return None
+        return unusable
     section = reader.as_section(account, entry, path=path)
     if section is None:
-        return None
+        return unusable
+    given = _by_role(section, path)
+    line = section.line
+    plain = client(account, given[None], path=path, line=line)
+    roles: dict[Role, settings.ClusterSettings | None] = {}
+    shown = {} if plain is None else plain.properties.shown()
+    for role in Role:
+        own = given[role]
+        roles[role] = plain
+        if own and plain is not None:
+            roles[role] = found = client(account, (*given[None], *own), path=path, line=line)
+            hidden = {} if found is None else found.properties.shown()
+            names = (each.entry.key for each in own)
+            shown |= {role.prefix + name: hidden[name] for name in names if name in hidden}
+    return Cluster(line=line, plain=plain, roles=roles, given=given, effective=shown)
+
+
+def _by_role(section: yaml_source.Section, path: str) -> dict[Role | None, tuple[Given, ...]]:
+    found: dict[Role | None, list[Given]] = {None: [], **{role: [] for role in Role}}
+    for entry in section.entries:
+        role = next((role for role in Role if entry.key.startswith(role.prefix)), None)
+        bare = entry.key.removeprefix(role.prefix) if role else entry.key
+        own = dataclasses.replace(entry, key=bare)
+        found[role].append(Given(key=f"{path}.{entry.key}", entry=own))
+    return {role: tuple(given) for role, given in found.items()}
+
+
+def client(
+    account: reader.Account, given: Sequence[Given], *, path: str, line: int
+) -> settings.ClusterSettings | None:
+    """The settings of one kind of client; of equal names the last one counts.
+
+    None after mistakes, which are noted; `path` and `line` are for what is missing.
+    """
     found = _Properties()
-    for item in section.entries:
-        _read_property(account, item, path=path, found=found)
-    servers = _servers(account, section, path=path, found=found)
-    security = _security(account, section, path=path, found=found)
+    for each in {each.entry.key: each for each in given}.values():
+        _read_property(account, each, found=found)
+    servers = _servers(account, path=path, line=line, found=found)
+    security = _security(account, path=path, line=line, found=found)
     if found.broken or servers is None or security is None:
         return None
     return settings.ClusterSettings(
@@ -76,11 +144,10 @@ def _read_cluster(
     )
 
 
-def _read_property(
-    account: reader.Account, entry: yaml_source.Entry, *, path: str, found: _Properties
-) -> None:
-    name, key = entry.key, f"{path}.{entry.key}"
+def _read_property(account: reader.Account, given: Given, *, found: _Properties) -> None:
+    entry, name, key = given.entry, given.entry.key, given.key
     found.lines[name] = entry.line
+    found.keys[name] = key
     reason = _refusal(name)
     if reason is not None:
         nearest = None if name in client_properties.KNOWN else _nearest(name)
@@ -95,8 +162,8 @@ def _read_property(
     secret = resolved.secret or client_properties.is_sensitive(name)
     kind = client_properties.TAKEN.get(name)
     if kind is not None and not _parses(kind, text):
-        given = problems.HIDDEN if secret else text
-        account.note(entry.line, key, "is not allowed", given=given, allowed=kind.allowed)
+        shown = problems.HIDDEN if secret else text
+        account.note(entry.line, key, "is not allowed", given=shown, allowed=kind.allowed)
         found.broken.add(name)
         return
     found.texts[name] = text
@@ -110,19 +177,10 @@ def _refusal(name: str) -> str | None:
         return client_properties.REFUSED[name]
     if name in client_properties.TAKEN or name.startswith(client_properties.SECURITY_PREFIXES):
         return None
-    for prefix in client_properties.ROLE_PREFIXES:
-        bare = name.removeprefix(prefix)
-        known = bare in client_properties.KNOWN
-        if bare != name and (known or bare.startswith(client_properties.SECURITY_PREFIXES)):
-            return (
-                f"is not supported yet: settings of one client only; write {bare} for all of them"
-            )
     return "is not a known client property"
 
 
 def _nearest(name: str) -> str | None:
-    if name.startswith(client_properties.ROLE_PREFIXES):
-        return None
     return problems.nearest(name, client_properties.KNOWN)
 
 
@@ -157,11 +215,11 @@ def _parses(kind: reader.AnyKind, text: str) -> bool:
 
 
 def _servers(
-    account: reader.Account, section: yaml_source.Section, *, path: str, found: _Properties
+    account: reader.Account, *, path: str, line: int, found: _Properties
 ) -> tuple[str, ...] | None:
     if _BOOTSTRAP not in found.lines:
         allowed = client_properties.TAKEN[_BOOTSTRAP].allowed
-        account.note(section.line, path, f"{_BOOTSTRAP} is missing", allowed=allowed)
+        account.note(line, path, f"{_BOOTSTRAP} is missing", allowed=allowed)
         return None
     if _BOOTSTRAP not in found.texts:
         return None
@@ -172,7 +230,7 @@ def _servers(
     given = problems.HIDDEN if _BOOTSTRAP in found.secrets else ", ".join(wrong)
     account.note(
         found.lines[_BOOTSTRAP],
-        f"{path}.{_BOOTSTRAP}",
+        found.keys[_BOOTSTRAP],
         "is not allowed",
         given=given,
         allowed=client_properties.TAKEN[_BOOTSTRAP].allowed,
@@ -181,26 +239,19 @@ def _servers(
 
 
 def _security(
-    account: reader.Account, section: yaml_source.Section, *, path: str, found: _Properties
+    account: reader.Account, *, path: str, line: int, found: _Properties
 ) -> security_settings.Security | None:
     """Everything that TLS and SASL need, files read; None after a mistake was noted."""
     unread = any(name.startswith(client_properties.SECURITY_PREFIXES) for name in found.broken)
-    parsed = security_settings.parse(
-        found.texts, read_text=lambda name: _read_text(account.folder / name)
-    )
+    parsed = security_settings.parse(found.texts, files=store_files.below(account.folder))
     for error in parsed.errors:
         if unread and error.key in security_settings.SUPPORTED:
             continue  # it may well be right once the unreadable keys are
-        line = found.lines.get(error.key, section.line)
+        place = found.lines.get(error.key, line)
+        key = found.keys.get(error.key, f"{path}.{error.key}")
         problem = _without_secrets(error.problem, found)
-        account.note(line, f"{path}.{error.key}", problem, allowed=error.allowed)
+        account.note(place, key, problem, allowed=error.allowed)
     return None if unread else parsed.security
-
-
-def _read_text(file: pathlib.Path) -> str:
-    if "\0" in str(file):
-        raise FileNotFoundError(errno.ENOENT, "a path cannot hold a NUL character")
-    return file.read_text("utf-8")
 
 
 def _without_secrets(words: str, found: _Properties) -> str:

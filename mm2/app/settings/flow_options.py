@@ -179,21 +179,24 @@ REFUSED: Mapping[str, str] = {
 }
 
 # Whole families of keys that MirrorMaker 2 and Connect know.
-REFUSED_FAMILIES: Mapping[str, str] = dict.fromkeys(
-    (
-        "admin.",
-        "consumer.",
-        "errors.deadletterqueue.",
-        "offset-syncs.topic.",
-        "predicates.",
-        "producer.",
-        "source.",
-        "target.admin.",
-        "target.cluster.",
-        "target.consumer.",
-        "target.producer.",
-        "topic.creation.",
-        "transforms.",
+REFUSED_FAMILIES: Mapping[str, str] = {
+    "admin.": "is not taken: write source.admin. or target.admin.",
+    "consumer.": "is not taken: write source.consumer.",
+    "producer.": "is not taken: write producer.override.",
+    **dict.fromkeys(
+        ("source.cluster.", "target.cluster."), "is not taken: write it at the cluster"
     ),
-    _NOT_YET,
-)
+    **dict.fromkeys(
+        (
+            "errors.deadletterqueue.",
+            "offset-syncs.topic.",
+            "predicates.",
+            "source.",
+            "target.consumer.",
+            "target.producer.",
+            "topic.creation.",
+            "transforms.",
+        ),
+        _NOT_YET,
+    ),
+}

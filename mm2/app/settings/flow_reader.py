@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from connect_runtime.adapters.config import yaml_source
+from mm2.app.settings import flow_clients, reader
 from mm2.app.settings import flow_options as options
-from mm2.app.settings import reader
 from mm2.core import filters, flows, naming
 
 
@@ -24,7 +24,8 @@ class FlowRead:
     target: str | None
     enabled: bool
     flow: flows.Flow | None
-    effective: Mapping[str, reader.Plain]
+    overrides: flow_clients.Overrides
+    effective: dict[str, reader.Plain]
 
 
 CHECKED_LATER = (
@@ -44,6 +45,7 @@ def read_defaults(account: reader.Account, entry: yaml_source.Entry) -> yaml_sou
     found = reader.SectionReader(account, section, path="defaults")
     found.get(options.ENABLED)
     _read_keys(found, source="", target="")
+    found.family(flow_clients.PREFIXES)
     ends = dict.fromkeys((options.SOURCE.name, options.TARGET.name), "belongs into a flow")
     found.finish(refused={**options.REFUSED, **ends}, families=options.REFUSED_FAMILIES)
     return section
@@ -75,6 +77,7 @@ def _read_flow(
     source, target = found.require(options.SOURCE), found.require(options.TARGET)
     enabled = found.get(options.ENABLED)
     flow = _read_keys(found, source=source or "", target=target or "")
+    overrides = flow_clients.take(found)
     found.finish(refused=options.REFUSED, families=options.REFUSED_FAMILIES)
     return FlowRead(
         path=path,
@@ -83,6 +86,7 @@ def _read_flow(
         target=target,
         enabled=enabled,
         flow=flow if len(account.problems) == before else None,
+        overrides=overrides,
         effective=found.effective,
     )
 

@@ -1,7 +1,12 @@
-"""From `clusters.yaml` to checked settings, or to every mistake in it at once."""
+"""From `clusters.yaml` or `mm2.properties` to checked settings, or to every mistake at once.
+
+A file whose name ends in `.properties` is MirrorMaker 2's: `mirror_maker` turns it into the
+sections of the other form, which is all that the readers here know.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 from collections.abc import Mapping
 
@@ -10,7 +15,9 @@ from mm2.app.settings import (
     clusters,
     cross_checks,
     endpoint_reader,
+    flow_clients,
     flow_reader,
+    mirror_maker,
     problems,
     reader,
     settings,
@@ -25,8 +32,23 @@ def load(path: pathlib.Path, *, environment: Mapping[str, str]) -> settings.Sett
     """Read, fill placeholders, check. Raises `SettingsError` with everything that is wrong.
 
     Relative paths, in `${file:…}`, `${dir:…}` and locations of PEM files, start at the file's
-    own folder.
+    own folder; those in properties files, as in Java, where this process was started.
     """
+    text = read_text(path)
+    if is_properties(path):
+        return parse_properties(
+            text, file=str(path), folder=pathlib.Path.cwd(), environment=environment
+        )
+    return parse(text, file=str(path), folder=path.parent, environment=environment)
+
+
+def is_properties(path: pathlib.Path) -> bool:
+    """Is the file of MirrorMaker 2's form, by its name?"""
+    return path.suffix.lower() == ".properties"
+
+
+def read_text(path: pathlib.Path) -> str:
+    """Raises `SettingsError`. Properties are ISO-8859-1, as Kafka's `Utils.loadProps` has them."""
     try:
         with path.open("rb") as stream:
             content = stream.read(_FILE_BYTES_MAX + 1)
@@ -34,12 +56,13 @@ def load(path: pathlib.Path, *, environment: Mapping[str, str]) -> settings.Sett
         raise _unreadable(path, f"cannot be read: {error.strerror}") from None
     if len(content) > _FILE_BYTES_MAX:
         raise _unreadable(path, "is larger than 4 MB, which no configuration is")
+    if is_properties(path):
+        return content.decode("iso-8859-1")
     try:
-        text = content.decode("utf-8")
+        return content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise _unreadable(path, "is not UTF-8 text", line=line) from None
-    return parse(text, file=str(path), folder=path.parent, environment=environment)
 
 
 def parse(
@@ -55,6 +78,26 @@ def parse(
     if account.problems or found is None:
         raise problems.SettingsError(file, account.problems)
     return found
+
+
+def parse_properties(
+    text: str, *, file: str, folder: pathlib.Path, environment: Mapping[str, str]
+) -> settings.Settings:
+    """As `parse`, of text in MirrorMaker 2's form."""
+    translated = mirror_maker.translate(text)
+    providers = value_providers.ValueProviders(
+        environment=environment, folder=folder, declared=translated.providers
+    )
+    account = reader.Account(folder, providers, lenient=True)
+    found = None
+    if translated.document.root is not None:
+        found = _read_root(account, translated.document, file=file)
+    mistakes = [*translated.problems, *map(translated.place, account.problems)]
+    if mistakes or found is None:
+        raise problems.SettingsError(file, mistakes)
+    warnings = [*translated.warnings, *map(translated.place, account.warnings)]
+    ordered = tuple(sorted(dict.fromkeys(warnings), key=lambda warning: warning.line))
+    return dataclasses.replace(found, warnings=ordered)
 
 
 def _read_root(
@@ -73,6 +116,7 @@ def _read_root(
     )
     flows = _read_flows(account, root, defaults)
     cross_checks.check(account, flows, aliases=known.aliases)
+    clients = _read_clients(account, flows, known)
     spark, spark_shown = spark_reader.read(account, _section(account, root, "spark"))
     metrics, metrics_shown = endpoint_reader.read_metrics(
         account, _section(account, root, "metrics")
@@ -82,6 +126,7 @@ def _read_root(
         file=file,
         clusters=known.usable,
         flows=tuple(item.flow for item in flows if item.flow is not None and item.enabled),
+        clients=clients,
         spark=spark,
         metrics=metrics,
         secret_environment=account.providers.environment_names,
@@ -127,6 +172,22 @@ def _read_flows(
     if not any(item.enabled for item in flows):
         account.note(entry.line, "flows", "has no flow that is enabled")
     return flows
+
+
+def _read_clients(
+    account: reader.Account, flows: list[flow_reader.FlowRead], known: clusters.Clusters
+) -> dict[str, settings.FlowClients]:
+    """Those of the enabled flows, by name."""
+    found: dict[str, settings.FlowClients] = {}
+    for item in flows:
+        source, target = known.found.get(item.source or ""), known.found.get(item.target or "")
+        if source is None or target is None:
+            continue
+        made, shown = flow_clients.resolve(account, item.overrides, source=source, target=target)
+        item.effective.update(shown)
+        if made is not None and item.flow is not None and item.enabled:
+            found[item.flow.name] = made
+    return found
 
 
 def _unreadable(path: pathlib.Path, text: str, *, line: int = 0) -> problems.SettingsError:

@@ -45,7 +45,8 @@ class SettingsError(errors.FatalError):
 
     def __init__(self, file: str, problems: Iterable[Problem]) -> None:
         self.file = file
-        self.problems = tuple(sorted(problems, key=lambda problem: problem.line))
+        once = dict.fromkeys(problems)  # what defaults say is read for every flow
+        self.problems = tuple(sorted(once, key=lambda problem: problem.line))
         count = len(self.problems)
         lines = [problem.describe(file) for problem in self.problems]
         noun = "problem" if count == 1 else "problems"

@@ -17,6 +17,8 @@ from mm2.core import filters
 
 T = TypeVar("T")
 
+_DEFAULTS = "defaults"
+
 Plain = str | int | list[str] | dict[str, str]
 AnyKind = kinds.Kind[object]
 
@@ -35,11 +37,12 @@ class Account:
     """What all readers of one file share: its problems, and where values come from.
 
     `warnings` are to be told, and do not keep the file from being used. Relative paths in values
-    start at `folder`, the file's own.
+    start at `folder`. `lenient`: unknown keys are warned of, as Java accepts anything.
     """
 
     folder: pathlib.Path
     providers: value_providers.ValueProviders
+    lenient: bool = False
     warnings: list[problems.Problem] = field(default_factory=list)
     problems: list[problems.Problem] = field(default_factory=list)
 
@@ -70,8 +73,15 @@ class Account:
             )
         )
 
-    def warn(self, line: int, key: str, text: str) -> None:
-        self.warnings.append(problems.Problem(line=line, key=key, text=text))
+    def warn(self, line: int, key: str, text: str, *, nearest: str | None = None) -> None:
+        found = problems.Problem(line=line, key=key, text=text, nearest=nearest)
+        self.warnings.append(found)
+
+    def note_unknown(self, line: int, key: str, *, nearest: str | None) -> None:
+        if self.lenient:
+            self.warn(line, key, "has no effect: is not a known key", nearest=nearest)
+        else:
+            self.note(line, key, "is not a known key", nearest=nearest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +193,15 @@ class SectionReader:
             if given is not None
         }
 
+    def family(self, prefixes: tuple[str, ...]) -> list[tuple[str, yaml_source.Entry]]:
+        """Every entry whose key begins so, behind its section's path; the defaults' come first."""
+        defaults = self._defaults.entries if self._defaults is not None else ()
+        found = [(_DEFAULTS, entry) for entry in defaults]
+        found += [(self.path, entry) for entry in self.section.entries]
+        taken = [(path, entry) for path, entry in found if entry.key.startswith(prefixes)]
+        self._known.update(entry.key for _, entry in taken)
+        return taken
+
     def line_of(self, name: str) -> int:
         """Where the setting stands; the section's own line when it is left to its default."""
         entry = self._entry(name)
@@ -211,7 +230,7 @@ class SectionReader:
                 self.account.note(entry.line, path, reason)
             else:
                 nearest = problems.nearest(entry.key, self._known | set(refused))
-                self.account.note(entry.line, path, "is not a known key", nearest=nearest)
+                self.account.note_unknown(entry.line, path, nearest=nearest)
 
     def _entry(self, name: str) -> yaml_source.Entry | None:
         own = self.section.get(name)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from connect_runtime.wire.codec import security_settings
 from mm2.app.settings import problems
-from mm2.core import flows
+from mm2.core import flows as core_flows
 from mm2.pipeline.spark import settings as spark_settings
 
 
@@ -52,6 +53,31 @@ class ClusterSettings:
     properties: ClientProperties
 
 
+class Role(enum.Enum):
+    """What a client does on its cluster; the value is Java's word, a prefix of properties."""
+
+    CONSUMER = "consumer"
+    PRODUCER = "producer"
+    ADMIN = "admin"
+
+    @property
+    def prefix(self) -> str:
+        return f"{self.value}."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowClients:
+    """How one flow reaches its clusters.
+
+    `consumer` reads the source's records, `producer` writes the target's, the other two administer.
+    """
+
+    consumer: ClusterSettings
+    producer: ClusterSettings
+    source_admin: ClusterSettings
+    target_admin: ClusterSettings
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSettings:
     """`engine` is `spark` or `inline`.
@@ -90,18 +116,30 @@ class MetricsSettings:
 class Settings:
     """`flows` holds the enabled ones. `effective` is everything in force, without secrets.
 
+    `clients` are by the flow's name; without an entry they are as their clusters say.
+
     `secret_environment` names the variables that values were taken from. `warnings` are to be told
     before anything runs, in order of the file.
     """
 
     file: str
     clusters: Mapping[str, ClusterSettings]
-    flows: tuple[flows.Flow, ...]
+    flows: tuple[core_flows.Flow, ...]
     spark: SparkSettings
     metrics: MetricsSettings
     secret_environment: frozenset[str]
     effective: Mapping[str, object]
+    clients: Mapping[str, FlowClients] = field(default_factory=dict)
     warnings: tuple[problems.Problem, ...] = field(default=(), compare=False)
+
+    def clients_of(self, flow: core_flows.Flow) -> FlowClients:
+        found = self.clients.get(flow.name)
+        if found is not None:
+            return found
+        source, target = self.clusters[flow.source], self.clusters[flow.target]
+        return FlowClients(
+            consumer=source, producer=target, source_admin=source, target_admin=target
+        )
 
     def warning_lines(self) -> list[str]:
         """One for each warning, with its place in the file."""

@@ -39,7 +39,11 @@ class ClusterAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configure:
-    """Everything a copy works with. `throttle_bytes_s` 0 means none."""
+    """Everything a copy works with.
+
+    `throttle_bytes_s` (0: none) is this copy's share of its flow's budget, `topic_throttles` its
+    shares of the budgets of single topics, in bytes per second.
+    """
 
     flow: str
     task: int
@@ -49,6 +53,7 @@ class Configure:
     partitions: tuple[setup.PartitionSetup, ...]
     budget_bytes: int
     throttle_bytes_s: int = 0
+    topic_throttles: Mapping[str, int] = field(default_factory=dict)
 
 
 def configure(settings: Configure) -> Message:
@@ -62,6 +67,7 @@ def configure(settings: Configure) -> Message:
         "partitions": [_setup(each) for each in settings.partitions],
         "budget_bytes": settings.budget_bytes,
         "throttle_bytes_s": settings.throttle_bytes_s,
+        "topic_throttles": dict(settings.topic_throttles),
     }
 
 
@@ -75,6 +81,7 @@ def read_configure(message: Message) -> Configure:
         partitions=tuple(_read_setup(each) for each in message["partitions"]),
         budget_bytes=message["budget_bytes"],
         throttle_bytes_s=message["throttle_bytes_s"],
+        topic_throttles=message["topic_throttles"],
     )
 
 

@@ -210,6 +210,7 @@ class _Pair:
                 or entry.source is snapshot.ConfigSource.STATIC_BROKER
                 or name in snapshot.TIMESTAMP_BOUNDS
                 or not self.flow.properties.takes(name)
+                or not self.target.knows(name)
             ):
                 continue
             is_default = entry.source is snapshot.ConfigSource.DEFAULT
@@ -226,6 +227,7 @@ class _Pair:
         if self.topic.configs is None:
             problem = "the source topic's settings may not be read, so none are mirrored"
             yield self._warn("", problem, "grant DESCRIBE_CONFIGS on it")
+        yield from self._unknown_findings()
         there = self.there
         if there is None:
             planned: dict[str, str] = dict(self.target.new_topic or {})
@@ -258,6 +260,22 @@ class _Pair:
             )
             remedy = "the last ones stay as they are; nothing to do unless readers count on keys"
             yield self._warn("partitions", problem, remedy)
+
+    def _unknown_findings(self) -> Iterator[Finding]:
+        """Settings of the source topic that the target's release does not have."""
+        for name in sorted(self.topic.configs or ()):
+            if (
+                self.topic.is_overridden(name)
+                and name not in snapshot.TIMESTAMP_BOUNDS
+                and self.flow.properties.takes(name)
+                and not self.target.knows(name)
+            ):
+                problem = (
+                    f"{name}={self.topic.config(name)} is not mirrored: the brokers of "
+                    f"{self.flow.target} have no such setting"
+                )
+                remedy = f"nothing to do, or exclude {name} (config.properties.exclude)"
+                yield self._warn(name, problem, remedy)
 
     def _setting_findings(self, planned: Mapping[str, str]) -> Iterator[Finding]:
         if planned.get(_TIMESTAMP_TYPE) == "LogAppendTime":

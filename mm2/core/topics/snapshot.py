@@ -71,15 +71,22 @@ class Snapshot:
     """Topics of one cluster, by name.
 
     `new_topic` has the settings that a topic without overrides gets, by their topic names (those
-    of `BROKER_NAMES` that the brokers know); None: we may not read them.
+    of `BROKER_NAMES` that the brokers know); None: we may not read them. `settings` are the names
+    of all settings that topics have here, which differ from release to release; None: nothing
+    shows them.
     """
 
     topics: Mapping[str, Topic]
     new_topic: Mapping[str, str] | None = None
+    settings: Collection[str] | None = None
+
+    def knows(self, name: str) -> bool:
+        """May a topic here have this setting, as far as anything shows?"""
+        return self.settings is None or name in self.settings
 
     def timestamp_bounds(self) -> tuple[str, ...]:
         """Those of `TIMESTAMP_BOUNDS` that the brokers know, as far as anything here shows."""
-        known: Collection[str] = self.new_topic or ()
+        known: Collection[str] = self.new_topic or self.settings or ()
         for name in sorted(self.topics):
             configs = self.topics[name].configs
             if known:

@@ -32,7 +32,9 @@ class Totals:
     transactions: int = 0
 
 
-class _Producer:
+class TransactionalProducer:
+    """One producer, and its transaction of now. `open_records` is how many that has so far."""
+
     def __init__(self, of: clients.Clients, name: str, *, codec: str, now: base_clock.Clock):
         self._clients = of
         self._name = name
@@ -47,6 +49,7 @@ class _Producer:
         self._insist("starting", self._sender.producer.init_transactions)
 
     def burst(self, topic: str, records: list[payloads.Outgoing]) -> None:
+        """Send these, in a new transaction when none is open."""
         if not self.open_records:
             self._insist("beginning", lambda _: self._sender.producer.begin_transaction())
         self._sender.send(topic, records)
@@ -92,7 +95,7 @@ class Transactions:
         self.totals = Totals()
         self._topic = topic
         self._producers = [
-            _Producer(of, f"{prefix}-{codec}", codec=codec, now=now) for codec in CODECS
+            TransactionalProducer(of, f"{prefix}-{codec}", codec=codec, now=now) for codec in CODECS
         ]
 
     def run(self, batch: payloads.Batch) -> None:
@@ -111,7 +114,7 @@ class Transactions:
         for producer in self._producers:
             producer.close()
 
-    def _end(self, producer: _Producer, rng: Random) -> None:
+    def _end(self, producer: TransactionalProducer, rng: Random) -> None:
         commit = rng.random() >= _ABORT_CHANCE
         ended = producer.end(commit=commit)
         self.totals.transactions += 1

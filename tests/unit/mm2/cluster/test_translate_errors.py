@@ -73,6 +73,23 @@ def test_a_mere_time_out_is_explained_by_what_connections_said():
     assert "sasl.jaas.config" in str(refused)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "error:0A000412:SSL routines::ssl/tls alert bad certificate: SSL alert number 42",
+        "error:0A00045C:SSL routines::tlsv13 alert certificate required: SSL alert number 116",
+        "error:0A000418:SSL routines::tlsv1 alert unknown ca: SSL alert number 48",
+        "error:0A000410:SSL routines::ssl/tls alert handshake failure: SSL alert number 40",
+    ],
+)
+def test_a_certificate_that_brokers_refuse_is_no_broken_connection(said):
+    reports = translate_errors.ConnectionReports()
+    reports.on_error(KafkaError(KafkaError._TRANSPORT, f"ssl://h:1/1: Receive failed: {said}"))
+    refused = translate(KafkaError._TIMED_OUT, reports=reports)
+    assert isinstance(refused, cluster_errors.AuthenticationError)
+    assert "ssl.keystore" in str(refused)
+
+
 def test_what_a_broker_answered_is_not_overruled_by_reports():
     reports = translate_errors.ConnectionReports()
     reports.on_error(KafkaError(KafkaError._TRANSPORT, "Connection refused"))

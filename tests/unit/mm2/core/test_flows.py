@@ -18,7 +18,7 @@ def test_names_of_a_flow():
     [
         ("orders", True),
         ("other", False),
-        ("orders.internal", False),
+        ("orders.internal", True),
         ("__orders", False),
         ("west.orders", False),
         ("north.west.orders", False),

@@ -103,7 +103,9 @@ def test_checkpoints_topics_are_told_by_their_ending(topic, expected):
     [
         ("__consumer_offsets", True),
         (".hidden", True),
-        ("connect-configs-internal", True),
+        ("connect-configs-internal", False),
+        ("orders.internal", False),
+        ("A_checkpoints_internal", True),
         ("mm2-offsets.A.internal", True),
         ("mm2-offset-map.A.internal", True),
         ("mm2-offset-syncs_B_internal", True),

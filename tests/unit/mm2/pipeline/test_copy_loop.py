@@ -58,6 +58,7 @@ class Loop:
             owner=taking.ME,
             budget_bytes=1 << 20,
             throttle_bytes_s=0,
+            topic_throttles={},
         )
         self.loop = copy_loop.CopyLoop(
             cast(Any, settings),

@@ -1,13 +1,20 @@
 from __future__ import annotations
 
+import datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
+import kio.index
 import pytest
+from kio.schema.errors import ErrorCode
+from kio.static.constants import EntityType
 
-from connect_runtime.wire.codec import fetch
+from connect_runtime.wire.codec import cluster_view, fetch, varints
+from connect_runtime.wire.connection import calls
+from mm2.core.copy import read_replica, throttle
 from mm2.pipeline import client_options, source_side
 from tests.fakes import copying
+from tests.support import kio_bytes
 
 BUDGET_BYTES = 1 << 20
 
@@ -21,7 +28,7 @@ def sides(lent_bytes):
         carry=lambda copy, found: None,
         arrived=lambda copy: None,
         now=cast(Any, SimpleNamespace(now_s=lambda: 1000.0)),
-        throttle_bytes_s=0,
+        throttles=throttle.make(0, {}),
         limits=client_options.fetch_limits({}),
         can_send=lambda copy: True,
     )
@@ -59,3 +66,197 @@ def test_what_would_keep_a_crowded_buffer_moves_out_of_it(queued, lent_bytes, mo
     records = side._records(world.copy, found).records
     assert bytes(records) == bytes(response)
     assert (records.obj is not response) == moves
+
+
+# Reading from replicas
+
+LEADER, NEAR = 1, 2
+OUT_OF_RANGE, NOT_AVAILABLE = 1, 9
+RESPONSE = kio.index.load_payload_module(1, fetch.LOW, EntityType.response)
+
+
+class Source:
+    """A cluster of three brokers, one of which leads; fetches are kept until they are answered."""
+
+    lent_bytes = 0
+
+    def __init__(self):
+        self.leader = LEADER
+        self.unreachable: set[int] = set()
+        self.fetches: list[SimpleNamespace] = []
+        self.view = SimpleNamespace(
+            brokers={1, 2, 3},
+            leader=lambda topic, partition: cluster_view.PartitionLeader(self.leader, 5),
+        )
+
+    def version_for(self, node_id, api_key, low, high):
+        return None if node_id in self.unreachable else low
+
+    def trouble(self, node_id):
+        return ConnectionError() if node_id in self.unreachable else None
+
+    def refresh_metadata(self):
+        pass
+
+    def rtt_s(self, node_id):
+        return 0.001
+
+    def call_raw(self, node_id, *, lane, chunks, done, **_):
+        (body,) = chunks
+        rack = "b" if body.endswith(varints.compact_string("b") + b"\0") else ""
+        self.fetches.append(SimpleNamespace(node_id=node_id, lane=lane, rack=rack, done=done))
+
+
+class Reading:
+    """A partition that is read by a side whose rack is b; `refused` is what its copy was told."""
+
+    def __init__(self, rack="b"):
+        self.world = copying.begun()
+        self.source = Source()
+        self.refused: list[int] = []
+        self.now_s = 1000.0
+        copy = self.world.copy
+        self.side = source_side.SourceSide(
+            cast(Any, self.source),
+            held=self.world.budget,
+            carry=lambda copy, found: self.refused.append(len(found)),
+            arrived=lambda copy: None,
+            now=cast(Any, SimpleNamespace(now_s=lambda: self.now_s)),
+            throttles=throttle.make(0, {}),
+            limits=client_options.fetch_limits({"client.rack": rack} if rack else {}),
+            can_send=lambda copy: True,
+        )
+        self.side.add(copy)
+        self.side.place(copy)
+
+    def asked(self) -> tuple[int, str]:
+        """(broker, our rack as it was told) of the one fetch under way."""
+        self.side.pump(self.now_s)
+        (found,) = self.source.fetches
+        return found.node_id, found.rack
+
+    def answer(self, *, error=0, named=-1, diverging=-1, records=b"", end=0) -> None:
+        topic, index = self.world.copy.where.topic, self.world.copy.where.partition
+        part = RESPONSE.PartitionData(
+            partition_index=index,
+            error_code=ErrorCode(error),
+            high_watermark=end,
+            last_stable_offset=end,
+            log_start_offset=0,
+            aborted_transactions=(),
+            preferred_read_replica=named,
+            records=records,
+            diverging_epoch=RESPONSE.EpochEndOffset(epoch=4, end_offset=diverging),
+        )
+        topics = (RESPONSE.FetchableTopicResponse(topic=topic, partitions=(part,)),)
+        response = RESPONSE.FetchResponse(
+            throttle_time=datetime.timedelta(), error_code=ErrorCode.none, session_id=0,
+            responses=topics,
+        )  # fmt: skip
+        self._reply(memoryview(bytearray(kio_bytes.written(response))))
+
+    def break_off(self) -> None:
+        """The connection of the fetch under way ends."""
+        self._reply(None)
+
+    def _reply(self, body) -> None:
+        (sent,), self.source.fetches = self.source.fetches, []
+        reply = calls.RawReply(body, fetch.LOW, None, True, sent.node_id, 0.01)
+        sent.done(reply)
+
+    def follow(self) -> None:
+        """The leader names the near replica, which is asked."""
+        assert self.asked() == (LEADER, "b")
+        self.answer(named=NEAR)
+        assert self.asked()[0] == NEAR
+
+
+def test_without_a_rack_leaders_are_asked_and_told_none():
+    assert Reading(rack="").asked() == (LEADER, "")
+
+
+def test_the_replica_that_the_leader_names_is_read():
+    reading = Reading()
+    reading.follow()
+    batch = copying.batch(0)
+    reading.answer(records=batch, end=5)
+    assert reading.world.copy.outbox.queued == 1
+    assert reading.asked()[0] == NEAR
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{"error": OUT_OF_RANGE}, {"error": NOT_AVAILABLE}, {"diverging": 0}],
+    ids=["out of range", "not available", "diverging"],
+)
+def test_what_a_replica_says_against_us_is_asked_of_the_leader(answer):
+    reading = Reading()
+    reading.follow()
+    before = reading.world.copy.standing.phase
+    reading.answer(**answer)
+    assert reading.asked() == (LEADER, "")
+    assert (reading.refused, reading.world.copy.standing.phase) == ([], before)
+    reading.answer(error=OUT_OF_RANGE)
+    assert reading.refused, "the leader's word counts"
+
+
+def test_a_replica_that_breaks_off_or_cannot_be_reached_is_left():
+    reading = Reading()
+    reading.follow()
+    reading.break_off()
+    assert reading.asked() == (LEADER, "")
+
+    other = Reading()
+    assert other.asked() == (LEADER, "b")
+    other.source.unreachable.add(NEAR)
+    other.answer(named=NEAR)
+    other.side.pump(other.now_s)
+    assert other.asked() == (LEADER, "")
+
+
+def test_the_leader_may_name_a_replica_again_after_a_while():
+    reading = Reading()
+    reading.follow()
+    reading.break_off()
+    assert reading.asked() == (LEADER, "")
+    reading.now_s += read_replica.ALONE_S
+    reading.answer()
+    assert reading.asked() == (LEADER, "b")
+
+
+def test_a_new_leader_is_asked_itself():
+    reading = Reading()
+    reading.follow()
+    reading.source.leader = 3
+    reading.side.place_all()
+    reading.answer(records=copying.batch(0), end=1)
+    assert reading.world.copy.outbox.queued == 0, "it was asked of another broker meanwhile"
+    assert reading.asked() == (3, "b")
+
+
+def test_a_topic_with_a_spent_budget_is_not_asked_for_until_it_has_earned_more():
+    reading = Reading(rack="")
+    topic = reading.world.copy.where.topic
+    batch = copying.batch(0)
+    reading.side.throttle(throttle.make(0, {topic: len(batch), "other": 1}))
+    reading.asked()
+    reading.answer(records=batch, end=10)
+    assert reading.source.fetches == []
+    reading.now_s += 0.7
+    reading.side.pump(reading.now_s)
+    assert reading.source.fetches == []
+    reading.now_s += 0.1
+    reading.side.pump(reading.now_s)
+    assert len(reading.source.fetches) == 1
+
+
+def test_a_budget_that_is_lifted_is_lifted_at_once():
+    reading = Reading(rack="")
+    topic = reading.world.copy.where.topic
+    reading.side.throttle(throttle.make(0, {topic: 1}))
+    reading.asked()
+    reading.answer(records=copying.batch(0), end=10)
+    assert reading.source.fetches == []
+    reading.side.throttle(throttle.make(0, {}))
+    reading.side.pump(reading.now_s)
+    assert len(reading.source.fetches) == 1

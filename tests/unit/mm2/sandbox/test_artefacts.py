@@ -70,6 +70,20 @@ def test_the_shipped_list_names_what_the_shipped_set_is_made_of():
     assert any(name.startswith("snappy-java") for name in digests), "a bundle, not a jar, to Ivy"
 
 
+@pytest.mark.parametrize(
+    ("artefact_set", "count"), [(artefacts.KAFKA_2_8, 37), (artefacts.KAFKA_3_9, 56)]
+)
+def test_the_lists_of_old_releases_hold_what_their_brokers_need(artefact_set, count):
+    digests = artefact_set.digests()
+
+    assert len(digests) == count
+    for module in artefact_set.modules:
+        _, artifact, version = module.split(":")
+        assert f"{artifact}-{version}.jar" in digests
+    for start in ("snappy-java", "zstd-jni", "lz4-java", "scala-library"):
+        assert any(name.startswith(start) for name in digests), start
+
+
 def test_jars_are_fetched_once_checked_and_kept(tmp_path, serve):
     repository = serve(_CONTENT)
 

@@ -36,5 +36,25 @@ def test_addresses_of_a_node_among_three_with_a_proxied_listener():
     }
 
 
+def test_addresses_of_a_node_that_keeps_its_state_at_a_zookeeper():
+    settings = properties.addresses_with_zookeeper(
+        2,
+        client_port=19093,
+        zookeeper="127.0.0.1:20",
+        session_timeout_ms=4000,
+        listeners=[properties.Listener(name="TOX", port=40, advertised="proxy:41")],
+    )
+
+    assert settings == {
+        "broker.id": "2",
+        "zookeeper.connect": "127.0.0.1:20",
+        "zookeeper.session.timeout.ms": "4000",
+        "listeners": "CLIENT://127.0.0.1:19093,TOX://127.0.0.1:40",
+        "advertised.listeners": "CLIENT://127.0.0.1:19093,TOX://proxy:41",
+        "inter.broker.listener.name": "CLIENT",
+        "listener.security.protocol.map": "CLIENT:PLAINTEXT,TOX:PLAINTEXT",
+    }
+
+
 def test_values_are_escaped_as_java_reads_them():
     assert properties.render({"b": "C:\\x", "a": "one\ntwo"}) == "a=one\\ntwo\nb=C:\\\\x\n"

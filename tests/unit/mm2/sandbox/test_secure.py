@@ -47,7 +47,9 @@ def test_files_with_secrets_are_the_owners_alone(security):
 
 
 def test_every_client_listener_gets_every_mechanism(security):
-    settings = security.broker_settings(["CLIENT", "TOX"], "CONTROLLER")
+    settings = security.broker_settings(
+        ["CLIENT", "TOX"], controller="CONTROLLER", authorizer="x.Authorizer"
+    )
 
     for listener in ("client", "tox"):
         for mechanism in ("scram-sha-512", "scram-sha-256", "plain"):
@@ -58,6 +60,18 @@ def test_every_client_listener_gets_every_mechanism(security):
     assert "user_broker=" in controllers
     assert "user_alice=" not in controllers
     assert "user_admin=" not in controllers
+
+
+def test_brokers_without_controllers_of_their_own_get_the_key_in_their_settings(security):
+    settings = security.broker_settings(
+        ["CLIENT"], controller=None, authorizer="x.Authorizer", key_in_settings=True
+    )
+
+    assert "ssl.keystore.location" not in settings
+    assert settings["ssl.keystore.key"].startswith("-----BEGIN")
+    assert settings["authorizer.class.name"] == "x.Authorizer"
+    assert not any("controller" in key for key in settings)
+    assert settings["ssl.keystore.key"] not in repr(security)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -21,8 +22,10 @@ def _state():
         clusters=(
             state.ClusterFacts(
                 name="east",
+                kafka_version="2.8.2",
                 properties={"bootstrap.servers": "127.0.0.1:1", "sasl.jaas.config": "secret"},
                 brokers=(state.BrokerFacts(node_id=1, pid=8, log="/x/broker.log"),),
+                zookeeper=state.ZooKeeperFacts(pid=9, log="/x/zookeeper.log"),
             ),
         ),
     )
@@ -30,6 +33,7 @@ def _state():
 
 def test_what_is_written_is_read_again(home):
     request = state.Request(names=("east", "west"), brokers=3, secure=True, settings={"a": "b"})
+    request = dataclasses.replace(request, kafka_version="2.8")
     assert home.read_state() is None
 
     home.write_request(request)
@@ -50,9 +54,9 @@ def test_secrets_are_for_the_owner_and_not_for_logs(home):
 
 
 def test_another_version_is_refused_not_guessed(home):
-    (home.folder / "state.json").write_text(json.dumps({"version": 2, "phase": "ready"}))
+    (home.folder / "state.json").write_text(json.dumps({"version": 3, "phase": "ready"}))
 
-    with pytest.raises(failures.SandboxError, match=r"version 2, this mm2 writes 1"):
+    with pytest.raises(failures.SandboxError, match=r"version 3, this mm2 writes 2"):
         home.read_state()
 
 
@@ -78,6 +82,7 @@ def test_the_lock_says_who_lives(home):
         (state.Request(names=("a", "a")), "each cluster once"),
         (state.Request(names=()), "each cluster once"),
         (state.Request(names=("a",), brokers=2), "1 or 3 brokers"),
+        (state.Request(names=("a",), kafka_version="2.7"), "'2.7'.* can run 2.8 .*3.9.*4.3"),
     ],
 )
 def test_what_no_sandbox_can_be_is_refused(request_, message):

@@ -127,5 +127,24 @@ def test_a_broker_that_does_not_know_the_password_is_found_out(forged):
 
 
 def test_no_repr_shows_the_password():
-    for mechanism in sasl.MECHANISMS:
+    for mechanism in (sasl.PLAIN, *sasl.SCRAM_MECHANISMS):
         assert "hunter2" not in repr(sasl.exchange(mechanism, "u", password="hunter2"))
+    assert "hunter2" not in repr(sasl.bearer("hunter2", {}))
+
+
+def test_a_bearer_says_its_token_and_its_extensions_at_once():
+    exchange = sasl.bearer("t0ken", {"logicalCluster": "lkc-1", "identityPoolId": "p-2"})
+    told = b"n,,\x01auth=Bearer t0ken\x01logicalCluster=lkc-1\x01identityPoolId=p-2\x01\x01"
+    assert exchange.first() == told
+    assert exchange.answer(b"") is None
+    assert sasl.bearer("t0ken", {}).first() == b"n,,\x01auth=Bearer t0ken\x01\x01"
+
+
+def test_a_refused_bearer_asks_for_the_refusal_and_takes_no_other_answer():
+    """RFC 7628, 3.2.2: the broker's JSON is followed by an empty turn of ours, then by an error."""
+    exchange = sasl.bearer("t0ken", {})
+    exchange.first()
+    assert exchange.answer(b'{"status":"invalid_token"}') == b"\x01"
+    for later in (b"", b"more"):
+        with pytest.raises(sasl.ExchangeRefused, match="refused the token and went on"):
+            exchange.answer(later)

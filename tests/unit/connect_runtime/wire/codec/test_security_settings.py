@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from connect_runtime.wire.codec import security_settings
+from connect_runtime.wire.codec import security_settings, tls_settings
 
 CA = "-----BEGIN CERTIFICATE-----\nCA\n-----END CERTIFICATE-----\n"
 CHAIN = "-----BEGIN CERTIFICATE-----\nOWN\n-----END CERTIFICATE-----\n"
@@ -31,9 +31,15 @@ def read_text(path: str) -> str:
     return FILES[path]
 
 
+def no_store(path: str, password: str) -> tls_settings.Store:
+    raise AssertionError(path)
+
+
 def parse(**properties: str) -> security_settings.Parsed:
     spelled = {key.replace("__", "."): value for key, value in properties.items()}
-    return security_settings.parse(spelled, read_text=read_text)
+    return security_settings.parse(
+        spelled, files=tls_settings.Files(text=read_text, store=no_store)
+    )
 
 
 def accepted(**properties: str) -> security_settings.Security:
@@ -129,36 +135,16 @@ def test_all_errors_come_at_once_and_none_shows_a_secret():
         "security.protocol": "security.protocol: SASL_SLL is unknown; "
         "allowed are PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
         "sasl.mechanism": "sasl.mechanism: GSSAPI is not supported; "
-        "allowed are PLAIN, SCRAM-SHA-256, SCRAM-SHA-512",
+        "Kerberos (GSSAPI) is not supported: use PLAIN, SCRAM, OAUTHBEARER or TLS certificates; "
+        "allowed are PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER",
         "sasl.kerberos.service.name": "sasl.kerberos.service.name: it is not supported; "
-        "Kerberos (GSSAPI) is not supported: use SCRAM, PLAIN or TLS certificates",
+        "Kerberos (GSSAPI) is not supported: use PLAIN, SCRAM, OAUTHBEARER or TLS certificates",
         "ssl.cipher.suites": "ssl.cipher.suites: it is not supported; "
         "remove it: it steers Java's own TLS, this connection uses the system's OpenSSL",
         "ssl.truststore.locaton": "ssl.truststore.locaton: no such setting; "
         "did you mean ssl.truststore.location?",
     }
     assert "hunter2" not in repr(errors)
-
-
-@pytest.mark.parametrize("kind", ["JKS", "PKCS12", "jks"])
-def test_java_stores_are_refused_with_the_commands_that_make_pem(kind):
-    errors = refused(
-        security__protocol="SSL",
-        ssl__truststore__type=kind,
-        ssl__truststore__location="/t.jks",
-        ssl__truststore__password="x",
-        ssl__keystore__type=kind,
-        ssl__keystore__location="/k.jks",
-    )
-    assert f"{kind.upper()} stores are not supported" in errors["ssl.truststore.type"]
-    assert "keytool -exportcert -rfc" in errors["ssl.truststore.type"]
-    assert "openssl pkcs12 -in k.p12 -nodes -out client.pem" in errors["ssl.keystore.type"]
-    assert "PEM stores have no password" in errors["ssl.truststore.password"]
-
-
-def test_a_store_without_a_type_is_a_java_key_store_there_and_an_error_here():
-    errors = refused(security__protocol="SSL", ssl__truststore__location="/ca.pem")
-    assert "JKS (Java's default) stores are not supported" in errors["ssl.truststore.type"]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +156,40 @@ def test_a_store_without_a_type_is_a_java_key_store_there_and_an_error_here():
             "missing; write org.apache.kafka.common",
         ),
         ({}, "sasl.mechanism", "GSSAPI (Java's default) is not supported"),
-        ({"sasl__mechanism": "OAUTHBEARER"}, "sasl.mechanism", "OAUTHBEARER is not supported"),
+        (
+            {"sasl__mechanism": "AWS_MSK_IAM"},
+            "sasl.mechanism",
+            "AWS_MSK_IAM is not supported; Amazon MSK's IAM is not supported: MSK also takes "
+            "SCRAM-SHA-512 (port 9096) and client certificates",
+        ),
+        (
+            {
+                "sasl__mechanism": "PLAIN",
+                "sasl__jaas__config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+            },
+            "sasl.jaas.config",
+            "IAMLoginModule does not belong to this sasl.mechanism; Amazon MSK's IAM",
+        ),
+        (
+            {
+                "sasl__mechanism": "PLAIN",
+                "sasl__jaas__config": PLAIN_JAAS,
+                "sasl__client__callback__handler__class": (
+                    "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
+                ),
+            },
+            "sasl.client.callback.handler.class",
+            "it is not supported; Amazon MSK's IAM is not supported: MSK also takes",
+        ),
+        (
+            {
+                "sasl__mechanism": "PLAIN",
+                "sasl__jaas__config": PLAIN_JAAS,
+                "sasl__oauthbearer__scope": "kafka",
+            },
+            "sasl.oauthbearer.scope",
+            "it has no effect with PLAIN; remove it, or set sasl.mechanism=OAUTHBEARER",
+        ),
         (
             {"sasl__mechanism": "PLAIN", "sasl__jaas__config": SCRAM_JAAS},
             "sasl.jaas.config",

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from mm2.app.settings import problems
+
 FLOWS = "\nflows: [{from: a, to: b}]\n"
 
 
@@ -56,8 +58,9 @@ def test_an_unknown_property_names_the_nearest(wrong):
         ("group.id: x", "without a consumer group"),
         ("interceptor.classes: x", "Java classes"),
         ("auto.offset.reset: latest", "write start"),
-        ("consumer.fetch.min.bytes: 1", "write fetch.min.bytes"),
-        ("producer.ssl.truststore.location: x", "write ssl.truststore.location"),
+        ("consumer.fetch.min.bytes: x", "is not allowed"),
+        ("producer.linger.ms: 5", "passed on"),
+        ("admin.fetch.min.byte: 5", "is not a known client property"),
         ("fetch.min.bytes: many", "is not allowed"),
         ("fetch.min.bytes: [1]", "has to be one value"),
         ("fetch.min.bytes: {a: 1}", "has to be one value"),
@@ -152,3 +155,32 @@ def test_an_alias_has_to_fit_into_topic_names(wrong, alias):
 def test_a_cluster_is_a_section(wrong):
     found = wrong("clusters: {a: hello, b: {bootstrap.servers: 'b:1'}}" + FLOWS)
     assert found[0].text == "has to be a section of keys, not a single value"
+
+
+def test_properties_of_one_kind_of_client(read):
+    found = read(
+        clusters(
+            "bootstrap.servers: a:1\nfetch.min.bytes: 1\nconsumer.fetch.min.bytes: 2\n"
+            "admin.bootstrap.servers: c:1\nadmin.request.timeout.ms: ${env:T}"
+        ),
+        {"T": "7"},
+    )
+    clients = found.clients_of(found.flows[0])
+    assert found.clusters["a"].properties["fetch.min.bytes"] == "1"
+    assert clients.consumer.properties["fetch.min.bytes"] == "2"
+    assert clients.consumer.bootstrap_servers == ("a:1",)
+    assert clients.source_admin.bootstrap_servers == ("c:1",)
+    assert clients.source_admin.properties["request.timeout.ms"] == "7"
+    assert clients.producer == clients.target_admin == found.clusters["b"]
+    assert found.effective["clusters"]["a"] == {
+        "bootstrap.servers": "a:1",
+        "fetch.min.bytes": "1",
+        "consumer.fetch.min.bytes": "2",
+        "admin.bootstrap.servers": "c:1",
+        "admin.request.timeout.ms": problems.HIDDEN,
+    }
+
+
+def test_a_mistake_of_one_kind_of_client_is_told_once(wrong):
+    (problem,) = wrong(clusters("bootstrap.servers: a:1\nconsumer.security.protocol: SLL"))
+    assert (problem.line, problem.key) == (4, "clusters.a.consumer.security.protocol")

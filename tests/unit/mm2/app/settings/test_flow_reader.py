@@ -137,7 +137,7 @@ def test_a_disabled_flow_is_checked_and_left_out(read, wrong):
         ("topics.blacklist: a", "write topics.exclude"),
         ("transforms: x", "not supported yet"),
         ("transforms.x.type: y", "not supported yet"),
-        ("consumer.fetch.min.bytes: 1", "not supported yet"),
+        ("consumer.fetch.min.bytes: 1", "write source.consumer."),
         ("sync.topic.acls.enabled: true", "is not allowed"),
         ("replication.policy.class: com.example.P", "is not allowed"),
         ("replication.policy.separator: ''", "is not allowed"),

@@ -62,6 +62,7 @@ configurations = st.builds(
     partitions=st.lists(setups, max_size=3).map(tuple),
     budget_bytes=NUMBERS,
     throttle_bytes_s=NUMBERS,
+    topic_throttles=st.dictionaries(TEXTS, NUMBERS, max_size=2),
 )
 eras = st.builds(
     map_record.Era,

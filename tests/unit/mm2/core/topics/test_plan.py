@@ -72,7 +72,7 @@ def test_replication_factor_minus_one_is_left_to_the_brokers():
 
 def test_only_what_the_flow_takes_is_planned_in_order_of_name():
     flow = dataclasses.replace(FLOW, topics=filters.topic_filter(["orders.*"]))
-    names = ["orders-b", "orders-a", "other", "__offsets", "orders.internal", "west.orders"]
+    names = ["orders-b", "orders-a", "other", "__offsets", "mm2-orders.internal", "west.orders"]
     made = make(cluster(*(topic(name) for name in names)), cluster(), flow)
     assert [create.topic for create in made.create] == ["orders-a", "orders-b"]
 
@@ -353,3 +353,28 @@ def test_planning_again_yields_nothing(source, target, sync, source_defaults):
         after.topics[f"east.{name}"].partitions >= source.topics[name].partitions
         for name in source.topics
     )
+
+
+FORMAT = "message.format.version"
+
+
+def test_a_setting_that_the_targets_release_does_not_have_is_left_out_and_told():
+    """2.8 to 4.x: brokers refuse to create a topic with a setting that they do not know."""
+    overrides = {FORMAT: entry("2.8-IV1"), "retention.ms": entry("1")}
+    source = cluster(topic("orders", 1, overrides))
+    there = dataclasses.replace(cluster(), settings={"retention.ms", AFTER, BEFORE})
+
+    made = make(source, there)
+    (again,) = make(source, dataclasses.replace(there, topics=cluster(mirror()).topics)).alter
+
+    assert made.create[0].configs == {**WIDE, "retention.ms": "1"}
+    (finding,) = made.findings
+    assert (finding.setting, finding.severity) == (FORMAT, plan.Severity.WARN)
+    assert "message.format.version=2.8-IV1 is not mirrored" in str(finding)
+    assert FORMAT not in again.set
+
+
+def test_bounds_are_those_that_the_settings_of_any_topic_there_show():
+    there = dataclasses.replace(cluster(), settings={"retention.ms", DIFFERENCE})
+    (create,) = make(cluster(topic("orders")), there).create
+    assert create.configs == {DIFFERENCE: plan.WIDEST_MS}

@@ -1,0 +1,94 @@
+"""The ZooKeeper that brokers before KRaft need: one process for each sandbox cluster.
+
+It comes from the jars of its brokers. It forces nothing to disk: what a killed process has given
+to the operating system is there for the next one, and a machine's crash ends the sandbox anyway.
+"""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+from connect_runtime.system import polling
+from mm2.sandbox import failures, jvm, properties, server
+
+_SERVING = "PrepRequestProcessor (sid:0) started"
+_SESSIONS = "SessionTracker dump:"
+_TICK_MS = 1000
+_ANSWER_TIMEOUT_S = 5.0
+_FLAGS = ("-Xmx96m", *jvm.TEST_FLAGS[1:], "-Dzookeeper.forceSync=no")
+
+SESSION_TIMEOUT_MS = 4000
+"""How long ZooKeeper remembers a killed broker, which may register again only afterwards."""
+
+
+class ZooKeeper(server.Server):
+    """Not thread-safe; it is down until `start`. `port` is where it listens on this machine."""
+
+    def __init__(self, folder: Path, *, jars: Path, port: int) -> None:
+        super().__init__(
+            "ZooKeeper",
+            folder,
+            log_name="zookeeper.log",
+            # It answers a moment after it says so, and until then that it does not serve.
+            started=lambda text: _SERVING in text and _SESSIONS in self._dump(),
+        )
+        self._jars = jars
+        self._port = port
+
+    @property
+    def address(self) -> str:
+        """What brokers connect to."""
+        return f"{properties.HOST}:{self._port}"
+
+    def prepare(self) -> None:
+        server.write_settings(
+            self._properties_path,
+            {
+                "dataDir": str(self.folder / "data"),
+                "clientPort": str(self._port),
+                "clientPortAddress": properties.HOST,
+                "tickTime": str(_TICK_MS),
+                "maxClientCnxns": "0",
+                "admin.enableServer": "false",
+                "4lw.commands.whitelist": "dump",
+            },
+        )
+
+    def command(self) -> list[str]:
+        return jvm.command(
+            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+            str(self._properties_path),
+            jars=self._jars,
+            flags=_FLAGS,
+        )
+
+    def await_forgotten(self, node_id: int) -> None:
+        """Wait until no broker is registered with an id: a killed one is for its session's time.
+
+        A broker that finds its id taken ends at once. Raises `SandboxError` when it stays taken.
+        """
+        if not self.running or not self.has_served:
+            return
+        timeout_s = 3 * SESSION_TIMEOUT_MS / 1000
+        registration = f"/brokers/ids/{node_id}"
+        if not polling.until(lambda: registration not in self._dump(), timeout_s=timeout_s):
+            raise failures.SandboxError(
+                f"starting broker {node_id}: {registration} is still registered at the ZooKeeper "
+                f"in {self.folder} after {timeout_s:.0f} s; does another process run that broker?"
+            )
+
+    def _dump(self) -> set[str]:
+        """ZooKeeper's sessions, and the paths that exist only while these do; empty: no answer."""
+        text = b""
+        address = (properties.HOST, self._port)
+        with suppress(OSError), socket.create_connection(address, _ANSWER_TIMEOUT_S) as stream:
+            stream.sendall(b"dump")
+            while block := stream.recv(65536):
+                text += block
+        return {line.strip() for line in text.decode(errors="replace").splitlines()}
+
+    @property
+    def _properties_path(self) -> Path:
+        return self.folder / "zookeeper.properties"

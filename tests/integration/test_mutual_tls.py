@@ -1,0 +1,105 @@
+"""Client certificates, as files and as texts, on a broker that asks for them; both clients."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from connect_runtime.wire.codec import failures, targets
+from mm2.cluster import client_config
+from mm2.cluster import errors as cluster_errors
+from mm2.sandbox import cluster
+from tests.support import client_certificates, cluster_access, wire
+
+pytestmark = pytest.mark.integration
+
+ROOT = client_certificates.root("root")
+CLIENT = client_certificates.leaf("mm2", client_certificates.between("between", ROOT))
+STRANGER = client_certificates.leaf("stranger", client_certificates.root("elsewhere"))
+WAIT_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def door(tmp_path_factory):
+    """Its broker trusts the root alone: a client must send the authority between as well."""
+    folder = tmp_path_factory.mktemp("door")
+    settings = client_certificates.broker_settings(
+        folder, server=client_certificates.leaf("broker", ROOT), clients_root=ROOT
+    )
+    (folder / "ca.pem").write_text(client_certificates.pem(ROOT.certificate))
+    with cluster.Cluster("door", settings=settings) as running:
+        yield running, folder
+
+
+def pem_file(folder: Path, who: client_certificates.Identity) -> dict[str, str]:
+    (folder / "client.pem").write_text(who.chain_pem + who.key_pem)
+    return {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(folder / "client.pem")}
+
+
+def locked_file(folder: Path, who: client_certificates.Identity) -> dict[str, str]:
+    (folder / "locked.pem").write_text(who.locked_key_pem + who.chain_pem)
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(folder / "locked.pem"),
+        "ssl.key.password": client_certificates.KEY_PASSWORD,
+    }
+
+
+def inline(folder: Path, who: client_certificates.Identity) -> dict[str, str]:
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.certificate.chain": who.chain_pem,
+        "ssl.keystore.key": who.key_pem,
+    }
+
+
+def pkcs12(folder: Path, who: client_certificates.Identity) -> dict[str, str]:
+    (folder / "client.p12").write_bytes(who.pkcs12())
+    return {
+        "ssl.keystore.type": "PKCS12",
+        "ssl.keystore.location": str(folder / "client.p12"),
+        "ssl.keystore.password": client_certificates.STORE_PASSWORD,
+    }
+
+
+def properties(running, folder, own) -> dict[str, str]:
+    return {
+        "bootstrap.servers": running.bootstrap,
+        "security.protocol": "SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(folder / "ca.pem"),
+        **own,
+    }
+
+
+def access(given: dict[str, str]) -> client_config.ClusterAccess:
+    return client_config.ClusterAccess(
+        alias="door",
+        bootstrap=(given["bootstrap.servers"],),
+        security=wire.security_of(given),
+        properties={},
+    )
+
+
+@pytest.mark.parametrize("form", [pem_file, locked_file, inline, pkcs12])
+def test_a_client_gets_in_by_its_certificate(door, form):
+    running, folder = door
+    given = properties(running, folder, form(folder, CLIENT))
+    with wire.Driver(given) as driver:
+        driver.ask(targets.AnyNode(), wire.broker_settings(1))
+    assert cluster_access.admin(access(given)).cluster_id(WAIT_S)
+
+
+@pytest.mark.parametrize("who", [None, STRANGER], ids=["none", "a stranger's"])
+def test_without_a_certificate_that_the_broker_trusts_the_refusal_says_so(door, who):
+    running, folder = door
+    given = properties(running, folder, pem_file(folder, who) if who else {})
+    with wire.Driver(given) as driver:
+        reply = driver.call(targets.AnyNode(), wire.broker_settings(1), timeout_s=10.0)
+    assert isinstance(reply.failure, failures.AuthenticationFailed), reply.failure
+    assert "does it want a certificate of ours" in str(reply.failure)
+    with pytest.raises(cluster_errors.AuthenticationError) as raised:
+        cluster_access.admin(access(given)).list_topics(WAIT_S)
+    assert "certificate" in str(raised.value)
+    assert "PRIVATE KEY" not in str(raised.value)

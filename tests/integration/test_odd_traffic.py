@@ -1,0 +1,84 @@
+"""Odd topics on real brokers: `write` looks into the logs itself, and says what is not there."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.base import ids
+from mm2.sandbox import failures, log_reader, record
+from mm2.sandbox.traffic.odd import anatomy, catalogue, odd_traffic
+from tests.support import kafka
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+
+NEWEST = "4.3.1"
+
+
+def read(properties: kafka.Properties, topic: str) -> list[record.Raw]:
+    """All that readers of committed data see, partition by partition."""
+    with log_reader.LogReader(properties, alias="source") as reader:
+        return [
+            content
+            for number in range(reader.partitions(topic))
+            for chunk in reader.read(ids.TopicPartition(topic, number))
+            for content in chunk.contents
+        ]
+
+
+def contents(properties: kafka.Properties, topic: str) -> list[object]:
+    return [(key, value, headers) for key, value, headers, _ in read(properties, topic)]
+
+
+def test_content_repeats_by_its_seed(east, topic):
+    properties = east.client_properties()
+    found = []
+    for label, seed in (("one", 1), ("same", 1), ("other", 2)):
+        prefix = topic(label) + "-"
+        only = ("single", "by-hand")
+        written = odd_traffic.write(
+            properties, kafka_version=NEWEST, seed=seed, prefix=prefix, only=only
+        )
+        assert [each.name for each in written] == [prefix + name for name in only]
+        logs = [contents(properties, each.name) for each in written]
+        assert [len(log) for log in logs] == [each.records for each in written]
+        found.append(logs)
+    one, same, other = found
+    assert one == same
+    assert all(left != right for left, right in zip(one, other, strict=True))
+
+
+def test_every_timestamp_is_there(east, topic):
+    prefix = topic() + "-"
+    properties = east.client_properties()
+    odd_traffic.write(properties, kafka_version=NEWEST, prefix=prefix, only=("past", "by-hand"))
+    for name, expected in (("past", {-1, 1, 978_307_200_000}), ("by-hand", {-1, 0})):
+        assert expected < {stamp for *_, (_, stamp) in read(properties, prefix + name)}
+
+
+def test_an_oddity_that_does_not_show_is_an_error(east, topic, monkeypatch):
+    """A cluster of today does not write formats of before 3.0, whatever a topic asks for."""
+    prefix = topic() + "-"
+    with pytest.raises(failures.SandboxError, match="has no odd topics"):
+        odd_traffic.write(
+            east.client_properties(), kafka_version=NEWEST, prefix=prefix, only=("v0",)
+        )
+    today = {each.name: each for each in catalogue.TODAY}
+    planted = catalogue.OddTopic(
+        name="planted",
+        describe="claims what it does not hold",
+        write=today["codecs"].write,
+        seen=frozenset({anatomy.Oddity.V0}),
+    )
+    monkeypatch.setattr(catalogue, "TODAY", (planted,))
+    with pytest.raises(failures.SandboxError, match=r"should hold.*format v0"):
+        odd_traffic.write(east.client_properties(), kafka_version=NEWEST, prefix=prefix)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("version", ["2.8.2", "3.9.1", NEWEST])
+def test_every_oddity_of_a_release_shows(own_cluster, version):
+    properties = own_cluster("odd", kafka_version=version).client_properties()
+    written = odd_traffic.write(properties, kafka_version=version)
+    major, minor, _ = version.split(".")
+    expected = catalogue.of_release((int(major), int(minor)))
+    assert {each.name for each in written} == {f"odd-{one.name}" for one in expected}

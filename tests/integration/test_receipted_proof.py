@@ -1,0 +1,110 @@
+"""Both judges on real logs: what they read is what was there, and what was planted is named."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from mm2.core import naming
+from mm2.formats import receipt
+from mm2.sandbox import clients, comparison, proof, receipted_proof
+from mm2.sandbox.traffic.odd import settings
+from tests.support import content, eventually, kafka
+
+pytestmark = pytest.mark.integration
+
+KIND = comparison.Kind
+
+
+def mirrored(west, name: str, records: list[kafka.Record], **changes: Any) -> None:
+    """An ordinary copy of these; `changes` are fields of the first one."""
+    outgoing = [
+        kafka.Outgoing(
+            key=each.key, value=each.value, headers=each.headers, timestamp=each.timestamp
+        )
+        for each in records
+    ]
+    outgoing[0] = dataclasses.replace(outgoing[0], **changes)
+    kafka.create_topic(west.client_properties(), name)
+    kafka.produce(west.client_properties(), name, outgoing)
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_of_records_that_their_broker_dated_the_time_counts_alone(east, west, topic, changed):
+    source, target = east.client_properties(), west.client_properties()
+    name = kafka.create_topic(source, topic(), config={"message.timestamp.type": "LogAppendTime"})
+    kafka.produce(source, name, content.some())
+    mirrored(
+        west, name, kafka.read_partition(source, name), **({"timestamp": 5} if changed else {})
+    )
+    strict = proof.compare(source, target, {name: name})
+    assert strict.count(KIND.ALTERED) == 20
+    found = proof.compare(source, target, {name: name}, restamped={name})
+    assert found.count(KIND.ALTERED) == (1 if changed else 0)
+    assert found.equal != changed
+    (part,) = found.partitions
+    assert [each.fields for each in part.differences] == ([("timestamp",)] if changed else [])
+
+
+def test_what_the_cleaner_took_may_stand_on_the_mirror_and_nothing_else_may(
+    own_cluster, east, topic
+):
+    west, name = east, "cleaned"
+    source = own_cluster("east", settings={"log.cleaner.backoff.ms": "100"}).client_properties()
+    target = west.client_properties()
+    config = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "1"}
+    kafka.create_topic(source, name, config=config)
+    for number in range(4):
+        stamp = 1_700_000_000_000 + 1_000 * number
+        kafka.produce(
+            source, name, content.some(5 + number, bytes_each=90 + 9 * number, timestamp=stamp)
+        )
+    before = receipted_proof.snapshot(source, [name])
+    ours = topic()
+    mirrored(west, ours, kafka.read_partition(source, name))
+    clean(source, name)
+
+    def compared(mirror: str) -> comparison.Comparison:
+        return receipted_proof.compare(source, target, {name: mirror}, before=before, receipts=[])
+
+    assert not proof.compare(source, target, {name: ours}).equal
+    assert compared(ours).equal, compared(ours)
+    wrong = topic()
+    mirrored(west, wrong, kafka.read_partition(source, name), value=b"altered")
+    assert compared(wrong).count(KIND.STALE) + compared(wrong).count(KIND.ALTERED) > 0
+    assert compared(topic("none")).count(KIND.STALE) == 8
+
+
+def clean(properties: kafka.Properties, name: str) -> None:
+    """Let the cleaner at what it was kept from, and wait until it is through."""
+    changes = settings.Settings(clients.Clients(properties, alias="source"))
+    changes.change_topic(name, {"min.cleanable.dirty.ratio": "0.01"})
+    eventually.eventually(
+        lambda: len(kafka.read_partition(properties, name)) < 20, 60.0, "the source is cleaned"
+    )
+
+
+def test_receipts_are_read_as_they_stand(east, topic):
+    properties, alias = east.client_properties(), topic()
+    kafka.create_topic(properties, naming.receipts_topic(alias))
+    one = receipt.Receipt(
+        topic="orders",
+        partition=1,
+        id="x",
+        kind=receipt.ReceiptKind.NOT_PAIRED,
+        flow="east->west",
+        at_ms=5,
+        detail="",
+        target=(3, 9),
+    )
+    other = dataclasses.replace(one, id="y", target=None, source=(1, 2))
+    written = [receipt.encode(each) for each in (one, other, one)]
+    gone = [(receipt.encode(other)[0], None)]
+    kafka.produce(
+        properties,
+        naming.receipts_topic(alias),
+        [kafka.Outgoing(key=key, value=value) for key, value in [*written, *gone]],
+    )
+    assert receipted_proof.receipts(properties, alias) == [one]

@@ -1,0 +1,76 @@
+"""Our settings of a properties file, in the words of `EffectiveSettings.java`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from connect_runtime.wire.codec import security_settings
+from mm2.app.settings import client_properties, settings
+from mm2.core import flows
+
+COMPARED = frozenset(client_properties.TAKEN) | security_settings.SUPPORTED
+"""Properties of clients that are acted on: what Java has beyond is told when the file is read."""
+
+_CLIENTS = ("consumer", "producer", "source admin", "target admin")
+
+
+def flow_settings(
+    found: settings.Settings, flow: flows.Flow, probes: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
+    clients = found.clients_of(flow)
+    return {
+        "enabled": True,
+        "tasks.max": flow.tasks_max,
+        "replication.factor": flow.replication_factor,
+        "refresh.topics": flow.refresh_topics_interval_s,
+        "sync.topic.configs": flow.sync_topic_configs_interval_s,
+        "admin.timeout": flow.admin_timeout_s,
+        "remote topics": {topic: flow.remote_topic(topic) for topic in probes["topics"]},
+        "checkpoints topic": flow.policy.checkpoints_topic(flow.source),
+        "topics": [topic for topic in probes["topics"] if flow.should_replicate_topic(topic)],
+        "configs": {
+            name: [flow.properties.takes(name), flow.properties.source_defaults]
+            for name in probes["configs"]
+        },
+        "groups": [group for group in probes["groups"] if flow.groups.takes(group)],
+        "start": flow.start.at.value,
+        "consumer": dict(clients.consumer.properties),
+        "producer": dict(clients.producer.properties),
+        "source admin": dict(clients.source_admin.properties),
+        "target admin": dict(clients.target_admin.properties),
+    }
+
+
+def comparable(java: Mapping[str, Any]) -> dict[str, Any]:
+    """Java's answer for one flow, with what only Java acts on left out."""
+    found = dict(java)
+    found["start"] = found["consumer"].get("auto.offset.reset", "latest")
+    for name in ("refresh.topics", "sync.topic.configs", "admin.timeout"):
+        found[name] = _seconds(found[name])
+    for name in _CLIENTS:
+        found[name] = {key: value.strip() for key, value in found[name].items() if key in COMPARED}
+    return found
+
+
+def differences(ours: Mapping[str, Any], java: Mapping[str, Any]) -> list[str]:
+    """One line for each setting that is not the same."""
+    return [
+        f"{key}: mm2 has {ours.get(key)!r}, Java {java.get(key)!r}"
+        for key in sorted({*ours, *java})
+        if ours.get(key) != java.get(key)
+    ]
+
+
+def _seconds(duration: str) -> float | None:
+    """`PT1M30S`, as `java.time.Duration` writes it; None when it is negative: never."""
+    if "-" in duration:
+        return None
+    total, number = 0.0, ""
+    for char in duration.removeprefix("PT"):
+        if char.isalpha():
+            total += float(number) * {"H": 3600, "M": 60, "S": 1}[char]
+            number = ""
+        else:
+            number += char
+    return total

@@ -1,0 +1,110 @@
+"""Old and new brokers on either side: a flow between any two of them makes an equal mirror."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from mm2.sandbox import proof
+from mm2.sandbox.traffic import mix
+from tests.chaos import storm
+from tests.chaos.faults import brokers
+from tests.chaos.faults import mirror_processes as faults
+from tests.support import content, kafka, mirror
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.timeout(300),
+    pytest.mark.kafka_versions("2.8", "3.9"),
+]
+
+_VERSIONS = ("2.8", "3.9", "4.3")
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+_RECORDS = 300
+_ONLY_THERE = {"2.8": ("message.format.version", "2.8-IV1"), "4.3": ("compression.zstd.level", "5")}
+"""A setting of topics that the other of the two does not have."""
+
+
+def send_everything(access: kafka.Properties, name: str, *, round_number: int) -> None:
+    for codec in _CODECS:
+        kafka.produce(access, name, content.some(20), compression_type=codec)
+    for commit in (False, True):
+        own = f"{name}-{round_number}-{commit}"
+        records = content.some(5)
+        kafka.produce_transaction(access, name, records, transactional_id=own, commit=commit)
+
+
+@pytest.mark.parametrize("from_version", ["2.8", "4.3"])
+def test_a_migration_and_the_way_back(tmp_path, own_cluster, east, topic, from_version):
+    """Every codec, and transactions of which some are aborted; the flow restarts in the middle."""
+    old, new = own_cluster("old", kafka_version="2.8"), east
+    pair = (old, new) if from_version == "2.8" else (new, old)
+    source, target = (each.client_properties() for each in pair)
+    key, value = _ONLY_THERE[from_version]
+    name = kafka.create_topic(source, topic(), config={key: value, "retention.ms": "77000000"})
+    given = mirror.settings(source, target, topics=[name], spark={"engine": "inline"})
+
+    send_everything(source, name, round_number=1)
+    log = mirror.catch_up(tmp_path, given)
+    send_everything(source, name, round_number=2)
+    mirror.catch_up(tmp_path, given)
+
+    assert f"{key}={value} is not mirrored" in log
+    assert len(kafka.read_partition(target, f"east.{name}")) == 2 * (20 * len(_CODECS) + 5)
+    content.assert_mirrored(source, target, name)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("from_version", "to_version"), list(itertools.product(_VERSIONS, repeat=2))
+)
+def test_every_kind_of_traffic_between_two_versions(
+    tmp_path, own_cluster, from_version, to_version
+):
+    """Tombstones, large records, the Java client's batches…; the flow is stopped under traffic."""
+    east = own_cluster("east", kafka_version=from_version)
+    west = own_cluster("west", kafka_version=to_version)
+    source, target = east.client_properties(), west.client_properties()
+    given = mirror.settings(source, target, spark={"engine": "inline"})
+    with mix.Mix(source, records=_RECORDS) as traffic:
+        traffic.create_topics()
+        traffic.send_backlog()
+        with mirror.Mirror(tmp_path, given) as first:
+            first.await_records(_RECORDS)
+            traffic.start()
+            first.await_records(first.records() + _RECORDS)
+            assert first.stop() == 143, first.tail
+        with mirror.Mirror(tmp_path, given, name="second") as second:
+            second.await_records(_RECORDS)
+            traffic.stop()
+            assert second.stopped() == set()
+            assert second.stop() == 143, second.tail
+        names = {name: f"east.{name}" for name in traffic.topic_names}
+        assert traffic.transactions.aborted > 0
+    mirror.catch_up(tmp_path, given)
+
+    for isolation in ("read_committed", "read_uncommitted"):
+        found = proof.compare(source, target, names, isolation=isolation)
+        assert found.equal, f"{isolation}:\n{found}"
+        assert found.records > 3 * _RECORDS
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("from_version", "to_version"), [("2.8", "4.3"), ("4.3", "2.8"), ("3.9", "2.8")]
+)
+def test_exactly_once_between_versions_under_kills_and_broker_restarts(
+    tmp_path, own_cluster, from_version, to_version
+):
+    east = own_cluster("east", kafka_version=from_version)
+    west = own_cluster("west", kafka_version=to_version)
+    strikes = [
+        storm.process(faults.Kind.DRIVER),
+        storm.broker("west", brokers.Kind.KILL),
+        storm.broker("east", brokers.Kind.RESTART),
+    ]
+    with storm.Storm(tmp_path, (east, west), seed=11) as weather:
+        weather.hit(strikes)
+        weather.kill(faults.Kind.COPY)
+        weather.settle_and_judge()

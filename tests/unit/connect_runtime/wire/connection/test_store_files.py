@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.wire.codec import tls_settings
+from connect_runtime.wire.connection import store_files
+from tests.support import client_certificates
+
+ROOT = client_certificates.root("root")
+OWN = client_certificates.leaf("me", client_certificates.between("between", ROOT))
+
+
+def test_a_store_becomes_pem_with_our_own_certificate_first(tmp_path):
+    (tmp_path / "own.p12").write_bytes(OWN.pkcs12())
+    files = store_files.below(tmp_path)
+    found = files.store("own.p12", client_certificates.STORE_PASSWORD)
+    assert found == tls_settings.Store(certificates_pem=OWN.chain_pem, key_pem=OWN.key_pem)
+    assert files.store(str(tmp_path / "own.p12"), client_certificates.STORE_PASSWORD) == found
+
+
+def test_a_wrong_password_and_another_format_are_told_without_the_password(tmp_path):
+    (tmp_path / "own.p12").write_bytes(OWN.pkcs12())
+    (tmp_path / "text").write_text("not a store")
+    (tmp_path / "old.jks").write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
+    files = store_files.below(tmp_path)
+    for name in ("own.p12", "text"):
+        with pytest.raises(ValueError, match="its password is another one") as raised:
+            files.store(name, "s3cret")
+        assert "s3cret" not in str(raised.value)
+    with pytest.raises(tls_settings.JksFormat):
+        files.store("old.jks", "s3cret")
+
+
+def test_what_cannot_be_opened_is_an_os_error(tmp_path):
+    files = store_files.below(tmp_path)
+    for name in ("none", "nul\0character"):
+        with pytest.raises(FileNotFoundError):
+            files.store(name, "")
+        with pytest.raises(FileNotFoundError):
+            files.text(name)

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mm2.core.copy import throttle
+
+RATES = st.integers(1, 10**9)
+
+
+def test_without_a_budget_it_is_always_open():
+    free = throttle.make(0, {"orders": 0})
+    free.flow.spent(10**12)
+    free.spent_on("orders", 10**12)
+    free.spent_on("other", 10**12)
+    assert free.flow.open(0.0)
+    assert free.open_for("orders", 0.0)
+    assert free.open_for("other", 0.0)
+    assert free.most_bytes("orders", 5) == 5
+
+
+@given(
+    rate=RATES,
+    turns=st.lists(st.tuples(st.floats(0.0, 5.0), st.integers(1, 10**9)), max_size=60),
+)
+def test_no_more_passes_than_the_budget_a_burst_and_one_answer(rate, turns):
+    bucket = throttle.Throttle(rate)
+    now_s = passed = largest = 0.0
+    for waited_s, size in turns:
+        now_s += waited_s
+        if bucket.open(now_s):
+            bucket.spent(size)
+            passed += size
+            largest = max(largest, size)
+            assert passed <= rate * (now_s + 0.25) * 1.000001 + largest + 1
+
+
+@given(rate=RATES, size=st.integers(1, 10**9))
+def test_a_debt_is_earned_back_in_its_time(rate, size):
+    bucket = throttle.Throttle(rate)
+    assert bucket.open(0.0)
+    bucket.spent(size)
+    due_s = max(0.0, (size - rate * 0.25) / rate)
+    assert not bucket.open(due_s * 0.999 - 1e-6) or due_s < 1e-6
+    assert bucket.open(due_s * 1.001 + 2e-6 + 2 / rate)
+
+
+def test_a_topic_has_a_budget_of_its_own_and_small_answers():
+    both = throttle.make(1_000_000, {"slow": 100_000})
+    assert both.open_for("slow", 0.0)
+    both.spent_on("slow", 50_000)
+    assert not both.open_for("slow", 0.1)
+    assert both.open_for("fast", 0.1)
+    assert both.flow.open(0.1)
+    assert both.most_bytes("slow", 1 << 20) == 50_000
+    assert both.most_bytes("fast", 1 << 20) == 1 << 20
+    assert throttle.make(0, {"slow": 1}).most_bytes("slow", 1 << 20) == 16 * 1024
