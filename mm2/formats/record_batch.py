@@ -7,14 +7,13 @@ Layout (big-endian, KIP-98; `org.apache.kafka.common.record.DefaultRecordBatch`)
     27 base timestamp i64 | 35 max timestamp i64 | 43 producer id i64 | 51 producer epoch i16
     53 base sequence i32 | 57 record count i32 | 61 records
 
-Formats before v2 have the magic byte at the same place and are told apart by it, never parsed
-further.
+Formats before v2 have the magic byte at the same place and are told apart by it
+(`message_sets`).
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import crc32c
@@ -37,8 +36,8 @@ NO_TIMESTAMP = -1
 SEQUENCE_MASK = 0x7FFFFFFF
 """Sequences are 31 bits and wrap to 0 (`DefaultRecordBatch.incrementSequence`)."""
 
-_HEADER = struct.Struct(">qiibIhiqqqhii")
-_PREFIX = struct.Struct(">qiib")
+HEADER = struct.Struct(">qiibIhiqqqhii")
+"""The fields of `BatchHeader`."""
 _STAMP = struct.Struct(">qhi")  # producer id, epoch, base sequence
 _CRC = struct.Struct(">I")
 _ATTRIBUTES = struct.Struct(">h")
@@ -89,46 +88,7 @@ class BatchHeader(NamedTuple):
 
 def read_header(batch: memoryview) -> BatchHeader:
     """The header of a v2 batch that is whole; `struct.error` when fewer than 61 bytes are there."""
-    return BatchHeader._make(_HEADER.unpack_from(batch))
-
-
-class OldFormatError(Exception):
-    """A record set holds formats before v2 (magic 0 or 1). `base_offset` is where."""
-
-    def __init__(self, base_offset: int, magic: int) -> None:
-        super().__init__(f"it is in record format v{magic}, older than v2")
-        self.base_offset = base_offset
-        self.magic = magic
-
-
-class DamagedBatchError(Exception):
-    """What stands at a batch's place is none: its length is impossible. `base_offset` as read."""
-
-    def __init__(self, base_offset: int, length: int) -> None:
-        super().__init__(f"it claims a length of {length} bytes")
-        self.base_offset = base_offset
-        self.length = length
-
-
-def split_batches(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Each whole batch of a fetched record set, with its bytes; an incomplete last one is left out.
-
-    Raises `OldFormatError` at a batch of an older format and `DamagedBatchError` at an impossible
-    length, after all batches before it were given.
-    """
-    at, end = 0, len(records)
-    while end - at >= LENGTH_END + 5:
-        base_offset, length, _, magic = _PREFIX.unpack_from(records, at)
-        size = length + LENGTH_END
-        if magic < MAGIC_V2:
-            raise OldFormatError(base_offset, magic)
-        if size < HEADER_BYTES:
-            raise DamagedBatchError(base_offset, length)
-        if size > end - at:
-            return
-        batch = records[at : at + size]
-        yield BatchHeader._make(_HEADER.unpack_from(records, at)), batch
-        at += size
+    return BatchHeader._make(HEADER.unpack_from(batch))
 
 
 def crc_matches(batch: memoryview, header: BatchHeader) -> bool:
@@ -147,8 +107,12 @@ def stamp(batch: memoryview, *, attributes: int, producer: tuple[int, int, int])
     _ATTRIBUTES.pack_into(batch, CRC_START, attributes)
     _STAMP.pack_into(batch, _PRODUCER_AT, *producer)
     crc = int(crc32c.crc32c(batch[CRC_START:]))
-    _CRC.pack_into(batch, _CRC_AT, crc)
+    write_crc(batch, crc)
     return crc
+
+
+def write_crc(batch: bytearray | memoryview, crc: int) -> None:
+    _CRC.pack_into(batch, _CRC_AT, crc)
 
 
 def next_sequence(sequence: int, count: int) -> int:

@@ -12,7 +12,17 @@ from random import Random
 
 from connect_runtime.base import clock, errors
 from connect_runtime.wire.connection import cluster, poller
-from mm2.core.copy import budget, instructions, messages, partition, refusals, standing, throttle
+from mm2.core.copy import (
+    budget,
+    instructions,
+    limits,
+    messages,
+    opening,
+    partition,
+    refusals,
+    standing,
+    throttle,
+)
 from mm2.pipeline import (
     client_options,
     leaders,
@@ -46,6 +56,7 @@ class CopyLoop:
         selector: poller.Poller,
         now: clock.Clock,
         random: Random,
+        transform: opening.Transform | None = None,
     ) -> None:
         self._clock = now
         self._poller = selector
@@ -53,6 +64,7 @@ class CopyLoop:
         self._aliases = settings.source.alias, settings.target.alias
         self._link = link
         self._held = budget.Budget(settings.budget_bytes)
+        self._joining = limits.Joining()
         self._questions = questions.Questions(
             source=source, target=target, link=link, answered=self._answered
         )
@@ -75,7 +87,13 @@ class CopyLoop:
         )
         self.copies = [
             partition.PartitionCopy(
-                where, owner=settings.owner, held=self._held, random=random, wall_ms=now.wall_ms
+                where,
+                owner=settings.owner,
+                held=self._held,
+                joining=self._joining,
+                random=random,
+                wall_ms=now.wall_ms,
+                transform=transform,
             )
             for where in settings.partitions
         ]
@@ -92,6 +110,7 @@ class CopyLoop:
         self._leaderless: dict[int, str] = {}
         self._generations = (-1, -1)
         self._next_tick_s = self._next_gauges_s = self._next_sweep_s = 0.0
+        self._waiting_since_s = 0.0
         self._closing = False
 
     # One turn
@@ -105,7 +124,8 @@ class CopyLoop:
             (self._next_tick_s - now_s) if self._restless else IDLE_POLL_S,
             IDLE_POLL_S,
         )
-        self._poller.poll(max(0.0, wait_s))
+        self._waiting_since_s = self._clock.now_s()
+        self._poller.poll(max(0.0, wait_s), woken=self._woken)
         now_s = self._clock.now_s()
         self._watch_leaders(now_s)
         if now_s >= self._next_tick_s:
@@ -117,6 +137,10 @@ class CopyLoop:
         if now_s >= self._next_gauges_s:
             self._next_gauges_s = now_s + GAUGES_S
             self.send_gauges()
+
+    def _woken(self) -> None:
+        now_s = self._clock.now_s()
+        self._joining.waited(now_s - self._waiting_since_s, now_s)
 
     def _tick(self, now_s: float) -> None:
         if now_s >= self._next_sweep_s:
@@ -220,7 +244,7 @@ class CopyLoop:
 
     def _arrived(self, copy: partition.PartitionCopy) -> None:
         self._moved.add(id(copy))
-        if copy.window.queued:
+        if copy.outbox.queued:
             self._target_side.offer(copy)
         if copy.restless:
             self._restless[id(copy)] = copy
@@ -234,7 +258,7 @@ class CopyLoop:
     def _place(self, copy: partition.PartitionCopy) -> None:
         self._moved.add(id(copy))
         self._source_side.place(copy)
-        if copy.window.queued:
+        if copy.outbox.queued:
             self._target_side.offer(copy)
         if copy.restless:
             self._restless[id(copy)] = copy

@@ -94,7 +94,7 @@ class SourceSide:
         key = (copy.where.topic, copy.where.partition)
         leader = self._source.view.leader(*key)
         lane = self._place.get(key)
-        room = copy.window.queued_bytes < self._queue_bytes
+        room = copy.outbox.queued_bytes < self._queue_bytes
         hungry = copy.wants_data and room and self._can_send(copy) and self._affords(key)
         if leader is None or not hungry:
             if lane is not None:
@@ -316,7 +316,7 @@ class SourceSide:
         All partitions of a response share its buffer, which the slowest of them keeps.
         """
         records = found.records
-        if copy.window.queued and self._source.lent_bytes > CROWDED * self._held.limit_bytes:
+        if copy.outbox.queued and self._source.lent_bytes > CROWDED * self._held.limit_bytes:
             records = memoryview(bytearray(records))
         return instructions.Records(
             records=records,

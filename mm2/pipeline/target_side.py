@@ -68,7 +68,7 @@ class TargetSide:
     def offer(self, copy: partition.PartitionCopy) -> None:
         """The partition may have something to send."""
         leader = self._target.view.leader(copy.where.remote_topic, copy.where.partition)
-        if leader is None or not copy.window.queued:
+        if leader is None or not copy.outbox.queued:
             return
         lane = self._lane(copy, leader.node_id)
         if lane is not None:
@@ -117,7 +117,7 @@ class TargetSide:
                     continue
                 transactional = copy.where.transactional_id
             chosen.append(copy)
-            size += copy.window.next_size
+            size += copy.outbox.next_size
             if transactional or size >= REQUEST_BYTES or len(chosen) >= REQUEST_PARTITIONS:
                 break
         return bool(chosen) and self._produce(lane, chosen, transactional, now_s=now_s)
@@ -167,7 +167,7 @@ class TargetSide:
             timeout_s=REQUEST_TIMEOUT_S,
         )
         for copy in chosen:
-            if copy.window.queued:
+            if copy.outbox.queued:
                 lane.ready[id(copy)] = copy
         return True
 
@@ -230,7 +230,7 @@ class TargetSide:
             if found:
                 self._carry(copy, found)
             self._settled(copy)
-            if copy.window.queued:
+            if copy.outbox.queued:
                 self.offer(copy)
 
     def _leader_moved(

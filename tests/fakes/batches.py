@@ -6,10 +6,13 @@ What stands where is documented in KIP-98 and in Kafka's `DefaultRecordBatch` an
 
 from __future__ import annotations
 
+import dataclasses
+import gzip
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import cramjam
 import crc32c
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -18,6 +21,7 @@ _PREFIX = struct.Struct(">qiibI")
 _MARKER_KEY = struct.Struct(">hh")
 _MARKER_VALUE = struct.Struct(">hi")
 
+LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
 
@@ -54,17 +58,49 @@ def data(
     *,
     last_offset_delta: int | None = None,
     base_timestamp: int | None = None,
+    codec: int = 0,
 ) -> bytes:
-    """A batch of these records, uncompressed whatever the attributes say.
+    """A batch of these records, compressed with `codec` alone, whatever the attributes say.
 
     `last_offset_delta` other than len - 1 is what compaction leaves behind.
     """
     first = records[0].timestamp if records else -1
     base = first if base_timestamp is None else base_timestamp
-    body = b"".join(_record(record, at, base) for at, record in enumerate(records))
+    body = packed(codec, encoded(records, base))
     newest = max((record.timestamp for record in records), default=-1)
     last = len(records) - 1 if last_offset_delta is None else last_offset_delta
+    stamp = dataclasses.replace(stamp, attributes=stamp.attributes | codec)
     return assemble(body, stamp, count=len(records), last=last, timestamps=(base, newest))
+
+
+def encoded(records: Sequence[Record], base_timestamp: int) -> bytes:
+    return b"".join(_record(record, at, base_timestamp) for at, record in enumerate(records))
+
+
+def packed(codec: int, body: bytes) -> bytes:
+    """As others than we write it: one snappy block, and an lz4 frame of blocks left as they are."""
+    match codec:
+        case 0:
+            return body
+        case 1:
+            return gzip.compress(body)
+        case 2:
+            return bytes(cramjam.snappy.compress_raw(body))
+        case 3:
+            return _LZ4_HEAD + b"".join(_lz4_blocks(body)) + bytes(4)
+        case 4:
+            return bytes(cramjam.zstd.compress(body))
+    raise AssertionError(codec)
+
+
+_LZ4_HEAD = bytes.fromhex("04224d18 60 70 73")
+"""Version 1, independent blocks of up to 4 MB."""
+
+
+def _lz4_blocks(body: bytes) -> Iterator[bytes]:
+    for at in range(0, len(body), 1 << 22):
+        block = body[at : at + (1 << 22)]
+        yield struct.pack("<I", len(block) | 1 << 31) + block
 
 
 def marker(stamp: Stamp, *, commit: bool, timestamp: int, coordinator_epoch: int = 0) -> bytes:
@@ -133,3 +169,8 @@ def _record(record: Record, at: int, base_timestamp: int) -> bytes:
 
 def _sized(value: bytes | None) -> bytes:
     return varint(-1) if value is None else varint(len(value)) + value
+
+
+def rechecked(batch: bytes | bytearray) -> bytes:
+    """The batch, whatever was done to it, with the CRC that belongs to its bytes."""
+    return batch[:17] + struct.pack(">I", crc32c.crc32c(bytes(batch[21:]))) + batch[21:]

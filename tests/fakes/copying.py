@@ -7,10 +7,19 @@ import struct
 from typing import Any
 
 from connect_runtime.base import ids
-from mm2.core.copy import budget, facts, instructions, partition, standing
+from mm2.core.copy import (
+    budget,
+    facts,
+    instructions,
+    limits,
+    outgoing,
+    partition,
+    source_batches,
+    standing,
+)
 from mm2.core.offsets import offset_map
-from mm2.formats import record_batch
-from tests.fakes import scripts, taking
+from mm2.formats import record_batch, records
+from tests.fakes import batches, scripts, taking
 
 FRESH = scripts.NOW_MS
 OLD = scripts.NOW_MS - 86_400_000
@@ -37,11 +46,13 @@ class World:
         self.anchors: list[instructions.Record] = []
         self.in_flight: list[bytes] = []
         self.budget = budget.Budget(1 << 20)
+        self.joining = limits.Joining(records=0)
         self._producer = instructions.ProducerIdentity(id=7, epoch=-1)
         self.copy = partition.PartitionCopy(
             taking.where(**changed),
             owner=taking.ME,
             held=self.budget,
+            joining=self.joining,
             random=random.Random(1),
             wall_ms=lambda: scripts.NOW_MS,
         )
@@ -176,3 +187,33 @@ def begun(*source: bytes, **changed: Any) -> World:
 
 def batch(offset: int, *values: bytes, timestamp: int = FRESH, **more: Any) -> bytes:
     return scripts.data(offset, *values or (b"v",), timestamp=timestamp, **more)
+
+
+def damaged(offset: int) -> bytes:
+    """A batch whose checksum does not match."""
+    whole = bytearray(batch(offset))
+    whole[-1] ^= 1
+    return bytes(whole)
+
+
+def unreadable(offset: int, *, codec: int = 1, last_delta: int = 3) -> bytes:
+    """A batch whose checksum is right and whose records are not, and that must be opened."""
+    stamp = batches.Stamp(base_offset=offset, attributes=codec)
+    return batches.assemble(b"garbage", stamp, count=2, last=last_delta, timestamps=(FRESH, FRESH))
+
+
+def outgoing_of(*sources: int, source_epoch: int = 0, ends: int | None = None) -> Any:
+    """A batch for the target of one record from each of these source offsets."""
+    found = [records.Record(at, FRESH, records.write_body(VALUE)) for at in sources]
+    end = sources[-1] + 1 if ends is None else ends
+    header = record_batch.read_header(
+        memoryview(scripts.data(sources[0], b"v", last_delta=end - 1 - sources[0]))
+    )._replace(leader_epoch=source_epoch)
+    entry = source_batches.Copyable(header, memoryview(b""), sources[0], "a test made it")
+    (made,) = outgoing.made(
+        [entry], found, codec=0, batch_bytes=1 << 20, records_max=1 << 20, why="a test made it"
+    )
+    return made
+
+
+VALUE = records.Fields(None, b"v")

@@ -6,7 +6,8 @@ a function of the question, such as a `Log`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,8 +129,13 @@ def data(
     leader_epoch: int = 0,
     timestamp: int = NOW_MS,
     last_delta: int | None = None,
+    deltas: Sequence[int] = (),
+    codec: int = 0,
 ) -> bytes:
-    """A batch of these values; `producer` is (id, epoch)."""
+    """A batch of these values; `producer` is (id, epoch).
+
+    `deltas` are those of the records, `last_delta` the batch's, where compaction left gaps.
+    """
     stamp = batches.Stamp(
         base_offset=base,
         leader_epoch=leader_epoch,
@@ -137,8 +143,13 @@ def data(
         producer_epoch=producer[1],
         attributes=attributes | (batches.TRANSACTIONAL if transactional else 0),
     )
-    held = [batches.Record(value=value, timestamp=timestamp) for value in values]
-    return batches.data(held, stamp, last_offset_delta=last_delta)
+    held = [
+        batches.Record(value=value, timestamp=timestamp, offset_delta=delta)
+        for value, delta in itertools.zip_longest(values, deltas)
+    ]
+    if deltas and last_delta is None:
+        last_delta = deltas[-1]
+    return batches.data(held, stamp, last_offset_delta=last_delta, codec=codec)
 
 
 def marker(

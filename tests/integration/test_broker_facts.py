@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from connect_runtime.wire.codec import frames, messages, produce, targets, versions
-from mm2.formats import record_batch
+from mm2.formats import record_batch, record_sets
 from tests.fakes import batches
 from tests.support import kafka, wire
 
@@ -210,5 +210,5 @@ def test_a_delete_horizon_is_stored_as_it_is_sent(east, topic):
         partition = Partition(driver, name)
         records = [batches.Record(key=b"k", value=None, timestamp=driver.clock.wall_ms())]
         assert partition.send(batches.data(records, stamp)) == (0, 0)
-        ((header, _),) = record_batch.split_batches(driver.fetch(name).records)
+        ((header, _),) = record_sets.batches(driver.fetch(name).records)
         assert header.attributes & record_batch.DELETE_HORIZON

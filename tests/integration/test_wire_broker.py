@@ -13,7 +13,7 @@ from connect_runtime.wire.codec import (
     targets,
     versions,
 )
-from mm2.formats import record_batch
+from mm2.formats import record_batch, record_sets
 from tests.support import kafka, wire
 
 pytestmark = pytest.mark.integration
@@ -39,7 +39,7 @@ def copied(driver: wire.Driver, source: str, target: str, **options) -> None:
     found = driver.fetch(source)
     assert found.last_stable_offset == found.high_watermark
     driver.leader(target)
-    for header, batch in record_batch.split_batches(found.records):
+    for header, batch in record_sets.batches(found.records):
         record_batch.stamp(batch, attributes=header.attributes, producer=NO_PRODUCER)
         (acked,) = driver.produce(
             [produce.ProduceBatch(target, driver.topic_id(target), 0, batch)], **options
@@ -96,9 +96,9 @@ def test_every_fetch_version_reads_the_same(east, topic, version):
         assert (found.error_code, found.high_watermark, found.log_start_offset) == (0, 16, 0)
         assert [first for _, first in found.aborted] == [10]
         assert found.current_leader is None
-        assert [h.base_offset for h, _ in record_batch.split_batches(found.records)] == [0, 10]
+        assert [h.base_offset for h, _ in record_sets.batches(found.records)] == [0, 10]
         # The marker is much younger than the records and so in the log's next segment.
-        ((marker, _),) = record_batch.split_batches(
+        ((marker, _),) = record_sets.batches(
             driver.fetch(name, 15, asked=(version, version)).records
         )
         assert (marker.base_offset, marker.is_control) == (15, True)
@@ -185,7 +185,7 @@ class FetchingSession:
         self.session.answered(response)
         for found in response.partitions:
             name = self._by_id[found.topic_id]
-            for header, _ in record_batch.split_batches(found.records):
+            for header, _ in record_sets.batches(found.records):
                 self.read[name] = header.last_offset + 1
             if name in self.session._wanted:
                 self._want(name)
@@ -225,7 +225,7 @@ def test_a_transaction_of_our_own_is_committed_and_fences_the_one_before(east, t
     kafka.produce(properties, source, outgoing(4))
     to = targets.Coordinator(targets.TRANSACTION, f"mm2-test-{target}")
     with wire.Driver(properties) as driver:
-        (batch,) = (b for _, b in record_batch.split_batches(driver.fetch(source).records))
+        (batch,) = (b for _, b in record_sets.batches(driver.fetch(source).records))
         driver.leader(target)
 
         def settled(message: messages.Message) -> object:
@@ -308,7 +308,7 @@ def test_a_large_response_arrives_whole_and_its_buffer_is_used_again(east, topic
     with wire.Driver(properties) as driver:
         for _ in range(3):
             found = driver.fetch(name)
-            ((header, batch),) = record_batch.split_batches(found.records)
+            ((header, batch),) = record_sets.batches(found.records)
             assert record_batch.crc_matches(batch, header)
             assert len(batch) > 5_000_000
             assert driver.pool.free_bytes == 0

@@ -8,7 +8,7 @@ import pytest
 
 from connect_runtime.system import certificates, clock
 from connect_runtime.wire.codec import failures, messages, produce, security_settings, targets
-from mm2.formats import record_batch
+from mm2.formats import record_batch, record_sets
 from mm2.sandbox import cluster, secure
 from tests.support import kafka, wire
 
@@ -53,7 +53,7 @@ def test_records_go_through_tls_and_every_mechanism(guarded, topic, mechanism):
         offset = 0
         while offset < len(records):
             found = driver.fetch(source, offset)
-            for header, batch in record_batch.split_batches(found.records):
+            for header, batch in record_sets.batches(found.records):
                 assert record_batch.crc_matches(batch, header)
                 offset = header.last_offset + 1
                 record_batch.stamp(batch, attributes=header.attributes, producer=(-1, -1, -1))

@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from tests.model.delivery import faults, judge, owner, schedule, silences, weather
+from tests.model.delivery import faults, judge, openings, owner, schedule, silences, weather
 
 QUICK = 300
 FULL = 20_000
@@ -26,7 +26,17 @@ Today the slowest, an unknown outcome taken for done, shows in the 60th, the oth
 
 LONG = weather.with_some(days=True, id_expiry_s=7 * weather.DAY_S, crashes=True, freezes=True)
 """Days pass: brokers forget who wrote, coordinators do not yet."""
-OLD = weather.with_some(days=True, id_expiry_s=1.5 * weather.DAY_S, timestamps="old")
+OLD = weather.with_some(
+    days=True,
+    id_expiry_s=1.5 * weather.DAY_S,
+    timestamps="old",
+    compaction=False,
+    filtered=False,
+    crashes=True,
+    freezes=True,
+    lost=0.04,
+    slow=0.1,
+)
 STORMY = {"crashes": True, "freezes": True, "slow": 0.1, "stuck": 0.02}
 TWINS = weather.with_some(few_epochs=True, **STORMY)
 """Producer ids are used up quickly: another one follows, and nothing fences the one before."""
@@ -94,9 +104,23 @@ PLANTED = {
         make=silences.ReceiptsWithoutTarget,
         kind=DOUBLED,
         conditions=weather.with_some(
-            source_retention=True, target_retention=True, unclean_elections=True, crashes=True
+            source_retention=True,
+            target_retention=True,
+            unclean_elections=True,
+            crashes=True,
+            freezes=True,
+            lost=0.04,
         ),
     ),
+    "start inside a batch overlooked": Planted(
+        make=openings.StartOverlooked,
+        kind=judge.Kind.INVARIANT,
+        conditions=weather.with_some(unclean_elections=True, largest=95, crashes=True),
+    ),
+    "gaps unmapped": Planted(
+        make=openings.GapsUnmapped, kind=judge.Kind.MAP, conditions=weather.with_some(filtered=True)
+    ),
+    "one batch too many joined": Planted(make=openings.OneTooMany, kind=LOST),
     "fenced, takes again at once": Planted(make=faults.TakesAgainAtOnce, kind=UNSETTLED),
 }
 CONTENT_SEES = {LOST: "aborted tail counted", DOUBLED: "tail ignored"}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mm2.formats import record_batch
+from mm2.formats import record_sets
 from mm2.sandbox import cluster, jvm
 from tests.support import content, eventually, java_class, kafka, mirror
 
@@ -42,7 +42,7 @@ def damage_second_batch(east: cluster.Cluster, topic: str) -> None:
     folder = east.brokers[1].folder / "data" / f"{topic}-0"
     log = folder / "00000000000000000000.log"
     data = bytearray(log.read_bytes())
-    _, (second, batch), *_ = record_batch.split_batches(memoryview(bytes(data)))
+    _, (second, batch), *_ = record_sets.batches(memoryview(bytes(data)))
     place = bytes(data).index(bytes(batch)) + second.size - 3
     data[place] ^= 0x10
     log.write_bytes(data)

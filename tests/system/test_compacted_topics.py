@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.wire.codec import produce
-from mm2.formats import record_batch
+from mm2.formats import record_batch, record_sets
 from tests.fakes import batches
 from tests.support import content, eventually, kafka, mirror, wire
 
@@ -70,6 +70,6 @@ def test_a_delete_horizon_stays_behind(tmp_path, east, west, topic):
 
 def attributes(driver: wire.Driver, topic: str) -> int:
     """Those of the topic's only batch of records."""
-    found = record_batch.split_batches(driver.fetch(topic).records)
+    found = record_sets.batches(driver.fetch(topic).records)
     ((header, _),) = [each for each in found if not each[0].is_control]
     return header.attributes

@@ -37,10 +37,16 @@ class Poller:
     def unregister(self, source: HasFileno) -> None:
         self._selector.unregister(source)
 
-    def poll(self, timeout_s: float) -> int:
-        """Wait `timeout_s` at most, run the handlers of what is ready; returns how many ran."""
+    def poll(self, timeout_s: float, *, woken: Callable[[], None] | None = None) -> int:
+        """Wait `timeout_s` at most, run the handlers of what is ready; returns how many ran.
+
+        `woken` is called in between: only up to there was there nothing to do.
+        """
         ran = 0
-        for key, mask in self._selector.select(max(0.0, timeout_s)):
+        ready = self._selector.select(max(0.0, timeout_s))
+        if woken is not None:
+            woken()
+        for key, mask in ready:
             if self._selector.get_map().get(key.fd) is not key:
                 continue  # an earlier handler of this round unregistered or replaced it
             key.data(mask)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mm2.core.copy import fence, instructions, outcomes, refusals, setup, source_batches, stops
-from mm2.formats import map_record, receipt, record_batch
+from mm2.core.copy import fence, instructions, opening, outcomes, refusals, setup, stops
+from mm2.formats import map_record, receipt, record_sets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ def _must_be_empty(
         if answer.log_start > 0:
             return _not_empty(attempt.where, deleted)
         before = at
-        for header, _ in record_batch.split_batches(answer.records):
+        for header, _ in record_sets.batches(answer.records):
             if fence.is_newer(header, attempt.fence.producer):
                 return outcomes.Fenced(than=attempt.fence.producer)
             if header.base_offset > attempt.fence.marker_offset:
@@ -101,7 +101,7 @@ def _not_empty(where: setup.PartitionSetup, why: str) -> stops.Stop:
 
 
 def _resolve_start(position: str) -> instructions.Script[int | outcomes.BeginAgain]:
-    """The source offset to begin at; a timestamp is rounded down to the batch that holds it."""
+    """The source offset to begin at: of a timestamp, that of the first record so young."""
     if position in ("earliest", "latest"):
         return (yield from _offset_of(position))
     # The end first: what is appended between the two questions must not be left out.
@@ -111,14 +111,7 @@ def _resolve_start(position: str) -> instructions.Script[int | outcomes.BeginAga
     found = yield from _offset_of(position)
     if not isinstance(found, int):
         return found
-    if found < 0:
-        return end  # no record is as young as that yet
-    answer = yield instructions.ReadSource(offset=found)
-    if not isinstance(answer, instructions.Records):
-        return outcomes.again("reading the source at its start", answer)
-    scan = source_batches.scan(answer.records, position=0, aborted=answer.aborted)
-    first = scan.batches[0].header.base_offset if scan.batches else found
-    return max(answer.log_start, min(found, first))
+    return end if found < 0 else found
 
 
 def _offset_of(position: str) -> instructions.Script[int | outcomes.BeginAgain]:
@@ -151,6 +144,7 @@ def begin_era(attempt: outcomes.Attempt, era: NewEra) -> instructions.Script[out
         target_topic_id=where.target_topic_id,
         first_source=era.source,
         first_target=target,
+        filter_hash=opening.filter_hash(attempt.context.transform),
         request=era.request,
         reason=era.reason,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mm2.core.copy import instructions
-from mm2.formats import record_batch
+from mm2.formats import record_batch, record_sets
 
 COORDINATOR_BUSY = frozenset({14, 15, 16, 51})
 """COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR,
@@ -138,7 +138,7 @@ def read_marker(
         answer = yield instructions.ReadTarget(offset=at)
         if not isinstance(answer, instructions.Records):
             return failure("reading our marker", answer)
-        for header, _batch in record_batch.split_batches(answer.records):
+        for header, _batch in record_sets.batches(answer.records):
             at = max(at, header.last_offset + 1)
             if is_newer(header, producer):
                 return NewerOwner(than=producer)

@@ -17,8 +17,8 @@ def oldest_ms(copy: partition.PartitionCopy) -> int:
 
     Where that record has not been fetched yet, the newest copied one's: it is not older.
     """
-    pending = copy.window.oldest_timestamp
-    if pending is not None:
-        return pending
+    for pending in (copy.window.oldest_timestamp, copy.outbox.oldest_timestamp):
+        if pending is not None:
+            return pending
     behind = copy.map is not None and copy.map.through < copy.source.end
     return copy.counters.newest_ms if behind else -1

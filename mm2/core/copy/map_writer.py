@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field
 
-from mm2.core.copy import instructions
+from mm2.core.copy import instructions, outgoing
 from mm2.formats import map_record
 
 SEGMENT_BYTES = 2048
@@ -63,24 +63,18 @@ class MapWriter:
         self._add_run(source, target - source)
 
     def acknowledged(
-        self,
-        source: int,
-        *,
-        next_source: int,
-        target: int,
-        next_target: int,
-        crc: int,
-        source_epoch: int,
-        now_s: float,
+        self, batch: outgoing.Outgoing, *, target: int, crc: int, now_s: float
     ) -> None:
-        """The batch from `source` on stands at [`target`, `next_target`) of the target."""
-        delta = target - source
-        if delta != self._delta:
-            self._add_run(source, delta)
-        self.through = next_source
-        self.target_next = next_target
+        """The batch stands from `target` on, with this CRC."""
+        if batch.pieces:
+            for source, place in batch.pieces:
+                self._add_run(source, target + place - source)
+        elif target - batch.source != self._delta:
+            self._add_run(batch.source, target - batch.source)
+        self.through = batch.next_source
+        self.target_next = target + batch.records
         self.last_crc = crc
-        self.source_epoch = source_epoch
+        self.source_epoch = batch.source_epoch
         if self._news_since_s is None:
             self._news_since_s = now_s
 
@@ -100,7 +94,14 @@ class MapWriter:
             self._news_since_s = now_s
 
     def due(self, now_s: float) -> bool:
-        return self._news_since_s is not None and now_s - self._written_at_s >= WRITE_EVERY_S
+        """Every second while there is news, and whenever the segment is full."""
+        if self._news_since_s is None:
+            return False
+        return self._full or now_s - self._written_at_s >= WRITE_EVERY_S
+
+    @property
+    def _full(self) -> bool:
+        return self._run_bytes + _HEAD_BYTES >= self.segment_bytes
 
     @property
     def has_news(self) -> bool:
@@ -130,7 +131,7 @@ class MapWriter:
         self._unrecorded[self._token] = now_s if since_s is None else since_s
         self._news_since_s = None
         self._written_at_s = now_s
-        full = self._run_bytes + _HEAD_BYTES >= self.segment_bytes
+        full = self._full
         items = [self._item(closed=full)]
         if full:
             self._first_source = self.through

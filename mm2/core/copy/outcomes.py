@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mm2.core.copy import facts, fence, instructions, setup, stops
+from mm2.core.copy import facts, fence, instructions, opening, setup, stops
 from mm2.formats import map_record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """Who takes what: `owner` marks this worker's anchors, `wall_ms` is read for receipts only."""
+    """Who takes what: `owner` marks this worker's anchors, `wall_ms` is read for receipts only,
+    `transform` is what is done to the records on their way.
+    """
 
     where: setup.PartitionSetup
     owner: bytes
     wall_ms: Callable[[], int]
+    transform: opening.Transform | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,173 +1,169 @@
-"""What older owners left behind in a target partition, and which source batches it was copied from.
+"""Which source batches the tail that older owners left on the target was copied from.
 
-`Tail` folds the target's batches between where the map ends and our own fence marker; `Pairing`
-then holds the source's copyable batches against it, strictly one to one and in order (ARCHITECTURE:
-fence, then pair). Whole batches are compared: the opened path will compare records.
+`Pairing` holds the source's copyable batches against the tail, strictly one to one and in order
+(ARCHITECTURE: fence, then pair): whole batches where they are the same, record by record where a
+batch was made of others.
 """
 
 from __future__ import annotations
 
-import hashlib
+import enum
+from collections import deque
 from dataclasses import dataclass, field
 
-from mm2.core.copy import instructions, source_batches
-from mm2.formats import map_record, record_batch
-
-_KEPT_ATTRIBUTES = record_batch.CODEC_MASK | record_batch.LOG_APPEND_TIME
-_DIGEST_BYTES = 16
+from mm2.core.copy import instructions, opening, source_batches, tail
+from mm2.formats import map_record, record_batch, records
 
 
-def fingerprint(header: record_batch.BatchHeader, batch: memoryview) -> bytes:
-    """Equal for batches that hold the same records with the same timestamps and codec.
+class Need(enum.Enum):
+    """What pairing goes on with."""
 
-    The digest covers the bytes behind the header, so that a long tail need not be kept in memory.
-    """
-    digest = hashlib.blake2b(batch[record_batch.HEADER_BYTES :], digest_size=_DIGEST_BYTES)
-    kept = (
-        header.attributes & _KEPT_ATTRIBUTES,
-        header.last_offset_delta,
-        header.base_timestamp,
-        header.max_timestamp,
-        header.record_count,
-    )
-    digest.update(repr(kept).encode())
-    return digest.digest()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OurBatch:
-    """One batch of ours that begins at target offset `offset`."""
-
-    offset: int
-    fingerprint: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Foreign:
-    """A batch on the target that none of our producer ids wrote."""
-
-    offset: int
-    producer_id: int
-
-
-@dataclass(slots=True, kw_only=True)
-class Tail:
-    """Our batches on the target from `start` to our own fence marker at `marker`, read in order.
-
-    A transactional batch of ours counts only when the commit marker of its transaction follows;
-    that may be our own, where an unclean election took the one that was meant for it.
-    With `last_crc`, reading begins one offset earlier: the batch that ends before `start` must have
-    that CRC. `lost` says why the stretch cannot be what the map speaks of; "" while it can.
-    """
-
-    ours: frozenset[int]
-    start: int
-    marker: int
-    last_crc: int | None = None
-    lost: str = ""
-    at: int = field(init=False)
-    foreign: Foreign | None = None
-    _batches: list[OurBatch] = field(default_factory=list)
-    _open: dict[int, list[OurBatch]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.at = self.start if self.last_crc is None else self.start - 1
-
-    @property
-    def complete(self) -> bool:
-        return self.at > self.marker or bool(self.lost)
-
-    @property
-    def hanging(self) -> OurBatch | None:
-        """First batch of a transaction that nothing ends any more: its producer id has expired."""
-        first = [each[0] for each in self._open.values()]
-        return min(first, key=lambda each: each.offset, default=None)
-
-    @property
-    def committed(self) -> list[OurBatch]:
-        """In offset order, as readers see them."""
-        return sorted(self._batches, key=lambda each: each.offset)
-
-    def deleted_before(self, log_start: int) -> None:
-        """The target no longer has `at`: its log starts at `log_start`."""
-        if self.at < log_start <= self.start:
-            self.at = self.start  # retention took the anchor's batch: there is nothing to compare
-        else:
-            self.lost = f"the target no longer has offset {self.at}"
-
-    def add(self, header: record_batch.BatchHeader, batch: memoryview) -> None:
-        """The next batch as the target holds it."""
-        if header.last_offset < self.at or self.complete:
-            return
-        self.at = header.last_offset + 1
-        if header.base_offset < self.start:
-            self._check_anchor(header)
-        else:
-            self._sort(header, batch)
-
-    def _check_anchor(self, header: record_batch.BatchHeader) -> None:
-        ends_there = header.last_offset == self.start - 1
-        if not ends_there or header.crc != self.last_crc:
-            self.lost = f"the batch before target offset {self.start} is not the one recorded"
-
-    def _sort(self, header: record_batch.BatchHeader, batch: memoryview) -> None:
-        if header.is_control:
-            ended = self._open.pop(header.producer_id, [])
-            if record_batch.control_type(batch) == record_batch.COMMIT_MARKER:
-                self._batches.extend(ended)
-            return
-        if header.producer_id not in self.ours:
-            if self.foreign is None:
-                self.foreign = Foreign(offset=header.base_offset, producer_id=header.producer_id)
-            return
-        mine = OurBatch(offset=header.base_offset, fingerprint=fingerprint(header, batch))
-        if header.is_transactional:
-            self._open.setdefault(header.producer_id, []).append(mine)
-        else:
-            self._batches.append(mine)
+    NOTHING = "every batch of the tail has its source, or none can be found"
+    SOURCE = "more of the source, from `position` on"
+    TARGET = "the target's batch at `wanted`, opened"
 
 
 @dataclass(slots=True, kw_only=True)
 class Pairing:
-    """Walks the source from `position` until every batch of the tail has its source batch.
+    """Walks the source from `position` until every record of the tail has its source record.
 
-    `runs` are what was learned of the map. Invariant: the first `paired` batches of `tail` have
-    one.
+    `runs` are what was learned of the map, `mismatch` says why a record has none; "" while they
+    pair. `paired_to` is the target offset behind the last that did, at first `start`. Invariant:
+    the first `paired` batches of `tail` are paired, and `_mine` is what is left of the next, if it
+    was opened.
     """
 
-    tail: list[OurBatch]
+    tail: list[tail.OurBatch]
     position: int
+    start: int
     source_epoch: int = -1
+    transform: opening.Transform | None = None
     paired: int = 0
+    paired_to: int = field(init=False)
     runs: list[map_record.Run] = field(default_factory=list)
     mismatch: str = ""
+    _found: deque[source_batches.Copyable] = field(default_factory=deque)
+    _theirs: deque[records.Record] = field(default_factory=deque)
+    _their_end: int = -1
+    _mine: deque[records.Record] = field(default_factory=deque)
+    _read_to: int = -1
+    _source_to: int = field(init=False)
+    _delta: int | None = None
+    _obstacle: source_batches.Obstacle | None = None
+
+    def __post_init__(self) -> None:
+        self.paired_to = self.start
+        self._source_to = self.position
 
     @property
     def complete(self) -> bool:
         return self.paired == len(self.tail)
 
-    def feed(self, records: instructions.Records) -> None:
-        """One fetch of the source from `position` on; stops at the first batch that does not
-        pair."""
-        found = source_batches.scan(
-            records.records, position=self.position, aborted=records.aborted
-        )
-        for header, batch in found.batches:
-            if self.complete:
-                return
-            mine = self.tail[self.paired]
-            if fingerprint(header, batch) != mine.fingerprint:
+    @property
+    def wanted(self) -> int:
+        """Target offset of the first batch that is not paired."""
+        return self.tail[self.paired].offset
+
+    @property
+    def unpaired_from(self) -> int:
+        """Target offset of the first record that is not paired."""
+        return self._mine[0].offset if self._mine else self.wanted
+
+    def could_be_gone(self, end: int) -> bool:
+        """Has a source that ends at `end` had offsets for all records that are not paired?"""
+        left = len(self._mine) + sum(each.count for each in self.tail[self.paired :])
+        if self._mine:
+            left -= self.tail[self.paired].count
+        return end - self._source_to >= left
+
+    def feed(self, answer: instructions.Records) -> Need:
+        """One fetch of the source from `position` on."""
+        found = source_batches.scan(answer.records, position=self.position, aborted=answer.aborted)
+        self._found.extend(found.batches)
+        self._read_to, self._obstacle = found.position, found.obstacle
+        return self._go_on()
+
+    def feed_target(self, header: record_batch.BatchHeader, batch: memoryview) -> Need:
+        """The batch at `wanted`."""
+        entry = source_batches.Copyable(header, batch, header.base_offset, "")
+        try:
+            self._mine.extend(opening.open_batch(entry))
+        except opening.UnreadableError as error:
+            self.mismatch = f"target offset {header.base_offset}: {error}"
+            return Need.NOTHING
+        return self._go_on()
+
+    def _go_on(self) -> Need:
+        while not self.complete and not self.mismatch:
+            if self._theirs and self._mine:
+                self._pair_records()
+            elif self._theirs:
+                return Need.TARGET
+            elif not self._next_batch():
+                return self._out_of_source()
+        return Need.NOTHING
+
+    def _out_of_source(self) -> Need:
+        if self.mismatch:
+            return Need.NOTHING
+        self.position = max(self.position, self._read_to)
+        if self._obstacle is not None:
+            self.mismatch = f"source offset {self._obstacle.offset}: {self._obstacle.why}"
+            return Need.NOTHING
+        return Need.SOURCE
+
+    def _next_batch(self) -> bool:
+        """Pair source batches whole as far as that goes, then open one; False when all are used
+        up."""
+        while self._found and not self.complete:
+            entry = self._found.popleft()
+            if not self._mine and self._same(entry):
+                mine = self.tail[self.paired]
+                self._paired(entry.first, mine.offset, count=mine.count)
+                self._step_to(entry.header.last_offset + 1, entry.header.leader_epoch)
+                self.paired += 1
+                continue
+            try:
+                self._theirs.extend(opening.open_batch(entry, self.transform))
+            except opening.UnreadableError as error:
+                self.mismatch = f"source offset {entry.first}: {error}"
+                return False
+            self._their_end = entry.header.last_offset + 1
+            self.source_epoch = entry.header.leader_epoch
+            if self._theirs:
+                return True
+        return self.complete
+
+    def _same(self, entry: source_batches.Copyable) -> bool:
+        if entry.opening or self.transform is not None:
+            return False
+        mine = self.tail[self.paired].fingerprint
+        return tail.fingerprint(entry.header, entry.batch) == mine
+
+    def _pair_records(self) -> None:
+        """As many as stand on both sides."""
+        while self._theirs and self._mine:
+            one, other = self._theirs[0], self._mine[0]
+            if one[1:] != other[1:]:
                 self.mismatch = (
-                    f"target offset {mine.offset} does not hold what source offset "
-                    f"{header.base_offset} holds"
+                    f"target offset {other.offset} does not hold what source offset "
+                    f"{one.offset} holds"
                 )
                 return
-            self.runs.append(map_record.Run(header.base_offset, mine.offset - header.base_offset))
+            self._theirs.popleft()
+            self._mine.popleft()
+            self._paired(one.offset, other.offset)
+            behind = self._theirs[0].offset if self._theirs else self._their_end
+            self._step_to(behind, self.source_epoch)
+        if not self._mine:
             self.paired += 1
-            self.position = header.last_offset + 1
-            self.source_epoch = header.leader_epoch
-        if self.complete:
-            return
-        if found.obstacle is not None:
-            self.mismatch = f"source offset {found.obstacle.offset}: {found.obstacle.why}"
-        self.position = found.position
+
+    def _paired(self, source: int, target: int, *, count: int = 1) -> None:
+        self.paired_to = target + count
+        if target - source != self._delta:
+            self._delta = target - source
+            self.runs.append(map_record.Run(source, self._delta))
+
+    def _step_to(self, position: int, epoch: int) -> None:
+        self.position = self._source_to = position
+        self.source_epoch = epoch

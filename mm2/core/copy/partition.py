@@ -16,7 +16,10 @@ from mm2.core.copy import (
     budget,
     counters,
     instructions,
+    limits,
     map_writer,
+    opening,
+    outbox,
     outcomes,
     reading,
     refusals,
@@ -49,8 +52,10 @@ class PartitionCopy:
         *,
         owner: bytes,
         held: budget.Budget,
+        joining: limits.Joining,
         random: Random,
         wall_ms: Callable[[], int],
+        transform: opening.Transform | None = None,
     ) -> None:
         self.where = where
         self.standing = standing.Standing()
@@ -59,12 +64,15 @@ class PartitionCopy:
         self.source = reading.Reading()
         self.map: map_writer.MapWriter | None = None
         self.mode = transactions.begun(where, 0.0)
+        self.outbox = outbox.Outbox(
+            held, joining=joining, target_codec=where.target_codec, transform=transform
+        )
         self.window = window.Window(held)
         self._wall_ms = wall_ms
         self._alone = where.target_topics is setup.TargetTopics.EXCLUSIVE
         self._runner = script_runner.ScriptRunner(where)
         self._way_in = way_in.WayIn(
-            outcomes.Context(where=where, owner=owner, wall_ms=wall_ms),
+            outcomes.Context(where=where, owner=owner, wall_ms=wall_ms, transform=transform),
             state=self.standing,
             runner=self._runner,
             random=random,
@@ -87,8 +95,16 @@ class PartitionCopy:
         if self.standing.phase is not _COPYING:
             return self.standing.restless
         assert self.map is not None
-        busy = self.map.has_news or self.mode.open or self.window.queued > 0
-        return busy or self.standing.closing
+        busy = self.map.has_news or self.mode.open or self.outbox.queued > 0
+        return busy or self._left_something_out or self.standing.closing
+
+    @property
+    def _left_something_out(self) -> bool:
+        """Does something at the end of what was read have to be noted, or stop the partition?"""
+        assert self.map is not None
+        if self.window.in_flight or self.outbox.queued:
+            return False
+        return self.source.obstacle is not None or self.map.through < self.source.position
 
     @property
     def script_token(self) -> int:
@@ -143,8 +159,7 @@ class PartitionCopy:
             target_codec=self.where.target_codec,
         )
         old_before_ms = self._wall_ms() - self.where.old_after_ms
-        for each in found.batches:
-            self.window.push(each, old=each.header.max_timestamp < old_before_ms)
+        self.outbox.push(found, old_before_ms=old_before_ms)
         if found.position > source.position:
             source.position, source.epoch = found.position, found.leader_epoch
         source.obstacle = found.obstacle
@@ -192,26 +207,39 @@ class PartitionCopy:
     # Batches to the target
 
     def ready(self, now_s: float) -> bool:
-        """May the next batch be sent now?"""
-        if not self.window.queued or self.window.full:
+        """May the next batch be sent now? Then it is staged."""
+        if not self.outbox.queued or self.window.full:
             return False
         if self.standing.phase is not _COPYING or self._reaction is not None or self.paused:
             return False
         assert self.map is not None
         if self.map.must_wait(now_s):
             return False
-        mode = self.mode
+        mode, old = self.mode, self.outbox.next_is_old
         if mode.active:
             if not mode.open or mode.commit_due(now_s):
                 return False
-            return self.window.head_is_old or not mode.may_end(now_s)
-        # The fence is renewed at a drained boundary, which steady traffic would never bring.
-        return not self.window.head_is_old and not mode.renewal_due(now_s)
+            allowed = old or not mode.may_end(now_s)
+        else:
+            # The fence is renewed at a drained boundary, which steady traffic would never bring.
+            allowed = not old and not mode.renewal_due(now_s)
+        return allowed and self._stage()
+
+    def _stage(self) -> bool:
+        if self.outbox.stage():
+            return True
+        obstacle = self.outbox.unreadable
+        if obstacle is not None:
+            self._forget_queue()
+            self.source.obstacle = obstacle
+        return False
 
     def send(self, now_s: float) -> memoryview:
-        """The next batch, stamped as ours; it counts as in flight from here on."""
-        self.mode.sent(self.window.next_size, old=self.window.head_is_old, now_s=now_s)
-        return self.window.send(transactional=self.mode.active)
+        """The staged batch, stamped as ours; it counts as in flight from here on."""
+        old = self.outbox.next_is_old
+        out = self.outbox.take()
+        self.mode.sent(len(out.batch), old=bool(old), now_s=now_s)
+        return self.window.send(out, transactional=self.mode.active)
 
     def acknowledged(self, base_offset: int, append_time_ms: int, now_s: float) -> Instructions:
         """The oldest batch in flight is stored at `base_offset`; every offset is checked."""
@@ -219,22 +247,15 @@ class PartitionCopy:
         if self._reaction is not None:
             return self._drained(now_s)
         if append_time_ms != record_batch.NO_TIMESTAMP:
-            return self._stop(stops.timestamps_rewritten(self.where, offset=sent.source), now_s)
+            stop = stops.timestamps_rewritten(self.where, offset=sent.batch.source)
+            return self._stop(stop, now_s)
         target = self.window.landed(sent, base_offset, alone=self._alone)
         if target is None:
             reason = f"{self.where.mirror}: stored at {base_offset}, expected {sent.target}"
             reaction = refusals.Reaction(then=refusals.Then.TAKE, reason=reason)
             return self._drain(reaction, now_s)
         assert self.map is not None
-        self.map.acknowledged(
-            sent.source,
-            next_source=sent.next_source,
-            target=target,
-            next_target=target + sent.records,
-            crc=sent.crc,
-            source_epoch=sent.source_epoch,
-            now_s=now_s,
-        )
+        self.map.acknowledged(sent.batch, target=target, crc=sent.crc, now_s=now_s)
         if self.standing.troubled:
             self.standing.stored()
         self.counters.acknowledged(sent, wall_ms=self._wall_ms())
@@ -243,8 +264,27 @@ class PartitionCopy:
     def produce_refused(self, code: int, message: str, now_s: float) -> Instructions:
         """Kafka refused the oldest batch in flight."""
         sent = self.window.pop()
-        reaction = refusals.produce(self.where, code=code, message=message, offset=sent.source)
+        reaction = refusals.produce(
+            self.where,
+            code=code,
+            message=message,
+            offset=sent.batch.source,
+            divided=self._reaction is None and self._divided(code, sent),
+        )
         return self._drain(reaction, now_s)
+
+    def _divided(self, code: int, sent: window.Sent) -> bool:
+        """Will what was refused be sent in smaller batches next?"""
+        allowed, count = self.outbox.limits, sent.batch.records
+        if code in refusals.TOO_LARGE:
+            divided = allowed.too_large(size=sent.size, count=count)
+        elif code in refusals.BAD_RECORD:
+            divided = allowed.isolate(count=count, until=sent.batch.next_source)
+        else:
+            return False
+        if not divided:
+            allowed.forget()  # by the time that it is tried again, the target may take it
+        return divided
 
     def produce_unanswered(self, reason: str, now_s: float) -> Instructions:
         """Nothing is known of the oldest batch in flight."""
@@ -255,20 +295,22 @@ class PartitionCopy:
     def _nothing_in_flight(self, now_s: float) -> Instructions:
         """Everything sent is acknowledged: note how far that is, and do what had to wait for it."""
         assert self.map is not None
-        if not self.window.queued:
+        self._stage()  # of what is queued nothing may be left over: no transaction is opened for it
+        if not self.outbox.queued:
             self.map.skipped_to(self.source.position, source_epoch=self.source.epoch, now_s=now_s)
             if self.source.obstacle is not None and not self.mode.open:
                 return self._meet_obstacle(now_s)
         if self.standing.closing:
             return self._close(now_s)
         step = self.mode.next_step(
-            next_is_old=self.window.next_is_old, paused=self.paused, now_s=now_s
+            next_is_old=self.outbox.next_is_old, paused=self.paused, now_s=now_s
         )
         return [] if step is None else self._cross(step, now_s)
 
     def _meet_obstacle(self, now_s: float) -> Instructions:
         assert self.source.obstacle is not None
-        return self._stop(stops.blocked(self.where, self.source.obstacle), now_s)
+        found = self.source.obstacle
+        return self._stop(stops.corrupt(self.where, offset=found.offset, why=found.why), now_s)
 
     # Draining: nothing more is sent, what is in flight is waited for, then something follows
 
@@ -299,7 +341,7 @@ class PartitionCopy:
 
     def _forget_queue(self) -> None:
         """What was fetched and will not be sent must never be taken for skipped."""
-        first = self.window.drop_queue()
+        first = self.outbox.drop()
         if first is not None:
             self.source.go_back(first)
 
@@ -345,7 +387,7 @@ class PartitionCopy:
         self.standing.copy()
         self.window.next_target = outcome.next_target
         self.map.marked(outcome.next_target, now_s=now_s)
-        if not self.window.queued:
+        if not self.outbox.queued:
             self.map.skipped_to(self.source.position, source_epoch=self.source.epoch, now_s=now_s)
         return [self.map.write(now_s), *self._hear_what_was_missed(now_s)]
 
@@ -384,6 +426,7 @@ class PartitionCopy:
 
     def check_invariants(self) -> None:
         self.window.check_invariants()
+        self.outbox.check_invariants()
         if self.map is not None:
             self.map.check_invariants()
             oldest = self.window.oldest_source

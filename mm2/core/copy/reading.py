@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mm2.core.copy import source_batches
-from mm2.formats import record_batch
+from mm2.core.copy import outbox, source_batches
 
 
 @dataclass(slots=True, kw_only=True)
@@ -26,7 +25,7 @@ class Reading:
         self.position, self.epoch = position, epoch
         self.obstacle = None
 
-    def go_back(self, first: record_batch.BatchHeader) -> None:
-        """What was found from this batch on is dropped unsent: it must be fetched again."""
+    def go_back(self, first: outbox.Place) -> None:
+        """What was found from there on is dropped unsent: it must be fetched again."""
         # Its own epoch, not that of the batch before it: the source knows both.
-        self.begin(first.base_offset, epoch=first.leader_epoch)
+        self.begin(first.source, epoch=first.epoch)

@@ -62,6 +62,10 @@ _WAIT = {
 _FENCED = {47: "INVALID_PRODUCER_EPOCH", 48: "INVALID_TXN_STATE", 49: "INVALID_PRODUCER_ID_MAPPING"}
 _FENCED[90] = "PRODUCER_FENCED"
 
+TOO_LARGE = frozenset({10, 18})
+BAD_RECORD = frozenset({32, 87})
+"""One record of a batch may be what the target does not take."""
+
 _POLICY = {
     10: (
         "RECORD_TOO_LARGE",
@@ -89,14 +93,22 @@ _POLICY = {
 }
 
 
-def produce(where: setup.PartitionSetup, *, code: int, message: str, offset: int) -> Reaction:
-    """To an error that a Produce response names for the batch of source offset `offset`."""
+def produce(
+    where: setup.PartitionSetup, *, code: int, message: str, offset: int, divided: bool = False
+) -> Reaction:
+    """To an error that a Produce response names for the batch of source offset `offset`.
+
+    `divided`: what was refused will be sent in smaller batches.
+    """
     if code in _MOVED:
         return Reaction(then=Then.BACK_OFF, reason=f"{where.mirror}: {_MOVED[code]}")
     if code in _FENCED:
         return Reaction(then=Then.CHECK_FENCE, reason=_FENCED[code])
     if code in _POLICY:
         name, advice = _POLICY[code]
+        if divided:
+            reason = f"{where.mirror} refused a batch with {name}: it is divided"
+            return Reaction(then=Then.TAKE, reason=reason)
         said = f" ({message})" if message else ""
         text = (
             f"{where.mirror} refused the batch of {where.name} offset {offset} with "

@@ -13,13 +13,15 @@ from mm2.core.copy import (
     facts,
     fence,
     instructions,
+    opening,
     outcomes,
     pairing,
     refusals,
     setup,
     stops,
+    tail,
 )
-from mm2.formats import receipt, record_batch
+from mm2.formats import receipt, record_sets
 
 RETRY_S = 30.0
 
@@ -117,7 +119,7 @@ def _before_open_transaction(
             return at if answer.log_start >= at else _cut_again()
         if not isinstance(answer, instructions.Records):
             return outcomes.again("reading the mirror's batches back from its cut", answer)
-        first = next(record_batch.split_batches(answer.records), None)
+        first = next(record_sets.batches(answer.records), None)
         if first is None:
             return _cut_again()
         header, _ = first
@@ -135,34 +137,41 @@ def pair(attempt: outcomes.Attempt, position: Position) -> instructions.Script[o
     """Pair the tail and go on behind it; in a new era where part of it can no longer be
     compared."""
     where = attempt.where
-    tail = yield from _read_tail(attempt, position)
-    if isinstance(tail, outcomes.BeginAgain | outcomes.Fenced):
-        return tail
-    if tail.foreign is not None and where.target_topics is setup.TargetTopics.EXCLUSIVE:
-        return _foreign(where, tail.foreign)
-    if tail.hanging is not None and not tail.lost:
-        return stops.hanging(where, offset=tail.hanging.offset, retry_after_s=RETRY_S)
+    left = yield from _read_tail(attempt, position)
+    if isinstance(left, outcomes.BeginAgain | outcomes.Fenced):
+        return left
+    if left.foreign is not None and where.target_topics is setup.TargetTopics.EXCLUSIVE:
+        return _foreign(where, left.foreign)
+    if left.hanging is not None and not left.lost:
+        return stops.hanging(where, offset=left.hanging.offset, retry_after_s=RETRY_S)
+    changed = _other_transform(attempt)
     pairs = pairing.Pairing(
-        tail=[] if tail.lost else tail.committed,
+        tail=[] if left.lost else left.committed,
         position=position.source,
         source_epoch=position.source_epoch,
+        start=position.target,
+        transform=None if changed else opening.repeatable(attempt.context.transform),
     )
-    gone = yield from _walk_source(attempt, pairs)
+    gone = yield from _walk(attempt, pairs)
     if isinstance(gone, outcomes.BeginAgain | stops.Stop):
         return gone
     if gone is not None:
-        lost_from = position.target if tail.lost else None
+        lost_from = position.target if left.lost else None
         return (yield from _source_gone(attempt, pairs, lost_from=lost_from))
-    if tail.lost:
-        return (yield from eras.begin_era(attempt, _tail_lost(attempt, position, tail.lost)))
+    if left.lost:
+        return (yield from eras.begin_era(attempt, _tail_lost(attempt, position, left.lost)))
+    if pairs.mismatch:
+        return (yield from eras.begin_era(attempt, _not_paired(attempt, pairs)))
+    if changed:
+        return (yield from eras.begin_era(attempt, _transform_changed(pairs)))
     return (yield from _go_on(attempt, position, pairs))
 
 
 def _read_tail(
     attempt: outcomes.Attempt, position: Position
-) -> instructions.Script[pairing.Tail | outcomes.BeginAgain | outcomes.Fenced]:
+) -> instructions.Script[tail.Tail | outcomes.BeginAgain | outcomes.Fenced]:
     """Our batches between the anchor and our marker."""
-    tail = pairing.Tail(
+    left = tail.Tail(
         ours=frozenset({*attempt.known.producers, attempt.fence.producer.id}),
         start=position.target,
         marker=attempt.fence.marker_offset,
@@ -170,55 +179,68 @@ def _read_tail(
         lost=position.lost,
     )
     idle = 0
-    while not tail.complete:
-        answer = yield instructions.ReadTarget(offset=tail.at)
+    while not left.complete:
+        answer = yield instructions.ReadTarget(offset=left.at)
         if isinstance(answer, instructions.Refused) and answer.code == refusals.OFFSET_OUT_OF_RANGE:
-            if answer.log_start <= tail.at:
+            if answer.log_start <= left.at:
                 return _cut_again()
-            tail.deleted_before(answer.log_start)
+            left.deleted_before(answer.log_start)
             continue
         if not isinstance(answer, instructions.Records):
             return outcomes.again("reading the tail of the mirror", answer)
-        before = tail.at
-        for header, batch in record_batch.split_batches(answer.records):
+        before = left.at
+        for header, batch in record_sets.batches(answer.records):
             if fence.is_newer(header, attempt.fence.producer):
                 return outcomes.Fenced(than=attempt.fence.producer)
-            tail.add(header, batch)
-        idle = 0 if tail.at > before else idle + 1
+            left.add(header, batch)
+        idle = 0 if left.at > before else idle + 1
         if idle > outcomes.READS_WITHOUT_NEWS:
             return outcomes.stuck("reading the tail of the mirror")
-    return tail
+    return left
 
 
-def _walk_source(
+def _walk(
     attempt: outcomes.Attempt, pairs: pairing.Pairing
 ) -> instructions.Script[outcomes.BeginAgain | stops.Stop | instructions.Refused | None]:
-    """Pair until the tail is used up; `Refused` when the source no longer has the position.
+    """Pair until the tail is used up or does not pair; `Refused` when the source no longer has the
+    position.
 
     One read is made even for an empty tail: it tells whether the source still has our position.
     """
-    idle = 0
-    while True:
+    need, idle = pairing.Need.SOURCE, 0
+    while need is not pairing.Need.NOTHING:
+        if need is pairing.Need.TARGET:
+            again = yield from _feed_target(pairs)
+            if not isinstance(again, pairing.Need):
+                return again
+            need = again
+            continue
         answer = yield instructions.ReadSource(offset=pairs.position)
         if isinstance(answer, instructions.Refused) and answer.code == refusals.OFFSET_OUT_OF_RANGE:
             return answer
         if not isinstance(answer, instructions.Records):
             return _not_read(attempt.where, answer, offset=pairs.position)
         before = pairs.position
-        pairs.feed(answer)
-        if pairs.mismatch:
-            return _not_paired(attempt.where, pairs.mismatch, retry_after_s=None)
-        if pairs.complete:
-            return None
-        if pairs.position == before and pairs.position >= answer.end:
-            why = (
-                f"the source ends at {answer.end}, but the mirror holds more from offset "
-                f"{pairs.tail[pairs.paired].offset} on"
-            )
-            return _not_paired(attempt.where, why, retry_after_s=RETRY_S)
+        need = pairs.feed(answer)
+        if need is pairing.Need.SOURCE and before == pairs.position >= answer.end:
+            return _tail_ahead(attempt.where, pairs, end=answer.end)
         idle = 0 if pairs.position > before else idle + 1
         if idle > outcomes.READS_WITHOUT_NEWS:
             return outcomes.stuck("reading the source to pair the mirror's tail")
+    return None
+
+
+def _feed_target(
+    pairs: pairing.Pairing,
+) -> instructions.Script[pairing.Need | outcomes.BeginAgain]:
+    """A batch of the tail again, now to be opened."""
+    answer = yield instructions.ReadTarget(offset=pairs.wanted)
+    if not isinstance(answer, instructions.Records):
+        return outcomes.again("reading the tail of the mirror again", answer)
+    first = next(record_sets.batches(answer.records), None)
+    if first is None or first[0].base_offset != pairs.wanted:
+        return _cut_again()
+    return pairs.feed_target(*first)
 
 
 def _not_read(
@@ -245,7 +267,7 @@ def _source_gone(
         return outcomes.again("finding the source's log start", found)
     if found.offset <= pairs.position:
         return _source_truncated(attempt.where, position=pairs.position, start=found.offset)
-    left = lost_from if pairs.complete else pairs.tail[pairs.paired].offset
+    left = lost_from if pairs.complete else pairs.paired_to
     stated = eras.statement(
         attempt,
         kind=receipt.ReceiptKind.SOURCE_GONE,
@@ -256,6 +278,35 @@ def _source_gone(
     reason = f"the source's log starts at {found.offset} only"
     era = eras.NewEra(source=found.offset, reason=reason, receipts=(stated,))
     return (yield from eras.begin_era(attempt, era))
+
+
+def _other_transform(attempt: outcomes.Attempt) -> bool:
+    """Did the tail's writers do something else to the records than we shall do?"""
+    era, transform = attempt.known.era, attempt.context.transform
+    assert era is not None
+    return era.filter_hash != opening.filter_hash(transform)
+
+
+def _transform_changed(pairs: pairing.Pairing) -> eras.NewEra:
+    return eras.NewEra(
+        source=pairs.position,
+        source_epoch=pairs.source_epoch,
+        reason="other records are left out or changed from here on",
+    )
+
+
+def _not_paired(attempt: outcomes.Attempt, pairs: pairing.Pairing) -> eras.NewEra:
+    """Compaction or retention came between, or the source's history is another one now."""
+    why = f"what this flow wrote last does not pair: {pairs.mismatch}"
+    stated = eras.statement(
+        attempt,
+        kind=receipt.ReceiptKind.NOT_PAIRED,
+        target=(pairs.paired_to, attempt.fence.marker_offset),
+        detail=f"{why}; copied again from source offset {pairs.position} on",
+    )
+    return eras.NewEra(
+        source=pairs.position, source_epoch=pairs.source_epoch, reason=why, receipts=(stated,)
+    )
 
 
 def _tail_lost(attempt: outcomes.Attempt, position: Position, why: str) -> eras.NewEra:
@@ -291,7 +342,7 @@ def _go_on(
     return (yield from eras.write_down(items, taken))
 
 
-def _foreign(where: setup.PartitionSetup, found: pairing.Foreign) -> stops.Stop:
+def _foreign(where: setup.PartitionSetup, found: tail.Foreign) -> stops.Stop:
     return stops.Stop(
         cause=stops.Cause.FOREIGN_WRITES,
         message=(
@@ -302,17 +353,26 @@ def _foreign(where: setup.PartitionSetup, found: pairing.Foreign) -> stops.Stop:
     )
 
 
-def _not_paired(
-    where: setup.PartitionSetup, why: str, *, retry_after_s: float | None
-) -> stops.Stop:
+def _tail_ahead(
+    where: setup.PartitionSetup, pairs: pairing.Pairing, *, end: int
+) -> stops.Stop | None:
+    """The mirror holds more than the source, whose log ends: None where that just does not pair.
+
+    A source that was truncated holds fewer offsets than our records had; one that was compacted
+    still counts theirs.
+    """
+    why = f"the source ends at {end}, and the mirror holds more from {pairs.unpaired_from} on"
+    if pairs.could_be_gone(end):
+        pairs.mismatch = why
+        return None
     return stops.Stop(
         cause=stops.Cause.NOT_PAIRED,
         message=(
-            f"{where.mirror}: what this flow wrote last cannot be matched with {where.name} batch "
-            f"by batch: {why}. Matching record by record is not supported yet. "
-            f"To go on, with records possibly doubled: {stops.way_on(where)}"
+            f"{where.mirror}: what this flow wrote last cannot be matched with {where.name}: {why}."
+            f" Was the source truncated? To go on, with records possibly doubled: "
+            f"{stops.way_on(where)}"
         ),
-        retry_after_s=retry_after_s,
+        retry_after_s=RETRY_S,
     )
 
 

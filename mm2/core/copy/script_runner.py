@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mm2.core.copy import instructions, setup, stops
-from mm2.formats import record_batch
+from mm2.formats import record_sets
 
 OnEnd = Callable[[object, float], list[instructions.Instruction]]
 """Gets what the script returned and the time (monotonic seconds); says what to do next."""
@@ -42,7 +42,7 @@ class ScriptRunner:
         """What a script cannot read on the mirror stops this partition, and no other."""
         try:
             return (yield from script)
-        except (record_batch.OldFormatError, record_batch.DamagedBatchError) as error:
+        except record_sets.DamagedBatchError as error:
             return stops.mirror_unreadable(self.where, offset=error.base_offset, why=str(error))
 
     def answered(self, answer: instructions.Answer, now_s: float) -> list[instructions.Instruction]:

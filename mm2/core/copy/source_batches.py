@@ -1,5 +1,4 @@
-"""Which batches of a fetched record set are copied, which are skipped, and which stop the
-partition.
+"""Which batches of a fetched record set are copied, which are skipped, and which must be opened.
 
 Copyable: data that a read_committed reader of the source would see. The rule for aborted
 transactions is Kafka's (`CompletedFetch` of the Java consumer): the list that comes with a fetch
@@ -9,48 +8,62 @@ first offset on are dropped until its ABORT marker.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mm2.formats import record_batch
+from crc32c import crc32c
+
+from mm2.formats import compression, record_batch, record_sets
 
 
 class Copyable(NamedTuple):
-    """One batch to copy; `header` as the source wrote it."""
+    """One batch to copy; `header` as the source wrote it.
+
+    Its records from source offset `first` on count. `opening` says why it cannot be passed through
+    as it is, "" when it can.
+    """
 
     header: record_batch.BatchHeader
     batch: memoryview
+    first: int
+    opening: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacle:
-    """The batch at `offset` can be neither copied unopened nor skipped. `corrupt`: it is
-    damaged."""
+    """The batch at `offset` is damaged: it can be neither copied nor skipped."""
 
     offset: int
     why: str
-    corrupt: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
 class Scan:
     """What a record set holds from `position` on; `position` is behind everything dealt with.
 
-    `leader_epoch` is that of the batch before it, -1 when there was none.
-    When there is an obstacle, `position` is its offset and nothing behind it was looked at.
+    `leader_epoch` is that of the batch before it, -1 when there was none; `size` counts the bytes
+    of `batches`. When there is an obstacle, `position` is its offset and nothing behind it was
+    looked at.
     """
 
     position: int
     leader_epoch: int = -1
     batches: list[Copyable] = field(default_factory=list)
+    size: int = 0
     obstacle: Obstacle | None = None
+
+
+_FLAGS = ~record_batch.CODEC_MASK
+_new = tuple.__new__
+"""Past the named tuple's own constructor: this is done for every batch that is copied."""
 
 
 def scan(
     records: memoryview,
     *,
     position: int,
-    aborted: tuple[tuple[int, int], ...] | list[tuple[int, int]],
+    aborted: Sequence[tuple[int, int]],
     target_codec: int | None = None,
 ) -> Scan:
     """Sort the batches of one fetch response (read_committed) for one partition.
@@ -62,22 +75,32 @@ def scan(
     pending = sorted(aborted, key=_first_offset, reverse=True) if aborted else []
     dead: set[int] = set()
     try:
-        for header, batch in record_batch.split_batches(records):
-            last = header.base_offset + header.last_offset_delta
-            if last < found.position:
+        for header, batch in record_sets.batches(records):
+            base, length, epoch, _, crc, flags, last_delta, _, _, _, _, _, count = header
+            last = base + last_delta
+            if last < position:
                 continue
             while pending and pending[-1][1] <= last:
                 dead.add(pending.pop()[0])
-            obstacle = _sort_batch(header, batch, found=found, dead=dead, codec=target_codec)
-            if obstacle is not None:
-                found.obstacle = obstacle
-                return found
-            found.position = last + 1
-            found.leader_epoch = header.leader_epoch
-    except record_batch.OldFormatError as error:
-        found.obstacle = Obstacle(offset=error.base_offset, why=str(error))
-    except record_batch.DamagedBatchError as error:
-        found.obstacle = Obstacle(offset=found.position, why=str(error), corrupt=True)
+            if crc32c(batch[record_batch.CRC_START :]) != crc:
+                why = f"the checksum of its {header.size} bytes does not match"
+                found.obstacle = Obstacle(offset=max(base, position), why=why)
+                break
+            first = base if base > position else position
+            position, found.leader_epoch = last + 1, epoch
+            if flags & _FLAGS and _is_skipped(header, batch, dead):
+                continue
+            if count:  # else what compaction leaves of a producer's last batch
+                plain = flags == target_codec or (target_codec is None and not flags & _FLAGS)
+                if plain and count == last_delta + 1 and first == base:
+                    why = ""
+                else:
+                    why = _opening(header, first, target_codec)
+                found.batches.append(_new(Copyable, (header, batch, first, why)))
+                found.size += length + record_batch.LENGTH_END
+    except record_sets.DamagedBatchError as error:
+        found.obstacle = Obstacle(offset=position, why=str(error))
+    found.position = position
     return found
 
 
@@ -85,38 +108,22 @@ def _first_offset(entry: tuple[int, int]) -> int:
     return entry[1]
 
 
-def _sort_batch(
-    header: record_batch.BatchHeader,
-    batch: memoryview,
-    *,
-    found: Scan,
-    dead: set[int],
-    codec: int | None,
-) -> Obstacle | None:
-    if not record_batch.crc_matches(batch, header):
-        why = f"the checksum of its {header.size} bytes does not match"
-        return Obstacle(offset=header.base_offset, why=why, corrupt=True)
-    attributes = header.attributes
-    if attributes & record_batch.CONTROL:
+def _is_skipped(header: record_batch.BatchHeader, batch: memoryview, dead: set[int]) -> bool:
+    if header.attributes & record_batch.CONTROL:
         if record_batch.control_type(batch) == record_batch.ABORT_MARKER:
             dead.discard(header.producer_id)
-        return None
-    if attributes & record_batch.TRANSACTIONAL and header.producer_id in dead:
-        return None
-    if header.record_count == 0:
-        return None  # what compaction leaves of a producer's last batch: no record is in it
-    if header.base_offset < found.position:
-        why = f"the copy starts inside the batch of {header.base_offset}..{header.last_offset}"
-        return Obstacle(offset=found.position, why=why)
-    if attributes & record_batch.LOG_APPEND_TIME:
-        return Obstacle(offset=header.base_offset, why="its timestamps are the append time's")
-    if header.record_count != header.last_offset_delta + 1:
-        why = f"compaction left {header.record_count} of {header.last_offset_delta + 1} records"
-        return Obstacle(offset=header.base_offset, why=why)
-    if codec is not None and attributes & record_batch.CODEC_MASK != codec:
-        was = record_batch.CODECS.get(attributes & record_batch.CODEC_MASK, "an unknown codec")
-        forced = record_batch.CODECS[codec]
-        why = f"it is compressed with {was} and the mirror topic forces {forced}"
-        return Obstacle(offset=header.base_offset, why=why)
-    found.batches.append(Copyable(header, batch))
-    return None
+        return True
+    return bool(header.attributes & record_batch.TRANSACTIONAL) and header.producer_id in dead
+
+
+def _opening(header: record_batch.BatchHeader, first: int, target_codec: int | None) -> str:
+    count, codec = header.record_count, header.attributes & record_batch.CODEC_MASK
+    if header.base_offset < first:
+        return "the copy starts inside the batch"
+    if header.attributes & record_batch.LOG_APPEND_TIME:
+        return "its timestamps are the append time's"
+    if count != header.last_offset_delta + 1:
+        return "compaction left gaps in it"
+    if target_codec is not None and codec != target_codec:
+        return f"the mirror topic forces {compression.NAMES[target_codec]}"
+    return ""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from mm2.core.copy import setup, source_batches
+from mm2.core.copy import setup
 from mm2.formats import map_record
 
 
 class Cause(enum.Enum):
     """What kind of thing is wrong; the message says exactly what."""
 
-    NEEDS_OPENING = "needs-opening"
     CORRUPT = "corrupt-batch"
     FOREIGN_WRITES = "foreign-writes"
     NOT_EMPTY = "target-not-empty"
@@ -105,23 +104,6 @@ def hanging(where: setup.PartitionSetup, *, offset: int, retry_after_s: float) -
         ),
         retry_after_s=retry_after_s,
     )
-
-
-def needs_opening(where: setup.PartitionSetup, *, offset: int, why: str) -> Stop:
-    """The batch must be decoded to be copied, and this release passes batches through unopened."""
-    return Stop(
-        cause=Cause.NEEDS_OPENING,
-        message=(
-            f"{where.name} at source offset {offset}: {why}; such a batch cannot be passed through "
-            f"unopened, and opening batches is not supported yet. To leave it out: {way_on(where)}"
-        ),
-    )
-
-
-def blocked(where: setup.PartitionSetup, obstacle: source_batches.Obstacle) -> Stop:
-    """The next batch of the source can be neither copied nor skipped."""
-    make = corrupt if obstacle.corrupt else needs_opening
-    return make(where, offset=obstacle.offset, why=obstacle.why)
 
 
 def mirror_unreadable(where: setup.PartitionSetup, *, offset: int, why: str) -> Stop:

@@ -22,7 +22,7 @@ from mm2.core.copy import (
     standing,
     way_in,
 )
-from mm2.formats import map_record, record_batch
+from mm2.formats import map_record, record_batch, record_sets
 from tests.fakes import batches
 
 Bent = instructions.Script[instructions.Answer]
@@ -181,7 +181,7 @@ class _OtherTail(BentCopy):
         start = self.facts.anchor.segment.target_next if self.facts.anchor else 0
         kept = [
             bytes(batch)
-            for header, batch in record_batch.split_batches(answer.records)
+            for header, batch in record_sets.batches(answer.records)
             if header.is_control or header.base_offset < start or self.keep(header, batch)
         ]
         return b"".join(kept)
@@ -212,7 +212,7 @@ class AbortedTailCounted(_OtherTail):
         return True
 
     def seen(self, answer: instructions.Records) -> bytes:
-        return b"".join(plain(batch) for _, batch in record_batch.split_batches(answer.records))
+        return b"".join(plain(batch) for _, batch in record_sets.batches(answer.records))
 
 
 def plain(batch: memoryview) -> bytes:
@@ -234,7 +234,7 @@ class SequencesCounted(AbortedTailCounted):
         records = super().seen(answer)
         self.tail += [
             batch
-            for header, batch in record_batch.split_batches(memoryview(records))
+            for header, batch in record_sets.batches(memoryview(records))
             if not header.is_control and not any(batch == each for each in self.tail)
         ]
         return records
@@ -285,15 +285,7 @@ class AnchorBeforeAcknowledgement(partition.PartitionCopy):
     def _claim(self, now_s: float) -> None:
         assert self.map is not None
         for sent in self.window._in_flight:
-            self.map.acknowledged(
-                sent.source,
-                next_source=sent.next_source,
-                target=sent.target,
-                next_target=sent.target + sent.records,
-                crc=sent.crc,
-                source_epoch=sent.source_epoch,
-                now_s=now_s,
-            )
+            self.map.acknowledged(sent.batch, target=sent.target, crc=sent.crc, now_s=now_s)
 
     def check_invariants(self) -> None:
         """Would notice, but the judge shall."""
@@ -321,7 +313,7 @@ class QueueTakenForSkipped(partition.PartitionCopy):
     """What was fetched and dropped unsent counts as dealt with."""
 
     def _forget_queue(self) -> None:
-        self.window.drop_queue()
+        self.outbox.drop()
 
 
 class _AsksNobody(way_in.WayIn):

@@ -42,12 +42,9 @@ class FlowLog:
     def _name(self, stated: receipt.Receipt) -> None:
         self._world.note("receipt", stated)
         self.receipts.append(stated)
-        if stated.target is None:
-            return
-        start, end = stated.target
-        for entry in self._target.entries:
-            if start <= entry.base < end:
-                entry.named = True
+        if stated.target is not None:
+            for entry in self._target.entries:
+                entry.name(stated.target)
 
     def request(self, request: str, position: str) -> None:
         """What `mm2 resume --new-era` appends."""

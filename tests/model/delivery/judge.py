@@ -13,11 +13,15 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from mm2.core.copy import standing, stops
-from mm2.formats import receipt
-from tests.model.delivery import source_log, target_log
+from mm2.formats import receipt, record_batch, records
+from tests.model.delivery import target_log
 
 if TYPE_CHECKING:
     from tests.model.delivery import world
+
+
+Content = tuple[int, bytes]
+"""What readers see of a record: its timestamp, and its key, value and headers as one."""
 
 
 class Kind(enum.StrEnum):
@@ -44,7 +48,7 @@ def judge(around: world.World) -> list[str]:
     if found:
         return found
     _name_unfenced_writes(around)
-    committed = committed_view(around.target)
+    committed = target_log.committed_view(around.target)
     found = _compare(around, committed, reader="read_committed")
     everything = [each for each in around.target.entries if not each.control]
     if not any(each.transactional for each in everything):
@@ -66,50 +70,19 @@ def _name_unfenced_writes(around: world.World) -> None:
         for stop in (each.machine.standing.stop for each in around.owners)
     )
     for entry in around.target.entries:
-        entry.named |= entry.unfenced and said
-
-
-def committed_view(target: target_log.TargetLog) -> list[target_log.Entry]:
-    """What a read_committed reader has seen by now, in offset order."""
-    open_: dict[int, list[target_log.Entry]] = defaultdict(list)
-    aborted: set[int] = set()
-    for entry in target.entries:
-        if entry.control:
-            ended = open_.pop(entry.producer, [])
-            if not entry.commit:
-                aborted.update(each.base for each in ended)
-        elif entry.transactional:
-            open_[entry.producer].append(entry)
-    stable = min((each[0].base for each in open_.values() if each), default=target.end)
-    return [
-        each
-        for each in target.entries
-        if not each.control and each.base not in aborted and each.base < stable
-    ]
+        if entry.unfenced and said:
+            entry.name((entry.base, entry.last + 1))
 
 
 # Contents
 
 
-def _compare(around: world.World, seen: list[target_log.Entry], *, reader: str) -> list[str]:
-    ours = [each for each in seen if not each.foreign]
-    origins = _origins(around.source)
-    known = [each for each in ours if source_log.content_of(each.data) in origins]
-    if len(known) < len(ours):
-        return [f"{Kind.ALTERED}: {reader}: records that the source never held"]
-    if around.weather.identical:
-        return _compare_counts(around, ours, reader=reader)
-    found = []
-    lives: dict[int, list[tuple[target_log.Entry, Origin]]] = defaultdict(list)
-    for entry in ours:
-        lives[entry.life].append((entry, origins[source_log.content_of(entry.data)]))
-    for life, pairs in lives.items():
-        found += _order(pairs, reader=f"{reader}, life {life}")
-    copied = {origin.base for pairs in lives.values() for _, origin in pairs}
-    missing = _missing(around, copied, origins)
-    if missing:
-        found.append(f"{Kind.LOST}: {reader}: source offsets {missing}")
-    return found
+class Seen(NamedTuple):
+    """One record on the target, and the batch that it stands in."""
+
+    offset: int
+    content: Content
+    entry: target_log.Entry
 
 
 class Origin(NamedTuple):
@@ -119,46 +92,88 @@ class Origin(NamedTuple):
     where an unclean election of the source took the marker.
     """
 
-    base: int
+    offset: int
     maybe: bool
     surely: bool
 
 
-def _origins(source: source_log.SourceLog) -> dict[source_log.Content, Origin]:
-    found: dict[source_log.Content, Origin] = {}
-    for branch in (*source.lost_branches, source.entries):
-        for entry in branch:
-            if entry.content is None:
-                continue
-            committed = bool(entry.committed)
-            was = found.get(entry.content, Origin(0, False, True))
-            found[entry.content] = Origin(
-                entry.base, was.maybe or committed, was.surely and committed
-            )
+def _records(entries: list[target_log.Entry]) -> list[Seen]:
+    """What is in our batches, as it was written."""
+    found = []
+    for entry in entries:
+        if entry.foreign:
+            continue
+        batch = memoryview(entry.written)
+        for offset, timestamp, body in records.open_batch(record_batch.read_header(batch), batch):
+            found.append(Seen(offset, (timestamp, body), entry))
     return found
 
 
-def _order(pairs: list[tuple[target_log.Entry, Origin]], *, reader: str) -> list[str]:
+def _content(around: world.World, record: records.Record) -> Content | None:
+    """What is to become of a source record; None when it is to be left out."""
+    if around.transform is None:
+        return record.timestamp, record.body
+    became = around.transform(records.read_body(record.body), record.timestamp)
+    return None if became is None else (record.timestamp, records.write_body(became))
+
+
+def _origins(around: world.World) -> dict[Content, Origin]:
+    found: dict[Content, Origin] = {}
+    source = around.source
+    for branch in (source.cleaned, *source.lost_branches, source.entries):
+        for entry in branch:
+            committed = bool(entry.committed)
+            for record in entry.held:
+                content = _content(around, record)
+                if content is None:
+                    continue
+                was = found.get(content, Origin(0, False, True))
+                found[content] = Origin(
+                    record.offset, was.maybe or committed, was.surely and committed
+                )
+    return found
+
+
+def _compare(around: world.World, entries: list[target_log.Entry], *, reader: str) -> list[str]:
+    seen = _records(entries)
+    origins = _origins(around)
+    if any(each.content not in origins for each in seen):
+        return [f"{Kind.ALTERED}: {reader}: records that the source never held"]
+    if around.weather.identical:
+        return _compare_counts(around, seen, reader=reader)
+    found = []
+    lives: dict[int, list[Seen]] = defaultdict(list)
+    for each in seen:
+        lives[each.entry.life].append(each)
+    for life, part in lives.items():
+        found += _order(part, origins, reader=f"{reader}, life {life}")
+    copied = {origins[each.content].offset for each in seen}
+    missing = _missing(around, copied, origins)
+    if missing:
+        found.append(f"{Kind.LOST}: {reader}: source offsets {missing}")
+    return found + _newest_of_keys(around, seen, reader=reader)
+
+
+def _order(seen: list[Seen], origins: dict[Content, Origin], *, reader: str) -> list[str]:
     found = []
     last = -1
     before: set[int] = set()
-    for entry, origin in pairs:
-        place = f"{reader}: source offset {origin.base} stands at {entry.base}"
+    for each in seen:
+        origin = origins[each.content]
+        place = f"{reader}: source offset {origin.offset} stands at {each.offset}"
         if not origin.maybe:
             found.append(f"{Kind.ABORTED}: {place}")
-        if entry.named:
+        if each.offset >= each.entry.named_from:
             continue
-        if origin.base <= last:
-            kind = Kind.DOUBLED if origin.base in before else Kind.DISORDERED
+        if origin.offset <= last:
+            kind = Kind.DOUBLED if origin.offset in before else Kind.DISORDERED
             found.append(f"{kind}: {place}, after {last}")
-        last = max(last, origin.base)
-        before.add(origin.base)
+        last = max(last, origin.offset)
+        before.add(origin.offset)
     return found
 
 
-def _missing(
-    around: world.World, copied: set[int], origins: dict[source_log.Content, Origin]
-) -> list[int]:
+def _missing(around: world.World, copied: set[int], origins: dict[Content, Origin]) -> list[int]:
     """Source offsets of the newest history that nobody copied and no receipt names."""
     era = _first_source(around)
     gone = [
@@ -166,15 +181,40 @@ def _missing(
         for each in around.log.receipts
         if each.kind is receipt.ReceiptKind.SOURCE_GONE and each.source is not None
     ]
+    wanted = {
+        record.offset: content
+        for entry in around.source.entries
+        for record in entry.held
+        for content in (_content(around, record),)
+        if content is not None
+    }
     return [
-        each.base
-        for each in around.source.entries
-        if each.content is not None
-        and origins[each.content].surely
-        and era <= each.base < _end_of_duty(around)
-        and each.base not in copied
-        and not any(start <= each.base < end for start, end in gone)
+        offset
+        for offset, content in wanted.items()
+        if origins[content].surely
+        and era <= offset < _end_of_duty(around)
+        and offset not in copied
+        and not any(start <= offset < end for start, end in gone)
     ]
+
+
+def _newest_of_keys(around: world.World, seen: list[Seen], *, reader: str) -> list[str]:
+    """Who reads a compacted topic to its end keeps the last record of each key."""
+    quiet = around.weather.compaction and _end_of_duty(around) and not around.source.lost_branches
+    if not quiet or around.log.partition.eras == {}:
+        return []
+    wanted = {
+        records.read_body(record.body).key: _content(around, record)
+        for entry in around.source.entries
+        if entry.committed
+        for record in entry.held
+        if record.offset >= _first_source(around)
+    }
+    have = {records.read_body(each.content[1]).key: each.content for each in seen}
+    wrong = [
+        key for key, content in wanted.items() if content is not None and have.get(key) != content
+    ]
+    return [f"{Kind.DISORDERED}: {reader}: older records of {wrong} come last"] if wrong else []
 
 
 def _first_source(around: world.World) -> int:
@@ -189,26 +229,28 @@ def _end_of_duty(around: world.World) -> int:
     return around.source.stable_end if around.finished else 0
 
 
-def _compare_counts(around: world.World, ours: list[target_log.Entry], *, reader: str) -> list[str]:
+def _compare_counts(around: world.World, seen: list[Seen], *, reader: str) -> list[str]:
     """All records are equal: only their number can be wrong."""
     if around.log.receipts or around.target.life or around.source.lost_branches:
         return []
     era = _first_source(around)
     wanted = [
-        each
-        for each in around.source.entries
-        if not each.control and each.committed and era <= each.base < _end_of_duty(around)
+        record
+        for entry in around.source.entries
+        if entry.committed
+        for record in entry.held
+        if era <= record.offset < _end_of_duty(around)
     ]
-    if not _end_of_duty(around) or len(wanted) == len(ours):
+    if not _end_of_duty(around) or len(wanted) == len(seen):
         return []
-    kind = Kind.LOST if len(ours) < len(wanted) else Kind.DOUBLED
-    return [f"{kind}: {reader}: {len(ours)} records where the source has {len(wanted)}"]
+    kind = Kind.LOST if len(seen) < len(wanted) else Kind.DOUBLED
+    return [f"{kind}: {reader}: {len(seen)} records where the source has {len(wanted)}"]
 
 
 # The map
 
 
-def _check_map(around: world.World, seen: list[target_log.Entry]) -> list[str]:
+def _check_map(around: world.World, entries: list[target_log.Entry]) -> list[str]:
     """Source offsets of the newest era translate to where their records stand."""
     if around.weather.identical:
         return []
@@ -218,18 +260,18 @@ def _check_map(around: world.World, seen: list[target_log.Entry]) -> list[str]:
         return []
     era = held.eras[anchor.key.era]
     runs = held.runs(anchor.key.era)
-    origins = _origins(around.source)
+    origins = _origins(around)
     wrong = []
-    for entry in seen:
-        if entry.foreign or entry.named or entry.base < era.first_target:
+    for each in _records(entries):
+        if each.offset >= each.entry.named_from or each.offset < era.first_target:
             continue
-        source = origins[source_log.content_of(entry.data)].base
+        source = origins[each.content].offset
         if source >= anchor.segment.through:
             continue
         at = bisect_right(runs, source, key=lambda run: run.source) - 1
         told = source + runs[at].delta if at >= 0 else None
-        if told != entry.base:
-            place = f"source offset {source} stands at {entry.base}"
+        if told != each.offset:
+            place = f"source offset {source} stands at {each.offset}"
             wrong.append(f"{Kind.MAP}: {place}, the map says {told}")
     return wrong
 
@@ -265,8 +307,6 @@ def _justified(around: world.World, stop: stops.Stop) -> bool:
     match stop.cause:
         case stops.Cause.SOURCE_TRUNCATED:
             return truncated
-        case stops.Cause.NEEDS_OPENING:
-            return around.source.cut_inside or truncated
         case stops.Cause.NOT_PAIRED:
             target = around.target
             return truncated or target.lost_something or bool(target.unfenced_writes)

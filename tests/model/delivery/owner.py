@@ -11,7 +11,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from mm2.core.copy import budget, instructions, partition, standing, stops
+from mm2.core.copy import budget, instructions, limits, partition, standing, stops
 from tests.model.delivery import source_log, target_log
 
 if TYPE_CHECKING:
@@ -115,8 +115,10 @@ class Owner:
             around.setup,
             owner=worker,
             held=self.held,
+            joining=limits.Joining() if around.weather.joins else limits.Joining(records=0),
             random=Random(around.events.random.random()),
             wall_ms=around.events.wall_ms,
+            transform=around.transform,
         )
         self._events = around.events
         self._network = around.network
@@ -197,7 +199,7 @@ class Owner:
         return (
             machine.standing.phase is standing.Phase.COPYING
             and machine.source.position >= self.world.source.stable_end
-            and not machine.window.queued
+            and not machine.outbox.queued
             and not machine.window.in_flight
             and machine.fully_recorded
         )
@@ -269,7 +271,7 @@ class Owner:
             transactional = machine.mode.active
             self._channel.send(bytes(machine.send(now_s)), transactional=transactional)
         waiting = self._fetching and self._fetched_from == machine.source.position
-        if machine.wants_data and not waiting and machine.window.queued < QUEUE_MAX:
+        if machine.wants_data and not waiting and machine.outbox.queued < QUEUE_MAX:
             self._fetch()
 
     # Ticks

@@ -122,6 +122,8 @@ class _Schedule:
             (weather_.target_retention, 1, target.delete_head),
             (weather_.source_retention, 2, source.delete_head),
             (weather_.source_truncation, 1, source.truncate),
+            (weather_.compaction, 3, source.compact),
+            (weather_.compaction, 2, target.compact),
             (weather_.requests, 2, self._request_new_era),
         ]
         return [kind for on, weight, kind in table if on for _ in range(weight)]
@@ -138,7 +140,7 @@ class _Schedule:
 
     def _when_busy(self, fault: Callable[[], None], *, tries: int = 100) -> None:
         """Now, or as soon as somebody has batches under way: there it hurts most."""
-        busy = any(each.machine.window.queued > 0 for each in self._world.running)
+        busy = any(each.machine.outbox.queued > 0 for each in self._world.running)
         if busy or not tries or self._random.random() < 0.02:
             fault()
         else:

@@ -9,7 +9,7 @@ import dataclasses
 from typing import TypeGuard
 
 from mm2.core.copy import facts, instructions, refusals
-from mm2.formats import receipt, record_batch
+from mm2.formats import receipt, record_sets
 from tests.model.delivery import faults
 
 
@@ -75,7 +75,7 @@ class GoneTakenForMatched(faults.BentCopy):
         start = self.facts.anchor.segment.target_next if self.facts.anchor else 0
         return any(
             not header.is_control and header.base_offset >= start
-            for header, _ in record_batch.split_batches(answer.records)
+            for header, _ in record_sets.batches(answer.records)
         )
 
 

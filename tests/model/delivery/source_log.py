@@ -5,15 +5,14 @@ Everything that was ever appended is remembered, with what became of it, for the
 
 from __future__ import annotations
 
+import dataclasses
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from mm2.formats import record_batch, records
 from tests.fakes import batches
 from tests.model.delivery import events, weather
-
-Content = tuple[int, int, int, int, bytes]
-"""What copying must not change: codec, record count, base and max timestamp, record bytes."""
 
 OUT_OF_RANGE = 1
 OLD_MS = 3 * 86_400_000
@@ -21,7 +20,8 @@ OLD_MS = 3 * 86_400_000
 
 @dataclass(slots=True, kw_only=True)
 class Entry:
-    """One batch; `committed` is None while its transaction is open."""
+    """One batch; `committed` is None while its transaction is open. `held` are its records as
+    readers see them."""
 
     base: int
     last: int
@@ -32,7 +32,7 @@ class Entry:
     control: bool = False
     transactional: bool = False
     committed: bool | None = True
-    content: Content | None = None
+    held: tuple[records.Record, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,8 @@ class _Transaction:
 
 
 class SourceLog:
-    """`lost_branches` are the logs as they stood before each truncation."""
+    """`lost_branches` are the logs as they stood before each truncation, `cleaned` the batches of
+    which the cleaner took records."""
 
     def __init__(self, world: events.Events, conditions: weather.Weather) -> None:
         self._world = world
@@ -72,7 +73,7 @@ class SourceLog:
         self.end = 0
         self.epochs: list[tuple[int, int]] = [(0, 0)]
         self.lost_branches: list[list[Entry]] = []
-        self.cut_inside = False
+        self.cleaned: list[Entry] = []
         self._open: dict[int, _Transaction] = {}
         self._aborted: list[tuple[int, int, int]] = []
         self._waiting: list[Callable[[], bool]] = []
@@ -108,36 +109,54 @@ class SourceLog:
             self.end_transaction(producer, commit=self._random.random() < 0.6)
 
     def _append_data(self, producer: int, *, transactional: bool) -> None:
-        records = [self._record() for _ in range(self._random.choice((1, 1, 1, 2, 3)))]
+        made = [self._record() for _ in range(self._random.choice((1, 1, 1, 2, 3)))]
         if self._weather.identical:
-            records = [batches.Record(value=b"same", timestamp=self._timestamp())]
+            made = [batches.Record(value=b"same", timestamp=self._timestamp())]
         stamp = batches.Stamp(
             base_offset=self.end,
             leader_epoch=self.epoch,
             producer_id=producer,
             producer_epoch=0,
             base_sequence=0,
-            attributes=batches.TRANSACTIONAL if transactional else 0,
+            attributes=(batches.TRANSACTIONAL if transactional else 0)
+            | (batches.LOG_APPEND_TIME if self._weather.appended else 0),
         )
-        data = batches.data(records, stamp)
         entry = Entry(
             base=self.end,
-            last=self.end + len(records) - 1,
-            data=data,
+            last=self.end + len(made) - 1,
+            data=batches.data(made, stamp),
             producer=producer,
             epoch=self.epoch,
-            timestamp=max(each.timestamp for each in records),
+            timestamp=max(each.timestamp for each in made),
             transactional=transactional,
             committed=None if transactional else True,
-            content=content_of(data),
+            held=self._as_read(made),
         )
         if transactional:
             begun = self._open.setdefault(producer, _Transaction(first=entry.base))
             begun.entries.append(entry)
         self._append(entry)
 
+    def _as_read(self, made: list[batches.Record]) -> tuple[records.Record, ...]:
+        newest = max(each.timestamp for each in made)
+        return tuple(
+            records.Record(
+                self.end + place,
+                newest if self._weather.appended else each.timestamp,
+                records.write_body(records.Fields(each.key, each.value, each.headers)),
+            )
+            for place, each in enumerate(made)
+        )
+
     def _record(self) -> batches.Record:
         self._made += 1
+        if self._weather.compaction:
+            return batches.Record(
+                key=b"k%d" % self._random.randrange(6),
+                value=b"v" if self._random.random() < 0.8 else None,
+                headers=((b"n", b"%d" % self._made),),
+                timestamp=self._timestamp(),
+            )
         return batches.Record(
             key=None if self._made % 3 else b"k",
             value=b"%d" % self._made,
@@ -193,14 +212,71 @@ class SourceLog:
         if not bases:
             return
         start = self._random.choice(bases[: len(bases) * 2 // 3 + 1])
-        if self._random.random() < 0.05:
+        if self._random.random() < 0.2:
             start += 1
         if start > self.stable_end:
             return
         self.log_start = start
-        self.cut_inside |= any(each.base < start <= each.last for each in self.entries)
         self._world.note("source", f"log start {start}")
         self._wake()
+
+    def compact(self) -> None:
+        """The cleaner's way (`LogCleaner`): of each key the newest record stays, of what was
+        aborted nothing, and of some batches that lose all their records the header."""
+        known = [each for each in self.entries if each.base >= self.log_start]
+        known = [each for each in known if each.last < self.stable_end]
+        known = known[: self._random.randint(0, len(known))]
+        newest = {
+            records.read_body(record.body).key: record.offset
+            for entry in known
+            if entry.committed
+            for record in entry.held
+        }
+        for entry in known:
+            if not entry.control:
+                self._clean(entry, newest)
+        self._world.note("source", f"cleaned up to {known[-1].last if known else -1}")
+
+    def _clean(self, entry: Entry, newest: dict[bytes | None, int]) -> None:
+        kept = []
+        for record in entry.held if entry.committed else ():
+            fields = records.read_body(record.body)
+            tombstone = fields.value is None and self._random.random() < 0.3
+            if newest[fields.key] == record.offset and not tombstone:
+                kept.append(record)
+        if len(kept) == len(entry.held):
+            return
+        self.cleaned.append(dataclasses.replace(entry))
+        entry.held = tuple(kept)
+        if kept or self._random.random() < 0.5:
+            entry.data = self._written_again(entry)
+        else:
+            self.entries.remove(entry)
+
+    def _written_again(self, entry: Entry) -> bytes:
+        header = record_batch.read_header(memoryview(entry.data))
+        left = []
+        for record in records.open_batch(header, memoryview(entry.data)):
+            if any(each.offset == record.offset for each in entry.held):
+                fields = records.read_body(record.body)
+                left.append(
+                    batches.Record(
+                        key=fields.key,
+                        value=fields.value,
+                        headers=fields.headers,
+                        timestamp=record.timestamp,
+                        offset_delta=record.offset - entry.base,
+                    )
+                )
+        stamp = batches.Stamp(
+            base_offset=entry.base,
+            leader_epoch=header.leader_epoch,
+            producer_id=entry.producer,
+            producer_epoch=0,
+            base_sequence=0,
+            attributes=header.attributes,
+        )
+        return batches.data(left, stamp, last_offset_delta=entry.last - entry.base)
 
     def truncate(self) -> None:
         """An unclean election: the log is cut and goes on in a new leader epoch."""
@@ -210,6 +286,7 @@ class SourceLog:
         cut = self._random.choice(bases[-6:])
         self.lost_branches.append(list(self.entries))
         self.entries = [each for each in self.entries if each.base < cut]
+        cut = self.entries[-1].last + 1 if self.entries else cut  # the cleaner may have been here
         self.end = cut
         self.epochs = [each for each in self.epochs if each[1] < cut] or [(0, 0)]
         self.epochs.append((self.lost_branches[-1][-1].epoch + 1, cut))
@@ -242,7 +319,7 @@ class SourceLog:
             timestamp=entry.timestamp,
             transactional=True,
             committed=None,
-            content=entry.content,
+            held=entry.held,
         )
         self.entries[self.entries.index(entry)] = copy
         return copy
@@ -262,14 +339,14 @@ class SourceLog:
         found = [each for each in self.entries[at : at + 5] if each.last < stable]
         if found and self._random.random() < 0.3:
             found = found[: self._random.randint(1, len(found))]
-        records = bytearray(b"".join([each.data for each in found]))
+        given = bytearray(b"".join([each.data for each in found]))
         upper = found[-1].last + 1 if found else offset
         aborted = [(who, first) for who, first, last in self._aborted if last >= offset]
         aborted = [each for each in aborted if each[1] < upper]
         if len(found) > 1 and self._random.random() < 0.2:
-            del records[-self._random.randint(1, len(found[-1].data) - 1) :]
+            del given[-self._random.randint(1, len(found[-1].data) - 1) :]
         self._random.shuffle(aborted)
-        return Fetched(records, self.log_start, stable, tuple(aborted))
+        return Fetched(given, self.log_start, stable, tuple(aborted))
 
     def _epoch_end(self, epoch: int) -> tuple[int, int]:
         at = bisect_right(self.epochs, epoch, key=lambda each: each[0])
@@ -292,7 +369,7 @@ class SourceLog:
         epoch = self.epoch
 
         def ready() -> bool:
-            moved = self.stable_end > offset or self.epoch != epoch
+            moved = self._has_batches(offset) or self.epoch != epoch
             if moved or not self.log_start <= offset <= self.end:
                 action()
                 return True
@@ -301,18 +378,11 @@ class SourceLog:
         if not ready():
             self._waiting.append(ready)
 
+    def _has_batches(self, offset: int) -> bool:
+        at = bisect_left(self.entries, offset, key=lambda each: each.last)
+        return at < len(self.entries) and self.entries[at].last < self.stable_end
+
     def _wake(self) -> None:
         if self._waiting:
             waiting, self._waiting = self._waiting, []
             self._waiting.extend(each for each in waiting if not each())
-
-
-def content_of(batch: bytes) -> Content:
-    """Header layout as in KIP-98; offsets, producer and transactional bit are not content."""
-    return (
-        int.from_bytes(batch[21:23], "big") & 0x0F,
-        int.from_bytes(batch[57:61], "big"),
-        int.from_bytes(batch[27:35], "big"),
-        int.from_bytes(batch[35:43], "big"),
-        batch[61:],
-    )

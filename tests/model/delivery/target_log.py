@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left, bisect_right
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import crc32c
 
+from mm2.formats import record_batch, records
 from tests.fakes import batches
 from tests.model.delivery import events, source_log, weather
 
 NOT_LEADER = 6
 TIMED_OUT = 7
+TOO_LARGE = 10
 NOT_ENOUGH_REPLICAS = 19
+INVALID_TIMESTAMP = 32
 OUT_OF_SEQUENCE = 45
 OLD_EPOCH = 47
 INVALID_TXN_STATE = 48
@@ -43,8 +46,10 @@ Reply = Callable[[int, int], None]
 @dataclass(slots=True, kw_only=True, eq=False)
 class Entry:
     """One batch in the log. `life`: how many requested eras began before it was written.
+    `written` is what it was before the cleaner came.
 
-    `named` is set when a receipt named its offset: it may hold what is copied again.
+    `seen`: it was committed, at least for a while, and retention took it. A receipt
+    named its offsets from `named_from` on: they may hold what is copied again.
     `unfenced`: its writer was older than one before it, and the broker had forgotten that.
     """
 
@@ -60,8 +65,17 @@ class Entry:
     commit: bool = False
     foreign: bool = False
     life: int = 0
-    named: bool = False
+    written: bytes = b""
+    named_from: float = float("inf")
+    once_committed: bool = False
+    seen: bool = False
     unfenced: bool = False
+
+    def name(self, offsets: tuple[int, int]) -> None:
+        """A receipt speaks of these; it always ends behind a batch, if it reaches it."""
+        start, end = offsets
+        if start <= self.last and self.base < end:
+            self.named_from = min(self.named_from, start)
 
 
 @dataclass(slots=True)
@@ -114,6 +128,10 @@ class TargetLog:
             return reply(INVALID_RECORD, -1)
         if crc32c.crc32c(payload[21:]) != crc:
             return reply(2, -1)
+        if count > 1 and len(payload) > self._weather.largest:
+            return reply(TOO_LARGE, -1)
+        if count > 1 and self._weather.picky and crc32c.crc32c(payload[61:]) % 5 == 0:
+            return reply(INVALID_TIMESTAMP, -1)
         in_transaction = bool(attributes & batches.TRANSACTIONAL)
         assert transactional_id == in_transaction, "the bit and the transactional id go together"
         last_sequence = (sequence + count - 1) & 0x7FFFFFFF
@@ -179,6 +197,10 @@ class TargetLog:
             control=True,
             commit=commit,
         )
+        if commit and state is not None and state.transaction is not None:
+            for each in self.entries:
+                if each.producer == producer and each.base >= state.transaction:
+                    each.once_committed = True
         self._append(entry)
         return self._when_replicated(self.end, entry.base, reply)
 
@@ -190,7 +212,7 @@ class TargetLog:
             self.unfenced_writes += entry.unfenced
             self._newest_writer = max(writer, self._newest_writer)
         head = _BASE_AND_LENGTH.pack(entry.base, len(entry.data) - 12, self.leader_epoch)
-        entry.data = head + entry.data[16:]
+        entry.data = entry.written = head + entry.data[16:]
         self.entries.append(entry)
         self.end = entry.last + 1
         self._remember(entry)
@@ -322,7 +344,39 @@ class TargetLog:
         bounds = [each for each in bounds if each <= self.high_watermark]
         if bounds:
             self.log_start = self._random.choice(bounds)
+            for entry in self.entries:
+                entry.seen |= entry.once_committed and entry.last < self.log_start
             self._world.note("target", f"log start {self.log_start}")
+
+    def compact(self) -> None:
+        """As the source's cleaner does it; what is open, and the newest batches, stay."""
+        open_from = min(
+            (each.transaction for each in self._producers.values() if each.transaction is not None),
+            default=self.high_watermark,
+        )
+        known = [each for each in self.entries[:-3] if each.base >= self.log_start]
+        known = [each for each in known if each.last < min(open_from, self.high_watermark)]
+        known = [each for each in known[: self._random.randint(0, len(known))] if each.data]
+        opened = {
+            each.base: records.open_batch(
+                record_batch.read_header(memoryview(each.data)), memoryview(each.data)
+            )
+            for each in known
+            if not each.control
+        }
+        newest = {
+            records.read_body(record.body).key: record.offset
+            for found in opened.values()
+            for record in found
+        }
+        for entry in known:
+            held = opened.get(entry.base, [])
+            kept = [
+                each for each in held if newest[records.read_body(each.body).key] == each.offset
+            ]
+            if len(kept) < len(held):
+                entry.data = _cleaned(entry, kept)
+        self._world.note("target", f"cleaned up to {known[-1].last if known else -1}")
 
     # Reading
 
@@ -332,10 +386,8 @@ class TargetLog:
             return source_log.Refusal(source_log.OUT_OF_RANGE, self.log_start)
         at = bisect_left(self.entries, offset, key=lambda each: each.last)
         found = [
-            each.data
-            for each in self.entries[at : at + self._random.choice((1, 3, 50))]
-            if each.last < self.high_watermark
-        ]
+            each.data for each in self.entries[at:] if each.last < self.high_watermark and each.data
+        ][: self._random.choice((1, 3, 50))]
         return b"".join(found), self.log_start, self.high_watermark
 
     def epoch_end(self, epoch: int, current: int) -> tuple[int, int]:
@@ -349,3 +401,49 @@ class TargetLog:
             return 0, -1
         at = bisect_right(self.epochs, epoch, key=lambda each: each[0])
         return 0, self.epochs[at][1]
+
+
+def _cleaned(entry: Entry, kept: list[records.Record]) -> bytes:
+    """The batch without the other records; nothing when none is left."""
+    if not kept:
+        return b""
+    was = record_batch.read_header(memoryview(entry.data))
+    body = [
+        batches.Record(
+            key=fields.key,
+            value=fields.value,
+            headers=fields.headers,
+            timestamp=each.timestamp,
+            offset_delta=each.offset - entry.base,
+        )
+        for each in kept
+        for fields in (records.read_body(each.body),)
+    ]
+    stamp = batches.Stamp(
+        base_offset=entry.base,
+        leader_epoch=was.leader_epoch,
+        producer_id=was.producer_id,
+        producer_epoch=was.producer_epoch,
+        base_sequence=was.base_sequence,
+        attributes=was.attributes,
+    )
+    return batches.data(body, stamp, last_offset_delta=was.last_offset_delta)
+
+
+def committed_view(target: TargetLog) -> list[Entry]:
+    """What a read_committed reader has seen by now, in offset order."""
+    open_: dict[int, list[Entry]] = defaultdict(list)
+    aborted: set[int] = set()
+    for entry in target.entries:
+        if entry.control:
+            ended = open_.pop(entry.producer, [])
+            if not entry.commit:
+                aborted.update(each.base for each in ended if not each.seen)
+        elif entry.transactional:
+            open_[entry.producer].append(entry)
+    stable = min((each[0].base for each in open_.values() if each), default=target.end)
+    return [
+        each
+        for each in target.entries
+        if not each.control and each.base not in aborted and each.base < stable
+    ]

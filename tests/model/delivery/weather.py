@@ -15,7 +15,10 @@ DAY_S = 86_400.0
 
 @dataclass(slots=True, kw_only=True)
 class Weather:
-    """Switches of one schedule. Probabilities are per message unless they say otherwise."""
+    """Switches of one schedule. Probabilities are per message unless they say otherwise.
+
+    `picky`: the target refuses some batches of several records, `largest`: and those of more bytes.
+    """
 
     timestamps: str = "fresh"  # or: old, mixed, none
     always_transactional: bool = False
@@ -31,6 +34,12 @@ class Weather:
     restarts: bool = False
     refusals: bool = False
     requests: bool = False
+    compaction: bool = False
+    appended: bool = False
+    filtered: bool = False
+    picky: bool = False
+    largest: int = 1 << 30
+    joins: bool = True
     crashes: bool = True
     freezes: bool = True
     days: bool = False
@@ -50,11 +59,11 @@ def draw(random: Random) -> Weather:
     def some(share: float) -> bool:
         return random.random() < share
 
-    days = some(0.25)
+    days, identical = some(0.25), some(0.1)
     return Weather(
         timestamps=random.choices(("fresh", "old", "mixed", "none"), (65, 15, 15, 5))[0],
         always_transactional=some(0.05),
-        identical=some(0.1),
+        identical=identical,
         shared=some(0.1),
         start=random.choices(("earliest", "latest", "timestamp"), (80, 10, 10))[0],
         source_transactions=some(0.6),
@@ -66,6 +75,12 @@ def draw(random: Random) -> Weather:
         restarts=some(0.3),
         refusals=some(0.3),
         requests=some(0.08),
+        compaction=some(0.15) and not identical,
+        appended=some(0.1),
+        filtered=some(0.1) and not identical,
+        picky=some(0.1),
+        largest=random.choice((95, 150)) if some(0.15) else 1 << 30,
+        joins=some(0.8),
         crashes=some(0.8),
         freezes=some(0.8),
         days=days,
@@ -81,7 +96,14 @@ def draw(random: Random) -> Weather:
 
 def with_some(**settled: Any) -> Callable[[Random], Weather]:
     """The same mixture, but for what is settled."""
-    return lambda random: dataclasses.replace(draw(random), **settled)
+
+    def drawn(random: Random) -> Weather:
+        found = dataclasses.replace(draw(random), **settled)
+        if found.identical:
+            found.compaction = found.filtered = False
+        return found
+
+    return drawn
 
 
 class Network:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mm2.core.copy import partition, setup
+from mm2.formats import records
 from tests.model.delivery import (
     coordinator,
     events,
@@ -41,6 +42,7 @@ class World:
         self.late_takes = 0
         self.idle_tick_s = 6 * 3600.0 if conditions.days else 20.0
         self.setup = _setup(conditions)
+        self.transform = Filter() if conditions.filtered else None
 
     @property
     def running(self) -> list[owner.Owner]:
@@ -68,6 +70,20 @@ class World:
         """From here on no faults; what is late stays late."""
         self.network.calm = self.target.calm = self.coordinator.calm = True
         self.source.end_all_transactions()
+
+
+class Filter:
+    """Leaves out every fifth record and changes every third."""
+
+    name = "filter"
+    deterministic = True
+
+    def __call__(self, fields: records.Fields, timestamp_ms: int) -> records.Fields | None:
+        del timestamp_ms
+        number = int(fields.headers[0][1] or b"" if fields.headers else fields.value or b"")
+        if number % 5 == 0:
+            return None
+        return fields._replace(headers=(*fields.headers, (b"f", b"!"))) if number % 3 else fields
 
 
 def _setup(conditions: weather.Weather) -> setup.PartitionSetup:

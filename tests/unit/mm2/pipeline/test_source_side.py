@@ -180,7 +180,7 @@ def test_the_replica_that_the_leader_names_is_read():
     reading.follow()
     batch = copying.batch(0)
     reading.answer(records=batch, end=5)
-    assert reading.world.copy.window.queued == 1
+    assert reading.world.copy.outbox.queued == 1
     assert reading.asked()[0] == NEAR
 
 
@@ -230,7 +230,7 @@ def test_a_new_leader_is_asked_itself():
     reading.source.leader = 3
     reading.side.place_all()
     reading.answer(records=copying.batch(0), end=1)
-    assert reading.world.copy.window.queued == 0, "it was asked of another broker meanwhile"
+    assert reading.world.copy.outbox.queued == 0, "it was asked of another broker meanwhile"
     assert reading.asked() == (3, "b")
 
 

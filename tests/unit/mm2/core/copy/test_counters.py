@@ -2,23 +2,26 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.copy import counters, window
+from mm2.core.copy import counters, outgoing, window
 
 NOW_MS = 1_790_000_000_000
 
 
-def sent(*, records=1, size=100, newest_ms=NOW_MS):
-    return window.Sent(
+def sent(*, records=1, size=100, newest_ms=NOW_MS, why=""):
+    batch = outgoing.Outgoing(
+        batch=memoryview(b""),
+        attributes=0,
+        records=records,
         source=0,
         next_source=records,
-        target=0,
-        records=records,
-        crc=0,
-        size=size,
+        pieces=(),
         base_timestamp=newest_ms,
         max_timestamp=newest_ms,
         source_epoch=0,
+        held=0,
+        why=why,
     )
+    return window.Sent(batch=batch, target=0, crc=0, size=size)
 
 
 def test_nothing_was_copied_yet():
@@ -50,3 +53,17 @@ def test_records_without_timestamps_leave_the_age_as_it_was():
     copied.acknowledged(sent(newest_ms=NOW_MS - 250), wall_ms=NOW_MS)
     copied.acknowledged(sent(newest_ms=-1), wall_ms=NOW_MS)
     assert (copied.age_ms, copied.newest_ms) == (250, -1)
+
+
+def test_batches_that_were_made_are_counted_and_the_newest_says_why():
+    copied = counters.Counters()
+    found = []
+    for why in ("", "small batches are joined", "compaction left gaps in it", ""):
+        copied.acknowledged(sent(why=why), wall_ms=NOW_MS)
+        found.append((copied.made, copied.why))
+    assert found == [
+        (0, ""),
+        (1, "small batches are joined"),
+        (2, "compaction left gaps in it"),
+        (2, ""),
+    ]

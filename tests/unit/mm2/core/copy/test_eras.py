@@ -134,31 +134,21 @@ def test_a_broker_that_gives_nothing_is_not_read_for_ever():
 # Where a timestamp points
 
 
-def test_a_timestamp_is_rounded_down_to_the_batch_that_holds_it():
-    log = scripts.Log(scripts.data(28, b"a", b"b", b"c", b"d"))
-    played = start(taking.attempt(start="1700000000000"), ReadSource=log)
-    assert played.outcome.source == 28
-    assert instructions.ReadSource(offset=30) in played.asked
+def test_a_timestamp_starts_exactly_at_the_first_record_so_young():
+    played = start(taking.attempt(start="1700000000000"))
+    assert (played.outcome.source, played.outcome.take_start) == (30, 30)
+    ((_, era),) = taking.mapped(played, map_record.EraKey)
+    assert era.first_source == 30
+    assert instructions.ReadSource not in played.kinds
 
 
-def test_but_not_below_what_the_source_still_has():
-    log = scripts.Log(scripts.data(28, b"a", b"b", b"c", b"d"), start=29)
-    assert start(taking.attempt(start="1700000000000"), ReadSource=log).outcome.source == 29
-
-
-def test_a_timestamp_behind_everything_starts_where_the_source_ends():
-    log = scripts.Log(start=0, end=30)
-    assert start(taking.attempt(start="1700000000000"), ReadSource=log).outcome.source == 30
-
-
-def test_what_follows_a_transaction_marker_does_not_move_the_start_forward():
-    log = scripts.Log(scripts.marker(30, (1, 0)), scripts.data(31, b"a"))
-    assert start(taking.attempt(start="1700000000000"), ReadSource=log).outcome.source == 30
-
-
-def test_a_source_that_cannot_be_read_at_the_timestamp_begins_again():
-    played = start(taking.attempt(start="1700000000000"), ReadSource=scripts.LOST)
+@pytest.mark.parametrize("failing", [0, 1])
+@pytest.mark.parametrize("answer", [scripts.LOST, instructions.Refused(code=6)])
+def test_a_timestamp_that_cannot_be_found_begins_again(answer, failing):
+    found = [*[instructions.SourceOffset(offset=30)] * failing, answer]
+    played = start(taking.attempt(start="1700000000000"), FindSourceOffset=found)
     assert isinstance(played.outcome, outcomes.BeginAgain)
+    assert played.stored == []
 
 
 # An era on request

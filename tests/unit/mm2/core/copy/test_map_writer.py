@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from mm2.core.copy import map_writer
 from mm2.formats import map_record
+from tests.fakes import copying
 
 OWNER = b"12345678"
 
@@ -28,18 +29,15 @@ def writer(*, take_start=100, target_next=201, epoch=4, ordinal=3, segment_bytes
     )
 
 
-def copy(written, source, *, records=1, target=None, now_s=0.0):
-    """Acknowledge one batch, behind the newest unless `target` says where."""
+def copy(written, *source, records=1, target=None, now_s=0.0):
+    """Acknowledge one batch, behind the newest unless `target` says where.
+
+    Of `records` source offsets from `source` on, or of exactly those.
+    """
     at = written.target_next if target is None else target
-    written.acknowledged(
-        source,
-        next_source=source + records,
-        target=at,
-        next_target=at + records,
-        crc=source,
-        source_epoch=6,
-        now_s=now_s,
-    )
+    offsets = source if len(source) > 1 else tuple(range(source[0], source[0] + records))
+    batch = copying.outgoing_of(*offsets, source_epoch=6)
+    written.acknowledged(batch, target=at, crc=source[0], now_s=now_s)
     written.check_invariants()
 
 
@@ -120,6 +118,30 @@ def test_what_an_older_owner_copied_goes_into_the_runs_alone():
     assert segment.runs == ((100, 50), (105, 55))
     assert (segment.through, segment.target_next) == (100, 201)
     assert not written.has_news
+
+
+def test_a_batch_of_records_with_gaps_is_as_many_runs():
+    written = writer()
+    copy(written, 100, 101, 105, 109)
+    copy(written, 110)
+    ((_, segment),) = decoded(written.write(0.0))
+    assert segment.runs == ((100, 101), (105, 98), (109, 95))
+    assert (segment.through, segment.target_next) == (111, 206)
+
+
+def test_a_batch_whose_first_gap_is_the_run_before_it_goes_on_with_that_run():
+    written = writer()
+    copy(written, 100, records=3)
+    copy(written, 103, 104, 110)
+    ((_, segment),) = decoded(written.write(0.0))
+    assert segment.runs == ((100, 101), (110, 96))
+
+
+def test_what_stands_for_more_than_it_holds_moves_the_map_behind_that():
+    written = writer()
+    batch = copying.outgoing_of(100, 103, ends=120)
+    written.acknowledged(batch, target=201, crc=1, now_s=0.0)
+    assert (written.through, written.target_next) == (120, 203)
 
 
 # Segments

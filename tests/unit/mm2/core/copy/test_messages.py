@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mm2.core.copy import budget, facts, instructions, messages, partition, setup, standing, stops
+from mm2.core.copy import (
+    budget,
+    facts,
+    instructions,
+    limits,
+    messages,
+    partition,
+    setup,
+    standing,
+    stops,
+)
 from mm2.core.offsets import offset_map
 from mm2.formats import map_record
 
@@ -193,6 +203,7 @@ def copy_of(where):
         where,
         owner=b"12345678",
         held=budget.Budget(limit_bytes=1000),
+        joining=limits.Joining(),
         random=Random(1),
         wall_ms=lambda: 0,
     )

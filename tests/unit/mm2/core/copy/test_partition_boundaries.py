@@ -130,13 +130,13 @@ def test_no_anchor_speaks_of_an_open_transaction():
 def test_an_obstacle_is_met_only_when_the_transaction_before_it_is_committed():
     world = copying.begun()
     world.withheld.add(COMMIT)
-    world.offer(*OLD[:2], batch(2, b"a", last_delta=3))
+    world.offer(*OLD[:2], copying.damaged(2))
     world.send()
     world.acknowledge().acknowledge()
     assert (world.standing.phase, world.standing.stop) == (Phase.BOUNDARY, None)
     world.withheld.clear()
     world.do([world.open]).tick()
-    assert world.standing.stop.cause is stops.Cause.NEEDS_OPENING
+    assert world.standing.stop.cause is stops.Cause.CORRUPT
     assert said(world).through == 2
 
 
@@ -253,7 +253,7 @@ def test_a_boundary_that_fails_forgets_the_queue_and_goes_back_to_it(question, a
     while world.in_flight:
         world.acknowledge()
     assert world.standing.phase is phase
-    assert world.copy.window.queued == 0
+    assert world.copy.outbox.queued == 0
     assert world.copy.source.position == (0 if question is ADD else 5)
     assert world.budget.held_bytes == 0
     if phase is Phase.STOPPED:

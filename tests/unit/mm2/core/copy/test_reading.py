@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-from mm2.core.copy import reading, source_batches
-from mm2.formats import record_batch
-from tests.fakes import scripts
+from mm2.core.copy import outbox, reading, source_batches
 
 OBSTACLE = source_batches.Obstacle(offset=12, why="such a batch")
 
@@ -19,7 +17,6 @@ def test_beginning_elsewhere_leaves_the_obstacle_behind_and_keeps_what_the_log_i
 
 
 def test_going_back_is_to_the_batch_that_was_not_sent_and_to_its_own_epoch():
-    dropped = scripts.data(8, b"v", leader_epoch=2)
     source = reading.Reading(position=12, epoch=3, obstacle=OBSTACLE)
-    source.go_back(record_batch.read_header(memoryview(dropped)))
+    source.go_back(outbox.Place(8, 2))
     assert (source.position, source.epoch, source.obstacle) == (8, 2, None)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.copy import setup, source_batches, stops
+from mm2.core.copy import setup, stops
 from mm2.formats import map_record
 
 WHERE = setup.PartitionSetup(
@@ -22,9 +22,9 @@ TABLE = [
     ),
     (DIVERGED, stops.Cause.SOURCE_TRUNCATED, ["orders-7", "offset 40", "up to 50", WAY_ON]),
     (
-        stops.needs_opening(WHERE, offset=50, why="too old"),
-        stops.Cause.NEEDS_OPENING,
-        ["orders-7 at source offset 50: too old", WAY_ON],
+        stops.mirror_unreadable(WHERE, offset=50, why="it is damaged"),
+        stops.Cause.NOT_PAIRED,
+        ["a.orders-7 at offset 50: it is damaged", WAY_ON],
     ),
     (
         stops.corrupt(WHERE, offset=50, why="bad checksum"),
@@ -76,13 +76,3 @@ def test_a_recreated_topic_is_told_with_both_ids(on_target, side):
 )
 def test_topic_ids_that_agree_or_are_unknown_stop_nothing(was, now):
     assert stops.recreated(WHERE, on_target=True, was=was, now=now) is None
-
-
-@pytest.mark.parametrize(
-    ("corrupt", "cause"), [(True, stops.Cause.CORRUPT), (False, stops.Cause.NEEDS_OPENING)]
-)
-def test_an_obstacle_stops_at_its_offset(corrupt, cause):
-    obstacle = source_batches.Obstacle(offset=50, why="such a batch", corrupt=corrupt)
-    stop = stops.blocked(WHERE, obstacle)
-    assert stop.cause is cause
-    assert "orders-7 at source offset 50: such a batch" in stop.message

@@ -12,6 +12,7 @@ from connect_runtime.base import ids
 from mm2.core.copy import map_writer
 from mm2.core.offsets import offset_map
 from mm2.formats import map_record
+from tests.fakes import copying
 
 T7 = ids.TopicPartition("orders", 7)
 FIRST = map_record.Producer(ordinal=1, era=1)
@@ -346,15 +347,8 @@ class Copied:
 
     def copy(self, writer, source, records):
         self.batches.append((source, records, self.target))
-        writer.acknowledged(
-            source,
-            next_source=source + records,
-            target=self.target,
-            next_target=self.target + records,
-            crc=1,
-            source_epoch=0,
-            now_s=0.0,
-        )
+        batch = copying.outgoing_of(*range(source, source + records))
+        writer.acknowledged(batch, target=self.target, crc=1, now_s=0.0)
         self.target += records
         writer.check_invariants()
 

@@ -1,0 +1,90 @@
+"""How large a batch may be, and how many records of a small one are worth joining with the next.
+
+The target says what it does not take; nothing else is known of its limits, since a topic's may
+change at any time. Joining costs us a little per record and saves the target a batch: it pays for
+batches of few records, and for larger ones where acknowledgements are slow and time is to spare.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+MADE_BYTES = 1_000_000
+"""Batches that are made stay below the usual `max.message.bytes` (1 MB)."""
+ANY = 1 << 31
+
+TINY_RECORDS = 16
+TINY_BYTES = 16 * 1024
+"""A batch of so few records and bytes costs more to pass through than to join."""
+
+SPARE = 0.4
+BUSY = 0.2
+"""From this share of its time that a copy waits on it has some to spare; below that one none."""
+LOOK_EVERY_S = 0.25
+
+
+@dataclass(slots=True)
+class Joining:
+    """Shared by all partitions of a task: which batches are small enough to be joined.
+
+    `records` and `bytes` are the most that one of them may have. While the copy mostly waits,
+    batches that are queued wait for acknowledgements: then there is time to join larger ones too.
+    """
+
+    records: int = TINY_RECORDS
+    bytes: int = TINY_BYTES
+    _waited_s: float = 0.0
+    _since_s: float = 0.0
+
+    def waited(self, wait_s: float, now_s: float) -> None:
+        """The copy had nothing to do for so long, up to now."""
+        self._waited_s += wait_s
+        elapsed_s = now_s - self._since_s
+        if elapsed_s < LOOK_EVERY_S:
+            return
+        share = self._waited_s / elapsed_s
+        self._waited_s, self._since_s = 0.0, now_s
+        if share >= SPARE:
+            self.records, self.bytes = ANY, MADE_BYTES // 2
+        elif share < BUSY:
+            self.records, self.bytes = TINY_RECORDS, TINY_BYTES
+
+
+@dataclass(slots=True)
+class Limits:
+    """Of one partition. What is as large as `refused_bytes` is opened; made batches hold
+    `made_bytes` of records at most, and `records` while copying source offsets below `until`."""
+
+    joining: Joining = field(default_factory=Joining)
+    refused_bytes: int = ANY
+    made_bytes: int = MADE_BYTES
+    records: int = ANY
+    until: int = -1
+
+    def too_large(self, *, size: int, count: int) -> bool:
+        """The target refused a batch of `size` bytes: can a smaller one be made of it?"""
+        if count == 1:
+            return False
+        self.refused_bytes = min(self.refused_bytes, size)
+        self.made_bytes = min(self.made_bytes, size) // 2
+        return True
+
+    def isolate(self, *, count: int, until: int) -> bool:
+        """The target refused one of `count` records before source offset `until`: is it unknown
+        which?"""
+        if count == 1:
+            return False
+        self.records = (min(self.records, count) + 1) // 2
+        self.until = max(self.until, until)
+        return True
+
+    def records_at(self, source: int) -> int:
+        """The most records that a batch from this source offset on may hold."""
+        if source >= self.until:
+            self.records = ANY
+        return self.records
+
+    def forget(self) -> None:
+        """Somebody may have changed what the target takes."""
+        self.refused_bytes, self.made_bytes = ANY, MADE_BYTES
+        self.records, self.until = ANY, -1

@@ -1,0 +1,74 @@
+"""Opened batches: the records that a batch brings to the target.
+
+Whoever copies and whoever pairs gets them here, so that both mean the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Protocol
+
+from mm2.core.copy import source_batches
+from mm2.formats import compression, records
+
+
+class Transform(Protocol):
+    """What is done to each record of a partition on its way; it must not look at the time.
+
+    `name` says which transform with which settings it is: another name begins a new era.
+    `deterministic`: the same record always becomes the same; else the tail that a dead owner left
+    cannot be paired, and restarts are at least once.
+    """
+
+    name: str
+    deterministic: bool
+
+    def __call__(self, fields: records.Fields, timestamp_ms: int) -> records.Fields | None:
+        """What becomes of it; None leaves it out."""
+
+
+def repeatable(transform: Transform | None) -> Transform | None:
+    """What makes the same of a record once more; what cannot is as good as none for pairing."""
+    return transform if transform is not None and transform.deterministic else None
+
+
+def filter_hash(transform: Transform | None) -> int:
+    """64 bits that tell one transform from another; 0 for none (`map_record.Era`)."""
+    if transform is None:
+        return 0
+    digest = hashlib.blake2b(transform.name.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") or 1
+
+
+class UnreadableError(Exception):
+    """A batch whose checksum is right cannot be opened; the text says why."""
+
+
+def open_batch(
+    entry: source_batches.Copyable, transform: Transform | None = None
+) -> list[records.Record]:
+    """The records of a copyable batch that are to stand on the target, in order; may be none.
+
+    Offsets are the source's. Raises `UnreadableError`.
+    """
+    header = entry.header
+    if header.record_count == 1 and not header.attributes and transform is None:
+        only = records.only_record(header, entry.batch)
+        if only is not None:
+            return [only]
+    try:
+        found = records.open_batch(header, entry.batch)
+        if header.base_offset < entry.first:
+            found = [each for each in found if each.offset >= entry.first]
+        return found if transform is None else _transformed(found, transform)
+    except (records.MalformedRecordsError, compression.UnpackError) as error:
+        raise UnreadableError(str(error)) from error
+
+
+def _transformed(found: list[records.Record], transform: Transform) -> list[records.Record]:
+    kept = []
+    for offset, timestamp, body in found:
+        became = transform(records.read_body(body), timestamp)
+        if became is not None:
+            kept.append(records.Record(offset, timestamp, records.write_body(became)))
+    return kept

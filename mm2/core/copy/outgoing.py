@@ -1,0 +1,134 @@
+"""Batches as they go to the target: a source batch as it is, or made of what was opened.
+
+A batch is made where one cannot be passed through, where the target refused it as it was, and
+where small ones are joined. Which producer writes it and with what sequence is stamped on later,
+so that it does not matter which way a batch went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from mm2.core.copy import source_batches
+from mm2.formats import record_batch, records
+
+
+class Piece(NamedTuple):
+    """From source offset `source` on, records stand at `place`, `place` + 1, … of a batch."""
+
+    source: int
+    place: int
+
+
+class Outgoing(NamedTuple):
+    """One batch of so many `records` for the target; it stands for source [`source`,
+    `next_source`).
+
+    `pieces` tell the source offset of each record; () when they follow each other from `source` on.
+    `held` are the bytes of the source's batches that are done with once it is acknowledged,
+    `source_epoch` is their leader epoch. `why` it was made; "" for one passed through.
+    """
+
+    batch: memoryview
+    attributes: int
+    records: int
+    source: int
+    next_source: int
+    pieces: tuple[Piece, ...]
+    base_timestamp: int
+    max_timestamp: int
+    source_epoch: int
+    held: int
+    why: str
+
+
+def passed(entry: source_batches.Copyable) -> Outgoing:
+    """The batch as it is."""
+    header = entry.header
+    return Outgoing(
+        entry.batch,
+        header.attributes,
+        header.record_count,
+        header.base_offset,
+        header.base_offset + header.record_count,
+        (),
+        header.base_timestamp,
+        header.max_timestamp,
+        header.leader_epoch,
+        header.length + record_batch.LENGTH_END,
+        "",
+    )
+
+
+def made(
+    entries: Sequence[source_batches.Copyable],
+    opened: Sequence[records.Record],
+    *,
+    codec: int,
+    batch_bytes: int,
+    records_max: int,
+    why: str,
+) -> list[Outgoing]:
+    """Batches of all records that `entries` brought, of one leader epoch, in order; none for none.
+
+    Each holds at most `records_max` records and `batch_bytes` of them (uncompressed), but one at
+    least.
+    """
+    if not opened:
+        return []
+    last = entries[-1].header
+    found: list[Outgoing] = []
+    starts = list(_starts(opened, batch_bytes=batch_bytes, records_max=records_max))
+    for start, stop in zip(starts, [*starts[1:], len(opened)], strict=True):
+        part = opened[start:stop]
+        batch = memoryview(records.build(part, codec=codec))
+        header = record_batch.read_header(batch)
+        rest = stop < len(opened)
+        found.append(
+            Outgoing(
+                batch,
+                header.attributes,
+                len(part),
+                part[0].offset,
+                opened[stop].offset if rest else last.last_offset + 1,
+                _pieces(part),
+                header.base_timestamp,
+                header.max_timestamp,
+                last.leader_epoch,
+                0 if rest else sum(each.header.size for each in entries),
+                why,
+            )
+        )
+    return found
+
+
+def _starts(
+    opened: Sequence[records.Record], *, batch_bytes: int, records_max: int
+) -> Iterator[int]:
+    """Where each batch begins among the records."""
+    size = count = 0
+    for index, record in enumerate(opened):
+        grown = size + len(record.body) + _RECORD_BYTES
+        if index == 0 or count == records_max or grown > batch_bytes:
+            yield index
+            size = count = 0
+        size += len(record.body) + _RECORD_BYTES
+        count += 1
+
+
+_RECORD_BYTES = 12
+"""What stands before a record's body, generously."""
+
+
+def _pieces(part: Sequence[records.Record]) -> tuple[Piece, ...]:
+    first = part[0].offset
+    if part[-1].offset - first == len(part) - 1:
+        return ()
+    found = []
+    ahead: int | None = None
+    for place, record in enumerate(part):
+        if record.offset - place != ahead:
+            ahead = record.offset - place
+            found.append(Piece(record.offset, place))
+    return tuple(found)

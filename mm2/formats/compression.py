@@ -1,0 +1,241 @@
+"""Kafka's compression codecs with their framings: of record batches v2 and of older wrappers alike.
+
+gzip: RFC 1952. snappy: the framing of xerial's `SnappyOutputStream` (magic, two versions, then
+blocks behind their i32 lengths), or one raw block, as some clients write it. lz4: frames of
+independent blocks (`KafkaLZ4BlockOutputStream`); message format v0 has a wrong header checksum,
+so it is never looked at. zstd: frames without a content size.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+
+import cramjam
+import zstandard
+
+NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+NAMES = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
+
+OPENED_BYTES_MAX = 256 * 1024 * 1024
+"""More than this is not unpacked: no batch that a broker took is so large, but damage may be."""
+
+_GZIP_FRAMED = 31
+
+_XERIAL = b"\x82SNAPPY\x00"
+_XERIAL_HEAD = _XERIAL + struct.pack(">ii", 1, 1)
+_SNAPPY_BLOCK = 32 * 1024
+_SIZE_BE = struct.Struct(">i")
+
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_LZ4_HEAD = _LZ4_MAGIC + b"\x60\x40\x82"
+"""Version 1, independent blocks of up to 64 KB, and the checksum of just that."""
+_LZ4_BLOCK = 64 * 1024
+_LZ4_BLOCKS = {4: 64 * 1024, 5: 256 * 1024, 6: 1024 * 1024, 7: 4 * 1024 * 1024}
+_LZ4_PLAIN = 0x80000000
+_SIZE_LE = struct.Struct("<I")
+
+_ZSTD_SMALL = 4096
+"""So much can unpack to 128 MB at most, and needs no watching."""
+
+
+class UnpackError(Exception):
+    """Compressed records cannot be unpacked; the text says why."""
+
+
+def unpack(codec: int, data: memoryview) -> bytes:
+    """The plain bytes. Raises `UnpackError`: damaged, unknown, or more than `OPENED_BYTES_MAX`."""
+    unpacker = _UNPACKERS.get(codec)
+    if unpacker is None:
+        raise UnpackError(f"it is compressed with codec {codec}, which is none of Kafka's")
+    try:
+        return unpacker(data)
+    except (
+        zlib.error,
+        zstandard.ZstdError,
+        cramjam.DecompressionError,
+        struct.error,
+        IndexError,
+        ValueError,
+    ) as error:
+        raise UnpackError(f"its {NAMES[codec]} data is damaged: {error}") from error
+
+
+def pack(codec: int, data: bytes | bytearray) -> bytes:
+    """As Kafka's producers write it. `codec` must be one of `NAMES`."""
+    return _PACKERS[codec](data)
+
+
+def _within(size: int) -> int:
+    if size > OPENED_BYTES_MAX:
+        raise UnpackError(f"it unpacks to more than {OPENED_BYTES_MAX} bytes")
+    return size
+
+
+def _plain(data: memoryview | bytes | bytearray) -> bytes:
+    return bytes(data)
+
+
+def _ungzip(data: memoryview) -> bytes:
+    out: list[bytes] = []
+    size = 0
+    rest = bytes(data)
+    while rest:
+        member = zlib.decompressobj(_GZIP_FRAMED)
+        out.append(member.decompress(rest, OPENED_BYTES_MAX + 1))
+        size = _within(size + len(out[-1]))
+        if not member.eof:
+            raise UnpackError("its gzip data is cut off")
+        rest = member.unused_data
+    return out[0] if len(out) == 1 else b"".join(out)
+
+
+def _gzip(data: bytes | bytearray) -> bytes:
+    member = zlib.compressobj(wbits=_GZIP_FRAMED)
+    return member.compress(data) + member.flush()
+
+
+def _unsnappy(data: memoryview) -> bytes:
+    if data[: len(_XERIAL)] != _XERIAL:
+        _within(cramjam.snappy.decompress_raw_len(data))
+        return bytes(cramjam.snappy.decompress_raw(data))
+    at, size, end = len(_XERIAL_HEAD), 0, len(data)
+    out: list[bytes] = []
+    while at < end:
+        (length,) = _SIZE_BE.unpack_from(data, at)
+        at += 4
+        if not 0 <= length <= end - at:
+            raise UnpackError(f"its snappy data has a block of {length} bytes")
+        block = data[at : at + length]
+        size = _within(size + cramjam.snappy.decompress_raw_len(block))
+        out.append(bytes(cramjam.snappy.decompress_raw(block)))
+        at += length
+    return out[0] if len(out) == 1 else b"".join(out)
+
+
+def _snappy(data: bytes | bytearray) -> bytes:
+    out: list[bytes] = [_XERIAL_HEAD]
+    for block in _blocks(data, _SNAPPY_BLOCK):
+        packed = bytes(cramjam.snappy.compress_raw(block))
+        out += (_SIZE_BE.pack(len(packed)), packed)
+    return b"".join(out)
+
+
+def _unlz4(data: memoryview) -> bytes:
+    at, block_max, checked = _lz4_header(data)
+    size, end = 0, len(data)
+    out: list[bytes] = []
+    while at < end:
+        (length,) = _SIZE_LE.unpack_from(data, at)
+        at += 4
+        if length == 0:
+            return out[0] if len(out) == 1 else b"".join(out)
+        plain, length = bool(length & _LZ4_PLAIN), length & ~_LZ4_PLAIN
+        if length > end - at:
+            break
+        block = data[at : at + length]
+        out.append(bytes(block) if plain else _lz4_block(block, block_max))
+        size = _within(size + len(out[-1]))
+        at += length + checked
+    raise UnpackError("its lz4 data is cut off")
+
+
+def _lz4_header(data: memoryview) -> tuple[int, int, int]:
+    """(where the blocks begin, how large one may be, bytes of checksum behind each)."""
+    if data[:4] != _LZ4_MAGIC:
+        raise UnpackError("its lz4 data does not begin with a frame")
+    flags, block = data[4], data[5]
+    if flags >> 6 != 1 or not flags & 0x20:
+        raise UnpackError(f"its lz4 frame has flags {flags:#x}, which Kafka does not write")
+    block_max = _LZ4_BLOCKS.get(block >> 4 & 7)
+    if block_max is None:
+        raise UnpackError(f"its lz4 frame names the unknown block size {block:#x}")
+    return (15 if flags & 0x08 else 7), block_max, (4 if flags & 0x10 else 0)
+
+
+@functools.cache
+def _lz4_room(size: int) -> bytearray:
+    return bytearray(size)
+
+
+def _lz4_block(block: memoryview, block_max: int) -> bytes:
+    room = _lz4_room(block_max)
+    size = cramjam.lz4.decompress_block_into(block, room, output_len=block_max)
+    return bytes(memoryview(room)[:size])
+
+
+def _lz4(data: bytes | bytearray) -> bytes:
+    out: list[bytes] = [_LZ4_HEAD]
+    for block in _blocks(data, _LZ4_BLOCK):
+        packed = bytes(cramjam.lz4.compress_block(block, store_size=False))
+        if len(packed) < len(block):
+            out += (_SIZE_LE.pack(len(packed)), packed)
+        else:
+            out += (_SIZE_LE.pack(len(block) | _LZ4_PLAIN), bytes(block))
+    out.append(bytes(4))
+    return b"".join(out)
+
+
+@functools.cache
+def _unzstd_context() -> zstandard.ZstdDecompressor:
+    return zstandard.ZstdDecompressor()
+
+
+def _unzstd(data: memoryview) -> bytes:
+    if len(data) <= _ZSTD_SMALL:
+        frame = _unzstd_context().decompressobj()
+        plain = frame.decompress(data)
+        if frame.eof and not frame.unused_data:
+            return plain
+    return _unzstd_frames(data)
+
+
+def _unzstd_frames(data: memoryview) -> bytes:
+    """Of any number and size; a cut-off end shows, since its frame never ends."""
+    out: list[bytes] = []
+    size = 0
+    rest = bytes(data)
+    while rest:
+        frame = _unzstd_context().decompressobj()
+        for at in range(0, len(rest), _ZSTD_SMALL):
+            out.append(frame.decompress(rest[at : at + _ZSTD_SMALL]))
+            size = _within(size + len(out[-1]))
+            if frame.eof:
+                rest = frame.unused_data + rest[at + _ZSTD_SMALL :]
+                break
+        else:
+            raise UnpackError("its zstd data is cut off")
+    return b"".join(out)
+
+
+@functools.cache
+def _zstd_context() -> zstandard.ZstdCompressor:
+    return zstandard.ZstdCompressor()
+
+
+def _zstd(data: bytes | bytearray) -> bytes:
+    return _zstd_context().compress(data)
+
+
+def _blocks(data: bytes | bytearray, size: int) -> Iterator[memoryview]:
+    view = memoryview(data)
+    for at in range(0, len(view), size):
+        yield view[at : at + size]
+
+
+_UNPACKERS: dict[int, Callable[[memoryview], bytes]] = {
+    NONE: _plain,
+    GZIP: _ungzip,
+    SNAPPY: _unsnappy,
+    LZ4: _unlz4,
+    ZSTD: _unzstd,
+}
+_PACKERS: dict[int, Callable[[bytes | bytearray], bytes]] = {
+    NONE: _plain,
+    GZIP: _gzip,
+    SNAPPY: _snappy,
+    LZ4: _lz4,
+    ZSTD: _zstd,
+}

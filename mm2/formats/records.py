@@ -1,0 +1,265 @@
+"""Records of batches in format v2: opened, and written again.
+
+A record (`org.apache.kafka.common.record.DefaultRecord`, KIP-98; varints are zigzag):
+
+    length varint (of what follows) | attributes i8, unused | timestamp delta varlong
+    offset delta varint | key length varint, key | value length varint, value
+    header count varint | headers: name length varint, name, value length varint, value
+
+What begins with the key length is the record's *body*: neither where a record stands nor when it
+was written changes it, so it moves from batch to batch as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import crc32c
+
+from mm2.formats import compression, record_batch, varints
+
+_SMALL = 1 << 14
+_new = tuple.__new__
+"""Past the named tuple's own constructor, which costs as much as the rest of a record."""
+_PRODUCER_NONE = (-1, -1, -1)
+
+_SHORTEST = 7
+"""Bytes of a record with neither key, value nor headers, with its length."""
+
+
+class MalformedRecordsError(Exception):
+    """What stands in a batch is not the records that its header promises; the text says why."""
+
+
+class Record(NamedTuple):
+    """One record: its offset and timestamp (ms) as readers see them, and its body."""
+
+    offset: int
+    timestamp: int
+    body: bytes
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    varints.append_signed(out, value)
+    return bytes(out)
+
+
+_VARINTS = tuple(_varint(value) for value in range(_SMALL))
+
+
+def _signed(value: int) -> bytes:
+    return _VARINTS[value] if 0 <= value < _SMALL else _varint(value)
+
+
+def open_batch(header: record_batch.BatchHeader, batch: memoryview) -> list[Record]:
+    """All records of a batch, with their offsets and the timestamps that readers see.
+
+    Under LogAppendTime every record has the batch's largest timestamp (`DefaultRecordBatch`).
+    Raises `MalformedRecordsError` and `compression.UnpackError`.
+    """
+    codec = header.attributes & record_batch.CODEC_MASK
+    data = compression.unpack(codec, batch[record_batch.HEADER_BYTES :])
+    found = split(
+        data,
+        count=header.record_count,
+        base_offset=header.base_offset,
+        base_timestamp=header.base_timestamp,
+    )
+    if found and found[-1].offset > header.last_offset:
+        raise MalformedRecordsError(f"a record stands behind the batch's end {header.last_offset}")
+    if header.attributes & record_batch.LOG_APPEND_TIME:
+        time_ms = header.max_timestamp
+        return [Record(offset, time_ms, body) for offset, _, body in found]
+    return found
+
+
+def only_record(header: record_batch.BatchHeader, batch: memoryview) -> Record | None:
+    """The record of an uncompressed batch that has just one, as producers write it; None where it
+    must be looked at more closely (`open_batch`)."""
+    data = bytes(batch[record_batch.HEADER_BYTES :])
+    try:
+        size, at = data[0], 1
+        if size >= 0x80:
+            if data[1] >= 0x80:
+                return None
+            size = size & 0x7F | data[1] << 7
+            at = 2
+        plain = data[at : at + 3] == _FIRST and not size & 1 and at + (size >> 1) == len(data)
+    except IndexError:
+        return None
+    return _new(Record, (header[0], header[7], data[at + 3 :])) if plain else None
+
+
+_FIRST = bytes(3)
+"""Attributes, timestamp delta and offset delta of a batch's first record."""
+
+
+def split(data: bytes, *, count: int, base_offset: int, base_timestamp: int) -> list[Record]:
+    """The `count` records that stand in plain bytes. Raises `MalformedRecordsError`."""
+    if not 0 <= count <= len(data) // _SHORTEST:
+        raise MalformedRecordsError(f"{count} records cannot stand in {len(data)} bytes")
+    found: list[Record] = []
+    try:
+        at = _split(data, found, count=count, base=(base_offset, base_timestamp))
+    except (IndexError, ValueError) as error:
+        raise MalformedRecordsError(f"record {len(found)} is cut off or garbled") from error
+    if at != len(data):
+        raise MalformedRecordsError(f"{len(data) - at} bytes are left behind the last record")
+    return found
+
+
+def _split(data: bytes, found: list[Record], *, count: int, base: tuple[int, int]) -> int:
+    """Fill `found`; returns where the last record ends. Unsigned forms first: value << 1 | sign."""
+    at, end, whole, before = 0, 0, len(data), -1
+    base_offset, base_timestamp = base
+    for _ in range(count):
+        raw = data[at]
+        at += 1
+        if raw >= 0x80:
+            raw, at = varints.read_unsigned(data, at - 1)
+        end = at + (raw >> 1)
+        if raw & 1 or end > whole:
+            raise MalformedRecordsError(f"record {len(found)} claims an impossible length")
+        at += 1  # attributes
+        raw = data[at]
+        at += 1
+        if raw >= 0x80:
+            low, raw = raw, data[at]
+            at += 1
+            if raw < 0x80:
+                raw = raw << 7 | low & 0x7F
+            else:
+                raw, at = varints.read_unsigned(data, at - 2)
+        timestamp = base_timestamp + (raw >> 1 ^ -(raw & 1))
+        raw = data[at]
+        at += 1
+        if raw >= 0x80:
+            low, raw = raw, data[at]
+            at += 1
+            if raw < 0x80:
+                raw = raw << 7 | low & 0x7F
+            else:
+                raw, at = varints.read_unsigned(data, at - 2)
+        if raw & 1 or raw <= before or at > end:
+            raise MalformedRecordsError(f"record {len(found)} claims an impossible place or length")
+        before = raw
+        found.append(_new(Record, (base_offset + (raw >> 1), timestamp, data[at:end])))
+        at = end
+    return at
+
+
+def build(records: Sequence[Record], *, codec: int, sparse: bool = False) -> bytearray:
+    """A batch of at least one record, of no producer, its CRC right.
+
+    Dense: the offsets count from 0, whatever those of the records are. `sparse`: they are kept,
+    with their gaps.
+    """
+    base_offset, base_timestamp, _ = records[0]
+    newest = base_timestamp
+    parts: list[bytes] = []
+    for index, (offset, timestamp, body) in enumerate(records):
+        place = offset - base_offset if sparse else index
+        delta = timestamp - base_timestamp
+        if delta:
+            if timestamp > newest:
+                newest = timestamp
+            behind = b"\0" + _signed(delta)
+        else:
+            behind = b"\0\0"
+        behind += _VARINTS[place] if place < _SMALL else _varint(place)
+        size = len(behind) + len(body)
+        parts += (_VARINTS[size] if size < _SMALL else _varint(size), behind, body)
+    last = records[-1].offset - base_offset if sparse else len(records) - 1
+    return _assembled(
+        compression.pack(codec, b"".join(parts)),
+        base_offset=base_offset if sparse else 0,
+        attributes=codec,
+        last=last,
+        timestamps=(base_timestamp, newest),
+        count=len(records),
+    )
+
+
+def _assembled(
+    data: bytes,
+    *,
+    base_offset: int,
+    attributes: int,
+    last: int,
+    timestamps: tuple[int, int],
+    count: int,
+) -> bytearray:
+    batch = bytearray(record_batch.HEADER_BYTES + len(data))
+    record_batch.HEADER.pack_into(
+        batch,
+        0,
+        base_offset,
+        len(batch) - record_batch.LENGTH_END,
+        -1,
+        record_batch.MAGIC_V2,
+        0,
+        attributes,
+        last,
+        *timestamps,
+        *_PRODUCER_NONE,
+        count,
+    )
+    batch[record_batch.HEADER_BYTES :] = data
+    record_batch.write_crc(batch, crc32c.crc32c(memoryview(batch)[record_batch.CRC_START :]))
+    return batch
+
+
+# Bodies
+
+
+class Fields(NamedTuple):
+    """What a record says; a header's value may be None, and names may repeat."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[bytes, bytes | None], ...] = ()
+
+
+def read_body(body: bytes) -> Fields:
+    """Raises `MalformedRecordsError`."""
+    try:
+        key, at = _read_sized(body, 0)
+        value, at = _read_sized(body, at)
+        count, at = varints.read_signed(body, at)
+        if not 0 <= count <= len(body):
+            raise MalformedRecordsError(f"it claims {count} headers")
+        headers = []
+        for _ in range(count):
+            name, at = _read_sized(body, at)
+            if name is None:
+                raise MalformedRecordsError("a header without a name")
+            content, at = _read_sized(body, at)
+            headers.append((name, content))
+    except (IndexError, ValueError) as error:
+        raise MalformedRecordsError("a record is cut off or garbled") from error
+    if at != len(body):
+        raise MalformedRecordsError(f"{len(body) - at} bytes are left behind its headers")
+    return Fields(key, value, tuple(headers))
+
+
+def write_body(fields: Fields) -> bytes:
+    parts = [_sized(fields.key), _sized(fields.value), _signed(len(fields.headers))]
+    for name, content in fields.headers:
+        parts += (_sized(name), _sized(content))
+    return b"".join(parts)
+
+
+def _sized(content: bytes | None) -> bytes:
+    return b"\x01" if content is None else _signed(len(content)) + content
+
+
+def _read_sized(data: bytes, at: int) -> tuple[bytes | None, int]:
+    size, at = varints.read_signed(data, at)
+    if size < 0:
+        return None, at
+    end = at + size
+    if end > len(data):
+        raise MalformedRecordsError(f"a field claims {size} bytes, {len(data) - at} are left")
+    return data[at:end], end

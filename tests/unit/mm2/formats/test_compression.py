@@ -1,0 +1,260 @@
+from __future__ import annotations
+
+import gzip
+import struct
+import tracemalloc
+
+import cramjam
+import pytest
+import zstandard
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from mm2.formats import compression
+from tests.fakes import batches
+
+CODECS = sorted(compression.NAMES)
+PACKING = [compression.GZIP, compression.SNAPPY, compression.LZ4, compression.ZSTD]
+MEGABYTE = 1 << 20
+
+plain_data = st.one_of(
+    st.binary(max_size=500),
+    st.builds(lambda part, times: part * times, st.binary(max_size=40), st.integers(0, 8000)),
+)
+
+
+def unpack(codec, data):
+    return compression.unpack(codec, memoryview(data))
+
+
+# Round trips
+
+
+@settings(deadline=None)
+@given(st.sampled_from(CODECS), plain_data)
+@example(compression.SNAPPY, bytes(32 * 1024))
+@example(compression.SNAPPY, bytes(32 * 1024 + 1))
+@example(compression.LZ4, bytes(64 * 1024))
+@example(compression.LZ4, bytes(64 * 1024 + 1))
+def test_what_is_packed_unpacks_to_the_same(codec, data):
+    assert unpack(codec, compression.pack(codec, data)) == data
+    assert unpack(codec, compression.pack(codec, bytearray(data))) == data
+
+
+@settings(deadline=None)
+@given(st.sampled_from(CODECS), plain_data)
+def test_what_others_pack_is_unpacked(codec, data):
+    assert unpack(codec, batches.packed(codec, data)) == data
+
+
+@pytest.mark.parametrize("codec", PACKING)
+def test_what_repeats_becomes_smaller(codec):
+    assert len(compression.pack(codec, b"the same again " * 1000)) < 2000
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_ten_megabytes_that_cannot_be_packed_come_back(codec):
+    noise = bytes(cramjam.zstd.compress(bytes(range(256)))) + zstandard.backend.encode()
+    data = b"".join(struct.pack(">Q", at * 0x9E3779B97F4A7C15 & (1 << 64) - 1) for at in range(9))
+    data = (noise + data) * (10 * MEGABYTE // len(noise + data))
+    assert unpack(codec, compression.pack(codec, data)) == data
+
+
+# Framings of other writers
+
+
+def test_gzip_members_follow_each_other():
+    assert unpack(compression.GZIP, gzip.compress(b"one, ") + gzip.compress(b"two")) == b"one, two"
+
+
+@pytest.mark.parametrize("sizes", [(1,), (3, 1), (0, 5), (70_000, 70_000)])
+def test_snappy_blocks_follow_each_other_behind_xerials_head(sizes):
+    parts = [bytes([at]) * size for at, size in enumerate(sizes)]
+    packed = [bytes(cramjam.snappy.compress_raw(part)) for part in parts]
+    framed = b"".join(struct.pack(">i", len(each)) + each for each in packed)
+    for versions in ((1, 1), (0, 0), (7, 1)):
+        head = b"\x82SNAPPY\x00" + struct.pack(">ii", *versions)
+        assert unpack(compression.SNAPPY, head + framed) == b"".join(parts)
+
+
+def lz4_frame(*blocks, flags=0x60, size_code=4, behind=b"", checksum=b"sum!"):
+    """Blocks as they are; `behind` each stands a checksum, where the flags say so."""
+    described = bytes([flags, size_code << 4]) + (bytes(8) if flags & 8 else b"") + b"h"
+    framed = b"".join(struct.pack("<I", len(b) | 1 << 31) + b + behind for b in blocks)
+    return b"\x04\x22\x4d\x18" + described + framed + bytes(4) + (checksum if flags & 4 else b"")
+
+
+@pytest.mark.parametrize(
+    ("flags", "behind"),
+    [(0x60, b""), (0x68, b""), (0x64, b""), (0x6C, b""), (0x70, b"crc!"), (0x7C, b"crc!")],
+    ids=["plain", "content size", "content checksum", "both", "block checksums", "all"],
+)
+@pytest.mark.parametrize("size_code", [4, 5, 6, 7])
+def test_lz4_frames_may_carry_sizes_and_checksums(flags, behind, size_code):
+    framed = lz4_frame(b"one, ", b"two", flags=flags, size_code=size_code, behind=behind)
+    assert unpack(compression.LZ4, framed) == b"one, two"
+
+
+@pytest.mark.parametrize(("size_code", "size"), [(4, 16), (5, 18), (6, 20), (7, 22)])
+def test_lz4_blocks_may_be_as_large_as_the_frame_says(size_code, size):
+    block = bytes(cramjam.lz4.compress_block(bytes(1 << size), store_size=False))
+    head = b"\x04\x22\x4d\x18" + bytes([0x60, size_code << 4, 0])
+    framed = head + struct.pack("<I", len(block)) + block + bytes(4)
+    assert unpack(compression.LZ4, framed) == bytes(1 << size)
+
+
+def test_a_zstd_frame_may_say_its_size_and_others_may_follow():
+    sized = zstandard.ZstdCompressor(write_content_size=True).compress(b"one, ")
+    unsized = zstandard.ZstdCompressor(write_content_size=False).compress(b"two")
+    assert unpack(compression.ZSTD, sized + unsized) == b"one, two"
+    large = zstandard.ZstdCompressor().compress(bytes(range(256)) * 40_000)
+    assert unpack(compression.ZSTD, large + sized + large) == (
+        bytes(range(256)) * 40_000 + b"one, " + bytes(range(256)) * 40_000
+    )
+
+
+# Damage
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.integers(0, 7), st.binary(max_size=300))
+def test_arbitrary_bytes_are_unpacked_or_refused(codec, data):
+    refused_or_bytes(codec, data)
+
+
+HEADS = {
+    compression.GZIP: gzip.compress(b"")[:10],
+    compression.SNAPPY: b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1),
+    compression.LZ4: bytes.fromhex("04224d18 60 40 82"),
+    compression.ZSTD: bytes.fromhex("28b52ffd 00 58"),
+}
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.sampled_from(PACKING), st.binary(max_size=300))
+def test_arbitrary_bytes_behind_the_right_beginning_are_too(codec, data):
+    refused_or_bytes(codec, HEADS[codec] + data)
+
+
+@settings(deadline=None, max_examples=400)
+@given(st.data(), st.sampled_from(PACKING), plain_data.filter(bool), st.booleans())
+def test_changed_bytes_are_unpacked_to_something_or_refused(data, codec, plain, theirs):
+    packed = bytearray((batches.packed if theirs else compression.pack)(codec, plain))
+    for _ in range(data.draw(st.integers(1, 4))):
+        packed[data.draw(st.integers(0, len(packed) - 1))] ^= data.draw(st.integers(1, 255))
+    refused_or_bytes(codec, packed)
+
+
+def refused_or_bytes(codec, data):
+    try:
+        found = unpack(codec, data)
+    except compression.UnpackError:
+        return
+    assert isinstance(found, bytes)
+    assert len(found) <= compression.OPENED_BYTES_MAX
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data(), st.sampled_from(PACKING), plain_data.filter(bool))
+def test_what_is_cut_off_is_refused_or_all_that_stands_before_a_cut_between_blocks(
+    data, codec, plain
+):
+    packed = compression.pack(codec, plain)
+    kept = data.draw(st.integers(1, len(packed) - 1))
+    try:
+        found = unpack(codec, packed[:kept])
+    except compression.UnpackError:
+        return
+    assert codec == compression.SNAPPY, "only snappy's framing has no end"
+    assert plain.startswith(found)
+    assert len(found) % (32 * 1024) == 0
+
+
+@pytest.mark.parametrize(
+    ("codec", "data", "saying"),
+    [
+        (5, b"x", "codec 5, which is none of Kafka's"),
+        (7, b"", "codec 7"),
+        (compression.GZIP, b"not gzip at all", "its gzip data is damaged"),
+        (compression.GZIP, gzip.compress(b"abc")[:-1], "its gzip data is cut off"),
+        (compression.SNAPPY, HEADS[compression.SNAPPY] + struct.pack(">i", 9), "block of 9 bytes"),
+        (compression.SNAPPY, HEADS[compression.SNAPPY] + struct.pack(">i", -1), "block of -1"),
+        (compression.SNAPPY, HEADS[compression.SNAPPY] + b"\0\0\0", "its snappy data is damaged"),
+        (compression.SNAPPY, b"\xff\xff\xff\xff\xff\xff", "its snappy data is damaged"),
+        (compression.LZ4, b"", "does not begin with a frame"),
+        (compression.LZ4, b"abcdefgh", "does not begin with a frame"),
+        (compression.LZ4, HEADS[compression.LZ4][:5], "its lz4 data is damaged"),
+        (compression.LZ4, HEADS[compression.LZ4], "its lz4 data is cut off"),
+        (compression.LZ4, lz4_frame(b"abc")[:-4], "its lz4 data is cut off"),
+        (compression.LZ4, lz4_frame(b"abc", flags=0x20), "flags 0x20"),
+        (compression.LZ4, lz4_frame(b"abc", size_code=3), "unknown block size 0x30"),
+        (compression.ZSTD, b"not zstd at all", "its zstd data is damaged"),
+        (compression.ZSTD, compression.pack(compression.ZSTD, b"abc")[:-1], "zstd data is cut off"),
+    ],
+)
+def test_damage_is_told(codec, data, saying):
+    with pytest.raises(compression.UnpackError, match=saying):
+        unpack(codec, data)
+
+
+def test_an_lz4_block_larger_than_the_frame_allows_is_damage():
+    block = bytes(cramjam.lz4.compress_block(bytes((64 << 10) + 1), store_size=False))
+    framed = HEADS[compression.LZ4] + struct.pack("<I", len(block)) + block + bytes(4)
+    with pytest.raises(compression.UnpackError, match="its lz4 data is damaged"):
+        unpack(compression.LZ4, framed)
+
+
+# Bounds
+
+
+def bombs(codec, size):
+    """Zeros, as one piece and as many."""
+    yield compression.pack(codec, bytes(size))
+    part = size // 16
+    match codec:
+        case compression.GZIP:
+            yield gzip.compress(bytes(part)) * 16
+        case compression.SNAPPY:
+            yield bytes(cramjam.snappy.compress_raw(bytes(size)))
+        case compression.ZSTD:
+            yield zstandard.ZstdCompressor().compress(bytes(part)) * 16
+            yield zstandard.ZstdCompressor(write_content_size=False).compress(bytes(size)) + bytes(
+                8192
+            )
+
+
+@pytest.mark.parametrize("codec", PACKING)
+def test_more_than_the_bound_is_not_unpacked(codec, monkeypatch):
+    monkeypatch.setattr(compression, "OPENED_BYTES_MAX", MEGABYTE)
+    monkeypatch.setattr(compression, "_ZSTD_SMALL", 16)
+    assert len(unpack(codec, compression.pack(codec, bytes(MEGABYTE)))) == MEGABYTE
+    for bomb in bombs(codec, 64 * MEGABYTE):
+        tracemalloc.start()
+        try:
+            with pytest.raises(compression.UnpackError, match="more than 1048576 bytes"):
+                unpack(codec, bomb)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < 16 * MEGABYTE
+
+
+@pytest.mark.parametrize("codec", PACKING)
+def test_one_byte_more_than_the_bound_is_too_much(codec, monkeypatch):
+    monkeypatch.setattr(compression, "OPENED_BYTES_MAX", 100_000)
+    monkeypatch.setattr(compression, "_ZSTD_SMALL", 16)
+    assert len(unpack(codec, compression.pack(codec, bytes(100_000)))) == 100_000
+    with pytest.raises(compression.UnpackError):
+        unpack(codec, compression.pack(codec, bytes(100_001)))
+
+
+def test_the_smallest_zstd_data_that_is_not_watched_stays_within_the_bound():
+    """The densest that zstd has: blocks of one repeated byte, 128 KB each, in 4 bytes."""
+    head = bytes.fromhex("28b52ffd 00 58")  # window of 2 MB, no content size
+    blocks = compression._ZSTD_SMALL // 4
+    body = (struct.pack("<I", (128 << 10) << 3 | 1 << 1)[:3] + b"x") * (blocks - 3)
+    last = struct.pack("<I", (128 << 10) << 3 | 1 << 1 | 1)[:3] + b"x"
+    packed = head + body + last
+    assert len(packed) <= compression._ZSTD_SMALL
+    assert len(unpack(compression.ZSTD, packed)) == (blocks - 2) * (128 << 10)
+    assert blocks * (128 << 10) <= compression.OPENED_BYTES_MAX
