@@ -7,7 +7,7 @@ from typing import Any
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import errors
 from connect_runtime.wire.codec import failures, messages, targets
-from mm2.formats import one_record, record_batch
+from mm2.formats import record_batch, record_sets, records
 from mm2.pipeline import single_questions, target_probe
 
 VALUE = b"mm2 probe: what this cluster does with producers; nothing reads it"
@@ -65,8 +65,8 @@ class WireScratchPartition:
         end_s = self._clock.now_s() + _MARKER_S
         at = self._marker_from
         while self._clock.now_s() < end_s:
-            records = memoryview(self._questions.fetch(self._topic, at).records)
-            for header, _ in record_batch.split_batches(records):
+            fetched = memoryview(self._questions.fetch(self._topic, at).records)
+            for header, _ in record_sets.batches(fetched):
                 at = max(at, header.last_offset + 1)
                 ours = (header.producer_id, header.producer_epoch) == (owner.id, owner.epoch)
                 if header.is_control and ours:
@@ -85,11 +85,14 @@ class WireScratchPartition:
         return int(found.offset)
 
     def send(self, owner: target_probe.Owner, sequence: int) -> int | target_probe.Refused:
-        batch = one_record.batch(
-            VALUE,
-            timestamp_ms=self._clock.wall_ms(),
-            producer=(owner.id, owner.epoch, sequence),
+        record = records.Record(
+            offset=0,
+            timestamp=self._clock.wall_ms(),
+            body=records.write_body(records.Fields(key=None, value=VALUE)),
         )
+        batch = records.build([record], codec=0)
+        producer = (owner.id, owner.epoch, sequence)
+        record_batch.stamp(memoryview(batch), attributes=0, producer=producer)
         answer = self._questions.produce(self._topic, memoryview(batch))
         if answer.error_code:
             return target_probe.Refused(code=answer.error_code)
@@ -97,10 +100,10 @@ class WireScratchPartition:
         return answer.base_offset
 
     def unchanged(self, offset: int) -> bool:
-        records = memoryview(self._questions.fetch(self._topic, offset).records)
+        fetched = memoryview(self._questions.fetch(self._topic, offset).records)
         return any(
             header.base_offset == offset and batch[record_batch.CRC_START :] == self._sent
-            for header, batch in record_batch.split_batches(records)
+            for header, batch in record_sets.batches(fetched)
         )
 
     def _coordinator(self, message: messages.Message) -> Any:
