@@ -101,6 +101,7 @@ def _partition_status(task: source_task.SourceTask, index: int) -> flow_status.P
         age_ms=gauge.age_ms if gauge else 0,
         oldest_ms=gauge.oldest_ms if gauge else -1,
         transactional=gauge.transactional if gauge else False,
+        opened=gauge.opened if gauge else "",
     )
 
 
