@@ -358,9 +358,11 @@ class PartitionCopy:
 
     def _cross(self, step: transactions.Step, now_s: float) -> Instructions:
         assert not self.window.in_flight
+        # While a transaction is open no anchor is written, and what waits for one would not move.
+        news = self._write_news(now_s)
         self.standing.cross()
         script = boundary.cross(step, self.window.producer, next_target=self.window.next_target)
-        return self._runner.start(script, self._crossed, now_s=now_s)
+        return [*news, *self._runner.start(script, self._crossed, now_s=now_s)]
 
     def _crossed(self, outcome: object, now_s: float) -> Instructions:
         match outcome:

@@ -208,7 +208,7 @@ def _newest_of_keys(around: world.World, seen: list[Seen], *, reader: str) -> li
         for entry in around.source.entries
         if entry.committed
         for record in entry.held
-        if record.offset >= _first_source(around)
+        if record.offset >= max(_first_source(around), around.source.log_start)
     }
     have = {records.read_body(each.content[1]).key: each.content for each in seen}
     wrong = [
