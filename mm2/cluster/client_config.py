@@ -69,6 +69,9 @@ SHARED: Mapping[str, _Number] = {
 }
 """By Java's name."""
 
+NAMED = ("client.dns.lookup", "metadata.recovery.strategy")
+"""What the library calls as Java does, with the same values in lower case."""
+
 
 def client_settings(access: ClusterAccess, *, client_id: str) -> dict[str, object]:
     """librdkafka properties that every client of this cluster shares. Contains secrets."""
@@ -81,6 +84,9 @@ def client_settings(access: ClusterAccess, *, client_id: str) -> dict[str, objec
     for name, rule in SHARED.items():
         if name in access.properties:
             settings[rule.name] = rule.convert(access.properties[name])
+    for name in NAMED:
+        if name in access.properties:
+            settings[name] = access.properties[name].lower()
     settings.update(_security(access.security))
     return settings
 

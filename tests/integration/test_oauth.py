@@ -116,6 +116,7 @@ def test_a_token_that_the_broker_refuses_is_a_refusal_and_is_in_no_output(trust,
         assert not [token for token in found.tokens if token in text]
 
 
+@pytest.mark.full
 def test_sessions_outlive_their_tokens_on_the_same_connection(trust):
     """The broker ends a connection with its token, so surviving three of them is the proof."""
     running, found = trust

@@ -7,9 +7,9 @@ import pytest
 from mm2.sandbox import cluster, ports
 from tests.support import content, issuer, kafka, mirror
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(180)]
 
-ENGINES = ["inline", pytest.param("spark", marks=pytest.mark.full)]
+ENGINES = ["inline", "spark"]
 
 
 @pytest.mark.parametrize("engine", ENGINES)

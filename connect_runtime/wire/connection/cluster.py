@@ -77,6 +77,7 @@ class ClusterConnections:
             view=self.view,
             known=self._coordinators,
             bootstrap=self._brokers.bootstrap,
+            rebootstrap=options.rebootstrap,
             clock=clock,
         )
         self._route_again = False

@@ -60,6 +60,7 @@ class Connection:
         environment: environment.Environment,
         on_ready: Callable[[], None],
         on_closed: Callable[[errors.ConnectError | None], None],
+        canonical: bool = False,
     ) -> None:
         self.address = cluster_view.format_address(host, port)
         self.state = State.CONNECTING
@@ -73,8 +74,9 @@ class Connection:
         self._on_ready, self._on_closed = on_ready, on_closed
         self._transport: transport.Transport | None = None
         self._polled_for = 0
+        buffer_bytes = environment.limits.socket_buffer_bytes
         self._dialling = dialling.Dialling(
-            host, port, tls=environment.tls, buffer_bytes=environment.limits.socket_buffer_bytes
+            host, port, tls=environment.tls, buffer_bytes=buffer_bytes, canonical=canonical
         )
         self._opening_ends_s = math.inf
         self._reader = framing.FrameReader(environment.pool, _OPENING_FRAME_MAX)

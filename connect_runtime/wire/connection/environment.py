@@ -24,6 +24,7 @@ class Limits:
 class Environment:
     """`tls` None: plain connections. `pool` None: every response gets a buffer of its own.
 
+    canonical_bootstrap: as in `settings`.
     tokens: where OAUTHBEARER has them from, None with other mechanisms.
     """
 
@@ -35,6 +36,7 @@ class Environment:
     client_id: bytes
     limits: Limits
     pool: buffers.BufferPool | None
+    canonical_bootstrap: bool = False
     tokens: token_source.TokenSource | None = None
 
 
@@ -61,6 +63,7 @@ def make(
             socket_buffer_bytes=options.socket_buffer_bytes,
         ),
         pool=pool,
+        canonical_bootstrap=options.canonical_bootstrap,
         tokens=None
         if oauth is None
         else token_source.TokenSource(oauth, poller=poller, clock=clock, rng=rng),

@@ -195,6 +195,7 @@ class Lane:
             environment=self._env,
             on_ready=self._on_ready,
             on_closed=lambda failure: self._on_closed(link, failure),
+            canonical=self.node_id < 0 and self._env.canonical_bootstrap,
         )
         self.connection = link
         link.start()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import random
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from connect_runtime.wire.codec import failures, oauth_settings, token_keeper, t
 TROUBLE = failures.ConnectionFailed("id:443", "closed")
 
 
-def keeper(**changed: float) -> token_keeper.TokenKeeper:
+def keeper(**changed: Any) -> token_keeper.TokenKeeper:
     oauth = oauth_settings.OAuth(
         endpoint="http://id/token", client_id="mm2", client_secret="x", **changed
     )
