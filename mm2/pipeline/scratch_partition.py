@@ -39,25 +39,34 @@ class WireScratchPartition:
 
     def new_owner(self) -> target_probe.Owner | target_probe.Refused:
         message = messages.init_producer_id(self._to.key, _TRANSACTION_TIMEOUT_MS)
-        found = self._coordinator(message)
+        found = self._patiently(self._to, message)
+        if isinstance(found, target_probe.Refused):
+            return found
+        return target_probe.Owner(id=int(found.producer_id), epoch=int(found.producer_epoch))
+
+    def new_plain_owner(self) -> target_probe.Owner | target_probe.Refused:
+        message = messages.init_producer_id(None, _TRANSACTION_TIMEOUT_MS)
+        found = self._patiently(targets.AnyNode(), message)
         if isinstance(found, target_probe.Refused):
             return found
         return target_probe.Owner(id=int(found.producer_id), epoch=int(found.producer_epoch))
 
     def commit_empty(self, owner: target_probe.Owner) -> target_probe.Refused | None:
         self._marker_from = self.end()
-        added = self._coordinator(
+        added = self._patiently(
+            self._to,
             messages.add_partitions_to_txn(
                 self._to.key,
                 producer_id=owner.id,
                 epoch=owner.epoch,
                 topics={self._topic: [0]},
-            )
+            ),
         )
         if isinstance(added, target_probe.Refused):
             return added
-        ended = self._coordinator(
-            messages.end_txn(self._to.key, producer_id=owner.id, epoch=owner.epoch, committed=True)
+        ended = self._patiently(
+            self._to,
+            messages.end_txn(self._to.key, producer_id=owner.id, epoch=owner.epoch, committed=True),
         )
         return ended if isinstance(ended, target_probe.Refused) else None
 
@@ -106,12 +115,12 @@ class WireScratchPartition:
             for header, batch in record_sets.batches(fetched)
         )
 
-    def _coordinator(self, message: messages.Message) -> Any:
+    def _patiently(self, to: targets.Target, message: messages.Message) -> Any:
         """The answer, or `Refused`; coordinators ask for patience while they load or are busy."""
 
         def settled() -> Any | None:
             try:
-                body = self._questions.ask(self._to, message)
+                body = self._questions.ask(to, message)
             except failures.CoordinatorRefused as refused:
                 return target_probe.Refused(code=refused.error_code)
             code = _code(body)
@@ -121,7 +130,7 @@ class WireScratchPartition:
                 return None
             return target_probe.Refused(code=code) if code else body
 
-        return self._questions.until(settled, f"{message.api} of {self._to.key}")
+        return self._questions.until(settled, f"{message.api} for {to}")
 
 
 def _code(body: Any) -> int:

@@ -45,6 +45,9 @@ class ScratchPartition(Protocol):
     def new_owner(self) -> Owner | Refused:
         """InitProducerId with the transactional id of this probe."""
 
+    def new_plain_owner(self) -> Owner | Refused:
+        """InitProducerId without a transactional id: nobody can fence it."""
+
     def commit_empty(self, owner: Owner) -> Refused | None:
         """A transaction with nothing in it."""
 
@@ -81,7 +84,10 @@ class TargetProbe:
 
     def _try_all(self) -> None:
         first = self._take()
-        if first is None or not self._write(first):
+        if first is None:
+            self._try_unfenced()
+            return
+        if not self._write(first):
             return
         second = self._take()
         if second is None:
@@ -99,6 +105,14 @@ class TargetProbe:
             f"answered {_told(own)}",
             holds=not isinstance(own, Refused),
         )
+
+    def _try_unfenced(self) -> None:
+        """What is left without a fence: numbered batches of a producer of one's own."""
+        owner = self._scratch.new_plain_owner()
+        if isinstance(owner, Refused):
+            self._note_refusal(capabilities.Check.OFFSET, owner)
+        else:
+            self._write(owner)
 
     def _take(self) -> Owner | None:
         """A new owner whose marker was read; None: that is as far as it goes."""

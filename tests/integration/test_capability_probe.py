@@ -79,6 +79,9 @@ def test_a_cluster_that_denies_the_transactional_id_is_copied_to_at_least_once(
     answer = observed.answer(capabilities.Check.TRANSACTIONAL_ID)
     assert answer.outcome is capabilities.Outcome.DENIED, outcomes(observed)
     assert "TRANSACTIONAL_ID_AUTHORIZATION_FAILED" in answer.detail
+    assert observed.answer(capabilities.Check.OFFSET) == capabilities.HOLDS
+    assert observed.answer(capabilities.Check.SEQUENCE) == capabilities.HOLDS
+    assert observed.answer(capabilities.Check.FENCE) == capabilities.NOT_TRIED
     assert verdict.delivery is capabilities.Delivery.AT_LEAST_ONCE
     assert not verdict.fenced
     assert f"transactional ids with the prefix {PREFIX}" in verdict.reasons[0]

@@ -35,10 +35,14 @@ def send_everything(access: kafka.Properties, name: str, *, round_number: int) -
         kafka.produce_transaction(access, name, records, transactional_id=own, commit=commit)
 
 
+@pytest.mark.parametrize(
+    "topic_ids", [True, pytest.param(False, marks=pytest.mark.full)], ids=["ids", "no-ids"]
+)
 @pytest.mark.parametrize("from_version", ["2.8", "4.3"])
-def test_a_migration_and_the_way_back(tmp_path, own_cluster, east, topic, from_version):
+def test_a_migration_and_the_way_back(tmp_path, own_cluster, east, topic, from_version, topic_ids):
     """Every codec, and transactions of which some are aborted; the flow restarts in the middle."""
-    old, new = own_cluster("old", kafka_version="2.8"), east
+    settings = {} if topic_ids else {"inter.broker.protocol.version": "2.7"}
+    old, new = own_cluster("old", kafka_version="2.8", settings=settings), east
     pair = (old, new) if from_version == "2.8" else (new, old)
     source, target = (each.client_properties() for each in pair)
     key, value = _ONLY_THERE[from_version]

@@ -193,6 +193,15 @@ def test_a_coordinators_refusal_is_named_and_one_that_moved_is_looked_up_again(c
         assert world.target.forgotten == ([(1, "mm2-a-b-orders-4")] if forgets else [])
 
 
+def test_a_coordinator_that_may_not_be_looked_for_is_a_refusal():
+    """Without DESCRIBE on the transactional id that is all there is to see of the missing right."""
+    world = World()
+    world.ask(instructions.InitProducer())
+    refused = failures.CoordinatorRefused("transactional id mm2-a-b-orders-4", error_code=53)
+    world.target.answer(None, failure=refused)
+    assert world.answered() == {0: instructions.Refused(code=53, message=str(refused))}
+
+
 def test_a_coordinator_that_does_not_answer_leaves_the_question_unanswered():
     world = World()
     world.ask(instructions.InitProducer())

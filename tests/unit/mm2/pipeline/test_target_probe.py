@@ -26,6 +26,9 @@ class Broker:
         self.owner = Owner(id=7, epoch=self.owner.epoch + 1)
         return self.owner
 
+    def new_plain_owner(self) -> Owner | Refused:
+        return Refused(code=31) if "plain denied" in self.faults else Owner(id=9, epoch=0)
+
     def commit_empty(self, owner: Owner) -> Refused | None:
         if "scratch topic denied" in self.faults:
             return Refused(code=29)
@@ -42,7 +45,7 @@ class Broker:
     def send(self, owner: Owner, sequence: int) -> int | Refused:
         if "silent" in self.faults:
             raise errors.RetriableError("nothing within 20 s")
-        if owner.epoch < self.fenced_below and "no fence" not in self.faults:
+        if owner.id == 7 and owner.epoch < self.fenced_below and "no fence" not in self.faults:
             return Refused(code=47)
         if owner.epoch > 0 and "shuts itself out" in self.faults:
             return Refused(code=47)
@@ -90,11 +93,13 @@ def test_each_fault_is_found_where_it_is(fault, check):
     assert answers[check].detail
 
 
-def test_a_denied_transactional_id_ends_the_probe():
+def test_without_the_transactional_id_all_is_tried_that_needs_none():
     answers = found("denied")
 
-    assert list(answers) == [Check.TRANSACTIONAL_ID]
-    assert answers[Check.TRANSACTIONAL_ID].outcome is Outcome.DENIED
+    assert answers.pop(Check.TRANSACTIONAL_ID).outcome is Outcome.DENIED
+    assert set(answers) == {Check.OFFSET, Check.UNCHANGED, Check.DUPLICATE, Check.SEQUENCE}
+    assert {answer.outcome for answer in answers.values()} == {Outcome.HOLDS}
+    assert found("denied", "plain denied")[Check.OFFSET].outcome is Outcome.UNKNOWN
 
 
 def test_a_denied_scratch_topic_says_nothing_of_the_mirrors():
