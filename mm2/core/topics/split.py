@@ -36,15 +36,29 @@ def sticky(
     as there are fewer than `tasks_max`. So only tasks whose share changes have to be told.
     """
     wanted = set(partitions)
-    shares = [sorted(wanted & set(share)) for share in before]
+    held = [set(share) for share in before]
+    shares = [sorted(wanted & share) for share in held]
     for partition in sorted(wanted.difference(*shares)):
-        smallest = min(shares, key=len, default=None)
-        if len(shares) < tasks_max and smallest != []:
+        smallest = min(
+            range(len(shares)),
+            key=lambda at: (len(shares[at]), _same(shares, held, at)),
+            default=-1,
+        )
+        if len(shares) < tasks_max and (smallest < 0 or shares[smallest]):
             shares.append([partition])
         else:
-            assert smallest is not None, tasks_max
-            smallest.append(partition)
+            assert smallest >= 0, tasks_max
+            shares[smallest].append(partition)
     return [sorted(share) for share in shares]
+
+
+def _same(
+    shares: Sequence[Iterable[ids.TopicPartition]],
+    held: Sequence[set[ids.TopicPartition]],
+    at: int,
+) -> bool:
+    """Would this task notice nothing so far? Of equal ones, one that changes anyway is taken."""
+    return at < len(held) and set(shares[at]) == held[at]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import pathlib
 
+import hypothesis
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -219,6 +220,7 @@ PIECES = st.sampled_from(
 )
 
 
+@hypothesis.settings(deadline=None)
 @given(st.lists(PIECES, max_size=40).map("".join))
 def test_any_text_gives_settings_or_problems_never_a_crash(text):
     for whole in (text, BASE + text):

@@ -57,7 +57,7 @@ def test_a_later_plan_leaves_partitions_where_they_are(before, after, tasks_max)
 
 def test_new_partitions_go_to_new_tasks_and_then_to_the_smallest():
     a, b, c, d = (ids.TopicPartition(name, 0) for name in "abcd")
-    assert split.sticky([a, b, c], [[a]], 2) == [[a, c], [b]]
+    assert split.sticky([a, b, c], [[a]], 2) == [[a], [b, c]]
     assert split.sticky([a, c, d], [[a], [b]], 4) == [[a], [c], [d]]
     assert split.sticky([], [[a], [b]], 2) == [[], []]
     assert split.sticky([a], [], 1) == [[a]]
