@@ -112,3 +112,26 @@ def test_exactly_once_between_versions_under_kills_and_broker_restarts(
         weather.hit(strikes)
         weather.kill(faults.Kind.COPY)
         weather.settle_and_judge()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("from_version", "to_version"), [("4.3", "2.8"), ("2.8", "4.3")])
+def test_leaders_of_old_brokers_move_and_nothing_is_lost_or_doubled(
+    tmp_path, own_cluster, from_version, to_version
+):
+    """Three old brokers, of which one after the other is killed and comes back."""
+    east = own_cluster(
+        "east", kafka_version=from_version, brokers=3 if from_version == "2.8" else 1
+    )
+    west = own_cluster("west", kafka_version=to_version, brokers=3 if to_version == "2.8" else 1)
+    old = east if from_version == "2.8" else west
+
+    def kill(node: int) -> None:
+        old.brokers[node].kill()
+        brokers.pause(2.0)
+        old.brokers[node].start()
+
+    factor = 3 if west is old else 1
+    with storm.Storm(tmp_path, (east, west), seed=12, replication_factor=factor) as weather:
+        weather.hit([lambda _: kill(1), lambda _: kill(2), lambda _: kill(3)])
+        weather.settle_and_judge()
