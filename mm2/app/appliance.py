@@ -155,6 +155,8 @@ class Appliance:
 
     def _begin(self, flow: flows.Flow) -> source_flow.SourceFlow:
         made = self._make_flow(flow)
+        if self._stopping.is_set():
+            made.stop_asked.set()
         self._threads.start(f"flow {flow.name}", made.run)
         return made
 
