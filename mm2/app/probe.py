@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -13,6 +13,7 @@ from mm2.app import connections
 from mm2.app.settings import settings as app_settings
 from mm2.cluster import admin
 from mm2.cluster import errors as cluster_errors
+from mm2.connectors import source_connector
 from mm2.core import capabilities, flows
 from mm2.pipeline import cluster_probe
 
@@ -20,6 +21,7 @@ TOPIC = "mm2-probe.internal"
 """Stays on the target: deleting it would need one more right, and two probes would meet."""
 JSON_VERSION = 1
 _TIMEOUT_S = 30.0
+_EXPIRATIONS = (source_connector.PRODUCER_EXPIRATION, source_connector.TRANSACTIONAL_EXPIRATION)
 _CONFIGS = {"retention.ms": "3600000", "cleanup.policy": "delete"}
 
 
@@ -98,6 +100,8 @@ def probe(
             target = target_probe.target(TOPIC, transactional_prefix=prefix)
         else:
             target = target_probe.untried(refused)
+        told = target_admin.broker_configs(_EXPIRATIONS, _TIMEOUT_S)
+        target = replace(target, tells_expiration=any((told or {}).values()))
     finally:
         source_admin.close()
         target_admin.close()

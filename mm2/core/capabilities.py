@@ -96,13 +96,15 @@ NOT_TRIED = Answer(outcome=Outcome.UNKNOWN, detail="not tried")
 class Observed:
     """One cluster as the probe found it.
 
-    `spoken[name]`: the version of an API that we would speak, None where no version fits. `checks`
-    are a target's alone. `topic_ids` None: no topic was seen.
+    `spoken[name]`: the version of an API that we would speak, None where no version fits.
+    `topic_ids` None: no topic was seen. A target's alone: `checks`, and `tells_expiration`, whether
+    the brokers tell how long they remember a producer (None: not asked).
     """
 
     alias: str
     spoken: Mapping[str, int | None]
     topic_ids: bool | None = None
+    tells_expiration: bool | None = None
     checks: Mapping[Check, Answer] = field(default_factory=dict)
 
     def answer(self, check: Check) -> Answer:
@@ -204,6 +206,11 @@ def _notes(source: Observed, target: Observed) -> Iterator[str]:
         yield (
             f"{target.alias} rewrites batches ({unchanged.detail}): what was copied is compared "
             "record by record, which costs more"
+        )
+    if target.tells_expiration is False:
+        yield (
+            f"{target.alias} does not tell how long its brokers remember a producer: 24 hours are "
+            "assumed; grant DESCRIBE_CONFIGS on the cluster"
         )
     for each in (source, target):
         if each.topic_ids is False:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from mm2.core import capabilities
@@ -109,3 +111,11 @@ def test_a_cluster_without_topic_ids_is_noted():
 
     (note,) = decide(old, target()).notes
     assert note.startswith("a has no topic ids")
+
+
+def test_brokers_that_do_not_tell_how_long_they_remember_are_noted():
+    silent = dataclasses.replace(target(), tells_expiration=False)
+
+    (note,) = decide(source(), silent).notes
+    assert "24 hours are assumed" in note
+    assert decide(source(), dataclasses.replace(target(), tells_expiration=True)).notes == ()
