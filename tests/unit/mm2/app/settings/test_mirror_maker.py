@@ -199,6 +199,16 @@ def test_a_key_that_is_here_twice_is_told(read):
     assert warning.text == "has no effect: the key is here again in line 6"
 
 
+def test_files_are_iso_8859_1_and_that_is_told(tmp_path):
+    path = tmp_path / "mm2.properties"
+    path.write_bytes((BASE + "# caf\u00e9\na->b.topics = caf\u00e9|t\\u00fc\n").encode("utf-8"))
+    found = load.load(path, environment={})
+    assert found.flows[0].topics.include.items == ("caf\u00c3\u00a9|t\u00fc",)
+    (line,) = found.warning_lines()
+    assert line.startswith(f"{path}:6: holds characters beyond ASCII")
+    assert line.endswith("write \\uXXXX")
+
+
 def test_an_alias_with_a_dot_has_its_own_keys(read):
     base = (
         "clusters = us, us.east\nus.bootstrap.servers = u:1\nus.east.bootstrap.servers = e:1\n"
