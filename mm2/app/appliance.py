@@ -6,6 +6,7 @@ A composition root: it knows the concrete adapters and hands them to those who n
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import secrets
 import sys
@@ -209,7 +210,7 @@ class Appliance:
             ledger=ledger,
             run_in=self.engine,
             server=self._server,
-            configure=self._configure,
+            configure=functools.partial(self._configure, clients=self._settings.clients_of(flow)),
             now=self._clock,
             random=self._random,
         )
@@ -238,6 +239,8 @@ class Appliance:
         flow: flows.Flow,
         plan: source_connector.SourcePlan,
         before: Sequence[messages.Configure],
+        *,
+        clients: app_settings.FlowClients,
     ) -> list[messages.Configure]:
         """What each task of the flow copies, and with what."""
         by_name = {ids.TopicPartition(each.topic, each.partition): each for each in plan.partitions}
@@ -251,32 +254,20 @@ class Appliance:
         numbers += itertools.islice(free, len(shares) - len(numbers))
         budgets = split.budgets(flow.budgets, shares)
         return [
-            self._task(flow, number, tuple(by_name[each] for each in share), budget=budget)
+            messages.Configure(
+                flow=flow.name,
+                task=number,
+                owner=self._owner,
+                source=_copy_access(clients.consumer, flow.source, f"mm2-{flow.name}-{number}"),
+                target=_copy_access(clients.producer, flow.target, f"mm2-{flow.name}-{number}"),
+                partitions=tuple(by_name[each] for each in share),
+                budget_bytes=flow.buffer_bytes,
+                throttle_bytes_s=budget.flow,
+                topic_throttles=budget.topics,
+            )
             for number, share, budget in zip(numbers, shares, budgets, strict=True)
             if share
         ]
-
-    def _task(
-        self,
-        flow: flows.Flow,
-        number: int,
-        partitions: tuple[copy_setup.PartitionSetup, ...],
-        *,
-        budget: split.TaskBudget,
-    ) -> messages.Configure:
-        client_id = f"mm2-{flow.name}-{number}"
-        clients = self._settings.clients_of(flow)
-        return messages.Configure(
-            flow=flow.name,
-            task=number,
-            owner=self._owner,
-            source=_copy_access(clients.consumer, flow.source, client_id),
-            target=_copy_access(clients.producer, flow.target, client_id),
-            partitions=partitions,
-            budget_bytes=flow.buffer_bytes,
-            throttle_bytes_s=budget.flow,
-            topic_throttles=budget.topics,
-        )
 
 
 def _possible(step: differences.Step, running: source_flow.SourceFlow | None) -> differences.Step:
