@@ -65,6 +65,9 @@ def command(
 ) -> int:
     """Mirror what FILE says (default: clusters.yaml) until stopped.
 
+    FILE may also be one of MirrorMaker 2: its name ends in .properties. SIGHUP or mm2 reload makes
+    a running mm2 read it again.
+
     Ctrl-C or SIGTERM stops in order, a second one at once. The exit code is 0 when
     --until-caught-up has reached its end, 1 when something failed, 2 when FILE is wrong, 130 or
     143 when stopped by a signal.
