@@ -15,7 +15,7 @@ from tests.support import content, kafka, mirror
 
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
     pytest.mark.kafka_versions("2.8", "3.9"),
 ]
 
