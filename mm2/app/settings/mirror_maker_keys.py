@@ -96,7 +96,7 @@ SAME_AS_HERE: Mapping[str, tuple[str, ...]] = {
     "config.property.filter.class": (f"{_MIRROR}DefaultConfigPropertyFilter",),
     "forwarding.admin.class": ("org.apache.kafka.clients.admin.ForwardingAdmin",),
     "group.filter.class": (f"{_MIRROR}DefaultGroupFilter",),
-    "header.converter": (_CONVERTER, "org.apache.kafka.connect.storage.SimpleHeaderConverter"),
+    "header.converter": (_CONVERTER,),
     "key.converter": (_CONVERTER,),
     "predicates": ("",),
     "topic.filter.class": (f"{_MIRROR}DefaultTopicFilter",),
