@@ -43,7 +43,8 @@ class TopicRow:
     """One topic of one flow. `state` is its worst partition's phase, `in_state` how many have it.
 
     `transactional` partitions are copied in transactions; `opened` counts those whose batches are
-    opened, by why; the others pass through. `records` and `bytes` were copied since the start.
+    opened, by why; the others pass through; `unfenced` are copied at least once. `records` and
+    `bytes` were copied since the start.
     """
 
     flow: str
@@ -55,6 +56,7 @@ class TopicRow:
     lag: Lag
     transactional: int
     opened: Mapping[str, int]
+    unfenced: int
     state: str
     in_state: int
     reason: str
@@ -196,6 +198,7 @@ def _topic_row(
         lag=_lag(partitions, wall_ms=wall_ms),
         transactional=sum(each.transactional for each in partitions),
         opened=Counter(each.opened for each in partitions if each.opened),
+        unfenced=sum(not each.fenced for each in partitions),
         state=state,
         in_state=states[state],
         reason=reason_in_words(worst.reason),

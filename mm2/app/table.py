@@ -136,11 +136,15 @@ def lag_seconds(lag: overview.Lag) -> str:
 
 def path(row: overview.TopicRow) -> str:
     """How its batches go: as they are, opened, in transactions; how many, unless it is all."""
-    ways = {"opened": sum(row.opened.values()), "in transactions": row.transactional}
+    ways = {
+        "opened": sum(row.opened.values()),
+        "in transactions": row.transactional,
+        "at least once": row.unfenced,
+    }
     said = [
         way if count == row.partitions else f"{count} {way}" for way, count in ways.items() if count
     ]
-    if max(ways.values()) < row.partitions:
+    if max(ways["opened"], ways["in transactions"]) < row.partitions:
         said.insert(0, "pass-through")
     return ", ".join(said)
 

@@ -102,6 +102,7 @@ def _partition_status(task: source_task.SourceTask, index: int) -> flow_status.P
         oldest_ms=gauge.oldest_ms if gauge else -1,
         transactional=gauge.transactional if gauge else False,
         opened=gauge.opened if gauge else "",
+        fenced=gauge.fenced if gauge else True,
     )
 
 

@@ -226,14 +226,16 @@ class CopyLoop:
             match instruction:
                 case instructions.RefreshTarget():
                     self._target.refresh_metadata()
-                case instructions.Record(items=items, token=token) if not copy.asks(instruction):
+                case instructions.Record(items=items, token=token) if not copy.script.asks(
+                    instruction
+                ):
                     self._link.record(items, answered=self._on_stored(copy, token))
                 case _:
                     self._questions.ask(copy, instruction, now_s)
         self._place(copy)
 
     def _answered(self, copy: partition.PartitionCopy, answer: instructions.Answer) -> None:
-        self._carry(copy, copy.answered(answer, self._clock.now_s()))
+        self._carry(copy, copy.script.answered(answer, self._clock.now_s()))
 
     def _on_stored(self, copy: partition.PartitionCopy, token: int) -> worker_link.Answered:
         return lambda _: self._stored(copy, token)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from mm2.core.copy import refusals, window
+
 MADE_BYTES = 1_000_000
 """Batches that are made stay below the usual `max.message.bytes` (1 MB)."""
 ANY = 1 << 31
@@ -60,6 +62,18 @@ class Limits:
     made_bytes: int = MADE_BYTES
     records: int = ANY
     until: int = -1
+
+    def refused(self, code: int, sent: window.Sent) -> bool:
+        """The target refused a batch in flight: will it be sent in smaller ones next?"""
+        if code in refusals.TOO_LARGE:
+            divided = self.too_large(size=sent.size, count=sent.batch.records)
+        elif code in refusals.BAD_RECORD:
+            divided = self.isolate(count=sent.batch.records, until=sent.batch.next_source)
+        else:
+            return False
+        if not divided:
+            self.forget()  # by the time that it is tried again, the target may take it
+        return divided
 
     def too_large(self, *, size: int, count: int) -> bool:
         """The target refused a batch of `size` bytes: can a smaller one be made of it?"""

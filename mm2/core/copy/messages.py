@@ -226,6 +226,7 @@ class Gauge:
     stable offset seen, -1 before the first fetch. `age_ms` is the age of the newest record copied,
     when its copy was acknowledged; `oldest_ms` is the timestamp of the oldest record not copied, -1
     for none. `opened` says why the newest batch was not passed through as it is, "" when it was.
+    Not `fenced`, it is copied at least once.
     """
 
     index: int
@@ -241,6 +242,7 @@ class Gauge:
     reason: str
     cause: str
     opened: str = ""
+    fenced: bool = True
 
 
 def gauge(index: int, copy: partition.PartitionCopy) -> Gauge:
@@ -258,6 +260,7 @@ def gauge(index: int, copy: partition.PartitionCopy) -> Gauge:
         reason=copy.standing.reason,
         cause=copy.standing.stop.cause.value if copy.standing.stop is not None else "",
         opened=copy.counters.why,
+        fenced=copy.mode.possible,
     )
 
 

@@ -44,12 +44,16 @@ class UnreadableError(Exception):
     """A batch whose checksum is right cannot be opened; the text says why."""
 
 
+class TransformError(Exception):
+    """The transform could not do its work on a record; the text says which and why."""
+
+
 def open_batch(
     entry: source_batches.Copyable, transform: Transform | None = None
 ) -> list[records.Record]:
     """The records of a copyable batch that are to stand on the target, in order; may be none.
 
-    Offsets are the source's. Raises `UnreadableError`.
+    Offsets are the source's. Raises `UnreadableError` and `TransformError`.
     """
     header = entry.header
     if header.record_count == 1 and not header.attributes and transform is None:
@@ -60,15 +64,27 @@ def open_batch(
         found = records.open_batch(header, entry.batch)
         if header.base_offset < entry.first:
             found = [each for each in found if each.offset >= entry.first]
-        return found if transform is None else _transformed(found, transform)
     except (records.MalformedRecordsError, compression.UnpackError) as error:
         raise UnreadableError(str(error)) from error
+    return found if transform is None else _transformed(found, transform)
 
 
 def _transformed(found: list[records.Record], transform: Transform) -> list[records.Record]:
     kept = []
     for offset, timestamp, body in found:
-        became = transform(records.read_body(body), timestamp)
+        became = _applied(transform, offset, timestamp, body)
         if became is not None:
             kept.append(records.Record(offset, timestamp, records.write_body(became)))
     return kept
+
+
+def _applied(
+    transform: Transform, offset: int, timestamp: int, body: bytes
+) -> records.Fields | None:
+    try:
+        return transform(records.read_body(body), timestamp)
+    except records.MalformedRecordsError as error:
+        raise UnreadableError(f"its record of offset {offset}: {error}") from error
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        raise TransformError(f"transform {transform.name} failed on it with {what}") from error

@@ -162,9 +162,14 @@ class Outbox:
             for entry in chosen:
                 opened.extend(opening.open_batch(entry, self._transform))
                 done += 1
-        except opening.UnreadableError as error:
+        except (opening.UnreadableError, opening.TransformError) as error:
             if not done:
-                self.unreadable = source_batches.Obstacle(offset=head.first, why=str(error))
+                self.unreadable = source_batches.Obstacle(
+                    offset=head.first,
+                    why=str(error),
+                    behind=head.header.last_offset + 1,
+                    by_transform=isinstance(error, opening.TransformError),
+                )
                 return
         for _ in range(done):
             self._queue.popleft()

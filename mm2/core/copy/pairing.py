@@ -125,7 +125,7 @@ class Pairing:
                 continue
             try:
                 self._theirs.extend(opening.open_batch(entry, self.transform))
-            except opening.UnreadableError as error:
+            except (opening.UnreadableError, opening.TransformError) as error:
                 self.mismatch = f"source offset {entry.first}: {error}"
                 return False
             self._their_end = entry.header.last_offset + 1

@@ -53,7 +53,13 @@ def judge(around: world.World) -> list[str]:
     everything = [each for each in around.target.entries if not each.control]
     if not any(each.transactional for each in everything):
         found += _compare(around, everything, reader="read_uncommitted")
+    if around.weather.unfenced:
+        return [each for each in found if kind_of(each) not in _FENCES_PREVENT]
     return found + _check_map(around, committed)
+
+
+_FENCES_PREVENT = (Kind.DOUBLED, Kind.DISORDERED)
+"""Without the right to a transactional id the promise is: at least once."""
 
 
 def _name_unfenced_writes(around: world.World) -> None:
@@ -61,7 +67,8 @@ def _name_unfenced_writes(around: world.World) -> None:
 
     The receipt of an unfenced take-over names what stands in its range, as every receipt does. What
     comes behind that range is met at once in an exclusive mirror; in a shared one, where others
-    write too, at the next take only: until then the receipt is all there is.
+    write too, at the next take only: until then the receipt is all there is. So it is where nobody
+    wrote after it.
     """
     unfenced = receipt.ReceiptKind.UNFENCED_TAKE_OVER
     stated = any(each.kind is unfenced for each in around.log.receipts)
@@ -69,8 +76,9 @@ def _name_unfenced_writes(around: world.World) -> None:
         stop is not None and stop.cause is stops.Cause.NOT_PAIRED
         for stop in (each.machine.standing.stop for each in around.owners)
     )
+    written = max((each.base for each in around.target.entries if not each.unfenced), default=-1)
     for entry in around.target.entries:
-        if entry.unfenced and said:
+        if entry.unfenced and (said or (stated and entry.base > written)):
             entry.name((entry.base, entry.last + 1))
 
 

@@ -88,7 +88,7 @@ class World:
             answered=lambda copy, answer: self.answers.append((copy.where.partition, answer)),
         )
         self.copies = [
-            cast(Any, SimpleNamespace(where=taking.where(partition=each), script_token=1))
+            cast(Any, SimpleNamespace(where=taking.where(partition=each), script=SimpleNamespace(token=1)))
             for each in range(3)
         ]
 
@@ -115,7 +115,7 @@ def entity(message, version):
 def test_an_abandoned_scripts_question_is_dropped_unanswered():
     world = World()
     world.ask(instructions.InitProducer())
-    world.copies[0].script_token = 2
+    world.copies[0].script.token = 2
     world.target.answer(SimpleNamespace(error_code=0, producer_id=7, producer_epoch=3))
     assert world.answered() == {}
 
