@@ -12,8 +12,8 @@ from mm2.core.copy import setup, stops
 
 OFFSET_OUT_OF_RANGE = 1
 UNKNOWN_TOPIC = 3
-_PASSING = frozenset({UNKNOWN_TOPIC, 100})
-"""Brokers answer so for a moment too while topics or their leaders move."""
+_PASSING = frozenset({UNKNOWN_TOPIC, 56, 100})
+"""Brokers answer so for a moment too while topics or their leaders move, from a dead disk too."""
 
 RETRY_S = 30.0
 
