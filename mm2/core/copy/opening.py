@@ -71,20 +71,18 @@ def open_batch(
 
 def _transformed(found: list[records.Record], transform: Transform) -> list[records.Record]:
     kept = []
-    for offset, timestamp, body in found:
-        became = _applied(transform, offset, timestamp, body)
+    for record in found:
+        became = _applied(transform, record)
         if became is not None:
-            kept.append(records.Record(offset, timestamp, records.write_body(became)))
+            kept.append(record._replace(body=records.write_body(became)))
     return kept
 
 
-def _applied(
-    transform: Transform, offset: int, timestamp: int, body: bytes
-) -> records.Fields | None:
+def _applied(transform: Transform, record: records.Record) -> records.Fields | None:
     try:
-        return transform(records.read_body(body), timestamp)
+        return transform(records.read_body(record.body), record.timestamp)
     except records.MalformedRecordsError as error:
-        raise UnreadableError(f"its record of offset {offset}: {error}") from error
+        raise UnreadableError(f"its record of offset {record.offset}: {error}") from error
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
         raise TransformError(f"transform {transform.name} failed on it with {what}") from error

@@ -68,7 +68,8 @@ def _name_unfenced_writes(around: world.World) -> None:
     The receipt of an unfenced take-over names what stands in its range, as every receipt does. What
     comes behind that range is met at once in an exclusive mirror; in a shared one, where others
     write too, at the next take only: until then the receipt is all there is. So it is where nobody
-    wrote after it.
+    wrote after it, or everybody stood still for so long that brokers forgot who fenced whom (the
+    real ones come back to it every ten minutes; here they have given up).
     """
     unfenced = receipt.ReceiptKind.UNFENCED_TAKE_OVER
     stated = any(each.kind is unfenced for each in around.log.receipts)
@@ -78,7 +79,8 @@ def _name_unfenced_writes(around: world.World) -> None:
     )
     written = max((each.base for each in around.target.entries if not each.unfenced), default=-1)
     for entry in around.target.entries:
-        if entry.unfenced and (said or (stated and entry.base > written)):
+        idle = stated or not around.finished
+        if entry.unfenced and (said or (idle and entry.base > written)):
             entry.name((entry.base, entry.last + 1))
 
 
