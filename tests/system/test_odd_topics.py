@@ -97,7 +97,7 @@ class Odd:
 
 
 def is_through(run: mirror.Mirror) -> bool:
-    known = run.figure("mm2_flow_tasks", state="running") > 0
+    known = run.figure("mm2_flow_tasks", state="RUNNING") > 0
     return known and run.figure("mm2_replication_lag_records") == 0
 
 
@@ -108,7 +108,8 @@ def assert_mirrored(odd: Odd) -> None:
         {each.name: f"east.{each.name}" for each in odd.written},
         restamped={each.name for each in odd.written if each.restamped},
     )
-    assert found.equal, f"{found}\n{[run.log_path.name for run in odd.runs]}"
+    stated = "\n".join(map(str, receipted_proof.receipts(odd.target, "east")))
+    assert found.equal, f"{found}\n{stated or 'no receipts'}"
     for each in odd.written:
         there = [part for part in found.partitions if part.source.topic == each.name]
         assert sum(part.source_records for part in there) == each.records, each.name
