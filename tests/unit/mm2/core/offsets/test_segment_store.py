@@ -12,11 +12,14 @@ from mm2.formats import map_record
 KEY = map_record.SegmentKey(topic="t", partition=1, era=1, ordinal=1, epoch=0, first_source=0)
 SEGMENT = map_record.Segment(
     leader_epoch=1,
+    source_epoch=0,
     owner=bytes(8),
     take_start=0,
     through=9,
     target_next=8,
+    last_crc=None,
     runs=(map_record.Run(0, 0), map_record.Run(5, -2)),
+    closed=False,
 )
 LATER = dataclasses.replace(SEGMENT, through=11, target_next=10)
 
