@@ -56,10 +56,10 @@ def open_batch(
     Offsets are the source's. Raises `UnreadableError` and `TransformError`.
     """
     header = entry.header
-    if header.record_count == 1 and not header.attributes and transform is None:
+    if header.record_count == 1 and not header.attributes and entry.first == header.base_offset:
         only = records.only_record(header, entry.batch)
         if only is not None:
-            return [only]
+            return [only] if transform is None else _transformed([only], transform)
     try:
         found = records.open_batch(header, entry.batch)
         if header.base_offset < entry.first:

@@ -184,7 +184,10 @@ def _order(seen: list[Seen], origins: dict[Content, Origin], *, reader: str) -> 
 
 
 def _missing(around: world.World, copied: set[int], origins: dict[Content, Origin]) -> list[int]:
-    """Source offsets of the newest history that nobody copied and no receipt names."""
+    """Source offsets of the newest history that nobody copied and no receipt names.
+
+    What was truncated, written anew and deleted at once left nothing that could tell of it.
+    """
     era = _first_source(around)
     gone = [
         each.source
@@ -205,6 +208,7 @@ def _missing(around: world.World, copied: set[int], origins: dict[Content, Origi
         and era <= offset < _end_of_duty(around)
         and offset not in copied
         and not any(start <= offset < end for start, end in gone)
+        and not (around.source.lost_branches and offset < around.source.log_start)
     ]
 
 
