@@ -49,7 +49,8 @@ def test_a_list_of_dead_entries_names_each_with_its_trouble(dead):
     assert "Connection refused" in said
 
 
-@pytest.mark.parametrize("rebootstrap", [True, pytest.param(False, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("rebootstrap", [True, False])
 def test_when_all_brokers_are_elsewhere_bootstrap_is_asked_again_unless_that_is_forbidden(
     own_cluster, rebootstrap
 ):
