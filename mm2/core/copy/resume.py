@@ -119,8 +119,8 @@ def _before_open_transaction(
         if not isinstance(answer, instructions.Records):
             return outcomes.again("reading the mirror's batches back from its cut", answer)
         first = next(record_sets.batches(answer.records), None)
-        if first is None:
-            return walk.cut_again()
+        if first is None:  # without a marker of ours behind it, compaction may have left nothing
+            return at if answer.end >= at else walk.cut_again()
         header, _ = first
         if header.is_control or not header.is_transactional:
             return at
@@ -180,6 +180,8 @@ def _source_gone(
         return outcomes.again("finding the source's log start", found)
     if found.offset <= pairs.position:
         return _source_truncated(attempt.where, position=pairs.position, start=found.offset)
+    if attempt.where.on_source_gap is setup.OnSourceGap.FAIL:
+        return stops.source_gap(attempt.where, position=pairs.position, start=found.offset)
     left = lost_from if pairs.complete else pairs.paired_to
     stated = eras.statement(
         attempt,
