@@ -140,7 +140,8 @@ class CopyLoop:
 
     def _woken(self) -> None:
         now_s = self._clock.now_s()
-        self._joining.waited(now_s - self._waiting_since_s, now_s)
+        waited_s = now_s - self._waiting_since_s
+        self._joining.waited(waited_s, now_s, slow_acks=self._target_side.slow_acks)
 
     def _tick(self, now_s: float) -> None:
         if now_s >= self._next_sweep_s:

@@ -29,8 +29,9 @@ LOOK_EVERY_S = 0.25
 class Joining:
     """Shared by all partitions of a task: which batches are small enough to be joined.
 
-    `records` and `bytes` are the most that one of them may have. While the copy mostly waits,
-    batches that are queued wait for acknowledgements: then there is time to join larger ones too.
+    `records` and `bytes` are the most that one of them may have. Where acknowledgements are slow
+    and the copy mostly waits for them, there is time to join larger ones too; where it is the
+    brokers' processors that it waits for, there is not.
     """
 
     records: int = TINY_RECORDS
@@ -38,7 +39,7 @@ class Joining:
     _waited_s: float = 0.0
     _since_s: float = 0.0
 
-    def waited(self, wait_s: float, now_s: float) -> None:
+    def waited(self, wait_s: float, now_s: float, *, slow_acks: bool) -> None:
         """The copy had nothing to do for so long, up to now."""
         self._waited_s += wait_s
         elapsed_s = now_s - self._since_s
@@ -46,9 +47,9 @@ class Joining:
             return
         share = self._waited_s / elapsed_s
         self._waited_s, self._since_s = 0.0, now_s
-        if share >= SPARE:
+        if share >= SPARE and slow_acks:
             self.records, self.bytes = ANY, MADE_BYTES // 2
-        elif share < BUSY:
+        elif share < BUSY or not slow_acks:
             self.records, self.bytes = TINY_RECORDS, TINY_BYTES
 
 
