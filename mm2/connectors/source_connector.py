@@ -123,6 +123,7 @@ class SourceConnector:
             start=_position(flow.start),
             target_topics=flow.target_topics,
             delivery=flow.delivery,
+            on_source_gap=flow.on_source_gap,
             old_after_ms=(int(producer_ms) if producer_ms else forgets_ms) // 2,
             renew_after_s=forgets_ms / 1000.0 / RENEWALS,
         )

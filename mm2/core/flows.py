@@ -34,6 +34,7 @@ class StartPosition:
 
 TargetTopics = setup.TargetTopics
 Delivery = setup.Delivery
+OnSourceGap = setup.OnSourceGap
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,7 @@ class Flow:
     start: StartPosition = StartPosition()
     target_topics: TargetTopics = TargetTopics.EXCLUSIVE
     delivery: Delivery = Delivery.AUTO
+    on_source_gap: OnSourceGap = OnSourceGap.CONTINUE
     refresh_topics_interval_s: float | None = 600
     sync_topic_configs_interval_s: float | None = 600
     admin_timeout_s: float = 60

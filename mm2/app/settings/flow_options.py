@@ -80,6 +80,11 @@ TARGET_TOPICS_NAME = "target.topics"
 DELIVERY = reader.Option(
     name="delivery", kind=kinds.choice(*(mode.value for mode in flows.Delivery)), default="auto"
 )
+ON_SOURCE_GAP = reader.Option(
+    name="on.source.gap",
+    kind=kinds.choice(*(each.value for each in flows.OnSourceGap)),
+    default=flows.OnSourceGap.CONTINUE.value,
+)
 BUFFER_MEMORY = reader.Option(
     name="buffer.memory",
     kind=kinds.whole(1024 * 1024, 64 * 1024**3),

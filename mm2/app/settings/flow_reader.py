@@ -119,6 +119,7 @@ def _read_keys(found: reader.SectionReader, *, source: str, target: str) -> flow
         start=found.get(options.START),
         target_topics=flows.TargetTopics(found.get(options.target_topics(policy))),
         delivery=flows.Delivery(found.get(options.DELIVERY)),
+        on_source_gap=flows.OnSourceGap(found.get(options.ON_SOURCE_GAP)),
         refresh_topics_interval_s=_interval(
             found, options.REFRESH_TOPICS, options.REFRESH_TOPICS_INTERVAL
         ),

@@ -109,6 +109,7 @@ OURS = frozenset(
     {
         options.BUFFER_MEMORY.name,
         options.DELIVERY.name,
+        options.ON_SOURCE_GAP.name,
         options.START.name,
         options.TARGET_TOPICS_NAME,
         options.THROTTLE.name,

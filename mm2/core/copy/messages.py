@@ -111,6 +111,7 @@ def _setup(where: setup.PartitionSetup) -> Message:
     plain["target_topic_id"] = _text(where.target_topic_id)
     plain["target_topics"] = where.target_topics.value
     plain["delivery"] = where.delivery.value
+    plain["on_source_gap"] = where.on_source_gap.value
     return plain
 
 
@@ -120,6 +121,7 @@ def _read_setup(message: Message) -> setup.PartitionSetup:
     given["target_topic_id"] = _bytes(message["target_topic_id"])
     given["target_topics"] = setup.TargetTopics(message["target_topics"])
     given["delivery"] = setup.Delivery(message["delivery"])
+    given["on_source_gap"] = setup.OnSourceGap(message["on_source_gap"])
     return setup.PartitionSetup(**given)
 
 

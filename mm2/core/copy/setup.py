@@ -26,6 +26,14 @@ class Delivery(enum.Enum):
     AT_LEAST_ONCE = "at-least-once"
 
 
+class OnSourceGap(enum.Enum):
+    """What follows when the source deleted records before they were copied: a receipt, or an
+    end."""
+
+    CONTINUE = "continue"
+    FAIL = "fail"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSetup:
     """One source partition and its mirror.
@@ -49,6 +57,7 @@ class PartitionSetup:
     start: str = "earliest"
     target_topics: TargetTopics = TargetTopics.EXCLUSIVE
     delivery: Delivery = Delivery.AUTO
+    on_source_gap: OnSourceGap = OnSourceGap.CONTINUE
     old_after_ms: int = HALF_DAY_MS
     renew_after_s: float = 8 * 3600.0
     target_codec: int | None = None

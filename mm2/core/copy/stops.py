@@ -18,6 +18,7 @@ class Cause(enum.Enum):
     NOT_EMPTY = "target-not-empty"
     RECREATED = "recreated"
     SOURCE_TRUNCATED = "source-truncated"
+    SOURCE_GAP = "source-gap"
     NOT_PAIRED = "tail-does-not-pair"
     HANGING = "hanging-transaction"
     TIMESTAMPS_REWRITTEN = "timestamps-rewritten"
@@ -97,6 +98,18 @@ def source_diverged(where: setup.PartitionSetup, *, end: int, copied: int) -> St
             f"{where.name}: the source's log was cut back to offset {end} and written anew, but "
             f"was copied up to {copied} (unclean leader election?). The mirror keeps what the "
             f"source lost. To go on: {way_on(where)}"
+        ),
+    )
+
+
+def source_gap(where: setup.PartitionSetup, *, position: int, start: int) -> Stop:
+    """`on.source.gap: fail`: source offsets [`position`, `start`) are gone."""
+    return Stop(
+        cause=Cause.SOURCE_GAP,
+        message=(
+            f"{where.name}: the source deleted offsets {position} to {start - 1} before they were "
+            f"copied or compared (its log starts at {start}), and on.source.gap is fail. To go on "
+            f"without them: {way_past(where, behind=start)}"
         ),
     )
 

@@ -75,6 +75,7 @@ FLOW_KEYS = {
     "admin.timeout.ms": st.just("5000"),
     "start": st.sampled_from(["earliest", "LATEST", "2026-01-31T08:00:00Z"]),
     "delivery": st.sampled_from(["auto", "transactional"]),
+    "on.source.gap": st.sampled_from(["continue", "fail"]),
     "target.topics": st.sampled_from(["shared", "exclusive"]),
     "buffer.memory": st.just("2097152"),
     "throttle": st.just("20MB"),

@@ -39,6 +39,7 @@ def test_every_key_arrives(read):
             "start: 2026-01-31T08:00:00Z\n"
             "target.topics: shared\n"
             "delivery: transactional\n"
+            "on.source.gap: fail\n"
             "buffer.memory: 8388608\n"
             "emit.heartbeats.enabled: false\n"
         )
@@ -56,6 +57,7 @@ def test_every_key_arrives(read):
         start=flows.StartPosition(flows.StartAt.TIMESTAMP, 1_769_846_400_000),
         target_topics=flows.TargetTopics.SHARED,
         delivery=flows.Delivery.TRANSACTIONAL,
+        on_source_gap=flows.OnSourceGap.FAIL,
         refresh_topics_interval_s=5,
         sync_topic_configs_interval_s=6,
         admin_timeout_s=7,

@@ -40,6 +40,7 @@ setups = st.builds(
     start=TEXTS,
     target_topics=st.sampled_from(setup.TargetTopics),
     delivery=st.sampled_from(setup.Delivery),
+    on_source_gap=st.sampled_from(setup.OnSourceGap),
     old_after_ms=NUMBERS,
     renew_after_s=st.floats(0, 1e9),
     target_codec=st.none() | st.integers(0, 4),

@@ -373,6 +373,22 @@ def test_a_source_that_deleted_our_position_begins_a_new_era_at_its_start():
     assert (stated.source, stated.target) == ((0, 30), None)
 
 
+def test_a_flow_that_is_to_stop_at_gaps_stops_and_names_the_way_past_them():
+    source = scripts.Log(scripts.data(30, b"x"), start=30)
+    at_30 = instructions.SourceOffset(offset=30)
+    played = paired(
+        position(),
+        source=source,
+        FindSourceOffset=at_30,
+        changed={"on_source_gap": setup.OnSourceGap.FAIL},
+    )
+    stop = played.outcome
+    assert (stop.cause, stop.retry_after_s) == (stops.Cause.SOURCE_GAP, None)
+    assert "offsets 0 to 29" in stop.message
+    assert "--from offset:30" in stop.message
+    assert played.stored == []
+
+
 def test_the_part_of_the_tail_that_had_no_source_any_more_is_named():
     reads = [scripts.records(A, end=40), instructions.Refused(code=1, log_start=30)]
     at_30 = instructions.SourceOffset(offset=30)

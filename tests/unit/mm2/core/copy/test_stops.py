@@ -2,34 +2,86 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.copy import setup, stops
+from mm2.core import commands
+from mm2.core.copy import setup, source_batches, stops
 from mm2.formats import map_record
 
 WHERE = setup.PartitionSetup(
     flow="a->b", topic="orders", remote_topic="a.orders", partition=7, transactional_id="mm2-x"
 )
-WAY_ON = "mm2 resume 'a->b' --topic orders --partition 7 --new-era"
-REFUSED = stops.refused(WHERE, "no room", retry_after_s=30.0)
+WAY_ON = "mm2 resume 'a->b' --topic orders --partition 7 --new-era --from"
+FILE = "--config clusters.yaml"
+TOOLS = "--bootstrap-server HOST:PORT"
+REFUSED = stops.refused(WHERE, "no room", code=29, retry_after_s=30.0)
 DIVERGED = stops.source_diverged(WHERE, end=40, copied=50)
 
 # Each: the stop, its cause, what its message must name.
 TABLE = [
-    (REFUSED, stops.Cause.REFUSED, ["a.orders-7: no room"]),
+    (REFUSED, stops.Cause.REFUSED, ["a.orders-7: no room", "--operation Write --topic a.orders"]),
+    (
+        stops.fenced(WHERE),
+        stops.Cause.FENCED,
+        ["a.orders-7 was taken over by another owner of flow a->b", "mm2 run clusters.yaml"],
+    ),
+    (
+        stops.hanging(WHERE, offset=50, retry_after_s=30.0),
+        stops.Cause.HANGING,
+        [
+            "a.orders-7",
+            f"kafka-transactions.sh {TOOLS} abort --topic a.orders --partition 7 --start-offset 50",
+        ],
+    ),
+    (
+        stops.blocked(WHERE, source_batches.Obstacle(offset=50, why="bad length")),
+        stops.Cause.CORRUPT,
+        [
+            f"kafka-topics.sh {TOOLS} --describe --topic orders",
+            "mm2 run clusters.yaml",
+            f"{WAY_ON} latest {FILE}",
+        ],
+    ),
+    (
+        stops.blocked(
+            WHERE,
+            source_batches.Obstacle(offset=50, why="no field a", behind=51, by_transform=True),
+        ),
+        stops.Cause.TRANSFORM_FAILED,
+        ["Mend the transform", "mm2 run clusters.yaml", f"{WAY_ON} offset:51 {FILE}"],
+    ),
     (
         stops.timestamps_rewritten(WHERE, offset=50),
         stops.Cause.TIMESTAMPS_REWRITTEN,
-        ["a.orders-7", "offset 50", "message.timestamp.type=CreateTime on a.orders", WAY_ON],
+        [
+            "a.orders-7",
+            "offset 50",
+            f"kafka-topics.sh {TOOLS} --delete --topic a.orders",
+            f"kafka-configs.sh {TOOLS} --alter --entity-type topics --entity-name a.orders "
+            f"--add-config message.timestamp.type=CreateTime && {WAY_ON} offset:50 {FILE}",
+        ],
     ),
-    (DIVERGED, stops.Cause.SOURCE_TRUNCATED, ["orders-7", "offset 40", "up to 50", WAY_ON]),
+    (
+        stops.source_gap(WHERE, position=40, start=50),
+        stops.Cause.SOURCE_GAP,
+        ["orders-7", "offsets 40 to 49", "on.source.gap is fail", f"{WAY_ON} offset:50 {FILE}"],
+    ),
+    (
+        DIVERGED,
+        stops.Cause.SOURCE_TRUNCATED,
+        ["orders-7", "offset 40", "up to 50", f"{WAY_ON} offset:40 {FILE}"],
+    ),
     (
         stops.mirror_unreadable(WHERE, offset=50, why="it is damaged"),
         stops.Cause.NOT_PAIRED,
-        ["a.orders-7 at offset 50: it is damaged", WAY_ON],
+        ["a.orders-7 at offset 50: it is damaged", f"{WAY_ON} earliest {FILE}"],
     ),
     (
-        stops.corrupt(WHERE, offset=50, why="bad checksum"),
+        stops.blocked(WHERE, source_batches.Obstacle(offset=50, why="bad checksum", behind=60)),
         stops.Cause.CORRUPT,
-        ["orders-7 at source offset 50: bad checksum", "replicas", WAY_ON],
+        [
+            "orders-7 at source offset 50: bad checksum",
+            "--describe --topic orders",
+            f"{WAY_ON} offset:60 {FILE}",
+        ],
     ),
 ]
 
@@ -43,11 +95,36 @@ def test_a_stop_says_where_what_and_how_to_go_on(stop, cause, names):
 
 @pytest.mark.parametrize(("stop", "cause", "_"), TABLE, ids=lambda each: str(each)[:20])
 def test_only_what_others_can_repair_is_tried_again(stop, cause, _):
-    assert stop.retry_after_s == (30.0 if cause is stops.Cause.REFUSED else None)
+    others = (stops.Cause.REFUSED, stops.Cause.HANGING)
+    assert stop.retry_after_s == (30.0 if cause in others else None)
 
 
-def test_the_way_on_stops_the_flow_first():
-    assert stops.way_on(WHERE).startswith(f"stop the flow, then: {WAY_ON} ")
+@pytest.mark.parametrize(("stop", "_", "names"), TABLE, ids=lambda each: str(each)[:20])
+def test_every_stop_ends_with_a_command(stop, _, names):
+    line = commands.found_in(stop.message)
+    assert line
+    assert stop.message.endswith(f". {commands.to_go_on(line)}")
+    assert line.endswith(names[-1])
+
+
+@pytest.mark.parametrize(
+    ("position", "others"),
+    [
+        ("earliest", "Instead of --from earliest there are latest (only what is new) and times."),
+        ("latest", "Instead of --from latest there are earliest (all again) and times."),
+        ("offset:5", "there are earliest (all again), latest (only what is new) and times."),
+    ],
+)
+def test_the_way_on_stops_the_flow_first_and_names_other_positions(position, others):
+    told = stops.way_on(WHERE, position=position)
+    assert told.startswith("Stop the flow before it (Ctrl-C in its mm2 run, or enabled: false")
+    assert others in told
+    assert told.endswith(f"To go on: {WAY_ON} {position} {FILE}")
+
+
+def test_what_must_be_done_first_stands_first():
+    told = stops.way_on(WHERE, position="latest", before="first this")
+    assert told.endswith(f"To go on: first this && {WAY_ON} latest {FILE}")
 
 
 def test_causes_are_told_apart_by_their_names():
@@ -65,8 +142,11 @@ def test_a_recreated_topic_is_told_with_both_ids(on_target, side):
     stop = stops.recreated(WHERE, on_target=on_target, was=OLD_ID, now=NEW_ID)
     assert stop is not None
     assert (stop.cause, stop.retry_after_s) == (stops.Cause.RECREATED, None)
-    for name in (side, OLD_ID.hex(), NEW_ID.hex(), WAY_ON):
+    for name in (side, OLD_ID.hex(), NEW_ID.hex()):
         assert name in stop.message
+    assert commands.found_in(stop.message) == (
+        f"mm2 resume 'a->b' --topic orders --new-era --from earliest {FILE}"
+    )
 
 
 @pytest.mark.parametrize(
