@@ -97,9 +97,10 @@ def _not_empty(where: setup.PartitionSetup, why: str) -> stops.Stop:
     return stops.Stop(
         cause=stops.Cause.NOT_EMPTY,
         message=(
-            f"{where.mirror}: there is no progress of this flow for it, but {why}. "
-            f"Delete the mirror topic, or keep what is there and begin behind it: "
-            f"{stops.way_on(where)}"
+            f"{where.mirror}: there is no progress of this flow for it, but {why}. Delete the "
+            f"mirror topic ({where.operator.target.delete_topic(where.remote_topic)}) and start "
+            "the flow again, or keep what is there and begin behind it. "
+            f"{stops.way_on(where, position=where.start)}"
         ),
     )
 

@@ -7,7 +7,6 @@ refused only after the new one's first write.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mm2.core.copy import instructions
@@ -19,13 +18,8 @@ CONCURRENT_TRANSACTIONS"""
 FENCED = frozenset({47, 49, 90})
 """INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED"""
 INVALID_TXN_STATE = 48
-NOT_ALLOWED: Mapping[int, str] = {
-    29: "allow the flow's principal WRITE on the mirror topic (kafka-acls --add)",
-    30: "allow the flow's principal what the message names (kafka-acls --add)",
-    31: "allow the flow's principal IDEMPOTENT_WRITE on the cluster (kafka-acls --add)",
-    44: "change the target cluster's policy for this topic",
-}
-"""What to do about authorization failures of topic, group and cluster, and POLICY_VIOLATION."""
+NOT_ALLOWED = frozenset({29, 30, 31, 44})
+"""Authorization failures of topic, group and cluster, and POLICY_VIOLATION."""
 NO_RIGHT = 53
 """TRANSACTIONAL_ID_AUTHORIZATION_FAILED"""
 
@@ -65,8 +59,9 @@ class NewerOwner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """The target does not allow it; somebody must change that."""
+    """The target does not allow it, by Kafka's error `code`; somebody must change that."""
 
+    code: int
     message: str
 
 
@@ -221,5 +216,5 @@ def failure(
         return NewerOwner(than=producer)
     text = f"{doing}: {answer.message or f'error {answer.code}'}"
     if answer.code in NOT_ALLOWED:
-        return Refusal(message=f"{text}: {NOT_ALLOWED[answer.code]}")
+        return Refusal(code=answer.code, message=text)
     return Disturbed(reason=text)

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from mm2.core import commands
 from mm2.core.copy import facts, figures, instructions, partition, setup
 from mm2.core.offsets import offset_map
 from mm2.formats import map_record
@@ -64,6 +65,7 @@ def configure(settings: Configure) -> Message:
         "owner": _text(settings.owner),
         "source": _access(settings.source),
         "target": _access(settings.target),
+        "operator": dataclasses.asdict(_operator(settings.partitions)),
         "partitions": [_setup(each) for each in settings.partitions],
         "budget_bytes": settings.budget_bytes,
         "throttle_bytes_s": settings.throttle_bytes_s,
@@ -72,13 +74,14 @@ def configure(settings: Configure) -> Message:
 
 
 def read_configure(message: Message) -> Configure:
+    operator = _read_operator(message["operator"])
     return Configure(
         flow=message["flow"],
         task=message["task"],
         owner=_bytes(message["owner"]),
         source=_read_access(message["source"]),
         target=_read_access(message["target"]),
-        partitions=tuple(_read_setup(each) for each in message["partitions"]),
+        partitions=tuple(_read_setup(each, operator) for each in message["partitions"]),
         budget_bytes=message["budget_bytes"],
         throttle_bytes_s=message["throttle_bytes_s"],
         topic_throttles=message["topic_throttles"],
@@ -105,8 +108,19 @@ def _read_access(message: Message) -> ClusterAccess:
     )
 
 
+def _operator(partitions: Sequence[setup.PartitionSetup]) -> commands.Operator:
+    """Said once, since all partitions share it."""
+    return partitions[0].operator if partitions else commands.Operator()
+
+
+def _read_operator(message: Message) -> commands.Operator:
+    source, target = (commands.Cluster(**message[side]) for side in ("source", "target"))
+    return commands.Operator(file=message["file"], source=source, target=target)
+
+
 def _setup(where: setup.PartitionSetup) -> Message:
     plain = dataclasses.asdict(where)
+    del plain["operator"]
     plain["source_topic_id"] = _text(where.source_topic_id)
     plain["target_topic_id"] = _text(where.target_topic_id)
     plain["target_topics"] = where.target_topics.value
@@ -115,14 +129,14 @@ def _setup(where: setup.PartitionSetup) -> Message:
     return plain
 
 
-def _read_setup(message: Message) -> setup.PartitionSetup:
+def _read_setup(message: Message, operator: commands.Operator) -> setup.PartitionSetup:
     given = dict(message)
     given["source_topic_id"] = _bytes(message["source_topic_id"])
     given["target_topic_id"] = _bytes(message["target_topic_id"])
     given["target_topics"] = setup.TargetTopics(message["target_topics"])
     given["delivery"] = setup.Delivery(message["delivery"])
     given["on_source_gap"] = setup.OnSourceGap(message["on_source_gap"])
-    return setup.PartitionSetup(**given)
+    return setup.PartitionSetup(**given, operator=operator)
 
 
 # Facts

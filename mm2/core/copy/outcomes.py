@@ -94,7 +94,9 @@ def not_fenced(where: setup.PartitionSetup, failure: fence.Failure) -> Outcome:
         case fence.NewerOwner():
             return Fenced(than=failure.than)
         case fence.Refusal():
-            return stops.refused(where, failure.message, retry_after_s=fence.RETRY_REFUSED_S)
+            return stops.refused(
+                where, failure.message, code=failure.code, retry_after_s=fence.RETRY_REFUSED_S
+            )
         case fence.Disturbed():
             return BeginAgain(reason=failure.reason)
 

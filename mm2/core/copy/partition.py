@@ -249,6 +249,7 @@ class PartitionCopy:
             message=message,
             offset=sent.batch.source,
             behind=sent.batch.next_source,
+            size=sent.size,
             divided=self._reaction is None and self.outbox.limits.refused(code, sent),
         )
         return self._drain(reaction, now_s)

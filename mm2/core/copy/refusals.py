@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from mm2.core.copy import setup, stops
+from mm2.core.copy import remedies, setup, stops
 
 OFFSET_OUT_OF_RANGE = 1
 UNKNOWN_TOPIC = 3
@@ -67,29 +67,13 @@ BAD_RECORD = frozenset({32, 87})
 """One record of a batch may be what the target does not take."""
 
 _POLICY = {
-    10: (
-        "RECORD_TOO_LARGE",
-        "raise max.message.bytes of the mirror topic to the source's (kafka-configs --alter)",
-    ),
-    18: (
-        "RECORD_LIST_TOO_LARGE",
-        "raise max.message.bytes and segment.bytes of the mirror topic",
-    ),
-    29: (
-        "TOPIC_AUTHORIZATION_FAILED",
-        "allow the flow's principal WRITE on the mirror topic (kafka-acls --add --operation Write)",
-    ),
-    32: (
-        "INVALID_TIMESTAMP",
-        "raise message.timestamp.after.max.ms and message.timestamp.before.max.ms of the mirror "
-        "topic, and check that its message.timestamp.type is CreateTime",
-    ),
-    44: ("POLICY_VIOLATION", "change the target cluster's policy for this topic"),
-    53: (
-        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
-        "allow the flow's principal WRITE and DESCRIBE on transactional ids with its prefix",
-    ),
-    87: ("INVALID_RECORD", "look at the broker's log: it found the batch malformed"),
+    10: "RECORD_TOO_LARGE",
+    18: "RECORD_LIST_TOO_LARGE",
+    29: "TOPIC_AUTHORIZATION_FAILED",
+    32: "INVALID_TIMESTAMP",
+    44: "POLICY_VIOLATION",
+    53: "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+    87: "INVALID_RECORD",
 }
 
 
@@ -100,28 +84,35 @@ def produce(
     message: str,
     offset: int,
     behind: int = -1,
+    size: int = -1,
     divided: bool = False,
 ) -> Reaction:
     """To an error that a Produce response names for the batch of source [`offset`, `behind`).
 
-    `divided`: what was refused will be sent in smaller batches.
+    `size` is the batch's in bytes. `divided`: what was refused will be sent in smaller batches.
     """
     if code in _MOVED:
         return Reaction(then=Then.BACK_OFF, reason=f"{where.mirror}: {_MOVED[code]}")
     if code in _FENCED:
         return Reaction(then=Then.CHECK_FENCE, reason=_FENCED[code])
     if code in _POLICY:
-        name, advice = _POLICY[code]
+        name = _POLICY[code]
         if divided:
             reason = f"{where.mirror} refused a batch with {name}: it is divided"
             return Reaction(then=Then.TAKE, reason=reason)
         said = f" ({message})" if message else ""
         text = (
-            f"{where.mirror} refused the batch of {where.name} offset {offset} with "
-            f"{name}{said}: {advice}"
+            f"{where.mirror} refused the batch of {where.name} offset {offset} with {name}{said}: "
         )
         if code in TOO_LARGE | BAD_RECORD and behind > offset:
-            text += f". To leave it out: {stops.way_past(where, behind=behind)}"
+            left_out = where.operator.resume(
+                where.flow,
+                where.topic,
+                partition=where.partition,
+                position=stops.at_offset(behind),
+            )
+            text += f"leave it out, with the flow stopped ({left_out}), or "
+        text += remedies.of_target(where, code, size=size)
         stop = stops.Stop(cause=stops.Cause.REFUSED, message=text, retry_after_s=RETRY_S)
         return Reaction(then=Then.STOP, reason=name, stop=stop)
     name = _WAIT.get(code, f"error {code}")
@@ -138,12 +129,13 @@ def fetch(where: setup.PartitionSetup, *, code: int, offset: int) -> Reaction | 
     text = {
         2: "the source broker says that its log is corrupt there (CORRUPT_MESSAGE)",
         3: "the source topic is missing (deleted?)",
-        29: "reading is not allowed (TOPIC_AUTHORIZATION_FAILED): allow the flow's principal READ",
+        29: "reading is not allowed (TOPIC_AUTHORIZATION_FAILED)",
         56: "the source broker cannot read its disk (KAFKA_STORAGE_ERROR)",
         100: "the source topic was deleted or recreated (UNKNOWN_TOPIC_ID)",
         103: "the source topic was recreated (INCONSISTENT_TOPIC_ID)",
     }.get(code, f"the source broker answered with error {code}")
     reason = f"{where.name} at offset {offset}: {text}"
-    stop = stops.Stop(cause=stops.Cause.SOURCE_REFUSED, message=reason, retry_after_s=RETRY_S)
+    told = f"{reason}: {remedies.of_source(where, code)}"
+    stop = stops.Stop(cause=stops.Cause.SOURCE_REFUSED, message=told, retry_after_s=RETRY_S)
     then = Then.BACK_OFF if code in _PASSING else Then.STOP
     return Reaction(then=then, reason=reason, stop=stop)

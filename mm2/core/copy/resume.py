@@ -138,7 +138,7 @@ def pair(attempt: outcomes.Attempt, position: Position) -> instructions.Script[o
     if isinstance(left, outcomes.BeginAgain | outcomes.Fenced):
         return left
     if left.foreign is not None and where.target_topics is setup.TargetTopics.EXCLUSIVE:
-        return _foreign(where, left.foreign)
+        return _foreign(where, left.foreign, source=position.source)
     if left.hanging is not None and not left.lost:
         return stops.hanging(where, offset=left.hanging.offset, retry_after_s=walk.RETRY_S)
     changed = _other_transform(attempt)
@@ -288,13 +288,16 @@ def _learned(
     return first_anchor.map_of(attempt.context, found).write(0.0).items
 
 
-def _foreign(where: setup.PartitionSetup, found: tail.Foreign) -> stops.Stop:
+def _foreign(where: setup.PartitionSetup, found: tail.Foreign, *, source: int) -> stops.Stop:
+    target = where.operator.target
+    producers = target.show_producers(where.remote_topic, partition=where.partition)
     return stops.Stop(
         cause=stops.Cause.FOREIGN_WRITES,
         message=(
             f"{where.mirror}: producer id {found.producer_id}, which is not this flow's, wrote at "
-            f"offset {found.offset} of a mirror topic that only this flow may write to. Find and "
-            f"stop that producer (or set target.topics: shared), then: {stops.way_on(where)}"
+            f"offset {found.offset} of a mirror topic that only this flow may write to. Find that "
+            f"producer ({producers}) and stop it, or set target.topics: shared. Copied again is "
+            f"what followed source offset {source}. {stops.way_past(where, behind=source)}"
         ),
     )
 
@@ -305,7 +308,7 @@ def _source_truncated(where: setup.PartitionSetup, *, position: int, start: int)
         message=(
             f"{where.name}: the copy stands at source offset {position}, which the source no "
             f"longer has although its log starts at {start}: it was truncated or recreated. "
-            f"To go on: {stops.way_on(where)}"
+            f"{stops.way_on(where, position='earliest')}"
         ),
         retry_after_s=walk.RETRY_S,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from mm2.core import commands
 from mm2.formats import map_record
 
 HALF_DAY_MS = 43_200_000
@@ -42,7 +43,8 @@ class PartitionSetup:
     in ms. `old_after_ms`: batches older than this are copied in transactions, because the broker
     would forget who wrote them (half of `producer.id.expiration.ms`). `renew_after_s`: how long a
     fence stays in the brokers' memory without being renewed. `target_codec` is the codec (0-4) that
-    the mirror topic forces on batches, None when it keeps the producer's.
+    the mirror topic forces on batches, None when it keeps the producer's. `operator` is for telling
+    people what to type; all partitions of a flow share it.
     """
 
     flow: str
@@ -61,6 +63,7 @@ class PartitionSetup:
     old_after_ms: int = HALF_DAY_MS
     renew_after_s: float = 8 * 3600.0
     target_codec: int | None = None
+    operator: commands.Operator = commands.Operator()
 
     @property
     def name(self) -> str:

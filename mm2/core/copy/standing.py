@@ -128,11 +128,11 @@ class Standing:
         self._stops.end()
         self.troubled = False
 
-    def fence_off(self, reason: str) -> None:
+    def fence_off(self, stop: stops.Stop) -> None:
         """Another owner has the partition; nothing leads out of this."""
         self.phase = Phase.FENCED
-        self.reason = reason
-        self.stop = stops.Stop(cause=stops.Cause.FENCED, message=reason)
+        self.reason = stop.message
+        self.stop = stop
 
     def close(self) -> None:
         self.phase = Phase.CLOSED

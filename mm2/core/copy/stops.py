@@ -5,7 +5,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from mm2.core.copy import setup, source_batches
+from mm2.core import commands
+from mm2.core.copy import remedies, setup, source_batches
 from mm2.formats import map_record
 
 
@@ -37,38 +38,68 @@ class Stop:
     retry_after_s: float | None = None
 
 
-def way_on(where: setup.PartitionSetup) -> str:
-    """The command that starts a stopped partition anew."""
+def way_on(
+    where: setup.PartitionSetup, *, position: str, whole_topic: bool = False, before: str = ""
+) -> str:
+    """The end of a message: how a stopped partition begins anew, at `position` unless somebody
+    wants another one.
+
+    `whole_topic`: what stopped it stops its topic's other partitions, too. `before`: a command that
+    must have been given first.
+    """
+    partition = None if whole_topic else where.partition
+    line = where.operator.resume(where.flow, where.topic, position=position, partition=partition)
+    others = [f"{each} ({what})" for each, what in _POSITIONS.items() if each != position]
     return (
-        f"stop the flow, then: mm2 resume '{where.flow}' --topic {where.topic} "
-        f"--partition {where.partition} --new-era --from earliest|latest|TIMESTAMP"
+        f"{where.operator.stopping(where.flow)} Instead of --from {position} there are "
+        f"{', '.join(others)} and times. {commands.to_go_on(*filter(None, (before, line)))}"
     )
+
+
+_POSITIONS = {"earliest": "all again", "latest": "only what is new"}
 
 
 def way_past(where: setup.PartitionSetup, *, behind: int) -> str:
-    """The command that leaves out what stands before source offset `behind`, and nothing else."""
-    return (
-        f"stop the flow, then: mm2 resume '{where.flow}' --topic {where.topic} "
-        f"--partition {where.partition} --new-era --from offset:{behind}"
+    """The same, leaving out what stands before source offset `behind`, and nothing else."""
+    return way_on(where, position=at_offset(behind))
+
+
+def at_offset(source: int) -> str:
+    """A position (`mm2 resume --from`) at this source offset."""
+    return f"{map_record.AT_OFFSET}{source}"
+
+
+def fenced(where: setup.PartitionSetup) -> Stop:
+    return Stop(
+        cause=Cause.FENCED,
+        message=(
+            f"{where.mirror} was taken over by another owner of flow {where.flow}, which copies "
+            "it now: two mm2 run with this flow, or two whose aliases are the same? To have it "
+            f"here, stop the other one. {commands.to_go_on(where.operator.run())}"
+        ),
     )
 
 
-def refused(where: setup.PartitionSetup, why: str, *, retry_after_s: float) -> Stop:
+def refused(where: setup.PartitionSetup, why: str, *, code: int, retry_after_s: float) -> Stop:
     """The target does not allow what the copy must do; somebody must change that."""
     return Stop(
         cause=Cause.REFUSED,
-        message=f"{where.mirror}: {why}",
+        message=f"{where.mirror}: {why}: {remedies.of_target(where, code)}",
         retry_after_s=retry_after_s,
     )
 
 
 def timestamps_rewritten(where: setup.PartitionSetup, *, offset: int) -> Stop:
+    target = where.operator.target
+    create_time = target.set_topic(where.remote_topic, {"message.timestamp.type": "CreateTime"})
     return Stop(
         cause=Cause.TIMESTAMPS_REWRITTEN,
         message=(
             f"{where.mirror}: the broker replaced the timestamps of source offset {offset} by its "
-            f"own. Set message.timestamp.type=CreateTime on {where.remote_topic} (kafka-configs "
-            f"--alter), delete what was written wrongly, then: {way_on(where)}"
+            "own; from there on everything is copied again with message.timestamp.type=CreateTime. "
+            "To be rid of what was written wrongly, delete the mirror topic instead "
+            f"({target.delete_topic(where.remote_topic)}) and begin at the earliest. "
+            f"{way_on(where, position=at_offset(offset), before=create_time)}"
         ),
     )
 
@@ -85,8 +116,8 @@ def recreated(
         cause=Cause.RECREATED,
         message=(
             f"{side} was deleted and created again since this flow copied it (topic id "
-            f"{was.hex()}, now {now.hex()}): what it holds now is something else. To go on: "
-            f"{way_on(where)}"
+            f"{was.hex()}, now {now.hex()}): what it holds now is something else. "
+            f"{way_on(where, position='earliest', whole_topic=True)}"
         ),
     )
 
@@ -97,7 +128,7 @@ def source_diverged(where: setup.PartitionSetup, *, end: int, copied: int) -> St
         message=(
             f"{where.name}: the source's log was cut back to offset {end} and written anew, but "
             f"was copied up to {copied} (unclean leader election?). The mirror keeps what the "
-            f"source lost. To go on: {way_on(where)}"
+            f"source lost. {way_past(where, behind=end)}"
         ),
     )
 
@@ -108,21 +139,22 @@ def source_gap(where: setup.PartitionSetup, *, position: int, start: int) -> Sto
         cause=Cause.SOURCE_GAP,
         message=(
             f"{where.name}: the source deleted offsets {position} to {start - 1} before they were "
-            f"copied or compared (its log starts at {start}), and on.source.gap is fail. To go on "
-            f"without them: {way_past(where, behind=start)}"
+            f"copied or compared (its log starts at {start}), and on.source.gap is fail. "
+            f"{way_past(where, behind=start)}"
         ),
     )
 
 
 def hanging(where: setup.PartitionSetup, *, offset: int, retry_after_s: float) -> Stop:
+    line = where.operator.target.abort_transaction(
+        where.remote_topic, partition=where.partition, start=offset
+    )
     return Stop(
         cause=Cause.HANGING,
         message=(
             f"{where.mirror}: a transaction of this flow that begins at offset {offset} lost its "
             f"marker (unclean leader election?) and its producer id has expired, so nothing ends "
-            f"it, and read_committed readers stand still there. End it with kafka-transactions "
-            f"abort --topic {where.remote_topic} --partition {where.partition} --start-offset "
-            f"{offset}"
+            f"it, and read_committed readers stand still there. {commands.to_go_on(line)}"
         ),
         retry_after_s=retry_after_s,
     )
@@ -134,7 +166,8 @@ def mirror_unreadable(where: setup.PartitionSetup, *, offset: int, why: str) -> 
         cause=Cause.NOT_PAIRED,
         message=(
             f"{where.mirror} at offset {offset}: {why}, which cannot be compared with the source. "
-            f"To begin behind it: {way_on(where)}"
+            f"Whatever is copied from now on stands behind it. "
+            f"{way_on(where, position='earliest')}"
         ),
     )
 
@@ -142,16 +175,23 @@ def mirror_unreadable(where: setup.PartitionSetup, *, offset: int, why: str) -> 
 def blocked(where: setup.PartitionSetup, obstacle: source_batches.Obstacle) -> Stop:
     """The next batch of the source can be neither copied nor skipped."""
     at = f"{where.name} at source offset {obstacle.offset}: {obstacle.why}. "
-    past = way_past(where, behind=obstacle.behind) if obstacle.behind >= 0 else way_on(where)
+    # Where a damaged batch ends cannot be known, and a position inside it leads to it again.
+    position = at_offset(obstacle.behind) if obstacle.behind >= 0 else "latest"
+    past = way_on(where, position=position)
+    start = where.operator.run()
     if obstacle.by_transform:
         return Stop(
             cause=Cause.TRANSFORM_FAILED,
-            message=f"{at}Mend the transform, then restart the flow. To leave it out: {past}",
+            message=(
+                f"{at}Mend the transform, then start the flow again ({start}), or leave it out. "
+                f"{past}"
+            ),
         )
     return Stop(
         cause=Cause.CORRUPT,
         message=(
-            f"{at}The source broker's log segment or the network damaged it: check the source's "
-            f"replicas, then restart the flow. To leave it out: {past}"
+            f"{at}The source broker's log segment or the network damaged it: see which brokers "
+            f"hold it ({where.operator.source.show_topic(where.topic)}), let one with a sound log "
+            f"lead, then start the flow again ({start}), or leave it out. {past}"
         ),
     )

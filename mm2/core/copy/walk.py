@@ -127,8 +127,8 @@ def _tail_ahead(
         cause=stops.Cause.NOT_PAIRED,
         message=(
             f"{where.mirror}: what this flow wrote last cannot be matched with {where.name}: {why}."
-            f" Was the source truncated? To go on, with records possibly doubled: "
-            f"{stops.way_on(where)}"
+            " Was the source truncated? Records may be doubled when it is begun anew. "
+            f"{stops.way_past(where, behind=min(pairs.position, end))}"
         ),
         retry_after_s=RETRY_S,
     )

@@ -101,10 +101,7 @@ class WayIn:
     def _after_check(self, by_another: object, now_s: float) -> Instructions:
         if not by_another:
             return self.wait("fenced, and no other owner has appeared", now_s)
-        where = self._context.where
-        self._standing.fence_off(
-            f"{where.mirror} was taken over by another owner of flow {where.flow}"
-        )
+        self._standing.fence_off(stops.fenced(self._context.where))
         return []
 
     def failed(self, outcome: object, now_s: float) -> Instructions:

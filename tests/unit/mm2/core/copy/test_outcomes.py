@@ -67,7 +67,7 @@ def test_what_keeps_a_marker_from_being_written_is_told_by_what_follows():
     assert fenced == outcomes.Fenced(than=us)
     again = outcomes.not_fenced(WHERE, fence.Disturbed(reason="a leader moved"))
     assert again == outcomes.BeginAgain(reason="a leader moved")
-    stop = outcomes.not_fenced(WHERE, fence.Refusal(message="no"))
+    stop = outcomes.not_fenced(WHERE, fence.Refusal(code=29, message="no"))
     assert isinstance(stop, stops.Stop)
     assert (stop.cause, stop.retry_after_s) == (stops.Cause.REFUSED, fence.RETRY_REFUSED_S)
     assert "a.orders-7: no" in stop.message

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from mm2.core import commands
 from mm2.core.copy import refusals, setup, stops
 
 WHERE = setup.PartitionSetup(
@@ -67,12 +68,12 @@ def test_what_follows_an_error_of_produce(code, then, reason):
     ("code", "advice"),
     [
         (10, "raise max.message.bytes"),
-        (18, "raise max.message.bytes and segment.bytes"),
+        (18, "raise segment.bytes"),
         (29, "--operation Write"),
         (32, "message.timestamp.before.max.ms"),
         (44, "change the target cluster's policy"),
         (53, "transactional ids"),
-        (87, "look at the broker's log"),
+        (87, "the broker's log says"),
     ],
 )
 def test_a_policy_stops_the_partition_with_what_to_do(code, advice):
@@ -131,6 +132,22 @@ def test_what_may_pass_stops_the_partition_only_if_it_lasts(code, why):
     assert reaction is not None
     assert reaction.stop is not None
     assert reaction.then is BACK_OFF
-    assert reaction.reason == reaction.stop.message
+    assert reaction.stop.message.startswith(f"{reaction.reason}: ")
+    assert commands.found_in(reaction.stop.message)
     assert reaction.stop.cause is stops.Cause.SOURCE_REFUSED
     assert why in reaction.reason
+
+
+def test_what_is_too_large_is_told_with_its_size_and_how_to_leave_it_out():
+    stop = refusals.produce(WHERE, code=10, message="", offset=500, behind=501, size=2_000_080).stop
+    left_out = "--partition 7 --new-era --from offset:501 --config clusters.yaml"
+    assert f"leave it out, with the flow stopped (mm2 resume 'a->b' --topic orders {left_out})" in (
+        stop.message
+    )
+    assert commands.found_in(stop.message).endswith("--add-config max.message.bytes=2000080")
+
+
+@pytest.mark.parametrize("code", [10, 18, 29, 32, 44, 53, 87])
+def test_a_refusal_ends_with_a_command(code):
+    assert produce(code).stop.message.endswith(commands.found_in(produce(code).stop.message))
+    assert commands.found_in(produce(code).stop.message)

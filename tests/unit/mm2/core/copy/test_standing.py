@@ -121,9 +121,9 @@ def test_a_take_forgets_the_stop_and_asking_by_whom_does_not():
 
 def test_fenced_off_is_a_stop_with_its_cause():
     found = standing.Standing()
-    found.fence_off("taken over")
-    assert (found.phase, found.reason) == (Phase.FENCED, "taken over")
-    assert found.stop == stops.Stop(cause=stops.Cause.FENCED, message="taken over")
+    stop = stops.Stop(cause=stops.Cause.FENCED, message="taken over")
+    found.fence_off(stop)
+    assert (found.phase, found.reason, found.stop) == (Phase.FENCED, "taken over", stop)
 
 
 @pytest.mark.parametrize(

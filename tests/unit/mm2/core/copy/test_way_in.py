@@ -208,7 +208,7 @@ def test_what_broke_the_copying_off_says_what_follows(reaction, phase):
         (STOP, Phase.STOPPED),
         (fence.Disturbed(reason="moved"), Phase.WAITING),
         (fence.NewerOwner(than=taking.US), Phase.FENCED),
-        (fence.Refusal(message="no"), Phase.STOPPED),
+        (fence.Refusal(code=29, message="no"), Phase.STOPPED),
     ],
     ids=lambda each: type(each).__name__,
 )

@@ -1,0 +1,152 @@
+"""What a person can do about what a cluster refuses, by Kafka's error code: words and the command.
+
+Codes are Kafka's (`org.apache.kafka.common.protocol.Errors`). What is done here is noticed by
+itself, since the partition is tried again; where the flow must be started anew, it says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from mm2.core import commands
+from mm2.core.copy import setup
+
+WIDEST_MS = str(2**63 - 1)
+SEGMENT_BYTES = str(2**30)
+"""Kafka's own default, which also is nearly the most that a segment may have."""
+
+TOPIC_RIGHTS = ("Describe", "Read", "Write")
+"""On a mirror topic: it is written, and read when a partition is taken."""
+
+Remedy = Callable[[setup.PartitionSetup, int], str]
+"""Gets the size in bytes of what was refused, -1 where that is not known."""
+
+
+def of_target(where: setup.PartitionSetup, code: int, *, size: int = -1) -> str:
+    """What to do when the target refuses with `code` what the copy must do there."""
+    return _OF_TARGET.get(code, _look_at_mirror)(where, size)
+
+
+def of_source(where: setup.PartitionSetup, code: int) -> str:
+    """What to do when the source does not let the copy read."""
+    return _OF_SOURCE.get(code, _look_at_source)(where, -1)
+
+
+def fencing(flow: str, operator: commands.Operator) -> str:
+    """The command that lets a flow fence its partitions."""
+    return operator.target.allow_transactional_ids(f"mm2-{flow}-")
+
+
+def _too_large(where: setup.PartitionSetup, size: int) -> str:
+    wanted = {"max.message.bytes": str(size)}
+    line = where.operator.target.set_topic(where.remote_topic, wanted)
+    return (
+        f"raise max.message.bytes of the mirror topic to the source's, at least to {size}. "
+        f"{commands.to_go_on(line)}"
+    )
+
+
+def _list_too_large(where: setup.PartitionSetup, size: int) -> str:
+    wanted = {"max.message.bytes": str(size), "segment.bytes": SEGMENT_BYTES}
+    line = where.operator.target.set_topic(where.remote_topic, wanted)
+    return (
+        f"raise segment.bytes of the mirror topic above the batch's {size} bytes. "
+        f"{commands.to_go_on(line)}"
+    )
+
+
+def _timestamp(where: setup.PartitionSetup, size: int) -> str:
+    target, mirror = where.operator.target, where.remote_topic
+    before_3_6 = target.set_topic(mirror, {"message.timestamp.difference.max.ms": WIDEST_MS})
+    wanted = {
+        "message.timestamp.type": "CreateTime",
+        "message.timestamp.before.max.ms": WIDEST_MS,
+        "message.timestamp.after.max.ms": WIDEST_MS,
+    }
+    return (
+        f"allow every timestamp on the mirror topic (brokers before 3.6: {before_3_6}). "
+        f"{commands.to_go_on(target.set_topic(mirror, wanted))}"
+    )
+
+
+def _topic_right(where: setup.PartitionSetup, size: int) -> str:
+    line = where.operator.target.allow_topic(where.remote_topic, *TOPIC_RIGHTS)
+    return f"allow the flow's principal WRITE on the mirror topic. {commands.to_go_on(line)}"
+
+
+def _group_right(where: setup.PartitionSetup, size: int) -> str:
+    line = where.operator.target.allow_groups("Describe", "Read")
+    return f"allow the flow's principal what the message names. {commands.to_go_on(line)}"
+
+
+def _cluster_right(where: setup.PartitionSetup, size: int) -> str:
+    line = where.operator.target.allow_cluster("IdempotentWrite")
+    return f"allow the flow's principal IDEMPOTENT_WRITE. {commands.to_go_on(line)}"
+
+
+def _id_right(where: setup.PartitionSetup, size: int) -> str:
+    return (
+        "allow the flow's principal WRITE and DESCRIBE on transactional ids with its prefix. "
+        f"{commands.to_go_on(fencing(where.flow, where.operator))}"
+    )
+
+
+def _policy(where: setup.PartitionSetup, size: int) -> str:
+    return (
+        "change the target cluster's policy for this topic, or add it to topics.exclude. "
+        f"{commands.to_go_on(where.operator.reload())}"
+    )
+
+
+def _malformed(where: setup.PartitionSetup, size: int) -> str:
+    line = where.operator.target.show_settings(where.remote_topic)
+    return (
+        "the broker's log says what is wrong with it; a compacted mirror topic takes no record "
+        f"without a key, say. {commands.to_go_on(line)}"
+    )
+
+
+def _look_at_mirror(where: setup.PartitionSetup, size: int) -> str:
+    line = where.operator.target.show_topic(where.remote_topic)
+    return f"look at the mirror topic and the broker's log. {commands.to_go_on(line)}"
+
+
+def _read_right(where: setup.PartitionSetup, size: int) -> str:
+    line = where.operator.source.allow_topic(where.topic, "Describe", "Read")
+    return f"allow the flow's principal READ. {commands.to_go_on(line)}"
+
+
+def _gone(where: setup.PartitionSetup, size: int) -> str:
+    return (
+        "create it again, or end its mirroring with topics.exclude. "
+        f"{commands.to_go_on(where.operator.reload())}"
+    )
+
+
+def _another_topic(where: setup.PartitionSetup, size: int) -> str:
+    line = where.operator.resume(where.flow, where.topic, position="earliest")
+    return f"{where.operator.stopping(where.flow)} {commands.to_go_on(line)}"
+
+
+def _look_at_source(where: setup.PartitionSetup, size: int) -> str:
+    line = where.operator.source.show_topic(where.topic)
+    return f"look at its replicas and the broker's log. {commands.to_go_on(line)}"
+
+
+_OF_TARGET: Mapping[int, Remedy] = {
+    10: _too_large,
+    18: _list_too_large,
+    29: _topic_right,
+    30: _group_right,
+    31: _cluster_right,
+    32: _timestamp,
+    44: _policy,
+    53: _id_right,
+    87: _malformed,
+}
+_OF_SOURCE: Mapping[int, Remedy] = {
+    3: _gone,
+    29: _read_right,
+    100: _another_topic,
+    103: _another_topic,
+}

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import pytest
+
+from mm2.core import commands
+from mm2.core.copy import remedies, setup
+
+EAST = commands.Cluster(bootstrap="east:9092", principal="User:reader")
+WEST = commands.Cluster(bootstrap="west:9092", principal="User:writer")
+WHERE = setup.PartitionSetup(
+    flow="a->b",
+    topic="orders",
+    remote_topic="a.orders",
+    partition=7,
+    transactional_id="mm2-x",
+    operator=commands.Operator(file="c.yaml", source=EAST, target=WEST),
+)
+CONFIGS = (
+    "kafka-configs.sh --bootstrap-server west:9092 --alter --entity-type topics "
+    "--entity-name a.orders --add-config "
+)
+ACLS = "kafka-acls.sh --bootstrap-server west:9092 --add --allow-principal User:writer --operation "
+WIDEST = "9223372036854775807"
+
+# Each: the code, what is said, the command.
+TARGET = [
+    (10, "at least to 90", f"{CONFIGS}max.message.bytes=90"),
+    (18, "the batch's 90 bytes", f"{CONFIGS}max.message.bytes=90,segment.bytes=1073741824"),
+    (29, "WRITE", f"{ACLS}Describe --operation Read --operation Write --topic a.orders"),
+    (30, "what the message names", f"{ACLS}Describe --operation Read --group '*'"),
+    (31, "IDEMPOTENT_WRITE", f"{ACLS}IdempotentWrite --cluster"),
+    (
+        32,
+        f"{CONFIGS}message.timestamp.difference.max.ms={WIDEST}",
+        f"{CONFIGS}message.timestamp.type=CreateTime,message.timestamp.before.max.ms={WIDEST},"
+        f"message.timestamp.after.max.ms={WIDEST}",
+    ),
+    (44, "topics.exclude", "mm2 reload c.yaml"),
+    (
+        53,
+        "transactional ids",
+        f"{ACLS}Write --operation Describe --transactional-id 'mm2-a->b-' "
+        "--resource-pattern-type prefixed",
+    ),
+    (
+        87,
+        "without a key",
+        "kafka-configs.sh --bootstrap-server west:9092 --describe --all --entity-type topics "
+        "--entity-name a.orders",
+    ),
+    (
+        9999,
+        "the broker's log",
+        "kafka-topics.sh --bootstrap-server west:9092 --describe --topic a.orders",
+    ),
+]
+SHOW = "kafka-topics.sh --bootstrap-server east:9092 --describe --topic orders"
+ANEW = "mm2 resume 'a->b' --topic orders --new-era --from earliest --config c.yaml"
+SOURCE = [
+    (2, "replicas", SHOW),
+    (3, "topics.exclude", "mm2 reload c.yaml"),
+    (
+        29,
+        "READ",
+        "kafka-acls.sh --bootstrap-server east:9092 --add --allow-principal User:reader "
+        "--operation Describe --operation Read --topic orders",
+    ),
+    (56, "replicas", SHOW),
+    (100, "Stop the flow before it", ANEW),
+    (103, "Stop the flow before it", ANEW),
+]
+
+
+@pytest.mark.parametrize(("code", "said", "line"), TARGET)
+def test_what_the_target_refuses_has_its_command(code, said, line):
+    told = remedies.of_target(WHERE, code, size=90)
+    assert said in told
+    assert told.endswith(f". {commands.to_go_on(line)}")
+
+
+@pytest.mark.parametrize(("code", "said", "line"), SOURCE)
+def test_what_the_source_refuses_has_its_command(code, said, line):
+    told = remedies.of_source(WHERE, code)
+    assert said in told
+    assert told.endswith(f". {commands.to_go_on(line)}")
