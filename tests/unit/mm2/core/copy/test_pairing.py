@@ -247,6 +247,13 @@ def test_anything_but_the_same_records_in_the_same_order_does_not_pair(
     assert needs[-1] is NOTHING
 
 
+def test_a_start_inside_a_batch_does_not_pair_with_all_of_it():
+    whole = (b"x", b"a")
+    pairs, _ = walk([source(99, *whole)], on_target=[ours(10, *whole)])
+    assert "target offset 10 does not hold what source offset 100 holds" in pairs.mismatch
+    assert (pairs.position, pairs.runs) == (100, [])
+
+
 def test_a_mismatch_behind_skipped_offsets_may_begin_anew_behind_them():
     """Nothing copyable stands there."""
     fetches = [[source(100, b"a"), scripts.marker(101, (1, 0))], [source(102, b"b")]]

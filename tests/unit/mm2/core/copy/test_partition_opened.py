@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.copy import instructions, setup, standing, stops
+from mm2.core.copy import instructions, limits, setup, standing, stops
 from mm2.formats import map_record, record_batch, records
 from tests.fakes import batches, copying, scripts, transforms
 
@@ -172,6 +172,7 @@ def test_a_single_record_that_is_too_large_stops_the_partition_for_a_while(code)
     assert world.standing.stop.cause is stops.Cause.REFUSED
     assert "orders-4 offset 1 with" in world.standing.stop.message
     assert "max.message.bytes" in world.standing.stop.message
+    assert world.copy.outbox.limits.refused_bytes == limits.ANY
     assert values(world) == [b"small"]
     assert world.tick(30.0).standing.phase is Phase.COPYING
     go_on(world)
@@ -199,6 +200,18 @@ def test_the_one_record_that_the_target_does_not_take_is_named(code, bad, joined
     assert world.tick(30.0).standing.phase is Phase.COPYING
     go_on(world)
     assert values(world) == [b"%d" % at for at in range(10)]
+
+
+def test_what_was_learned_of_the_target_is_forgotten_where_it_stops_the_copy():
+    """By the time that it is tried again, somebody may have changed what the target takes."""
+    log = [batch(0, bytes(900), bytes(900)), batch(2, bytes(900), bytes(900))]
+    world = copying.begun(*log)
+    go_on(world, lambda sent: TOO_LARGE)
+    assert world.copy.outbox.limits == limits.Limits(joining=world.joining)
+    assert world.tick(30.0).standing.phase is Phase.COPYING
+    go_on(world)
+    data = [header(each) for each in world.mirror if not header(each).is_control]
+    assert [each.record_count for each in data] == [2, 2]
 
 
 def test_what_was_refused_behind_a_refused_batch_says_nothing_about_itself():
