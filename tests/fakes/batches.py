@@ -83,7 +83,7 @@ def packed(codec: int, body: bytes) -> bytes:
         case 0:
             return body
         case 1:
-            return gzip.compress(body)
+            return gzip.compress(body, mtime=0)
         case 2:
             return bytes(cramjam.snappy.compress_raw(body))
         case 3:

@@ -152,6 +152,7 @@ def changed(message, at, new):
         (messages.message(7, b"garbage", magic=1, attributes=1), "gzip data is damaged"),
         (messages.message(7, b"garbage", magic=1, attributes=6), "codec 6"),
     ],
+    ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_damage_is_told(message, saying):
     refused(message, saying)
@@ -166,6 +167,7 @@ def test_damage_is_told(message, saying):
         (FINE[:8] + bytes(4) + FINE[12:], "a message in it claims 12 bytes"),
         (FINE[:16] + b"\x02" + FINE[17:], "record format v2"),
     ],
+    ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_damage_inside_is_told(held, saying):
     refused(messages.wrapper(9, [held], magic=1, codec=2), saying)

@@ -257,6 +257,7 @@ FINE = raw(6, b"\0", 0, 0, -1, -1, 0)
         (b"\xff" * 12, 1, "record 0 is cut off or garbled"),
         (raw(6, b"\0") + b"\x80" * 5, 1, "record 0 is cut off or garbled"),
     ],
+    ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_damage_is_told(data, count, saying):
     with pytest.raises(records.MalformedRecordsError, match=saying):
@@ -319,6 +320,7 @@ def body_or_refused(data):
         (raw(-1, -1, 1, -1, -1), "a header without a name"),
         (raw(-1, -1, 0, b"x"), "1 bytes are left behind its headers"),
     ],
+    ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_a_damaged_body_is_told(body, saying):
     with pytest.raises(records.MalformedRecordsError, match=saying):

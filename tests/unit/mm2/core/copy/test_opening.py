@@ -72,6 +72,7 @@ def test_under_log_append_time_records_have_the_time_that_readers_see():
         (scripts.data(10, b"a", deltas=(9,), last_delta=3), "behind the batch's end"),
         (scripts.data(10, b"a", b"b", deltas=(1, 0), last_delta=1), "record 1"),
     ],
+    ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_what_cannot_be_opened_says_why(batch, saying):
     with pytest.raises(opening.UnreadableError, match=saying):
