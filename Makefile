@@ -5,6 +5,7 @@ READY := $(VENV)/.ready
 FAST := not integration and not system and not chaos and not full and not bench
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+ROWS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-full check bench clean
@@ -30,8 +31,8 @@ check: $(READY) ## format, lint, types, import contracts, unit and model tests: 
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/pytest -q -n 2 --dist loadfile -m "$(FAST)" $(wildcard tests/unit tests/model) $(PYTEST_ARGS)
 
-bench: $(READY) ## this and Java MirrorMaker 2 side by side, on the same brokers and data (~20 min)
-	@$(BIN)/python -m tests.bench.run $(BENCH_ARGS)
+bench: $(READY) ## this and Java MirrorMaker 2 side by side (hours; one row: make bench ROWS=tiny)
+	@$(BIN)/python -m tests.bench.run $(addprefix --row ,$(ROWS)) $(BENCH_ARGS)
 
 clean: ## remove .venv, caches and build output (downloads stay in the user's cache)
 	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \

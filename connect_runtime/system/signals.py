@@ -1,4 +1,4 @@
-"""Stop signals: the first asks for an orderly end, the second means now."""
+"""Stop signals: the first asks for an orderly end, the second means now. SIGHUP: read again."""
 
 from __future__ import annotations
 
@@ -49,3 +49,37 @@ class StopSignals:
         self.asked.set()
         if self._wake is not None:
             self._wake()
+
+
+class ReloadSignal:
+    """While entered, SIGHUP sets `asked`, as daemons have it.
+
+    A process that was started from a terminal also gets it when that goes away: then it is told to
+    stop (SIGTERM), unless it was started to outlive its terminal (`nohup`). Main thread only.
+    """
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self._previous: Any = None
+        self._had_terminal = _has_terminal()
+
+    def __enter__(self) -> ReloadSignal:
+        self._previous = signal.signal(signal.SIGHUP, self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGHUP, self._previous)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if not self._had_terminal or _has_terminal():
+            self.asked.set()
+        elif self._previous is not signal.SIG_IGN:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True

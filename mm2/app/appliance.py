@@ -5,6 +5,9 @@ A composition root: it knows the concrete adapters and hands them to those who n
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import itertools
 import secrets
 import sys
 import threading
@@ -12,10 +15,11 @@ from collections.abc import Mapping, Sequence
 from random import Random
 
 from connect_runtime.base import clock as base_clock
-from connect_runtime.base import ids
+from connect_runtime.base import errors, ids
 from connect_runtime.system import clock as system_clock
 from connect_runtime.system import threads
 from mm2.app import connections, control_listener
+from mm2.app.settings import differences
 from mm2.app.settings import settings as app_settings
 from mm2.connectors import flow_status, source_connector, source_flow
 from mm2.core import flows
@@ -51,6 +55,7 @@ class Appliance:
         self._threads = threads.Threads(on_unasked_end=self._note_unasked_end)
         self._crashed = ""
         self._stopping = threading.Event()
+        self._changing = False
         self.engine = self._make_engine()
         self._server = control_listener.listen(settings.spark, now=self._clock)
         self.flows = [self._make_flow(each) for each in settings.flows]
@@ -73,7 +78,9 @@ class Appliance:
 
     @property
     def ended(self) -> bool:
-        return all(each.ended for each in self.flows) or bool(self._crashed)
+        if self._crashed:
+            return True
+        return not self._changing and all(each.ended for each in self.flows)
 
     def stop(self, timeout_s: float = STOP_S) -> None:
         """In-flight batches are acknowledged and anchors written, then the engine ends."""
@@ -87,6 +94,80 @@ class Appliance:
         self._threads.stop_all(0.1)
         self._server.close(0.1)
         self.engine.stop(max(ENGINE_STOP_S, until_s - self._clock.now_s()))
+
+    # Change
+
+    @property
+    def settings(self) -> app_settings.Settings:
+        """What is in force."""
+        return self._settings
+
+    @property
+    def settled(self) -> bool:
+        """Has all that `apply` began come about, as far as that is ours to say?"""
+        return all(each.settled or each.ended for each in self.flows)
+
+    def apply(self, settings: app_settings.Settings, changes: differences.Changes) -> None:
+        """Carry out `changes`, which lead to `settings`; from one thread at a time, not a flow's.
+
+        Raises `ConnectError`, with nothing changed, when a flow's topics cannot be looked up.
+        """
+        old, self._settings = self._settings, settings
+        wanted = {flow.name: flow for flow in settings.flows}
+        running = {each.flow.name: each for each in self.flows}
+        steps = {each.flow: _possible(each.step, running.get(each.flow)) for each in changes.flows}
+        try:
+            adopted = {
+                name: self._look_up(wanted[name])
+                for name, step in steps.items()
+                if step is differences.Step.TOPICS
+            }
+        except errors.ConnectError:
+            self._settings = old
+            raise
+        self._changing = True
+        try:
+            ending = (differences.Step.STOP, differences.Step.RESTART)
+            self._end([running[name] for name, step in steps.items() if step in ending])
+            self.flows = [
+                self._begin(flow)
+                if steps.get(name) in (differences.Step.START, differences.Step.RESTART)
+                else running[name]
+                for name, flow in wanted.items()
+            ]
+        finally:
+            self._changing = False
+        for name, step in steps.items():
+            if step is differences.Step.LIVE:
+                capped = self._capped(wanted[name])
+                running[name].change(source_flow.Rebudget(budgets=capped.budgets))
+        for name, change in adopted.items():
+            running[name].change(change)
+
+    def _look_up(self, flow: flows.Flow) -> source_flow.Change:
+        capped = self._capped(flow)
+        connector = self._make_connector(capped)
+        try:
+            plan = connector.plan(flow.admin_timeout_s)
+        except errors.ConnectError:
+            connector.close()
+            raise
+        return source_flow.Adopt(flow=capped, connector=connector, plan=plan)
+
+    def _begin(self, flow: flows.Flow) -> source_flow.SourceFlow:
+        made = self._make_flow(flow)
+        if self._stopping.is_set():
+            made.stop_asked.set()
+        self._threads.start(f"flow {flow.name}", made.run)
+        return made
+
+    def _end(self, ending: Sequence[source_flow.SourceFlow]) -> None:
+        """In order, as `stop` does it for all."""
+        for each in ending:
+            each.stop_asked.set()
+        until_s = self._clock.now_s() + STOP_S
+        while not all(each.ended for each in ending) and self._clock.now_s() < until_s:
+            self._stopping.wait(0.02)
 
     def _note_unasked_end(self, end: threads.UnaskedEnd) -> None:
         if end.error is not None:
@@ -119,63 +200,87 @@ class Appliance:
         return {"spark.cores.max": str(tasks), **spark.conf}
 
     def _make_flow(self, flow: flows.Flow) -> source_flow.SourceFlow:
-        client_id = f"mm2-{flow.name}"
+        capped = self._capped(flow)
         ledger = connections.ledger(
-            self._settings, flow, client_id=f"{client_id}-ledger", clock=self._clock
+            self._settings, flow, client_id=f"mm2-{flow.name}-ledger", clock=self._clock
         )
+        return source_flow.SourceFlow(
+            capped,
+            connector=self._make_connector(capped),
+            ledger=ledger,
+            run_in=self.engine,
+            server=self._server,
+            configure=functools.partial(self._configure, clients=self._settings.clients_of(flow)),
+            now=self._clock,
+            random=self._random,
+        )
+
+    def _make_connector(self, flow: flows.Flow) -> source_connector.SourceConnector:
         source, target = (
-            make(self._settings, flow, client_id=f"{client_id}-admin", clock=self._clock)
+            make(self._settings, flow, client_id=f"mm2-{flow.name}-admin", clock=self._clock)
             for make in (connections.source_admin, connections.target_admin)
         )
-        connector = source_connector.SourceConnector(
+        return source_connector.SourceConnector(
             flow,
             source=source,
             target=target,
             now=self._clock,
             pause=self._stopping.wait,
         )
-        return source_flow.SourceFlow(
-            flow,
-            connector=connector,
-            ledger=ledger,
-            run_in=self.engine,
-            server=self._server,
-            configure=lambda plan: self._configure(flow, plan),
-            now=self._clock,
-            random=self._random,
-        )
+
+    def _capped(self, flow: flows.Flow) -> flows.Flow:
+        """What was said on the command line is the most that a flow may have."""
+        given = [each for each in (flow.budgets.flow, self._throttle_bytes_s) if each]
+        budgets = dataclasses.replace(flow.budgets, flow=min(given, default=0))
+        return dataclasses.replace(flow, budgets=budgets)
 
     def _configure(
-        self, flow: flows.Flow, plan: source_connector.SourcePlan
+        self,
+        flow: flows.Flow,
+        plan: source_connector.SourcePlan,
+        before: Sequence[messages.Configure],
+        *,
+        clients: app_settings.FlowClients,
     ) -> list[messages.Configure]:
         """What each task of the flow copies, and with what."""
         by_name = {ids.TopicPartition(each.topic, each.partition): each for each in plan.partitions}
-        shares = split.round_robin(by_name, flow.tasks_max)
+        if before:
+            held = [map(_partition, task.partitions) for task in before]
+            shares = split.sticky(by_name, held, flow.tasks_max)
+        else:
+            shares = split.round_robin(by_name, flow.tasks_max)
+        numbers = [task.task for task in before]
+        free = (each for each in itertools.count() if each not in numbers)
+        numbers += itertools.islice(free, len(shares) - len(numbers))
+        budgets = split.budgets(flow.budgets, shares)
         return [
-            self._task(flow, number, tuple(by_name[each] for each in share), of=len(shares))
-            for number, share in enumerate(shares)
+            messages.Configure(
+                flow=flow.name,
+                task=number,
+                owner=self._owner,
+                source=_copy_access(clients.consumer, flow.source, f"mm2-{flow.name}-{number}"),
+                target=_copy_access(clients.producer, flow.target, f"mm2-{flow.name}-{number}"),
+                partitions=tuple(by_name[each] for each in share),
+                budget_bytes=flow.buffer_bytes,
+                throttle_bytes_s=budget.flow,
+                topic_throttles=budget.topics,
+            )
+            for number, share, budget in zip(numbers, shares, budgets, strict=True)
+            if share
         ]
 
-    def _task(
-        self,
-        flow: flows.Flow,
-        number: int,
-        partitions: tuple[copy_setup.PartitionSetup, ...],
-        *,
-        of: int,
-    ) -> messages.Configure:
-        client_id = f"mm2-{flow.name}-{number}"
-        clients = self._settings.clients_of(flow)
-        return messages.Configure(
-            flow=flow.name,
-            task=number,
-            owner=self._owner,
-            source=_copy_access(clients.consumer, flow.source, client_id),
-            target=_copy_access(clients.producer, flow.target, client_id),
-            partitions=partitions,
-            budget_bytes=flow.buffer_bytes,
-            throttle_bytes_s=self._throttle_bytes_s // of,
-        )
+
+def _possible(step: differences.Step, running: source_flow.SourceFlow | None) -> differences.Step:
+    """A flow that does not run yet, or no more, cannot be changed as it runs."""
+    as_it_runs = (differences.Step.LIVE, differences.Step.TOPICS)
+    if step not in as_it_runs or running is None:
+        return step
+    ready = running.status.state is flow_status.FlowState.RUNNING
+    return step if ready else differences.Step.RESTART
+
+
+def _partition(where: copy_setup.PartitionSetup) -> ids.TopicPartition:
+    return ids.TopicPartition(where.topic, where.partition)
 
 
 def _copy_access(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from connect_runtime.base import clock as base_clock
+from connect_runtime.wire.connection import cluster as wire
 from mm2.app.settings import settings as app_settings
 from mm2.cluster import client_config, kafka_admin, kafka_flow_log
 from mm2.connectors import flow_ledger
 from mm2.core import flows
+from mm2.core.copy import messages
+from mm2.pipeline import client_options
 
 
 def access(cluster: app_settings.ClusterSettings, alias: str) -> client_config.ClusterAccess:
@@ -15,6 +18,25 @@ def access(cluster: app_settings.ClusterSettings, alias: str) -> client_config.C
         bootstrap=cluster.bootstrap_servers,
         security=cluster.security,
         properties=cluster.properties,
+    )
+
+
+def wire_settings(
+    cluster: app_settings.ClusterSettings, alias: str, *, client_id: str
+) -> wire.ConnectionSettings:
+    """How connections of our own reach a cluster: as the copies do."""
+    return client_options.connection_settings(
+        messages.ClusterAccess(
+            alias=alias,
+            bootstrap=cluster.bootstrap_servers,
+            security=cluster.security.to_dict(),
+            client_id=client_id,
+            properties={
+                name: value
+                for name, value in cluster.properties.items()
+                if name in client_options.NAMES
+            },
+        )
     )
 
 

@@ -74,6 +74,20 @@ STOPPED = metrics.Metric(
     unit="partitions",
     labels=("flow", "topic", "cause"),
 )
+OPENED = metrics.Metric(
+    name="mm2_opened_partitions",
+    kind=metrics.Kind.GAUGE,
+    help="Partitions whose newest batch was opened instead of passed through, by why.",
+    unit="partitions",
+    labels=("flow", "topic", "why"),
+)
+UNFENCED = metrics.Metric(
+    name="mm2_unfenced_partitions",
+    kind=metrics.Kind.GAUGE,
+    help="Partitions that are copied at least once, because no transactional id may be used.",
+    unit="partitions",
+    labels=_TOPIC,
+)
 IN_TRANSACTIONS = metrics.Metric(
     name="mm2_transactional_partitions",
     kind=metrics.Kind.GAUGE,
@@ -129,6 +143,8 @@ ALL = (
     SLOTS_MISSING,
     PARTITIONS,
     STOPPED,
+    OPENED,
+    UNFENCED,
     IN_TRANSACTIONS,
     RECORDS,
     BYTES,
@@ -186,14 +202,20 @@ class FlowMetrics:
         lag_records: dict[tuple[str, ...], float] = {}
         lag_seconds: dict[tuple[str, ...], float] = {}
         transactional: dict[tuple[str, ...], float] = {}
+        opened: dict[tuple[str, ...], float] = {}
+        unfenced: dict[tuple[str, ...], float] = {}
         for row in rows:
             labels = (row.flow, row.topic)
             transactional[labels] = row.transactional
+            unfenced[labels] = row.unfenced
+            opened.update({(*labels, why): count for why, count in row.opened.items()})
             if row.lag.records is not None:
                 lag_records[labels] = row.lag.records
             if row.lag.seconds is not None:
                 lag_seconds[labels] = row.lag.seconds
         self.registry.replace(IN_TRANSACTIONS, transactional)
+        self.registry.replace(OPENED, opened)
+        self.registry.replace(UNFENCED, unfenced)
         self.registry.replace(LAG_RECORDS, lag_records)
         self.registry.replace(LAG_SECONDS, lag_seconds)
 

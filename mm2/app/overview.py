@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from connect_runtime.base import ids
@@ -42,7 +42,8 @@ class Lag:
 class TopicRow:
     """One topic of one flow. `state` is its worst partition's phase, `in_state` how many have it.
 
-    `transactional` partitions are copied in transactions, the others pass through. `records` and
+    `transactional` partitions are copied in transactions; `opened` counts those whose batches are
+    opened, by why; the others pass through; `unfenced` are copied at least once. `records` and
     `bytes` were copied since the start.
     """
 
@@ -54,6 +55,8 @@ class TopicRow:
     rate: app_rates.Rate
     lag: Lag
     transactional: int
+    opened: Mapping[str, int]
+    unfenced: int
     state: str
     in_state: int
     reason: str
@@ -194,6 +197,8 @@ def _topic_row(
         rate=rates.of(flow, topic),
         lag=_lag(partitions, wall_ms=wall_ms),
         transactional=sum(each.transactional for each in partitions),
+        opened=Counter(each.opened for each in partitions if each.opened),
+        unfenced=sum(not each.fenced for each in partitions),
         state=state,
         in_state=states[state],
         reason=reason_in_words(worst.reason),

@@ -40,7 +40,7 @@ class FlowRunsError(errors.FatalError):
 class Order:
     """What the operator wants. `partitions` empty: all of the topic.
 
-    `position` is `earliest`, `latest` or a timestamp (ms since 1970 UTC).
+    `position` is `earliest`, `latest`, a timestamp (ms since 1970 UTC) or `offset:N`.
     """
 
     flow: flows.Flow
@@ -75,6 +75,8 @@ def _place(position: str) -> str:
         return "at the first record that the source holds then"
     if position == LATEST:
         return "behind the last record that the source holds then"
+    if position.startswith(map_record.AT_OFFSET):
+        return f"at source offset {position.removeprefix(map_record.AT_OFFSET)}"
     moment = datetime.datetime.fromtimestamp(int(position) / 1000, tz=datetime.UTC)
     return f"at the first record of {moment.isoformat(timespec='milliseconds')} or later"
 

@@ -135,11 +135,18 @@ def lag_seconds(lag: overview.Lag) -> str:
 
 
 def path(row: overview.TopicRow) -> str:
-    if not row.transactional:
-        return "pass-through"
-    if row.transactional == row.partitions:
-        return "in transactions"
-    return f"pass-through, {row.transactional} in transactions"
+    """How its batches go: as they are, opened, in transactions; how many, unless it is all."""
+    ways = {
+        "opened": sum(row.opened.values()),
+        "in transactions": row.transactional,
+        "at least once": row.unfenced,
+    }
+    said = [
+        way if count == row.partitions else f"{count} {way}" for way, count in ways.items() if count
+    ]
+    if max(ways["opened"], ways["in transactions"]) < row.partitions:
+        said.insert(0, "pass-through")
+    return ", ".join(said)
 
 
 def state(row: overview.TopicRow) -> str:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping
+import urllib.parse
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,6 +69,9 @@ SHARED: Mapping[str, _Number] = {
 }
 """By Java's name."""
 
+NAMED = ("client.dns.lookup", "metadata.recovery.strategy")
+"""What the library calls as Java does, with the same values in lower case."""
+
 
 def client_settings(access: ClusterAccess, *, client_id: str) -> dict[str, object]:
     """librdkafka properties that every client of this cluster shares. Contains secrets."""
@@ -80,6 +84,9 @@ def client_settings(access: ClusterAccess, *, client_id: str) -> dict[str, objec
     for name, rule in SHARED.items():
         if name in access.properties:
             settings[rule.name] = rule.convert(access.properties[name])
+    for name in NAMED:
+        if name in access.properties:
+            settings[name] = access.properties[name].lower()
     settings.update(_security(access.security))
     return settings
 
@@ -94,7 +101,7 @@ def producer(
     """A producer; `settings` (librdkafka's names) win. Raises `FatalError` on refused settings."""
     config = _client(access, client_id=client_id, settings=settings, reports=reports)
     with _explained(access):
-        return confluent_kafka.Producer(config, logger=LOGGER)
+        return confluent_kafka.Producer(config, logger=_logger(access))
 
 
 def consumer(
@@ -107,7 +114,7 @@ def consumer(
     """A consumer; `settings` (librdkafka's names) win. Raises `FatalError` on refused settings."""
     config = _client(access, client_id=client_id, settings=settings, reports=reports)
     with _explained(access):
-        return confluent_kafka.Consumer(config, logger=LOGGER)
+        return confluent_kafka.Consumer(config, logger=_logger(access))
 
 
 def admin_client(
@@ -116,7 +123,7 @@ def admin_client(
     """An admin client. Raises `FatalError` on refused settings."""
     config = _client(access, client_id=client_id, settings={}, reports=reports)
     with _explained(access):
-        return kafka_admin.AdminClient(config, logger=LOGGER)
+        return kafka_admin.AdminClient(config, logger=_logger(access))
 
 
 def _client(
@@ -130,7 +137,34 @@ def _client(
     config.update(settings)
     config["enable.metrics.push"] = False
     config["error_cb"] = reports.on_error
+    oauth = access.security.oauth
+    if oauth is not None:
+        # The library repeats what an issuer answers, and an issuer may repeat what it was sent.
+        hide = _hiding(oauth.client_secret)
+        config["error_cb"] = lambda error: reports.on_error(
+            confluent_kafka.KafkaError(error.code(), hide(error.str()))
+        )
     return config
+
+
+def _logger(access: ClusterAccess) -> logging.Logger:
+    """What the library logs for this cluster's clients, without the secret of an issuer's."""
+    oauth = access.security.oauth
+    if oauth is None:
+        return LOGGER
+    found = LOGGER.getChild(access.alias)
+    hide = _hiding(oauth.client_secret)
+
+    def discreet(record: logging.LogRecord) -> bool:
+        record.msg, record.args = hide(record.getMessage()), ()
+        return True
+
+    found.filters = [discreet]
+    return found
+
+
+def _hiding(secret: str) -> Callable[[str], str]:
+    return lambda text: text.replace(secret, "…")
 
 
 @contextlib.contextmanager
@@ -146,7 +180,9 @@ def _explained(access: ClusterAccess) -> Iterator[None]:
 
 def _security(security: security_settings.Security) -> dict[str, object]:
     settings: dict[str, object] = {"security.protocol": security.protocol}
-    if security.uses_sasl:
+    if security.oauth is not None:
+        settings |= _oauth(security.oauth)
+    elif security.uses_sasl:
         settings |= {
             "sasl.mechanism": security.mechanism,
             "sasl.username": security.username,
@@ -161,3 +197,19 @@ def _security(security: security_settings.Security) -> dict[str, object]:
             "ssl.endpoint.identification.algorithm": "https" if security.check_hostname else "none",
         }
     return {name: value for name, value in settings.items() if value is not None}
+
+
+def _oauth(oauth: security_settings.OAuth) -> dict[str, object]:
+    """librdkafka asks the issuer itself, in a thread of its own, and renews what it got."""
+    extensions = ",".join(f"{name}={value}" for name, value in oauth.extensions.items())
+    quoted = urllib.parse.quote_plus if oauth.urlencode else str
+    return {
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.token.endpoint.url": oauth.endpoint,
+        "sasl.oauthbearer.client.id": quoted(oauth.client_id),
+        "sasl.oauthbearer.client.secret": quoted(oauth.client_secret),
+        "sasl.oauthbearer.scope": oauth.scope or None,
+        "sasl.oauthbearer.extensions": extensions or None,
+        "https.ca.pem": oauth.ca_pem,
+    }

@@ -30,6 +30,10 @@ class FlowReport:
         """These partitions are not copied as things are."""
         self._found = {each.partition: _found_status(each) for each in findings}
 
+    def forget(self, task: int) -> None:
+        """The task is another one now, or gone."""
+        self._made = {key: made for key, made in self._made.items() if key[0] != task}
+
     def publish(
         self,
         state: flow_status.FlowState,
@@ -97,6 +101,8 @@ def _partition_status(task: source_task.SourceTask, index: int) -> flow_status.P
         age_ms=gauge.age_ms if gauge else 0,
         oldest_ms=gauge.oldest_ms if gauge else -1,
         transactional=gauge.transactional if gauge else False,
+        opened=gauge.opened if gauge else "",
+        fenced=gauge.fenced if gauge else True,
     )
 
 

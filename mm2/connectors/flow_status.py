@@ -24,7 +24,9 @@ class PartitionStatus:
     """One source partition. Offsets are -1 while unknown; `records` and `bytes` since the start.
 
     `phase` is the copy's word for where it stands; `lag_records` an upper bound where the source's
-    log has gaps; `age_ms` is how old the newest copied record was when its copy was acknowledged.
+    log has gaps; `age_ms` is how old the newest copied record was when its copy was acknowledged;
+    `opened` why its batch was not passed through as it is, "" when it was. Not `fenced`, it is
+    copied at least once.
     """
 
     partition: ids.TopicPartition
@@ -39,6 +41,8 @@ class PartitionStatus:
     age_ms: int
     oldest_ms: int
     transactional: bool
+    opened: str = ""
+    fenced: bool = True
 
     def lag_s(self, wall_ms: int) -> float | None:
         """Age of the oldest record not copied; 0 when there is none, never negative."""

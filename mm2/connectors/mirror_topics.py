@@ -181,13 +181,14 @@ class MirrorTopics:
     ) -> Collection[str] | None:
         """Which settings the target's release has: any one of its topics shows them.
 
-        Before there are mirrors, that is the flow's own topic.
+        Before there are mirrors, that is the flow's own topic, or whatever is there.
         """
         for each in there.values():
             if each.configs:
                 return each.configs.keys()
-        own = sorted({naming.map_topic(self._flow.source)} & set(listed))
-        found = self._target.topic_configs(own, self._left_s(end)).done if own else {}
+        own = naming.map_topic(self._flow.source)
+        any_one = [own] if own in listed else sorted(listed)[:1]
+        found = self._target.topic_configs(any_one, self._left_s(end)).done if any_one else {}
         return next((configs.keys() for configs in found.values()), None)
 
     def _carry_out(

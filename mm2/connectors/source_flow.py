@@ -1,35 +1,67 @@
 """The driver of one flow: plans it, runs its tasks, keeps its ledger; one thread.
 
 Until flows run on a Connect worker group this loop is their worker: fetch (messages, ledger),
-decide (tasks), act. Its body is `run_once`.
+decide (tasks), act. Its body is `run_once`. What changes while it runs comes as a `Change` from
+another thread: tasks whose share of the partitions stays the same notice nothing of it.
 """
 
 from __future__ import annotations
 
 import logging
+import queue
 import threading
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 
-from connect_runtime.base import backoff, clock, errors, log_context
+from connect_runtime.base import backoff, clock, errors, ids, log_context
 from mm2.connectors import flow_ledger, flow_report, flow_status, source_connector, source_task
 from mm2.core import flows
 from mm2.core.copy import messages, start_positions
+from mm2.core.topics import split
 from mm2.pipeline import control_channel, control_server, engine
 
 TURN_S = 0.05
 MESSAGES_PER_TURN = 500
 OPEN_S = 30.0
+READ_S = flow_ledger.READ_S
 SNAPSHOT_S = 0.5
 STOP_S = 1.9
+CHANGES_MAX = 16
 
 _log = logging.getLogger(__name__)
+
+Configure = Callable[
+    [flows.Flow, source_connector.SourcePlan, Sequence[messages.Configure]],
+    list[messages.Configure],
+]
+"""The tasks of a flow: anew, or, given those that run, with their numbers and as few changes as
+can be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebudget:
+    """From now on the flow has these byte budgets."""
+
+    budgets: flows.Budgets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adopt:
+    """From now on the flow mirrors what `plan` says; it was made by `connector`, which is ours
+    now."""
+
+    flow: flows.Flow
+    connector: source_connector.SourceConnector
+    plan: source_connector.SourcePlan
+
+
+Change = Rebudget | Adopt
 
 
 class SourceFlow:
     """Everything below is touched by the flow's own thread only, but for `status` (a frozen
-    snapshot, replaced whole), `stop_asked` and `throttle`.
+    snapshot, replaced whole), `stop_asked` and `change`.
     """
 
     def __init__(
@@ -40,7 +72,7 @@ class SourceFlow:
         ledger: flow_ledger.FlowLedger,
         run_in: engine.CopyEngine,
         server: control_server.ControlServer,
-        configure: Callable[[source_connector.SourcePlan], list[messages.Configure]],
+        configure: Configure,
         now: clock.Clock,
         random: Random,
     ) -> None:
@@ -57,6 +89,8 @@ class SourceFlow:
         self._inbox = control_channel.Inbox()
         self._backoff = backoff.Backoff(initial_s=1.0, max_s=15.0)
         self._tasks: list[source_task.SourceTask] = []
+        self._changes: queue.Queue[Change] = queue.Queue(CHANGES_MAX)
+        self._leaving: dict[int, tuple[messages.Configure | None, float]] = {}
         self._state = flow_status.FlowState.PLANNING
         self._reason = f"asking clusters {flow.source} and {flow.target}"
         self._broken: errors.ConnectError | None = None
@@ -78,6 +112,10 @@ class SourceFlow:
             finally:
                 self._ledger.close(1.0)
                 self._connector.close()
+                while not self._changes.empty():
+                    change = self._changes.get_nowait()
+                    if isinstance(change, Adopt):
+                        change.connector.close()
                 self._publish()
 
     def run_once(self) -> None:
@@ -116,8 +154,8 @@ class SourceFlow:
         partitions = start_positions.settled(plan.partitions, known)
         self._begin(replace(plan, partitions=partitions))
 
-    def _begin(self, plan: source_connector.SourcePlan) -> None:
-        around = source_task.Surroundings(
+    def _surroundings(self) -> source_task.Surroundings:
+        return source_task.Surroundings(
             engine=self._engine,
             server=self._server,
             inbox=self._inbox,
@@ -125,9 +163,13 @@ class SourceFlow:
             random=self._random,
             log_broken=self._note_broken,
         )
+
+    def _begin(self, plan: source_connector.SourcePlan) -> None:
+        around = self._surroundings()
         self._report.found(plan.findings)
         self._tasks = [
-            source_task.SourceTask(settings, around) for settings in self._configure(plan)
+            source_task.SourceTask(settings, around)
+            for settings in self._configure(self.flow, plan, ())
         ]
         self._state = flow_status.FlowState.RUNNING
         self._reason = "" if self._tasks else "no topic matches"
@@ -139,6 +181,7 @@ class SourceFlow:
     def _work(self, now_s: float) -> None:
         self._take_messages()
         self._work_ledger()
+        self._take_changes()
         now_s = self._clock.now_s()
         if self._broken is not None:
             self._mend(now_s)
@@ -146,6 +189,7 @@ class SourceFlow:
         for task in self._tasks:
             task.tick(now_s)
             task.tell_stored()
+        self._replace_stopped(now_s)
         self._look_at_ends(now_s)
 
     def _take_messages(self) -> None:
@@ -239,7 +283,89 @@ class SourceFlow:
         self._reason = reason
         self._publish()
 
+    # Change
+
+    def change(self, change: Change) -> None:
+        """From any thread. Raises `queue.Full` when earlier ones were not taken up."""
+        self._changes.put_nowait(change)
+
+    def _take_changes(self) -> None:
+        if self._state is not flow_status.FlowState.RUNNING or self._leaving:
+            return
+        try:
+            change = self._changes.get_nowait()
+        except queue.Empty:
+            return
+        match change:
+            case Rebudget(budgets=budgets):
+                self.flow = replace(self.flow, budgets=budgets)
+                self._rebudget([each.settings for each in self._tasks])
+            case Adopt():
+                self._adopt(change)
+
+    def _rebudget(self, settings: Sequence[messages.Configure]) -> None:
+        shares = [
+            [ids.TopicPartition(each.topic, each.partition) for each in task.partitions]
+            for task in settings
+        ]
+        for task, budget in zip(settings, split.budgets(self.flow.budgets, shares), strict=True):
+            self._by_number(task.task).throttle(budget.flow, budget.topics)
+
+    def _by_number(self, number: int) -> source_task.SourceTask:
+        return next(each for each in self._tasks if each.settings.task == number)
+
+    def _adopt(self, change: Adopt) -> None:
+        """Stop the tasks whose share changes; `_replace_stopped` starts them again."""
+        try:
+            known = self._ledger.catch_up(READ_S)
+        except errors.ConnectError as error:
+            self._note_broken(error)
+            self._changes.put_nowait(change)
+            return
+        self._connector.close()
+        self.flow, self._connector = change.flow, change.connector
+        plan = replace(
+            change.plan, partitions=start_positions.settled(change.plan.partitions, known)
+        )
+        self._report.found(plan.findings)
+        before = [each.settings for each in self._tasks]
+        wanted = {each.task: each for each in self._configure(self.flow, plan, before)}
+        until_s = self._clock.now_s() + STOP_S
+        for task in self._tasks:
+            after = wanted.pop(task.settings.task, None)
+            if after is not None and _names(after) == _names(task.settings):
+                task.throttle(after.throttle_bytes_s, after.topic_throttles)
+            else:
+                self._leaving[task.settings.task] = (after, until_s)
+                task.stop()
+        around = self._surroundings()
+        self._tasks += [source_task.SourceTask(each, around) for each in wanted.values()]
+
+    def _replace_stopped(self, now_s: float) -> None:
+        if not self._leaving or self._state is not flow_status.FlowState.RUNNING:
+            return
+        for number, (after, until_s) in list(self._leaving.items()):
+            task = self._by_number(number)
+            if now_s >= until_s and not task.ended:
+                task.abandon()
+            if task.state is not source_task.TaskState.STOPPED:
+                continue
+            del self._leaving[number]
+            self._report.forget(number)
+            at = self._tasks.index(task)
+            if after is None:
+                del self._tasks[at]
+            else:
+                self._tasks[at] = source_task.SourceTask(
+                    after, self._surroundings(), before=task.all_totals()
+                )
+
     # What others see
+
+    @property
+    def settled(self) -> bool:
+        """Has every change taken effect?"""
+        return self._changes.empty() and not self._leaving
 
     @property
     def status(self) -> flow_status.FlowStatus:
@@ -254,3 +380,7 @@ class SourceFlow:
         """This flow's part of the slots that the engine lacks."""
         waiting = sum(each.state is source_task.TaskState.WAITING_FOR_SLOT for each in self._tasks)
         return min(waiting, self._engine.slots().missing)
+
+
+def _names(task: messages.Configure) -> set[str]:
+    return {each.name for each in task.partitions}

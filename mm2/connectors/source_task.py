@@ -63,14 +63,25 @@ class SourceTask:
     (`worker_link.STREAM_LIMIT`, and a few items of each partition that is being taken).
     """
 
-    def __init__(self, settings: messages.Configure, around: Surroundings) -> None:
+    def __init__(
+        self,
+        settings: messages.Configure,
+        around: Surroundings,
+        *,
+        before: Mapping[str, tuple[int, int]] | None = None,
+    ) -> None:
+        """`before`: what `all_totals` of the task that this one follows says."""
         self.settings = settings
         self.state = TaskState.STARTING
         self.reason = ""
         self.gauges: dict[int, messages.Gauge] = {}
         self.receipts = receipts.Receipts()
         self.restarts = 0
-        self._before: dict[int, tuple[int, int]] = {}
+        self._before: dict[int, tuple[int, int]] = {
+            index: before[where.name]
+            for index, where in enumerate(settings.partitions)
+            if before is not None and where.name in before
+        }
         self._around = around
         self._backoff = backoff.Backoff(initial_s=RESTART_FIRST_S, max_s=RESTART_MAX_S)
         self._channel: control_channel.TaskChannel | None = None
@@ -102,6 +113,10 @@ class SourceTask:
         records, size = self._before.get(index, (0, 0))
         gauge = self.gauges.get(index)
         return (records + gauge.records, size + gauge.bytes) if gauge else (records, size)
+
+    def all_totals(self) -> dict[str, tuple[int, int]]:
+        """`totals` by the partition's name."""
+        return {name: self.totals(index) for index, name in enumerate(self._names)}
 
     # Time
 

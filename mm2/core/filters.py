@@ -2,8 +2,9 @@
 
 Semantics are MirrorMaker 2's `DefaultTopicFilter`, `DefaultGroupFilter` and
 `DefaultConfigPropertyFilter`, defaults those of Kafka 4.3: full match, an empty list matches
-nothing, exclusion wins. The expressions are Java's; where Python's `re` has no equal, `compile_patterns` refuses by name rather
-than match something else. Inline flags such as `(?i)` hold for their own item only.
+nothing, exclusion wins. The expressions are Java's; where Python's `re` has no equal,
+`compile_patterns` refuses by name rather than match something else. Inline flags such as `(?i)`
+hold for their own item only.
 """
 
 from __future__ import annotations

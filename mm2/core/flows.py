@@ -36,6 +36,29 @@ TargetTopics = setup.TargetTopics
 Delivery = setup.Delivery
 
 
+@dataclass(frozen=True, slots=True)
+class TopicBudget:
+    """Bytes per second for each topic that matches."""
+
+    pattern: filters.Patterns
+    bytes_per_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budgets:
+    """Bytes per second, as the source sends them. `flow` 0: no limit.
+
+    `topics`: the first that matches a topic is its budget, beside the flow's own.
+    """
+
+    flow: int = 0
+    topics: tuple[TopicBudget, ...] = ()
+
+    def of_topic(self, topic: str) -> int | None:
+        found = (each.bytes_per_s for each in self.topics if each.pattern.matches(topic))
+        return next(found, None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
     """Source and target are cluster aliases. Intervals are seconds; None means never.
@@ -60,6 +83,7 @@ class Flow:
     sync_topic_configs_interval_s: float | None = 600
     admin_timeout_s: float = 60
     buffer_bytes: int = DEFAULT_BUFFER_BYTES
+    budgets: Budgets = Budgets()
 
     @property
     def name(self) -> str:

@@ -46,6 +46,8 @@ _HAS_CRC = 0x02
 
 OWNER_BYTES = 8
 NO_TOPIC_ID = bytes(16)
+AT_OFFSET = "offset:"
+"""Begins a requested position that names the source offset."""
 
 
 class UnknownVersionError(Exception):

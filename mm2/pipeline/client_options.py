@@ -28,7 +28,9 @@ _FETCH = (
     "max.partition.fetch.bytes",
 )
 _RACK = "client.rack"
-NAMES = frozenset({*_SECONDS, *_BUFFERS, *_FETCH, _RACK})
+_LOOKUP = "client.dns.lookup"
+_RECOVERY = "metadata.recovery.strategy"
+NAMES = frozenset({*_SECONDS, *_BUFFERS, *_FETCH, _RACK, _LOOKUP, _RECOVERY})
 """No secret is among them: they travel to the copies as they are."""
 
 _LEAST_S = 0.001
@@ -67,6 +69,9 @@ def connection_settings(access: messages.ClusterAccess) -> settings.ConnectionSe
     buffers = [int(access.properties[name]) for name in _BUFFERS if name in access.properties]
     if buffers and max(buffers) > 0:
         given["socket_buffer_bytes"] = max(buffers)
+    lookup = access.properties.get(_LOOKUP, "").lower()
+    given["canonical_bootstrap"] = lookup == "resolve_canonical_bootstrap_servers_only"
+    given["rebootstrap"] = access.properties.get(_RECOVERY, "").lower() != "none"
     return settings.ConnectionSettings(
         bootstrap=access.bootstrap,
         security=security_settings.Security.from_dict(access.security),

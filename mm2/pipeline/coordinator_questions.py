@@ -24,13 +24,17 @@ class CoordinatorQuestions:
     def ask(self, question: asked.Asked) -> None:
         where = question.copy.where
         self._target.call(
-            targets.Coordinator(targets.TRANSACTION, where.transactional_id),
+            _to(where, question.instruction),
             _message(where, question.instruction),
             done=lambda reply: self._answered(question, reply),
             timeout_s=asked.CALL_TIMEOUT_S,
         )
 
     def _answered(self, question: asked.Asked, reply: cluster.Reply) -> None:
+        if isinstance(reply.failure, failures.CoordinatorRefused):
+            code, text = reply.failure.error_code, str(reply.failure)
+            self._reply(question, instructions.Refused(code=code, message=text))
+            return
         if reply.failure is not None:
             self._reply(question, asked.failed(reply.failure))
             return
@@ -45,10 +49,18 @@ class CoordinatorQuestions:
             self._reply(question, _answer(question.instruction, reply.body))
 
 
+def _to(where: setup.PartitionSetup, instruction: Any) -> targets.Target:
+    if isinstance(instruction, instructions.GetProducerId):
+        return targets.AnyNode()
+    return targets.Coordinator(targets.TRANSACTION, where.transactional_id)
+
+
 def _message(where: setup.PartitionSetup, instruction: Any) -> messages.Message:
     match instruction:
         case instructions.InitProducer():
             return messages.init_producer_id(where.transactional_id, TRANSACTION_TIMEOUT_MS)
+        case instructions.GetProducerId():
+            return messages.init_producer_id(None, TRANSACTION_TIMEOUT_MS)
         case instructions.AddToTransaction(producer=producer):
             return messages.add_partitions_to_txn(
                 where.transactional_id,
@@ -74,7 +86,7 @@ def _error_code(instruction: Any, body: Any) -> int:
 
 
 def _answer(instruction: Any, body: Any) -> instructions.Answer:
-    if isinstance(instruction, instructions.InitProducer):
+    if isinstance(instruction, instructions.InitProducer | instructions.GetProducerId):
         return instructions.ProducerIdentity(
             id=int(body.producer_id), epoch=int(body.producer_epoch)
         )

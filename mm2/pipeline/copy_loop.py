@@ -140,7 +140,8 @@ class CopyLoop:
 
     def _woken(self) -> None:
         now_s = self._clock.now_s()
-        self._joining.waited(now_s - self._waiting_since_s, now_s)
+        waited_s = now_s - self._waiting_since_s
+        self._joining.waited(waited_s, now_s, slow_acks=self._target_side.slow_acks)
 
     def _tick(self, now_s: float) -> None:
         if now_s >= self._next_sweep_s:
@@ -226,14 +227,16 @@ class CopyLoop:
             match instruction:
                 case instructions.RefreshTarget():
                     self._target.refresh_metadata()
-                case instructions.Record(items=items, token=token) if not copy.asks(instruction):
+                case instructions.Record(items=items, token=token) if not copy.script.asks(
+                    instruction
+                ):
                     self._link.record(items, answered=self._on_stored(copy, token))
                 case _:
                     self._questions.ask(copy, instruction, now_s)
         self._place(copy)
 
     def _answered(self, copy: partition.PartitionCopy, answer: instructions.Answer) -> None:
-        self._carry(copy, copy.answered(answer, self._clock.now_s()))
+        self._carry(copy, copy.script.answered(answer, self._clock.now_s()))
 
     def _on_stored(self, copy: partition.PartitionCopy, token: int) -> worker_link.Answered:
         return lambda _: self._stored(copy, token)

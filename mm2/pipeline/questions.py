@@ -1,7 +1,7 @@
 """Carries out the questions of partitions' scripts, many partitions to a request where Kafka
 allows.
 
-A question is dropped unanswered when its script has been abandoned meanwhile (`script_token`).
+A question is dropped unanswered when its script has been abandoned meanwhile (`script.token`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Questions:
     def ask(
         self, copy: partition.PartitionCopy, instruction: instructions.Instruction, now_s: float
     ) -> None:
-        question = asked.Asked(copy, copy.script_token, instruction)
+        question = asked.Asked(copy, copy.script.token, instruction)
         match instruction:
             case instructions.AskMayTake():
                 self._link.ask_may_take(answered=self._to(question))
@@ -89,7 +89,7 @@ class Questions:
         return lambda answer: self._reply(question, answer)
 
     def _reply(self, question: asked.Asked, answer: instructions.Answer) -> None:
-        if question.token == question.copy.script_token:
+        if question.token == question.copy.script.token:
             self._answered(question.copy, answer)
 
     def _wake(self, now_s: float) -> None:

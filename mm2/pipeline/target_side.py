@@ -94,6 +94,11 @@ class TargetSide:
     def _pace(self, node_id: int) -> pace.Pace:
         return self._paces.setdefault(node_id, pace.Pace())
 
+    @property
+    def slow_acks(self) -> bool:
+        """Does a broker take long to acknowledge, be it far away or waiting for followers?"""
+        return any(each.ack_s >= pace.FAST_ACK_S for each in self._paces.values())
+
     def pump(self, now_s: float) -> None:
         """Send what is ready, as far as what was acknowledged can still be written down."""
         if not self._may_send():

@@ -25,30 +25,37 @@ _JAVA_FLAGS = (
     "-XX:+ExplicitGCInvokesConcurrent",
     "-Djava.awt.headless=true",
 )
-# The sandbox has one broker per cluster, so these cannot be what they are by default.
-_ONE_BROKER = (
+# Clusters of one broker, as sources are here, cannot keep to the defaults of these.
+_REPLICATION = (
     "replication.factor",
     "checkpoints.topic.replication.factor",
+    "{target}.config.storage.replication.factor",
+    "{target}.offset.storage.replication.factor",
+    "{target}.status.storage.replication.factor",
+)
+_AT_THE_SOURCE = (
+    # Java heartbeats both ways.
     "heartbeats.topic.replication.factor",
     "offset-syncs.topic.replication.factor",
     "{source}.config.storage.replication.factor",
     "{source}.offset.storage.replication.factor",
     "{source}.status.storage.replication.factor",
-    "{target}.config.storage.replication.factor",
-    "{target}.offset.storage.replication.factor",
-    "{target}.status.storage.replication.factor",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """What a contestant is asked to mirror. Aliases are new for each run: no state is found."""
+    """What a contestant is asked to mirror. Aliases are new for each run: no state is found.
+
+    `replication` is that of everything on the target; the source has a single broker.
+    """
 
     source: str
     target: str
     source_properties: Mapping[str, str]
     target_properties: Mapping[str, str]
     topics: tuple[str, ...]
+    replication: int = 1
 
     def mirrored(self, topic: str) -> str:
         """The topic's name on the target, by the default policy."""
@@ -102,7 +109,8 @@ class JavaMirrorMaker:
             given |= {f"{alias}.{key}": value for key, value in client.items()}
         given[f"{flow.source}->{flow.target}.enabled"] = "true"
         given[f"{flow.source}->{flow.target}.topics"] = ",".join(map(re.escape, flow.topics))
-        given |= {_spelled(key, flow.source, flow.target): "1" for key in _ONE_BROKER}
+        for keys, copies in ((_AT_THE_SOURCE, 1), (_REPLICATION, flow.replication)):
+            given |= {_spelled(key, flow.source, flow.target): str(copies) for key in keys}
         return given | {
             _spelled(key, flow.source, flow.target): value for key, value in self.tuning.items()
         }
@@ -139,7 +147,7 @@ class Mm2Run:
                     "from": flow.source,
                     "to": flow.target,
                     "topics": [re.escape(topic) for topic in flow.topics],
-                    "replication.factor": 1,
+                    "replication.factor": flow.replication,
                     **self.flow_settings,
                 }
             ],

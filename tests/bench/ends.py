@@ -34,38 +34,55 @@ _write_request = entity_writer(request.ListOffsetsRequest)
 
 
 class Ends:
-    """Of one topic with `partitions` partitions on a single broker at `bootstrap`."""
+    """Of one topic with `partitions` partitions; every broker at `bootstrap` is asked for all."""
 
     def __init__(self, bootstrap: str, topic: str, *, partitions: int) -> None:
-        host, _, port = bootstrap.rpartition(":")
         self._question = _question(topic, partitions)
-        self._connection = socket.create_connection((host, int(port)), timeout=_ANSWER_S)
-        self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._connections = [_connected(address) for address in bootstrap.split(",")]
 
     def now(self) -> dict[int, int]:
         """By partition; 0 where there is no such partition yet. `OSError` when nobody answers."""
-        self._connection.sendall(self._question)
-        (length,) = _LENGTH.unpack(self._receive(_LENGTH.size))
-        answer = self._receive(length)
-        _, read = _read_header(answer, 0)
-        parsed, _ = _read_response(answer, read)
-        return {
-            each.partition_index: offset_of(each)
-            for topic in parsed.topics
-            for each in topic.partitions
-        }
+        for connection in self._connections:
+            connection.sendall(self._question)
+        ends: dict[int, int] = {}
+        for connection in self._connections:
+            for number, end in _answer(connection).items():
+                # Only its leader knows a partition's end; of the others it is 0.
+                ends[number] = max(end, ends.get(number, 0))
+        return ends
 
     def close(self) -> None:
-        self._connection.close()
+        for connection in self._connections:
+            connection.close()
 
-    def _receive(self, size: int) -> bytes:
-        received = bytearray()
-        while len(received) < size:
-            chunk = self._connection.recv(size - len(received))
-            if not chunk:
-                raise ConnectionError("asking for end offsets: the broker has hung up")
-            received += chunk
-        return bytes(received)
+
+def _connected(address: str) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    connection = socket.create_connection((host, int(port)), timeout=_ANSWER_S)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def _answer(connection: socket.socket) -> dict[int, int]:
+    (length,) = _LENGTH.unpack(_receive(connection, _LENGTH.size))
+    answer = _receive(connection, length)
+    _, read = _read_header(answer, 0)
+    parsed, _ = _read_response(answer, read)
+    return {
+        each.partition_index: offset_of(each)
+        for topic in parsed.topics
+        for each in topic.partitions
+    }
+
+
+def _receive(connection: socket.socket, size: int) -> bytes:
+    received = bytearray()
+    while len(received) < size:
+        chunk = connection.recv(size - len(received))
+        if not chunk:
+            raise ConnectionError("asking for end offsets: the broker has hung up")
+        received += chunk
+    return bytes(received)
 
 
 def _question(topic: str, partitions: int) -> bytes:

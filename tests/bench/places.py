@@ -2,35 +2,126 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
 
 from connect_runtime.system import polling
-from mm2.sandbox import cluster, jvm
-from tests.bench import process_tree, workloads
+from mm2.sandbox import cluster, jvm, ports
+from tests.bench import process_tree, producing, script
 from tests.support import kafka
 
 _ANSWER_S = 10.0
 _QUIET_CORES = 0.15
 _QUIET_WINDOW_S = 0.5
+_FAR = "FAR"
 
 BROKER_SETTINGS = {
     # Copies of earlier runs go at once; nobody may measure against their remains.
     "log.segment.delete.delay.ms": "500",
+    "log.cleaner.dedupe.buffer.size": "67108864",
 }
 
 
-def make(name: str) -> cluster.Cluster:
-    """One broker, as for production but for its heap. Not started."""
-    return cluster.Cluster(name, settings=BROKER_SETTINGS, jvm=jvm.BENCH_FLAGS)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a row is measured: how the two clusters are made.
+
+    `round_trip_ms`: contestants reach the source over a line of this length, 0 too; None: directly.
+    """
+
+    target_brokers: int = 1
+    round_trip_ms: float | None = None
+
+    @property
+    def replication(self) -> int:
+        """Replicas of mirrors, and of contestants' own topics."""
+        return min(3, self.target_brokers)
+
+
+class Clusters:
+    """The two clusters of a place, running, as for production but for their heaps.
+
+    `source_properties` and `target_properties` are for contestants. Use it in a `with`.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._near, self._far = ports.reserve(), ports.reserve()
+        listeners = {
+            1: [
+                cluster.Listener(
+                    name=_FAR, port=self._near.port, advertised=f"127.0.0.1:{self._far.port}"
+                )
+            ]
+        }
+        self.source = cluster.Cluster(
+            "bench-east",
+            settings=BROKER_SETTINGS,
+            listeners={} if place.round_trip_ms is None else listeners,
+            jvm=jvm.BENCH_FLAGS,
+        )
+        self.target = cluster.Cluster(
+            "bench-west",
+            brokers=place.target_brokers,
+            settings=BROKER_SETTINGS,
+            jvm=jvm.BENCH_FLAGS,
+        )
+        self._folder = tempfile.TemporaryDirectory(prefix="mm2-bench-")
+        self._line: script.Script | None = None
+
+    @property
+    def both(self) -> tuple[cluster.Cluster, cluster.Cluster]:
+        return self.source, self.target
+
+    @property
+    def source_properties(self) -> Mapping[str, str]:
+        direct = self.source.client_properties()
+        if self._line is None:
+            return direct
+        return {**direct, "bootstrap.servers": self.source.bootstrap_of(_FAR)}
+
+    @property
+    def target_properties(self) -> Mapping[str, str]:
+        return self.target.client_properties()
+
+    @property
+    def brokers(self) -> list[process_tree.ProcessTree]:
+        """All brokers' processes, and the line's: their work is no contestant's."""
+        pids = [node.pid for each in self.both for node in each.brokers.values()]
+        return [process_tree.ProcessTree(pid) for pid in pids] + (
+            [process_tree.ProcessTree(self._line.pid)] if self._line else []
+        )
+
+    def __enter__(self) -> Self:
+        cluster.start_all(list(self.both))
+        if self.place.round_trip_ms is not None:
+            way = f"{self._far.port}:{self._near.port}"
+            self._line = script.Script(
+                "delay", "line", str(self.place.round_trip_ms), way, folder=Path(self._folder.name)
+            )
+            self._line.first_line()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._line is not None:
+            self._line.kill()
+        for each in self.both:
+            each.close()
+        for reservation in (self._near, self._far):
+            reservation.release()
+        self._folder.cleanup()
 
 
 class Cleaner:
-    """Deletes what a run has left on a cluster, and waits until the broker is done with it."""
+    """Deletes what a run has left on a cluster, and waits until its brokers are done with it."""
 
     def __init__(self, running: cluster.Cluster) -> None:
         self._cluster = running
         self._keep: set[str] = set()
-        self._tree = process_tree.ProcessTree(running.brokers[1].pid)
+        self._trees = [process_tree.ProcessTree(each.pid) for each in running.brokers.values()]
 
     def keep_what_is_there(self) -> None:
         self._keep = kafka.topics(self._cluster.client_properties())
@@ -43,22 +134,26 @@ class Cleaner:
             client = kafka.admin_client(self._cluster.client_properties())
             for future in client.delete_topics(gone, operation_timeout=_ANSWER_S).values():
                 future.result(2 * _ANSWER_S)
-            data = workloads.data_folder(self._cluster)
+            data = producing.data_folder(self._cluster)
             _insist(
                 lambda: not any(_belongs(each.name, gone) for each in data.iterdir()),
                 f"{self._cluster.name} to delete {', '.join(gone)}",
             )
 
     def settle(self, timeout_s: float = 15.0) -> bool:
-        """Wait until the broker has nothing more to do; False when it stays busy."""
+        """Wait until the brokers have nothing more to do; False when they stay busy."""
+        quiet_cores = _QUIET_CORES * len(self._trees)
         return polling.until(
-            lambda: self._busy_cores() < _QUIET_CORES, timeout_s=timeout_s, interval_s=0.01
+            lambda: self._busy_cores() < quiet_cores, timeout_s=timeout_s, interval_s=0.01
         )
 
     def _busy_cores(self) -> float:
-        before = self._tree.cpu_s()
+        before = self._cpu_s()
         polling.until(lambda: False, timeout_s=_QUIET_WINDOW_S, interval_s=_QUIET_WINDOW_S)
-        return (self._tree.cpu_s() - before) / _QUIET_WINDOW_S
+        return (self._cpu_s() - before) / _QUIET_WINDOW_S
+
+    def _cpu_s(self) -> float:
+        return sum(each.cpu_s() for each in self._trees)
 
 
 def _belongs(folder: str, topics: list[str]) -> bool:

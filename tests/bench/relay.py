@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connect_runtime.system import clock
-from tests.bench import process_tree, script, workloads
+from tests.bench import process_tree, script
 
 _BUFFER_BYTES = 1024 * 1024
 _HOST = "127.0.0.1"
@@ -38,11 +38,11 @@ class Relayed:
     memory_bytes: int
 
 
-def measure(data: Path, topic: str) -> Relayed:
+def measure(data: Path, topic: str, *, partitions: int) -> Relayed:
     """Relay the log of a topic in a broker's data folder; `RuntimeError` when a process fails."""
     files = [
         str(segment)
-        for number in range(workloads.PARTITIONS)
+        for number in range(partitions)
         for segment in sorted((data / f"{topic}-{number}").glob("*.log"))
     ]
     with tempfile.TemporaryDirectory(prefix="mm2-bench-") as name:

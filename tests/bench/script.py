@@ -22,6 +22,14 @@ class Script:
         with self._output.open("wb") as stream:
             self._child = processes.start(argv, output=stream, cwd=_ROOT)
 
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    def kill(self) -> None:
+        """For one that never ends by itself."""
+        self._child.kill()
+
     def first_line(self) -> str:
         """What it says first, once it has said so; it must run on."""
 

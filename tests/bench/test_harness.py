@@ -6,14 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import contestants, report, results, run
+from tests.bench import benchmark, contestants, report, results, rows, run
 
 pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(1500)]
 
 
 def test_every_contestant_copies_everything_and_is_measured(tmp_path: Path):
-    options = run.Options(
-        megabytes=5, rounds=1, latency_s=1.0, contestants=contestants.ALL, warm_up_s=1.0
+    options = benchmark.Options(
+        rows=rows.of_size(5)[:1],
+        rounds=1,
+        latency_s=1.0,
+        contestants=contestants.ALL,
+        warm_up_s=1.0,
     )
     setting, measured = run.run(options, tmp_path)
     assert measured.faults() == []
@@ -25,3 +29,16 @@ def test_every_contestant_copies_everything_and_is_measured(tmp_path: Path):
         assert copied.contestant == results.RELAY or copied.first_s is not None, copied
     text = report.render(setting, measured)
     assert report.BEGIN in report.insert(f"{report.BEGIN}{report.END}", text)
+
+
+@pytest.mark.parametrize("key", [row.key for row in rows.of_size(1)[1:]])
+def test_every_other_row_can_be_run_alone(tmp_path: Path, key: str):
+    """Whether Java can mirror it in time is not ours to prove: with little data, ours alone."""
+    (row,) = rows.chosen(rows.of_size(10), [key])
+    options = benchmark.Options(
+        rows=[row], rounds=1, latency_s=0.0, contestants=[contestants.MM2_RUN]
+    )
+    setting, measured = run.run(options, tmp_path)
+    assert measured.faults() == []
+    assert [each.topic for each in measured.copies] == [each.topic for each in row.workloads]
+    assert all(produced.count > 0 for produced in setting.produced)

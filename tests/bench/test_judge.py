@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from mm2.sandbox import cluster
-from tests.bench import ends, log_counts, workloads
+from tests.bench import ends, log_counts, producing
 from tests.support import kafka
 
 pytestmark = pytest.mark.integration
@@ -24,7 +24,7 @@ def outgoing(records: dict[int, int]) -> list[kafka.Outgoing]:
 
 
 def verdict(running: cluster.Cluster, name: str) -> str:
-    counts = log_counts.topic(workloads.data_folder(running), name, partitions=2)
+    counts = log_counts.topic(producing.data_folder(running), name, partitions=2)
     return log_counts.verdict(RECORDS, {number: each.records for number, each in counts.items()})
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from connect_runtime.system import clock, polling
 from mm2.sandbox import cluster
-from tests.bench import contest, ends, log_counts, process_tree, workloads
+from tests.bench import contest, ends, log_counts, process_tree, producing, workloads
 
 MARKERS_MAX = 16
 """Offsets that markers of transactions may take at the beginning of a mirrored partition."""
@@ -52,18 +52,18 @@ class Look:
 
 
 def between(
-    first: Look, last: Look, *, workload: workloads.Workload, started_s: float
+    first: Look, last: Look, *, produced: workloads.Produced, started_s: float
 ) -> Throughput:
     """The figures of a run that showed its first records at `first` and all of them at `last`."""
     took_s = last.at_s - first.at_s
-    moved = workload.records - first.offsets
-    steady_bytes = moved * workload.record_bytes
+    moved = produced.count - first.offsets
+    steady_bytes = moved * produced.workload.record_bytes
     measured = took_s >= _WATCHED_S_MIN and moved > 0
     return Throughput(
         bytes_s=steady_bytes / took_s if measured else None,
         records_s=moved / took_s if measured else None,
         cpu_steady_s_per_gb=(last.cpu_s - first.cpu_s) / (steady_bytes / 1e9) if measured else None,
-        cpu_total_s_per_gb=last.cpu_s / (workload.size / 1e9),
+        cpu_total_s_per_gb=last.cpu_s / (produced.size / 1e9),
         first_s=first.at_s - started_s,
         others_cores=max(0.0, last.others_s - first.others_s) / took_s if measured else 0.0,
     )
@@ -83,8 +83,9 @@ class Watch:
         self._running = running
         self._produced = produced
         self._mirrored = running.flow.mirrored(produced.workload.topic)
-        self._ends = ends.Ends(target.bootstrap, self._mirrored, partitions=workloads.PARTITIONS)
-        self._data = workloads.data_folder(target)
+        self._partitions = produced.workload.partitions
+        self._ends = ends.Ends(target.bootstrap, self._mirrored, partitions=self._partitions)
+        self._data = producing.data_folder(target)
         self._brokers = brokers
         self._memory_at_s = 0.0
         self._offsets: dict[int, int] = {}
@@ -96,7 +97,7 @@ class Watch:
 
     def counted(self) -> dict[int, int]:
         """Records that stand on the target now, by partition."""
-        counts = log_counts.topic(self._data, self._mirrored, partitions=workloads.PARTITIONS)
+        counts = log_counts.topic(self._data, self._mirrored, partitions=self._partitions)
         return {number: each.records for number, each in counts.items()}
 
     def _measure(self) -> Throughput:
@@ -107,9 +108,7 @@ class Watch:
         # Markers take offsets, too: when these suffice, a few records may still be on their way.
         self._await(self._is_whole, "as many records as there are", timeout_s=_SETTLE_S)
         self._running.note_memory()
-        return between(
-            first, last, workload=self._produced.workload, started_s=self._running.started_s
-        )
+        return between(first, last, produced=self._produced, started_s=self._running.started_s)
 
     def _has_begun(self) -> bool:
         self._offsets = self._ends.now()

@@ -98,13 +98,13 @@ class World:
     def do(self, found: list[instructions.Instruction]) -> World:
         for each in found:
             self.asked.append(each)
-            if not self.copy.asks(each):
+            if not self.copy.script.asks(each):
                 if isinstance(each, instructions.Record):
                     self.anchors.append(each)
             elif type(each) in self.withheld:
                 self.open = each
             else:
-                self.do(self.copy.answered(self._answer(each), self.now_s))
+                self.do(self.copy.script.answered(self._answer(each), self.now_s))
         self.copy.check_invariants()
         return self
 

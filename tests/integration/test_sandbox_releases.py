@@ -23,7 +23,8 @@ def _values(cluster, name):
     return [record.value for record in kafka.read_partition(cluster.client_properties(), name)]
 
 
-@pytest.mark.parametrize("version", ["2.8", pytest.param("3.9", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("version", ["2.8", "3.9"])
 def test_an_old_cluster_serves_and_keeps_its_data_when_it_is_killed(own_cluster, version):
     own = own_cluster(kafka_version=version)
     access = own.client_properties()

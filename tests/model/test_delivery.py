@@ -90,7 +90,9 @@ PLANTED = {
     "log end compared": Planted(make=faults.LogEndCompared, kind=LOST),
     "anchor before acknowledgement": Planted(make=faults.AnchorBeforeAcknowledgement, kind=LOST),
     "unknown taken for done": Planted(make=faults.UnknownTakenForDone, kind=LOST, conditions=LOSSY),
-    "queue taken for skipped": Planted(make=faults.QueueTakenForSkipped, kind=LOST),
+    "queue taken for skipped": Planted(
+        make=faults.QueueTakenForSkipped, kind=LOST, conditions=weather.with_some(joins=False)
+    ),
     "base offset unchecked": Planted(
         make=faults.BaseOffsetUnchecked, kind=DOUBLED, conditions=TWINS
     ),

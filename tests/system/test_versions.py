@@ -15,7 +15,7 @@ from tests.support import content, kafka, mirror
 
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
     pytest.mark.kafka_versions("2.8", "3.9"),
 ]
 
@@ -35,10 +35,14 @@ def send_everything(access: kafka.Properties, name: str, *, round_number: int) -
         kafka.produce_transaction(access, name, records, transactional_id=own, commit=commit)
 
 
+@pytest.mark.parametrize(
+    "topic_ids", [True, pytest.param(False, marks=pytest.mark.full)], ids=["ids", "no-ids"]
+)
 @pytest.mark.parametrize("from_version", ["2.8", "4.3"])
-def test_a_migration_and_the_way_back(tmp_path, own_cluster, east, topic, from_version):
+def test_a_migration_and_the_way_back(tmp_path, own_cluster, east, topic, from_version, topic_ids):
     """Every codec, and transactions of which some are aborted; the flow restarts in the middle."""
-    old, new = own_cluster("old", kafka_version="2.8"), east
+    settings = {} if topic_ids else {"inter.broker.protocol.version": "2.7"}
+    old, new = own_cluster("old", kafka_version="2.8", settings=settings), east
     pair = (old, new) if from_version == "2.8" else (new, old)
     source, target = (each.client_properties() for each in pair)
     key, value = _ONLY_THERE[from_version]
@@ -107,4 +111,27 @@ def test_exactly_once_between_versions_under_kills_and_broker_restarts(
     with storm.Storm(tmp_path, (east, west), seed=11) as weather:
         weather.hit(strikes)
         weather.kill(faults.Kind.COPY)
+        weather.settle_and_judge()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("from_version", "to_version"), [("4.3", "2.8"), ("2.8", "4.3")])
+def test_leaders_of_old_brokers_move_and_nothing_is_lost_or_doubled(
+    tmp_path, own_cluster, from_version, to_version
+):
+    """Three old brokers, of which one after the other is killed and comes back."""
+    east = own_cluster(
+        "east", kafka_version=from_version, brokers=3 if from_version == "2.8" else 1
+    )
+    west = own_cluster("west", kafka_version=to_version, brokers=3 if to_version == "2.8" else 1)
+    old = east if from_version == "2.8" else west
+
+    def kill(node: int) -> None:
+        old.brokers[node].kill()
+        brokers.pause(2.0)
+        old.brokers[node].start()
+
+    factor = 3 if west is old else 1
+    with storm.Storm(tmp_path, (east, west), seed=12, replication_factor=factor) as weather:
+        weather.hit([lambda _: kill(1), lambda _: kill(2), lambda _: kill(3)])
         weather.settle_and_judge()

@@ -50,7 +50,8 @@ def entries(text: str) -> tuple[Property, ...]:
 
 def render(key: str, value: str) -> str:
     """One line, ASCII alone, that reads back as this pair."""
-    return f"{_escape(key, all_blanks=True, also='=:#!')} = {_escape(value)}".rstrip(" ")
+    escaped = _escape(key, all_blanks=True, also="=:#!")
+    return f"{escaped} = {_escape(value)}" if value else f"{escaped} ="
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:

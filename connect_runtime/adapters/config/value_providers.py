@@ -15,7 +15,7 @@ import enum
 import os
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from connect_runtime.adapters.config import properties_source
@@ -30,6 +30,11 @@ ALLOWED = "${env:NAME}, ${file:path:key} or ${dir:path:file}"
 def named(text: str) -> list[str]:
     """The providers that the text's placeholders name, in their order."""
     return [match.group(1) for match in _PLACEHOLDER.finditer(text)]
+
+
+def rewrite(text: str, spell: Callable[[str, str, str], str]) -> str:
+    """The text with each placeholder as `spell(provider, path, key)` has it; path "": none."""
+    return _PLACEHOLDER.sub(lambda each: spell(each[1], each[2] or "", each[3]), text)
 
 
 class ProviderError(ValueError):

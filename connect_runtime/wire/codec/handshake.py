@@ -42,12 +42,17 @@ class Opened:
 Conversation: TypeAlias = Generator[Any, memoryview, Opened]
 
 
-def opening(security: security_settings.Security, *, address: str) -> Conversation:
-    """The whole handshake; raises AuthenticationFailed, UnsupportedVersion, TruncatedResponse."""
+def opening(
+    security: security_settings.Security, *, address: str, token: str | None = None
+) -> Conversation:
+    """The whole handshake; raises AuthenticationFailed, UnsupportedVersion, TruncatedResponse.
+
+    `token`: what OAUTHBEARER shows.
+    """
     known = yield from _asking_versions(address)
     if not security.uses_sasl:
         return Opened(versions=known, session_s=None)
-    return (yield from authenticating(security, address=address, known=known))
+    return (yield from authenticating(security, address=address, known=known, token=token))
 
 
 def _asking_versions(
@@ -72,7 +77,11 @@ def _asking_versions(
 
 
 def authenticating(
-    security: security_settings.Security, *, address: str, known: versions.BrokerVersions
+    security: security_settings.Security,
+    *,
+    address: str,
+    known: versions.BrokerVersions,
+    token: str | None = None,
 ) -> Conversation:
     """SASL alone, over a connection whose versions are known."""
     mechanism, username = security.mechanism or "", security.username or ""
@@ -80,22 +89,31 @@ def authenticating(
     key = versions.API_KEYS["sasl_authenticate"]
     version = known.choose(key, low=0, high=2)
     request_type = kio.index.load_request_schema(key, version)
-    exchange = sasl.exchange(mechanism, username, password=security.password or "")
-    token: bytes | None = exchange.first()
+    exchange = _exchange(security, token)
+    message: bytes | None = exchange.first()
     lifetime_ms = 0
     while True:  # an exchange ends itself: PLAIN after one round, SCRAM after two
-        body = yield request_type(auth_bytes=token)  # type: ignore[call-arg]  # generated class
+        body = yield request_type(auth_bytes=message)  # type: ignore[call-arg]  # generated class
         response = frames.decode_response(kio.index.load_response_schema(key, version), body)
         if response.error_code != ErrorCode.none:
             raise failures.AuthenticationFailed(address, _refusal(response, mechanism, username))
         try:
-            token = exchange.answer(bytes(response.auth_bytes))
+            message = exchange.answer(bytes(response.auth_bytes))
         except sasl.ExchangeRefused as refused:
             raise failures.AuthenticationFailed(address, str(refused)) from None
         if version > 0:
             lifetime_ms = round(response.session_lifetime.total_seconds() * 1000)
-        if token is None:
+        if message is None:
             return Opened(versions=known, session_s=lifetime_ms / 1000 if lifetime_ms > 0 else None)
+
+
+def _exchange(security: security_settings.Security, token: str | None) -> sasl.Exchange:
+    if security.oauth is None:
+        return sasl.exchange(
+            security.mechanism or "", security.username or "", password=security.password or ""
+        )
+    assert token is not None, "nobody authenticates before there is a token"
+    return sasl.bearer(token, security.oauth.extensions)
 
 
 def _agreeing_on_mechanism(mechanism: str, address: str) -> Generator[Any, memoryview, None]:

@@ -65,6 +65,7 @@ class ClusterConnections:
         )
         self._coordinators = coordinators.Coordinators(rng=random, retry=self._retry_backoff())
         shared = environment.make(options, poller=poller, clock=clock, rng=random, pool=pool)
+        self._tokens = shared.tokens
         self._brokers = brokers.Brokers(
             options, environment=shared, view=self.view, ready=self._ready, failed=self._failed
         )
@@ -76,6 +77,7 @@ class ClusterConnections:
             view=self.view,
             known=self._coordinators,
             bootstrap=self._brokers.bootstrap,
+            rebootstrap=options.rebootstrap,
             clock=clock,
         )
         self._route_again = False
@@ -203,6 +205,8 @@ class ClusterConnections:
             self._idle_check_at_s = now_s + _IDLE_CHECK_S
             self._brokers.close_idle(now_s)
         due_s = self._brokers.tick(now_s)
+        if self._tokens is not None:  # after the brokers, which say that they want a token
+            due_s = min(due_s, self._tokens.tick(now_s))
         if self._deferred or self._brokers.restless or self._route_again:
             return 0.0
         due_s = min(due_s, self._idle_check_at_s, self._discovery.due_s(), self._deadlines.due_s)
@@ -212,6 +216,8 @@ class ClusterConnections:
         """End every connection and every call; calls made from now on are not even answered."""
         self._closed = True
         self._brokers.close()
+        if self._tokens is not None:
+            self._tokens.close()
         gone = failures.ConnectionFailed("the cluster", "closed by this side")
         parked, self._parked = self._parked, {}
         for call in itertools.chain.from_iterable(parked.values()):

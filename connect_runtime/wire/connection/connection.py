@@ -20,6 +20,7 @@ from connect_runtime.wire.codec import (
     failures,
     frames,
     handshake,
+    session_life,
     versions,
 )
 from connect_runtime.wire.connection import (
@@ -39,8 +40,6 @@ _READ_AT_ONCE = 8 << 20
 """After that many bytes other connections get their turn."""
 _PATIENCE = 4.0
 """A request whose bytes keep flowing may take this many times its timeout."""
-_RENEW_FROM, _RENEW_TO = 0.85, 0.95
-"""Sessions are renewed in this part of their life, as Java's clients do."""
 
 
 class State(enum.Enum):
@@ -61,6 +60,7 @@ class Connection:
         environment: environment.Environment,
         on_ready: Callable[[], None],
         on_closed: Callable[[errors.ConnectError | None], None],
+        canonical: bool = False,
     ) -> None:
         self.address = cluster_view.format_address(host, port)
         self.state = State.CONNECTING
@@ -74,15 +74,17 @@ class Connection:
         self._on_ready, self._on_closed = on_ready, on_closed
         self._transport: transport.Transport | None = None
         self._polled_for = 0
+        buffer_bytes = environment.limits.socket_buffer_bytes
         self._dialling = dialling.Dialling(
-            host, port, tls=environment.tls, buffer_bytes=environment.limits.socket_buffer_bytes
+            host, port, tls=environment.tls, buffer_bytes=buffer_bytes, canonical=canonical
         )
         self._opening_ends_s = math.inf
         self._reader = framing.FrameReader(environment.pool, _OPENING_FRAME_MAX)
         self._queue = framing.SendQueue()
         self._pending: deque[framing.Request] = deque()
         self._conversation: handshake.Conversation | None = None
-        self._renew_at_s = math.inf
+        self._token: str | None = None
+        self._session = session_life.SessionLife()
         self._correlation_id = 0
         self._progress_s = self.used_s
         self.answered_any = False
@@ -168,7 +170,7 @@ class Connection:
             self._try_next_address(now_s, TimeoutError("no connection in time"))
         elif self.state is not State.READY and now_s >= self._opening_ends_s:
             self._lost(TimeoutError("no answer in time"))
-        elif self.state is State.READY and now_s >= self._renew_at_s:
+        elif self.state is State.READY and now_s >= self._session.renew_at_s:
             self._renew(now_s)
         if self._transport is not None and self._transport.holds_bytes():
             self._read()
@@ -181,7 +183,8 @@ class Connection:
         if self._transport is not None and self._transport.holds_bytes():
             return -math.inf
         first = min(map(self._deadline_s, self._pending), default=math.inf)
-        return min(first, self._dialling.attempt_ends_s, self._opening_ends_s, self._renew_at_s)
+        opening_s = min(self._dialling.attempt_ends_s, self._opening_ends_s)
+        return min(first, opening_s, self._session.renew_at_s)
 
     def _deadline_s(self, request: framing.Request) -> float:
         """Later while its bytes keep coming or going: a slow line is not a dead one."""
@@ -248,10 +251,26 @@ class Connection:
         if connected:
             self.state = State.OPENING
             self._dialling.connected()
-            self._conversation = handshake.opening(self._env.security, address=self.address)
-            self._converse(None)
+            self._authenticate(None)
 
     # talking before, and between, requests
+
+    def _authenticate(self, known: versions.BrokerVersions | None) -> None:
+        """Begin the handshake; with `known` versions only its part that says who we are."""
+        tokens = self._env.tokens
+        if tokens is not None:
+            self._token = tokens.current()
+            if self._token is None:  # it expired while this connected, or since it was renewed
+                self.close(tokens.trouble)
+                return
+        security, address, token = self._env.security, self.address, self._token
+        if known is None:
+            self._conversation = handshake.opening(security, address=address, token=token)
+        else:
+            self._conversation = handshake.authenticating(
+                security, address=address, known=known, token=token
+            )
+        self._converse(None)
 
     def _converse(self, body: memoryview | None) -> None:
         """Go on with the handshake, or with the renewal of the session."""
@@ -263,6 +282,9 @@ class Connection:
             self._agreed(end.value)
             return
         except errors.ConnectError as failure:
+            if self._token is not None and isinstance(failure, failures.AuthenticationFailed):
+                assert self._env.tokens is not None
+                self._env.tokens.refused(self._token, failure)
             self.close(failure)
             return
         now_s = self._env.clock.now_s()
@@ -287,24 +309,26 @@ class Connection:
         now_s = self._env.clock.now_s()
         self._conversation = None
         self.versions = opened.versions
-        self._renew_at_s = self._opening_ends_s = math.inf
-        if opened.session_s is not None:
-            life = self._env.rng.uniform(_RENEW_FROM, _RENEW_TO)
-            self._renew_at_s = now_s + opened.session_s * life
+        self._opening_ends_s = math.inf
+        self._session.begun(opened.session_s, now_s, self._env.rng)
+        if self._env.tokens is not None:
+            self._env.tokens.accepted()
         self._reader.max_bytes = self._env.limits.max_response_bytes
         self.state = State.READY
-        self.next_due_s = min(self.next_due_s, self._renew_at_s)
+        self.next_due_s = min(self.next_due_s, self._session.renew_at_s)
         log.debug("connected to %s", self.address)
         self._on_ready()
 
     def _renew(self, now_s: float) -> None:
         """Authenticate again, after what is in flight and before anything else is sent."""
+        tokens = self._env.tokens
+        if tokens is not None and not tokens.outlives(self._session.ends_s):
+            if not self._session.postpone(now_s):
+                self.close(tokens.trouble)
+            return
         assert self.versions is not None
-        self._renew_at_s = math.inf
-        self._conversation = handshake.authenticating(
-            self._env.security, address=self.address, known=self.versions
-        )
-        self._converse(None)
+        self._session.renewing()
+        self._authenticate(self.versions)
 
     # events
 

@@ -56,12 +56,14 @@ class Discovery:
         view: cluster_view.ClusterView,
         known: coordinators.Coordinators,
         bootstrap: Mapping[int, tuple[str, int]],
+        rebootstrap: bool,
         clock: clock.Clock,
     ) -> None:
         self._cluster = cluster
         self._view = view
         self._coordinators = known
         self._bootstrap = bootstrap
+        self._rebootstrap = rebootstrap
         self._clock = clock
         self._not_before_s = -math.inf
         self._one_by_one = False
@@ -85,7 +87,9 @@ class Discovery:
         return max(self._view.refresh_due_s(), self._not_before_s)
 
     def _refresh(self, now_s: float) -> None:
-        nodes = [*self._view.brokers, *self._bootstrap]
+        nodes = [*self._view.brokers]
+        if self._rebootstrap or not nodes:
+            nodes += self._bootstrap
         states = [self._cluster.lane(node, LANE).node_state() for node in nodes]
         node_id, self._not_before_s = cluster_view.pick_node(states, now_s)
         if node_id is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from connect_runtime.base import clock
 from connect_runtime.wire.codec import security_settings
-from connect_runtime.wire.connection import buffers, poller, security, settings
+from connect_runtime.wire.connection import buffers, poller, security, settings, token_source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,11 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """`tls` None: plain connections. `pool` None: every response gets a buffer of its own."""
+    """`tls` None: plain connections. `pool` None: every response gets a buffer of its own.
+
+    canonical_bootstrap: as in `settings`.
+    tokens: where OAUTHBEARER has them from, None with other mechanisms.
+    """
 
     poller: poller.Poller
     clock: clock.Clock
@@ -32,6 +36,8 @@ class Environment:
     client_id: bytes
     limits: Limits
     pool: buffers.BufferPool | None
+    canonical_bootstrap: bool = False
+    tokens: token_source.TokenSource | None = None
 
 
 def make(
@@ -43,6 +49,7 @@ def make(
     pool: buffers.BufferPool | None,
 ) -> Environment:
     """As the settings say; raises UnusableCertificate."""
+    oauth = options.security.oauth
     return Environment(
         poller=poller,
         clock=clock,
@@ -56,4 +63,8 @@ def make(
             socket_buffer_bytes=options.socket_buffer_bytes,
         ),
         pool=pool,
+        canonical_bootstrap=options.canonical_bootstrap,
+        tokens=None
+        if oauth is None
+        else token_source.TokenSource(oauth, poller=poller, clock=clock, rng=rng),
     )

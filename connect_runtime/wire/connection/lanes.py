@@ -141,7 +141,9 @@ class Lane:
         """When `pump` or `tick` is due at the latest."""
         link = self.connection
         if link is None:
-            return self.retry_at_s if self._queue or self._wanted else math.inf
+            awaits_token = self._env.tokens is not None and self._env.tokens.is_asking
+            idle = awaits_token or not (self._queue or self._wanted)
+            return math.inf if idle else self.retry_at_s
         if self._queue and link.throttled_until_s > self._env.clock.now_s():
             return min(link.next_due_s, link.throttled_until_s)
         return link.next_due_s
@@ -174,6 +176,14 @@ class Lane:
     # connecting
 
     def _connect(self, now_s: float) -> None:
+        if self._env.tokens is not None:
+            token = self._env.tokens.want()
+            if token is None:
+                return  # this comes back when it is there
+            if isinstance(token, errors.ConnectError):
+                self._wanted = False
+                self._failed(token, now_s)
+                return
         found = self._address()
         self._wanted = False
         if found is None:
@@ -185,6 +195,7 @@ class Lane:
             environment=self._env,
             on_ready=self._on_ready,
             on_closed=lambda failure: self._on_closed(link, failure),
+            canonical=self.node_id < 0 and self._env.canonical_bootstrap,
         )
         self.connection = link
         link.start()

@@ -13,6 +13,9 @@ class ConnectionSettings:
 
     bootstrap: host:port each. socket_buffer_bytes None: the system tunes them, which beats fixed
     ones on long lines. reconnect_* and retry_*: exponential between the two, with jitter.
+    canonical_bootstrap: bootstrap hosts stand for the hosts behind their addresses, by those' names
+    (`client.dns.lookup`); all addresses of a host are tried in any case. rebootstrap: bootstrap
+    addresses are asked again once no known broker can be (KIP-899); otherwise only at first.
     """
 
     bootstrap: tuple[str, ...]
@@ -29,3 +32,5 @@ class ConnectionSettings:
     max_response_bytes: int = 256 << 20
     socket_buffer_bytes: int | None = None
     waiting_calls_max: int = 50_000
+    canonical_bootstrap: bool = False
+    rebootstrap: bool = True

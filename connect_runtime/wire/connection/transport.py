@@ -124,6 +124,14 @@ def _raise_unless_under_way(code: int) -> None:
         raise OSError(code, os.strerror(code))
 
 
+def canonical_name(address: Address) -> str:
+    """What the address is called by its own entry, else its number; blocks as `resolve` does."""
+    try:
+        return socket.getnameinfo(address[1], 0)[0]  # type: ignore[arg-type]  # as resolved
+    except OSError:
+        return str(address[1][0])
+
+
 def resolve(host: str, port: int) -> list[Address]:
     """All addresses of a host name, in the system's order; blocks as long as the resolver does."""
     try:

@@ -7,7 +7,11 @@ import pathlib
 
 import click
 
-from mm2.app.settings import load, show
+from connect_runtime.adapters.config import yaml_source
+from mm2.app import exits
+from mm2.app.settings import convert, load, mirror_maker, problems, settings, show
+
+_YAML, _PROPERTIES = "yaml", "properties"
 
 _file_argument = click.argument(
     "file",
@@ -18,12 +22,13 @@ _file_argument = click.argument(
 
 @click.group("config")
 def group() -> None:
-    """Check and show clusters.yaml.
+    """Check, show and convert clusters.yaml and mm2.properties.
 
     \b
     Examples:
       mm2 config check clusters.yaml
-      mm2 config show clusters.yaml
+      mm2 config show mm2.properties
+      mm2 config convert mm2.properties > clusters.yaml
     """
 
 
@@ -49,3 +54,51 @@ def check(file: pathlib.Path) -> None:
 def show_(file: pathlib.Path) -> None:
     """Print every setting in force, defaults included, with secrets hidden."""
     click.echo(show.show(load.load(file, environment=os.environ)), nl=False)
+
+
+@group.command("convert")
+@_file_argument
+@click.option(
+    "--to",
+    "form",
+    type=click.Choice([_YAML, _PROPERTIES]),
+    help="The form to write.  [default: the one that FILE has not]",
+)
+def convert_(file: pathlib.Path, form: str | None) -> int:
+    """Print FILE in the other form: clusters.yaml as mm2.properties, or back.
+
+    What is in force stays the same; the exit code is 1 when the other form cannot say all of it,
+    which is then named. Nothing secret is printed that FILE does not hold itself.
+    """
+    before = load.load(file, environment=os.environ)
+    is_properties = load.is_properties(file)
+    if form == (_PROPERTIES if is_properties else _YAML):
+        click.echo(load.read_text(file), nl=False)
+        return exits.DONE
+    found = _convert(file, is_properties=is_properties)
+    lost = found.unsaid or tuple(_lost(found.text, before, is_properties=is_properties))
+    for line in found.notes:
+        click.echo(f"note: {line}", err=True)
+    for line in lost:
+        click.echo(f"cannot be said in the other form: {line}", err=True)
+    click.echo(found.text, nl=False)
+    return exits.FAILED if lost else exits.DONE
+
+
+def _convert(file: pathlib.Path, *, is_properties: bool) -> convert.Converted:
+    text = load.read_text(file)
+    if is_properties:
+        return convert.to_yaml(mirror_maker.translate(text), folder=pathlib.Path.cwd())
+    root = yaml_source.parse(text).root
+    assert isinstance(root, yaml_source.Section), "it was read without mistakes"
+    return convert.to_properties(root, folder=file.parent)
+
+
+def _lost(text: str, before: settings.Settings, *, is_properties: bool) -> list[str]:
+    """What reading the result again does not give back."""
+    read = load.parse if is_properties else load.parse_properties
+    try:
+        after = read(text, file="the result", folder=pathlib.Path.cwd(), environment=os.environ)
+    except problems.SettingsError as error:
+        return [each.describe(error.file) for each in error.problems]
+    return convert.differences(before, after)

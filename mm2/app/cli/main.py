@@ -34,6 +34,8 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
     "completion": Subcommand("mm2.app.cli.completion", "command", "Print a shell's completion."),
     "config": Subcommand("mm2.app.cli.config", "group", "Check and show clusters.yaml."),
     "demo": Subcommand("mm2.app.cli.demo", "command", "See it work on this machine."),
+    "probe": Subcommand("mm2.app.cli.probe", "command", "Try what the clusters can do."),
+    "reload": Subcommand("mm2.app.cli.reload", "command", "Let a running mm2 read its file again."),
     "resume": Subcommand("mm2.app.cli.resume", "command", "Let stopped partitions begin anew."),
     "run": Subcommand("mm2.app.cli.run", "command", "Mirror what a configuration says."),
     "sandbox": Subcommand("mm2.app.cli.sandbox", "group", "Real Kafka clusters on this machine."),

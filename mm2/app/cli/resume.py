@@ -14,6 +14,7 @@ from mm2.app import exits
 from mm2.app.cli import flow_names
 from mm2.app.settings import kinds, load
 from mm2.core import flows, naming
+from mm2.formats import map_record
 
 _ID_BYTES = 8
 
@@ -33,8 +34,9 @@ _ID_BYTES = 8
 @click.option(
     "--from",
     "start",
-    metavar="earliest|latest|TIMESTAMP",
-    help="Where, such as 2026-01-31T08:00:00Z or milliseconds.  [default: the flow's start]",
+    metavar="earliest|latest|TIMESTAMP|offset:N",
+    help="Where: a time such as 2026-01-31T08:00:00Z or milliseconds, or, with --partition, a "
+    "source offset.  [default: the flow's start]",
 )
 @click.option(
     "--config",
@@ -69,6 +71,8 @@ def command(
     settings = load.load(file, environment=os.environ)
     chosen = flow_names.find(settings, flow, hint="FLOW")
     position = _position(start) if start is not None else _text(chosen.start)
+    if position.startswith(map_record.AT_OFFSET) and not partitions:
+        raise click.UsageError("offsets differ from partition to partition: say --partition too")
     # Here and not above: wrong input is told before Kafka's library is loaded.
     from mm2.app import connections, noise, resume
 
@@ -103,12 +107,18 @@ def command(
 def _position(start: str) -> str:
     if start.isascii() and start.isdigit() and len(start) <= 15:
         return start
+    if (
+        start.startswith(map_record.AT_OFFSET)
+        and start.removeprefix(map_record.AT_OFFSET).isdecimal()
+    ):
+        return start
     kind = kinds.start_position()
     try:
         return _text(kind.parse((start,)))
     except ValueError:
         raise click.BadParameter(
-            f"{start!r}; allowed: {kind.allowed}, or milliseconds since 1970", param_hint="--from"
+            f"{start!r}; allowed: {kind.allowed}, milliseconds since 1970, or offset:N",
+            param_hint="--from",
         ) from None
 
 

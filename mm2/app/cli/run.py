@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import os
 import pathlib
+import threading
+from collections.abc import Iterator
 
 import click
 
 from connect_runtime.adapters.http import metrics_exporter
-from connect_runtime.system import clock, java, polling, signals
-from mm2.app import displays, exits, metrics, noise, run_loop, version
+from connect_runtime.system import clock, java, polling, signals, threads
+from mm2.app import (
+    displays,
+    exits,
+    metrics,
+    noise,
+    reloader,
+    run_loop,
+    run_socket,
+    version,
+)
 from mm2.app.cli import byte_rate, flow_names
-from mm2.app.settings import load
+from mm2.app.settings import load, problems
 from mm2.app.settings import settings as app_settings
 
 _WAKE_S = 0.05
@@ -53,6 +65,9 @@ def command(
 ) -> int:
     """Mirror what FILE says (default: clusters.yaml) until stopped.
 
+    FILE may also be one of MirrorMaker 2: its name ends in .properties. SIGHUP or mm2 reload makes
+    a running mm2 read it again.
+
     Ctrl-C or SIGTERM stops in order, a second one at once. The exit code is 0 when
     --until-caught-up has reached its end, 1 when something failed, 2 when FILE is wrong, 130 or
     143 when stopped by a signal.
@@ -65,7 +80,7 @@ def command(
     """
     if timeout_s is not None and not until_caught_up:
         raise click.UsageError("--timeout goes with --until-caught-up")
-    with signals.StopSignals(exit_now=_exit_now) as stop:
+    with signals.StopSignals(exit_now=_exit_now) as stop, signals.ReloadSignal() as again:
         settings = _chosen(load.load(file, environment=os.environ), names)
         for line in settings.warning_lines():
             _log.warning("%s", line)
@@ -77,6 +92,7 @@ def command(
                 settings,
                 goal,
                 stop,
+                reloading=_Reloading(file=file, names=names, asked=again.asked),
                 throttle=throttle or 0,
                 table=not no_table,
                 metrics_port=metrics_port,
@@ -94,6 +110,7 @@ def _run(
     goal: run_loop.Goal,
     stop: signals.StopSignals,
     *,
+    reloading: _Reloading,
     throttle: int,
     table: bool,
     metrics_port: int | None,
@@ -117,10 +134,53 @@ def _run(
         notes=(f"mm2 {version.VERSION}{note}",),
     )
     try:
-        return run_loop.RunLoop(made, goal, around).run()
+        with reloading.begun(made):
+            return run_loop.RunLoop(made, goal, around).run()
     finally:
         if exporter is not None:
             exporter.stop()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Reloading:
+    """How the file is read again; `asked` is set by SIGHUP."""
+
+    file: pathlib.Path
+    names: tuple[str, ...]
+    asked: threading.Event
+
+    @contextlib.contextmanager
+    def begun(self, running: reloader.Running) -> Iterator[None]:
+        """While entered, SIGHUP and `mm2 reload` are answered."""
+        socket = None
+        try:
+            socket = run_socket.RunSocket(self.file, where=run_socket.folder())
+        except run_socket.RunSocketError as error:
+            _log.warning("%s; mm2 reload will not find this process, SIGHUP works", error)
+        made = reloader.Reloader(
+            running, self.load, hang_up=self.asked, socket=socket, now=clock.SystemClock()
+        )
+        owned = threads.Threads(on_unasked_end=_tell_unasked_end)
+        owned.start("reload", made.run)
+        try:
+            yield
+        finally:
+            owned.stop_all(1.0)
+            if socket is not None:
+                socket.close()
+
+    def load(self) -> app_settings.Settings:
+        """Raises `SettingsError`, also where the file no longer has a flow of `--flow`."""
+        found = load.load(self.file, environment=os.environ)
+        try:
+            return _chosen(found, self.names)
+        except click.ClickException as error:
+            problem = problems.Problem(line=0, key="", text=error.format_message())
+            raise problems.SettingsError(str(self.file), [problem]) from error
+
+
+def _tell_unasked_end(end: threads.UnaskedEnd) -> None:
+    _log.error("reloading does not work any more: %r; start mm2 run again", end.error)
 
 
 def _chosen(settings: app_settings.Settings, names: tuple[str, ...]) -> app_settings.Settings:

@@ -19,6 +19,9 @@ _SOCKET_BYTES = kinds.whole(0, _INT_MAX, or_minus_one=True)
 # What shapes connections and requests, with the type of its value.
 TAKEN: Mapping[str, kinds.Kind[object]] = {
     "bootstrap.servers": kinds.text("host:port, several separated by commas"),
+    "client.dns.lookup": kinds.choice(
+        "use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"
+    ),
     "client.rack": kinds.text("the rack, or availability zone, that mm2 runs in"),
     "connections.max.idle.ms": kinds.whole(0, _INT_MAX, or_minus_one=True),
     "fetch.max.bytes": _SIZE_BYTES,
@@ -26,6 +29,7 @@ TAKEN: Mapping[str, kinds.Kind[object]] = {
     "fetch.min.bytes": kinds.whole(0, _INT_MAX),
     "max.partition.fetch.bytes": _SIZE_BYTES,
     "metadata.max.age.ms": _DURATION_MS,
+    "metadata.recovery.strategy": kinds.choice("rebootstrap", "none"),
     "receive.buffer.bytes": _SOCKET_BYTES,
     "reconnect.backoff.max.ms": _DURATION_MS,
     "reconnect.backoff.ms": _DURATION_MS,
@@ -48,12 +52,7 @@ _NOT_YET = "is not supported yet: take it away"
 
 REFUSED: Mapping[str, str] = {
     **dict.fromkeys(
-        (
-            "client.dns.lookup",
-            "metadata.recovery.rebootstrap.trigger.ms",
-            "metadata.recovery.strategy",
-            "socket.connection.setup.timeout.max.ms",
-        ),
+        ("socket.connection.setup.timeout.max.ms",),
         _NOT_YET,
     ),
     **dict.fromkeys(
@@ -128,6 +127,9 @@ REFUSED: Mapping[str, str] = {
     "config.providers": "is not needed: ${env:…}, ${file:…:…} and ${dir:…:…} always work",
     "delivery.timeout.ms": "cannot be set: mm2 tries for as long as the flow runs",
     "max.block.ms": "cannot be set: mm2 tries for as long as the flow runs",
+    "metadata.recovery.rebootstrap.trigger.ms": (
+        "has no meaning here: bootstrap.servers are asked as soon as no known broker answers"
+    ),
     "metadata.max.idle.ms": "has no meaning here: mm2 keeps the metadata of what it copies",
 }
 

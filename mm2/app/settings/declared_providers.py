@@ -14,7 +14,7 @@ from mm2.app.settings import problems
 
 KEY = "config.providers"
 _PACKAGE = "org.apache.kafka.common.config.provider."
-_CLASSES: Mapping[str, value_providers.Kind] = {
+CLASSES: Mapping[str, value_providers.Kind] = {
     f"{_PACKAGE}DirectoryConfigProvider": value_providers.Kind.FOLDER,
     f"{_PACKAGE}EnvVarConfigProvider": value_providers.Kind.ENVIRONMENT,
     f"{_PACKAGE}FileConfigProvider": value_providers.Kind.FILE,
@@ -53,7 +53,7 @@ def _provider(
 ) -> value_providers.Provider | None:
     key = f"{KEY}.{name}.class"
     given = pairs.get(key)
-    kind = _CLASSES.get(given.value.strip()) if given is not None else None
+    kind = CLASSES.get(given.value.strip()) if given is not None else None
     if kind is None:
         refuse(
             problems.Problem(
@@ -61,7 +61,7 @@ def _provider(
                 key=key,
                 text="is missing" if given is None else "is no provider that mm2 has",
                 given=None if given is None else given.value,
-                allowed=", ".join(sorted(_CLASSES)),
+                allowed=", ".join(sorted(CLASSES)),
             )
         )
         return None

@@ -86,6 +86,9 @@ BUFFER_MEMORY = reader.Option(
     default=str(flows.DEFAULT_BUFFER_BYTES),
 )
 
+THROTTLE = reader.Option(name="throttle", kind=kinds.byte_rate(), default=None)
+TOPIC_THROTTLES = reader.Option(name="throttle.topics", kind=kinds.TopicBudgets(), default=())
+
 
 def target_topics(policy: str) -> reader.Option[str]:
     """`exclusive` where the policy renames topics, `shared` where local producers may write too."""

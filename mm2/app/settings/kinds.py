@@ -18,6 +18,24 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
+RATE_LEAST = 1_000
+"""Less than this could not move a batch in any time that somebody waits."""
+_RATE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) *([A-Za-z]*)(?:/s)?")
+_RATE_FACTORS = {
+    "": 1,
+    "b": 1,
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
+}
+
+
 class Kind(Protocol[T_co]):
     """How one setting's text is understood."""
 
@@ -66,6 +84,20 @@ class Patterns:
         return filters.compile_patterns(texts)
 
 
+@dataclass(frozen=True, slots=True)
+class TopicBudgets:
+    """A list of `EXPRESSION=RATE`."""
+
+    allowed: str = "EXPRESSION=RATE, such as orders.*=5MB, as a YAML list or separated by commas"
+
+    @property
+    def is_list(self) -> bool:
+        return True
+
+    def parse(self, texts: tuple[str, ...]) -> tuple[flows.TopicBudget, ...]:
+        return tuple(_topic_budget(text) for text in texts)
+
+
 def text(allowed: str = "text") -> One[str]:
     return One(allowed, _not_blank)
 
@@ -100,6 +132,11 @@ def whole(least: int, most: int | None = None, *, or_minus_one: bool = False) ->
     return One(words, read)
 
 
+def byte_rate() -> One[int]:
+    """Bytes per second: `500kB`, `20MB`, `1GiB`, with or without `/s`."""
+    return One(f"bytes per second from {RATE_LEAST}: 500kB, 20MB, 1GiB and the like", read_rate)
+
+
 def choice(*names: str) -> One[str]:
     """One of `names`, in any case; the answer is spelled as in `names`."""
 
@@ -127,6 +164,23 @@ def start_position() -> One[flows.StartPosition]:
     return One(
         "earliest, latest, or a time with its zone such as 2026-01-31T08:00:00Z", _start_position
     )
+
+
+def read_rate(value: str) -> int:
+    """Raises `ValueError`: it is no rate, or less than `RATE_LEAST`."""
+    found = _RATE.fullmatch(value.strip())
+    factor = _RATE_FACTORS.get(found[2].lower()) if found else None
+    rate = int(float(found[1]) * factor) if found and factor else 0
+    if rate < RATE_LEAST:
+        raise ValueError(value)
+    return rate
+
+
+def _topic_budget(value: str) -> flows.TopicBudget:
+    expression, _, rate = value.rpartition("=")
+    if not expression.strip():
+        raise ValueError(value)
+    return flows.TopicBudget(filters.compile_patterns((expression,)), read_rate(rate))
 
 
 def _not_blank(value: str) -> str:

@@ -57,7 +57,16 @@ def translate(text: str) -> Translated:
     except ValueError as error:
         line, _, words = str(error).removeprefix("line ").partition(": ")
         return _nothing(Problem(line=int(line), key="", text=words))
-    return _Translation(entries).run()
+    found = _Translation(entries).run()
+    return dataclasses.replace(found, warnings=(*found.warnings, *_beyond_ascii(text)))
+
+
+def _beyond_ascii(text: str) -> Iterable[Problem]:
+    """Most editors write UTF-8, which Kafka does not read here."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.isascii() and line.lstrip(" \t\f")[:1] not in ("#", "!"):
+            words = "holds characters beyond ASCII, read as ISO-8859-1 as in Java: write \\uXXXX"
+            yield Problem(line=number, key="", text=words)
 
 
 def _nothing(*found: Problem) -> Translated:

@@ -96,7 +96,7 @@ SAME_AS_HERE: Mapping[str, tuple[str, ...]] = {
     "config.property.filter.class": (f"{_MIRROR}DefaultConfigPropertyFilter",),
     "forwarding.admin.class": ("org.apache.kafka.clients.admin.ForwardingAdmin",),
     "group.filter.class": (f"{_MIRROR}DefaultGroupFilter",),
-    "header.converter": (_CONVERTER, "org.apache.kafka.connect.storage.SimpleHeaderConverter"),
+    "header.converter": (_CONVERTER,),
     "key.converter": (_CONVERTER,),
     "predicates": ("",),
     "topic.filter.class": (f"{_MIRROR}DefaultTopicFilter",),
@@ -111,6 +111,8 @@ OURS = frozenset(
         options.DELIVERY.name,
         options.START.name,
         options.TARGET_TOPICS_NAME,
+        options.THROTTLE.name,
+        options.TOPIC_THROTTLES.name,
     }
 )
 """Keys of flows that Java does not know, and ignores: a file with them still works there."""

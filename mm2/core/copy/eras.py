@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mm2.core.copy import fence, instructions, opening, outcomes, refusals, setup, stops
+from mm2.core.copy import facts, fence, instructions, opening, outcomes, setup, stops
 from mm2.formats import map_record, receipt, record_sets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEra:
-    """A new era must begin at source offset `source`, with the receipts that say why."""
+    """A new era must begin at source offset `source`, with the receipts that say why.
+
+    `learned` is stored first: what is known of the era before it.
+    """
 
     source: int
     reason: str
     source_epoch: int = -1
     receipts: tuple[receipt.Receipt, ...] = ()
+    learned: tuple[instructions.LogItem, ...] = ()
     request: str = ""
 
 
@@ -43,7 +47,7 @@ def requested_era(attempt: outcomes.Attempt) -> instructions.Script[outcomes.Out
     if not isinstance(start, int):
         return start
     last = anchor.segment if anchor is not None else None
-    marker = attempt.fence.marker_offset  # in a mirror made again it stands before the anchor
+    marker = attempt.fence.tail_end  # in a mirror made again it stands before the anchor
     stated = statement(
         attempt,
         kind=receipt.ReceiptKind.NEW_ERA_REQUESTED,
@@ -65,15 +69,15 @@ def _must_be_empty(
 ) -> instructions.Script[outcomes.BeginAgain | outcomes.Fenced | stops.Stop | None]:
     """None when nothing but control batches stands before our marker and nothing was deleted."""
     deleted = "its log no longer starts at 0, so records were deleted from it"
+    reading = "reading the mirror from its start"
     at = idle = 0
-    while at < attempt.fence.marker_offset:
+    while at < attempt.fence.tail_end:
         answer = yield instructions.ReadTarget(offset=at)
-        if isinstance(answer, instructions.Refused) and answer.code == refusals.OFFSET_OUT_OF_RANGE:
+        told = answer if isinstance(answer, instructions.Records | instructions.Refused) else None
+        if told is not None and told.log_start > 0:
             return _not_empty(attempt.where, deleted)
         if not isinstance(answer, instructions.Records):
-            return outcomes.again("reading the mirror from its start", answer)
-        if answer.log_start > 0:
-            return _not_empty(attempt.where, deleted)
+            return outcomes.again(reading, answer)  # an unclean election cut the log back, say
         before = at
         for header, _ in record_sets.batches(answer.records):
             if fence.is_newer(header, attempt.fence.producer):
@@ -85,7 +89,7 @@ def _must_be_empty(
             at = header.last_offset + 1
         idle = 0 if at > before else idle + 1
         if idle > outcomes.READS_WITHOUT_NEWS:
-            return outcomes.stuck("reading the mirror from its start")
+            return outcomes.stuck(reading)
     return None
 
 
@@ -101,9 +105,17 @@ def _not_empty(where: setup.PartitionSetup, why: str) -> stops.Stop:
 
 
 def _resolve_start(position: str) -> instructions.Script[int | outcomes.BeginAgain]:
-    """The source offset to begin at: of a timestamp, that of the first record so young."""
+    """The source offset to begin at; `position` as in `map_record.Request`, of a timestamp that of
+    the first record so young."""
     if position in ("earliest", "latest"):
         return (yield from _offset_of(position))
+    if position.startswith(map_record.AT_OFFSET):
+        start = yield from _offset_of("earliest")
+        return (
+            max(start, int(position.removeprefix(map_record.AT_OFFSET)))
+            if isinstance(start, int)
+            else start
+        )
     # The end first: what is appended between the two questions must not be left out.
     end = yield from _offset_of("latest")
     if not isinstance(end, int):
@@ -148,7 +160,7 @@ def begin_era(attempt: outcomes.Attempt, era: NewEra) -> instructions.Script[out
         request=era.request,
         reason=era.reason,
     )
-    items = [_receipt_item(each) for each in era.receipts]
+    items = [*era.learned, *(_receipt_item(each) for each in era.receipts)]
     items.append(_map_item(key, value))
     items.extend(producer_items(attempt, era=number))
     taken = outcomes.Taken(
@@ -160,6 +172,7 @@ def begin_era(attempt: outcomes.Attempt, era: NewEra) -> instructions.Script[out
         source=era.source,
         target=target,
         source_epoch=era.source_epoch,
+        fenced=fenced.holds,
     )
     return (yield from write_down(items, taken))
 
@@ -172,6 +185,16 @@ def write_down(
         answer = yield instructions.Record(items=(item,))
         if not isinstance(answer, instructions.Done):
             return outcomes.again("recording the take-over", answer)
+    return taken if taken.fenced else (yield from _unless_another(taken))
+
+
+def _unless_another(taken: outcomes.Taken) -> instructions.Script[outcomes.Outcome]:
+    """Without a fence two may have read the same map and now hold the same ordinal."""
+    known = yield instructions.ReadFacts()
+    if not isinstance(known, facts.Facts):
+        return outcomes.again("reading the offset map", known)
+    if list(known.producers.values()).count(taken.ordinal) > 1:
+        return outcomes.BeginAgain(reason="another owner took the partition at the same time")
     return taken
 
 
@@ -181,7 +204,7 @@ def producer_items(attempt: outcomes.Attempt, *, era: int) -> list[instructions.
     if fenced.producer.id in known.producers:
         return []
     items = []
-    if known.producers:
+    if known.producers and fenced.holds:
         start = known.anchor.segment.target_next if known.anchor is not None else 0
         stated = statement(
             attempt,

@@ -7,6 +7,7 @@ refused only after the new one's first write.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mm2.core.copy import instructions
@@ -18,15 +19,15 @@ CONCURRENT_TRANSACTIONS"""
 FENCED = frozenset({47, 49, 90})
 """INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED"""
 INVALID_TXN_STATE = 48
-NOT_ALLOWED = {
+NOT_ALLOWED: Mapping[int, str] = {
     29: "allow the flow's principal WRITE on the mirror topic (kafka-acls --add)",
     30: "allow the flow's principal what the message names (kafka-acls --add)",
     31: "allow the flow's principal IDEMPOTENT_WRITE on the cluster (kafka-acls --add)",
     44: "change the target cluster's policy for this topic",
-    53: "allow the flow's principal WRITE and DESCRIBE on transactional ids that begin with mm2-",
 }
-"""What to do about authorization failures of topic, group, cluster and transactional id, and about
-POLICY_VIOLATION."""
+"""What to do about authorization failures of topic, group and cluster, and POLICY_VIOLATION."""
+NO_RIGHT = 53
+"""TRANSACTIONAL_ID_AUTHORIZATION_FAILED"""
 
 BUSY_TRIES = 200
 BUSY_WAIT_S = 0.01
@@ -38,11 +39,21 @@ RETRY_REFUSED_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fence:
-    """The partition is fenced: our marker of `producer` stands at `marker_offset`."""
+    """The partition is fenced: our marker of `producer` stands at `marker_offset`.
+
+    Where fences are not to be had (`holds` False), no marker was written: `marker_offset` is then
+    that of the last record that stood there, and older owners may still write behind it.
+    """
 
     producer: instructions.ProducerIdentity
     marker_offset: int
     leader_epoch: int
+    holds: bool = True
+
+    @property
+    def tail_end(self) -> int:
+        """Target offset behind the last that older owners wrote, as far as that is known."""
+        return self.marker_offset if self.holds else self.marker_offset + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,15 +80,23 @@ class Disturbed:
 Failure = NewerOwner | Refusal | Disturbed
 
 
-def fence() -> instructions.Script[Fence | Failure]:
-    """May-take, log end, new epoch, empty transaction, marker read back."""
+def fence(*, wanted: bool = True) -> instructions.Script[Fence | Failure]:
+    """May-take, log end, new epoch, empty transaction, marker read back.
+
+    Without the right to the transactional id, or where no fence is `wanted`, a new producer id is
+    all: copying is then at least once.
+    """
     allowed = yield instructions.AskMayTake()
     if not isinstance(allowed, instructions.Done):
         return failure("asking the worker", allowed)
     end = yield instructions.NoteTargetEnd()
     if not isinstance(end, instructions.TargetEnd):
         return failure("reading the mirror's end", end)
+    if not wanted:
+        return (yield from _unfenced(end))
     producer = yield from _patiently(instructions.InitProducer())
+    if isinstance(producer, instructions.Refused) and producer.code == NO_RIGHT:
+        return (yield from _unfenced(end))
     if not isinstance(producer, instructions.ProducerIdentity):
         return failure("InitProducerId", producer)
     ended = yield from empty_transaction(producer)
@@ -91,6 +110,18 @@ def fence() -> instructions.Script[Fence | Failure]:
             reason=f"the mirror moved: leader epoch {end.leader_epoch}, {marker.leader_epoch}"
         )
     return Fence(producer=producer, marker_offset=marker.offset, leader_epoch=marker.leader_epoch)
+
+
+def _unfenced(end: instructions.TargetEnd) -> instructions.Script[Fence | Failure]:
+    producer = yield from _patiently(instructions.GetProducerId())
+    if not isinstance(producer, instructions.ProducerIdentity):
+        return failure("InitProducerId without a transactional id", producer)
+    return Fence(
+        producer=producer,
+        marker_offset=end.offset - 1,
+        leader_epoch=end.leader_epoch,
+        holds=False,
+    )
 
 
 def empty_transaction(
@@ -161,6 +192,7 @@ def is_newer(header: record_batch.BatchHeader, producer: instructions.ProducerId
 
 def _patiently(
     instruction: instructions.InitProducer
+    | instructions.GetProducerId
     | instructions.AddToTransaction
     | instructions.CommitTransaction,
 ) -> instructions.Script[instructions.Answer]:

@@ -41,6 +41,12 @@ class InitProducer:
     """InitProducerId with the partition's own transactional id. Answer: `ProducerIdentity`."""
 
 
+@dataclass(frozen=True, slots=True)
+class GetProducerId:
+    """InitProducerId without a transactional id: a new id, which fences nobody. Answer:
+    `ProducerIdentity`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddToTransaction:
     """AddPartitionsToTxn for the target partition. Answer: `Done`."""
@@ -134,6 +140,7 @@ Instruction = (
     AskMayTake
     | NoteTargetEnd
     | InitProducer
+    | GetProducerId
     | AddToTransaction
     | CommitTransaction
     | ReadTarget

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from mm2.core.copy import refusals, window
+
 MADE_BYTES = 1_000_000
 """Batches that are made stay below the usual `max.message.bytes` (1 MB)."""
 ANY = 1 << 31
@@ -27,8 +29,9 @@ LOOK_EVERY_S = 0.25
 class Joining:
     """Shared by all partitions of a task: which batches are small enough to be joined.
 
-    `records` and `bytes` are the most that one of them may have. While the copy mostly waits,
-    batches that are queued wait for acknowledgements: then there is time to join larger ones too.
+    `records` and `bytes` are the most that one of them may have. Where acknowledgements are slow
+    and the copy mostly waits for them, there is time to join larger ones too; where it is the
+    brokers' processors that it waits for, there is not.
     """
 
     records: int = TINY_RECORDS
@@ -36,7 +39,7 @@ class Joining:
     _waited_s: float = 0.0
     _since_s: float = 0.0
 
-    def waited(self, wait_s: float, now_s: float) -> None:
+    def waited(self, wait_s: float, now_s: float, *, slow_acks: bool) -> None:
         """The copy had nothing to do for so long, up to now."""
         self._waited_s += wait_s
         elapsed_s = now_s - self._since_s
@@ -44,9 +47,9 @@ class Joining:
             return
         share = self._waited_s / elapsed_s
         self._waited_s, self._since_s = 0.0, now_s
-        if share >= SPARE:
+        if share >= SPARE and slow_acks:
             self.records, self.bytes = ANY, MADE_BYTES // 2
-        elif share < BUSY:
+        elif share < BUSY or not slow_acks:
             self.records, self.bytes = TINY_RECORDS, TINY_BYTES
 
 
@@ -60,6 +63,18 @@ class Limits:
     made_bytes: int = MADE_BYTES
     records: int = ANY
     until: int = -1
+
+    def refused(self, code: int, sent: window.Sent) -> bool:
+        """The target refused a batch in flight: will it be sent in smaller ones next?"""
+        if code in refusals.TOO_LARGE:
+            divided = self.too_large(size=sent.size, count=sent.batch.records)
+        elif code in refusals.BAD_RECORD:
+            divided = self.isolate(count=sent.batch.records, until=sent.batch.next_source)
+        else:
+            return False
+        if not divided:
+            self.forget()  # by the time that it is tried again, the target may take it
+        return divided
 
     def too_large(self, *, size: int, count: int) -> bool:
         """The target refused a batch of `size` bytes: can a smaller one be made of it?"""

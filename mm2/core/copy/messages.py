@@ -225,7 +225,8 @@ class Gauge:
     `copied_to` is the next source offset that is not on the target yet, `source_end` the last
     stable offset seen, -1 before the first fetch. `age_ms` is the age of the newest record copied,
     when its copy was acknowledged; `oldest_ms` is the timestamp of the oldest record not copied, -1
-    for none.
+    for none. `opened` says why the newest batch was not passed through as it is, "" when it was.
+    Not `fenced`, it is copied at least once.
     """
 
     index: int
@@ -240,6 +241,8 @@ class Gauge:
     transactional: bool
     reason: str
     cause: str
+    opened: str = ""
+    fenced: bool = True
 
 
 def gauge(index: int, copy: partition.PartitionCopy) -> Gauge:
@@ -256,6 +259,8 @@ def gauge(index: int, copy: partition.PartitionCopy) -> Gauge:
         transactional=copy.mode.active,
         reason=copy.standing.reason,
         cause=copy.standing.stop.cause.value if copy.standing.stop is not None else "",
+        opened=copy.counters.why,
+        fenced=copy.mode.possible,
     )
 
 

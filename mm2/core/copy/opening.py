@@ -44,31 +44,45 @@ class UnreadableError(Exception):
     """A batch whose checksum is right cannot be opened; the text says why."""
 
 
+class TransformError(Exception):
+    """The transform could not do its work on a record; the text says which and why."""
+
+
 def open_batch(
     entry: source_batches.Copyable, transform: Transform | None = None
 ) -> list[records.Record]:
     """The records of a copyable batch that are to stand on the target, in order; may be none.
 
-    Offsets are the source's. Raises `UnreadableError`.
+    Offsets are the source's. Raises `UnreadableError` and `TransformError`.
     """
     header = entry.header
-    if header.record_count == 1 and not header.attributes and transform is None:
+    if header.record_count == 1 and not header.attributes and entry.first == header.base_offset:
         only = records.only_record(header, entry.batch)
         if only is not None:
-            return [only]
+            return [only] if transform is None else _transformed([only], transform)
     try:
         found = records.open_batch(header, entry.batch)
         if header.base_offset < entry.first:
             found = [each for each in found if each.offset >= entry.first]
-        return found if transform is None else _transformed(found, transform)
     except (records.MalformedRecordsError, compression.UnpackError) as error:
         raise UnreadableError(str(error)) from error
+    return found if transform is None else _transformed(found, transform)
 
 
 def _transformed(found: list[records.Record], transform: Transform) -> list[records.Record]:
     kept = []
-    for offset, timestamp, body in found:
-        became = transform(records.read_body(body), timestamp)
+    for record in found:
+        became = _applied(transform, record)
         if became is not None:
-            kept.append(records.Record(offset, timestamp, records.write_body(became)))
+            kept.append(record._replace(body=records.write_body(became)))
     return kept
+
+
+def _applied(transform: Transform, record: records.Record) -> records.Fields | None:
+    try:
+        return transform(records.read_body(record.body), record.timestamp)
+    except records.MalformedRecordsError as error:
+        raise UnreadableError(f"its record of offset {record.offset}: {error}") from error
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        raise TransformError(f"transform {transform.name} failed on it with {what}") from error

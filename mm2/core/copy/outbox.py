@@ -133,23 +133,19 @@ class Outbox:
         """The small batches behind it that go with it into one: like it, and no more than fit."""
         joining = self.limits.joining
         most, largest = joining.records, joining.bytes
-        size = head.header.length
-        if head.header.record_count > most or size > largest or len(self._queue) == 1:
+        first = head.header
+        if first.record_count > most or first.length > largest or len(self._queue) == 1:
             return []
-        room = self.limits.made_bytes
-        codec, epoch, old = _codec(head), head.header.leader_epoch, self._is_old(head)
+        room = self.limits.made_bytes - first.length
+        old_before_ms = self._old_before_ms
+        like = (first.leader_epoch, _codec(first), first.max_timestamp < old_before_ms)
         found: list[source_batches.Copyable] = []
         for entry in itertools.islice(self._queue, 1, None):
-            header = entry.header
-            size += header.length
-            if (
-                size > room
-                or header.record_count > most
-                or header.length > largest
-                or header.leader_epoch != epoch
-                or _codec(entry) != codec
-                or self._is_old(entry) != old
-            ):
+            _, length, epoch, _, _, flags, _, _, newest, _, _, _, count = entry[0]
+            room -= length
+            if room < 0 or count > most or length > largest:
+                break
+            if (epoch, flags & record_batch.CODEC_MASK, newest < old_before_ms) != like:
                 break
             found.append(entry)
         return found
@@ -162,16 +158,21 @@ class Outbox:
             for entry in chosen:
                 opened.extend(opening.open_batch(entry, self._transform))
                 done += 1
-        except opening.UnreadableError as error:
+        except (opening.UnreadableError, opening.TransformError) as error:
             if not done:
-                self.unreadable = source_batches.Obstacle(offset=head.first, why=str(error))
+                self.unreadable = source_batches.Obstacle(
+                    offset=head.first,
+                    why=str(error),
+                    behind=head.header.last_offset + 1,
+                    by_transform=isinstance(error, opening.TransformError),
+                )
                 return
         for _ in range(done):
             self._queue.popleft()
         made = outgoing.made(
             chosen[:done],
             opened,
-            codec=_codec(head) if self._target_codec is None else self._target_codec,
+            codec=_codec(head.header) if self._target_codec is None else self._target_codec,
             batch_bytes=self.limits.made_bytes,
             records_max=self.limits.records_at(head.first),
             why=why,
@@ -187,5 +188,5 @@ class Outbox:
         assert held == self.queued_bytes, (held, self.queued_bytes)
 
 
-def _codec(entry: source_batches.Copyable) -> int:
-    return entry.header.attributes & record_batch.CODEC_MASK
+def _codec(header: record_batch.BatchHeader) -> int:
+    return header.attributes & record_batch.CODEC_MASK

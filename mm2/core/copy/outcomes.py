@@ -35,17 +35,24 @@ class Attempt:
 
     @property
     def ordinal(self) -> int:
-        """Our producer id's place among all that ever wrote the partition."""
+        """Our producer id's place among all that ever wrote the partition.
+
+        Nobody fences two owners that have no transactional id and read the same map: their ids keep
+        their places apart.
+        """
+        number = self.fence.producer.id
+        apart = 0 if self.fence.holds else number % PLACES_APART
         newest = max(self.known.producers.values(), default=0)
-        return self.known.producers.get(self.fence.producer.id, newest + 1)
+        return self.known.producers.get(number, newest + 1 + apart)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
     """The partition is ours: go on at `source`; the target's next data offset is `target`.
 
-    `take_start` is the source offset at which pairing began and `runs` are what it learned.
-    The first anchor must be stored before the first batch is sent.
+    Not `fenced`, older owners may still write. `take_start` is the source offset at which pairing
+    began and `runs` are what it learned. The first anchor must be stored before the first batch is
+    sent.
     """
 
     producer: instructions.ProducerIdentity
@@ -57,6 +64,7 @@ class Taken:
     target: int
     source_epoch: int = -1
     runs: tuple[map_record.Run, ...] = ()
+    fenced: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,5 +115,7 @@ def stuck(doing: str) -> BeginAgain:
     return BeginAgain(reason=f"{doing}: the broker gave nothing new in {READS_WITHOUT_NEWS} reads")
 
 
+PLACES_APART = 997
+"""Brokers give out producer ids in blocks of 1,000."""
 READS_WITHOUT_NEWS = 50
 """Reads that bring nothing (each waits a little at the broker) before an attempt is given up."""

@@ -96,7 +96,7 @@ def made(
                 header.base_timestamp,
                 header.max_timestamp,
                 last.leader_epoch,
-                0 if rest else sum(each.header.size for each in entries),
+                0 if rest else sum(each[0][1] + record_batch.LENGTH_END for each in entries),
                 why,
             )
         )
@@ -107,13 +107,16 @@ def _starts(
     opened: Sequence[records.Record], *, batch_bytes: int, records_max: int
 ) -> Iterator[int]:
     """Where each batch begins among the records."""
-    size = count = 0
-    for index, record in enumerate(opened):
-        grown = size + len(record.body) + _RECORD_BYTES
-        if index == 0 or count == records_max or grown > batch_bytes:
+    sizes = [len(body) + _RECORD_BYTES for _, _, body in opened]
+    if len(opened) <= records_max and sum(sizes) <= batch_bytes:
+        yield 0
+        return
+    filled = count = 0
+    for index, size in enumerate(sizes):
+        if index == 0 or count == records_max or filled + size > batch_bytes:
             yield index
-            size = count = 0
-        size += len(record.body) + _RECORD_BYTES
+            filled = count = 0
+        filled += size
         count += 1
 
 

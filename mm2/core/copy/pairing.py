@@ -45,6 +45,7 @@ class Pairing:
     _found: deque[source_batches.Copyable] = field(default_factory=deque)
     _theirs: deque[records.Record] = field(default_factory=deque)
     _their_end: int = -1
+    _their_epoch: int = -1
     _mine: deque[records.Record] = field(default_factory=deque)
     _read_to: int = -1
     _source_to: int = field(init=False)
@@ -125,11 +126,11 @@ class Pairing:
                 continue
             try:
                 self._theirs.extend(opening.open_batch(entry, self.transform))
-            except opening.UnreadableError as error:
+            except (opening.UnreadableError, opening.TransformError) as error:
                 self.mismatch = f"source offset {entry.first}: {error}"
                 return False
             self._their_end = entry.header.last_offset + 1
-            self.source_epoch = entry.header.leader_epoch
+            self._their_epoch = entry.header.leader_epoch
             if self._theirs:
                 return True
         return self.complete
@@ -154,7 +155,7 @@ class Pairing:
             self._mine.popleft()
             self._paired(one.offset, other.offset)
             behind = self._theirs[0].offset if self._theirs else self._their_end
-            self._step_to(behind, self.source_epoch)
+            self._step_to(behind, self._their_epoch)
         if not self._mine:
             self.paired += 1
 

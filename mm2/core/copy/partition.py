@@ -1,9 +1,9 @@
 """The copy of one partition: a machine that takes it, copies batch by batch, and takes it again.
 
-Slow steps (taking, transaction boundaries) are scripts with one question outstanding; the hot path
-is method calls per batch, since an event object each would cost more than the copying. Time comes
-in as `now_s`. Nothing is ever sent twice: whatever is not known to have succeeded is found out by
-taking the partition again.
+Slow steps (taking, transaction boundaries) are scripts with one question outstanding (`script`);
+the hot path is method calls per batch, since an event object each would cost more than the copying.
+Time comes in as `now_s`. Nothing is ever sent twice: whatever is not known to have succeeded is
+found out by taking the partition again.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ class PartitionCopy:
         self.window = window.Window(held)
         self._wall_ms = wall_ms
         self._alone = where.target_topics is setup.TargetTopics.EXCLUSIVE
-        self._runner = script_runner.ScriptRunner(where)
+        self.script = script_runner.ScriptRunner(where)
         self._way_in = way_in.WayIn(
             outcomes.Context(where=where, owner=owner, wall_ms=wall_ms, transform=transform),
             state=self.standing,
-            runner=self._runner,
+            runner=self.script,
             random=random,
             taken=self._begin_copying,
         )
@@ -106,19 +106,6 @@ class PartitionCopy:
             return False
         return self.source.obstacle is not None or self.map.through < self.source.position
 
-    @property
-    def script_token(self) -> int:
-        """Answers to questions that were asked under another token come too late."""
-        return self._runner.token
-
-    def answered(self, answer: instructions.Answer, now_s: float) -> Instructions:
-        """The answer to the one question that the running script asked."""
-        return self._runner.answered(answer, now_s)
-
-    def asks(self, instruction: instructions.Instruction) -> bool:
-        """Is this the running script's question (else an anchor that nobody waits for)?"""
-        return self._runner.asks(instruction)
-
     def recorded(self, token: int) -> None:
         """An anchor given out by `tick` or at a boundary is stored."""
         if self.map is not None:
@@ -129,7 +116,7 @@ class PartitionCopy:
     ) -> Instructions:
         self.map = written
         self.window.begin(taken.producer, target=taken.target)
-        self.mode = transactions.begun(self.where, now_s)
+        self.mode = transactions.begun(self.where, now_s, fenced=taken.fenced)
         self.source.begin(taken.source, epoch=taken.source_epoch)
         self.standing.copy()
         return self._follow_leader(now_s)
@@ -160,9 +147,7 @@ class PartitionCopy:
         )
         old_before_ms = self._wall_ms() - self.where.old_after_ms
         self.outbox.push(found, old_before_ms=old_before_ms)
-        if found.position > source.position:
-            source.position, source.epoch = found.position, found.leader_epoch
-        source.obstacle = found.obstacle
+        source.found(found)
         return [] if self.window.in_flight else self._nothing_in_flight(now_s)
 
     def source_refused(self, code: int, now_s: float) -> Instructions:
@@ -213,17 +198,10 @@ class PartitionCopy:
         if self.standing.phase is not _COPYING or self._reaction is not None or self.paused:
             return False
         assert self.map is not None
-        if self.map.must_wait(now_s):
+        if self.map.must_wait(now_s) or not self._stage():
             return False
-        mode, old = self.mode, self.outbox.next_is_old
-        if mode.active:
-            if not mode.open or mode.commit_due(now_s):
-                return False
-            allowed = old or not mode.may_end(now_s)
-        else:
-            # The fence is renewed at a drained boundary, which steady traffic would never bring.
-            allowed = not old and not mode.renewal_due(now_s)
-        return allowed and self._stage()
+        # Only now: what is left of an opened batch may be older than the batch was.
+        return self.mode.admits(old=bool(self.outbox.next_is_old), now_s=now_s)
 
     def _stage(self) -> bool:
         if self.outbox.stage():
@@ -252,8 +230,9 @@ class PartitionCopy:
         target = self.window.landed(sent, base_offset, alone=self._alone)
         if target is None:
             reason = f"{self.where.mirror}: stored at {base_offset}, expected {sent.target}"
-            reaction = refusals.Reaction(then=refusals.Then.TAKE, reason=reason)
-            return self._drain(reaction, now_s)
+            # Where nobody can be fenced, the newer owner stays: let us see whether there is one.
+            then = refusals.Then.TAKE if self.mode.possible else refusals.Then.CHECK_FENCE
+            return self._drain(refusals.Reaction(then=then, reason=reason), now_s)
         assert self.map is not None
         self.map.acknowledged(sent.batch, target=target, crc=sent.crc, now_s=now_s)
         if self.standing.troubled:
@@ -269,22 +248,10 @@ class PartitionCopy:
             code=code,
             message=message,
             offset=sent.batch.source,
-            divided=self._reaction is None and self._divided(code, sent),
+            behind=sent.batch.next_source,
+            divided=self._reaction is None and self.outbox.limits.refused(code, sent),
         )
         return self._drain(reaction, now_s)
-
-    def _divided(self, code: int, sent: window.Sent) -> bool:
-        """Will what was refused be sent in smaller batches next?"""
-        allowed, count = self.outbox.limits, sent.batch.records
-        if code in refusals.TOO_LARGE:
-            divided = allowed.too_large(size=sent.size, count=count)
-        elif code in refusals.BAD_RECORD:
-            divided = allowed.isolate(count=count, until=sent.batch.next_source)
-        else:
-            return False
-        if not divided:
-            allowed.forget()  # by the time that it is tried again, the target may take it
-        return divided
 
     def produce_unanswered(self, reason: str, now_s: float) -> Instructions:
         """Nothing is known of the oldest batch in flight."""
@@ -298,19 +265,15 @@ class PartitionCopy:
         self._stage()  # of what is queued nothing may be left over: no transaction is opened for it
         if not self.outbox.queued:
             self.map.skipped_to(self.source.position, source_epoch=self.source.epoch, now_s=now_s)
-            if self.source.obstacle is not None and not self.mode.open:
-                return self._meet_obstacle(now_s)
+            found = self.source.obstacle
+            if found is not None and not self.mode.open:
+                return self._stop(stops.blocked(self.where, found), now_s)
         if self.standing.closing:
             return self._close(now_s)
         step = self.mode.next_step(
             next_is_old=self.outbox.next_is_old, paused=self.paused, now_s=now_s
         )
         return [] if step is None else self._cross(step, now_s)
-
-    def _meet_obstacle(self, now_s: float) -> Instructions:
-        assert self.source.obstacle is not None
-        found = self.source.obstacle
-        return self._stop(stops.corrupt(self.where, offset=found.offset, why=found.why), now_s)
 
     # Draining: nothing more is sent, what is in flight is waited for, then something follows
 
@@ -358,9 +321,11 @@ class PartitionCopy:
 
     def _cross(self, step: transactions.Step, now_s: float) -> Instructions:
         assert not self.window.in_flight
+        # While a transaction is open no anchor is written, and what waits for one would not move.
+        news = self._write_news(now_s)
         self.standing.cross()
         script = boundary.cross(step, self.window.producer, next_target=self.window.next_target)
-        return self._runner.start(script, self._crossed, now_s=now_s)
+        return [*news, *self.script.start(script, self._crossed, now_s=now_s)]
 
     def _crossed(self, outcome: object, now_s: float) -> Instructions:
         match outcome:

@@ -25,6 +25,12 @@ class Reading:
         self.position, self.epoch = position, epoch
         self.obstacle = None
 
+    def found(self, scan: source_batches.Scan) -> None:
+        """What a fetch from `position` on brought."""
+        if scan.position > self.position:
+            self.position, self.epoch = scan.position, scan.leader_epoch
+        self.obstacle = scan.obstacle
+
     def go_back(self, first: outbox.Place) -> None:
         """What was found from there on is dropped unsent: it must be fetched again."""
         # Its own epoch, not that of the batch before it: the source knows both.

@@ -12,8 +12,8 @@ from mm2.core.copy import setup, stops
 
 OFFSET_OUT_OF_RANGE = 1
 UNKNOWN_TOPIC = 3
-_PASSING = frozenset({UNKNOWN_TOPIC, 100})
-"""Brokers answer so for a moment too while topics or their leaders move."""
+_PASSING = frozenset({UNKNOWN_TOPIC, 56, 100})
+"""Brokers answer so for a moment too while topics or their leaders move, from a dead disk too."""
 
 RETRY_S = 30.0
 
@@ -94,9 +94,15 @@ _POLICY = {
 
 
 def produce(
-    where: setup.PartitionSetup, *, code: int, message: str, offset: int, divided: bool = False
+    where: setup.PartitionSetup,
+    *,
+    code: int,
+    message: str,
+    offset: int,
+    behind: int = -1,
+    divided: bool = False,
 ) -> Reaction:
-    """To an error that a Produce response names for the batch of source offset `offset`.
+    """To an error that a Produce response names for the batch of source [`offset`, `behind`).
 
     `divided`: what was refused will be sent in smaller batches.
     """
@@ -114,6 +120,8 @@ def produce(
             f"{where.mirror} refused the batch of {where.name} offset {offset} with "
             f"{name}{said}: {advice}"
         )
+        if code in TOO_LARGE | BAD_RECORD and behind > offset:
+            text += f". To leave it out: {stops.way_past(where, behind=behind)}"
         stop = stops.Stop(cause=stops.Cause.REFUSED, message=text, retry_after_s=RETRY_S)
         return Reaction(then=Then.STOP, reason=name, stop=stop)
     name = _WAIT.get(code, f"error {code}")

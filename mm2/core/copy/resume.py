@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from mm2.core.copy import (
     eras,
     facts,
-    fence,
+    first_anchor,
     instructions,
     opening,
     outcomes,
@@ -20,10 +20,9 @@ from mm2.core.copy import (
     setup,
     stops,
     tail,
+    walk,
 )
 from mm2.formats import receipt, record_sets
-
-RETRY_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +55,7 @@ def where_we_were(
         return outcomes.again("asking where the anchor's leader epoch ended", answer)
     if 0 <= answer.offset < segment.target_next:
         return (yield from _cut_back(attempt, answer.offset, source_epoch=segment.source_epoch))
-    if segment.target_next > attempt.fence.marker_offset:
+    if segment.target_next > attempt.fence.marker_offset + 1:
         return outcomes.BeginAgain(reason="another owner took the partition behind our marker")
     if attempt.known.untaken:
         return _era_alone(attempt)
@@ -74,7 +73,7 @@ def _era_alone(attempt: outcomes.Attempt) -> Position:
     """The era was recorded and its owner died before its first anchor: it holds nothing."""
     known = attempt.known
     assert known.era is not None
-    target = min(known.era.first_target, attempt.fence.marker_offset)
+    target = min(known.era.first_target, attempt.fence.tail_end)
     return Position(era=known.era_number, source=known.era.first_source, target=target)
 
 
@@ -116,12 +115,12 @@ def _before_open_transaction(
     while at > 0:
         answer = yield instructions.ReadTarget(offset=at - 1)
         if isinstance(answer, instructions.Refused) and answer.code == refusals.OFFSET_OUT_OF_RANGE:
-            return at if answer.log_start >= at else _cut_again()
+            return at if answer.log_start >= at else walk.cut_again()
         if not isinstance(answer, instructions.Records):
             return outcomes.again("reading the mirror's batches back from its cut", answer)
         first = next(record_sets.batches(answer.records), None)
-        if first is None:
-            return _cut_again()
+        if first is None:  # without a marker of ours behind it, compaction may have left nothing
+            return at if answer.end >= at else walk.cut_again()
         header, _ = first
         if header.is_control or not header.is_transactional:
             return at
@@ -129,21 +128,19 @@ def _before_open_transaction(
     return at
 
 
-def _cut_again() -> outcomes.BeginAgain:
-    return outcomes.BeginAgain(reason="the mirror's log was cut back meanwhile")
-
-
 def pair(attempt: outcomes.Attempt, position: Position) -> instructions.Script[outcomes.Outcome]:
     """Pair the tail and go on behind it; in a new era where part of it can no longer be
     compared."""
     where = attempt.where
-    left = yield from _read_tail(attempt, position)
+    left = yield from walk.read_tail(
+        attempt, start=position.target, last_crc=position.last_crc, lost=position.lost
+    )
     if isinstance(left, outcomes.BeginAgain | outcomes.Fenced):
         return left
     if left.foreign is not None and where.target_topics is setup.TargetTopics.EXCLUSIVE:
         return _foreign(where, left.foreign)
     if left.hanging is not None and not left.lost:
-        return stops.hanging(where, offset=left.hanging.offset, retry_after_s=RETRY_S)
+        return stops.hanging(where, offset=left.hanging.offset, retry_after_s=walk.RETRY_S)
     changed = _other_transform(attempt)
     pairs = pairing.Pairing(
         tail=[] if left.lost else left.committed,
@@ -152,111 +149,27 @@ def pair(attempt: outcomes.Attempt, position: Position) -> instructions.Script[o
         start=position.target,
         transform=None if changed else opening.repeatable(attempt.context.transform),
     )
-    gone = yield from _walk(attempt, pairs)
+    gone = yield from walk.walk_source(attempt, pairs)
     if isinstance(gone, outcomes.BeginAgain | stops.Stop):
         return gone
     if gone is not None:
         lost_from = position.target if left.lost else None
-        return (yield from _source_gone(attempt, pairs, lost_from=lost_from))
+        return (yield from _source_gone(attempt, position, pairs, lost_from=lost_from))
     if left.lost:
         return (yield from eras.begin_era(attempt, _tail_lost(attempt, position, left.lost)))
     if pairs.mismatch:
-        return (yield from eras.begin_era(attempt, _not_paired(attempt, pairs)))
+        return (yield from eras.begin_era(attempt, _not_paired(attempt, position, pairs)))
     if changed:
-        return (yield from eras.begin_era(attempt, _transform_changed(pairs)))
+        return (yield from eras.begin_era(attempt, _transform_changed(attempt, position, pairs)))
     return (yield from _go_on(attempt, position, pairs))
 
 
-def _read_tail(
-    attempt: outcomes.Attempt, position: Position
-) -> instructions.Script[tail.Tail | outcomes.BeginAgain | outcomes.Fenced]:
-    """Our batches between the anchor and our marker."""
-    left = tail.Tail(
-        ours=frozenset({*attempt.known.producers, attempt.fence.producer.id}),
-        start=position.target,
-        marker=attempt.fence.marker_offset,
-        last_crc=position.last_crc,
-        lost=position.lost,
-    )
-    idle = 0
-    while not left.complete:
-        answer = yield instructions.ReadTarget(offset=left.at)
-        if isinstance(answer, instructions.Refused) and answer.code == refusals.OFFSET_OUT_OF_RANGE:
-            if answer.log_start <= left.at:
-                return _cut_again()
-            left.deleted_before(answer.log_start)
-            continue
-        if not isinstance(answer, instructions.Records):
-            return outcomes.again("reading the tail of the mirror", answer)
-        before = left.at
-        for header, batch in record_sets.batches(answer.records):
-            if fence.is_newer(header, attempt.fence.producer):
-                return outcomes.Fenced(than=attempt.fence.producer)
-            left.add(header, batch)
-        idle = 0 if left.at > before else idle + 1
-        if idle > outcomes.READS_WITHOUT_NEWS:
-            return outcomes.stuck("reading the tail of the mirror")
-    return left
-
-
-def _walk(
-    attempt: outcomes.Attempt, pairs: pairing.Pairing
-) -> instructions.Script[outcomes.BeginAgain | stops.Stop | instructions.Refused | None]:
-    """Pair until the tail is used up or does not pair; `Refused` when the source no longer has the
-    position.
-
-    One read is made even for an empty tail: it tells whether the source still has our position.
-    """
-    need, idle = pairing.Need.SOURCE, 0
-    while need is not pairing.Need.NOTHING:
-        if need is pairing.Need.TARGET:
-            again = yield from _feed_target(pairs)
-            if not isinstance(again, pairing.Need):
-                return again
-            need = again
-            continue
-        answer = yield instructions.ReadSource(offset=pairs.position)
-        if isinstance(answer, instructions.Refused) and answer.code == refusals.OFFSET_OUT_OF_RANGE:
-            return answer
-        if not isinstance(answer, instructions.Records):
-            return _not_read(attempt.where, answer, offset=pairs.position)
-        before = pairs.position
-        need = pairs.feed(answer)
-        if need is pairing.Need.SOURCE and before == pairs.position >= answer.end:
-            return _tail_ahead(attempt.where, pairs, end=answer.end)
-        idle = 0 if pairs.position > before else idle + 1
-        if idle > outcomes.READS_WITHOUT_NEWS:
-            return outcomes.stuck("reading the source to pair the mirror's tail")
-    return None
-
-
-def _feed_target(
-    pairs: pairing.Pairing,
-) -> instructions.Script[pairing.Need | outcomes.BeginAgain]:
-    """A batch of the tail again, now to be opened."""
-    answer = yield instructions.ReadTarget(offset=pairs.wanted)
-    if not isinstance(answer, instructions.Records):
-        return outcomes.again("reading the tail of the mirror again", answer)
-    first = next(record_sets.batches(answer.records), None)
-    if first is None or first[0].base_offset != pairs.wanted:
-        return _cut_again()
-    return pairs.feed_target(*first)
-
-
-def _not_read(
-    where: setup.PartitionSetup, answer: instructions.Answer, *, offset: int
-) -> outcomes.BeginAgain | stops.Stop:
-    if isinstance(answer, instructions.Refused):
-        reaction = refusals.fetch(where, code=answer.code, offset=offset)
-        if reaction is not None and reaction.stop is not None:
-            if reaction.then is refusals.Then.STOP:
-                return reaction.stop
-            return outcomes.BeginAgain(reason=reaction.reason, lasting=reaction.stop)
-    return outcomes.again("reading the source to pair the mirror's tail", answer)
-
-
 def _source_gone(
-    attempt: outcomes.Attempt, pairs: pairing.Pairing, *, lost_from: int | None
+    attempt: outcomes.Attempt,
+    position: Position,
+    pairs: pairing.Pairing,
+    *,
+    lost_from: int | None,
 ) -> instructions.Script[outcomes.Outcome]:
     """The source's log no longer has our position: deleted by retention, or truncated.
 
@@ -267,16 +180,23 @@ def _source_gone(
         return outcomes.again("finding the source's log start", found)
     if found.offset <= pairs.position:
         return _source_truncated(attempt.where, position=pairs.position, start=found.offset)
+    if attempt.where.on_source_gap is setup.OnSourceGap.FAIL:
+        return stops.source_gap(attempt.where, position=pairs.position, start=found.offset)
     left = lost_from if pairs.complete else pairs.paired_to
     stated = eras.statement(
         attempt,
         kind=receipt.ReceiptKind.SOURCE_GONE,
         source=(pairs.position, found.offset),
-        target=(left, attempt.fence.marker_offset) if left is not None else None,
+        target=(left, attempt.fence.tail_end) if left is not None else None,
         detail="the source deleted these records before they were copied or compared",
     )
     reason = f"the source's log starts at {found.offset} only"
-    era = eras.NewEra(source=found.offset, reason=reason, receipts=(stated,))
+    era = eras.NewEra(
+        source=found.offset,
+        reason=reason,
+        receipts=(stated,),
+        learned=_learned(attempt, position, pairs),
+    )
     return (yield from eras.begin_era(attempt, era))
 
 
@@ -287,25 +207,34 @@ def _other_transform(attempt: outcomes.Attempt) -> bool:
     return era.filter_hash != opening.filter_hash(transform)
 
 
-def _transform_changed(pairs: pairing.Pairing) -> eras.NewEra:
+def _transform_changed(
+    attempt: outcomes.Attempt, position: Position, pairs: pairing.Pairing
+) -> eras.NewEra:
     return eras.NewEra(
         source=pairs.position,
         source_epoch=pairs.source_epoch,
         reason="other records are left out or changed from here on",
+        learned=_learned(attempt, position, pairs),
     )
 
 
-def _not_paired(attempt: outcomes.Attempt, pairs: pairing.Pairing) -> eras.NewEra:
+def _not_paired(
+    attempt: outcomes.Attempt, position: Position, pairs: pairing.Pairing
+) -> eras.NewEra:
     """Compaction or retention came between, or the source's history is another one now."""
     why = f"what this flow wrote last does not pair: {pairs.mismatch}"
     stated = eras.statement(
         attempt,
         kind=receipt.ReceiptKind.NOT_PAIRED,
-        target=(pairs.paired_to, attempt.fence.marker_offset),
+        target=(pairs.paired_to, attempt.fence.tail_end),
         detail=f"{why}; copied again from source offset {pairs.position} on",
     )
     return eras.NewEra(
-        source=pairs.position, source_epoch=pairs.source_epoch, reason=why, receipts=(stated,)
+        source=pairs.position,
+        source_epoch=pairs.source_epoch,
+        reason=why,
+        receipts=(stated,),
+        learned=_learned(attempt, position, pairs),
     )
 
 
@@ -313,7 +242,7 @@ def _tail_lost(attempt: outcomes.Attempt, position: Position, why: str) -> eras.
     stated = eras.statement(
         attempt,
         kind=receipt.ReceiptKind.NOT_PAIRED,
-        target=(position.target, attempt.fence.marker_offset),
+        target=(position.target, attempt.fence.tail_end),
         detail=f"{why}: copied again from source offset {position.source} on",
     )
     return eras.NewEra(
@@ -327,19 +256,36 @@ def _tail_lost(attempt: outcomes.Attempt, position: Position, why: str) -> eras.
 def _go_on(
     attempt: outcomes.Attempt, position: Position, pairs: pairing.Pairing
 ) -> instructions.Script[outcomes.Outcome]:
-    taken = outcomes.Taken(
+    target = attempt.fence.marker_offset + 1
+    items = eras.producer_items(attempt, era=position.era)
+    return (yield from eras.write_down(items, _taken(attempt, position, pairs, target=target)))
+
+
+def _taken(
+    attempt: outcomes.Attempt, position: Position, pairs: pairing.Pairing, *, target: int
+) -> outcomes.Taken:
+    return outcomes.Taken(
         producer=attempt.fence.producer,
         leader_epoch=attempt.fence.leader_epoch,
         era=position.era,
         ordinal=attempt.ordinal,
         take_start=position.source,
         source=pairs.position,
-        target=attempt.fence.marker_offset + 1,
+        target=target,
         source_epoch=pairs.source_epoch,
         runs=tuple(pairs.runs),
+        fenced=attempt.fence.holds,
     )
-    items = eras.producer_items(attempt, era=position.era)
-    return (yield from eras.write_down(items, taken))
+
+
+def _learned(
+    attempt: outcomes.Attempt, position: Position, pairs: pairing.Pairing
+) -> tuple[instructions.LogItem, ...]:
+    """What did pair belongs to the era that ends: its map says where, for who comes back to it."""
+    if not pairs.runs:
+        return ()
+    found = _taken(attempt, position, pairs, target=pairs.paired_to)
+    return first_anchor.map_of(attempt.context, found).write(0.0).items
 
 
 def _foreign(where: setup.PartitionSetup, found: tail.Foreign) -> stops.Stop:
@@ -353,29 +299,6 @@ def _foreign(where: setup.PartitionSetup, found: tail.Foreign) -> stops.Stop:
     )
 
 
-def _tail_ahead(
-    where: setup.PartitionSetup, pairs: pairing.Pairing, *, end: int
-) -> stops.Stop | None:
-    """The mirror holds more than the source, whose log ends: None where that just does not pair.
-
-    A source that was truncated holds fewer offsets than our records had; one that was compacted
-    still counts theirs.
-    """
-    why = f"the source ends at {end}, and the mirror holds more from {pairs.unpaired_from} on"
-    if pairs.could_be_gone(end):
-        pairs.mismatch = why
-        return None
-    return stops.Stop(
-        cause=stops.Cause.NOT_PAIRED,
-        message=(
-            f"{where.mirror}: what this flow wrote last cannot be matched with {where.name}: {why}."
-            f" Was the source truncated? To go on, with records possibly doubled: "
-            f"{stops.way_on(where)}"
-        ),
-        retry_after_s=RETRY_S,
-    )
-
-
 def _source_truncated(where: setup.PartitionSetup, *, position: int, start: int) -> stops.Stop:
     return stops.Stop(
         cause=stops.Cause.SOURCE_TRUNCATED,
@@ -384,5 +307,5 @@ def _source_truncated(where: setup.PartitionSetup, *, position: int, start: int)
             f"longer has although its log starts at {start}: it was truncated or recreated. "
             f"To go on: {stops.way_on(where)}"
         ),
-        retry_after_s=RETRY_S,
+        retry_after_s=walk.RETRY_S,
     )

@@ -18,10 +18,12 @@ class TargetTopics(enum.Enum):
 
 
 class Delivery(enum.Enum):
-    """AUTO: transactions only while records are old; TRANSACTIONAL: always."""
+    """AUTO: transactions only while records are old; TRANSACTIONAL: always; AT_LEAST_ONCE: no
+    transactional id is used, so nobody is fenced."""
 
     AUTO = "auto"
     TRANSACTIONAL = "transactional"
+    AT_LEAST_ONCE = "at-least-once"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,10 +32,14 @@ class Copyable(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacle:
-    """The batch at `offset` is damaged: it can be neither copied nor skipped."""
+    """The batch at `offset` can be neither copied nor skipped: it is damaged, or the transform does
+    not take it. `behind` is the source offset behind it, -1 where that cannot be known.
+    """
 
     offset: int
     why: str
+    behind: int = -1
+    by_transform: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from mm2.core.copy import setup
+from mm2.core.copy import setup, source_batches
 from mm2.formats import map_record
 
 
@@ -13,6 +13,7 @@ class Cause(enum.Enum):
     """What kind of thing is wrong; the message says exactly what."""
 
     CORRUPT = "corrupt-batch"
+    TRANSFORM_FAILED = "transform-failed"
     FOREIGN_WRITES = "foreign-writes"
     NOT_EMPTY = "target-not-empty"
     RECREATED = "recreated"
@@ -40,6 +41,14 @@ def way_on(where: setup.PartitionSetup) -> str:
     return (
         f"stop the flow, then: mm2 resume '{where.flow}' --topic {where.topic} "
         f"--partition {where.partition} --new-era --from earliest|latest|TIMESTAMP"
+    )
+
+
+def way_past(where: setup.PartitionSetup, *, behind: int) -> str:
+    """The command that leaves out what stands before source offset `behind`, and nothing else."""
+    return (
+        f"stop the flow, then: mm2 resume '{where.flow}' --topic {where.topic} "
+        f"--partition {where.partition} --new-era --from offset:{behind}"
     )
 
 
@@ -117,12 +126,19 @@ def mirror_unreadable(where: setup.PartitionSetup, *, offset: int, why: str) -> 
     )
 
 
-def corrupt(where: setup.PartitionSetup, *, offset: int, why: str) -> Stop:
+def blocked(where: setup.PartitionSetup, obstacle: source_batches.Obstacle) -> Stop:
+    """The next batch of the source can be neither copied nor skipped."""
+    at = f"{where.name} at source offset {obstacle.offset}: {obstacle.why}. "
+    past = way_past(where, behind=obstacle.behind) if obstacle.behind >= 0 else way_on(where)
+    if obstacle.by_transform:
+        return Stop(
+            cause=Cause.TRANSFORM_FAILED,
+            message=f"{at}Mend the transform, then restart the flow. To leave it out: {past}",
+        )
     return Stop(
         cause=Cause.CORRUPT,
         message=(
-            f"{where.name} at source offset {offset}: {why}. The source broker's log segment or "
-            f"the network damaged it: check the source's replicas, then restart the flow. "
-            f"To leave it out: {way_on(where)}"
+            f"{at}The source broker's log segment or the network damaged it: check the source's "
+            f"replicas, then restart the flow. To leave it out: {past}"
         ),
     )

@@ -13,6 +13,7 @@ from mm2.core.copy import (
     eras,
     facts,
     fence,
+    first_anchor,
     instructions,
     map_writer,
     outcomes,
@@ -25,7 +26,8 @@ from mm2.formats import map_record
 
 def take(context: outcomes.Context) -> instructions.Script[outcomes.Outcome]:
     """One attempt. What ends in `BeginAgain` may be tried again after a backoff."""
-    fenced = yield from fence.fence()
+    wanted = context.where.delivery is not setup.Delivery.AT_LEAST_ONCE
+    fenced = yield from fence.fence(wanted=wanted)
     if not isinstance(fenced, fence.Fence):
         return outcomes.not_fenced(context.where, fenced)
     known = yield instructions.ReadFacts()
@@ -67,29 +69,10 @@ def take_and_anchor(
     outcome = yield from take(context)
     if not isinstance(outcome, outcomes.Taken):
         return outcome
-    written = _map_of(context, outcome)
+    written = first_anchor.map_of(context, outcome)
     first = written.write(now_s)
     stored = yield first
     if not isinstance(stored, instructions.Done):
         return outcomes.BeginAgain(reason="recording the first anchor")
     written.recorded(first.token)
     return outcome, written
-
-
-def _map_of(context: outcomes.Context, taken: outcomes.Taken) -> map_writer.MapWriter:
-    written = map_writer.MapWriter(
-        topic=context.where.topic,
-        partition=context.where.partition,
-        era=taken.era,
-        ordinal=taken.ordinal,
-        epoch=taken.producer.epoch,
-        leader_epoch=taken.leader_epoch,
-        owner=context.owner,
-        take_start=taken.take_start,
-        through=taken.source,
-        target_next=taken.target,
-        source_epoch=taken.source_epoch,
-    )
-    for run in taken.runs:
-        written.paired(run.source, run.source + run.delta)
-    return written

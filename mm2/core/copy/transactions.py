@@ -31,11 +31,14 @@ class TransactionMode:
     """`open`: the partition was added to a transaction that is not committed yet, and that holds
     what stands from source offset `open_from` on.
 
+    Not `possible`: there is no transactional id to use.
+
     Invariant: `open` only while `active`, or while the mode is about to end with a commit.
     """
 
     always: bool
     renew_after_s: float
+    possible: bool = True
     marked_at_s: float
     active: bool = False
     open: bool = False
@@ -76,6 +79,14 @@ class TransactionMode:
         self.marked_at_s = now_s
         self.plain_since_marker = False
 
+    def admits(self, *, old: bool, now_s: float) -> bool:
+        """May a batch of this age be sent now, or must something be crossed first?"""
+        old = old and self.possible
+        if not self.active:
+            # The fence is renewed at a drained boundary, which steady traffic would never bring.
+            return not old and not self.renewal_due(now_s)
+        return self.open and not self.commit_due(now_s) and (old or not self.may_end(now_s))
+
     def commit_due(self, now_s: float) -> bool:
         return self.open_bytes >= COMMIT_BYTES or (
             self.open_bytes > 0 and now_s - self._opened_at_s >= COMMIT_EVERY_S
@@ -97,7 +108,7 @@ class TransactionMode:
             return Step.COMMIT if due else None
         if self._ends(next_is_old, now_s):
             self.active = False
-        if not self.active and next_is_old:
+        if not self.active and next_is_old and self.possible:
             self.begin(now_s)
             if self.plain_since_marker:
                 return Step.RENEW
@@ -109,13 +120,14 @@ class TransactionMode:
         return self.active and next_is_old is False and self.may_end(now_s)
 
     def renewal_due(self, now_s: float) -> bool:
-        return now_s - self.marked_at_s >= self.renew_after_s
+        return self.possible and now_s - self.marked_at_s >= self.renew_after_s
 
 
-def begun(where: setup.PartitionSetup, now_s: float) -> TransactionMode:
-    """Right after the marker of a take."""
+def begun(where: setup.PartitionSetup, now_s: float, *, fenced: bool = True) -> TransactionMode:
+    """Right after the marker of a take; without one there are no transactions."""
     return TransactionMode(
-        always=where.delivery is setup.Delivery.TRANSACTIONAL,
+        always=fenced and where.delivery is setup.Delivery.TRANSACTIONAL,
+        possible=fenced,
         renew_after_s=where.renew_after_s,
         marked_at_s=now_s,
     )

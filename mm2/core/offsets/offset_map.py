@@ -10,6 +10,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from connect_runtime.base import ids
+from mm2.core.offsets import segment_store
 from mm2.formats import map_record
 
 
@@ -25,13 +26,13 @@ class Anchor:
 class PartitionMap:
     """What the map topic says of one source partition.
 
-    Invariant: `producers` hold each ordinal once; an anchor belongs to the newest (ordinal, epoch).
+    Invariant: an anchor belongs to the newest (ordinal, epoch).
     What an older owner stored late, after a newer one had read the map, counts for nothing.
     """
 
     begun: dict[map_record.EraKey, map_record.Era] = field(default_factory=dict)
     producers: dict[int, map_record.Producer] = field(default_factory=dict)
-    segments: dict[map_record.SegmentKey, map_record.Segment] = field(default_factory=dict)
+    segments: segment_store.SegmentStore = field(default_factory=segment_store.SegmentStore)
     request: map_record.Request | None = None
 
     @property
@@ -136,8 +137,6 @@ class PartitionMap:
         ]
 
     def check_invariants(self) -> None:
-        ordinals = [producer.ordinal for producer in self.producers.values()]
-        assert len(ordinals) == len(set(ordinals)), self.producers
         for key, segment in self.segments.items():
             sources = [run.source for run in segment.runs]
             assert sources == sorted(set(sources)), key
@@ -178,7 +177,7 @@ class OffsetMap:
             case map_record.ProducerKey():
                 _set(partition.producers, name.producer_id, decoded)
             case map_record.SegmentKey():
-                _set(partition.segments, name, decoded)
+                partition.segments.keep(name, value)
             case map_record.RequestKey():
                 assert decoded is None or isinstance(decoded, map_record.Request)
                 partition.request = decoded

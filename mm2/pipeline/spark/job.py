@@ -26,7 +26,7 @@ SECOND_ATTEMPT = "second-attempt"
 UNFIT = "unfit"
 """The node lacks something; the text names it."""
 
-WHEELS = ("kio", "crc32c", "scramp")
+WHEELS = ("kio", "crc32c", "scramp", "cramjam", "zstandard")
 """What a copy needs beside Python and our own packages, which travel with the job."""
 
 _PR_SET_PDEATHSIG = 1

@@ -15,6 +15,7 @@ INVALID_EPOCH = 47
 INVALID_STATE = 48
 UNKNOWN_ID = 49
 BUSY = 51
+NO_RIGHT = 53
 FENCED = 90
 
 TIMEOUT_S = 60.0
@@ -51,15 +52,23 @@ class Coordinator:
         self._state = State.EMPTY
         self._used_s = 0.0
         self._transactions = 0
+        self._plain_ids = 0
         target.verify = self.is_ongoing
 
     def is_ongoing(self, producer: int, epoch: int) -> bool:
         """Does the partition belong to an open transaction of this producer?"""
         return self._state is State.ONGOING and (producer, epoch) == (self._id, self._epoch)
 
+    def another_id(self) -> int:
+        """For who has no transactional id."""
+        self._plain_ids += 1
+        return 90_000 + self._plain_ids
+
     def init_producer(self) -> tuple[int, int, int]:
         """(error code, producer id, epoch)"""
         self.asked += 1
+        if self._weather.unfenced:
+            return NO_RIGHT, -1, -1
         self._forget_if_unused()
         if self._state in _PREPARED:
             return BUSY, -1, -1

@@ -45,7 +45,7 @@ class BentCopy(partition.PartitionCopy):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        runner = self._runner = self._way_in._runner = _BentRunner(self.where)
+        runner = self.script = self._way_in._runner = _BentRunner(self.where)
         runner.bend = self._begun
 
     def _begun(self, script: instructions.Script[object]) -> instructions.Script[object]:

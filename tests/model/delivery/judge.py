@@ -53,7 +53,13 @@ def judge(around: world.World) -> list[str]:
     everything = [each for each in around.target.entries if not each.control]
     if not any(each.transactional for each in everything):
         found += _compare(around, everything, reader="read_uncommitted")
+    if around.weather.unfenced:
+        return [each for each in found if kind_of(each) not in _FENCES_PREVENT]
     return found + _check_map(around, committed)
+
+
+_FENCES_PREVENT = (Kind.DOUBLED, Kind.DISORDERED)
+"""Without the right to a transactional id the promise is: at least once."""
 
 
 def _name_unfenced_writes(around: world.World) -> None:
@@ -61,7 +67,9 @@ def _name_unfenced_writes(around: world.World) -> None:
 
     The receipt of an unfenced take-over names what stands in its range, as every receipt does. What
     comes behind that range is met at once in an exclusive mirror; in a shared one, where others
-    write too, at the next take only: until then the receipt is all there is.
+    write too, at the next take only: until then the receipt is all there is. So it is where nobody
+    wrote after it, or everybody stood still for so long that brokers forgot who fenced whom (the
+    real ones come back to it every ten minutes; here they have given up).
     """
     unfenced = receipt.ReceiptKind.UNFENCED_TAKE_OVER
     stated = any(each.kind is unfenced for each in around.log.receipts)
@@ -69,8 +77,10 @@ def _name_unfenced_writes(around: world.World) -> None:
         stop is not None and stop.cause is stops.Cause.NOT_PAIRED
         for stop in (each.machine.standing.stop for each in around.owners)
     )
+    written = max((each.base for each in around.target.entries if not each.unfenced), default=-1)
     for entry in around.target.entries:
-        if entry.unfenced and said:
+        idle = stated or not around.finished
+        if entry.unfenced and (said or (idle and entry.base > written)):
             entry.name((entry.base, entry.last + 1))
 
 
@@ -174,7 +184,10 @@ def _order(seen: list[Seen], origins: dict[Content, Origin], *, reader: str) -> 
 
 
 def _missing(around: world.World, copied: set[int], origins: dict[Content, Origin]) -> list[int]:
-    """Source offsets of the newest history that nobody copied and no receipt names."""
+    """Source offsets of the newest history that nobody copied and no receipt names.
+
+    What was truncated, written anew and deleted at once left nothing that could tell of it.
+    """
     era = _first_source(around)
     gone = [
         each.source
@@ -195,6 +208,7 @@ def _missing(around: world.World, copied: set[int], origins: dict[Content, Origi
         and era <= offset < _end_of_duty(around)
         and offset not in copied
         and not any(start <= offset < end for start, end in gone)
+        and not (around.source.lost_branches and offset < around.source.log_start)
     ]
 
 
@@ -208,7 +222,7 @@ def _newest_of_keys(around: world.World, seen: list[Seen], *, reader: str) -> li
         for entry in around.source.entries
         if entry.committed
         for record in entry.held
-        if record.offset >= _first_source(around)
+        if record.offset >= max(_first_source(around), around.source.log_start)
     }
     have = {records.read_body(each.content[1]).key: each.content for each in seen}
     wrong = [

@@ -136,6 +136,9 @@ class Owner:
             instructions.AskMayTake: self._may_take,
             instructions.NoteTargetEnd: self._note_end,
             instructions.InitProducer: self._init_producer,
+            instructions.GetProducerId: lambda _: instructions.ProducerIdentity(
+                id=around.coordinator.another_id(), epoch=0
+            ),
             instructions.AddToTransaction: self._add_partition,
             instructions.CommitTransaction: self._commit,
             instructions.ReadTarget: self._read_target,
@@ -257,7 +260,7 @@ class Owner:
         for each in given:
             if isinstance(each, instructions.RefreshTarget):
                 self._refresh()
-            elif isinstance(each, instructions.Record) and not self.machine.asks(each):
+            elif isinstance(each, instructions.Record) and not self.machine.script.asks(each):
                 self._background_record(each)
             else:
                 self._ask(each)
@@ -443,7 +446,7 @@ class Owner:
         number = self._question
 
         def answer(given: instructions.Answer) -> None:
-            if number == self._question and self.machine._runner.running:
+            if number == self._question and self.machine.script.running:
                 self._answered(question, given)
 
         if isinstance(question, instructions.Sleep):
@@ -461,7 +464,7 @@ class Owner:
             self.given_ids.append(given)
         if self._events.tracing:
             self._note(f"{type(question).__name__} -> {given}"[:150])
-        self._handle(self.machine.answered(given, self._events.now_s))
+        self._handle(self.machine.script.answered(given, self._events.now_s))
 
     def _request(
         self,

@@ -387,7 +387,7 @@ class TargetLog:
         at = bisect_left(self.entries, offset, key=lambda each: each.last)
         found = [
             each.data for each in self.entries[at:] if each.last < self.high_watermark and each.data
-        ][: self._random.choice((1, 3, 50))]
+        ][: self._random.choice((1, 3, 500))]
         return b"".join(found), self.log_start, self.high_watermark
 
     def epoch_end(self, epoch: int, current: int) -> tuple[int, int]:

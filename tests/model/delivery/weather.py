@@ -40,6 +40,7 @@ class Weather:
     picky: bool = False
     largest: int = 1 << 30
     joins: bool = True
+    unfenced: bool = False
     crashes: bool = True
     freezes: bool = True
     days: bool = False
@@ -91,6 +92,7 @@ def draw(random: Random) -> Weather:
         stuck=random.choice((0.0, 0.01, 0.02)),
         round_trip_s=random.choice((0.01, 0.01, 0.2)),
         batches=random.randint(8, 45),
+        unfenced=some(0.06),
     )
 
 

@@ -80,7 +80,7 @@ class Filter:
 
     def __call__(self, fields: records.Fields, timestamp_ms: int) -> records.Fields | None:
         del timestamp_ms
-        number = int(fields.headers[0][1] or b"" if fields.headers else fields.value or b"")
+        number = int(dict(fields.headers).get(b"n") or fields.value or b"0")
         if number % 5 == 0:
             return None
         return fields._replace(headers=(*fields.headers, (b"f", b"!"))) if number % 3 else fields

@@ -1,16 +1,17 @@
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 
-from tests.bench import contestants, report, results, workloads
+from tests.bench import contestants, report, results, rows, workloads
 
 ROUNDS = (1, 2, 3)
 OURS, JAVA, TUNED = "mm2", "java", "java-tuned"
 
 
-def setting() -> report.Setting:
+def setting(*more_workloads: workloads.Workload) -> report.Setting:
     return report.Setting(
         machine="2 cores of a machine",
         versions="Apache Kafka 4.3.1",
@@ -19,7 +20,7 @@ def setting() -> report.Setting:
             workloads.Produced(
                 workload=workload, records={0: workload.records}, batch_bytes_mean=129_000
             )
-            for workload in workloads.of_size(1_000)
+            for workload in (more_workloads or rows.of_size(1_000)[0].workloads)
         ],
         contestants=contestants.ALL,
         ours=OURS,
@@ -122,6 +123,32 @@ def test_a_figure_that_falls_short_is_said_not_to_be_met(figure, value, word):
     assert all(word in each.text for each in short)
     assert all(each.line.startswith("- NOT met: ") for each in short)
     assert len(short) == sum(word in each.text for each in found)
+
+
+def test_other_workloads_have_goals_of_their_own_and_no_floor():
+    """One record per batch: twice Java's records/s, whatever that is in bytes."""
+    tiny = rows.of_size(1_000)[1].workloads
+    found = results.Results()
+    for contestant, records_s in ((OURS, 400_000.0), (JAVA, 100_000.0), (TUNED, 300_000.0)):
+        found.copies += [
+            results.Copy(contestant=contestant, topic=each.topic, round=1, records_s=records_s)
+            for each in tiny
+        ]
+    text = report.render(setting(*tiny), found)
+    assert (
+        "- met: at least 2x records/s of Java MirrorMaker 2, defaults, 100 B records, one" in text
+    )
+    assert (
+        "- NOT met: at least 2x records/s of Java MirrorMaker 2, tuned, 100 B records, one" in text
+    )
+    assert "bare relay" not in text
+
+
+def test_small_batches_are_told_in_bytes():
+    (tiny, _) = rows.of_size(1_000)[1].workloads
+    one = workloads.Produced(workload=tiny, records={0: 7}, batch_bytes_mean=173)
+    told = report.render(dataclasses.replace(setting(), produced=[one]), results.Results())
+    assert "7 records, 0 MB, batches of 173 B on average" in told
 
 
 def test_what_was_not_measured_is_not_met_either():

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
 import os
+import pathlib
+import pty
 import signal
+import sys
+import tempfile
 
 import pytest
 
@@ -27,3 +31,39 @@ def test_what_was_installed_before_comes_back():
     with signals.StopSignals():
         assert signal.getsignal(signal.SIGTERM) is not before
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_sighup_asks_for_another_look_at_the_file_as_often_as_it_comes():
+    before = signal.getsignal(signal.SIGHUP)
+    with signals.ReloadSignal() as again:
+        for _ in range(2):
+            signal.raise_signal(signal.SIGHUP)
+            assert again.asked.is_set()
+            again.asked.clear()
+    assert signal.getsignal(signal.SIGHUP) is before
+
+
+@pytest.mark.parametrize(
+    ("outlives", "stopped"), [(False, True), (True, False)], ids=["plain", "nohup"]
+)
+def test_a_terminal_that_goes_away_stops_what_runs_in_it(outlives, stopped):
+    """In a process of its own, whose terminal is closed."""
+    program = (
+        "import signal, sys\n"
+        "from connect_runtime.system import signals\n"
+        f"signal.signal(signal.SIGHUP, signal.{'SIG_IGN' if outlives else 'SIG_DFL'})\n"
+        "with signals.StopSignals() as stop, signals.ReloadSignal() as again:\n"
+        "    sys.stdout.write('ready'); sys.stdout.flush()\n"
+        "    asked = stop.asked.wait(20 if len(sys.argv) == 2 else 1.0)\n"
+        "    open(sys.argv[-1], 'w').write(f'{asked} {again.asked.is_set()}')\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        told = pathlib.Path(folder) / "told"
+        child, terminal = pty.fork()
+        if child == 0:
+            patience = ["-"] if outlives else []
+            os.execv(sys.executable, [sys.executable, "-c", program, *patience, str(told)])
+        assert os.read(terminal, 100)
+        os.close(terminal)
+        os.waitpid(child, 0)
+        assert told.read_text() == f"{stopped} False"

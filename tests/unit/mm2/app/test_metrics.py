@@ -84,6 +84,22 @@ def test_latency_is_the_slowest_partition_that_copied_something():
     assert seen[metrics.LATENCY] == {("east->west", "orders"): 0.05}
 
 
+def test_opened_partitions_say_why():
+    gaps, small = "compaction left gaps in it", "small batches are joined"
+    seen = Observed().see(
+        statuses.flow(
+            statuses.partition("users", 0, opened=gaps),
+            statuses.partition("users", 1, opened=gaps),
+            statuses.partition("users", 2, opened=small),
+            statuses.partition("orders"),
+        )
+    )
+    assert seen[metrics.OPENED] == {
+        ("east->west", "users", gaps): 2,
+        ("east->west", "users", small): 1,
+    }
+
+
 def test_states_are_one_hot():
     failed = statuses.flow(name="a->b", state=flow_status.FlowState.FAILED)
     seen = Observed().see(statuses.flow(), failed)

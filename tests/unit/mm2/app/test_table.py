@@ -152,13 +152,28 @@ def test_partitions_in_error_are_counted():
 
 
 @pytest.mark.parametrize(
-    ("transactional", "words"),
-    [(0, "pass-through"), (1, "pass-through, 1 in transactions"), (2, "in transactions")],
+    ("transactional", "opened", "words"),
+    [
+        (0, 0, "pass-through"),
+        (1, 0, "pass-through, 1 in transactions"),
+        (2, 0, "in transactions"),
+        (0, 1, "pass-through, 1 opened"),
+        (1, 2, "opened, 1 in transactions"),
+        (2, 2, "opened, in transactions"),
+    ],
 )
-def test_paths(transactional, words):
+def test_paths(transactional, opened, words):
     (row,) = make(
         statuses.flow(
-            *(statuses.partition("a", n, transactional=n < transactional) for n in range(2))
+            *(
+                statuses.partition(
+                    "a",
+                    number,
+                    transactional=number < transactional,
+                    opened="compaction left gaps in it" if number < opened else "",
+                )
+                for number in range(2)
+            )
         )
     ).topics
     assert table.path(row) == words

@@ -48,6 +48,33 @@ def test_java_settings_are_translated(java, value, name, expected):
     assert settings(**{java.replace(".", "_"): value})[name] == expected
 
 
+def test_the_library_asks_the_issuer_itself_and_tells_no_secret(caplog):
+    oauth = security_settings.OAuth(
+        endpoint="https://id/token",
+        client_id="mm2",
+        client_secret="s3 cret",
+        scope="kafka",
+        urlencode=True,
+        extensions={"a": "b", "c": "d"},
+    )
+    security = security_settings.Security(
+        protocol="SASL_SSL", mechanism="OAUTHBEARER", username="mm2", oauth=oauth
+    )
+    found = settings(security)
+    assert "sasl.username" not in found
+    assert {name: value for name, value in found.items() if "oauth" in name} == {
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.token.endpoint.url": "https://id/token",
+        "sasl.oauthbearer.client.id": "mm2",
+        "sasl.oauthbearer.client.secret": "s3+cret",
+        "sasl.oauthbearer.scope": "kafka",
+        "sasl.oauthbearer.extensions": "a=b,c=d",
+    }
+    logger = client_config._logger(access(security))
+    logger.warning("it said %s", "s3 cret")
+    assert caplog.messages == ["it said …"]
+
+
 def test_what_librdkafka_lacks_is_not_passed():
     extra = settings(metric_reporters="a.B", interceptor_classes="c.D", linger_ms="7")
     assert extra == settings()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -51,7 +52,12 @@ class Pair:
         made.run_once()
         return made
 
-    def keep(self, plan: source_connector.SourcePlan) -> list[messages.Configure]:
+    def keep(
+        self,
+        flow: flows.Flow,
+        plan: source_connector.SourcePlan,
+        before: Sequence[messages.Configure],
+    ) -> list[messages.Configure]:
         self.planned.append(plan)
         return []
 

@@ -88,7 +88,7 @@ class World:
             answered=lambda copy, answer: self.answers.append((copy.where.partition, answer)),
         )
         self.copies = [
-            cast(Any, SimpleNamespace(where=taking.where(partition=each), script_token=1))
+            cast(Any, SimpleNamespace(where=taking.where(partition=each), script=SimpleNamespace(token=1)))
             for each in range(3)
         ]
 
@@ -115,7 +115,7 @@ def entity(message, version):
 def test_an_abandoned_scripts_question_is_dropped_unanswered():
     world = World()
     world.ask(instructions.InitProducer())
-    world.copies[0].script_token = 2
+    world.copies[0].script.token = 2
     world.target.answer(SimpleNamespace(error_code=0, producer_id=7, producer_epoch=3))
     assert world.answered() == {}
 
@@ -191,6 +191,15 @@ def test_a_coordinators_refusal_is_named_and_one_that_moved_is_looked_up_again(c
             f"transactional id mm2-a-b-orders-4: {ErrorCode(code).name.upper()}" in answer.message
         )
         assert world.target.forgotten == ([(1, "mm2-a-b-orders-4")] if forgets else [])
+
+
+def test_a_coordinator_that_may_not_be_looked_for_is_a_refusal():
+    """Without DESCRIBE on the transactional id that is all there is to see of the missing right."""
+    world = World()
+    world.ask(instructions.InitProducer())
+    refused = failures.CoordinatorRefused("transactional id mm2-a-b-orders-4", error_code=53)
+    world.target.answer(None, failure=refused)
+    assert world.answered() == {0: instructions.Refused(code=53, message=str(refused))}
 
 
 def test_a_coordinator_that_does_not_answer_leaves_the_question_unanswered():

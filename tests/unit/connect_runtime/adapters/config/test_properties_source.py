@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from connect_runtime.adapters.config import properties_source
@@ -60,6 +60,7 @@ TEXTS = st.text(
 )
 
 
+@example({"a": " ", "b": "", "c d": " x "})
 @given(st.dictionaries(TEXTS.filter(bool), TEXTS, max_size=5))
 def test_what_is_written_reads_back(pairs):
     text = "\n".join(properties_source.render(key, value) for key, value in pairs.items())

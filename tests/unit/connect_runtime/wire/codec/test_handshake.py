@@ -42,6 +42,21 @@ def ends_with(conversation, answer: memoryview):
     return stopped.value.value
 
 
+def test_a_token_is_shown_with_its_extensions():
+    oauth = security_settings.OAuth(
+        endpoint="http://id", client_id="mm2", client_secret="s3cret", extensions={"pool": "p"}
+    )
+    bearer = security_settings.Security(
+        protocol="SASL_SSL", mechanism="OAUTHBEARER", username="mm2", oauth=oauth
+    )
+    talk = handshake.opening(bearer, address="b:1", token="t0ken")
+    next(talk)
+    asked = talk.send(versions_body())
+    assert asked.mechanism == "OAUTHBEARER"
+    asked = talk.send(body(17, 1, error_code=ErrorCode.none, mechanisms=("OAUTHBEARER",)))
+    assert asked.auth_bytes == b"n,,\x01auth=Bearer t0ken\x01pool=p\x01\x01"
+
+
 def test_without_sasl_versions_are_all():
     talk = handshake.opening(PLAINTEXT, address="b:1")
     asked = next(talk)

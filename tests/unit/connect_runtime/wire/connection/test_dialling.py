@@ -40,8 +40,29 @@ def test_each_address_has_a_share_of_the_time_and_the_last_one_the_rest(port):
     assert found.next_transport(9.0, BEFORE) is BEFORE
 
 
-def test_no_share_is_longer_than_all_of_it(port):
-    assert tried(resolved(port, addresses=2, ends_s=2.0), 0.0) == 2.0
+def test_of_many_addresses_all_are_tried_in_time(port):
+    found = resolved(port, addresses=8, ends_s=8.0)
+    assert [tried(found, float(second)) for second in range(8)] == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_a_host_may_be_called_by_the_names_of_its_addresses(port, monkeypatch):
+    """`resolve_canonical_bootstrap_servers_only`: one alias for many hosts."""
+    called = []
+
+    class Noted(transport.Transport):
+        def __init__(self, address, *, host, context, buffer_bytes):
+            called.append(host)
+            super().__init__(address, host=host, context=context, buffer_bytes=buffer_bytes)
+
+    monkeypatch.setattr(transport, "Transport", Noted)
+    for canonical in (False, True):
+        found = dialling.Dialling(
+            "127.0.0.1", port, tls=None, buffer_bytes=None, canonical=canonical
+        )
+        found.resolve(ends_s=10.0)
+        found.next_transport(0.0, BEFORE).close()
+    assert called == ["127.0.0.1", socket.getnameinfo(("127.0.0.1", port), 0)[0]]
+    assert called[1] != called[0]
 
 
 def test_nothing_is_tried_once_the_time_is_over(port):

@@ -56,3 +56,67 @@ def test_show_prints_what_is_in_force_without_secrets(tmp_path, capsys):
     text = capsys.readouterr().out
     assert "replication.factor: 2" in text
     assert "secret-host" not in text
+
+
+PROPERTIES = """clusters = east, west
+east.bootstrap.servers = e:1
+west.bootstrap.servers = w:1
+east->west.enabled = true
+east->west.topics = orders.*
+emit.heartbeats.interval.seconds = 5
+"""
+
+
+def test_every_command_takes_a_file_of_mirror_maker(tmp_path, capsys):
+    (tmp_path / "mm2.properties").write_text(PROPERTIES)
+    assert main.run(["config", "check", "mm2.properties"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == "mm2.properties: 2 clusters, 1 flow: east->west\n"
+    assert captured.err.startswith("warning: mm2.properties:6: emit.heartbeats.interval.seconds: ")
+    assert main.run(["config", "show", "mm2.properties"]) == 0
+    assert "- orders.*" in capsys.readouterr().out
+    (tmp_path / "mm2.properties").write_text(PROPERTIES + "east->west.tasks.max = x\n")
+    assert main.run(["run", "mm2.properties"]) == 2
+    assert "mm2.properties:7: east->west.tasks.max: is not allowed" in capsys.readouterr().err
+
+
+def test_convert_goes_both_ways_and_names_what_has_no_effect(tmp_path, capsys):
+    (tmp_path / "mm2.properties").write_text(PROPERTIES)
+    assert main.run(["config", "convert", "mm2.properties"]) == 0
+    there = capsys.readouterr()
+    assert "- from: east" in there.out
+    assert there.err.startswith("note: emit.heartbeats.interval.seconds: ")
+    (tmp_path / "c.yaml").write_text(there.out)
+    assert main.run(["config", "convert", "c.yaml", "--to", "properties"]) == 0
+    back = capsys.readouterr()
+    assert "east->west.topics = orders.*\n" in back.out
+    assert back.err == ""
+    assert main.run(["config", "convert", "c.yaml", "--to", "yaml"]) == 0
+    assert capsys.readouterr().out == there.out
+
+
+def test_convert_keeps_secrets_where_they_are(tmp_path, capsys):
+    (tmp_path / "clusters.yaml").write_text(GOOD)
+    assert main.run(["config", "convert"]) == 0
+    text = capsys.readouterr().out
+    assert "west.bootstrap.servers = ${env:WEST_SERVERS}\n" in text
+    assert "config.providers.env.class = org.apache.kafka" in text
+    assert "secret-host" not in text
+
+
+def test_convert_fails_where_something_cannot_be_said(tmp_path, capsys):
+    (tmp_path / "clusters.yaml").write_text(
+        GOOD.replace("to: west", "to: west, topics: ['a{1,2}']")
+    )
+    assert main.run(["config", "convert"]) == 1
+    captured = capsys.readouterr()
+    assert "cannot be said in the other form: east->west.topics: 'a{1,2}'" in captured.err
+    assert captured.out.startswith("clusters = ")
+
+
+def test_reload_without_a_running_process(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("MM2_RUN_DIR", str(tmp_path / "run"))
+    assert main.run(["reload", "mm2.properties"]) == 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith("mm2: no process runs mm2.properties here")
+    assert len(captured.err.splitlines()) == 1

@@ -14,7 +14,8 @@ def test_a_property_is_either_taken_or_refused():
 
 
 def test_a_property_is_taken_where_something_acts_on_it():
-    acted_on = set(client_config.SHARED) | client_options.NAMES | {"bootstrap.servers"}
+    shared = {*client_config.SHARED, *client_config.NAMED}
+    acted_on = shared | client_options.NAMES | {"bootstrap.servers"}
     assert set(client_properties.TAKEN) == acted_on
 
 

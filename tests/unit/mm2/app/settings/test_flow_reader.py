@@ -146,6 +146,11 @@ def test_a_disabled_flow_is_checked_and_left_out(read, wrong):
         ("start: yesterday", "is not allowed"),
         ("buffer.memory: 1", "is not allowed"),
         ("delivery: atleastonce", "is not allowed"),
+        ("throttle: 10B", "bytes per second from 1000"),
+        ("throttle.topics: orders", "EXPRESSION=RATE"),
+        ("throttle.topics: '=5MB'", "EXPRESSION=RATE"),
+        ("throttle.topics: 'orders=fast'", "EXPRESSION=RATE"),
+        ("throttle.topics: '[=5MB'", "not a regular expression"),
     ],
 )
 def test_mistakes_name_their_line(wrong, line, words):
@@ -163,3 +168,11 @@ def test_a_flow_has_two_ends(wrong):
 def test_a_flow_is_a_section(wrong):
     found = wrong(f"{CLUSTERS}flows: [a->b]\n")
     assert "has to be a section" in found[0].text
+
+
+def test_byte_budgets(read):
+    (found,) = read(flow("throttle: 20MB\nthrottle.topics: [a=b=5MB, 'x{1,2}= 64KiB/s']")).flows
+    assert found.budgets.flow == 20_000_000
+    assert [found.budgets.of_topic(name) for name in ("a=b", "xx", "y")] == [5 * 10**6, 65536, None]
+    (plain,) = read(flow("tasks.max: 1")).flows
+    assert plain.budgets == flows.Budgets()

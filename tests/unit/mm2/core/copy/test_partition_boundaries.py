@@ -324,11 +324,11 @@ def test_closing_waits_for_what_is_in_flight_and_gives_out_a_last_anchor():
 def test_closing_while_taking_leaves_the_script_alone():
     world = copying.World()
     world.withheld.add(instructions.InitProducer)
-    token = world.tick().copy.script_token
+    token = world.tick().copy.script.token
     close(world)
     assert world.standing.phase is Phase.CLOSED
-    assert world.copy.script_token != token
-    assert not world.copy.asks(world.open)
+    assert world.copy.script.token != token
+    assert not world.copy.script.asks(world.open)
 
 
 def test_closing_in_a_transaction_commits_it_first():

@@ -122,7 +122,6 @@ def test_an_offset_out_of_range_is_taken_anew():
     [
         (2, "CORRUPT_MESSAGE"),
         (29, "allow the flow's principal READ"),
-        (56, "KAFKA_STORAGE_ERROR"),
         (103, "INCONSISTENT_TOPIC_ID"),
         (-1, "error -1"),
         (9999, "error 9999"),
@@ -139,8 +138,11 @@ def test_other_errors_of_fetch_stop_the_partition_and_are_tried_again(code, why)
     assert why in reaction.stop.message
 
 
-@pytest.mark.parametrize(("code", "why"), [(3, "missing (deleted?)"), (100, "UNKNOWN_TOPIC_ID")])
-def test_a_topic_that_is_missed_stops_the_partition_only_if_that_lasts(code, why):
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [(3, "missing (deleted?)"), (56, "KAFKA_STORAGE_ERROR"), (100, "UNKNOWN_TOPIC_ID")],
+)
+def test_what_may_pass_stops_the_partition_only_if_it_lasts(code, why):
     reaction = refusals.fetch(WHERE, code=code, offset=500)
     assert reaction is not None
     assert reaction.stop is not None

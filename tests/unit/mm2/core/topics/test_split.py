@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_runtime.base import ids
+from mm2.core import filters, flows
 from mm2.core.topics import split
 
 PARTITIONS = st.sets(
@@ -41,3 +42,51 @@ def test_every_partition_has_one_task_and_shares_are_even(partitions, tasks_max)
     assert max(sizes, default=0) - min(sizes, default=0) <= 1
     assert all(task == sorted(task) for task in tasks)
     assert tasks == split.round_robin(sorted(partitions, reverse=True), tasks_max)
+
+
+@given(PARTITIONS, PARTITIONS, st.integers(1, 6))
+def test_a_later_plan_leaves_partitions_where_they_are(before, after, tasks_max):
+    first = split.round_robin(before, tasks_max)
+    second = split.sticky(after, first, tasks_max)
+    assert Counter(p for task in second for p in task) == Counter(after)
+    assert len(first) <= len(second) <= max(tasks_max, len(first))
+    for old, new in zip(first, second, strict=False):
+        assert set(old) & after <= set(new)
+    assert second == split.sticky(sorted(after, reverse=True), first, tasks_max)
+
+
+def test_new_partitions_go_to_new_tasks_and_then_to_the_smallest():
+    a, b, c, d = (ids.TopicPartition(name, 0) for name in "abcd")
+    assert split.sticky([a, b, c], [[a]], 2) == [[a], [b, c]]
+    assert split.sticky([a, c, d], [[a], [b]], 4) == [[a], [c], [d]]
+    assert split.sticky([], [[a], [b]], 2) == [[], []]
+    assert split.sticky([a], [], 1) == [[a]]
+
+
+@given(
+    st.lists(PARTITIONS, min_size=1, max_size=4),
+    st.integers(0, 10**9),
+    st.integers(1_000, 10**9),
+)
+def test_shares_of_budgets_never_exceed_the_whole(shares, flow, topic):
+    limited = (flows.TopicBudget(filters.compile_patterns(["a|c-.*"]), topic),)
+    found = split.budgets(flows.Budgets(flow=flow, topics=limited), shares)
+    assert len(found) == len(shares)
+    busy = [each.flow for each, share in zip(found, shares, strict=True) if share]
+    assert sum(busy) <= max(flow, len(busy))
+    assert all(each > 0 for each in busy) or flow == 0
+    for name in ("a", "c-1"):
+        parts = [each.topics[name] for each in found if name in each.topics]
+        assert sum(parts) <= topic
+        assert (len(parts) > 0) == any(p.topic == name for share in shares for p in share)
+    assert all("b" not in each.topics for each in found)
+
+
+def test_the_first_budget_that_matches_a_topic_is_its_own():
+    one, other = (
+        flows.TopicBudget(filters.compile_patterns([pattern]), rate)
+        for pattern, rate in (("or.*", 5_000), (".*", 9_000))
+    )
+    budgets = flows.Budgets(topics=(one, other))
+    assert (budgets.of_topic("orders"), budgets.of_topic("x")) == (5_000, 9_000)
+    assert flows.Budgets(topics=(one,)).of_topic("x") is None

@@ -1,0 +1,191 @@
+"""Asking an OIDC issuer for a token: the HTTP request, and what its answer says (RFC 6749, 4.4).
+
+As Java's ClientCredentialsJwtRetriever: id and secret in a Basic header, the grant and the scope in
+the body. One connection per request. No failure here holds the secret or a token.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import urllib.parse
+from dataclasses import dataclass, field
+from typing import Any
+
+from connect_runtime.base import errors
+from connect_runtime.wire.codec import cluster_view, failures, oauth_settings
+
+ANSWER_BYTES_MAX = 1 << 20
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]+")
+"""RFC 6750, 2.1: nothing in it can end a SASL message early."""
+_PASSING = frozenset({408, 425, 429})
+_SAID_MAX = 200
+_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """`life_s`: seconds until it expires, counted from when it was received."""
+
+    text: str = field(repr=False)
+    life_s: float
+
+
+def place(endpoint: str) -> tuple[str, int, bool]:
+    """(host, port, whether it speaks TLS) of a token endpoint."""
+    parts = urllib.parse.urlsplit(endpoint)
+    return parts.hostname or "", parts.port or _PORTS[parts.scheme], parts.scheme == "https"
+
+
+def encode(oauth: oauth_settings.OAuth) -> bytes:
+    """The whole request; it holds the secret."""
+    parts = urllib.parse.urlsplit(oauth.endpoint)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    pair = (oauth.client_id, oauth.client_secret)
+    if oauth.urlencode:
+        pair = (urllib.parse.quote_plus(pair[0]), urllib.parse.quote_plus(pair[1]))
+    credentials = base64.b64encode(":".join(pair).encode()).decode()
+    asked = {"grant_type": "client_credentials"} | ({"scope": oauth.scope} if oauth.scope else {})
+    body = urllib.parse.urlencode(asked).encode()
+    head = (
+        f"POST {target} HTTP/1.1",
+        f"Host: {parts.netloc}",
+        f"Authorization: Basic {credentials}",
+        "Content-Type: application/x-www-form-urlencoded",
+        f"Content-Length: {len(body)}",
+        "Accept: application/json",
+        "User-Agent: mm2",
+        "Connection: close",
+    )
+    return "\r\n".join(head).encode() + b"\r\n\r\n" + body
+
+
+def decode(
+    answer: bytes, *, ended: bool, oauth: oauth_settings.OAuth, wall_ms: int
+) -> Token | None:
+    """What the bytes received so far say; None while more must come. `ended`: no more will.
+
+    Raises AuthenticationFailed if the issuer refuses, ConnectionFailed if another try may help.
+    """
+    host, port, _ = place(oauth.endpoint)
+    address = cluster_view.format_address(host, port)
+    head, found, rest = answer.partition(b"\r\n\r\n")
+    if not found:
+        if ended:
+            raise failures.ConnectionFailed(address, "the issuer closed without an answer")
+        return None
+    status, headers = _read_head(head, address)
+    body = _read_body(rest, headers, ended=ended)
+    if body is None:
+        if ended:
+            raise failures.ConnectionFailed(address, "the issuer's answer ends too early")
+        return None
+    said = _json(body)
+    if status != 200:
+        raise _refusal(status, said, headers, address=address, oauth=oauth)
+    return _token(said, address=address, wall_ms=wall_ms)
+
+
+def _read_head(head: bytes, address: str) -> tuple[int, dict[str, str]]:
+    first, *lines = head.decode("latin-1").split("\r\n")
+    match = re.match(r"HTTP/1\.[01] (\d{3})", first)
+    if match is None:
+        raise failures.ConnectionFailed(address, "what answers is no HTTP server")
+    pairs = (line.partition(":") for line in lines)
+    return int(match[1]), {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+
+def _read_body(rest: bytes, headers: dict[str, str], *, ended: bool) -> bytes | None:
+    if "chunked" in headers.get("transfer-encoding", "").lower():
+        return _join_chunks(rest)
+    length = headers.get("content-length", "")
+    if not length.isdigit():
+        return rest if ended else None
+    return rest[: int(length)] if len(rest) >= int(length) else None
+
+
+def _join_chunks(rest: bytes) -> bytes | None:
+    """None while the last chunk is missing, or where one is malformed."""
+    joined = b""
+    while True:
+        line, found, rest = rest.partition(b"\r\n")
+        size = line.partition(b";")[0].strip()
+        if not found or not re.fullmatch(rb"[0-9a-fA-F]{1,6}", size):
+            return None
+        length = int(size, 16)
+        if length == 0:
+            return joined
+        if len(rest) < length + 2:
+            return None
+        joined, rest = joined + rest[:length], rest[length + 2 :]
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    try:
+        said = json.loads(body)
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _refusal(
+    status: int,
+    said: dict[str, Any],
+    headers: dict[str, str],
+    *,
+    address: str,
+    oauth: oauth_settings.OAuth,
+) -> errors.ConnectError:
+    told = [str(said[name]) for name in ("error", "error_description") if said.get(name)]
+    words = ": ".join(told)[:_SAID_MAX].replace(oauth.client_secret, "…")
+    words = "".join(char if char.isprintable() else " " for char in words)
+    problem = f"the issuer answers with status {status}" + (f" ({words})" if words else "")
+    if status >= 500 or status in _PASSING:
+        return failures.ConnectionFailed(address, problem)
+    if 300 <= status < 400:
+        advice = (
+            f"it points to {headers.get('location', 'nowhere')}: set the endpoint's own address"
+        )
+    else:
+        advice = (
+            f"a token for client {oauth.client_id!r} was refused: check its id, its secret, the "
+            "scope and sasl.oauthbearer.token.endpoint.url"
+        )
+    return failures.AuthenticationFailed(address, f"{problem}; {advice}")
+
+
+def _token(said: dict[str, Any], *, address: str, wall_ms: int) -> Token:
+    text = said.get("access_token") or said.get("id_token")
+    if not isinstance(text, str) or not _TOKEN.fullmatch(text):
+        raise failures.AuthenticationFailed(address, "the issuer's answer holds no access_token")
+    life_s = _number(said.get("expires_in"))
+    if life_s is None:
+        expires_s = _number(_claims(text).get("exp"))
+        life_s = None if expires_s is None else expires_s - wall_ms / 1000
+    if life_s is None:
+        problem = "the issuer says neither expires_in nor, in the token, exp"
+        raise failures.AuthenticationFailed(address, problem)
+    if life_s <= 0:
+        raise failures.ConnectionFailed(address, "the issuer's token has expired already")
+    return Token(text=text, life_s=life_s)
+
+
+def _claims(token: str) -> dict[str, Any]:
+    """The payload of a JWT, unverified; empty for opaque tokens."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return {}
+    try:
+        return _json(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except ValueError:
+        return {}
+
+
+def _number(value: object) -> float | None:
+    """A finite number, which some issuers write as text."""
+    try:
+        found = float(value)  # type: ignore[arg-type]  # None and others raise TypeError
+    except (TypeError, ValueError):
+        return None
+    return found if abs(found) < 1e12 else None

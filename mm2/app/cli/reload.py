@@ -1,0 +1,51 @@
+"""`mm2 reload`: a running `mm2 run` reads its file again."""
+
+from __future__ import annotations
+
+import pathlib
+
+import click
+
+from mm2.app import run_socket
+
+
+@click.command("reload")
+@click.argument(
+    "file",
+    type=click.Path(path_type=pathlib.Path, dir_okay=False),
+    default=pathlib.Path("clusters.yaml"),
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would change.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for the answer.",
+)
+def command(*, file: pathlib.Path, dry_run: bool, timeout_s: float) -> int:
+    """Let the process that runs FILE (default: clusters.yaml) read it again.
+
+    Prints what differs. Flows whose settings are the same are not touched; a wrong file changes
+    nothing. The exit code is 0 when the new configuration is in force, 1 when nobody runs FILE or
+    it could not be applied, 2 when FILE is wrong. SIGHUP to the process does the same.
+
+    \b
+    Examples:
+      mm2 reload clusters.yaml
+      mm2 reload clusters.yaml --dry-run
+      kill -HUP $(pidof -x mm2)
+    """
+    answers = run_socket.ask(
+        file,
+        run_socket.Question(dry_run=dry_run),
+        where=run_socket.folder(),
+        timeout_s=timeout_s,
+    )
+    for pid, answer in answers.items():
+        for line in answer.lines:
+            told = f"{pid}: {line}" if len(answers) > 1 else line
+            click.echo(told, err=answer.code != 0)
+    return max(answer.code for answer in answers.values())

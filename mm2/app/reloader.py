@@ -1,0 +1,102 @@
+"""Reading the configuration again while it runs: on SIGHUP, and when `mm2 reload` asks.
+
+One thread of its own, so that looking up topics or waiting for a flow's end holds up nobody.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from connect_runtime.base import clock, errors
+from mm2.app import exits, run_socket
+from mm2.app.settings import differences, problems
+from mm2.app.settings import settings as app_settings
+
+TURN_S = 0.2
+SETTLE_S = 10.0
+KEPT = "the configuration that was in force stays in force"
+
+_log = logging.getLogger(__name__)
+
+
+class Running(Protocol):
+    """What is changed: `mm2.app.appliance.Appliance`."""
+
+    @property
+    def settings(self) -> app_settings.Settings: ...
+
+    @property
+    def settled(self) -> bool: ...
+
+    def apply(self, settings: app_settings.Settings, changes: differences.Changes) -> None: ...
+
+
+class Reloader:
+    """`load` reads the file as the process did at its start; it raises `SettingsError`.
+
+    `socket` None: only SIGHUP asks.
+    """
+
+    def __init__(
+        self,
+        running: Running,
+        load: Callable[[], app_settings.Settings],
+        *,
+        hang_up: threading.Event,
+        socket: run_socket.RunSocket | None,
+        now: clock.Clock,
+    ) -> None:
+        self._running = running
+        self._load = load
+        self._hang_up = hang_up
+        self._socket = socket
+        self._clock = now
+
+    def run(self, stop: threading.Event) -> None:
+        """The thread's body."""
+        while not stop.is_set():
+            if self._hang_up.is_set():
+                self._hang_up.clear()
+                self.reload(run_socket.Question())
+            if self._socket is not None:
+                self._socket.serve(self.reload, TURN_S)
+            else:
+                stop.wait(TURN_S)
+
+    def reload(self, question: run_socket.Question) -> run_socket.Answer:
+        """Read, compare and, unless only that was asked for, change; what is done is logged."""
+        try:
+            found = self._load()
+        except problems.SettingsError as error:
+            told = [each.describe(error.file) for each in error.problems]
+            return self._failed([*told, KEPT], code=exits.BAD_INPUT)
+        changes = differences.plan(self._running.settings, found)
+        lines = [f"warning: {line}" for line in found.warning_lines()] + changes.lines()
+        if question.dry_run:
+            return run_socket.Answer(code=exits.DONE, lines=tuple(lines))
+        try:
+            self._running.apply(found, changes)
+        except errors.ConnectError as error:
+            return self._failed([str(error), KEPT], code=exits.FAILED)
+        for line in lines:
+            _log.info("reloaded: %s", line)
+        if not self._await_settled():
+            lines.append("still under way: the log says how far it is")
+        return run_socket.Answer(code=exits.DONE, lines=tuple(lines))
+
+    def _failed(self, lines: list[str], *, code: int) -> run_socket.Answer:
+        for line in lines:
+            _log.error("not reloaded: %s", line)
+        return run_socket.Answer(code=code, lines=tuple(lines))
+
+    def _await_settled(self) -> bool:
+        until_s = self._clock.now_s() + SETTLE_S
+        waiting = threading.Event()
+        while not self._running.settled:
+            if self._clock.now_s() >= until_s:
+                return False
+            waiting.wait(0.02)
+        return True

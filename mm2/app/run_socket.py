@@ -1,0 +1,169 @@
+"""How `mm2 reload` finds the process that runs a file, and what the two say to each other.
+
+A process that runs `clusters.yaml` listens on a Unix socket, in a folder that only its user can
+enter: `$MM2_RUN_DIR`, else `$XDG_RUNTIME_DIR/mm2`, else `mm2-run-<uid>` in the temporary directory.
+Its name is made of the file's path and the process id. A question and an answer are a line of JSON
+each, with a version; then the connection ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import select
+import socket
+import stat
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from connect_runtime.base import errors
+from mm2.app import exits
+
+VERSION = 1
+LINE_BYTES_MAX = 1024 * 1024
+QUESTION_S = 2.0
+_BACKLOG = 8
+
+
+class RunSocketError(errors.RetriableError):
+    """No process could be asked; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """Reload; with `dry_run` only say what would change."""
+
+    dry_run: bool = False
+    version: int = VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """`code` is an exit code; `lines` are results when it is 0, else what is wrong."""
+
+    code: int
+    lines: tuple[str, ...]
+    version: int = VERSION
+
+
+def folder(environ: Mapping[str, str] = os.environ) -> pathlib.Path:
+    if environ.get("MM2_RUN_DIR"):
+        return pathlib.Path(environ["MM2_RUN_DIR"])
+    if environ.get("XDG_RUNTIME_DIR"):
+        return pathlib.Path(environ["XDG_RUNTIME_DIR"]) / "mm2"
+    return pathlib.Path(tempfile.gettempdir()) / f"mm2-run-{os.geteuid()}"
+
+
+class RunSocket:
+    """The listening side. Raises `RunSocketError` when it cannot be made."""
+
+    def __init__(self, file: pathlib.Path, *, where: pathlib.Path) -> None:
+        _enter(where)
+        self.path = where / f"{_name(file)}-{os.getpid()}.sock"
+        self._listener = socket.socket(socket.AF_UNIX)
+        try:
+            self.path.unlink(missing_ok=True)
+            self._listener.bind(str(self.path))
+            self._listener.listen(_BACKLOG)
+        except OSError as error:
+            self._listener.close()
+            raise RunSocketError(f"cannot listen at {self.path}: {error}") from error
+
+    def serve(self, answer: Callable[[Question], Answer], timeout_s: float) -> None:
+        """Answer one question, if one comes within the time."""
+        ready, _, _ = select.select([self._listener], [], [], timeout_s)
+        if not ready:
+            return
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # theirs to see
+            connection, _ = self._listener.accept()
+            with connection:
+                connection.settimeout(QUESTION_S)
+                asked = _read(connection)
+                if asked.get("version") != VERSION:
+                    text = f"this is version {VERSION} of the protocol: use the same release"
+                    _write(connection, asdict(Answer(code=exits.FAILED, lines=(text,))))
+                    return
+                _write(connection, asdict(answer(Question(dry_run=bool(asked["dry_run"])))))
+
+    def close(self) -> None:
+        self._listener.close()
+        self.path.unlink(missing_ok=True)
+
+
+def ask(
+    file: pathlib.Path, question: Question, *, where: pathlib.Path, timeout_s: float
+) -> dict[int, Answer]:
+    """What each process that runs the file answers, by its id.
+
+    Sockets of processes that are gone are removed. Raises `RunSocketError` when nobody answers.
+    """
+    found = {pid: _ask(path, question, timeout_s) for pid, path in _sockets(file, where)}
+    answers = {pid: answer for pid, answer in found.items() if answer is not None}
+    if not answers:
+        raise RunSocketError(
+            f"no process runs {file} here (looked in {where}): start it with mm2 run {file}, or "
+            "send SIGHUP to one that runs elsewhere"
+        )
+    return answers
+
+
+def _ask(path: pathlib.Path, question: Question, timeout_s: float) -> Answer | None:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(timeout_s)
+        try:
+            connection.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            path.unlink(missing_ok=True)
+            return None
+        try:
+            _write(connection, asdict(question))
+            found = _read(connection)
+            return Answer(code=int(found["code"]), lines=tuple(map(str, found["lines"])))
+        except TimeoutError:
+            text = f"no answer within {timeout_s:g} s; its log says how far it is"
+            return Answer(code=exits.FAILED, lines=(text,))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            return Answer(code=exits.FAILED, lines=(f"no usable answer: {error}",))
+
+
+def _sockets(file: pathlib.Path, where: pathlib.Path) -> Iterator[tuple[int, pathlib.Path]]:
+    for path in sorted(where.glob(f"{_name(file)}-*.sock")):
+        pid = path.stem.rpartition("-")[2]
+        if pid.isdigit():
+            yield int(pid), path
+
+
+def _name(file: pathlib.Path) -> str:
+    return hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:16]
+
+
+def _enter(where: pathlib.Path) -> None:
+    try:
+        where.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = where.stat()
+    except OSError as error:
+        raise RunSocketError(f"cannot make {where}: {error}") from error
+    if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+        raise RunSocketError(f"{where} has to be its user's alone: chmod 700 {where}")
+
+
+def _write(connection: socket.socket, message: Mapping[str, Any]) -> None:
+    connection.sendall(json.dumps(message).encode() + b"\n")
+
+
+def _read(connection: socket.socket) -> dict[str, Any]:
+    data = b""
+    while not data.endswith(b"\n"):
+        part = connection.recv(65536)
+        if not part or len(data) > LINE_BYTES_MAX:
+            raise ValueError("the line does not end")
+        data += part
+    found = json.loads(data)
+    if not isinstance(found, dict):
+        raise TypeError("no JSON object")
+    return found

@@ -1,0 +1,142 @@
+"""The command lines that a person is told to type: those of Kafka's own tools, and of `mm2`.
+
+The one place that spells them. Kafka's tools are those of its distribution (`bin/kafka-*.sh`), with
+what every release from 2.8 on understands, but for `kafka-transactions.sh` (3.0).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+TO_GO_ON = "To go on: "
+"""Stands before a command line that ends a message."""
+ADMIN_PROPERTIES = "admin.properties"
+"""How the file is called here with which an administrator's tools reach a secured cluster."""
+MM2_FILE = "clusters.yaml"
+
+_TRIED_AGAIN = " (it is tried again"
+
+
+def to_go_on(*lines: str) -> str:
+    """The end of a message: all these, one after the other, are the way on."""
+    return TO_GO_ON + " && ".join(lines)
+
+
+def found_in(message: str) -> str:
+    """The command line at the end of a message, "" for none."""
+    _, _, line = message.rpartition(TO_GO_ON) if TO_GO_ON in message else ("", "", "")
+    return line.partition(_TRIED_AGAIN)[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """How Kafka's tools reach a cluster, and who we are there.
+
+    `bootstrap` as in bootstrap.servers; `principal` as brokers name us: "User:mm2". To a `secured`
+    one tools need an administrator's client properties, which are not ours to know.
+    """
+
+    bootstrap: str = "HOST:PORT"
+    principal: str = "User:NAME"
+    secured: bool = False
+
+    # Topics
+
+    def set_topic(self, topic: str, settings: Mapping[str, str]) -> str:
+        """Overrides of a topic's settings; a value with commas is a list to the tool."""
+        words = [
+            f"{name}=[{value}]" if "," in value else f"{name}={value}"
+            for name, value in settings.items()
+        ]
+        entity = ("--entity-type", "topics", "--entity-name", topic)
+        return self._tool("configs", "--alter", *entity, "--add-config", ",".join(words))
+
+    def show_settings(self, topic: str) -> str:
+        return self._tool(
+            "configs", "--describe", "--all", "--entity-type", "topics", "--entity-name", topic
+        )
+
+    def show_topic(self, topic: str) -> str:
+        """Which brokers hold it, and which of them are in sync."""
+        return self._tool("topics", "--describe", "--topic", topic)
+
+    def delete_topic(self, topic: str) -> str:
+        return self._tool("topics", "--delete", "--topic", topic)
+
+    # Rights
+
+    def allow_topic(self, topic: str, *operations: str) -> str:
+        """Operations as `kafka-acls.sh` spells them: Read, Write, DescribeConfigs, …"""
+        return self._allow(operations, "--topic", topic)
+
+    def allow_transactional_ids(self, prefix: str) -> str:
+        """All that fencing and transactions need of ids that begin so."""
+        return self._allow(
+            ("Write", "Describe"),
+            *("--transactional-id", prefix, "--resource-pattern-type", "prefixed"),
+        )
+
+    def allow_groups(self, *operations: str) -> str:
+        return self._allow(operations, "--group", "*")
+
+    def allow_cluster(self, *operations: str) -> str:
+        return self._allow(operations, "--cluster")
+
+    def _allow(self, operations: tuple[str, ...], *resource: str) -> str:
+        what = [word for each in operations for word in ("--operation", each)]
+        return self._tool("acls", "--add", "--allow-principal", self.principal, *what, *resource)
+
+    # Producers
+
+    def abort_transaction(self, topic: str, *, partition: int, start: int) -> str:
+        """End the transaction that begins at this offset of the log."""
+        place = ("--topic", topic, "--partition", str(partition), "--start-offset", str(start))
+        return self._tool("transactions", "abort", *place)
+
+    def show_producers(self, topic: str, *, partition: int) -> str:
+        """Who wrote there last, by producer id."""
+        place = ("--topic", topic, "--partition", str(partition))
+        return self._tool("transactions", "describe-producers", *place)
+
+    def _tool(self, name: str, *words: str) -> str:
+        head = [f"kafka-{name}.sh", "--bootstrap-server", self.bootstrap]
+        if self.secured:
+            head += ["--command-config", ADMIN_PROPERTIES]
+        return shlex.join([*head, *words])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """What the person who runs flows has at hand: the `file` that says what they mirror, and the
+    clusters of one flow."""
+
+    file: str = MM2_FILE
+    source: Cluster = Cluster()
+    target: Cluster = Cluster()
+
+    def run(self) -> str:
+        return shlex.join(["mm2", "run", self.file])
+
+    def reload(self) -> str:
+        return shlex.join(["mm2", "reload", self.file])
+
+    def resume(self, flow: str, topic: str, *, position: str, partition: int | None = None) -> str:
+        """A new era from `position` (`mm2 resume --from`); of all partitions unless one is named.
+
+        A flow's name is quoted even so for the shell: it reads an arrow as a way into a file.
+        """
+        words = ["mm2", "resume", flow, "--topic", topic]
+        if partition is not None:
+            words += ["--partition", str(partition)]
+        words += ["--new-era", "--from", position, "--config", self.file]
+        return shlex.join(words)
+
+    def stopping(self, flow: str) -> str:
+        """How a flow is stopped, and started again, around `resume`."""
+        off = f"{flow}.enabled = false" if self.file.endswith(".properties") else "enabled: false"
+        return (
+            f"Stop the flow before it (Ctrl-C in its mm2 run, or {off} and {self.reload()}) and "
+            "start it afterwards."
+        )

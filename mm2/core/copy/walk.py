@@ -1,0 +1,134 @@
+"""Reading both sides of what must pair: the mirror's tail, and the source along it."""
+
+from __future__ import annotations
+
+from mm2.core.copy import (
+    fence,
+    instructions,
+    outcomes,
+    pairing,
+    refusals,
+    setup,
+    stops,
+    tail,
+)
+from mm2.formats import record_sets
+
+RETRY_S = 30.0
+
+
+def cut_again() -> outcomes.BeginAgain:
+    """An unclean election came in between."""
+    return outcomes.BeginAgain(reason="the mirror's log was cut back meanwhile")
+
+
+def read_tail(
+    attempt: outcomes.Attempt, *, start: int, last_crc: int | None, lost: str
+) -> instructions.Script[tail.Tail | outcomes.BeginAgain | outcomes.Fenced]:
+    """Our batches on the mirror from `start` to our marker; the rest as in `tail.Tail`."""
+    left = tail.Tail(
+        ours=frozenset({*attempt.known.producers, attempt.fence.producer.id}),
+        start=start,
+        marker=attempt.fence.marker_offset,
+        last_crc=last_crc,
+        lost=lost,
+    )
+    idle = 0
+    while not left.complete:
+        answer = yield instructions.ReadTarget(offset=left.at)
+        if isinstance(answer, instructions.Refused) and answer.code == refusals.OFFSET_OUT_OF_RANGE:
+            if answer.log_start <= left.at:
+                return cut_again()
+            left.deleted_before(answer.log_start)
+            continue
+        if not isinstance(answer, instructions.Records):
+            return outcomes.again("reading the tail of the mirror", answer)
+        before = left.at
+        for header, batch in record_sets.batches(answer.records):
+            if fence.is_newer(header, attempt.fence.producer):
+                return outcomes.Fenced(than=attempt.fence.producer)
+            left.add(header, batch)
+        idle = 0 if left.at > before else idle + 1
+        if idle > outcomes.READS_WITHOUT_NEWS:
+            return outcomes.stuck("reading the tail of the mirror")
+    return left
+
+
+def walk_source(
+    attempt: outcomes.Attempt, pairs: pairing.Pairing
+) -> instructions.Script[outcomes.BeginAgain | stops.Stop | instructions.Refused | None]:
+    """Pair until the tail is used up or does not pair; `Refused` when the source no longer has the
+    position.
+
+    One read is made even for an empty tail: it tells whether the source still has our position.
+    """
+    need, idle = pairing.Need.SOURCE, 0
+    while need is not pairing.Need.NOTHING:
+        if need is pairing.Need.TARGET:
+            again = yield from _feed_target(pairs)
+            if not isinstance(again, pairing.Need):
+                return again
+            need = again
+            continue
+        answer = yield instructions.ReadSource(offset=pairs.position)
+        if isinstance(answer, instructions.Refused) and answer.code == refusals.OFFSET_OUT_OF_RANGE:
+            return answer
+        if not isinstance(answer, instructions.Records):
+            return _not_read(attempt.where, answer, offset=pairs.position)
+        before = pairs.position
+        need = pairs.feed(answer)
+        if need is pairing.Need.SOURCE and before == pairs.position >= answer.end:
+            return _tail_ahead(attempt, pairs, end=answer.end)
+        idle = 0 if pairs.position > before else idle + 1
+        if idle > outcomes.READS_WITHOUT_NEWS:
+            return outcomes.stuck("reading the source to pair the mirror's tail")
+    return None
+
+
+def _feed_target(
+    pairs: pairing.Pairing,
+) -> instructions.Script[pairing.Need | outcomes.BeginAgain]:
+    """A batch of the tail again, now to be opened."""
+    answer = yield instructions.ReadTarget(offset=pairs.wanted)
+    if not isinstance(answer, instructions.Records):
+        return outcomes.again("reading the tail of the mirror again", answer)
+    first = next(record_sets.batches(answer.records), None)
+    if first is None or first[0].base_offset != pairs.wanted:
+        return cut_again()
+    return pairs.feed_target(*first)
+
+
+def _not_read(
+    where: setup.PartitionSetup, answer: instructions.Answer, *, offset: int
+) -> outcomes.BeginAgain | stops.Stop:
+    if isinstance(answer, instructions.Refused):
+        reaction = refusals.fetch(where, code=answer.code, offset=offset)
+        if reaction is not None and reaction.stop is not None:
+            if reaction.then is refusals.Then.STOP:
+                return reaction.stop
+            return outcomes.BeginAgain(reason=reaction.reason, lasting=reaction.stop)
+    return outcomes.again("reading the source to pair the mirror's tail", answer)
+
+
+def _tail_ahead(
+    attempt: outcomes.Attempt, pairs: pairing.Pairing, *, end: int
+) -> stops.Stop | None:
+    """The mirror holds more than the source, whose log ends: None where that just does not pair.
+
+    A source that was truncated holds fewer offsets than our records had; one that was compacted
+    still counts theirs. Without fences two owners may have written the same.
+    """
+    why = f"the source ends at {end}, and the mirror holds more from {pairs.unpaired_from} on"
+    if pairs.could_be_gone(end) or not attempt.fence.holds:
+        pairs.mismatch = why
+        return None
+    where = attempt.where
+    return stops.Stop(
+        cause=stops.Cause.NOT_PAIRED,
+        message=(
+            f"{where.mirror}: what this flow wrote last cannot be matched with {where.name}: {why}."
+            f" Was the source truncated? To go on, with records possibly doubled: "
+            f"{stops.way_on(where)}"
+        ),
+        retry_after_s=RETRY_S,
+    )

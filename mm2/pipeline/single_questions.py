@@ -1,0 +1,189 @@
+"""One request at a time to a cluster, for shells that have nothing else to do meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from connect_runtime.base import clock as base_clock
+from connect_runtime.base import deadline, errors
+from connect_runtime.wire.codec import failures, fetch, messages, produce, targets, versions
+from connect_runtime.wire.connection import buffers, cluster, poller
+
+T = TypeVar("T")
+
+TIMEOUT_S = 20.0
+_POOL_BYTES = 4 << 20
+_PARTITION_BYTES = 1 << 20
+_TURN_S = 0.05
+_LANE = "questions"
+
+
+class SingleQuestions:
+    """Every call waits; raises `ConnectError` for no answer within `TIMEOUT_S`. Close it."""
+
+    def __init__(
+        self,
+        settings: cluster.ConnectionSettings,
+        *,
+        clock: base_clock.Clock,
+        random: Random,
+    ) -> None:
+        self._clock = clock
+        self._poller = poller.Poller()
+        self._cluster = cluster.ClusterConnections(
+            settings,
+            poller=self._poller,
+            clock=clock,
+            random=random,
+            pool=buffers.BufferPool(_POOL_BYTES),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._cluster.close()
+        self._poller.close()
+
+    def until(self, found: Callable[[], T | None], what: str, *, timeout_s: float = TIMEOUT_S) -> T:
+        """Move the connections until there is something."""
+        end = deadline.Deadline.after(timeout_s, now_s=self._clock.now_s())
+        while (answer := found()) is None:
+            if end.passed(self._clock.now_s()):
+                raise next(
+                    iter(self._cluster.troubles().values()),
+                    errors.RetriableError(f"{what}: nothing within {timeout_s:.0f} s"),
+                )
+            self._poller.poll(min(_TURN_S, self._cluster.tick(self._clock.now_s())))
+        return answer
+
+    def ask(self, to: targets.Target, message: messages.Message) -> Any:
+        """The response, a kio entity."""
+        replies: list[cluster.Reply] = []
+        self._cluster.call(to, message, done=replies.append, timeout_s=TIMEOUT_S)
+        reply = self.until(
+            lambda: replies[0] if replies else None, message.api, timeout_s=2 * TIMEOUT_S
+        )
+        if reply.failure is not None:
+            raise reply.failure
+        return reply.body
+
+    def forget_coordinator(self, to: targets.Coordinator) -> None:
+        self._cluster.forget_coordinator(to.kind, to.key)
+
+    def leader(self, topic: str) -> int:
+        """The node that leads partition 0, once there is one."""
+        self._cluster.want_topics([topic])
+
+        def known() -> int | None:
+            found = self._cluster.view.leader(topic, 0)
+            return None if found is None else found.node_id
+
+        return self.until(known, f"looking for the leader of {topic}")
+
+    def topic_id(self, topic: str) -> bytes:
+        """16 bytes, all zero where there are none; of a topic whose leader was asked for."""
+        found = self._cluster.view.topic(topic)
+        return produce.NO_TOPIC_ID if found is None else found.topic_id
+
+    def any_node(self) -> int:
+        """A broker of the cluster."""
+
+        brokers = self.ask(targets.AnyNode(), messages.metadata(())).brokers
+        if not brokers:
+            raise errors.RetriableError("the cluster tells of no brokers")
+        return min(int(each.node_id) for each in brokers)
+
+    def spoken(self, node_id: int, api_key: int, asked: tuple[int, int]) -> int | None:
+        """The version that both sides speak within a range; None: there is none."""
+
+        def chosen() -> int | None:
+            try:
+                return self._cluster.version_for(node_id, api_key, *asked)
+            except failures.UnsupportedVersion:
+                return -1
+
+        found = self.until(chosen, f"asking node {node_id} for its API versions")
+        return None if found < 0 else found
+
+    def produce(self, topic: str, batch: memoryview) -> produce.ProducedPartition:
+        """A batch to partition 0, outside transactions, for all replicas in sync."""
+        version = self._needed(topic, versions.PRODUCE_KEY, versions.PRODUCE)
+        wanted = produce.ProduceBatch(topic, self.topic_id(topic), 0, batch)
+        chunks = produce.encode_produce_request(
+            version,
+            transactional_id=None,
+            acks=-1,
+            timeout_ms=int(TIMEOUT_S * 1000),
+            batches=[wanted],
+        )
+        body = self._raw(topic, versions.PRODUCE_KEY, version=version, chunks=chunks)
+        (answer,) = produce.decode_produce_response(version, body).partitions
+        return answer
+
+    def fetch(self, topic: str, offset: int) -> fetch.FetchedPartition:
+        """What stands in partition 0 from an offset on, uncommitted too."""
+        version = self._needed(topic, versions.FETCH_KEY, versions.FETCH)
+        chunk = fetch.encode_fetch_request(
+            version,
+            max_wait_ms=500,
+            min_bytes=1,
+            max_bytes=_PARTITION_BYTES,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            partitions=[
+                fetch.FetchPartition(
+                    topic, self.topic_id(topic), 0, -1, offset, -1, _PARTITION_BYTES
+                )
+            ],
+            forgotten=[],
+            rack_id="",
+        )
+        body = self._raw(topic, versions.FETCH_KEY, version=version, chunks=[chunk])
+        response = fetch.decode_fetch_response(version, body)
+        for found in response.partitions:
+            if found.error_code == 0:
+                return found
+            self._cluster.refresh_metadata()
+            raise errors.RetriableError(f"reading {topic}: {failures.error_name(found.error_code)}")
+        raise errors.RetriableError(f"reading {topic}: {failures.error_name(response.error_code)}")
+
+    def _needed(self, topic: str, api_key: int, asked: tuple[int, int]) -> int:
+        node_id = self.leader(topic)
+        version = self.spoken(node_id, api_key, asked)
+        if version is None:
+            raise errors.FatalError(
+                f"node {node_id} speaks {versions.API_NAMES[api_key]} in no version from "
+                f"{asked[0]} to {asked[1]}"
+            )
+        return version
+
+    def _raw(self, topic: str, api_key: int, *, version: int, chunks: Sequence[Any]) -> memoryview:
+        replies: list[cluster.RawReply] = []
+        self._cluster.call_raw(
+            self.leader(topic),
+            lane=_LANE,
+            api_key=api_key,
+            version=version,
+            chunks=chunks,
+            done=replies.append,
+            timeout_s=TIMEOUT_S,
+        )
+        reply = self.until(
+            lambda: replies[0] if replies else None,
+            versions.API_NAMES[api_key],
+            timeout_s=2 * TIMEOUT_S,
+        )
+        if reply.failure is not None:
+            raise reply.failure
+        assert reply.body is not None
+        return reply.body

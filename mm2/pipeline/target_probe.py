@@ -1,0 +1,181 @@
+"""Tries on a scratch partition of the target what exactly once rests on, step by step.
+
+Two owners, one after the other: the first writes, sends again and leaves a gap; the second fences
+it, and the first tries once more. What the broker does is noted as it is; `core/capabilities`
+decides what follows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from connect_runtime.base import errors
+from connect_runtime.wire.codec import failures
+from mm2.core import capabilities
+
+OUT_OF_ORDER, DUPLICATE_SEQUENCE, INVALID_EPOCH, FENCED = 45, 46, 47, 90
+DENIED_ID = 53
+DENIED_HERE = frozenset({29, 31})
+"""TOPIC_ and CLUSTER_AUTHORIZATION_FAILED: of the scratch topic, which says nothing of mirrors."""
+GAP = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """A producer id and epoch."""
+
+    id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A Kafka error code."""
+
+    code: int
+
+    def __str__(self) -> str:
+        return failures.error_name(self.code)
+
+
+class ScratchPartition(Protocol):
+    """A partition of our own. Every call waits, and raises `ConnectError` when nobody answers."""
+
+    def new_owner(self) -> Owner | Refused:
+        """InitProducerId with the transactional id of this probe."""
+
+    def new_plain_owner(self) -> Owner | Refused:
+        """InitProducerId without a transactional id: nobody can fence it."""
+
+    def commit_empty(self, owner: Owner) -> Refused | None:
+        """A transaction with nothing in it."""
+
+    def marker_seen(self, owner: Owner) -> bool:
+        """Can the marker of its empty transaction be read, within a deadline?"""
+
+    def end(self) -> int:
+        """The offset that the next batch gets."""
+
+    def send(self, owner: Owner, sequence: int) -> int | Refused:
+        """A batch of one record, outside transactions; its acknowledged offset."""
+
+    def unchanged(self, offset: int) -> bool:
+        """Does the batch that `send` sent last stand at `offset`, byte for byte?"""
+
+
+class TargetProbe:
+    """`run` once. Answers stay where they are when a later step cannot be taken."""
+
+    def __init__(self, scratch: ScratchPartition) -> None:
+        self._scratch = scratch
+        self.answers: dict[capabilities.Check, capabilities.Answer] = {}
+
+    def run(self) -> None:
+        """Never raises for what the cluster does: what was not tried stays unknown."""
+        try:
+            self._try_all()
+        except errors.ConnectError as error:
+            for check in capabilities.Check:
+                unknown = capabilities.Answer(
+                    outcome=capabilities.Outcome.UNKNOWN, detail=str(error)
+                )
+                self.answers.setdefault(check, unknown)
+
+    def _try_all(self) -> None:
+        first = self._take()
+        if first is None:
+            self._try_unfenced()
+            return
+        if not self._write(first):
+            return
+        second = self._take()
+        if second is None:
+            return
+        late = self._scratch.send(first, 1)
+        self._note(
+            capabilities.Check.FENCE,
+            f"epoch {first.epoch} of producer {first.id} is answered {_told(late)} after epoch "
+            f"{second.epoch} of {second.id} wrote",
+            holds=isinstance(late, Refused) and late.code in {INVALID_EPOCH, FENCED},
+        )
+        own = self._scratch.send(second, 0)
+        self._note(
+            capabilities.Check.SUCCESSOR,
+            f"answered {_told(own)}",
+            holds=not isinstance(own, Refused),
+        )
+
+    def _try_unfenced(self) -> None:
+        """What is left without a fence: numbered batches of a producer of one's own."""
+        owner = self._scratch.new_plain_owner()
+        if isinstance(owner, Refused):
+            self._note_refusal(capabilities.Check.OFFSET, owner)
+        else:
+            self._write(owner)
+
+    def _take(self) -> Owner | None:
+        """A new owner whose marker was read; None: that is as far as it goes."""
+        owner = self._scratch.new_owner()
+        if isinstance(owner, Refused):
+            self._note_refusal(capabilities.Check.TRANSACTIONAL_ID, owner)
+            return None
+        refused = self._scratch.commit_empty(owner)
+        if refused is not None:
+            self._note_refusal(capabilities.Check.TRANSACTIONAL_ID, refused)
+            return None
+        self._note(capabilities.Check.TRANSACTIONAL_ID, holds=True)
+        seen = self._scratch.marker_seen(owner)
+        self._note(capabilities.Check.MARKER, "it did not become readable in time", holds=seen)
+        return owner if seen else None
+
+    def _write(self, owner: Owner) -> bool:
+        expected = self._scratch.end()
+        sent = self._scratch.send(owner, 0)
+        if isinstance(sent, Refused):
+            self._note_refusal(capabilities.Check.OFFSET, sent)
+            return False
+        self._note(
+            capabilities.Check.OFFSET, f"{sent} where {expected} was next", holds=sent == expected
+        )
+        self._note(
+            capabilities.Check.UNCHANGED,
+            "other bytes are read",
+            holds=self._scratch.unchanged(expected),
+        )
+        again = self._scratch.send(owner, 0)
+        stored_twice = self._scratch.end() != expected + 1
+        refused = isinstance(again, Refused) and again.code != DUPLICATE_SEQUENCE
+        self._note(
+            capabilities.Check.DUPLICATE,
+            "it is stored again" if stored_twice else f"answered {_told(again)}",
+            holds=not stored_twice and not refused,
+        )
+        gap = self._scratch.send(owner, GAP)
+        self._note(
+            capabilities.Check.SEQUENCE,
+            f"answered {_told(gap)}",
+            holds=isinstance(gap, Refused) and gap.code == OUT_OF_ORDER,
+        )
+        return True
+
+    def _note(self, check: capabilities.Check, otherwise: str = "", *, holds: bool) -> None:
+        """What failed once stays failed."""
+        if holds:
+            self.answers.setdefault(check, capabilities.HOLDS)
+        else:
+            self.answers[check] = capabilities.Answer(
+                outcome=capabilities.Outcome.FAILS, detail=otherwise
+            )
+
+    def _note_refusal(self, check: capabilities.Check, refused: Refused) -> None:
+        outcome = capabilities.Outcome.FAILS
+        if refused.code == DENIED_ID:
+            outcome = capabilities.Outcome.DENIED
+        elif refused.code in DENIED_HERE:
+            outcome = capabilities.Outcome.UNKNOWN
+        self.answers[check] = capabilities.Answer(outcome=outcome, detail=str(refused))
+
+
+def _told(answer: int | Refused) -> str:
+    return str(answer) if isinstance(answer, Refused) else f"offset {answer}"

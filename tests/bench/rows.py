@@ -1,0 +1,180 @@
+"""The rows of the benchmark: what is mirrored, and between which clusters. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from tests.bench import places, workloads
+
+_NEAR = places.Place()
+_AS_GOOD = workloads.Goal(factor=1.0, measure=workloads.Measure.RECORDS)
+_MERGED = workloads.Goal(factor=2.0, measure=workloads.Measure.RECORDS)
+_PASSED_THROUGH = (
+    workloads.Goal(factor=5.0, measure=workloads.Measure.BYTES),
+    workloads.Goal(factor=15.0, measure=workloads.Measure.CPU),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """Workloads between two clusters of a place. `latency`: it is measured after the last one."""
+
+    key: str
+    describe: str
+    place: places.Place
+    workloads: tuple[workloads.Workload, ...]
+    latency: bool = False
+
+
+def of_size(megabytes: int) -> tuple[Row, ...]:
+    """All rows; `megabytes` (10^6 bytes) of 1 KB records for the first, the others in proportion.
+
+    At 1,000 MB records of one per batch are 300,000.
+    """
+    kilobyte = megabytes * 1_000
+    return (
+        Row(
+            key="main",
+            describe="large and small records in ordinary batches; latency",
+            place=_NEAR,
+            workloads=_main(kilobyte),
+            latency=True,
+        ),
+        Row(
+            key="tiny",
+            describe="one record per batch, plain and compressed",
+            place=_NEAR,
+            workloads=_tiny(kilobyte * 3 // 10),
+        ),
+        Row(
+            key="compacted",
+            describe="a compacted topic with gaps: every batch is opened",
+            place=_NEAR,
+            workloads=(_compacted(kilobyte * 2),),
+        ),
+        Row(
+            key="rf3",
+            describe="replication factor 3, acks=all",
+            place=places.Place(target_brokers=3),
+            workloads=_replicated(kilobyte * 3 // 10),
+        ),
+        *(_distant(kilobyte * 4 // 10, milliseconds) for milliseconds in (0, 50, 200)),
+        Row(
+            key="partitions",
+            describe="the same records in 1 to 1,000 partitions",
+            place=_NEAR,
+            workloads=tuple(_spread(kilobyte * 4 // 10, number) for number in (1, 10, 100, 1_000)),
+        ),
+    )
+
+
+def chosen(rows: Collection[Row], keys: Collection[str]) -> tuple[Row, ...]:
+    """Those of these keys, or that begin with one and a dash: `rtt` is all of `rtt-50`, …
+
+    None given: all. `ValueError` for a key that names none.
+    """
+    for key in keys:
+        if not any(_named(row, key) for row in rows):
+            known = ", ".join(row.key for row in rows)
+            raise ValueError(f"no row is called {key!r}; there are {known}")
+    return tuple(row for row in rows if not keys or any(_named(row, key) for key in keys))
+
+
+def _named(row: Row, key: str) -> bool:
+    return row.key == key or row.key.startswith(f"{key}-")
+
+
+def _main(kilobyte: int) -> tuple[workloads.Workload, ...]:
+    return (
+        workloads.Workload(
+            topic="big",
+            title="1 KB records in batches of 128 KB",
+            records=kilobyte,
+            record_bytes=1_000,
+            batch_bytes=128 * 1024,
+            goals=_PASSED_THROUGH,
+            floor=True,
+        ),
+        workloads.Workload(
+            topic="small",
+            title="100 B records in batches of 16 KB",
+            records=3 * kilobyte,
+            record_bytes=100,
+            batch_bytes=16 * 1024,
+            goals=_PASSED_THROUGH,
+            floor=True,
+        ),
+    )
+
+
+def _tiny(records: int) -> tuple[workloads.Workload, ...]:
+    return tuple(
+        workloads.Workload(
+            topic=f"tiny-{codec}",
+            title=f"100 B records, one per batch, {said}",
+            records=records,
+            record_bytes=100,
+            batch_bytes=0,
+            codec=codec,
+            shape=workloads.Shape.SINGLE,
+            goals=(_MERGED,),
+        )
+        for codec, said in (("none", "plain"), ("lz4", "compressed by lz4"))
+    )
+
+
+def _compacted(records: int) -> workloads.Workload:
+    return workloads.Workload(
+        topic="compacted",
+        title="100 B records in compacted batches of 16 KB with gaps",
+        records=records,
+        record_bytes=100,
+        batch_bytes=16 * 1024,
+        shape=workloads.Shape.GAPS,
+        goals=(_AS_GOOD,),
+    )
+
+
+def _replicated(kilobyte: int) -> tuple[workloads.Workload, ...]:
+    return tuple(
+        workloads.Workload(
+            topic=f"rf3-{size}k",
+            title=f"1 KB records in batches of {size} KB, replication factor 3, acks=all",
+            records=kilobyte,
+            record_bytes=1_000,
+            batch_bytes=size * 1024,
+            goals=(_AS_GOOD,),
+        )
+        for size in (16, 128)
+    )
+
+
+def _distant(kilobyte: int, milliseconds: int) -> Row:
+    return Row(
+        key=f"rtt-{milliseconds}",
+        describe=f"{milliseconds} ms round trip to the source, through a proxy",
+        place=places.Place(round_trip_ms=milliseconds),
+        workloads=(
+            workloads.Workload(
+                topic=f"rtt-{milliseconds}",
+                title=f"1 KB records, {milliseconds} ms round trip to the source",
+                records=kilobyte,
+                record_bytes=1_000,
+                batch_bytes=128 * 1024,
+                goals=(_AS_GOOD,),
+            ),
+        ),
+    )
+
+
+def _spread(kilobyte: int, partitions: int) -> workloads.Workload:
+    return workloads.Workload(
+        topic=f"partitions-{partitions}",
+        title=f"1 KB records in {partitions:,} partition{'s' if partitions > 1 else ''}",
+        records=kilobyte,
+        record_bytes=1_000,
+        batch_bytes=16 * 1024,
+        partitions=partitions,
+        goals=(_AS_GOOD,),
+    )

@@ -1,0 +1,126 @@
+"""What a probe finds on real brokers: old, new, and one that denies the transactional id."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from confluent_kafka import admin as kafka_admin
+
+from connect_runtime.system import clock
+from connect_runtime.wire.connection import settings
+from mm2.core import capabilities
+from mm2.pipeline import cluster_probe
+from tests.support import kafka, mirror, wire
+
+pytestmark = pytest.mark.integration
+
+PREFIX = "mm2-a->b-"
+
+
+def probe(alias, properties):
+    options = settings.ConnectionSettings(
+        bootstrap=tuple(properties["bootstrap.servers"].split(",")),
+        security=wire.security_of(properties),
+        client_id="probe-test",
+    )
+    return cluster_probe.ClusterProbe(
+        alias, options, clock=clock.SystemClock(), random=random.Random()
+    )
+
+
+def observe(properties, topic):
+    kafka.create_topic(properties, topic)
+    return probe("b", properties).target(topic, transactional_prefix=PREFIX)
+
+
+def outcomes(observed):
+    return {check.name: observed.answer(check) for check in capabilities.Check}
+
+
+def test_everything_holds_on_the_newest(east, topic):
+    observed = observe(east.client_properties(), topic())
+    source = probe("a", east.client_properties()).source()
+
+    assert set(observed.checks.values()) == {capabilities.HOLDS}, outcomes(observed)
+    assert observed.topic_ids is True
+    assert source.spoken == {"metadata": 13, "fetch": 17, "list_offsets": 11}
+    verdict = capabilities.decide(source, observed, transactional_prefix=PREFIX)
+    assert (str(verdict), verdict.reasons, verdict.notes) == ("exactly once", (), ())
+
+
+@pytest.mark.full
+@pytest.mark.kafka_versions("2.8", "3.9")
+@pytest.mark.parametrize("version", ["2.8", "3.9"])
+def test_everything_holds_on_old_brokers(own_cluster, topic, version):
+    old = own_cluster(kafka_version=version).client_properties()
+    observed = observe(old, topic())
+
+    assert set(observed.checks.values()) == {capabilities.HOLDS}, outcomes(observed)
+    expected = {"2.8": 12, "3.9": 17}
+    assert observed.spoken["fetch"] == expected[version]
+    assert not observed.missing(capabilities.Side.TARGET)
+
+
+@pytest.mark.kafka_versions("2.8")
+@pytest.mark.parametrize("version", ["4.3", pytest.param("2.8", marks=pytest.mark.full)])
+def test_a_cluster_that_denies_the_transactional_id_is_copied_to_at_least_once(
+    own_cluster, topic, version
+):
+    fort = own_cluster(kafka_version=version, users=["alice"])
+    name = kafka.create_topic(fort.client_properties(), topic())
+    allow(fort.client_properties(), name)
+    alice = probe("b", fort.client_properties("alice"))
+
+    observed = alice.target(name, transactional_prefix=PREFIX)
+    verdict = capabilities.decide(alice.source(name), observed, transactional_prefix=PREFIX)
+
+    answer = observed.answer(capabilities.Check.TRANSACTIONAL_ID)
+    assert answer.outcome is capabilities.Outcome.DENIED, outcomes(observed)
+    assert "TRANSACTIONAL_ID_AUTHORIZATION_FAILED" in answer.detail
+    assert observed.answer(capabilities.Check.OFFSET) == capabilities.HOLDS
+    assert observed.answer(capabilities.Check.SEQUENCE) == capabilities.HOLDS
+    assert observed.answer(capabilities.Check.FENCE) == capabilities.NOT_TRIED
+    assert verdict.delivery is capabilities.Delivery.AT_LEAST_ONCE
+    assert not verdict.fenced
+    assert f"transactional ids with the prefix {PREFIX}" in verdict.reasons[0]
+
+
+def allow(properties, name):
+    client = kafka.admin_client(properties)
+    rules = [
+        kafka_admin.AclBinding(
+            kafka_admin.ResourceType.TOPIC,
+            name,
+            kafka_admin.ResourcePatternType.LITERAL,
+            "User:alice",
+            "*",
+            operation,
+            kafka_admin.AclPermissionType.ALLOW,
+        )
+        for operation in (
+            kafka_admin.AclOperation.READ,
+            kafka_admin.AclOperation.WRITE,
+            kafka_admin.AclOperation.DESCRIBE,
+        )
+    ]
+    for future in client.create_acls(rules).values():
+        future.result(20)
+
+
+@pytest.mark.system
+def test_the_command_says_what_every_flow_will_do(tmp_path, east, west):
+    given = mirror.settings(east.client_properties(), west.client_properties())
+    file = tmp_path / "clusters.yaml"
+    file.write_text(json.dumps(given))
+
+    told = mirror.mm2("probe", file)
+    as_json = mirror.mm2("probe", file, "--flow", "east->west", "--json")
+
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.splitlines()[0] == "east->west: exactly once"
+    assert "   holds: an older epoch is refused" in told.stdout
+    (flow,) = json.loads(as_json.stdout)["flows"]
+    assert (flow["delivery"], flow["proven"]) == ("exactly once", True)
+    assert flow["checks"]["fence"]["outcome"] == "holds"

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import pytest
+
+from mm2.app.settings import differences, load
+from mm2.app.settings.differences import Step
+
+CLUSTERS = """clusters:
+  a: {bootstrap.servers: 'a:1'}
+  b: {bootstrap.servers: 'b:1'}
+  c: {bootstrap.servers: 'c:1'}
+flows:
+"""
+THERE = "- {from: a, to: b}\n"
+ON = "- {from: b, to: c}\n"
+
+
+def changes(read, before: str, after: str, environment=None) -> differences.Changes:
+    return differences.plan(read(before, environment), read(after, environment))
+
+
+def test_the_same_is_nothing(read):
+    found = changes(read, CLUSTERS + THERE + ON, CLUSTERS + ON + THERE)
+    assert found.nothing
+    assert found.lines() == ["nothing has changed"]
+
+
+@pytest.mark.parametrize(
+    ("key", "step", "reason"),
+    [
+        ("topics: 'x.*'", Step.TOPICS, "topics: [.*] -> [x.*]"),
+        ("topics.exclude: y", Step.TOPICS, "topics.exclude: "),
+        ("heartbeats.replication.enabled: false", Step.TOPICS, "heartbeats"),
+        ("throttle: 20MB", Step.LIVE, "throttle: not set -> 20000000"),
+        ("throttle.topics: ['x=1MB']", Step.LIVE, "throttle.topics: [] -> [x=1MB]"),
+        ("groups: g", Step.LIVE, "groups: [.*] -> [g]"),
+        ("tasks.max: 3", Step.RESTART, "tasks.max: 1 -> 3"),
+        ("buffer.memory: 2097152", Step.RESTART, "buffer.memory: "),
+        ("topics: x, tasks.max: 3", Step.RESTART, "tasks.max: 1 -> 3"),
+        ("source.consumer.fetch.min.bytes: 3", Step.RESTART, "fetch.min.bytes: not set -> 3"),
+    ],
+)
+def test_a_flow_is_changed_by_the_least_that_will_do(read, key, step, reason):
+    after = THERE.replace("to: b", f"to: b, {key}")
+    found = changes(read, CLUSTERS + THERE + ON, CLUSTERS + after + ON)
+    (change,) = found.flows
+    assert (change.flow, change.step) == ("a->b", step)
+    assert any(reason in line for line in change.reasons)
+    assert found.lines()[0] == f"a->b {step.value}"
+
+
+def test_flows_come_and_go(read):
+    off = ON.replace("to: c", "to: c, enabled: false")
+    assert [
+        each.step for each in changes(read, CLUSTERS + THERE + ON, CLUSTERS + THERE + off).flows
+    ] == [Step.STOP]
+    found = changes(read, CLUSTERS + ON, CLUSTERS + THERE)
+    assert [(each.flow, each.step) for each in found.flows] == [
+        ("a->b", Step.START),
+        ("b->c", Step.STOP),
+    ]
+
+
+def test_a_cluster_that_is_reached_otherwise_restarts_its_flows(read):
+    before = CLUSTERS + THERE + ON + "- {from: a, to: c}\n"
+    after = before.replace("'b:1'", "'b:1,b:2'")
+    found = changes(read, before, after)
+    assert [(each.flow, each.step) for each in found.flows] == [
+        ("a->b", Step.RESTART),
+        ("b->c", Step.RESTART),
+    ]
+    assert "cluster b: bootstrap.servers: b:1 -> b:1,b:2" in found.flows[0].reasons
+
+
+def test_a_secret_that_changed_restarts_without_being_shown(read):
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    text = CLUSTERS.replace(
+        "'a:1'",
+        "'a:1', security.protocol: SASL_PLAINTEXT, sasl.mechanism: PLAIN, sasl.jaas.config: "
+        f'\'{login} username="u" password="${{env:P}}";\'',
+    )
+    found = differences.plan(
+        read(text + THERE, {"P": "first-pw"}), read(text + THERE, {"P": "second-pw"})
+    )
+    (change,) = found.flows
+    assert change.step is Step.RESTART
+    assert change.reasons == ("secrets, or files that they name, have changed",)
+    assert "-pw" not in "".join(found.lines())
+
+
+def test_what_a_running_process_cannot_change_is_said(read):
+    found = changes(
+        read,
+        CLUSTERS + THERE,
+        CLUSTERS + THERE + "metrics: {port: 1}\nspark: {engine: inline, conf: {spark.x: '1'}}\n",
+    )
+    assert found.flows == ()
+    assert found.lines() == [
+        f"spark.engine: spark -> inline; {differences.AT_NEXT_START}",
+        f"spark.conf: not set -> {{'spark.x': '1'}}; {differences.AT_NEXT_START}",
+        f"metrics.port: 9464 -> 1; {differences.AT_NEXT_START}",
+    ]
+
+
+def test_properties_are_compared_like_yaml(tmp_path):
+    base = "clusters=a,b\na.bootstrap.servers=a:1\nb.bootstrap.servers=b:1\na->b.enabled=true\n"
+    before, after = (
+        load.parse_properties(text, file="x", folder=tmp_path, environment={})
+        for text in (base, base + "a->b.topics=x\n")
+    )
+    (change,) = differences.plan(before, after).flows
+    assert (change.step, change.reasons) == (Step.TOPICS, ("topics: [.*] -> [x]",))

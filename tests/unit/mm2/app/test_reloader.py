@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import pathlib
+import threading
+
+import pytest
+
+from connect_runtime.base import errors
+from connect_runtime.system import clock, threads
+from mm2.app import exits, reloader, run_socket
+from mm2.app.settings import differences, load, problems
+from tests.support import eventually
+
+BASE = """clusters: {a: {bootstrap.servers: 'a:1'}, b: {bootstrap.servers: 'b:1'}}
+flows:
+"""
+FLOW = BASE + "- {from: a, to: b}\n"
+QUESTION, DRY = run_socket.Question(), run_socket.Question(dry_run=True)
+
+
+class Running:
+    """A process that runs one flow; `failure` is what keeps it from changing."""
+
+    def __init__(self):
+        self.file = FLOW
+        self.settings = self.load()
+        self.settled = True
+        self.applied: list[differences.Changes] = []
+        self.failure: Exception | None = None
+
+    def load(self):
+        return load.parse(self.file, file="c.yaml", folder=pathlib.Path("/"), environment={})
+
+    def apply(self, settings, changes):
+        if self.failure is not None:
+            raise self.failure
+        self.settings = settings
+        self.applied.append(changes)
+
+
+@pytest.fixture
+def running():
+    return Running()
+
+
+@pytest.fixture
+def made(running):
+    return reloader.Reloader(
+        running,
+        running.load,
+        hang_up=threading.Event(),
+        socket=None,
+        now=clock.SystemClock(),
+    )
+
+
+def test_what_changed_is_told_and_done(running, made):
+    running.file = FLOW.replace("to: b", "to: b, throttle: 1MB")
+    expected = ("a->b is changed as it runs", "  throttle: not set -> 1000000")
+    assert made.reload(DRY) == run_socket.Answer(code=exits.DONE, lines=expected)
+    assert running.applied == []
+    assert made.reload(QUESTION) == run_socket.Answer(code=exits.DONE, lines=expected)
+    assert running.settings.flows[0].budgets.flow == 1_000_000
+    assert made.reload(QUESTION).lines == ("nothing has changed",)
+
+
+@pytest.mark.parametrize("question", [QUESTION, DRY])
+def test_a_wrong_file_changes_nothing_and_every_mistake_is_told(running, made, question):
+    before = running.settings
+    running.file = FLOW.replace("to: b", "to: x, tasks.max: many")
+    answer = made.reload(question)
+    assert answer.code == exits.BAD_INPUT
+    assert [line.partition(": ")[2].partition(":")[0] for line in answer.lines[:-1]] == [
+        "flows[0].tasks.max",
+        "flows[0].to",
+    ]
+    assert answer.lines[-1] == reloader.KEPT
+    assert running.settings is before
+    assert running.applied == []
+
+
+def test_what_cannot_be_applied_is_told(running, made):
+    running.file = FLOW.replace("to: b", "to: b, topics: x")
+    running.failure = errors.RetriableError("cluster a does not answer")
+    answer = made.reload(QUESTION)
+    assert answer == run_socket.Answer(
+        code=exits.FAILED, lines=("cluster a does not answer", reloader.KEPT)
+    )
+
+
+def test_warnings_are_told_with_what_changed(running, made):
+    running.file = FLOW.replace("to: b", "to: b, groups: x")
+    first, *_ = made.reload(DRY).lines
+    assert first.startswith("warning: c.yaml:3: flows[0].groups")
+
+
+def test_sighup_reloads(running, made):
+    running.file = FLOW.replace("to: b", "to: b, tasks.max: 2")
+    failures: list[threads.UnaskedEnd] = []
+    owned = threads.Threads(on_unasked_end=failures.append)
+    owned.start("reload", made.run)
+    made._hang_up.set()
+    eventually.eventually(lambda: len(running.applied) == 1, 5.0)
+    running.file = "nonsense"
+    made._hang_up.set()
+    eventually.eventually(lambda: not made._hang_up.is_set(), 5.0)
+    assert owned.stop_all(5.0) == []
+    assert failures == []
+    assert len(running.applied) == 1
+    with pytest.raises(problems.SettingsError):
+        running.load()

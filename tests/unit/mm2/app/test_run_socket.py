@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import os
+import pathlib
+import socket
+
+import pytest
+
+from connect_runtime.system import threads
+from mm2.app import exits, run_socket
+
+
+@pytest.fixture
+def where(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+@pytest.fixture
+def serving(where, tmp_path):
+    """Starts a process's side, which answers with what it is given; its questions are kept."""
+    failures: list[threads.UnaskedEnd] = []
+    owned = threads.Threads(on_unasked_end=failures.append)
+    opened = []
+
+    def serve(file: pathlib.Path, answer: run_socket.Answer) -> list[run_socket.Question]:
+        questions: list[run_socket.Question] = []
+        made = run_socket.RunSocket(file, where=where)
+        opened.append(made)
+
+        def reply(question):
+            questions.append(question)
+            return answer
+
+        def body(stop):
+            while not stop.is_set():
+                made.serve(reply, 0.05)
+
+        owned.start("serving", body)
+        return questions
+
+    yield serve
+    assert owned.stop_all(5.0) == []
+    for each in opened:
+        each.close()
+        assert not each.path.exists()
+    assert failures == []
+
+
+def ask(file, where, *, dry_run=False, timeout_s=5.0):
+    return run_socket.ask(
+        file, run_socket.Question(dry_run=dry_run), where=where, timeout_s=timeout_s
+    )
+
+
+def test_a_question_and_its_answer(serving, where, tmp_path):
+    file = tmp_path / "c.yaml"
+    answer = run_socket.Answer(code=exits.BAD_INPUT, lines=("first", "zweite Zeile: ü"))
+    questions = serving(file, answer)
+    assert ask(file, where, dry_run=True) == {os.getpid(): answer}
+    assert questions == [run_socket.Question(dry_run=True)]
+
+
+def test_the_file_is_known_by_its_place_not_by_its_spelling(serving, where, tmp_path, monkeypatch):
+    serving(tmp_path / "c.yaml", run_socket.Answer(code=0, lines=()))
+    monkeypatch.chdir(tmp_path)
+    assert len(ask(pathlib.Path("c.yaml"), where)) == 1
+    with pytest.raises(run_socket.RunSocketError, match=r"no process runs other\.yaml"):
+        ask(pathlib.Path("other.yaml"), where)
+
+
+def test_sockets_of_the_dead_are_removed(where, tmp_path):
+    file = tmp_path / "c.yaml"
+    dead = run_socket.RunSocket(file, where=where)
+    dead._listener.close()
+    assert dead.path.exists()
+    with pytest.raises(run_socket.RunSocketError, match="no process runs"):
+        ask(file, where)
+    assert not dead.path.exists()
+
+
+def test_a_process_that_does_not_answer_is_not_waited_for_longer_than_asked(where, tmp_path):
+    silent = run_socket.RunSocket(tmp_path / "c.yaml", where=where)
+    (answer,) = ask(tmp_path / "c.yaml", where, timeout_s=0.1).values()
+    assert answer.code == exits.FAILED
+    assert "no answer within 0.1 s" in answer.lines[0]
+    silent.close()
+
+
+@pytest.mark.parametrize("sent", [b"", b"nonsense\n", b"[]\n", b"{}\n", b'{"version": 1}\n'])
+def test_nonsense_ends_its_connection_and_nothing_else(serving, where, tmp_path, sent):
+    file = tmp_path / "c.yaml"
+    questions = serving(file, run_socket.Answer(code=0, lines=("fine",)))
+    (path,) = where.iterdir()
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(5.0)
+        connection.connect(str(path))
+        connection.sendall(sent)
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(4096):
+            pass
+    assert questions == []
+    assert [each.lines for each in ask(file, where).values()] == [("fine",)]
+
+
+def test_a_folder_that_others_can_enter_is_refused(where, tmp_path):
+    where.chmod(0o755)
+    with pytest.raises(run_socket.RunSocketError, match="chmod 700"):
+        run_socket.RunSocket(tmp_path / "c.yaml", where=where)
+
+
+def test_where_it_is():
+    assert run_socket.folder({"MM2_RUN_DIR": "/x", "XDG_RUNTIME_DIR": "/y"}) == pathlib.Path("/x")
+    assert run_socket.folder({"XDG_RUNTIME_DIR": "/y"}) == pathlib.Path("/y/mm2")
+    assert run_socket.folder({}).name == f"mm2-run-{os.geteuid()}"

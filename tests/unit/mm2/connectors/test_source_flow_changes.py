@@ -1,0 +1,214 @@
+"""A flow that is changed while it runs: what stays the same is not touched."""
+
+from __future__ import annotations
+
+import queue
+import random
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from connect_runtime.base import ids
+from connect_runtime.system import clock
+from mm2.connectors import flow_ledger, flow_status, source_connector, source_flow
+from mm2.core import filters, flows
+from mm2.core.copy import messages
+from mm2.core.topics import split
+from mm2.pipeline import engine
+from tests.fakes import admin, flow_log, taking
+
+ACCESS = messages.ClusterAccess(alias="x", bootstrap=(), security={}, client_id="")
+
+
+class Copy:
+    """A copy that ends when it is told to stop, unless it is deaf."""
+
+    connected = True
+    token = b"token"
+    error = ""
+
+    def __init__(self, name: str, *, deaf: bool) -> None:
+        self.name = name
+        self.state = engine.CopyState.RUNNING
+        self.sent: list[dict[str, Any]] = []
+        self._deaf = deaf
+
+    def send(self, message: dict[str, Any]) -> None:
+        self.sent.append(message)
+        if message["type"] == "stop" and not self._deaf:
+            self.state = engine.CopyState.ENDED
+
+    def close(self, reason: str) -> None:
+        pass
+
+    def cancel(self) -> None:
+        self.state = engine.CopyState.ENDED
+
+    def wait(self, timeout_s: float) -> None:
+        pass
+
+    @property
+    def topics(self) -> set[str]:
+        return {each["topic"] for each in self.sent[0]["partitions"]}
+
+    def throttles(self) -> list[tuple[int, dict[str, int]]]:
+        found = [each for each in self.sent if each["type"] == "throttle"]
+        return [(each["bytes_per_s"], each["topics"]) for each in found]
+
+
+class World:
+    """Topics a, b and c of one partition each; a flow of two tasks that mirrors a and b."""
+
+    def __init__(self, *, deaf: bool = False) -> None:
+        self.source, self.target = admin.FakeCluster(), admin.FakeCluster()
+        for name in "abc":
+            self.source.create(name, partitions=1)
+        self.copies: list[Copy] = []
+        self.now_s = 1000.0
+        self._deaf = deaf
+        self.flow = self._flow("a|b")
+        now = cast(Any, SimpleNamespace(now_s=lambda: self.now_s, wall_ms=lambda: 0))
+        self.made = source_flow.SourceFlow(
+            self.flow,
+            connector=self._connector(self.flow),
+            ledger=flow_ledger.FlowLedger(flow_log.FakeFlowLog(self.target, source_alias="east")),
+            run_in=cast(Any, self),
+            server=cast(Any, SimpleNamespace(open=self._open, address="here")),
+            configure=configure,
+            now=now,
+            random=random.Random(1),
+        )
+        self.turn()
+
+    # As an engine
+
+    state = engine.EngineState.READY
+
+    def start(self, job: engine.CopyJob) -> Copy:
+        return self.copies[-1]
+
+    def slots(self) -> SimpleNamespace:
+        return SimpleNamespace(missing=0)
+
+    def _open(self, name: str, *, inbox: object) -> Copy:
+        self.copies.append(Copy(name, deaf=self._deaf))
+        return self.copies[-1]
+
+    def _flow(self, topics: str) -> flows.Flow:
+        return flows.Flow(
+            source="east",
+            target="west",
+            topics=filters.topic_filter([topics]),
+            replication_factor=1,
+            tasks_max=2,
+            admin_timeout_s=5.0,
+        )
+
+    def _connector(self, flow: flows.Flow) -> source_connector.SourceConnector:
+        return source_connector.SourceConnector(
+            flow,
+            source=admin.FakeAdmin(self.source),
+            target=admin.FakeAdmin(self.target),
+            now=clock.SystemClock(),
+            pause=lambda _: True,
+        )
+
+    def mirror(self, topics: str) -> None:
+        """From now on these topics."""
+        flow = self._flow(topics)
+        connector = self._connector(flow)
+        plan = connector.plan(5.0)
+        self.made.change(source_flow.Adopt(flow=flow, connector=connector, plan=plan))
+
+    def turn(self, count: int = 4) -> None:
+        for _ in range(count):
+            self.made.run_once()
+
+    def running(self) -> list[set[str]]:
+        return [each.topics for each in self.copies if each.state is engine.CopyState.RUNNING]
+
+
+def configure(
+    flow: flows.Flow, plan: source_connector.SourcePlan, before: Sequence[messages.Configure]
+) -> list[messages.Configure]:
+    by_name = {ids.TopicPartition(each.topic, each.partition): each for each in plan.partitions}
+    held = [[ids.TopicPartition(p.topic, p.partition) for p in t.partitions] for t in before]
+    shares = split.sticky(by_name, held, flow.tasks_max)
+    return [
+        messages.Configure(
+            flow=flow.name,
+            task=number,
+            owner=taking.ME,
+            source=ACCESS,
+            target=ACCESS,
+            partitions=tuple(by_name[each] for each in share),
+            budget_bytes=1,
+        )
+        for number, share in enumerate(shares)
+        if share
+    ]
+
+
+def test_topics_that_come_and_go_restart_only_the_tasks_that_have_them():
+    world = World()
+    assert world.running() == [{"a"}, {"b"}]
+    world.mirror("a|c")
+    before = world.made.settled
+    world.turn()
+    assert (before, world.made.settled) == (False, True)
+    assert world.running() == [{"a"}, {"c"}]
+    assert [each.name for each in world.copies] == [f"east->west task {n}" for n in (0, 1, 1)]
+    world.now_s += source_flow.SNAPSHOT_S
+    world.turn()
+    assert {each.partition.topic for each in world.made.status.partitions} == {"a", "c"}
+    assert "east.c" in world.target.topics
+
+
+def test_a_task_that_has_nothing_left_ends_and_comes_back_when_it_has():
+    world = World()
+    world.mirror("a")
+    world.turn()
+    assert world.running() == [{"a"}]
+    world.mirror("a|b|c")
+    world.turn()
+    assert world.running() == [{"a"}, {"b", "c"}]
+
+
+def test_a_copy_that_does_not_stop_is_abandoned_before_another_has_its_place():
+    world = World(deaf=True)
+    world.mirror("a|c")
+    world.turn()
+    assert world.running() == [{"a"}, {"b"}]
+    world.now_s += source_flow.STOP_S
+    world.turn()
+    assert world.running() == [{"a"}, {"c"}]
+
+
+def test_budgets_reach_the_copies_that_run_and_those_that_follow():
+    world = World()
+    topics = (flows.TopicBudget(filters.compile_patterns(["b"]), 500),)
+    world.made.change(source_flow.Rebudget(budgets=flows.Budgets(flow=1_000, topics=topics)))
+    world.turn()
+    assert [each.throttles() for each in world.copies] == [[(500, {})], [(500, {"b": 500})]]
+    assert world.running() == [{"a"}, {"b"}]
+    assert [task.settings.throttle_bytes_s for task in world.made._tasks] == [500, 500]
+
+
+def test_a_flow_that_ends_takes_up_no_more_changes_and_leaves_nothing_open():
+    world = World()
+    world.made.stop_asked.set()
+    world.mirror("a|c")
+    world.turn(20)
+    assert world.made.status.state is flow_status.FlowState.STOPPED
+    assert world.running() == []
+
+
+def test_more_changes_than_anybody_makes_are_refused():
+    world = World()
+    change = source_flow.Rebudget(budgets=flows.Budgets())
+    for _ in range(source_flow.CHANGES_MAX):
+        world.made.change(change)
+    with pytest.raises(queue.Full):
+        world.made.change(change)

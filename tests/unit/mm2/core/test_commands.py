@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from mm2.core import commands
+
+CLUSTER = commands.Cluster(bootstrap="b1:9092,b2:9092", principal="User:mm2")
+OPERATOR = commands.Operator(file="/etc/mm2/clusters.yaml", target=CLUSTER)
+HEAD = "--bootstrap-server b1:9092,b2:9092"
+ALLOW = f"kafka-acls.sh {HEAD} --add --allow-principal User:mm2"
+
+# Each: what is built, and how it reads.
+TABLE = [
+    (
+        CLUSTER.set_topic("t", {"a.b": "1", "c": "d"}),
+        f"kafka-configs.sh {HEAD} --alter --entity-type topics --entity-name t "
+        "--add-config a.b=1,c=d",
+    ),
+    (
+        CLUSTER.set_topic("t", {"cleanup.policy": "compact,delete"}),
+        f"kafka-configs.sh {HEAD} --alter --entity-type topics --entity-name t "
+        "--add-config 'cleanup.policy=[compact,delete]'",
+    ),
+    (
+        CLUSTER.show_settings("t"),
+        f"kafka-configs.sh {HEAD} --describe --all --entity-type topics --entity-name t",
+    ),
+    (CLUSTER.show_topic("t"), f"kafka-topics.sh {HEAD} --describe --topic t"),
+    (CLUSTER.delete_topic("t"), f"kafka-topics.sh {HEAD} --delete --topic t"),
+    (
+        CLUSTER.allow_topic("t", "Read", "Write"),
+        f"{ALLOW} --operation Read --operation Write --topic t",
+    ),
+    (
+        CLUSTER.allow_transactional_ids("mm2-a->b-"),
+        f"{ALLOW} --operation Write --operation Describe --transactional-id 'mm2-a->b-' "
+        "--resource-pattern-type prefixed",
+    ),
+    (CLUSTER.allow_groups("Read"), f"{ALLOW} --operation Read --group '*'"),
+    (
+        CLUSTER.allow_cluster("IdempotentWrite"),
+        f"{ALLOW} --operation IdempotentWrite --cluster",
+    ),
+    (
+        CLUSTER.abort_transaction("t", partition=3, start=70),
+        f"kafka-transactions.sh {HEAD} abort --topic t --partition 3 --start-offset 70",
+    ),
+    (
+        CLUSTER.show_producers("t", partition=3),
+        f"kafka-transactions.sh {HEAD} describe-producers --topic t --partition 3",
+    ),
+    (OPERATOR.run(), "mm2 run /etc/mm2/clusters.yaml"),
+    (OPERATOR.reload(), "mm2 reload /etc/mm2/clusters.yaml"),
+    (
+        OPERATOR.resume("a->b", "t", position="offset:9", partition=3),
+        "mm2 resume 'a->b' --topic t --partition 3 --new-era --from offset:9 "
+        "--config /etc/mm2/clusters.yaml",
+    ),
+    (
+        OPERATOR.resume("a->b", "t", position="earliest"),
+        "mm2 resume 'a->b' --topic t --new-era --from earliest --config /etc/mm2/clusters.yaml",
+    ),
+]
+
+
+@pytest.mark.parametrize(("built", "reads"), TABLE, ids=[reads[:30] for _, reads in TABLE])
+def test_a_command_is_whole(built, reads):
+    assert built == reads
+
+
+def test_the_shell_gets_every_word_as_it_was():
+    line = commands.Operator(file="my file.yaml").resume("a->b", "t", position="latest")
+    assert shlex.split(line)[2] == "a->b"
+    assert shlex.split(line)[-1] == "my file.yaml"
+
+
+def test_a_secured_cluster_is_reached_with_an_administrators_properties():
+    secured = commands.Cluster(bootstrap="b:1", secured=True)
+    assert secured.show_topic("t") == (
+        "kafka-topics.sh --bootstrap-server b:1 --command-config admin.properties "
+        "--describe --topic t"
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "off"),
+    [("c.yaml", "enabled: false"), ("mm2.properties", "a->b.enabled = false")],
+)
+def test_a_flow_is_stopped_in_its_files_own_words(file, off):
+    told = commands.Operator(file=file).stopping("a->b")
+    assert f"Ctrl-C in its mm2 run, or {off} and mm2 reload {file}" in told
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ("All is well.", ""),
+        (f"Bad. {commands.to_go_on('a b')}", "a b"),
+        (f"Bad. {commands.to_go_on('a b', 'c d')}", "a b && c d"),
+        (f"Bad. {commands.to_go_on('a b')} (it is tried again after 30 s)", "a b"),
+        (f"{commands.to_go_on('not this')}. {commands.to_go_on('a (b)')}", "a (b)"),
+    ],
+)
+def test_the_way_on_is_found_in_a_message(message, line):
+    assert commands.found_in(message) == line
