@@ -12,6 +12,7 @@ count from the first one, in v0 they are whole.
 
 from __future__ import annotations
 
+import itertools
 import struct
 import zlib
 
@@ -25,6 +26,8 @@ _LENGTH = struct.Struct(">i")
 _CRC_END = 16
 _V1 = 1
 _LEAST_BYTES = _HEAD.size + 8
+_SPAN_MAX = (1 << 31) - 1
+"""A batch of v2 has no room for more between its first offset and its last."""
 OUTER_MAGICS = (0, 1)
 
 
@@ -109,7 +112,14 @@ def _inner(body: bytes, *, codec: int, last: int, stamped: int | None) -> list[r
     if not found:
         raise MalformedMessageError("it is compressed and empty")
     shift = last - found[-1].offset if relative else 0
+    if not _follow(found) or found[0].offset + shift < 0:
+        raise MalformedMessageError("the offsets of what it holds do not follow each other")
     return [each._replace(offset=each.offset + shift) for each in found]
+
+
+def _follow(found: list[records.Record]) -> bool:
+    rising = all(one.offset < two.offset for one, two in itertools.pairwise(found))
+    return rising and found[-1].offset - found[0].offset <= _SPAN_MAX
 
 
 def _at(data: memoryview, at: int) -> memoryview:

@@ -127,15 +127,17 @@ def control_type(batch: memoryview) -> int:
     here: length, attributes i8, timestamp delta, offset delta, key length (`ControlRecordType`,
     `Record`).
 
-    -1 for what the cleaner leaves of a marker that the producer state still needs: no record.
+    -1 where no such record stands: the cleaner leaves an empty batch of a marker that the producer
+    state still needs.
     """
-    if len(batch) <= HEADER_BYTES:
+    try:
+        at = _skip_varint(batch, HEADER_BYTES)  # record length
+        at += 1  # record attributes
+        for _ in range(3):  # timestamp delta, offset delta, key length
+            at = _skip_varint(batch, at)
+        kind: int = _CONTROL_KEY_VERSION_TYPE.unpack_from(batch, at)[1]
+    except (IndexError, struct.error):
         return -1
-    at = _skip_varint(batch, HEADER_BYTES)  # record length
-    at += 1  # record attributes
-    for _ in range(3):  # timestamp delta, offset delta, key length
-        at = _skip_varint(batch, at)
-    kind: int = _CONTROL_KEY_VERSION_TYPE.unpack_from(batch, at)[1]
     return kind
 
 

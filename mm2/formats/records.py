@@ -22,6 +22,8 @@ from mm2.formats import compression, record_batch, varints
 _SMALL = 1 << 14
 _new = tuple.__new__
 """Past the named tuple's own constructor, which costs as much as the rest of a record."""
+_FAR = 1 << 62
+"""A timestamp below this and a difference below this make one of 64 bits."""
 _PRODUCER_NONE = (-1, -1, -1)
 
 _SHORTEST = 7
@@ -40,9 +42,14 @@ class Record(NamedTuple):
     body: bytes
 
 
+def _as_long(value: int) -> int:
+    """Where a sum leaves 64 bits, it goes on at the other end, as Java's does."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 def _varint(value: int) -> bytes:
     out = bytearray()
-    varints.append_signed(out, value)
+    varints.append_signed(out, _as_long(value))
     return bytes(out)
 
 
@@ -102,16 +109,24 @@ def split(data: bytes, *, count: int, base_offset: int, base_timestamp: int) -> 
         raise MalformedRecordsError(f"{count} records cannot stand in {len(data)} bytes")
     found: list[Record] = []
     try:
-        at = _split(data, found, count=count, base=(base_offset, base_timestamp))
+        at, far = _split(data, found, count=count, base=(base_offset, base_timestamp))
     except (IndexError, ValueError) as error:
         raise MalformedRecordsError(f"record {len(found)} is cut off or garbled") from error
     if at != len(data):
         raise MalformedRecordsError(f"{len(data) - at} bytes are left behind the last record")
+    if far or not 0 <= base_timestamp < _FAR:
+        return [each._replace(timestamp=_as_long(each.timestamp)) for each in found]
     return found
 
 
-def _split(data: bytes, found: list[Record], *, count: int, base: tuple[int, int]) -> int:
-    """Fill `found`; returns where the last record ends. Unsigned forms first: value << 1 | sign."""
+def _split(
+    data: bytes, found: list[Record], *, count: int, base: tuple[int, int]
+) -> tuple[int, bool]:
+    """Fill `found`; returns where the last record ends, and if a timestamp is far from the base.
+
+    Unsigned forms first: value << 1 | sign.
+    """
+    far = False
     at, end, whole, before = 0, 0, len(data), -1
     base_offset, base_timestamp = base
     for _ in range(count):
@@ -132,6 +147,7 @@ def _split(data: bytes, found: list[Record], *, count: int, base: tuple[int, int
                 raw = raw << 7 | low & 0x7F
             else:
                 raw, at = varints.read_unsigned(data, at - 2)
+                far = far or raw >= _FAR
         timestamp = base_timestamp + (raw >> 1 ^ -(raw & 1))
         raw = data[at]
         at += 1
@@ -147,7 +163,7 @@ def _split(data: bytes, found: list[Record], *, count: int, base: tuple[int, int
         before = raw
         found.append(_new(Record, (base_offset + (raw >> 1), timestamp, data[at:end])))
         at = end
-    return at
+    return at, far
 
 
 def build(records: Sequence[Record], *, codec: int, sparse: bool = False) -> bytearray:

@@ -83,7 +83,7 @@ def packed(codec: int, body: bytes) -> bytes:
         case 0:
             return body
         case 1:
-            return gzip.compress(body)
+            return gzip.compress(body, mtime=0)
         case 2:
             return bytes(cramjam.snappy.compress_raw(body))
         case 3:
@@ -173,4 +173,5 @@ def _sized(value: bytes | None) -> bytes:
 
 def rechecked(batch: bytes | bytearray) -> bytes:
     """The batch, whatever was done to it, with the CRC that belongs to its bytes."""
-    return batch[:17] + struct.pack(">I", crc32c.crc32c(bytes(batch[21:]))) + batch[21:]
+    checked = bytes(batch[21:])
+    return bytes(batch[:17]) + struct.pack(">I", crc32c.crc32c(checked)) + checked

@@ -12,6 +12,7 @@ from mm2.core.copy import (
     facts,
     instructions,
     limits,
+    opening,
     outgoing,
     partition,
     source_batches,
@@ -33,7 +34,9 @@ class World:
     stored yet, `in_flight` the batches sent and not acknowledged.
     """
 
-    def __init__(self, *source: bytes, **changed: Any) -> None:
+    def __init__(
+        self, *source: bytes, transform: opening.Transform | None = None, **changed: Any
+    ) -> None:
         self.now_s = 1000.0
         self.source = scripts.Log(*source)
         self.mirror: list[bytes] = []
@@ -55,6 +58,7 @@ class World:
             joining=self.joining,
             random=random.Random(1),
             wall_ms=lambda: scripts.NOW_MS,
+            transform=transform,
         )
 
     # What happens

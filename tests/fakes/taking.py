@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mm2.core.copy import facts, fence, instructions, outcomes, setup
+from mm2.core.copy import facts, fence, instructions, opening, outcomes, setup
 from mm2.core.offsets import offset_map
 from mm2.formats import map_record, receipt
 from tests.fakes import scripts
@@ -27,16 +27,25 @@ def where(**changed: Any) -> setup.PartitionSetup:
     return setup.PartitionSetup(**(given | changed))
 
 
-def context(**changed: Any) -> outcomes.Context:
-    return outcomes.Context(where=where(**changed), owner=ME, wall_ms=lambda: scripts.NOW_MS)
+def context(transform: opening.Transform | None = None, **changed: Any) -> outcomes.Context:
+    return outcomes.Context(
+        where=where(**changed), owner=ME, wall_ms=lambda: scripts.NOW_MS, transform=transform
+    )
 
 
 def attempt(
-    known: facts.Facts | None = None, *, marker: int = 50, leader_epoch: int = 2, **changed: Any
+    known: facts.Facts | None = None,
+    *,
+    marker: int = 50,
+    leader_epoch: int = 2,
+    transform: opening.Transform | None = None,
+    **changed: Any,
 ) -> outcomes.Attempt:
     """Fenced by our marker at target offset `marker`; `changed` goes into the setup."""
     fenced = fence.Fence(producer=US, marker_offset=marker, leader_epoch=leader_epoch)
-    return outcomes.Attempt(context=context(**changed), fence=fenced, known=known or facts.Facts())
+    return outcomes.Attempt(
+        context=context(transform, **changed), fence=fenced, known=known or facts.Facts()
+    )
 
 
 def era(**changed: Any) -> map_record.Era:

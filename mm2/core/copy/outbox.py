@@ -115,7 +115,7 @@ class Outbox:
         if not why and len(chosen) == 1:
             self._staged.append(outgoing.passed(self._queue.popleft()))
             return
-        self._make(chosen, why or "small batches are joined")
+        self._make(chosen, why)
 
     def _why_open(self, entry: source_batches.Copyable) -> str:
         if entry.opening:
@@ -159,6 +159,9 @@ class Outbox:
                 opened.extend(opening.open_batch(entry, self._transform))
                 done += 1
         except (opening.UnreadableError, opening.TransformError) as error:
+            if not done and not why:  # there was no need to open it
+                self._staged.append(outgoing.passed(self._queue.popleft()))
+                return
             if not done:
                 self.unreadable = source_batches.Obstacle(
                     offset=head.first,
@@ -175,7 +178,7 @@ class Outbox:
             codec=_codec(head.header) if self._target_codec is None else self._target_codec,
             batch_bytes=self.limits.made_bytes,
             records_max=self.limits.records_at(head.first),
-            why=why,
+            why=why or "small batches are joined",
         )
         if not made:
             size = sum(each.header.size for each in chosen[:done])

@@ -25,15 +25,6 @@ def batch(base_offset=0, *, count=1, attributes=0, value=b"value"):
     return batches.data(records, stamp)
 
 
-def old_batch(base_offset, magic):
-    """As a message set of format v0 or v1 begins: offset, size, CRC, magic."""
-    return struct.pack(">qiIb", base_offset, 14, 0xABCD, magic) + bytes(9)
-
-
-def split(*parts):
-    return list(record_batch.split_batches(memoryview(b"".join(parts))))
-
-
 # Headers
 
 
@@ -63,50 +54,6 @@ def test_a_header_is_read_field_by_field():
 def test_a_header_that_is_cut_off_is_refused():
     with pytest.raises(struct.error):
         record_batch.read_header(memoryview(batch()[:60]))
-
-
-# Splitting
-
-
-def test_whole_batches_are_given_with_their_bytes():
-    one, two = batch(10, count=2), batch(12, value=b"x" * 300)
-    found = split(one, two)
-    assert [bytes(data) for _, data in found] == [one, two]
-    assert [header.base_offset for header, _ in found] == [10, 12]
-
-
-@given(st.integers(0, len(batch()) - 1))
-def test_a_batch_that_is_cut_off_is_left_out(kept):
-    one = batch(10)
-    found = split(one, batch(11)[:kept])
-    assert [bytes(data) for _, data in found] == [one]
-
-
-@pytest.mark.parametrize("magic", [0, 1])
-def test_an_older_format_is_told_by_offset_after_what_stands_before_it(magic):
-    pieces = record_batch.split_batches(memoryview(batch(10) + old_batch(11, magic)))
-    assert next(pieces)[0].base_offset == 10
-    with pytest.raises(record_batch.OldFormatError, match=f"format v{magic}") as raised:
-        next(pieces)
-    assert (raised.value.base_offset, raised.value.magic) == (11, magic)
-
-
-@pytest.mark.parametrize("length", [48, 0, -1, -13, -(1 << 31)])
-def test_a_length_that_holds_no_header_is_damage(length):
-    damaged = bytearray(batch(11))
-    struct.pack_into(">i", damaged, 8, length)
-    pieces = record_batch.split_batches(memoryview(batch(10) + damaged))
-    assert next(pieces)[0].base_offset == 10
-    with pytest.raises(record_batch.DamagedBatchError) as raised:
-        next(pieces)
-    assert (raised.value.base_offset, raised.value.length) == (11, length)
-
-
-def test_a_batch_of_a_header_alone_is_a_batch():
-    empty = batches.data([], last_offset_delta=4)
-    ((header, data),) = split(empty)
-    assert len(data) == record_batch.HEADER_BYTES
-    assert (header.record_count, header.last_offset) == (0, 4)
 
 
 # CRC and stamping
@@ -194,3 +141,10 @@ def test_a_marker_without_its_record_is_neither_abort_nor_commit():
     """What the cleaner leaves of a marker that the producer state still needs is a bare header."""
     emptied = bytearray(record_batch.HEADER_BYTES)
     assert record_batch.control_type(memoryview(emptied)) == -1
+
+
+@given(st.binary(max_size=30))
+def test_a_control_batch_of_arbitrary_bytes_has_some_type_or_none(body):
+    stamp = batches.Stamp(attributes=record_batch.CONTROL)
+    data = batches.assemble(body, stamp, count=1, last=0, timestamps=(0, 0))
+    assert -(1 << 15) <= record_batch.control_type(memoryview(data)) < 1 << 15

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from mm2.core.copy import messages, standing
+from mm2.core.copy import limits, messages, standing
 from mm2.pipeline import copy_loop, worker_link
 from tests.fakes import copying, metadata, taking
 
@@ -48,7 +48,7 @@ class Loop:
 
     def __init__(self):
         where = taking.where()
-        self.now_s = 1000.0
+        self.now_s, self.waits_s = 1000.0, 0.0
         self.source, self.target = Cluster(where.topic), Cluster(where.remote_topic)
         self.sent: list[dict[str, Any]] = []
         settings = SimpleNamespace(
@@ -65,7 +65,7 @@ class Loop:
             source=cast(Any, self.source),
             target=cast(Any, self.target),
             link=worker_link.WorkerLink(cast(Any, SimpleNamespace(send=self.sent.append))),
-            selector=cast(Any, SimpleNamespace(poll=lambda wait_s: None)),
+            selector=cast(Any, SimpleNamespace(poll=self.poll)),
             now=cast(Any, SimpleNamespace(now_s=lambda: self.now_s, wall_ms=lambda: 0)),
             random=random.Random(1),
         )
@@ -73,6 +73,11 @@ class Loop:
         self.world.copy = self.loop.copies[0]
         self.world.tick()
         assert self.world.standing.phase is Phase.COPYING
+
+    def poll(self, wait_s, *, woken):
+        """Something happens after `waits_s`."""
+        self.now_s += self.waits_s
+        woken()
 
     def turn(self, after_s=1.0):
         self.now_s += after_s
@@ -133,3 +138,15 @@ def test_a_mirror_that_is_missing_is_no_refusal_of_the_source():
     assert loop.told[1] == "mirror partition a.orders-4 has no leader: " + (
         "UNKNOWN_TOPIC_OR_PARTITION (3)"
     )
+
+
+def test_larger_batches_are_joined_while_the_loop_mostly_waits():
+    loop = Loop()
+    joining = loop.world.copy.outbox.limits.joining
+    found = []
+    for waits_s in (0.0, 1.0, 0.0):
+        loop.waits_s = waits_s
+        loop.turn(after_s=1.0 - waits_s)
+        loop.turn(after_s=1.0 - waits_s)
+        found.append(joining.records)
+    assert found == [limits.TINY_RECORDS, limits.ANY, limits.TINY_RECORDS]

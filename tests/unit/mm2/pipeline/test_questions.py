@@ -88,7 +88,12 @@ class World:
             answered=lambda copy, answer: self.answers.append((copy.where.partition, answer)),
         )
         self.copies = [
-            cast(Any, SimpleNamespace(where=taking.where(partition=each), script=SimpleNamespace(token=1)))
+            cast(
+                Any,
+                SimpleNamespace(
+                    where=taking.where(partition=each), script=SimpleNamespace(token=1)
+                ),
+            )
             for each in range(3)
         ]
 

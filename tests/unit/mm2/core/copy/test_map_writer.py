@@ -212,6 +212,36 @@ def test_no_segment_grows_far_beyond_its_size_and_together_they_hold_every_batch
         assert one.through == key.first_source
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.sampled_from([1, 1, 1, 2, 9]), min_size=1, max_size=8),
+            st.integers(0, 2),
+            st.booleans(),
+        ),
+        max_size=40,
+    )
+)
+def test_runs_say_where_every_record_of_gapped_batches_stands(steps):
+    written, stored, placed = writer(segment_bytes=128), {}, {}
+    for gaps, markers, write in steps:
+        offsets = [written.through + gap for gap in itertools.accumulate(gaps)]
+        target = written.target_next + markers
+        if len(offsets) == 1:
+            copy(written, offsets[0], target=target)
+        else:
+            copy(written, *offsets, target=target)
+        placed.update(zip(offsets, itertools.count(target), strict=False))
+        if write:
+            stored.update(decoded(written.write(0.0)))
+    stored.update(decoded(written.write(0.0)))
+    segments = sorted(stored.items(), key=lambda each: each[0].first_source)
+    runs = [run for _, segment in segments for run in segment.runs]
+    for source, target in placed.items():
+        assert source + [run.delta for run in runs if run.source <= source][-1] == target
+
+
 # When to write, and when to wait
 
 

@@ -2,227 +2,326 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.copy import pairing
+from mm2.core.copy import pairing, tail
 from mm2.formats import map_record, record_batch
-from tests.fakes import scripts
+from tests.fakes import copying, scripts, transforms
 
-OURS, OLDER, STRANGER = (7, 3), (6, 9), (99, 0)
-
-
-def tail(*held, start=10, marker=20, **more):
-    """Batches as the target holds them, read in order."""
-    found = pairing.Tail(ours=frozenset({7, 6}), start=start, marker=marker, **more)
-    for each in held:
-        view = memoryview(each)
-        found.add(record_batch.read_header(view), view)
-    return found
-
-
-def offsets(found):
-    return [each.offset for each in found.committed]
+OURS = (7, 3)
+NOTHING, SOURCE, TARGET = pairing.Need.NOTHING, pairing.Need.SOURCE, pairing.Need.TARGET
 
 
 def ours(base, *values, **more):
     return scripts.data(base, *values or (b"v",), producer=OURS, **more)
 
 
-def fingerprint(batch):
-    view = memoryview(batch)
-    return pairing.fingerprint(record_batch.read_header(view), view)
+def source(base, *values, **more):
+    return scripts.data(base, *values, **more)
 
 
-def crc(batch):
-    return record_batch.read_header(memoryview(batch)).crc
+def header(batch):
+    return record_batch.read_header(memoryview(batch))
 
 
-# Fingerprints
+def begun(*on_target, position=100, transform=None):
+    found = tail.Tail(ours=frozenset({7}), start=10, marker=1000)
+    for each in on_target:
+        found.add(header(each), memoryview(each))
+    return pairing.Pairing(tail=found.committed, position=position, start=10, transform=transform)
 
 
-def test_what_a_copy_changes_does_not_change_the_fingerprint():
-    source = scripts.data(5, b"a", b"b", leader_epoch=3, producer=STRANGER)
-    assert fingerprint(source) == fingerprint(ours(70, b"a", b"b", transactional=True))
+def walk(*fetches, on_target, position=100, aborted=(), transform=None):
+    """Source batches held against a tail, fetch by fetch, opening the tail's where need be."""
+    pairs = begun(*on_target, position=position, transform=transform)
+    held = {header(each).base_offset: each for each in on_target}
+    needs = []
+    for fetch in fetches:
+        need = pairs.feed(scripts.records(*fetch, aborted=aborted))
+        while need is TARGET:
+            needs.append(need)
+            batch = held[pairs.wanted]
+            need = pairs.feed_target(header(batch), memoryview(batch))
+        needs.append(need)
+    return pairs, needs
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        scripts.data(5, b"a", b"c"),
-        scripts.data(5, b"a"),
-        scripts.data(5, b"a", b"b", timestamp=scripts.NOW_MS + 1),
-        scripts.data(5, b"a", b"b", attributes=1),
-        scripts.data(5, b"a", b"b", attributes=0x08),
-        scripts.data(5, b"a", b"b", last_delta=2),
-    ],
-)
-def test_other_records_timestamps_codec_or_gaps_do(other):
-    assert fingerprint(scripts.data(5, b"a", b"b")) != fingerprint(other)
-
-
-# The tail
-
-
-def test_the_tail_is_read_up_to_our_own_marker():
-    found = tail(ours(10), ours(11))
-    assert (found.at, found.complete) == (12, False)
-    found = tail(ours(10), ours(11), scripts.marker(20, OURS))
-    assert (offsets(found), found.complete) == ([10, 11], True)
-
-
-def test_batches_before_the_start_or_behind_our_marker_do_not_count():
-    found = tail(ours(8, b"a", b"b"), ours(10), scripts.marker(20, OURS), ours(21))
-    assert offsets(found) == [10]
-
-
-def test_ids_of_earlier_producers_are_ours_too():
-    assert offsets(tail(scripts.data(10, b"a", producer=OLDER), ours(11))) == [10, 11]
-
-
-def test_a_batch_of_somebody_else_is_told_and_does_not_count():
-    found = tail(ours(10), scripts.data(11, b"x", producer=STRANGER), scripts.data(12, b"y"))
-    assert found.foreign == pairing.Foreign(offset=11, producer_id=99)
-    assert offsets(found) == [10]
-
-
-def test_somebody_elses_markers_are_nobodys_writes():
-    found = tail(scripts.marker(10, STRANGER), scripts.marker(20, OURS))
-    assert (found.foreign, offsets(found)) == (None, [])
-
-
-def test_a_committed_transaction_counts_and_an_aborted_one_does_not():
-    found = tail(
-        ours(10, transactional=True),
-        scripts.marker(11, OURS),
-        ours(12, transactional=True),
-        scripts.marker(13, OURS, commit=False),
-        scripts.marker(20, OURS),
-    )
-    assert (offsets(found), found.hanging) == ([10], None)
-
-
-def test_a_transaction_whose_marker_was_lost_is_ended_by_our_own():
-    found = tail(ours(10, transactional=True), scripts.marker(20, OURS))
-    assert (offsets(found), found.hanging) == ([10], None)
-
-
-def test_a_marker_ends_only_its_own_producers_transaction():
-    older = scripts.data(10, b"a", producer=OLDER, transactional=True)
-    found = tail(older, ours(11, transactional=True), scripts.marker(20, OURS))
-    assert offsets(found) == [11]
-    assert found.hanging is not None
-    assert found.hanging.offset == 10
-
-
-def test_interleaved_transactions_count_in_the_order_of_their_offsets():
-    older = scripts.data(11, b"b", producer=OLDER, transactional=True)
-    found = tail(
-        ours(10, transactional=True), older, scripts.marker(12, OLDER), scripts.marker(13, OURS)
-    )
-    assert offsets(found) == [10, 11]
-
-
-# The batch before the tail
-
-
-def test_the_batch_before_the_tail_must_be_the_one_recorded():
-    last = ours(8, b"a", b"b")
-    found = tail(last, ours(10), last_crc=crc(last))
-    assert (found.lost, offsets(found)) == ("", [10])
-    assert "is not the one recorded" in tail(last, ours(10), last_crc=crc(last) + 1).lost
-
-
-def test_a_batch_across_the_start_is_not_the_one_recorded():
-    across = ours(8, b"a", b"b", b"c")
-    assert "offset 10" in tail(across, last_crc=crc(across)).lost
-
-
-def test_what_is_lost_is_read_no_further():
-    found = tail(ours(8, b"a", b"b"), last_crc=1)
-    assert found.complete
-
-
-def test_a_reading_with_a_crc_begins_one_offset_earlier():
-    assert (tail(last_crc=1).at, tail().at) == (9, 10)
-
-
-def test_retention_may_take_the_recorded_batch_but_nothing_behind_it():
-    found = tail(last_crc=1)
-    found.deleted_before(10)
-    assert (found.at, found.lost) == (10, "")
-    found.deleted_before(11)
-    assert found.lost == "the target no longer has offset 10"
-
-
-# Pairing
-
-
-def walk(*held, on_target, position=100, aborted=()):
-    """Source batches held against a tail, in one fetch."""
-    pairs = pairing.Pairing(tail=tail(*on_target).committed, position=position)
-    pairs.feed(scripts.records(*held, aborted=aborted))
+def paired(*fetches, on_target, **more):
+    pairs, _ = walk(*fetches, on_target=on_target, **more)
+    assert (pairs.mismatch, pairs.complete) == ("", True)
     return pairs
 
 
+# Whole batches
+
+
 def test_equal_batches_pair_one_to_one_and_say_where_they_stand():
-    pairs = walk(
-        scripts.data(100, b"a", b"b", leader_epoch=4),
-        scripts.data(102, b"c", leader_epoch=5),
-        on_target=[ours(10, b"a", b"b"), ours(12, b"c")],
-    )
-    assert (pairs.complete, pairs.mismatch, pairs.position, pairs.source_epoch) == (
-        True,
-        "",
-        103,
-        5,
-    )
-    assert pairs.runs == [map_record.Run(100, -90), map_record.Run(102, -90)]
+    held = [source(100, b"a", b"b", leader_epoch=4), source(102, b"c", leader_epoch=5)]
+    pairs, needs = walk(held, on_target=[ours(10, b"a", b"b"), ours(12, b"c")])
+    assert (pairs.complete, pairs.mismatch, pairs.position) == (True, "", 103)
+    assert (pairs.source_epoch, pairs.paired_to) == (5, 13)
+    assert pairs.runs == [map_record.Run(100, -90)]
+    assert needs == [NOTHING]
+
+
+def test_each_change_of_the_distance_begins_a_run():
+    held = [source(100, b"a"), source(103, b"b"), source(104, b"c"), source(105, b"d")]
+    on_target = [ours(10, b"a"), ours(11, b"b"), ours(14, b"c"), ours(15, b"d")]
+    assert paired(held, on_target=on_target).runs == [(100, -90), (103, -92), (104, -90)]
 
 
 def test_pairing_stops_when_the_tail_is_used_up():
-    pairs = walk(scripts.data(100, b"a"), scripts.data(101, b"b"), on_target=[ours(10, b"a")])
-    assert (pairs.complete, pairs.position) == (True, 101)
+    pairs = paired([source(100, b"a"), source(101, b"b")], on_target=[ours(10, b"a")])
+    assert (pairs.position, pairs.paired_to) == (101, 11)
 
 
 def test_an_empty_tail_pairs_with_nothing_and_does_not_move():
-    pairs = walk(scripts.data(100, b"a"), on_target=[])
+    pairs, needs = walk([source(100, b"a")], on_target=[])
     assert (pairs.complete, pairs.position, pairs.runs) == (True, 100, [])
+    assert (pairs.paired_to, needs) == (10, [NOTHING])
 
 
 def test_what_is_not_copied_is_passed_over():
-    pairs = walk(
-        scripts.data(100, b"dead", producer=(1, 0), transactional=True),
+    held = [
+        source(100, b"dead", producer=(1, 0), transactional=True),
         scripts.marker(101, (1, 0), commit=False),
-        scripts.data(102, b"a"),
-        on_target=[ours(10, b"a")],
-        aborted=((1, 100),),
-    )
-    assert (pairs.complete, pairs.runs) == (True, [map_record.Run(102, -92)])
+        source(102, b"a"),
+    ]
+    pairs = paired(held, on_target=[ours(10, b"a")], aborted=((1, 100),))
+    assert pairs.runs == [map_record.Run(102, -92)]
 
 
 def test_pairing_goes_on_with_the_next_fetch():
-    pairs = walk(scripts.data(100, b"a"), on_target=[ours(10, b"a"), ours(15, b"b")])
-    assert (pairs.complete, pairs.paired, pairs.position) == (False, 1, 101)
-    pairs.feed(scripts.records(scripts.data(103, b"b")))
+    pairs = begun(ours(10, b"a"), ours(15, b"b"))
+    assert pairs.feed(scripts.records(source(100, b"a"), scripts.marker(101, (1, 0)))) is SOURCE
+    assert (pairs.complete, pairs.paired, pairs.position, pairs.wanted) == (False, 1, 102, 15)
+    assert pairs.feed(scripts.records(source(103, b"b"))) is NOTHING
     assert (pairs.complete, pairs.position) == (True, 104)
 
 
-@pytest.mark.parametrize(
-    "on_target",
-    [[ours(10, b"b")], [ours(10, b"b"), ours(11, b"a")], [ours(10, b"a", b"b")]],
-    ids=["one is missing", "another order", "cut otherwise"],
-)
-def test_anything_but_the_same_batches_in_the_same_order_does_not_pair(on_target):
-    pairs = walk(scripts.data(100, b"a"), scripts.data(101, b"b"), on_target=on_target)
-    assert "target offset 10 does not hold what source offset 100 holds" in pairs.mismatch
-    assert (pairs.complete, pairs.position, pairs.runs) == (False, 100, [])
+def test_a_fetch_that_brings_nothing_asks_for_another():
+    pairs = begun(ours(10, b"a"))
+    assert pairs.feed(scripts.records()) is SOURCE
+    assert pairs.position == 100
 
 
-def test_an_obstacle_before_the_tail_is_paired_is_a_mismatch():
-    pairs = walk(scripts.data(100, b"a", last_delta=3), on_target=[ours(10, b"a")])
-    assert "source offset 100: compaction left" in pairs.mismatch
+# Record by record
 
 
-def test_an_obstacle_behind_the_last_pair_is_none_of_pairings_business():
-    pairs = walk(
-        scripts.data(100, b"a"), scripts.data(101, b"b", last_delta=3), on_target=[ours(10, b"a")]
+def test_batches_that_were_joined_pair_record_by_record():
+    held = [source(100, b"a"), source(101, b"b", b"c"), source(103, b"d")]
+    pairs, needs = walk(held, on_target=[ours(10, b"a", b"b", b"c", b"d")])
+    assert (pairs.complete, pairs.position, pairs.paired_to) == (True, 104, 14)
+    assert pairs.runs == [(100, -90)]
+    assert needs == [TARGET, NOTHING]
+
+
+def test_a_batch_that_was_divided_pairs_with_all_its_pieces():
+    held = [source(100, b"a", b"b", b"c", b"d", b"e")]
+    on_target = [ours(10, b"a", b"b"), ours(13, b"c", b"d"), ours(15, b"e")]
+    pairs, needs = walk(held, on_target=on_target)
+    assert (pairs.complete, pairs.position, pairs.runs) == (True, 105, [(100, -90), (102, -89)])
+    assert needs == [TARGET, TARGET, TARGET, NOTHING]
+
+
+def test_a_batch_with_gaps_pairs_with_the_dense_one_made_of_it():
+    held = [source(100, b"a", b"b", b"c", deltas=(1, 4, 5), last_delta=8)]
+    pairs = paired(held, on_target=[ours(10, b"a", b"b", b"c")])
+    assert pairs.runs == [(101, -91), (104, -93)]
+    assert pairs.position == 109
+
+
+@pytest.mark.parametrize("codecs", [(0, 1), (1, 0), (4, 4), (3, 2)])
+def test_what_was_compressed_otherwise_pairs_by_what_it_holds(codecs):
+    theirs, mine = codecs
+    held = [source(100, b"a" * 60, b"b", codec=theirs)]
+    assert paired(held, on_target=[ours(10, b"a" * 60, b"b", codec=mine)]).position == 102
+
+
+def test_a_source_with_log_append_time_pairs_by_the_times_that_readers_see():
+    held = [source(100, b"a", b"b", attributes=8)]
+    assert paired(held, on_target=[ours(10, b"a", b"b")]).runs == [(100, -90)]
+
+
+def test_a_start_inside_a_batch_pairs_with_what_is_left_of_it():
+    pairs = paired([source(98, b"x", b"y", b"a")], on_target=[ours(10, b"a")])
+    assert (pairs.position, pairs.runs) == (101, [(100, -90)])
+
+
+def test_a_tail_that_ends_inside_a_source_batch_goes_on_with_the_rest_of_it():
+    held = [source(100, b"a", b"b", b"c", deltas=(0, 3, 6), leader_epoch=4)]
+    pairs = paired(held, on_target=[ours(10, b"a", b"b")])
+    assert (pairs.position, pairs.source_epoch, pairs.paired_to) == (106, 4, 12)
+
+
+def test_the_records_of_a_fetch_may_run_out_inside_a_joined_batch():
+    pairs = begun(ours(10, b"a", b"b", b"c"))
+    assert pairs.feed(scripts.records(source(100, b"a"))) is TARGET
+    joined = ours(10, b"a", b"b", b"c")
+    assert pairs.feed_target(header(joined), memoryview(joined)) is SOURCE
+    assert (pairs.position, pairs.paired, pairs.paired_to) == (101, 0, 11)
+    assert pairs.unpaired_from == 11
+    assert pairs.feed(scripts.records(source(101, b"b", b"c"))) is NOTHING
+    assert (pairs.complete, pairs.position) == (True, 103)
+
+
+def test_whole_and_opened_batches_follow_each_other_in_any_way():
+    held = [
+        source(100, b"a", b"b"),
+        source(102, b"c", deltas=(0,), last_delta=2),
+        source(105, b"d"),
+        source(106, b"e", b"f"),
+        source(108, b"g", b"h"),
+    ]
+    on_target = [
+        ours(10, b"a", b"b"),
+        ours(12, b"c", b"d", b"e"),
+        ours(15, b"f"),
+        ours(17, b"g", b"h", transactional=True),
+        scripts.marker(19, OURS),
+    ]
+    pairs, needs = walk(held[:2], held[2:], on_target=on_target)
+    assert (pairs.complete, pairs.position) == (True, 110)
+    assert needs == [TARGET, SOURCE, TARGET, NOTHING]
+    assert pairs.runs == [(100, -90), (105, -92), (108, -91)]
+
+
+# Transforms
+
+
+def test_what_a_transform_left_out_or_changed_pairs_with_what_it_makes_again():
+    held = [source(100, b"a", b"x"), source(102, b"x"), source(103, b"b")]
+    on_target = [ours(10, b"new a"), ours(11, b"new b")]
+    transform = transforms.Filter(b"x", change=b"new ")
+    pairs = paired(held, on_target=on_target, transform=transform)
+    assert (pairs.position, pairs.runs) == (104, [(100, -90), (103, -92)])
+
+
+def test_under_a_transform_no_batch_pairs_unopened():
+    pairs, needs = walk(
+        [source(100, b"a")], on_target=[ours(10, b"a")], transform=transforms.Filter()
     )
-    assert (pairs.complete, pairs.mismatch, pairs.position) == (True, "", 101)
+    assert (pairs.complete, needs) == (True, [TARGET, NOTHING])
+
+
+def test_a_source_of_which_nothing_is_left_is_read_on():
+    pairs, needs = walk(
+        [source(100, b"x"), source(101, b"x")],
+        [source(102, b"a")],
+        on_target=[ours(10, b"a")],
+        transform=transforms.Filter(b"x"),
+    )
+    assert (pairs.complete, pairs.position, needs) == (True, 103, [SOURCE, TARGET, NOTHING])
+
+
+# What does not pair
+
+
+@pytest.mark.parametrize(
+    ("held", "on_target", "position", "paired_to"),
+    [
+        ([source(100, b"a")], [ours(10, b"b")], 100, 10),
+        ([source(100, b"a"), source(101, b"b")], [ours(10, b"b"), ours(11, b"a")], 100, 10),
+        ([source(100, b"a"), source(101, b"b")], [ours(10, b"a"), ours(11, b"x")], 101, 11),
+        ([source(100, b"a", b"b")], [ours(10, b"a", b"x")], 101, 11),
+        ([source(100, b"a", timestamp=5)], [ours(10, b"a")], 100, 10),
+        ([source(100, b"a", b"b", b"c")], [ours(10, b"a", b"b"), ours(12, b"x")], 102, 12),
+        ([source(100, b"b"), source(101, b"c")], [ours(10, b"a", b"b", b"c")], 100, 10),
+    ],
+    ids=[
+        "another value",
+        "another order",
+        "another second batch",
+        "another second record",
+        "another time",
+        "another third record",
+        "compacted away",
+    ],
+)
+def test_anything_but_the_same_records_in_the_same_order_does_not_pair(
+    held, on_target, position, paired_to
+):
+    pairs, needs = walk(held, on_target=on_target)
+    assert f"target offset {paired_to} does not hold what source offset {position}" in (
+        pairs.mismatch
+    )
+    assert (pairs.complete, pairs.position, pairs.paired_to) == (False, position, paired_to)
+    assert needs[-1] is NOTHING
+
+
+def test_a_start_inside_a_batch_does_not_pair_with_all_of_it():
+    whole = (b"x", b"a")
+    pairs, _ = walk([source(99, *whole)], on_target=[ours(10, *whole)])
+    assert "target offset 10 does not hold what source offset 100 holds" in pairs.mismatch
+    assert (pairs.position, pairs.runs) == (100, [])
+
+
+def test_a_mismatch_behind_skipped_offsets_may_begin_anew_behind_them():
+    """Nothing copyable stands there."""
+    fetches = [[source(100, b"a"), scripts.marker(101, (1, 0))], [source(102, b"b")]]
+    pairs, _ = walk(*fetches, on_target=[ours(10, b"a"), ours(11, b"x")])
+    assert "source offset 102" in pairs.mismatch
+    assert (pairs.position, pairs.paired_to) == (102, 11)
+
+
+def test_a_damaged_source_batch_before_the_tail_is_paired_is_a_mismatch():
+    pairs, needs = walk(
+        [source(100, b"a"), copying.damaged(101)], on_target=[ours(10, b"a"), ours(11)]
+    )
+    assert "source offset 101: the checksum" in pairs.mismatch
+    assert (pairs.position, needs) == (101, [NOTHING])
+
+
+def test_a_source_batch_that_cannot_be_opened_is_a_mismatch():
+    pairs, _ = walk(
+        [source(100, b"a"), copying.unreadable(101)], on_target=[ours(10, b"a"), ours(11)]
+    )
+    assert "source offset 101: its gzip data is damaged" in pairs.mismatch
+    assert (pairs.complete, pairs.position) == (False, 101)
+
+
+def test_a_target_batch_that_cannot_be_opened_is_a_mismatch():
+    broken = bytearray(copying.unreadable(11, last_delta=1))
+    pairs = begun(ours(10, b"a"))
+    assert pairs.feed(scripts.records(source(100, b"b"))) is TARGET
+    assert pairs.feed_target(header(broken), memoryview(broken)) is NOTHING
+    assert "target offset 11: its gzip data is damaged" in pairs.mismatch
+
+
+def test_damage_behind_the_last_pair_is_none_of_pairings_business():
+    for behind in (copying.damaged(101), copying.unreadable(101)):
+        pairs = paired([source(100, b"a"), behind], on_target=[ours(10, b"a")])
+        assert pairs.position == 101
+
+
+def test_a_batch_that_nobody_can_open_pairs_unopened_with_its_like():
+    """It was passed through."""
+    pairs = paired([source(100, b"a", attributes=6)], on_target=[ours(10, b"a", attributes=6)])
+    assert pairs.position == 101
+
+
+# What may be gone
+
+
+@pytest.mark.parametrize(
+    ("end", "could"), [(100, False), (104, False), (105, True), (106, True), (200, True)]
+)
+def test_a_source_had_room_for_the_tail_where_it_has_an_offset_for_each_record(end, could):
+    pairs = begun(ours(10, b"a", b"b"), ours(12, b"c", b"d", b"e"))
+    assert pairs.could_be_gone(end) is could
+
+
+@pytest.mark.parametrize(("end", "could"), [(102, False), (103, False), (104, True)])
+def test_what_is_paired_needs_no_room(end, could):
+    joined = ours(10, b"a", b"b", b"c")
+    pairs = begun(joined, ours(13, b"d"))
+    pairs.feed(scripts.records(source(100, b"a")))
+    pairs.feed_target(header(joined), memoryview(joined))
+    assert (pairs.paired, pairs.paired_to) == (0, 11)
+    assert pairs.could_be_gone(end) is could
+
+
+def test_offsets_that_were_read_and_not_paired_still_count():
+    """Those that compaction emptied once held the tail's records."""
+    pairs = begun(ours(10, b"a", b"b"))
+    pairs.feed(scripts.records(source(100, last_delta=9)))
+    assert pairs.position == 110
+    assert pairs.could_be_gone(110)

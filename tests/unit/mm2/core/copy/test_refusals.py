@@ -65,6 +65,22 @@ def test_what_follows_an_error_of_produce(code, then, reason):
 
 
 @pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        (10, "RECORD_TOO_LARGE"),
+        (18, "RECORD_LIST_TOO_LARGE"),
+        (32, "INVALID_TIMESTAMP"),
+        (87, "INVALID_RECORD"),
+    ],
+)
+def test_what_can_be_divided_is_taken_again_at_once(code, name):
+    assert code in refusals.TOO_LARGE | refusals.BAD_RECORD
+    reaction = refusals.produce(WHERE, code=code, message="no", offset=500, divided=True)
+    assert (reaction.then, reaction.stop) == (TAKE, None)
+    assert reaction.reason == f"a.orders-7 refused a batch with {name}: it is divided"
+
+
+@pytest.mark.parametrize(
     ("code", "advice"),
     [
         (10, "raise max.message.bytes"),

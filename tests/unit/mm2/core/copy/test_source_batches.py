@@ -3,9 +3,11 @@ from __future__ import annotations
 import struct
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mm2.core.copy import source_batches
-from tests.fakes import scripts
+from tests.fakes import batches, messages, scripts
 
 A, B, C = (1, 0), (2, 0), (3, 0)
 
@@ -150,34 +152,14 @@ def test_an_empty_batch_that_compaction_kept_is_skipped():
 # Obstacles
 
 
-def stopped(found, *, at, saying, corrupt=False, copied=()):
+def stopped(found, *, at, saying, copied=()):
     assert found.obstacle is not None
     assert (found.obstacle.offset, found.position) == (at, at)
     assert saying in found.obstacle.why
-    assert found.obstacle.corrupt is corrupt
     assert bases(found) == list(copied)
 
 
 BEHIND = scripts.data(100, b"behind")
-
-
-@pytest.mark.parametrize(
-    ("batch", "saying"),
-    [
-        (scripts.data(2, b"a", attributes=0x08), "append time"),
-        (scripts.data(2, b"a", b"b", last_delta=4), "compaction left 2 of 5 records"),
-    ],
-)
-def test_a_batch_that_must_be_opened_stops_the_scan_behind_what_precedes_it(batch, saying):
-    found = scan(scripts.data(0, b"x", b"y"), batch, BEHIND)
-    stopped(found, at=2, saying=saying, copied=[0])
-
-
-@pytest.mark.parametrize("magic", [0, 1])
-def test_older_record_formats_stop_the_scan(magic):
-    old = bytearray(scripts.data(1, b"a"))
-    old[16] = magic
-    stopped(scan(scripts.data(0, b"x"), old, BEHIND), at=1, saying=f"v{magic}", copied=[0])
 
 
 def test_one_changed_byte_is_found():
@@ -186,39 +168,185 @@ def test_one_changed_byte_is_found():
         damaged = bytearray(whole)
         damaged[at] ^= 1
         found = scan(scripts.data(0, b"x"), damaged, BEHIND)
-        stopped(found, at=1, saying="checksum", corrupt=True, copied=[0])
+        stopped(found, at=1, saying="checksum", copied=[0])
 
 
 def test_an_impossible_length_is_damage_where_the_copy_stands():
     damaged = bytearray(scripts.data(1, b"a"))
     struct.pack_into(">i", damaged, 8, 4)
     found = scan(scripts.data(0, b"x"), damaged)
-    stopped(found, at=1, saying="claims a length of 4 bytes", corrupt=True, copied=[0])
+    stopped(found, at=1, saying="claims a length of 4 bytes", copied=[0])
 
 
 def test_a_damaged_batch_is_not_even_skipped():
     damaged = bytearray(of(0, A))
     damaged[-1] ^= 1
-    stopped(scan(damaged, aborted=[(1, 0)]), at=0, saying="checksum", corrupt=True)
+    stopped(scan(damaged, aborted=[(1, 0)]), at=0, saying="checksum")
 
 
-def test_a_start_inside_a_batch_must_be_opened():
-    found = scan(scripts.data(0, b"a", b"b", b"c"), position=1)
-    stopped(found, at=1, saying="inside the batch of 0..2")
+def test_a_damaged_batch_across_the_position_stops_at_the_position():
+    damaged = bytearray(scripts.data(3, b"a", b"b", b"c"))
+    damaged[-1] ^= 1
+    stopped(scan(damaged, position=4), at=4, saying="checksum")
+
+
+def test_damage_before_the_position_is_nobodys_business():
+    damaged = bytearray(scripts.data(3, b"a"))
+    damaged[-1] ^= 1
+    assert bases(scan(damaged, scripts.data(4, b"b"), position=4)) == [4]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_damaged_message_of_an_older_format_is_an_obstacle_too(magic):
+    damaged = bytearray(messages.message(1, b"old", magic=magic))
+    damaged[-1] ^= 1
+    stopped(scan(scripts.data(0, b"x"), damaged, BEHIND), at=1, saying="checksum", copied=[0])
+
+
+# Which must be opened
+
+
+def why(*held, **more):
+    """Of each copyable batch."""
+    found = scan(*held, **more)
+    assert found.obstacle is None
+    return [each.opening for each in found.batches]
+
+
+@pytest.mark.parametrize("flags", [0, 0x10, 0x40, 0x50])
+@pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
+def test_an_ordinary_batch_of_any_codec_is_passed_through(flags, codec):
+    held = scripts.data(3, b"a", b"b", attributes=flags, codec=codec)
+    assert why(held, position=3) == [""]
+
+
+def test_the_timestamps_of_an_append_time_are_not_the_records_own():
+    assert why(scripts.data(0, b"a", attributes=0x08)) == ["its timestamps are the append time's"]
+    both = scripts.data(0, b"a", attributes=0x18, codec=2)
+    assert why(both) == ["its timestamps are the append time's"]
+
+
+@pytest.mark.parametrize(
+    ("values", "deltas", "last"),
+    [
+        ((b"a", b"b"), (0, 2), 2),
+        ((b"a", b"b"), (0, 1), 4),
+        ((b"a",), (3,), 3),
+        ((b"a",), (0,), 9),
+        ((b"a", b"b"), (2, 3), 3),
+    ],
+    ids=["inside", "behind", "before", "all behind", "two before"],
+)
+def test_gaps_that_compaction_left_are_a_reason(values, deltas, last):
+    held = scripts.data(10, *values, deltas=deltas, last_delta=last)
+    found = scan(held, BEHIND, position=10)
+    assert [each.opening for each in found.batches] == ["compaction left gaps in it", ""]
+    assert [each.first for each in found.batches] == [10, 100]
+    assert found.position == 101
+
+
+def test_a_start_inside_a_batch_is_a_reason_and_says_where():
+    found = scan(scripts.data(0, b"a", b"b", b"c"), scripts.data(3, b"d"), position=1)
+    assert [each.opening for each in found.batches] == ["the copy starts inside the batch", ""]
+    assert [each.first for each in found.batches] == [1, 3]
+    assert found.position == 4
+
+
+def test_a_start_at_a_batchs_first_or_behind_its_last_offset_is_none():
+    held = scripts.data(3, b"a", b"b")
+    assert why(held, position=3) == [""]
+    assert why(held, position=0) == [""]
+    assert why(held, position=5) == []
 
 
 def test_a_start_inside_a_batch_without_records_of_interest_is_none():
     found = scan(scripts.data(0, last_delta=4), of(5, A), abort(6, A), position=2, aborted=[(1, 5)])
-    assert (found.position, found.obstacle) == (7, None)
+    assert (found.position, found.batches, found.obstacle) == (7, [], None)
 
 
-def test_a_codec_other_than_the_forced_one_must_be_opened():
-    plain, zstd = scripts.data(0, b"a"), scripts.data(1, b"b", attributes=4)
-    assert bases(scan(plain, zstd)) == [0, 1]
-    stopped(
-        scan(plain, zstd, target_codec=0), at=1, saying="zstd and the mirror topic forces none",
-        copied=[0],
-    )  # fmt: skip
-    assert bases(scan(zstd, target_codec=4, position=1)) == [1]
+def test_another_codec_than_the_mirrors_own_is_a_reason():
+    plain, zstd = scripts.data(0, b"a"), scripts.data(1, b"b", codec=4)
+    assert why(plain, zstd) == ["", ""]
+    assert why(plain, zstd, target_codec=0) == ["", "the mirror topic forces none"]
+    assert why(plain, zstd, target_codec=4) == ["the mirror topic forces zstd", ""]
+    transactional = of(0, A)
+    assert why(transactional, target_codec=0) == [""]
+    assert why(transactional, target_codec=1) == ["the mirror topic forces gzip"]
+
+
+def test_an_unknown_codec_is_no_reason_by_itself():
+    """What cannot be opened may still be passed through."""
     unknown = scripts.data(0, b"a", attributes=7)
-    stopped(scan(unknown, target_codec=1), at=0, saying="an unknown codec")
+    assert why(unknown) == [""]
+    assert why(unknown, target_codec=1) == ["the mirror topic forces gzip"]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_messages_of_older_formats_are_copied_like_batches(magic):
+    single = messages.message(5, b"a", magic=magic, timestamp=scripts.NOW_MS)
+    inner = (6, 7) if magic == 0 else (0, 1)
+    held = [messages.message(at, b"b", magic=magic, timestamp=scripts.NOW_MS) for at in inner]
+    pair = messages.wrapper(7, held, magic=magic, codec=1, timestamp=scripts.NOW_MS)
+    found = scan(single, pair, scripts.data(8, b"c"), position=5)
+    assert [each.header.record_count for each in found.batches] == [1, 2, 1]
+    assert [each.opening for each in found.batches] == ["", "", ""]
+    assert (bases(found), found.position) == ([5, 6, 8], 9)
+    assert [each.opening for each in scan(pair, position=7).batches] == [
+        "the copy starts inside the batch"
+    ]
+
+
+def test_the_bytes_of_all_that_is_copied_are_counted():
+    held = [scripts.data(0, b"a" * 100), scripts.data(1, last_delta=0), scripts.data(2, b"b")]
+    found = scan(*held)
+    assert found.size == len(held[0]) + len(held[2]) == sum(e.header.size for e in found.batches)
+
+
+# Any bytes
+
+
+def check(data, *, position, aborted=()):
+    found = source_batches.scan(memoryview(bytes(data)), position=position, aborted=aborted)
+    assert found.position >= position
+    assert found.size == sum(len(each.batch) for each in found.batches)
+    at = position
+    for each in found.batches:
+        assert at <= each.first <= each.header.last_offset
+        at = each.header.last_offset + 1
+    assert at <= found.position
+    if found.obstacle is not None:
+        assert found.obstacle.offset >= position
+        assert found.obstacle.why
+
+
+@settings(max_examples=150)
+@given(st.binary(max_size=200), st.integers(0, 1 << 60))
+def test_arbitrary_bytes_crash_nothing(data, position):
+    check(data, position=position)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_changed_bytes_crash_nothing(data):
+    """Half of the time with checksums that fit what was changed."""
+    kinds = [
+        scripts.data(0, b"a", b"b"),
+        of(2, A),
+        abort(3, A),
+        commit(4, A),
+        scripts.data(5, b"c", b"d", deltas=(0, 3)),
+        messages.message(9, b"old", magic=1, timestamp=scripts.NOW_MS),
+    ]
+    held = [bytearray(each) for each in kinds]
+    victim = data.draw(st.integers(0, len(held) - 1))
+    changed = held[victim]
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(21, len(changed) - 1))
+        changed[at] = data.draw(st.integers(0, 255))
+    if data.draw(st.booleans()):
+        fixed = messages.rechecked if victim == 5 else batches.rechecked
+        held[victim] = fixed(changed)
+    whole = b"".join(held)
+    kept = data.draw(st.integers(0, len(whole)))
+    aborted = data.draw(st.sampled_from([(), ((1, 2),), ((1, 0), (2, 5))]))
+    check(whole[:kept], position=data.draw(st.integers(0, 6)), aborted=aborted)

@@ -1,0 +1,358 @@
+from __future__ import annotations
+
+import pytest
+
+from mm2.core.copy import budget, limits, outbox, source_batches
+from mm2.formats import record_batch, records
+from tests.fakes import copying, messages, scripts, transforms
+
+NOW_MS = scripts.NOW_MS
+JOINED = "small batches are joined"
+
+
+def box(*held, position=0, joining=0, old_before_ms=0, **more):
+    """`joining` is the most records of a batch that is joined; what is pushed in one fetch."""
+    codec = more.get("target_codec")
+    found = outbox.Outbox(budget.Budget(1 << 30), joining=limits.Joining(records=joining), **more)
+    if held:
+        push(found, *held, position=position, old_before_ms=old_before_ms, target_codec=codec)
+    return found
+
+
+def push(found, *held, position=0, old_before_ms=0, target_codec=None):
+    joined = memoryview(bytearray(b"".join(held)))
+    scanned = source_batches.scan(joined, position=position, aborted=(), target_codec=target_codec)
+    assert scanned.obstacle is None
+    found.push(scanned, old_before_ms=old_before_ms)
+    found.check_invariants()
+
+
+def taken(found):
+    """All that comes out."""
+    outs = []
+    while found.stage():
+        found.check_invariants()
+        outs.append(found.take())
+        found._held.release(outs[-1].held)
+        found.check_invariants()
+    return outs
+
+
+def values(out):
+    header = record_batch.read_header(out.batch)
+    opened = records.open_batch(header, out.batch)
+    return [records.read_body(each.body).value for each in opened]
+
+
+def told(outs):
+    return [(each.source, each.next_source, each.records, each.why) for each in outs]
+
+
+def batch(offset, *values, **more):
+    return scripts.data(offset, *values or (b"v",), **more)
+
+
+# Passed through, or opened
+
+
+def test_ordinary_batches_are_passed_through():
+    held = [batch(10, b"a", b"b"), batch(12, b"c", codec=3)]
+    outs = taken(box(*held, position=10))
+    assert [bytes(each.batch) for each in outs] == held
+    assert told(outs) == [(10, 12, 2, ""), (12, 13, 1, "")]
+
+
+@pytest.mark.parametrize(
+    ("held", "position", "why", "came"),
+    [
+        (batch(10, b"a", b"b", deltas=(0, 3)), 10, "compaction left gaps in it", [b"a", b"b"]),
+        (batch(10, b"a", attributes=8), 10, "its timestamps are the append time's", [b"a"]),
+        (batch(10, b"a", b"b"), 11, "the copy starts inside the batch", [b"b"]),
+    ],
+)
+@pytest.mark.parametrize("more", [{}, {"target_codec": None}])
+def test_what_cannot_be_passed_through_is_opened(held, position, why, came, more):
+    (out,) = taken(box(held, position=position, **more))
+    assert (out.why, values(out)) == (why, came)
+    assert (out.source, out.held) == (position, len(held))
+
+
+@pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
+def test_what_is_opened_keeps_its_codec_or_gets_the_mirrors(codec):
+    gapped = batch(10, b"a" * 50, b"b", deltas=(0, 3), codec=codec)
+    (out,) = taken(box(gapped))
+    assert out.attributes == codec
+    (out,) = taken(box(gapped, target_codec=2))
+    assert (out.attributes, values(out)) == (2, [b"a" * 50, b"b"])
+
+
+def test_a_message_of_an_older_format_goes_out_as_a_batch():
+    inner = [messages.message(at, b"m%d" % at, magic=1, timestamp=NOW_MS) for at in (0, 1)]
+    wrapped = messages.wrapper(11, inner, magic=1, codec=1, timestamp=NOW_MS)
+    (out,) = taken(box(wrapped, position=10))
+    assert (told([out]), values(out)) == ([(10, 12, 2, "")], [b"m0", b"m1"])
+
+
+# Joined
+
+
+def test_small_batches_that_are_queued_together_are_joined():
+    held = [batch(at, b"%d" % at) for at in range(10, 15)]
+    (out,) = taken(box(*held, joining=1))
+    assert told([out]) == [(10, 15, 5, JOINED)]
+    assert values(out) == [b"10", b"11", b"12", b"13", b"14"]
+    assert out.held == sum(len(each) for each in held)
+
+
+def test_a_single_batch_waits_for_no_other():
+    assert told(taken(box(batch(10), joining=16))) == [(10, 11, 1, "")]
+
+
+@pytest.mark.parametrize(
+    ("other", "what"),
+    [
+        ({"codec": 1}, "codec"),
+        ({"leader_epoch": 1}, "epoch"),
+        ({"timestamp": NOW_MS - 9000}, "age"),
+    ],
+)
+def test_only_batches_of_one_codec_epoch_and_age_are_joined(other, what):
+    held = [batch(10), batch(11), batch(12, **other), batch(13, **other), batch(14)]
+    found = box(*held, joining=16, old_before_ms=NOW_MS - 5000)
+    assert [(each.source, each.records) for each in taken(found)] == [(10, 2), (12, 2), (14, 1)]
+
+
+def test_batches_of_different_transactions_and_producers_are_joined():
+    held = [
+        batch(10, producer=(1, 0)),
+        batch(11, producer=(2, 0), transactional=True),
+        batch(12, attributes=0x40),
+    ]
+    (out,) = taken(box(*held, joining=16))
+    assert (out.records, out.attributes) == (3, 0)
+
+
+@pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
+def test_compressed_batches_are_opened_to_be_joined(codec):
+    held = [batch(at, b"v%d" % at, codec=codec) for at in range(3)]
+    (out,) = taken(box(*held, joining=16))
+    assert (out.attributes, values(out)) == (codec, [b"v0", b"v1", b"v2"])
+
+
+def test_batches_with_more_records_than_are_joined_are_passed_between_them():
+    held = [batch(0), batch(1), batch(2, b"a", b"b", b"c"), batch(5), batch(6)]
+    assert told(taken(box(*held, joining=2))) == [
+        (0, 2, 2, JOINED),
+        (2, 5, 3, ""),
+        (5, 7, 2, JOINED),
+    ]
+
+
+def test_batches_of_more_bytes_than_are_joined_are_too():
+    large = batch(2, bytes(limits.TINY_BYTES))
+    held = [batch(0), batch(1), large, batch(3), batch(4)]
+    assert [(each.source, each.records) for each in taken(box(*held, joining=16))] == [
+        (0, 2),
+        (2, 1),
+        (3, 2),
+    ]
+
+
+def test_no_more_are_joined_than_fit_into_one_batch():
+    held = [batch(at, bytes(9000)) for at in range(200)]
+    outs = taken(box(*held, joining=16))
+    assert sum(each.records for each in outs) == 200
+    assert all(len(each.batch) <= limits.MADE_BYTES + 61 for each in outs)
+    assert len(outs) == 2
+
+
+def test_what_grows_too_large_by_opening_is_divided_again():
+    """The room is counted in compressed bytes; what came of them is not."""
+    found = box(*[batch(at, bytes(900), codec=1) for at in range(40)], joining=16)
+    found.limits.made_bytes = 10_000
+    outs = taken(found)
+    assert sum(each.records for each in outs) == 40
+    assert all(each.records * 900 <= 10_000 for each in outs)
+    assert [each.held > 0 for each in outs].count(False) > 0
+
+
+def test_a_gapped_batch_may_begin_and_end_what_is_joined():
+    held = [
+        batch(0, b"a", deltas=(2,), last_delta=4),
+        batch(5, b"b"),
+        batch(6, b"c", deltas=(0,), last_delta=9),
+    ]
+    (out,) = taken(box(*held, joining=16))
+    assert told([out]) == [(2, 16, 3, "compaction left gaps in it")]
+    assert out.pieces == ((2, 0), (5, 1))
+
+
+# Divided
+
+
+def test_what_the_target_found_too_large_goes_in_smaller_batches():
+    whole = batch(0, *[bytes(1000)] * 10)
+    found = box(whole)
+    found.limits.too_large(size=len(whole), count=10)
+    outs = taken(found)
+    assert [each.why for each in outs] == ["it is larger than the target takes"] * 3
+    assert [each.records for each in outs] == [4, 4, 2]
+    assert [each.held for each in outs] == [0, 0, len(whole)]
+
+
+def test_smaller_batches_than_what_was_refused_are_still_passed_through():
+    small, large = batch(0, bytes(100)), batch(1, bytes(500), bytes(500))
+    found = box(small, large)
+    found.limits.too_large(size=len(large), count=2)
+    assert [each.why for each in taken(found)] == ["", *["it is larger than the target takes"] * 2]
+
+
+def test_a_bad_record_is_looked_for_until_behind_what_was_refused():
+    found = box(batch(0, *[b"v"] * 8), batch(8, *[b"v"] * 8), batch(16, *[b"v"] * 8))
+    found.limits.isolate(count=8, until=16)
+    outs = taken(found)
+    assert [(each.source, each.records) for each in outs] == [
+        (0, 4),
+        (4, 4),
+        (8, 4),
+        (12, 4),
+        (16, 8),
+    ]
+    assert {each.why for each in outs[:4]} == {"the target refused a record in it"}
+
+
+def test_while_a_bad_record_is_looked_for_nothing_is_joined():
+    found = box(*[batch(at) for at in range(6)], joining=16)
+    found.limits.isolate(count=6, until=4)
+    assert [each.records for each in taken(found)] == [1, 1, 1, 1, 2]
+
+
+# Transforms
+
+
+def test_a_transform_opens_every_batch():
+    found = box(batch(0, b"a"), batch(1, b"b"), transform=transforms.Filter(change=b"new "))
+    outs = taken(found)
+    assert [values(each) for each in outs] == [[b"new a"], [b"new b"]]
+    assert {each.why for each in outs} == {"transform filter"}
+
+
+def test_what_a_transform_leaves_out_leaves_gaps():
+    held = batch(0, b"a", b"x", b"b", b"x", b"x", b"c")
+    (out,) = taken(box(held, transform=transforms.Filter(b"x")))
+    assert (out.source, out.next_source, out.pieces) == (0, 6, ((0, 0), (2, 1), (5, 2)))
+
+
+def test_batches_that_a_transform_empties_are_passed_over_and_released():
+    held = [batch(0, b"x"), batch(1, b"x", b"x"), batch(3, b"a"), batch(4, b"x")]
+    found = box(*held, transform=transforms.Filter(b"x"))
+    outs = taken(found)
+    assert told(outs) == [(3, 4, 1, "transform filter")]
+    assert (found.queued, found.queued_bytes, found._held.held_bytes) == (0, 0, 0)
+
+
+# Unreadable batches
+
+
+def test_a_batch_that_cannot_be_opened_is_an_obstacle_behind_all_before_it():
+    found = box(batch(0), batch(1), copying.unreadable(2), batch(6))
+    outs = taken(found)
+    assert [each.source for each in outs] == [0, 1]
+    assert found.unreadable is not None
+    assert found.unreadable.offset == 2
+    assert "gzip data is damaged" in found.unreadable.why
+    assert (found.stage(), found.queued) == (False, 2)
+
+
+def test_what_is_joined_ends_before_a_batch_that_cannot_be_opened():
+    broken = copying.unreadable(2, codec=0)
+    found = box(batch(0), batch(1), broken, joining=16)
+    assert told(taken(found)) == [(0, 2, 2, JOINED)]
+    assert found.unreadable.offset == 2
+
+
+@pytest.mark.xfail(reason="a batch that only joining opens stops the copy when it is unreadable")
+def test_a_batch_that_need_not_be_opened_is_passed_through_though_it_cannot_be():
+    """An unknown codec, or what only this decoder refuses: without joining it goes through."""
+    odd = batch(1, b"x", attributes=6)
+    assert told(taken(box(batch(0), odd, batch(2)))) == [
+        (0, 1, 1, ""),
+        (1, 2, 1, ""),
+        (2, 3, 1, ""),
+    ]
+    found = box(odd, batch(2, b"y", attributes=6), joining=16)
+    assert [each.source for each in taken(found)] == [1, 2]
+
+
+def test_a_start_inside_an_unreadable_batch_is_told_by_where_it_starts():
+    found = box(copying.unreadable(2), position=4)
+    assert not found.stage()
+    assert found.unreadable.offset == 4
+
+
+# What is queued
+
+
+def test_the_next_batch_says_how_old_it_is_staged_or_not():
+    found = box()
+    assert (found.next_is_old, found.oldest_timestamp, found.queued) == (None, None, 0)
+    push(found, batch(0, timestamp=NOW_MS - 9), batch(1), old_before_ms=NOW_MS - 5)
+    assert (found.next_is_old, found.oldest_timestamp, found.queued) == (True, NOW_MS - 9, 2)
+    found.stage()
+    assert (found.next_is_old, found.oldest_timestamp, found.queued) == (True, NOW_MS - 9, 2)
+    assert found.next_size == len(batch(0))
+    found.take()
+    assert (found.next_is_old, found.oldest_timestamp, found.queued) == (False, NOW_MS, 1)
+
+
+def test_staging_again_changes_nothing():
+    found = box(batch(0), batch(1))
+    assert found.stage()
+    assert found.stage()
+    assert (found.queued, found.take().source, found.stage(), found.take().source) == (
+        2,
+        0,
+        True,
+        1,
+    )
+    assert not found.stage()
+
+
+def test_bytes_are_held_from_the_push_until_they_are_taken():
+    held = [batch(0), batch(1, b"a", b"b", deltas=(0, 5))]
+    found = box(*held)
+    size = sum(len(each) for each in held)
+    assert (found.queued_bytes, found._held.held_bytes) == (size, size)
+    found.stage()
+    out = found.take()
+    assert (found.queued_bytes, found._held.held_bytes) == (size - out.held, size)
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_dropping_all_tells_where_to_fetch_again(staged):
+    found = box(batch(7, leader_epoch=3), batch(8, leader_epoch=4))
+    if staged:
+        found.stage()
+    assert found.drop() == outbox.Place(7, 3)
+    assert (found.queued, found.queued_bytes, found._held.held_bytes) == (0, 0, 0)
+    assert found.drop() is None
+
+
+def test_dropping_a_batch_that_is_half_sent_goes_back_to_its_first_record_unsent():
+    found = box(batch(0, *[b"v"] * 4, deltas=(0, 2, 4, 6), leader_epoch=3), batch(7))
+    found.limits.isolate(count=4, until=7)
+    found.stage()
+    assert (found.take().records, found.queued) == (2, 2)
+    assert found.drop() == outbox.Place(4, 3)
+    assert found._held.held_bytes == 0
+
+
+def test_dropping_forgets_what_was_unreadable():
+    found = box(copying.unreadable(2, last_delta=5))
+    found.stage()
+    assert found.drop() == outbox.Place(2, 0)
+    assert found.unreadable is None
+
+
+def test_a_start_inside_a_batch_is_where_it_goes_back_to():
+    assert box(batch(0, *[b"v"] * 4), position=2).drop() == outbox.Place(2, 0)

@@ -1,0 +1,225 @@
+"""Tails that were made of other batches, that no longer pair, or that another transform wrote, of
+`mm2.core.copy.resume`."""
+
+from __future__ import annotations
+
+import pytest
+
+from mm2.core.copy import instructions, opening, outcomes, resume, stops
+from mm2.formats import map_record, receipt
+from tests.fakes import copying, scripts, taking, transforms
+
+MARKER = scripts.marker(50, taking.OURS, leader_epoch=2)
+READ = instructions.ReadTarget
+
+
+def copied(base, *values, **more):
+    """A batch of ours on the target."""
+    return scripts.data(base, *values, producer=taking.BEFORE, **more)
+
+
+def source(base, *values, **more):
+    return scripts.data(base, *values, leader_epoch=9, **more)
+
+
+A, B, C = (source(at, value) for at, value in enumerate([b"a", b"b", b"c"]))
+
+
+def paired(*on_target, held=(A, B, C), transform=None, written_by=None, **answers):
+    """`written_by` is the transform that the era was begun with."""
+    era = taking.era(filter_hash=opening.filter_hash(written_by))
+    known = taking.known(taking.anchor(0, 40), era=era)
+    given = {
+        READ: scripts.Log(*on_target, MARKER),
+        instructions.ReadSource: scripts.Log(*held),
+        instructions.FindSourceOffset: instructions.SourceOffset(offset=0),
+    }
+    answers = {getattr(instructions, name): answer for name, answer in answers.items()}
+    where = resume.Position(era=1, source=0, target=40, source_epoch=8)
+    attempt = taking.attempt(known, transform=transform)
+    return scripts.play(resume.pair(attempt, where), given | answers)
+
+
+def went_on(played, *, source, runs):
+    taken = played.outcome
+    assert isinstance(taken, outcomes.Taken), taken
+    assert (taken.era, taken.take_start, taken.source, taken.target) == (1, 0, source, 51)
+    assert taken.runs == tuple(runs)
+    assert played.stored == []
+
+
+def begun_anew(played, *, source, target_from):
+    """A new era from source offset `source`, behind the receipt for target [`target_from`, 50)."""
+    taken = played.outcome
+    assert isinstance(taken, outcomes.Taken), taken
+    assert (taken.era, taken.source, taken.take_start, taken.target) == (2, source, source, 51)
+    assert taking.kinds(played)[:2] == ["receipt", "EraKey"]
+    ((_, era),) = taking.mapped(played, map_record.EraKey)
+    assert (era.first_source, era.first_target) == (source, 51)
+    (stated,) = taking.receipts(played)
+    assert stated.kind is receipt.ReceiptKind.NOT_PAIRED
+    assert (stated.source, stated.target) == (None, (target_from, 50))
+    return stated
+
+
+# Record by record
+
+
+def test_a_joined_batch_is_read_again_to_be_opened():
+    played = paired(copied(40, b"a", b"b"), copied(42, b"c"))
+    went_on(played, source=3, runs=[(0, 40)])
+    assert played.asked[-2:] == [instructions.ReadSource(offset=0), READ(offset=40)]
+
+
+def test_divided_batches_are_read_again_one_by_one():
+    played = paired(copied(40, b"a"), copied(43, b"b"), held=[source(0, b"a", b"b", b"c")])
+    went_on(played, source=2, runs=[(0, 40), (1, 42)])
+    assert played.asked[-2:] == [READ(offset=40), READ(offset=43)]
+
+
+def test_opened_batches_of_a_compacted_topic_pair():
+    gapped = source(0, b"a", b"b", deltas=(1, 4), last_delta=6)
+    played = paired(copied(40, b"a", b"b"), held=[gapped])
+    went_on(played, source=7, runs=[(1, 39), (4, 37)])
+
+
+def test_a_tail_in_transactions_pairs_record_by_record_too():
+    played = paired(
+        copied(40, b"a", b"b", transactional=True),
+        scripts.marker(42, taking.BEFORE),
+        copied(43, b"c", transactional=True),
+        scripts.marker(44, taking.BEFORE, commit=False),
+    )
+    went_on(played, source=2, runs=[(0, 40)])
+
+
+NOT_READ = [
+    scripts.LOST,
+    instructions.Refused(code=6),
+    instructions.Refused(code=1, log_start=45),
+    scripts.records(),
+    scripts.records(copied(41, b"a", b"b")),
+]
+
+
+@pytest.mark.parametrize(
+    "answer", NOT_READ, ids=["unanswered", "refused", "deleted", "nothing", "another batch"]
+)
+def test_a_batch_that_cannot_be_read_again_begins_again(answer):
+    log = scripts.Log(copied(40, b"a", b"b"), MARKER)
+    played = paired(ReadTarget=[log, answer])
+    assert isinstance(played.outcome, outcomes.BeginAgain)
+    assert played.stored == []
+
+
+# What no longer pairs: a new era
+
+
+def test_a_tail_that_differs_begins_a_new_era_where_it_does():
+    played = paired(copied(40, b"a"), copied(41, b"other"), copied(42, b"c"))
+    stated = begun_anew(played, source=1, target_from=41)
+    assert "target offset 41 does not hold what source offset 1 holds" in stated.detail
+    assert "copied again from source offset 1 on" in stated.detail
+    assert played.outcome.source_epoch == 9
+
+
+def test_it_may_differ_inside_a_batch():
+    played = paired(copied(40, b"a", b"b", b"other"))
+    begun_anew(played, source=2, target_from=42)
+
+
+def test_a_record_that_compaction_took_meanwhile_begins_a_new_era():
+    played = paired(copied(40, b"a"), copied(41, b"b"), copied(42, b"c"), held=[A, C])
+    begun_anew(played, source=1, target_from=41)
+
+
+def test_a_source_that_was_compacted_to_nothing_begins_a_new_era():
+    emptied = source(0, last_delta=2)
+    played = paired(copied(40, b"a"), copied(41, b"b"), held=[emptied])
+    stated = begun_anew(played, source=3, target_from=40)
+    assert "the source ends at 3, and the mirror holds more from 40 on" in stated.detail
+
+
+def test_a_source_with_fewer_offsets_than_the_tail_has_records_was_truncated():
+    stop = paired(copied(40, b"a"), copied(41, b"b"), copied(42, b"c"), held=[A, B]).outcome
+    assert (stop.cause, stop.retry_after_s) == (stops.Cause.NOT_PAIRED, resume.RETRY_S)
+    assert "the source ends at 2, and the mirror holds more from 42 on" in stop.message
+    assert "--new-era" in stop.message
+
+
+def test_a_joined_tail_of_a_truncated_source_stops_too():
+    stop = paired(copied(40, b"a", b"b", b"c"), held=[A, B]).outcome
+    assert stop.cause is stops.Cause.NOT_PAIRED
+    assert "from 42 on" in stop.message
+
+
+@pytest.mark.parametrize("broken", [copying.damaged(1), copying.unreadable(1)])
+def test_a_source_batch_that_cannot_be_read_begins_a_new_era_at_it(broken):
+    """It will stop the copy there, with everything before it copied."""
+    played = paired(copied(40, b"a"), copied(41, b"b"), held=[A, broken])
+    begun_anew(played, source=1, target_from=41)
+
+
+def test_a_source_that_is_gone_behind_what_paired_is_told_with_both_ranges():
+    reads = [scripts.records(A, end=40), instructions.Refused(code=1, log_start=30)]
+    played = paired(
+        copied(40, b"a", b"b"),
+        ReadSource=reads,
+        FindSourceOffset=instructions.SourceOffset(offset=30),
+    )
+    (stated,) = taking.receipts(played)
+    assert stated.kind is receipt.ReceiptKind.SOURCE_GONE
+    assert (stated.source, stated.target) == ((1, 30), (41, 50))
+
+
+@pytest.mark.parametrize("answer", [scripts.LOST, instructions.Refused(code=6)])
+@pytest.mark.parametrize("failing", [0, 1])
+def test_a_new_era_that_could_not_be_stored_was_not_begun(answer, failing):
+    played = paired(copied(40, b"other"), Record=[*[scripts.DONE] * failing, answer])
+    assert isinstance(played.outcome, outcomes.BeginAgain)
+    assert len(played.stored) == failing + 1
+
+
+# Transforms
+
+
+def test_the_tail_of_a_transform_pairs_with_what_it_makes_again():
+    filtering = transforms.Filter(b"b", change=b"new ")
+    played = paired(
+        copied(40, b"new a"), copied(41, b"new c"), transform=filtering, written_by=filtering
+    )
+    went_on(played, source=3, runs=[(0, 40), (2, 39)])
+
+
+def test_another_transform_begins_a_new_era_behind_what_none_of_both_changed():
+    filtering = transforms.Filter(b"c")
+    played = paired(copied(40, b"a"), copied(41, b"b"), transform=filtering)
+    taken = played.outcome
+    assert (taken.era, taken.source, taken.source_epoch) == (2, 2, 9)
+    assert taking.kinds(played) == ["EraKey"]
+    ((_, era),) = taking.mapped(played, map_record.EraKey)
+    assert era.filter_hash == opening.filter_hash(filtering)
+    assert era.reason == "other records are left out or changed from here on"
+
+
+def test_a_transform_that_is_gone_begins_a_new_era_too():
+    played = paired(copied(40, b"a"), written_by=transforms.Filter(b"b"))
+    assert (played.outcome.era, played.outcome.source) == (2, 1)
+    ((_, era),) = taking.mapped(played, map_record.EraKey)
+    assert era.filter_hash == 0
+    assert taking.receipts(played) == []
+
+
+def test_what_an_older_transform_changed_does_not_pair_and_is_told():
+    older = transforms.Filter(change=b"new ")
+    played = paired(copied(40, b"new a"), written_by=older)
+    begun_anew(played, source=0, target_from=40)
+
+
+def test_what_makes_another_thing_each_time_is_copied_again_with_a_receipt():
+    loose = transforms.Filter(change=b"new ")
+    loose.deterministic = False
+    played = paired(copied(40, b"new a"), transform=loose, written_by=loose)
+    begun_anew(played, source=0, target_from=40)
+    ((_, era),) = taking.mapped(played, map_record.EraKey)
+    assert era.filter_hash == opening.filter_hash(loose)
