@@ -18,7 +18,7 @@ from connect_runtime.base import clock as base_clock
 from connect_runtime.base import errors, ids
 from connect_runtime.system import clock as system_clock
 from connect_runtime.system import threads
-from mm2.app import connections, control_listener
+from mm2.app import connections, control_listener, operators
 from mm2.app.settings import differences
 from mm2.app.settings import settings as app_settings
 from mm2.connectors import flow_status, source_connector, source_flow
@@ -226,6 +226,7 @@ class Appliance:
             target=target,
             now=self._clock,
             pause=self._stopping.wait,
+            operator=operators.of(self._settings, flow),
         )
 
     def _capped(self, flow: flows.Flow) -> flows.Flow:

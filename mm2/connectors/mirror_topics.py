@@ -14,7 +14,7 @@ from typing import TypeVar
 from connect_runtime.base import clock, deadline, errors
 from mm2.cluster import admin
 from mm2.cluster import errors as cluster_errors
-from mm2.core import flows, naming
+from mm2.core import commands, flows, naming
 from mm2.core.topics import plan as topic_plan
 from mm2.core.topics import snapshot
 
@@ -22,6 +22,12 @@ T = TypeVar("T")
 
 SPREADS_S = 10.0
 """So long brokers may take to learn of what the controller has acknowledged."""
+SOURCE_RIGHTS = ("Describe", "DescribeConfigs", "Read")
+MIRROR_RIGHTS = (
+    *("Create", "Alter", "AlterConfigs", "Describe", "DescribeConfigs"),
+    *("Read", "Write"),
+)
+"""All that a flow needs on a topic, so that granting it is done once."""
 AGAIN_S = 20.0
 """So long a topic's passing failure holds up the others' copies, at most."""
 _LOOK_S = 0.1
@@ -40,12 +46,16 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Why a topic of so many `partitions` is not copied. `passing`: it may go by itself."""
+    """Why a topic of so many `partitions` is not copied. `passing`: it may go by itself.
+
+    `remedy` is a command that may mend it, "" where none is known.
+    """
 
     cause: str
     message: str
     partitions: int
     passing: bool = False
+    remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +90,14 @@ class MirrorTopics:
         target: admin.Admin,
         now: clock.Clock,
         pause: Callable[[float], bool],
+        operator: commands.Operator = commands.NOBODY,
     ) -> None:
         self._flow = flow
         self._source = source
         self._target = target
         self._clock = now
         self._pause = pause
+        self._operator = operator
 
     def bring_about(self, names: Iterable[str], end: deadline.Deadline) -> Topics:
         """See to it that these topics of the source have mirrors, as large as they are.
@@ -132,13 +144,23 @@ class MirrorTopics:
         }
         after = self._await_there(wanted, end)
         problems = {
-            name: self._failure(name, 1, error, passing=isinstance(error, errors.RetriableError))
+            name: self._failure(
+                name,
+                1,
+                error,
+                passing=isinstance(error, errors.RetriableError),
+                right=self._operator.source.allow_topic(name, *SOURCE_RIGHTS),
+            )
             for name, error in source.failed.items()
         }
         for mirror, error in {**refused, **after.failed}.items():
             topic = topics[mirror]
             problems[topic.name] = self._failure(
-                topic.name, topic.partitions, error, passing=_may_pass(error)
+                topic.name,
+                topic.partitions,
+                error,
+                passing=_may_pass(error),
+                right=self._operator.target.allow_topic(mirror, *MIRROR_RIGHTS),
             )
         for name, finding in blocked.items():
             problems[name] = _blocked(known[name], finding)
@@ -171,6 +193,7 @@ class MirrorTopics:
                 settings=self._settings(there, listed, end),
             ),
             sync_configs=self._flow.sync_topic_configs_interval_s is not None,
+            operator=self._operator,
         )
 
     def _settings(
@@ -250,13 +273,22 @@ class MirrorTopics:
             failed.update(seen.failed)
 
     def _failure(
-        self, name: str, partitions: int, error: errors.ConnectError, *, passing: bool
+        self,
+        name: str,
+        partitions: int,
+        error: errors.ConnectError,
+        *,
+        passing: bool,
+        right: str,
     ) -> Problem:
+        """`right` is the command that grants what may be lacking."""
+        lacking = isinstance(error, cluster_errors.NotAuthorizedError)
         return Problem(
             cause="topic-refused",
             message=f"{self._flow.name} {name}: {error}",
             partitions=partitions,
             passing=passing,
+            remedy=right if lacking else "",
         )
 
 
@@ -265,14 +297,20 @@ def _without(found: Mapping[str, T], names: Collection[str]) -> dict[str, T]:
 
 
 def _blocked(topic: snapshot.Topic, finding: topic_plan.Finding) -> Problem:
-    return Problem(cause="target-setting", message=str(finding), partitions=topic.partitions)
+    return Problem(
+        cause="target-setting",
+        message=str(finding),
+        partitions=topic.partitions,
+        remedy=finding.command,
+    )
 
 
 def _warnings(planned: topic_plan.Plan) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for each in planned.findings:
         if not _stops(each):
-            found[each.topic] = (*found.get(each.topic, ()), str(each))
+            line = f"{each}. {commands.to_go_on(each.command)}" if each.command else str(each)
+            found[each.topic] = (*found.get(each.topic, ()), line)
     return found
 
 

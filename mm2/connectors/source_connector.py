@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from connect_runtime.base import clock, deadline, ids
 from mm2.cluster import admin
 from mm2.connectors import mirror_topics
-from mm2.core import flows
+from mm2.core import commands, flows
 from mm2.core.copy import setup
 from mm2.core.topics import snapshot
 from mm2.formats import map_record
@@ -60,13 +60,15 @@ class SourceConnector:
         target: admin.Admin,
         now: clock.Clock,
         pause: Callable[[float], bool],
+        operator: commands.Operator = commands.NOBODY,
     ) -> None:
         self._flow = flow
         self._source = source
         self._target = target
         self._clock = now
+        self._operator = operator
         self._mirrors = mirror_topics.MirrorTopics(
-            flow, source=source, target=target, now=now, pause=pause
+            flow, source=source, target=target, now=now, pause=pause, operator=operator
         )
 
     def close(self) -> None:
@@ -105,9 +107,9 @@ class SourceConnector:
         found = self._target.broker_configs(names, self._left_s(end))
         if found is None:
             _log.warning(
-                "the target's %s may not be read (DESCRIBE_CONFIGS on the cluster); "
-                "24 hours are assumed",
+                "the target's %s may not be read; 24 hours are assumed. %s",
                 PRODUCER_EXPIRATION,
+                commands.to_go_on(self._operator.target.allow_cluster("DescribeConfigs")),
             )
         known = [int(value) for value in (found or {}).values() if value is not None]
         forgets_ms = min(known, default=DAY_MS)
@@ -126,6 +128,7 @@ class SourceConnector:
             on_source_gap=flow.on_source_gap,
             old_after_ms=(int(producer_ms) if producer_ms else forgets_ms) // 2,
             renew_after_s=forgets_ms / 1000.0 / RENEWALS,
+            operator=self._operator,
         )
 
     def _sort(self, topics: mirror_topics.Topics, base: setup.PartitionSetup) -> SourcePlan:
@@ -134,7 +137,7 @@ class SourceConnector:
         for name in sorted({*topics.pairs, *topics.problems}):
             problem = topics.problems.get(name)
             if problem is not None:
-                findings.extend(_findings(name, problem))
+                findings.extend(self._found(name, problem))
             else:
                 pair = topics.pairs[name]
                 partitions.extend(self._setups(pair.topic, pair.mirror, base))
@@ -146,7 +149,8 @@ class SourceConnector:
         topic, mirror = pair.topic, pair.mirror
         message = (
             f"{self._flow.name} {topic.name}: the target tells of {mirror.partitions} partitions "
-            f"of {mirror.name}, {topic.partitions} are needed{_AT_NEXT_START}"
+            f"of {mirror.name}, {topic.partitions} are needed{_AT_NEXT_START}. "
+            f"{commands.to_go_on(self._operator.target.show_topic(mirror.name))}"
         )
         return [
             Finding(
@@ -155,6 +159,15 @@ class SourceConnector:
                 message=message,
             )
             for number in range(mirror.partitions, topic.partitions)
+        ]
+
+    def _found(self, name: str, problem: mirror_topics.Problem) -> list[Finding]:
+        """Only a start plans again: what comes before it, and then the start itself."""
+        lines = (problem.remedy, self._operator.run())
+        told = f"{problem.message}{_AT_NEXT_START}. {commands.to_go_on(*filter(None, lines))}"
+        return [
+            Finding(partition=ids.TopicPartition(name, number), cause=problem.cause, message=told)
+            for number in range(problem.partitions)
         ]
 
     def _setups(
@@ -176,18 +189,6 @@ class SourceConnector:
             )
             for number in range(min(topic.partitions, mirror.partitions))
         ]
-
-
-def _findings(name: str, problem: mirror_topics.Problem) -> list[Finding]:
-    message = problem.message + (_AT_NEXT_START if problem.passing else "")
-    return [
-        Finding(
-            partition=ids.TopicPartition(name, number),
-            cause=problem.cause,
-            message=message,
-        )
-        for number in range(problem.partitions)
-    ]
 
 
 def _id(topic: snapshot.Topic) -> bytes:

@@ -251,10 +251,7 @@ class SourceFlow:
         else:
             fenced = [each for each in self._tasks if each.state is source_task.TaskState.FENCED]
             if fenced:
-                self._failed = (
-                    f"fenced by another owner: {fenced[0].reason}. Another mm2 process runs flow "
-                    f"{self.flow.name}: run each flow once"
-                )
+                self._failed = f"fenced by another owner: {fenced[0].reason}"
                 _log.error("%s", self._failed)
                 self._stop_tasks(now_s)
             elif self._failed:

@@ -53,6 +53,22 @@ class Cluster:
         entity = ("--entity-type", "topics", "--entity-name", topic)
         return self._tool("configs", "--alter", *entity, "--add-config", ",".join(words))
 
+    def create_topic(
+        self,
+        topic: str,
+        *,
+        partitions: int,
+        replication_factor: int | None,
+        settings: Mapping[str, str],
+    ) -> str:
+        """`replication_factor` None leaves it to the brokers."""
+        words = ["--create", "--topic", topic, "--partitions", str(partitions)]
+        if replication_factor is not None:
+            words += ["--replication-factor", str(replication_factor)]
+        for name, value in settings.items():
+            words += ["--config", f"{name}={value}"]
+        return self._tool("topics", *words)
+
     def show_settings(self, topic: str) -> str:
         return self._tool(
             "configs", "--describe", "--all", "--entity-type", "topics", "--entity-name", topic
@@ -140,3 +156,7 @@ class Operator:
             f"Stop the flow before it (Ctrl-C in its mm2 run, or {off} and {self.reload()}) and "
             "start it afterwards."
         )
+
+
+NOBODY = Operator()
+"""Where nothing is known but that there is somebody: commands then hold words to be replaced."""

@@ -110,7 +110,7 @@ def _read_access(message: Message) -> ClusterAccess:
 
 def _operator(partitions: Sequence[setup.PartitionSetup]) -> commands.Operator:
     """Said once, since all partitions share it."""
-    return partitions[0].operator if partitions else commands.Operator()
+    return partitions[0].operator if partitions else commands.NOBODY
 
 
 def _read_operator(message: Message) -> commands.Operator:

@@ -63,7 +63,7 @@ class PartitionSetup:
     old_after_ms: int = HALF_DAY_MS
     renew_after_s: float = 8 * 3600.0
     target_codec: int | None = None
-    operator: commands.Operator = commands.Operator()
+    operator: commands.Operator = commands.NOBODY
 
     @property
     def name(self) -> str:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from mm2.core import flows, naming
+from mm2.core import commands, flows, naming
 from mm2.core.topics import snapshot
 
 WIDEST_MS = str(2**63 - 1)
@@ -73,7 +74,10 @@ class AlterTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What stands in the way of mirroring `topic` into `target_topic`, and what to do about it."""
+    """What stands in the way of mirroring `topic` into `target_topic`, and what to do about it.
+
+    `command` does it; "" where nothing that could be typed would.
+    """
 
     topic: str
     target_topic: str
@@ -81,6 +85,7 @@ class Finding:
     severity: Severity
     problem: str
     remedy: str
+    command: str = ""
 
     def __str__(self) -> str:
         return (
@@ -111,12 +116,18 @@ class Plan:
 
 
 def plan(
-    flow: flows.Flow, source: snapshot.Snapshot, target: snapshot.Snapshot, *, sync_configs: bool
+    flow: flows.Flow,
+    source: snapshot.Snapshot,
+    target: snapshot.Snapshot,
+    *,
+    sync_configs: bool,
+    operator: commands.Operator = commands.NOBODY,
 ) -> Plan:
     """Compare what the flow mirrors with what is there.
 
     `sync_configs`: settings of existing topics follow the source now, too (they do at intervals of
     their own, `sync.topic.configs.interval.seconds`); new topics are always created with them.
+    `operator` is for the commands of findings.
     """
     create: list[CreateTopic] = []
     grow: list[GrowTopic] = []
@@ -125,7 +136,7 @@ def plan(
     for name in sorted(source.topics):
         if not flow.should_replicate_topic(name):
             continue
-        pair = _Pair(flow, source.topics[name], flow.remote_topic(name), target)
+        pair = _Pair(flow, source.topics[name], flow.remote_topic(name), target, operator)
         there = pair.there
         if there is None:
             create.append(pair.creation())
@@ -140,6 +151,13 @@ def plan(
     )
 
 
+class _Remedy(NamedTuple):
+    """What to do, and the command that does it, "" where there is none."""
+
+    text: str
+    command: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class _Pair:
     """A source topic and its place on the target."""
@@ -148,6 +166,7 @@ class _Pair:
     topic: snapshot.Topic
     remote: str
     target: snapshot.Snapshot
+    operator: commands.Operator
 
     @property
     def there(self) -> snapshot.Topic | None:
@@ -223,10 +242,11 @@ class _Pair:
         """What is wrong even once the plan is carried out."""
         if len(self.remote) > naming.TOPIC_NAME_CHARS_MAX:
             problem = f"its name would have more than {naming.TOPIC_NAME_CHARS_MAX} characters"
-            yield self._stop("", problem, "exclude the topic")
+            yield self._stop("", problem, _Remedy("exclude the topic", self.operator.reload()))
         if self.topic.configs is None:
             problem = "the source topic's settings may not be read, so none are mirrored"
-            yield self._warn("", problem, "grant DESCRIBE_CONFIGS on it")
+            right = self.operator.source.allow_topic(self.topic.name, "DescribeConfigs")
+            yield self._warn("", problem, _Remedy("grant DESCRIBE_CONFIGS on it", right))
         yield from self._unknown_findings()
         there = self.there
         if there is None:
@@ -235,7 +255,8 @@ class _Pair:
         else:
             if there.configs is None:
                 problem = "the target topic's settings may not be read, so they are not checked"
-                yield self._warn("", problem, "grant DESCRIBE_CONFIGS on it")
+                right = self.operator.target.allow_topic(self.remote, "DescribeConfigs")
+                yield self._warn("", problem, _Remedy("grant DESCRIBE_CONFIGS on it", right))
             planned = self._after(there, change)
             yield from self._partition_findings(there)
         yield from self._setting_findings(planned)
@@ -259,7 +280,7 @@ class _Pair:
                 "partitions cannot be taken away"
             )
             remedy = "the last ones stay as they are; nothing to do unless readers count on keys"
-            yield self._warn("partitions", problem, remedy)
+            yield self._warn("partitions", problem, _Remedy(remedy))
 
     def _unknown_findings(self) -> Iterator[Finding]:
         """Settings of the source topic that the target's release does not have."""
@@ -275,7 +296,7 @@ class _Pair:
                     f"{self.flow.target} have no such setting"
                 )
                 remedy = f"nothing to do, or exclude {name} (config.properties.exclude)"
-                yield self._warn(name, problem, remedy)
+                yield self._warn(name, problem, _Remedy(remedy))
 
     def _setting_findings(self, planned: Mapping[str, str]) -> Iterator[Finding]:
         if planned.get(_TIMESTAMP_TYPE) == "LogAppendTime":
@@ -322,23 +343,36 @@ class _Pair:
         remedy = self._set(_MESSAGE_BYTES, wanted)
         yield self._warn(_MESSAGE_BYTES, problem, remedy)
 
-    def _set(self, name: str, value: str) -> str:
-        return f"set {name}={value} on {self.remote} of {self.flow.target}"
+    def _set(self, name: str, value: str) -> _Remedy:
+        target = self.operator.target
+        command = target.set_topic(self.remote, {name: value})
+        if self.there is None:  # and a topic that is stopped is not created
+            wanted = self.creation()
+            command = target.create_topic(
+                self.remote,
+                partitions=wanted.partitions,
+                replication_factor=wanted.replication_factor,
+                settings={**wanted.configs, name: value},
+            )
+        return _Remedy(f"set {name}={value} on {self.remote} of {self.flow.target}", command)
 
-    def _stop(self, setting: str, problem: str, remedy: str) -> Finding:
+    def _stop(self, setting: str, problem: str, remedy: _Remedy) -> Finding:
         return self._finding(setting, Severity.STOP, problem=problem, remedy=remedy)
 
-    def _warn(self, setting: str, problem: str, remedy: str) -> Finding:
+    def _warn(self, setting: str, problem: str, remedy: _Remedy) -> Finding:
         return self._finding(setting, Severity.WARN, problem=problem, remedy=remedy)
 
-    def _finding(self, setting: str, severity: Severity, *, problem: str, remedy: str) -> Finding:
+    def _finding(
+        self, setting: str, severity: Severity, *, problem: str, remedy: _Remedy
+    ) -> Finding:
         return Finding(
             topic=self.topic.name,
             target_topic=self.remote,
             setting=setting,
             severity=severity,
             problem=problem,
-            remedy=remedy,
+            remedy=remedy.text,
+            command=remedy.command,
         )
 
 

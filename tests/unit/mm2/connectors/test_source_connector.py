@@ -8,8 +8,9 @@ from collections.abc import Collection
 from connect_runtime.base import errors, ids
 from connect_runtime.system import clock
 from mm2.cluster import admin as admin_port
+from mm2.cluster import errors as cluster_errors
 from mm2.connectors import source_connector
-from mm2.core import flows
+from mm2.core import commands, flows
 from mm2.core.copy import setup
 from tests.fakes import admin
 
@@ -47,6 +48,9 @@ def plan(
         pause=lambda _: True,
     )
     return connector.plan(5.0)
+
+
+AGAIN = "; it is tried again at the next start. To go on: mm2 run clusters.yaml"
 
 
 def clusters() -> tuple[admin.FakeCluster, admin.FakeCluster]:
@@ -94,7 +98,8 @@ def test_partitions_that_the_mirror_lacks_are_told_one_by_one():
         (
             "mirror-too-small",
             "east->west orders: the target tells of 2 partitions of east.orders, 4 are needed; "
-            "it is tried again at the next start",
+            "it is tried again at the next start. To go on: "
+            "kafka-topics.sh --bootstrap-server HOST:PORT --describe --topic east.orders",
         )
     }
 
@@ -106,14 +111,40 @@ def test_a_topic_that_is_refused_stands_beside_those_that_are_copied():
     found = plan(source, target)
     assert [each.topic for each in found.partitions] == ["users"]
     assert [each.partition.partition for each in found.findings] == [0, 1, 2, 3]
-    assert {each.message for each in found.findings} == {"east->west orders: INVALID_CONFIG"}
+    assert {each.message for each in found.findings} == {
+        f"east->west orders: INVALID_CONFIG{AGAIN}"
+    }
 
 
 def test_a_failure_that_could_pass_says_when_it_is_tried_again():
     source, target = clusters()
     target.failures["create_topics", "east.orders"] = errors.RetriableError("NOT_CONTROLLER")
     (first, *_) = plan(source, target).findings
-    assert first.message == "east->west orders: NOT_CONTROLLER; it is tried again at the next start"
+    assert first.message == f"east->west orders: NOT_CONTROLLER{AGAIN}"
+
+
+def test_what_is_refused_is_told_with_the_right_that_it_lacks():
+    source, target = clusters()
+    target.failures["create_topics", "east.orders"] = cluster_errors.NotAuthorizedError("no")
+    (first, *_) = plan(source, target).findings
+    assert commands.found_in(first.message) == (
+        "kafka-acls.sh --bootstrap-server HOST:PORT --add --allow-principal User:NAME "
+        "--operation Create --operation Alter --operation AlterConfigs --operation Describe "
+        "--operation DescribeConfigs --operation Read --operation Write --topic east.orders "
+        "&& mm2 run clusters.yaml"
+    )
+
+
+def test_a_setting_in_the_way_is_told_with_the_command_that_sets_it():
+    source, target = clusters()
+    target.create("east.orders", partitions=4, message_timestamp_type="LogAppendTime")
+    found = plan(source, target)
+    assert found.partitions == ()
+    assert commands.found_in(found.findings[0].message) == (
+        "kafka-configs.sh --bootstrap-server HOST:PORT --alter --entity-type topics "
+        "--entity-name east.orders --add-config message.timestamp.type=CreateTime "
+        "&& mm2 run clusters.yaml"
+    )
 
 
 def test_a_larger_mirror_is_only_warned_of(caplog):

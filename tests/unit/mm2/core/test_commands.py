@@ -24,6 +24,15 @@ TABLE = [
         "--add-config 'cleanup.policy=[compact,delete]'",
     ),
     (
+        CLUSTER.create_topic("t", partitions=2, replication_factor=3, settings={"a": "b,c"}),
+        f"kafka-topics.sh {HEAD} --create --topic t --partitions 2 --replication-factor 3 "
+        "--config a=b,c",
+    ),
+    (
+        CLUSTER.create_topic("t", partitions=2, replication_factor=None, settings={}),
+        f"kafka-topics.sh {HEAD} --create --topic t --partitions 2",
+    ),
+    (
         CLUSTER.show_settings("t"),
         f"kafka-configs.sh {HEAD} --describe --all --entity-type topics --entity-name t",
     ),

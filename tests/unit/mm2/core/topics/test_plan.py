@@ -246,6 +246,8 @@ def test_settings_that_stand_in_the_way(setting, source, target, severity):
         assert finding.topic == "orders"
         assert f"set {setting}=" in finding.remedy
         assert "east.orders of west" in finding.remedy
+        assert finding.command.startswith("kafka-configs.sh --bootstrap-server HOST:PORT --alter")
+        assert f"{setting}=" in finding.command
 
 
 def test_findings_are_about_the_target_as_it_will_be():
@@ -270,6 +272,11 @@ def test_what_the_brokers_give_a_new_topic_is_judged_before_it_is_made():
     assert len(made.create) == 1
     assert made.stopped_topics() == {"orders"}
     assert "stop orders -> east.orders: message.timestamp.type is LogAppendTime" in str(made)
+    assert made.findings[0].command == (
+        "kafka-topics.sh --bootstrap-server HOST:PORT --create --topic east.orders --partitions 1 "
+        f"--replication-factor 2 --config {AFTER}={plan.WIDEST_MS} --config "
+        f"{BEFORE}={plan.WIDEST_MS} --config message.timestamp.type=CreateTime"
+    )
 
 
 def test_settings_that_may_not_be_read_are_told_and_left_alone():
