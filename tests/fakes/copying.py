@@ -51,6 +51,7 @@ class World:
         self.budget = budget.Budget(1 << 20)
         self.joining = limits.Joining(records=0)
         self._producer = instructions.ProducerIdentity(id=7, epoch=-1)
+        self._plain_ids = 0
         self.copy = partition.PartitionCopy(
             taking.where(**changed),
             owner=taking.ME,
@@ -163,6 +164,9 @@ class World:
                 return instructions.EpochEnd(offset=self.end)
             case instructions.FindSourceOffset():
                 return instructions.SourceOffset(offset=self.source.start)
+            case instructions.GetProducerId():
+                self._plain_ids += 1
+                return instructions.ProducerIdentity(id=100 + self._plain_ids, epoch=0)
             case instructions.InitProducer():
                 self._producer = instructions.ProducerIdentity(id=7, epoch=self._producer.epoch + 1)
                 return self._producer

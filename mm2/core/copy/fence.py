@@ -18,10 +18,10 @@ CONCURRENT_TRANSACTIONS"""
 FENCED = frozenset({47, 49, 90})
 """INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED"""
 INVALID_TXN_STATE = 48
-NOT_ALLOWED = frozenset({29, 30, 31, 44})
-"""Authorization failures of topic, group and cluster, and POLICY_VIOLATION."""
 NO_RIGHT = 53
 """TRANSACTIONAL_ID_AUTHORIZATION_FAILED"""
+NOT_ALLOWED = frozenset({29, 30, 31, 44, NO_RIGHT})
+"""Authorization failures of topic, group, cluster and transactional id, and POLICY_VIOLATION."""
 
 BUSY_TRIES = 200
 BUSY_WAIT_S = 0.01

@@ -58,8 +58,15 @@ def test_a_question_that_nobody_answers_begins_the_take_again(question):
     assert played.kinds == QUESTIONS[: QUESTIONS.index(question) + 1]
 
 
-@pytest.mark.parametrize("code", REFUSED)
-@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize(
+    ("question", "code"),
+    [
+        (question, code)
+        for question in QUESTIONS
+        for code in REFUSED
+        if (question, code) != (instructions.InitProducer, fence.NO_RIGHT)  # see below
+    ],
+)
 def test_a_refused_question_means_what_its_code_says(question, code):
     refused = instructions.Refused(code=code, message=f"said {code}")
     played = scripts.play(fence.fence(), answers() | {question: refused})
@@ -182,3 +189,38 @@ def test_the_marker_is_found_behind_compaction_gaps():
 def test_an_answer_of_the_wrong_kind_is_a_bug_and_said_to_be_one():
     with pytest.raises(AssertionError):
         fence.failure("asking", scripts.DONE)
+
+
+# Without the right to a transactional id
+
+PLAIN = instructions.ProducerIdentity(id=99, epoch=0)
+UNFENCED = fence.Fence(producer=PLAIN, marker_offset=9, leader_epoch=2, holds=False)
+
+
+def test_without_the_right_to_a_transactional_id_nobody_is_fenced():
+    denied = {instructions.InitProducer: instructions.Refused(code=fence.NO_RIGHT)}
+    plain = {instructions.GetProducerId: PLAIN}
+    played = scripts.play(fence.fence(), answers() | denied | plain)
+    assert played.outcome == UNFENCED
+    assert played.kinds == [*QUESTIONS[:3], instructions.GetProducerId]
+
+
+def test_where_no_fence_is_wanted_the_right_is_not_even_tried():
+    plain = {instructions.GetProducerId: PLAIN}
+    played = scripts.play(fence.fence(wanted=False), answers() | plain)
+    assert played.outcome == UNFENCED
+    assert played.kinds == [*QUESTIONS[:2], instructions.GetProducerId]
+
+
+def test_a_producer_id_may_be_refused_too():
+    refused = {instructions.GetProducerId: instructions.Refused(code=31, message="cluster")}
+    played = scripts.play(fence.fence(wanted=False), answers() | refused)
+    assert isinstance(played.outcome, fence.Refusal)
+    lost = {instructions.GetProducerId: scripts.LOST}
+    played = scripts.play(fence.fence(wanted=False), answers() | lost)
+    assert isinstance(played.outcome, fence.Disturbed)
+
+
+def test_the_tail_ends_before_the_marker_or_behind_the_last_record():
+    fenced = fence.Fence(producer=US, marker_offset=10, leader_epoch=2)
+    assert (fenced.tail_end, UNFENCED.tail_end) == (10, 10)

@@ -13,14 +13,14 @@ LARGE = (limits.ANY, limits.MADE_BYTES // 2)
 # Joining
 
 
-def joined(*looks, start=TINY):
+def joined(*looks, start=TINY, slow_acks=True):
     """Which batches are joined after each look: (seconds waited, seconds gone by)."""
     joining = limits.Joining()
     joining.records, joining.bytes = start
     now_s, found = 0.0, []
     for waited_s, elapsed_s in looks:
         now_s += elapsed_s
-        joining.waited(waited_s, now_s)
+        joining.waited(waited_s, now_s, slow_acks=slow_acks)
         found.append((joining.records, joining.bytes))
     return found
 
@@ -44,6 +44,11 @@ def test_tiny_batches_are_joined_from_the_beginning():
 )
 def test_larger_ones_are_joined_while_the_copy_mostly_waits(share, start, after):
     assert joined((share, 1.0), start=start) == [after]
+
+
+@pytest.mark.parametrize("start", [TINY, LARGE])
+def test_where_acknowledgements_are_fast_only_tiny_ones_are_joined(start):
+    assert joined((1.0, 1.0), start=start, slow_acks=False) == [TINY]
 
 
 def test_short_times_are_added_up_before_anything_is_concluded():
@@ -128,5 +133,5 @@ def test_partitions_of_a_task_share_what_is_joined_and_not_what_was_refused():
     joining = limits.Joining()
     one, other = limits.Limits(joining=joining), limits.Limits(joining=joining)
     one.too_large(size=1000, count=9)
-    joining.waited(1.0, 1.0)
+    joining.waited(1.0, 1.0, slow_acks=True)
     assert (other.joining.records, other.refused_bytes) == (limits.ANY, limits.ANY)

@@ -15,6 +15,7 @@ from mm2.core.copy import (
     messages,
     partition,
     setup,
+    source_batches,
     standing,
     stops,
 )
@@ -220,5 +221,5 @@ def test_the_gauge_of_a_copy_that_has_not_begun():
 
 def test_the_gauge_of_a_copy_names_why_it_stopped():
     copy = copy_of(WHERE)
-    copy.standing.stop = stops.corrupt(WHERE, offset=5, why="damaged")
+    copy.standing.stop = stops.blocked(WHERE, source_batches.Obstacle(offset=5, why="damaged"))
     assert messages.gauge(0, copy).cause == "corrupt-batch"

@@ -42,9 +42,7 @@ def test_records_before_the_start_do_not_count(position, left, attributes):
 @pytest.mark.parametrize(
     "attributes",
     [
-        pytest.param(
-            0, marks=pytest.mark.xfail(reason="the short way does not look where the copy starts")
-        ),
+        0,
         0x10,
     ],
 )

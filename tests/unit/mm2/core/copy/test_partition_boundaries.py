@@ -65,7 +65,7 @@ def test_what_was_sent_before_is_sealed_by_a_marker_before_the_first_transaction
     world = copying.begun(*LOG)
     world.copied(LOG[0]).forget()
     world.offer(old(1))
-    assert world.kinds[:3] == [ADD, COMMIT, READ]
+    assert world.kinds[:4] == [instructions.Record, ADD, COMMIT, READ]
     world.tick()
     assert world.kinds[-1] is ADD
     assert world.send() == 1
@@ -78,7 +78,7 @@ def test_a_switch_waits_until_nothing_is_in_flight():
     assert world.send() == 1
     assert world.asked == []
     world.acknowledge()
-    assert world.kinds[:3] == [ADD, COMMIT, READ]
+    assert world.kinds[:4] == [instructions.Record, ADD, COMMIT, READ]
 
 
 def test_nothing_is_sent_before_the_partition_is_in_the_transaction():

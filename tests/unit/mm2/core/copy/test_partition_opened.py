@@ -347,12 +347,7 @@ def plain_and_old(world):
     ]
 
 
-ASKED_TOO_EARLY = pytest.mark.xfail(
-    reason="whether what goes next is old is asked before it is divided or left out"
-)
-
-
-@pytest.mark.parametrize("before", [0, pytest.param(1, marks=ASKED_TOO_EARLY)])
+@pytest.mark.parametrize("before", [0, 1])
 def test_old_records_of_a_fresh_batch_that_is_divided_go_in_a_transaction(before):
     """`before`: so many fresh batches are in flight when it is divided."""
     log = [batch(at) for at in range(before)]
@@ -364,7 +359,7 @@ def test_old_records_of_a_fresh_batch_that_is_divided_go_in_a_transaction(before
     assert plain_and_old(world) == []
 
 
-@pytest.mark.parametrize("before", [0, pytest.param(1, marks=ASKED_TOO_EARLY)])
+@pytest.mark.parametrize("before", [0, 1])
 def test_what_is_old_behind_a_fresh_batch_that_is_left_out_goes_in_a_transaction(before):
     log = [
         *[batch(at) for at in range(before)],

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.copy import instructions, opening, outcomes, resume, stops
+from mm2.core.copy import instructions, opening, outcomes, resume, stops, walk
 from mm2.formats import map_record, receipt
 from tests.fakes import copying, scripts, taking, transforms
 
@@ -53,7 +53,8 @@ def begun_anew(played, *, source, target_from):
     taken = played.outcome
     assert isinstance(taken, outcomes.Taken), taken
     assert (taken.era, taken.source, taken.take_start, taken.target) == (2, source, source, 51)
-    assert taking.kinds(played)[:2] == ["receipt", "EraKey"]
+    kinds = taking.kinds(played)
+    assert kinds[kinds[0] == "SegmentKey" :][:2] == ["receipt", "EraKey"]
     ((_, era),) = taking.mapped(played, map_record.EraKey)
     assert (era.first_source, era.first_target) == (source, 51)
     (stated,) = taking.receipts(played)
@@ -123,6 +124,16 @@ def test_a_tail_that_differs_begins_a_new_era_where_it_does():
     assert played.outcome.source_epoch == 9
 
 
+def test_what_did_pair_is_written_into_the_map_of_the_era_that_ends():
+    """Who is cut back into it later must know."""
+    played = paired(copied(40, b"a", b"b"), copied(44, b"x"))
+    begun_anew(played, source=2, target_from=42)
+    ((key, segment),) = taking.mapped(played, map_record.SegmentKey)
+    assert (key.era, key.first_source) == (1, 0)
+    assert (segment.through, segment.target_next, segment.take_start) == (2, 42, 0)
+    assert segment.runs == (map_record.Run(0, 40),)
+
+
 def test_it_may_differ_inside_a_batch():
     played = paired(copied(40, b"a", b"b", b"other"))
     begun_anew(played, source=2, target_from=42)
@@ -142,7 +153,7 @@ def test_a_source_that_was_compacted_to_nothing_begins_a_new_era():
 
 def test_a_source_with_fewer_offsets_than_the_tail_has_records_was_truncated():
     stop = paired(copied(40, b"a"), copied(41, b"b"), copied(42, b"c"), held=[A, B]).outcome
-    assert (stop.cause, stop.retry_after_s) == (stops.Cause.NOT_PAIRED, resume.RETRY_S)
+    assert (stop.cause, stop.retry_after_s) == (stops.Cause.NOT_PAIRED, walk.RETRY_S)
     assert "the source ends at 2, and the mirror holds more from 42 on" in stop.message
     assert "--new-era" in stop.message
 
@@ -196,7 +207,7 @@ def test_another_transform_begins_a_new_era_behind_what_none_of_both_changed():
     played = paired(copied(40, b"a"), copied(41, b"b"), transform=filtering)
     taken = played.outcome
     assert (taken.era, taken.source, taken.source_epoch) == (2, 2, 9)
-    assert taking.kinds(played) == ["EraKey"]
+    assert taking.kinds(played) == ["SegmentKey", "EraKey"]
     ((_, era),) = taking.mapped(played, map_record.EraKey)
     assert era.filter_hash == opening.filter_hash(filtering)
     assert era.reason == "other records are left out or changed from here on"

@@ -30,7 +30,7 @@ def test_records_count_as_old_at_half_of_kafkas_producer_expiration():
     ("kind", "names"),
     [
         (setup.TargetTopics, {"exclusive", "shared"}),
-        (setup.Delivery, {"auto", "transactional"}),
+        (setup.Delivery, {"auto", "transactional", "at-least-once"}),
     ],
 )
 def test_the_words_of_the_settings_name_them(kind, names):

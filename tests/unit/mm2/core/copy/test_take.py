@@ -55,7 +55,7 @@ def test_a_newer_owner_met_at_the_fence_is_told():
 
 
 def test_a_refusal_at_the_fence_stops_the_partition_for_a_while():
-    stop = taken(InitProducer=instructions.Refused(code=53, message="no")).outcome
+    stop = taken(InitProducer=instructions.Refused(code=31, message="no")).outcome
     assert (stop.cause, stop.retry_after_s) == (stops.Cause.REFUSED, fence.RETRY_REFUSED_S)
     assert "a.orders-4" in stop.message
 

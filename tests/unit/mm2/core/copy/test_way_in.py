@@ -127,7 +127,7 @@ def test_waiting_grows_while_nothing_is_copied():
 
 
 def test_a_take_that_is_refused_stands_still_for_a_while():
-    way = Way(InitProducer=instructions.Refused(code=53)).tick()
+    way = Way(InitProducer=instructions.Refused(code=31)).tick()
     assert way.standing.phase is Phase.STOPPED
     way.answers[instructions.InitProducer] = taking.US
     assert way.tick(fence.RETRY_REFUSED_S - 1.0).standing.phase is Phase.STOPPED
