@@ -16,6 +16,8 @@ from tests.support import kafka
 _PRODUCER = "org.apache.kafka.tools.ProducerPerformance"
 _PRODUCE_TIMEOUT_S = 300.0
 _CLEAN_TIMEOUT_S = 300.0
+_CREATE_TIMEOUT_S = 60.0
+_SETTLE_S = 10.0
 _FILLER_EVERY = 10
 _LATER_MS = 60_000
 _COMPACTED = {
@@ -35,11 +37,10 @@ def produce(workload: workloads.Workload, source: cluster.Cluster) -> workloads.
     if workload.shape is workloads.Shape.GAPS:
         expected = _produce_and_clean(workload, source)
     else:
-        kafka.create_topic(
-            source.client_properties(), workload.topic, partitions=workload.partitions
-        )
+        _create(workload, source)
         _run_producer(workload, source)
         expected = workload.records
+    polling.until(lambda: _standing(workload, source) == expected, timeout_s=_SETTLE_S)
     counts = _counts(workload, source)
     there = sum(each.records for each in counts.values())
     if there != expected:
@@ -52,6 +53,18 @@ def produce(workload: workloads.Workload, source: cluster.Cluster) -> workloads.
         records={number: each.records for number, each in counts.items()},
         batch_bytes_mean=sum(each.size for each in counts.values()) // batches,
     )
+
+
+def _create(workload: workloads.Workload, source: cluster.Cluster) -> None:
+    """And wait for all partitions: an idempotent producer that finds them coming loses its way."""
+    kafka.create_topic(source.client_properties(), workload.topic, partitions=workload.partitions)
+    data = data_folder(source)
+    folders = [data / f"{workload.topic}-{number}" for number in range(workload.partitions)]
+    if not polling.until(
+        lambda: all((each / "partition.metadata").exists() for each in folders),
+        timeout_s=_CREATE_TIMEOUT_S,
+    ):
+        raise RuntimeError(f"creating {workload.topic}: not all of its partitions are there")
 
 
 def _counts(workload: workloads.Workload, source: cluster.Cluster) -> dict[int, log_counts.Counts]:
@@ -85,9 +98,10 @@ def _run_producer(workload: workloads.Workload, source: cluster.Cluster) -> None
         status = child.wait(_PRODUCE_TIMEOUT_S)
         if status is None:
             child.kill()
-        if status != 0:
-            said = log.read_text(errors="replace")[-1_500:]
-            raise RuntimeError(f"producing {workload.topic}: status {status}\n{said}")
+        said = log.read_text(errors="replace")
+        # The tool counts what failed among what it has sent, and ends with status 0.
+        if status != 0 or "Exception" in said:
+            raise RuntimeError(f"producing {workload.topic}: status {status}\n{said[-1_500:]}")
 
 
 # Cleaned
