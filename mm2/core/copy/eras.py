@@ -6,6 +6,7 @@ compared. Everything that is found is stored before the copy goes on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mm2.core.copy import facts, fence, instructions, opening, outcomes, setup, stops
@@ -138,7 +139,7 @@ def _offset_of(position: str) -> instructions.Script[int | outcomes.BeginAgain]:
 
 
 def begin_era(attempt: outcomes.Attempt, era: NewEra) -> instructions.Script[outcomes.Outcome]:
-    """Receipts, the era, the producer id: each stored before the next; then the partition is
+    """The producer id, receipts, the era: each stored before the next; then the partition is
     ours."""
     where, fenced = attempt.where, attempt.fence
     number = attempt.known.era_number + 1
@@ -161,10 +162,13 @@ def begin_era(attempt: outcomes.Attempt, era: NewEra) -> instructions.Script[out
         request=era.request,
         reason=era.reason,
     )
-    items = [*era.learned, *(_receipt_item(each) for each in era.receipts)]
-    items.append(_map_item(key, value))
-    items.extend(producer_items(attempt, era=number))
-    taken = outcomes.Taken(
+    failed = yield from settle_id(attempt, era=number)
+    if failed is None:
+        receipts = [_receipt_item(each) for each in era.receipts]
+        failed = yield from write_down([*era.learned, *receipts, _map_item(key, value)])
+    if failed is not None:
+        return failed
+    return outcomes.Taken(
         producer=fenced.producer,
         leader_epoch=fenced.leader_epoch,
         era=number,
@@ -175,34 +179,45 @@ def begin_era(attempt: outcomes.Attempt, era: NewEra) -> instructions.Script[out
         source_epoch=era.source_epoch,
         fenced=fenced.holds,
     )
-    return (yield from write_down(items, taken))
 
 
 def write_down(
-    items: list[instructions.LogItem], taken: outcomes.Taken
-) -> instructions.Script[outcomes.Outcome]:
+    items: Sequence[instructions.LogItem],
+) -> instructions.Script[outcomes.BeginAgain | None]:
     """Each record is stored before the next is asked for."""
     for item in items:
         answer = yield instructions.Record(items=(item,))
         if not isinstance(answer, instructions.Done):
             return outcomes.again("recording the take-over", answer)
-    return taken if taken.fenced else (yield from _unless_another(taken))
+    return None
 
 
-def _unless_another(taken: outcomes.Taken) -> instructions.Script[outcomes.Outcome]:
-    """Without a fence two may have read the same map and now hold the same ordinal."""
+def settle_id(
+    attempt: outcomes.Attempt, *, era: int
+) -> instructions.Script[outcomes.BeginAgain | None]:
+    """Our producer id is recorded, in a place of its own; before anything that bears its place.
+
+    Two may have read the same map, where nobody is fenced or where one slept until the id that it
+    was given had expired.
+    """
+    items = producer_items(attempt, era=era)
+    if not items:
+        return None
+    failed = yield from write_down(items)
+    if failed is not None:
+        return failed
     known = yield instructions.ReadFacts()
     if not isinstance(known, facts.Facts):
         return outcomes.again("reading the offset map", known)
-    if list(known.producers.values()).count(taken.ordinal) > 1:
+    if list(known.producers.values()).count(attempt.ordinal) > 1:
         return outcomes.BeginAgain(reason="another owner took the partition at the same time")
-    return taken
+    return None
 
 
 def producer_items(attempt: outcomes.Attempt, *, era: int) -> list[instructions.LogItem]:
     """The producer id's record if it is new, with a receipt if nothing fenced the ids before it."""
     where, known, fenced = attempt.where, attempt.known, attempt.fence
-    if fenced.producer.id in known.producers:
+    if known.producers.get(fenced.producer.id) == attempt.ordinal:
         return []
     items = []
     if known.producers and fenced.holds:

@@ -37,13 +37,16 @@ class Attempt:
     def ordinal(self) -> int:
         """Our producer id's place among all that ever wrote the partition.
 
-        Nobody fences two owners that have no transactional id and read the same map: their ids keep
-        their places apart.
+        A place that another id holds too is none. Nobody fences two owners that have no
+        transactional id and read the same map: their ids keep their places apart.
         """
         number = self.fence.producer.id
+        places = list(self.known.producers.values())
+        held = self.known.producers.get(number)
+        if held is not None and places.count(held) == 1:
+            return held
         apart = 0 if self.fence.holds else number % PLACES_APART
-        newest = max(self.known.producers.values(), default=0)
-        return self.known.producers.get(number, newest + 1 + apart)
+        return max(places, default=0) + 1 + apart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -257,8 +257,8 @@ def _go_on(
     attempt: outcomes.Attempt, position: Position, pairs: pairing.Pairing
 ) -> instructions.Script[outcomes.Outcome]:
     target = attempt.fence.marker_offset + 1
-    items = eras.producer_items(attempt, era=position.era)
-    return (yield from eras.write_down(items, _taken(attempt, position, pairs, target=target)))
+    failed = yield from eras.settle_id(attempt, era=position.era)
+    return failed or _taken(attempt, position, pairs, target=target)
 
 
 def _taken(

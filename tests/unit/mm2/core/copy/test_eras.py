@@ -17,6 +17,7 @@ def start(attempt, **changed):
     given: dict[Any, Any] = {
         instructions.ReadTarget: scripts.Log(scripts.marker(50, taking.OURS)),
         instructions.FindSourceOffset: instructions.SourceOffset(offset=30),
+        instructions.ReadFacts: taking.known(),
     }
     changed = {getattr(instructions, name): answer for name, answer in changed.items()}
     return scripts.play(eras.first_start(attempt), given | changed)
@@ -39,10 +40,14 @@ def test_a_first_start_begins_era_one_behind_our_marker():
     assert instructions.FindSourceOffset(position="latest") in played.asked
 
 
-def test_the_era_and_then_the_producer_id_are_stored_one_by_one():
+def test_the_producer_id_and_then_the_era_are_stored_one_by_one():
     played = start(taking.attempt(source_cluster="A", target_cluster="B"))
-    assert taking.kinds(played) == ["EraKey", "ProducerKey"]
-    assert played.kinds[-2:] == [instructions.Record, instructions.Record]
+    assert taking.kinds(played) == ["ProducerKey", "EraKey"]
+    assert played.kinds[-3:] == [
+        instructions.Record,
+        instructions.ReadFacts,
+        instructions.Record,
+    ]
     ((key, era),) = taking.mapped(played, map_record.EraKey)
     assert (key.era, key.ordinal, key.epoch, key.topic, key.partition) == (1, 1, 3, "orders", 4)
     assert (era.first_source, era.first_target, era.reason) == (30, 51, "first start")
@@ -211,7 +216,8 @@ def test_a_second_producer_id_is_stated_because_nothing_fenced_the_first():
     known = taking.known(taking.anchor(60, 45), producers={5: 1, 6: 2})
     attempt = taking.attempt(known)
     assert attempt.ordinal == 3
-    played = scripts.play(eras.write_down(eras.producer_items(attempt, era=1), taken(attempt)), {})
+    script = eras.settle_id(attempt, era=1)
+    played = scripts.play(script, {instructions.ReadFacts: taking.known()})
     assert taking.kinds(played) == ["receipt", "ProducerKey"]
     (stated,) = taking.receipts(played)
     assert stated.kind is receipt.ReceiptKind.UNFENCED_TAKE_OVER
@@ -220,16 +226,29 @@ def test_a_second_producer_id_is_stated_because_nothing_fenced_the_first():
     assert producer.ordinal == 3
 
 
-def taken(attempt):
-    return outcomes.Taken(
-        producer=taking.US,
-        leader_epoch=2,
-        era=1,
-        ordinal=attempt.ordinal,
-        take_start=0,
-        source=0,
-        target=51,
-    )
+def test_a_place_that_another_id_took_meanwhile_is_none():
+    """It read the same map: nobody fenced the two, or one slept until its id had expired."""
+    attempt = taking.attempt(taking.known(producers={}))
+    read = {instructions.ReadFacts: taking.known(producers={taking.US.id: 1, 99: 1})}
+    played = scripts.play(eras.settle_id(attempt, era=1), read)
+    assert isinstance(played.outcome, outcomes.BeginAgain)
+    assert "at the same time" in played.outcome.reason
+    again = taking.attempt(taking.known(producers={taking.US.id: 1, 99: 1}))
+    assert again.ordinal == 2
+    read = {instructions.ReadFacts: taking.known(producers={taking.US.id: 2, 99: 1})}
+    played = scripts.play(eras.settle_id(again, era=1), read)
+    assert (played.outcome, taking.kinds(played)[-1]) == (None, "ProducerKey")
+
+
+def test_an_id_that_has_its_place_is_not_recorded_again():
+    played = scripts.play(eras.settle_id(taking.attempt(taking.known()), era=1), {})
+    assert (played.outcome, played.asked) == (None, [])
+
+
+def test_a_map_that_cannot_be_read_settles_nothing():
+    attempt = taking.attempt(taking.known(producers={}))
+    played = scripts.play(eras.settle_id(attempt, era=1), {instructions.ReadFacts: scripts.LOST})
+    assert isinstance(played.outcome, outcomes.BeginAgain)
 
 
 def test_a_repeated_statement_replaces_itself():
@@ -243,8 +262,7 @@ def test_a_repeated_statement_replaces_itself():
 @pytest.mark.parametrize("answer", [scripts.LOST, instructions.Refused(code=7, message="slow")])
 def test_what_could_not_be_stored_ends_the_attempt_before_the_next_record(answer):
     attempt = taking.attempt(taking.known(producers={5: 1}))
-    items = eras.producer_items(attempt, era=1)
-    script = eras.write_down(items, taken(attempt))
+    script = eras.settle_id(attempt, era=1)
     played = scripts.play(script, {instructions.Record: [answer]})
     assert isinstance(played.outcome, outcomes.BeginAgain)
     assert len(played.asked) == 1

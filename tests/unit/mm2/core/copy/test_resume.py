@@ -235,7 +235,7 @@ def test_a_transaction_of_an_expired_producer_id_stops_the_partition_for_a_while
 
 def test_a_new_producer_id_is_recorded_with_a_receipt_before_the_copy_goes_on():
     known = taking.known(taking.anchor(0, 40), producers={5: 1})
-    played = paired(position(), copied(40, b"a", producer=(5, 0)), known=known)
+    played = paired(position(), copied(40, b"a", producer=(5, 0)), known=known, ReadFacts=known)
     assert (played.outcome.source, played.outcome.ordinal) == (1, 2)
     assert taking.kinds(played) == ["receipt", "ProducerKey"]
     assert taking.receipts(played)[0].kind is receipt.ReceiptKind.UNFENCED_TAKE_OVER

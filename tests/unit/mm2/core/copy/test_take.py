@@ -27,7 +27,7 @@ def test_facts_are_read_only_behind_the_fence():
 def test_a_partition_without_progress_is_started():
     played = taken()
     assert (played.outcome.era, played.outcome.source, played.outcome.target) == (1, 100, 51)
-    assert taking.kinds(played) == ["EraKey", "ProducerKey"]
+    assert taking.kinds(played) == ["ProducerKey", "EraKey"]
 
 
 def test_a_partition_with_progress_goes_on_where_it_was():
@@ -122,7 +122,7 @@ def anchored(known=None, **changed):
 
 def test_the_first_anchor_is_stored_last_and_says_where_the_copy_goes_on():
     played = anchored()
-    assert taking.kinds(played) == ["EraKey", "ProducerKey", "SegmentKey"]
+    assert taking.kinds(played) == ["ProducerKey", "EraKey", "SegmentKey"]
     ((key, segment),) = taking.mapped(played, map_record.SegmentKey)
     assert (key.era, key.ordinal, key.epoch, key.first_source) == (1, 1, 3, 100)
     assert (segment.through, segment.target_next, segment.take_start) == (100, 51, 100)
