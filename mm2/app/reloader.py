@@ -1,5 +1,7 @@
 """Reading the configuration again while it runs: on SIGHUP, and when `mm2 reload` asks.
 
+`mm2 why` comes by the same way, and is answered from what the flows show.
+
 One thread of its own, so that looking up topics or waiting for a flow's end holds up nobody.
 """
 
@@ -7,13 +9,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from connect_runtime.base import clock, errors
-from mm2.app import exits, run_socket
+from mm2.app import exits, run_socket, why
 from mm2.app.settings import differences, problems
 from mm2.app.settings import settings as app_settings
+from mm2.connectors import flow_status
 
 TURN_S = 0.2
 SETTLE_S = 10.0
@@ -30,6 +33,8 @@ class Running(Protocol):
 
     @property
     def settled(self) -> bool: ...
+
+    def statuses(self) -> Sequence[flow_status.FlowStatus]: ...
 
     def apply(self, settings: app_settings.Settings, changes: differences.Changes) -> None: ...
 
@@ -62,9 +67,22 @@ class Reloader:
                 self._hang_up.clear()
                 self.reload(run_socket.Question())
             if self._socket is not None:
-                self._socket.serve(self.reload, TURN_S)
+                self._socket.serve(self.answer, TURN_S)
             else:
                 stop.wait(TURN_S)
+
+    def answer(self, question: run_socket.AnyQuestion) -> run_socket.Answer:
+        """What somebody asks over the socket."""
+        match question:
+            case run_socket.Question():
+                return self.reload(question)
+            case run_socket.WhyQuestion():
+                found = why.look(self._running.settings, self._running.statuses(), question.topic)
+                return run_socket.Answer(
+                    code=exits.DONE if found.known else exits.BAD_INPUT,
+                    lines=tuple(found.lines()),
+                    detail=found.as_json(),
+                )
 
     def reload(self, question: run_socket.Question) -> run_socket.Answer:
         """Read, compare and, unless only that was asked for, change; what is done is logged."""

@@ -1,4 +1,4 @@
-"""How `mm2 reload` finds the process that runs a file, and what the two say to each other.
+"""How `mm2 reload` and `mm2 why` find the process that runs a file, and what is said then.
 
 A process that runs `clusters.yaml` listens on a Unix socket, in a folder that only its user can
 enter: `$MM2_RUN_DIR`, else `$XDG_RUNTIME_DIR/mm2`, else `mm2-run-<uid>` in the temporary directory.
@@ -18,14 +18,15 @@ import socket
 import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from connect_runtime.base import errors
 from mm2.app import exits
 
-VERSION = 1
-LINE_BYTES_MAX = 1024 * 1024
+VERSION = 2
+LINE_BYTES_MAX = 16 * 1024 * 1024
+"""Room for what there is to say of thousands of partitions."""
 QUESTION_S = 2.0
 _BACKLOG = 8
 
@@ -39,16 +40,29 @@ class Question:
     """Reload; with `dry_run` only say what would change."""
 
     dry_run: bool = False
-    version: int = VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhyQuestion:
+    """How is this topic of a source, or its mirror, copied, and why so?"""
+
+    topic: str
+
+
+AnyQuestion = Question | WhyQuestion
+_KINDS: Mapping[str, type[AnyQuestion]] = {"reload": Question, "why": WhyQuestion}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """`code` is an exit code; `lines` are results when it is 0, else what is wrong."""
+    """`code` is an exit code; `lines` are results when it is 0, else what is wrong.
+
+    `detail` is the same for programs, where there is more to tell; it goes through JSON.
+    """
 
     code: int
     lines: tuple[str, ...]
-    version: int = VERSION
+    detail: Mapping[str, Any] = field(default_factory=dict)
 
 
 def folder(environ: Mapping[str, str] = os.environ) -> pathlib.Path:
@@ -74,7 +88,7 @@ class RunSocket:
             self._listener.close()
             raise RunSocketError(f"cannot listen at {self.path}: {error}") from error
 
-    def serve(self, answer: Callable[[Question], Answer], timeout_s: float) -> None:
+    def serve(self, answer: Callable[[AnyQuestion], Answer], timeout_s: float) -> None:
         """Answer one question, if one comes within the time."""
         ready, _, _ = select.select([self._listener], [], [], timeout_s)
         if not ready:
@@ -84,11 +98,12 @@ class RunSocket:
             with connection:
                 connection.settimeout(QUESTION_S)
                 asked = _read(connection)
-                if asked.get("version") != VERSION:
+                if asked.pop("version", None) != VERSION:
                     text = f"this is version {VERSION} of the protocol: use the same release"
                     _write(connection, asdict(Answer(code=exits.FAILED, lines=(text,))))
                     return
-                _write(connection, asdict(answer(Question(dry_run=bool(asked["dry_run"])))))
+                question = _KINDS[asked.pop("kind")](**asked)
+                _write(connection, asdict(answer(question)))
 
     def close(self) -> None:
         self._listener.close()
@@ -96,7 +111,7 @@ class RunSocket:
 
 
 def ask(
-    file: pathlib.Path, question: Question, *, where: pathlib.Path, timeout_s: float
+    file: pathlib.Path, question: AnyQuestion, *, where: pathlib.Path, timeout_s: float
 ) -> dict[int, Answer]:
     """What each process that runs the file answers, by its id.
 
@@ -107,12 +122,12 @@ def ask(
     if not answers:
         raise RunSocketError(
             f"no process runs {file} here (looked in {where}): start it with mm2 run {file}, or "
-            "send SIGHUP to one that runs elsewhere"
+            "ask where it runs"
         )
     return answers
 
 
-def _ask(path: pathlib.Path, question: Question, timeout_s: float) -> Answer | None:
+def _ask(path: pathlib.Path, question: AnyQuestion, timeout_s: float) -> Answer | None:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(timeout_s)
         try:
@@ -121,9 +136,14 @@ def _ask(path: pathlib.Path, question: Question, timeout_s: float) -> Answer | N
             path.unlink(missing_ok=True)
             return None
         try:
-            _write(connection, asdict(question))
+            kind = next(name for name, each in _KINDS.items() if isinstance(question, each))
+            _write(connection, {"version": VERSION, "kind": kind, **asdict(question)})
             found = _read(connection)
-            return Answer(code=int(found["code"]), lines=tuple(map(str, found["lines"])))
+            return Answer(
+                code=int(found["code"]),
+                lines=tuple(map(str, found["lines"])),
+                detail=dict(found.get("detail", {})),
+            )
         except TimeoutError:
             text = f"no answer within {timeout_s:g} s; its log says how far it is"
             return Answer(code=exits.FAILED, lines=(text,))

@@ -65,6 +65,11 @@ class Patterns:
     def matches(self, name: str) -> bool:
         return any(pattern.fullmatch(name) for pattern in self.compiled)
 
+    def first(self, name: str) -> str | None:
+        """The first item that matches, as it was written."""
+        pairs = zip(self.items, self.compiled, strict=True)
+        return next((item for item, pattern in pairs if pattern.fullmatch(name)), None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameFilter:

@@ -100,6 +100,20 @@ class Flow:
         """The id that fences `partition`, named as on the source; lives on the target."""
         return f"mm2-{self.name}-{partition.topic}-{partition.partition}"
 
+    def why_not(self, topic: str) -> str:
+        """Why the source's `topic` is not mirrored, "" where it is: `should_replicate_topic` in
+        words."""
+        if self.should_replicate_topic(topic):
+            return ""
+        if naming.is_internal_topic(self.policy, topic):
+            return "topics of Kafka and of MirrorMaker itself are never mirrored"
+        excluding = self.topics.exclude.first(topic)
+        if not self.topics.include.matches(topic):
+            return f"topics does not name it: {', '.join(self.topics.include.items) or 'nothing'}"
+        if excluding is not None:
+            return f"topics.exclude has {excluding}"
+        return f"its name says that it has been on {self.target}: it would go in circles"
+
     def should_replicate_topic(self, topic: str) -> bool:
         """Is the source's `topic` mirrored (`MirrorSourceConnector.shouldReplicateTopic`)?
 

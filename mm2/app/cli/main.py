@@ -38,6 +38,7 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
     "reload": Subcommand("mm2.app.cli.reload", "command", "Let a running mm2 read its file again."),
     "resume": Subcommand("mm2.app.cli.resume", "command", "Let stopped partitions begin anew."),
     "run": Subcommand("mm2.app.cli.run", "command", "Mirror what a configuration says."),
+    "why": Subcommand("mm2.app.cli.why", "command", "Say how a topic is copied, and why so."),
     "sandbox": Subcommand("mm2.app.cli.sandbox", "group", "Real Kafka clusters on this machine."),
 }
 

@@ -9,7 +9,7 @@ from connect_runtime.base import errors
 from connect_runtime.system import clock, threads
 from mm2.app import exits, reloader, run_socket
 from mm2.app.settings import differences, load, problems
-from tests.support import eventually
+from tests.support import eventually, statuses
 
 BASE = """clusters: {a: {bootstrap.servers: 'a:1'}, b: {bootstrap.servers: 'b:1'}}
 flows:
@@ -109,3 +109,18 @@ def test_sighup_reloads(running, made):
     assert len(running.applied) == 1
     with pytest.raises(problems.SettingsError):
         running.load()
+
+
+def test_why_is_answered_from_what_the_flows_show(running, made):
+    shown = [statuses.flow(statuses.partition("orders", opened="gaps"), name="a->b")]
+    running.statuses = lambda: shown
+    answer = made.answer(run_socket.WhyQuestion(topic="orders"))
+    line = "a->b: orders -> a.orders, partition 0: opened (gaps)"
+    assert (answer.code, answer.lines) == (exits.DONE, (line,))
+    assert answer.detail["flows"][0]["partitions"][0]["ways"] == [{"way": "opened", "why": "gaps"}]
+    assert made.answer(run_socket.WhyQuestion(topic="bills")).code == exits.BAD_INPUT
+    assert running.applied == []
+
+
+def test_both_kinds_of_questions_are_answered(running, made):
+    assert made.answer(QUESTION).lines == ("nothing has changed",)

@@ -114,3 +114,27 @@ def test_where_it_is():
     assert run_socket.folder({"MM2_RUN_DIR": "/x", "XDG_RUNTIME_DIR": "/y"}) == pathlib.Path("/x")
     assert run_socket.folder({"XDG_RUNTIME_DIR": "/y"}) == pathlib.Path("/y/mm2")
     assert run_socket.folder({}).name == f"mm2-run-{os.geteuid()}"
+
+
+def test_each_kind_of_question_arrives_as_what_it_is(serving, where, tmp_path):
+    file = tmp_path / "c.yaml"
+    answer = run_socket.Answer(code=exits.DONE, lines=("a",), detail={"flows": [{"n": 1}]})
+    questions = serving(file, answer)
+    asked = [run_socket.WhyQuestion(topic="größe"), run_socket.Question()]
+    for each in asked:
+        found = run_socket.ask(file, each, where=where, timeout_s=5.0)
+        assert found == {os.getpid(): answer}
+    assert questions == asked
+
+
+def test_another_release_is_told_apart(serving, where, tmp_path):
+    """An older process would take any question for one to reload."""
+    questions = serving(tmp_path / "c.yaml", run_socket.Answer(code=0, lines=()))
+    (path,) = where.iterdir()
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(5.0)
+        connection.connect(str(path))
+        connection.sendall(b'{"version": 1, "dry_run": false}\n')
+        said = connection.recv(4096)
+    assert b"use the same release" in said
+    assert questions == []

@@ -103,3 +103,8 @@ def test_what_python_cannot_do_is_refused_with_advice(pattern, advice):
 
 def test_items_are_stripped_as_java_strips_them():
     assert filters.compile_patterns([" orders "]).matches("orders")
+
+
+def test_the_first_item_that_matches_is_named():
+    found = filters.compile_patterns(["a", "b.*", "b"])
+    assert [found.first(name) for name in ("b", "a", "c")] == ["b.*", "a", None]

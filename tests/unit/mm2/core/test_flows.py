@@ -71,3 +71,21 @@ def test_a_timestamp_goes_with_a_timestamp_start_only():
         flows.StartPosition(flows.StartAt.LATEST, 5)
     with pytest.raises(AssertionError):
         flows.StartPosition(flows.StartAt.TIMESTAMP)
+
+
+@pytest.mark.parametrize(
+    ("topic", "said"),
+    [
+        ("orders", ""),
+        ("orders-old", "topics.exclude has .*-old"),
+        ("users", "topics does not name it: x, .*orders.*"),
+        ("__orders", "topics of Kafka and of MirrorMaker itself are never mirrored"),
+        ("west.orders", "its name says that it has been on west: it would go in circles"),
+        ("heartbeats", ""),
+    ],
+)
+def test_why_a_topic_is_not_mirrored(topic, said):
+    wanted = filters.topic_filter(["x", ".*orders.*"], ["a", ".*-old"])
+    flow = flows.Flow(source="east", target="west", topics=wanted)
+    assert flow.why_not(topic) == said
+    assert (said == "") == flow.should_replicate_topic(topic)

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import json
+import pathlib
+
+import pytest
+
+from mm2.app import why
+from mm2.app.settings import load
+from mm2.core import commands
+from tests.support import statuses
+
+FILE = """
+clusters: {east: {bootstrap.servers: 'e:1'}, west: {bootstrap.servers: 'w:1'}}
+flows:
+- {from: east, to: west, topics: 'orders.*, bills, __x', topics.exclude: '.*-old'%s}
+"""
+STOPPED = f"it is damaged. {commands.to_go_on('mm2 resume x')} (it is tried again after 30 s)"
+
+
+def look(name, *partitions, more=""):
+    settings = load.parse(FILE % more, file="/c.yaml", folder=pathlib.Path("/"), environment={})
+    return why.look(settings, [statuses.flow(*partitions)], name)
+
+
+# Each: a partition's status, and what is said of it.
+TABLE = [
+    ({}, "passed through"),
+    ({"opened": "compaction left gaps in it"}, "opened (compaction left gaps in it)"),
+    ({"transactional": True}, f"passed through, in transactions ({why.OLD})"),
+    (
+        {"opened": "small", "transactional": True, "phase": "boundary"},
+        f"opened (small), in transactions ({why.OLD})",
+    ),
+    (
+        {"fenced": False},
+        f"passed through, at least once ({why.DENIED}). To go on: kafka-acls.sh "
+        "--bootstrap-server w:1 --add --allow-principal User:ANONYMOUS --operation Write "
+        "--operation Describe --transactional-id 'mm2-east->west-' "
+        "--resource-pattern-type prefixed",
+    ),
+    ({"phase": "waiting", "reason": "a leader moved"}, "waiting: a leader moved"),
+    (
+        {"phase": "waiting", "reason": "WAITING_FOR_SLOT"},
+        "waiting: its copy waits for a Spark slot",
+    ),
+    ({"phase": "taking"}, "waiting"),
+    ({"phase": "stopped", "reason": STOPPED}, f"stopped: {STOPPED}"),
+    ({"phase": "fenced", "reason": "another"}, "stopped: another"),
+]
+
+
+@pytest.mark.parametrize(("status", "said"), TABLE, ids=[said[:30] for _, said in TABLE])
+def test_how_a_partition_is_copied(status, said):
+    found = look("orders", statuses.partition(**status))
+    assert found.known
+    assert list(found.lines()) == [f"east->west: orders -> east.orders, partition 0: {said}"]
+
+
+@pytest.mark.parametrize(
+    ("delivery", "status", "said"),
+    [
+        ("transactional", {"transactional": True}, "in transactions (delivery is transactional)"),
+        ("at-least-once", {"fenced": False}, "at least once (delivery is at-least-once)"),
+    ],
+)
+def test_what_the_settings_ask_for_is_told_as_such(delivery, status, said):
+    found = look("orders", statuses.partition(**status), more=f", delivery: {delivery}")
+    (line,) = found.lines()
+    assert line.endswith(f"passed through, {said}")
+
+
+def test_partitions_of_which_the_same_is_said_share_a_line():
+    numbers = [5, 0, 2, 1, 7]
+    stopped = {"phase": "stopped", "reason": "why"}
+    found = look(
+        "orders",
+        *(statuses.partition(number=each) for each in numbers),
+        statuses.partition(number=3, **stopped),
+        statuses.partition("bills"),
+    )
+    assert list(found.lines()) == [
+        "east->west: orders -> east.orders, partitions 0-2, 5, 7: passed through",
+        "east->west: orders -> east.orders, partition 3: stopped: why",
+    ]
+
+
+def test_a_mirrors_name_leads_to_its_topic():
+    found = look("east.orders", statuses.partition())
+    assert found.flows[0].topic == "orders"
+    assert found.known
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("orders-old", "topics.exclude has .*-old"),
+        ("users", "topics does not name it: orders.*, bills, __x"),
+        ("__x", "topics of Kafka and of MirrorMaker itself are never mirrored"),
+    ],
+)
+def test_what_is_not_mirrored_is_told_why(name, reason):
+    found = look(name, statuses.partition("bills"))
+    assert found.known
+    assert list(found.lines()) == [f"east->west: {name} is not mirrored: {reason}"]
+
+
+def test_a_topic_that_should_be_mirrored_and_is_not_there_is_unknown():
+    found = look("orders-new", statuses.partition("bills"))
+    assert not found.known
+    (line,) = found.lines()
+    assert "there was no topic orders-new when this flow looked" in line
+    assert "as east.orders-new" in line
+
+
+def test_programs_are_told_the_same():
+    stopped = statuses.partition(number=1, phase="stopped", reason=STOPPED)
+    found = look("orders", statuses.partition(opened="gaps", transactional=True), stopped)
+    assert json.loads(json.dumps(found.as_json())) == {
+        "topic": "orders",
+        "flows": [
+            {
+                "flow": "east->west",
+                "topic": "orders",
+                "mirror": "east.orders",
+                "why_not": "",
+                "partitions": [
+                    {
+                        "partition": 0,
+                        "state": "copying",
+                        "reason": "",
+                        "ways": [
+                            {"way": "opened", "why": "gaps"},
+                            {"way": "in transactions", "why": why.OLD},
+                        ],
+                        "way_on": "",
+                    },
+                    {
+                        "partition": 1,
+                        "state": "stopped",
+                        "reason": STOPPED,
+                        "ways": [],
+                        "way_on": "mm2 resume x",
+                    },
+                ],
+            }
+        ],
+    }
