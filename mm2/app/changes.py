@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from connect_runtime.base import ids
 from mm2.app import figures, overview
 from mm2.connectors import flow_status
+from mm2.core import commands
 
 SHORTAGE_S = 3.0
 """A shorter shortage is how every start looks from outside."""
@@ -36,6 +37,7 @@ class Changes:
     _short_since_s: dict[str, float] = field(default_factory=dict)
     _missing: dict[str, int] = field(default_factory=dict)
     _empty: set[str] = field(default_factory=set)
+    _unfenced: set[str] = field(default_factory=set)
     _refused: set[tuple[str, str, str]] = field(default_factory=set)
     _standing: frozenset[_Place] = frozenset()
 
@@ -56,6 +58,15 @@ class Changes:
         if running and not row.partitions and row.flow not in self._empty:
             self._empty.add(row.flow)
             yield Line(logging.WARNING, f"{row.flow}: {overview.NO_TOPIC}")
+        if row.fencing and row.flow not in self._unfenced:
+            self._unfenced.add(row.flow)
+            yield Line(
+                logging.WARNING,
+                f"{row.flow}: its transactional ids may not be used, so nobody can be fenced: "
+                f"{figures.counted(row.unfenced, 'partition')} copied at least once. With the "
+                f"right to them it copies exactly once from its next start on. "
+                f"{commands.to_go_on(row.fencing)}",
+            )
 
     def _slots(self, row: overview.FlowRow, now_s: float) -> Iterable[Line]:
         told = self._missing.get(row.flow, 0)

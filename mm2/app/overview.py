@@ -75,7 +75,9 @@ class TopicRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRow:
-    """One flow. `tasks` counts its tasks by state; `slots_missing` is 0 until Spark is up."""
+    """One flow. `tasks` counts its tasks by state; `slots_missing` is 0 until Spark is up;
+    `unfenced` partitions are copied at least once, which `fencing` would change, a command.
+    """
 
     flow: str
     state: flow_status.FlowState
@@ -90,6 +92,8 @@ class FlowRow:
     bytes: int
     rate: app_rates.Rate
     lag: Lag
+    unfenced: int
+    fencing: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,4 +256,6 @@ def _flow_row(
             seconds=max(known_seconds, default=None),
             complete=all(each.lag.complete for each in rows),
         ),
+        unfenced=sum(each.unfenced for each in rows),
+        fencing=status.fencing,
     )

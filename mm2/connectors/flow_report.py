@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from connect_runtime.base import ids
 from mm2.connectors import flow_status, source_connector, source_task
-from mm2.core.copy import messages
+from mm2.core.copy import messages, remedies, setup
 
 _Seen = tuple[messages.Gauge | None, str]
 """What a partition's status is made of: its gauge (the object); without one its task's reason."""
@@ -55,6 +55,7 @@ class FlowReport:
             tasks=tuple(_task_status(each) for each in tasks),
             partitions=tuple(partitions),
             slots_missing=slots_missing,
+            fencing=_fencing(tasks, partitions),
         )
         if after != before:  # partitions that are the same objects are equal at once
             self.status = after
@@ -69,6 +70,17 @@ class FlowReport:
         status = _partition_status(task, index)
         self._made[key] = (seen, status)
         return status
+
+
+def _fencing(
+    tasks: Sequence[source_task.SourceTask], partitions: Iterable[flow_status.PartitionStatus]
+) -> str:
+    if not tasks or all(each.fenced for each in partitions):
+        return ""
+    where = tasks[0].settings.partitions[0]
+    if where.delivery is setup.Delivery.AT_LEAST_ONCE:
+        return ""
+    return remedies.fencing(where.flow, where.operator)
 
 
 def _task_status(task: source_task.SourceTask) -> flow_status.TaskStatus:

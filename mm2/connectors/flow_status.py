@@ -83,7 +83,9 @@ class TaskStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowStatus:
-    """`slots_missing`: how many Spark slots its tasks wait for."""
+    """`slots_missing`: how many Spark slots its tasks wait for. `fencing`: the command that lets
+    those partitions be fenced that should be and are not, "" while there are none.
+    """
 
     flow: str
     state: FlowState
@@ -91,3 +93,4 @@ class FlowStatus:
     tasks: tuple[TaskStatus, ...] = ()
     partitions: tuple[PartitionStatus, ...] = ()
     slots_missing: int = 0
+    fencing: str = ""

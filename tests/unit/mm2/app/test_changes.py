@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import logging
 
 from mm2.app import changes, overview, rates
@@ -83,3 +84,17 @@ def test_a_partition_that_goes_on_is_told_while_the_flow_runs():
     watched.see(statuses.flow(statuses.partition(phase="stopped")))
     stopping = statuses.flow(statuses.partition(phase="closed"), state=State.STOPPING)
     assert watched.see(stopping) == [(logging.INFO, "east->west is STOPPING")]
+
+
+def test_partitions_that_nobody_may_fence_are_told_once_with_the_right_they_lack():
+    watched = Watched()
+    partitions = [statuses.partition(number=each, fenced=False) for each in range(2)]
+    unfenced = dataclasses.replace(statuses.flow(*partitions), fencing="kafka-acls.sh x")
+    lines = watched.see(unfenced)
+    assert [text for level, text in lines if level == logging.WARNING] == [
+        "east->west: its transactional ids may not be used, so nobody can be fenced: 2 partitions "
+        "copied at least once. With the right to them it copies exactly once from its next start "
+        "on. To go on: kafka-acls.sh x"
+    ]
+    assert watched.see(unfenced) == []
+    assert watched.see(statuses.flow(*partitions)) == []

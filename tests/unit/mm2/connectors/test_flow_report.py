@@ -12,7 +12,7 @@ from mm2.connectors import (
     source_connector,
     source_task,
 )
-from mm2.core.copy import messages
+from mm2.core.copy import messages, setup
 from tests.fakes import taking
 
 RUNNING = flow_status.FlowState.RUNNING
@@ -111,3 +111,16 @@ def test_partitions_that_are_not_copied_are_shown_as_stopped():
     )
     seen = flow.publish().partitions[0]
     assert (seen.partition, seen.phase, seen.reason) == (where, "stopped", "why")
+
+
+def test_the_right_that_fencing_lacks_is_named_while_it_is_lacking():
+    flow = Flow()
+    assert flow.publish().fencing == ""
+    flow.task.gauges = {0: dataclasses.replace(GAUGE, fenced=False)}
+    assert "--transactional-id 'mm2-a->b-' --resource-pattern-type prefixed" in (
+        flow.publish().fencing
+    )
+    flow.task.settings.partitions = tuple(
+        taking.where(partition=number, delivery=setup.Delivery.AT_LEAST_ONCE) for number in range(2)
+    )
+    assert flow.publish().fencing == ""
