@@ -21,7 +21,13 @@ from connect_runtime.system import threads
 from mm2.app import connections, control_listener, operators
 from mm2.app.settings import differences
 from mm2.app.settings import settings as app_settings
-from mm2.connectors import flow_status, source_connector, source_flow
+from mm2.connectors import (
+    flow_changes,
+    flow_status,
+    source_connector,
+    source_flow,
+    topic_refresh,
+)
 from mm2.core import flows
 from mm2.core.copy import messages
 from mm2.core.copy import setup as copy_setup
@@ -66,7 +72,7 @@ class Appliance:
         """Everything begins in the background; `statuses` says how far it is."""
         self.engine.open()
         for each in self.flows:
-            self._threads.start(f"flow {each.flow.name}", each.run)
+            self._start_flow(each)
 
     def statuses(self) -> Sequence[flow_status.FlowStatus]:
         return [each.status for each in self.flows]
@@ -140,11 +146,11 @@ class Appliance:
         for name, step in steps.items():
             if step is differences.Step.LIVE:
                 capped = self._capped(wanted[name])
-                running[name].change(source_flow.Rebudget(budgets=capped.budgets))
+                running[name].change(flow_changes.Rebudget(budgets=capped.budgets))
         for name, change in adopted.items():
             running[name].change(change)
 
-    def _look_up(self, flow: flows.Flow) -> source_flow.Change:
+    def _look_up(self, flow: flows.Flow) -> flow_changes.Adopt:
         capped = self._capped(flow)
         connector = self._make_connector(capped)
         try:
@@ -152,14 +158,20 @@ class Appliance:
         except errors.ConnectError:
             connector.close()
             raise
-        return source_flow.Adopt(flow=capped, connector=connector, plan=plan)
+        return flow_changes.Adopt(flow=capped, connector=connector, plan=plan)
 
     def _begin(self, flow: flows.Flow) -> source_flow.SourceFlow:
         made = self._make_flow(flow)
         if self._stopping.is_set():
             made.stop_asked.set()
-        self._threads.start(f"flow {flow.name}", made.run)
+        self._start_flow(made)
         return made
+
+    def _start_flow(self, made: source_flow.SourceFlow) -> None:
+        name = made.flow.name
+        self._threads.start(f"flow {name}", made.run)
+        refresh = topic_refresh.TopicRefresh(made, connect=self._make_connector, now=self._clock)
+        self._threads.start(f"topics {name}", refresh.run)
 
     def _end(self, ending: Sequence[source_flow.SourceFlow]) -> None:
         """In order, as `stop` does it for all."""

@@ -24,11 +24,21 @@ class FlowReport:
             flow=flow, state=flow_status.FlowState.PLANNING, reason="starting"
         )
         self._made: dict[tuple[int, int], tuple[_Seen, flow_status.PartitionStatus]] = {}
+        self._warned: frozenset[str] = frozenset()
         self._found: dict[ids.TopicPartition, flow_status.PartitionStatus] = {}
 
-    def found(self, findings: Iterable[source_connector.Finding]) -> None:
-        """These partitions are not copied as things are."""
+    def found(
+        self, findings: Iterable[source_connector.Finding], warnings: Sequence[str] = ()
+    ) -> list[str]:
+        """These partitions are not copied as things are; of `warnings`, those that are new."""
         self._found = {each.partition: _found_status(each) for each in findings}
+        new = [line for line in warnings if line not in self._warned]
+        self._warned = frozenset(warnings)
+        return new
+
+    @property
+    def found_topics(self) -> set[str]:
+        return {each.topic for each in self._found}
 
     def forget(self, task: int) -> None:
         """The task is another one now, or gone."""

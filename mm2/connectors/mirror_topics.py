@@ -20,6 +20,8 @@ from mm2.core.topics import snapshot
 
 T = TypeVar("T")
 
+TARGET_SETTING = "target-setting"
+"""Cause of a problem: a setting of the mirror under which copying would do harm."""
 SPREADS_S = 10.0
 """So long brokers may take to learn of what the controller has acknowledged."""
 SOURCE_RIGHTS = ("Describe", "DescribeConfigs", "Read")
@@ -98,14 +100,19 @@ class MirrorTopics:
         self._clock = now
         self._pause = pause
         self._operator = operator
+        self._sync_configs = True
 
-    def bring_about(self, names: Iterable[str], end: deadline.Deadline) -> Topics:
-        """See to it that these topics of the source have mirrors, as large as they are.
+    def bring_about(
+        self, names: Iterable[str], end: deadline.Deadline, *, sync_configs: bool
+    ) -> Topics:
+        """See to it that these topics of the source have mirrors, as large as they are, and with
+        `sync_configs` with settings that follow theirs.
 
         Failures that may pass are tried again for `AGAIN_S`, or until half of the time is over.
         What is refused, or blocked by a setting, is waited for by nobody.
         Raises as `admin.Admin` where a whole cluster does not answer or refuses us.
         """
+        self._sync_configs = sync_configs
         until = deadline.Deadline.after(
             min(AGAIN_S, self._left_s(end) / 2.0), now_s=self._clock.now_s()
         )
@@ -192,7 +199,7 @@ class MirrorTopics:
                 new_topic=snapshot.new_topic_settings(defaults),
                 settings=self._settings(there, listed, end),
             ),
-            sync_configs=self._flow.sync_topic_configs_interval_s is not None,
+            sync_configs=self._sync_configs,
             operator=self._operator,
         )
 
@@ -298,7 +305,7 @@ def _without(found: Mapping[str, T], names: Collection[str]) -> dict[str, T]:
 
 def _blocked(topic: snapshot.Topic, finding: topic_plan.Finding) -> Problem:
     return Problem(
-        cause="target-setting",
+        cause=TARGET_SETTING,
         message=str(finding),
         partitions=topic.partitions,
         remedy=finding.command,

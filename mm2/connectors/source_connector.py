@@ -6,7 +6,6 @@ those that must not be.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -26,26 +25,32 @@ FIRST_CONTACT_S = 10.0
 RENEWALS = 3
 """A fence is renewed this many times within what the brokers remember."""
 
-_AT_NEXT_START = "; it is tried again at the next start"
 _CODECS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A partition that is not copied as things are: what is wrong and what to do."""
+    """A partition that is not copied as things are: what is wrong and what to do.
+
+    `spoils`: to go on copying it would do harm.
+    """
 
     partition: ids.TopicPartition
     cause: str
     message: str
+    spoils: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcePlan:
-    """`partitions` can be copied, `findings` cannot; a source partition is in at most one."""
+    """`partitions` can be copied, `findings` cannot; a source partition is in at most one.
+
+    `warnings` are lines for people.
+    """
 
     partitions: tuple[setup.PartitionSetup, ...]
     findings: tuple[Finding, ...]
+    warnings: tuple[str, ...] = ()
 
 
 class SourceConnector:
@@ -67,6 +72,7 @@ class SourceConnector:
         self._target = target
         self._clock = now
         self._operator = operator
+        self._synced_at_s: float | None = None
         self._mirrors = mirror_topics.MirrorTopics(
             flow, source=source, target=target, now=now, pause=pause, operator=operator
         )
@@ -87,29 +93,47 @@ class SourceConnector:
             self._source.cluster_id(min(FIRST_CONTACT_S, self._left_s(end))),
             self._target.cluster_id(min(FIRST_CONTACT_S, self._left_s(end))),
         )
-        if clusters[0] == clusters[1]:
-            _log.warning("both aliases lead to the same cluster")
+        warnings = ["both aliases lead to the same cluster"] if clusters[0] == clusters[1] else []
         names = self._source.list_topics(self._left_s(end))
         wanted = sorted(name for name in names if self._flow.should_replicate_topic(name))
-        topics = self._mirrors.bring_about(wanted, end)
-        for name in sorted(topics.warnings):
-            for line in topics.warnings[name]:
-                _log.warning("%s", line)
-        return self._sort(topics, self._base(clusters, end))
+        topics = self._mirrors.bring_about(wanted, end, sync_configs=self._settings_are_due())
+        for _, lines in sorted(topics.warnings.items()):
+            warnings.extend(lines)
+        base = self._base(clusters, end, warnings=warnings)
+        return replace(self._sort(topics, base), warnings=tuple(warnings))
+
+    def _settings_are_due(self) -> bool:
+        """Do settings of mirrors follow their sources' now? With every look, if that is seldom."""
+        interval_s = self._flow.sync_topic_configs_interval_s
+        now_s = self._clock.now_s()
+        if interval_s is None:
+            return False
+        if self._synced_at_s is not None and now_s < self._synced_at_s + interval_s:
+            return False
+        self._synced_at_s = now_s
+        return True
+
+    def _when(self) -> str:
+        """When it is tried again."""
+        interval_s = self._flow.refresh_topics_interval_s
+        if interval_s is None:
+            return "; it is tried again at the next start"
+        return f"; it is tried again every {interval_s:g} s (refresh.topics.interval.seconds)"
 
     def _left_s(self, end: deadline.Deadline) -> float:
         return end.left_s(self._clock.now_s())
 
-    def _base(self, clusters: tuple[str, str], end: deadline.Deadline) -> setup.PartitionSetup:
-        """What all partitions of the flow share."""
+    def _base(
+        self, clusters: tuple[str, str], end: deadline.Deadline, *, warnings: list[str]
+    ) -> setup.PartitionSetup:
+        """What all partitions of the flow share; `warnings` is added to."""
         flow = self._flow
         names = (PRODUCER_EXPIRATION, TRANSACTIONAL_EXPIRATION)
         found = self._target.broker_configs(names, self._left_s(end))
         if found is None:
-            _log.warning(
-                "the target's %s may not be read; 24 hours are assumed. %s",
-                PRODUCER_EXPIRATION,
-                commands.to_go_on(self._operator.target.allow_cluster("DescribeConfigs")),
+            told = commands.to_go_on(self._operator.target.allow_cluster("DescribeConfigs"))
+            warnings.append(
+                f"the target's {PRODUCER_EXPIRATION} may not be read; 24 hours are assumed. {told}"
             )
         known = [int(value) for value in (found or {}).values() if value is not None]
         forgets_ms = min(known, default=DAY_MS)
@@ -137,19 +161,35 @@ class SourceConnector:
         for name in sorted({*topics.pairs, *topics.problems}):
             problem = topics.problems.get(name)
             if problem is not None:
-                findings.extend(self._found(name, problem))
+                findings.extend(self._findings(name, problem))
             else:
                 pair = topics.pairs[name]
                 partitions.extend(self._setups(pair.topic, pair.mirror, base))
                 findings.extend(self._missing(pair))
         return SourcePlan(partitions=tuple(partitions), findings=tuple(findings))
 
+    def _findings(self, name: str, problem: mirror_topics.Problem) -> list[Finding]:
+        """Further looks try again by themselves, so that a remedy is all it takes then."""
+        looks = self._flow.refresh_topics_interval_s is not None
+        lines = [problem.remedy] if problem.remedy else []
+        if not (lines and looks):
+            lines.append(self._operator.run())
+        return [
+            Finding(
+                partition=ids.TopicPartition(name, number),
+                cause=problem.cause,
+                message=f"{problem.message}{self._when()}. {commands.to_go_on(*lines)}",
+                spoils=problem.cause == mirror_topics.TARGET_SETTING,
+            )
+            for number in range(problem.partitions)
+        ]
+
     def _missing(self, pair: mirror_topics.Pair) -> list[Finding]:
         """Partitions that the mirror should have by now, and has not."""
         topic, mirror = pair.topic, pair.mirror
         message = (
             f"{self._flow.name} {topic.name}: the target tells of {mirror.partitions} partitions "
-            f"of {mirror.name}, {topic.partitions} are needed{_AT_NEXT_START}. "
+            f"of {mirror.name}, {topic.partitions} are needed{self._when()}. "
             f"{commands.to_go_on(self._operator.target.show_topic(mirror.name))}"
         )
         return [
@@ -159,15 +199,6 @@ class SourceConnector:
                 message=message,
             )
             for number in range(mirror.partitions, topic.partitions)
-        ]
-
-    def _found(self, name: str, problem: mirror_topics.Problem) -> list[Finding]:
-        """Only a start plans again: what comes before it, and then the start itself."""
-        lines = (problem.remedy, self._operator.run())
-        told = f"{problem.message}{_AT_NEXT_START}. {commands.to_go_on(*filter(None, lines))}"
-        return [
-            Finding(partition=ids.TopicPartition(name, number), cause=problem.cause, message=told)
-            for number in range(problem.partitions)
         ]
 
     def _setups(

@@ -1,8 +1,8 @@
 """The driver of one flow: plans it, runs its tasks, keeps its ledger; one thread.
 
 Until flows run on a Connect worker group this loop is their worker: fetch (messages, ledger),
-decide (tasks), act. Its body is `run_once`. What changes while it runs comes as a `Change` from
-another thread: tasks whose share of the partitions stays the same notice nothing of it.
+decide (tasks), act. Its body is `run_once`. What changes while it runs comes from other threads
+(`flow_changes`): tasks whose share of the partitions stays the same notice nothing of it.
 """
 
 from __future__ import annotations
@@ -11,13 +11,20 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 
 from connect_runtime.base import backoff, clock, errors, ids, log_context
-from mm2.connectors import flow_ledger, flow_report, flow_status, source_connector, source_task
+from mm2.connectors import (
+    flow_changes,
+    flow_ledger,
+    flow_report,
+    flow_status,
+    source_connector,
+    source_task,
+)
 from mm2.core import flows
-from mm2.core.copy import messages, start_positions
+from mm2.core.copy import messages, setup, start_positions
 from mm2.core.topics import split
 from mm2.pipeline import control_channel, control_server, engine
 
@@ -28,6 +35,7 @@ READ_S = flow_ledger.READ_S
 SNAPSHOT_S = 0.5
 STOP_S = 1.9
 CHANGES_MAX = 16
+NO_TOPICS = "no topic matches"
 
 _log = logging.getLogger(__name__)
 
@@ -39,29 +47,9 @@ Configure = Callable[
 can be."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rebudget:
-    """From now on the flow has these byte budgets."""
-
-    budgets: flows.Budgets
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Adopt:
-    """From now on the flow mirrors what `plan` says; it was made by `connector`, which is ours
-    now."""
-
-    flow: flows.Flow
-    connector: source_connector.SourceConnector
-    plan: source_connector.SourcePlan
-
-
-Change = Rebudget | Adopt
-
-
 class SourceFlow:
     """Everything below is touched by the flow's own thread only, but for `status` (a frozen
-    snapshot, replaced whole), `stop_asked` and `change`.
+    snapshot, replaced whole), `flow` (likewise), `stop_asked` and `change`.
     """
 
     def __init__(
@@ -89,7 +77,7 @@ class SourceFlow:
         self._inbox = control_channel.Inbox()
         self._backoff = backoff.Backoff(initial_s=1.0, max_s=15.0)
         self._tasks: list[source_task.SourceTask] = []
-        self._changes: queue.Queue[Change] = queue.Queue(CHANGES_MAX)
+        self._changes: queue.Queue[flow_changes.Change] = queue.Queue(CHANGES_MAX)
         self._leaving: dict[int, tuple[messages.Configure | None, float]] = {}
         self._state = flow_status.FlowState.PLANNING
         self._reason = f"asking clusters {flow.source} and {flow.target}"
@@ -114,7 +102,7 @@ class SourceFlow:
                 self._connector.close()
                 while not self._changes.empty():
                     change = self._changes.get_nowait()
-                    if isinstance(change, Adopt):
+                    if isinstance(change, flow_changes.Adopt):
                         change.connector.close()
                 self._publish()
 
@@ -166,13 +154,13 @@ class SourceFlow:
 
     def _begin(self, plan: source_connector.SourcePlan) -> None:
         around = self._surroundings()
-        self._report.found(plan.findings)
+        self._found(plan.findings, plan.warnings)
         self._tasks = [
             source_task.SourceTask(settings, around)
             for settings in self._configure(self.flow, plan, ())
         ]
         self._state = flow_status.FlowState.RUNNING
-        self._reason = "" if self._tasks else "no topic matches"
+        self._reason = "" if self._tasks else NO_TOPICS
         topics = len({each.topic for task in self._tasks for each in task.settings.partitions})
         _log.info("%d topics in %d tasks", topics, len(self._tasks))
 
@@ -282,7 +270,7 @@ class SourceFlow:
 
     # Change
 
-    def change(self, change: Change) -> None:
+    def change(self, change: flow_changes.Change) -> None:
         """From any thread. Raises `queue.Full` when earlier ones were not taken up."""
         self._changes.put_nowait(change)
 
@@ -294,11 +282,14 @@ class SourceFlow:
         except queue.Empty:
             return
         match change:
-            case Rebudget(budgets=budgets):
+            case flow_changes.Rebudget(budgets=budgets):
                 self.flow = replace(self.flow, budgets=budgets)
                 self._rebudget([each.settings for each in self._tasks])
-            case Adopt():
+            case flow_changes.Adopt():
                 self._adopt(change)
+            case flow_changes.Refreshed():
+                if flow_changes.is_same(change.flow, self.flow):
+                    self._refresh(change)
 
     def _rebudget(self, settings: Sequence[messages.Configure]) -> None:
         shares = [
@@ -311,26 +302,52 @@ class SourceFlow:
     def _by_number(self, number: int) -> source_task.SourceTask:
         return next(each for each in self._tasks if each.settings.task == number)
 
-    def _adopt(self, change: Adopt) -> None:
-        """Stop the tasks whose share changes; `_replace_stopped` starts them again."""
+    def _adopt(self, change: flow_changes.Adopt) -> None:
+        partitions = self._settled(change.plan.partitions, change)
+        if partitions is None:
+            return
+        self._connector.close()
+        self.flow, self._connector = change.flow, change.connector
+        self._found(change.plan.findings, change.plan.warnings)
+        self._share_out(replace(change.plan, partitions=partitions))
+
+    def _refresh(self, change: flow_changes.Refreshed) -> None:
+        running = [each for task in self._tasks for each in task.settings.partitions]
+        known = {*self._report.found_topics, *(each.topic for each in running)}
+        later = flow_changes.merged(running, change.plan, known=known)
+        partitions = self._settled(later.partitions, change)
+        if partitions is None:
+            return
+        for line in later.news:
+            _log.info("%s", line)
+        self._found(later.findings, later.warnings)
+        self._share_out(replace(change.plan, partitions=partitions))
+
+    def _settled(
+        self, partitions: Sequence[setup.PartitionSetup], change: flow_changes.Change
+    ) -> tuple[setup.PartitionSetup, ...] | None:
+        """With their starts; None, and `change` comes again, while the map cannot be read."""
         try:
             known = self._ledger.catch_up(READ_S)
         except errors.ConnectError as error:
             self._note_broken(error)
             self._changes.put_nowait(change)
-            return
-        self._connector.close()
-        self.flow, self._connector = change.flow, change.connector
-        plan = replace(
-            change.plan, partitions=start_positions.settled(change.plan.partitions, known)
-        )
-        self._report.found(plan.findings)
+            return None
+        return start_positions.settled(partitions, known)
+
+    def _found(self, findings: Sequence[source_connector.Finding], warnings: Sequence[str]) -> None:
+        for line in self._report.found(findings, warnings):
+            _log.warning("%s", line)
+
+    def _share_out(self, plan: source_connector.SourcePlan) -> None:
+        """Stop the tasks whose share changes; `_replace_stopped` starts them again."""
         before = [each.settings for each in self._tasks]
         wanted = {each.task: each for each in self._configure(self.flow, plan, before)}
+        self._reason = "" if wanted else NO_TOPICS
         until_s = self._clock.now_s() + STOP_S
         for task in self._tasks:
             after = wanted.pop(task.settings.task, None)
-            if after is not None and _names(after) == _names(task.settings):
+            if after is not None and flow_changes.same_share(after, task.settings):
                 task.throttle(after.throttle_bytes_s, after.topic_throttles)
             else:
                 self._leaving[task.settings.task] = (after, until_s)
@@ -377,7 +394,3 @@ class SourceFlow:
         """This flow's part of the slots that the engine lacks."""
         waiting = sum(each.state is source_task.TaskState.WAITING_FOR_SLOT for each in self._tasks)
         return min(waiting, self._engine.slots().missing)
-
-
-def _names(task: messages.Configure) -> set[str]:
-    return {each.name for each in task.partitions}

@@ -121,18 +121,16 @@ OFF_ONLY = tuple(
 
 WITHOUT_EFFECT: Mapping[str, str] = {
     **dict.fromkeys(
-        (REFRESH_TOPICS.name, REFRESH_TOPICS_INTERVAL.name),
-        "has no effect yet: topics are looked up when the flow starts",
-    ),
-    SYNC_CONFIGS_INTERVAL.name: (
-        "has no effect yet: settings of mirror topics are synced when the flow starts"
-    ),
-    **dict.fromkeys(
         (GROUPS.name, GROUPS_EXCLUDE.name),
         "has no effect yet: offsets of consumer groups are not synced",
     ),
 }
 """Keys that are taken, so that files of MirrorMaker 2 need no change, with what is so instead."""
+
+SYNC_WITHOUT_LOOKS = (
+    f"has no effect while {REFRESH_TOPICS.name} is false: settings of mirror topics are synced "
+    "when the flow starts"
+)
 
 _NOT_YET = "is not supported yet"
 _REMOVED = "was removed in Kafka 4.0"

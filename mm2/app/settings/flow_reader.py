@@ -95,10 +95,10 @@ def _read_keys(found: reader.SectionReader, *, source: str, target: str) -> flow
     policy = found.get(options.POLICY)
     for option in options.OFF_ONLY:
         found.get(option)
-    refreshed = found.get(options.REFRESH_TOPICS)
     for name, text in options.WITHOUT_EFFECT.items():
-        if refreshed or name != options.REFRESH_TOPICS.name:  # switched off is as it is
-            found.warn_given(name, text)
+        found.warn_given(name, text)
+    if not found.get(options.REFRESH_TOPICS):
+        found.warn_given(options.SYNC_CONFIGS_INTERVAL.name, options.SYNC_WITHOUT_LOOKS)
     return flows.Flow(
         source=source,
         target=target,

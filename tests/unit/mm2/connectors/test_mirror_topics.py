@@ -96,7 +96,7 @@ class Pair:
 
     def bring_about(self, timeout_s: float = 60.0) -> mirror_topics.Topics:
         end = deadline.Deadline.after(timeout_s, now_s=self.now)
-        return self.mirrors.bring_about(sorted(self.source.topics), end)
+        return self.mirrors.bring_about(sorted(self.source.topics), end, sync_configs=True)
 
     def sizes(self, found: mirror_topics.Topics) -> dict[str, int]:
         return {name: pair.mirror.partitions for name, pair in found.pairs.items()}

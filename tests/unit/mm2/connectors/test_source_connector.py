@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection
+from typing import Any
+
+import pytest
 
 from connect_runtime.base import errors, ids
 from connect_runtime.system import clock
@@ -14,7 +16,18 @@ from mm2.core import commands, flows
 from mm2.core.copy import setup
 from tests.fakes import admin
 
-EARLIEST = flows.StartPosition()
+EACH = "every 600 s (refresh.topics.interval.seconds)"
+RUN = " To go on: mm2 run clusters.yaml"
+
+
+class Clock:
+    at_s = 0.0
+
+    def now_s(self) -> float:
+        return self.at_s
+
+    def wall_ms(self) -> int:
+        return 0
 
 
 class SmallAdmin(admin.FakeAdmin):
@@ -38,19 +51,26 @@ def plan(
     target: admin.FakeCluster,
     *,
     through: type[admin.FakeAdmin] = admin.FakeAdmin,
-    start: flows.StartPosition = EARLIEST,
+    **flow: Any,
 ) -> source_connector.SourcePlan:
-    connector = source_connector.SourceConnector(
-        flows.Flow(source="east", target="west", replication_factor=1, start=start),
+    return connector(source, target, through=through, **flow).plan(5.0)
+
+
+def connector(
+    source: admin.FakeCluster,
+    target: admin.FakeCluster,
+    *,
+    through: type[admin.FakeAdmin] = admin.FakeAdmin,
+    now: Any = None,
+    **flow: Any,
+) -> source_connector.SourceConnector:
+    return source_connector.SourceConnector(
+        flows.Flow(source="east", target="west", replication_factor=1, **flow),
         source=admin.FakeAdmin(source),
         target=through(target),
-        now=clock.SystemClock(),
+        now=now or clock.SystemClock(),
         pause=lambda _: True,
     )
-    return connector.plan(5.0)
-
-
-AGAIN = "; it is tried again at the next start. To go on: mm2 run clusters.yaml"
 
 
 def clusters() -> tuple[admin.FakeCluster, admin.FakeCluster]:
@@ -98,7 +118,7 @@ def test_partitions_that_the_mirror_lacks_are_told_one_by_one():
         (
             "mirror-too-small",
             "east->west orders: the target tells of 2 partitions of east.orders, 4 are needed; "
-            "it is tried again at the next start. To go on: "
+            f"it is tried again {EACH}. To go on: "
             "kafka-topics.sh --bootstrap-server HOST:PORT --describe --topic east.orders",
         )
     }
@@ -111,16 +131,17 @@ def test_a_topic_that_is_refused_stands_beside_those_that_are_copied():
     found = plan(source, target)
     assert [each.topic for each in found.partitions] == ["users"]
     assert [each.partition.partition for each in found.findings] == [0, 1, 2, 3]
-    assert {each.message for each in found.findings} == {
-        f"east->west orders: INVALID_CONFIG{AGAIN}"
+    assert {(each.message, each.spoils) for each in found.findings} == {
+        (f"east->west orders: INVALID_CONFIG; it is tried again {EACH}.{RUN}", False)
     }
 
 
-def test_a_failure_that_could_pass_says_when_it_is_tried_again():
+def test_without_further_looks_a_failure_is_tried_again_at_the_next_start():
     source, target = clusters()
     target.failures["create_topics", "east.orders"] = errors.RetriableError("NOT_CONTROLLER")
-    (first, *_) = plan(source, target).findings
-    assert first.message == f"east->west orders: NOT_CONTROLLER{AGAIN}"
+    (first, *_) = plan(source, target, refresh_topics_interval_s=None).findings
+    told = "east->west orders: NOT_CONTROLLER; it is tried again at the next start."
+    assert first.message == told + RUN
 
 
 def test_what_is_refused_is_told_with_the_right_that_it_lacks():
@@ -130,36 +151,56 @@ def test_what_is_refused_is_told_with_the_right_that_it_lacks():
     assert commands.found_in(first.message) == (
         "kafka-acls.sh --bootstrap-server HOST:PORT --add --allow-principal User:NAME "
         "--operation Create --operation Alter --operation AlterConfigs --operation Describe "
-        "--operation DescribeConfigs --operation Read --operation Write --topic east.orders "
-        "&& mm2 run clusters.yaml"
+        "--operation DescribeConfigs --operation Read --operation Write --topic east.orders"
     )
 
 
-def test_a_setting_in_the_way_is_told_with_the_command_that_sets_it():
+@pytest.mark.parametrize(("looks_s", "then"), [(600.0, ""), (None, " && mm2 run clusters.yaml")])
+def test_a_setting_in_the_way_is_told_with_the_command_that_sets_it(looks_s, then):
     source, target = clusters()
     target.create("east.orders", partitions=4, message_timestamp_type="LogAppendTime")
-    found = plan(source, target)
+    found = plan(source, target, refresh_topics_interval_s=looks_s)
     assert found.partitions == ()
     assert commands.found_in(found.findings[0].message) == (
         "kafka-configs.sh --bootstrap-server HOST:PORT --alter --entity-type topics "
-        "--entity-name east.orders --add-config message.timestamp.type=CreateTime "
-        "&& mm2 run clusters.yaml"
+        f"--entity-name east.orders --add-config message.timestamp.type=CreateTime{then}"
     )
 
 
-def test_a_larger_mirror_is_only_warned_of(caplog):
+def test_a_setting_of_the_mirror_that_would_spoil_what_is_copied_is_marked():
+    source, target = clusters()
+    target.create("east.orders", partitions=4, message_timestamp_type="LogAppendTime")
+    found = plan(source, target, sync_topic_configs_interval_s=None)
+    assert found.partitions == ()
+    assert {(each.cause, each.spoils) for each in found.findings} == {("target-setting", True)}
+
+
+def test_settings_follow_with_the_looks_that_come_late_enough():
+    source, target = clusters()
+    made = connector(source, target, now=Clock(), sync_topic_configs_interval_s=100)
+    made.plan(5.0)
+    overrides = target.topics["east.orders"].overrides
+    seen = []
+    for number, made._clock.at_s in enumerate((50.0, 99.0, 100.0, 150.0, 200.0)):
+        source.topics["orders"].overrides["retention.ms"] = str(number)
+        made.plan(5.0)
+        seen.append(overrides.get("retention.ms"))
+    assert seen == [None, None, "2", "2", "4"]
+
+
+def test_a_larger_mirror_is_only_warned_of():
     source, target = clusters()
     target.create("east.orders", partitions=6)
-    with caplog.at_level(logging.WARNING):
-        found = plan(source, target)
+    found = plan(source, target)
     assert (len(found.partitions), found.findings) == (4, ())
-    assert "it has 6 partitions, the source 4" in caplog.text
+    (warning,) = found.warnings
+    assert "it has 6 partitions, the source 4" in warning
 
 
-def test_brokers_that_hide_their_settings_are_taken_to_forget_after_a_day(caplog):
+def test_brokers_that_hide_their_settings_are_taken_to_forget_after_a_day():
     source, target = clusters()
     target.may_describe_brokers = False
-    with caplog.at_level(logging.WARNING):
-        found = plan(source, target)
+    found = plan(source, target)
     assert {each.renew_after_s for each in found.partitions} == {28_800.0}
-    assert "24 hours are assumed" in caplog.text
+    (warning,) = found.warnings
+    assert "24 hours are assumed" in warning

@@ -12,7 +12,7 @@ import pytest
 
 from connect_runtime.base import ids
 from connect_runtime.system import clock
-from mm2.connectors import flow_ledger, flow_status, source_connector, source_flow
+from mm2.connectors import flow_changes, flow_ledger, flow_status, source_connector, source_flow
 from mm2.core import filters, flows
 from mm2.core.copy import messages
 from mm2.core.topics import split
@@ -120,7 +120,17 @@ class World:
         flow = self._flow(topics)
         connector = self._connector(flow)
         plan = connector.plan(5.0)
-        self.made.change(source_flow.Adopt(flow=flow, connector=connector, plan=plan))
+        self.made.change(flow_changes.Adopt(flow=flow, connector=connector, plan=plan))
+
+    def look(self, flow: flows.Flow | None = None) -> None:
+        """As the refresh does it."""
+        flow = flow or self.made.flow
+        plan = self._connector(flow).plan(5.0)
+        self.made.change(flow_changes.Refreshed(flow=flow, plan=plan))
+
+    def starts(self) -> dict[str, str]:
+        tasks = self.made._tasks
+        return {each.name: each.start for task in tasks for each in task.settings.partitions}
 
     def turn(self, count: int = 4) -> None:
         for _ in range(count):
@@ -166,6 +176,64 @@ def test_topics_that_come_and_go_restart_only_the_tasks_that_have_them():
     assert "east.c" in world.target.topics
 
 
+def test_a_look_that_finds_nothing_new_disturbs_nobody():
+    world = World()
+    world.look()
+    world.turn()
+    assert world.made.settled
+    assert len(world.copies) == 2
+
+
+def test_what_a_look_finds_goes_where_there_is_least(caplog):
+    world = World()
+    world.source.topics["b"].partitions = 2
+    with caplog.at_level("INFO"):
+        world.look()
+        world.turn()
+    assert sorted(map(sorted, world.running())) == [["a", "b"], ["b"]]
+    assert world.starts() == {"a-0": "earliest", "b-0": "earliest", "b-1": "earliest"}
+    assert world.target.topics["east.b"].partitions == 2
+    assert "topic b partitions: 1 more are mirrored, from their first records on" in caplog.text
+
+
+def test_a_look_made_for_other_settings_is_of_no_use():
+    world = World()
+    before = world.made.flow
+    world.mirror("a|c")
+    world.look(before)
+    world.turn(8)
+    assert world.running() == [{"a"}, {"c"}]
+    assert world.made.settled
+
+
+def test_warnings_of_looks_are_told_once(caplog):
+    world = World()
+    del world.source.topics["b"]
+    for _ in range(3):
+        world.look()
+        world.turn()
+    assert caplog.text.count("topic b is no longer listed by the source") == 1
+    assert world.running() == [{"a"}, {"b"}]
+
+
+def test_a_mirror_that_would_spoil_records_gets_no_more_and_gets_them_again_later():
+    world = World()
+    world.target.topics["east.b"].overrides["message.timestamp.type"] = "LogAppendTime"
+    world.source.topics["b"].overrides["message.timestamp.type"] = "LogAppendTime"
+    world.look()
+    world.turn()
+    assert world.running() == [{"a"}]
+    world.now_s += source_flow.SNAPSHOT_S
+    world.turn()
+    (stopped,) = [each for each in world.made.status.partitions if each.stopped]
+    assert (stopped.partition.topic, stopped.cause) == ("b", "target-setting")
+    for cluster, name in ((world.source, "b"), (world.target, "east.b")):
+        del cluster.topics[name].overrides["message.timestamp.type"]
+    world.look()
+    world.turn()
+    assert world.running() == [{"a"}, {"b"}]
+
+
 def test_a_task_that_has_nothing_left_ends_and_comes_back_when_it_has():
     world = World()
     world.mirror("a")
@@ -189,7 +257,7 @@ def test_a_copy_that_does_not_stop_is_abandoned_before_another_has_its_place():
 def test_budgets_reach_the_copies_that_run_and_those_that_follow():
     world = World()
     topics = (flows.TopicBudget(filters.compile_patterns(["b"]), 500),)
-    world.made.change(source_flow.Rebudget(budgets=flows.Budgets(flow=1_000, topics=topics)))
+    world.made.change(flow_changes.Rebudget(budgets=flows.Budgets(flow=1_000, topics=topics)))
     world.turn()
     assert [each.throttles() for each in world.copies] == [[(500, {})], [(500, {"b": 500})]]
     assert world.running() == [{"a"}, {"b"}]
@@ -207,7 +275,7 @@ def test_a_flow_that_ends_takes_up_no_more_changes_and_leaves_nothing_open():
 
 def test_more_changes_than_anybody_makes_are_refused():
     world = World()
-    change = source_flow.Rebudget(budgets=flows.Budgets())
+    change = flow_changes.Rebudget(budgets=flows.Budgets())
     for _ in range(source_flow.CHANGES_MAX):
         world.made.change(change)
     with pytest.raises(queue.Full):

@@ -70,9 +70,6 @@ def test_every_key_arrives(read):
     [
         ("groups: x", "offsets of consumer groups are not synced"),
         ("groups.exclude: x", "offsets of consumer groups are not synced"),
-        ("refresh.topics.enabled: true", "topics are looked up when the flow starts"),
-        ("refresh.topics.interval.seconds: 5", "topics are looked up when the flow starts"),
-        ("sync.topic.configs.interval.seconds: 5", "are synced when the flow starts"),
     ],
 )
 def test_keys_that_do_nothing_yet_are_warned_of_where_they_stand(read, key, words):
@@ -88,6 +85,15 @@ def test_keys_that_do_nothing_yet_are_warned_of_where_they_stand(read, key, word
 def test_what_is_left_out_or_switched_off_is_not_warned_of(read):
     assert read(flow("topics: x\nsync.topic.configs.enabled: false")).warnings == ()
     assert read(flow("refresh.topics.enabled: false")).warnings == ()
+    assert read(flow("refresh.topics.interval.seconds: 5")).warnings == ()
+
+
+def test_settings_that_nobody_looks_at_again_do_not_follow(read):
+    interval = "sync.topic.configs.interval.seconds: 5"
+    assert read(flow(interval)).warnings == ()
+    (warning,) = read(flow(f"refresh.topics.enabled: false\n{interval}")).warnings
+    assert warning.key == "flows[0].sync.topic.configs.interval.seconds"
+    assert warning.text.startswith("has no effect while refresh.topics.enabled is false")
 
 
 def test_intervals_are_off_when_their_job_is(read):
