@@ -73,9 +73,10 @@ def fenced(where: setup.PartitionSetup) -> Stop:
     return Stop(
         cause=Cause.FENCED,
         message=(
-            f"{where.mirror} was taken over by another owner of flow {where.flow}, which copies "
-            "it now: two mm2 run with this flow, or two whose aliases are the same? To have it "
-            f"here, stop the other one. {commands.to_go_on(where.operator.run())}"
+            f"{where.mirror} was taken over by another owner of flow {where.flow}. Another mm2 "
+            f"process runs flow {where.flow} (or one between clusters of the same aliases): run "
+            "each flow once. To have it here, stop the other one. "
+            f"{commands.to_go_on(where.operator.run())}"
         ),
     )
 
