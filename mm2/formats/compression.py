@@ -4,14 +4,17 @@ gzip: RFC 1952. snappy: the framing of xerial's `SnappyOutputStream` (magic, two
 blocks behind their i32 lengths), or one raw block, as some clients write it. lz4: frames of
 independent blocks (`KafkaLZ4BlockOutputStream`); message format v0 has a wrong header checksum,
 so it is never looked at. zstd: frames without a content size.
+
+Contexts and buffers are costly to make and serve one call at a time, while copies of one process
+may run side by side: who needs one takes it out of a list of idle ones, and puts it back.
 """
 
 from __future__ import annotations
 
-import functools
 import struct
 import zlib
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import cramjam
 import zstandard
@@ -66,6 +69,16 @@ def unpack(codec: int, data: memoryview) -> bytes:
 def pack(codec: int, data: bytes | bytearray) -> bytes:
     """As Kafka's producers write it. `codec` must be one of `NAMES`."""
     return _PACKERS[codec](data)
+
+
+Idle = TypeVar("Idle")
+
+
+def _taken(idle: list[Idle], make: Callable[[], Idle]) -> Idle:
+    try:
+        return idle.pop()
+    except IndexError:  # asked for, not looked up before: another thread may have been faster
+        return make()
 
 
 def _within(size: int) -> int:
@@ -155,15 +168,17 @@ def _lz4_header(data: memoryview) -> tuple[int, int, int]:
     return (15 if flags & 0x08 else 7), block_max, (4 if flags & 0x10 else 0)
 
 
-@functools.cache
-def _lz4_room(size: int) -> bytearray:
-    return bytearray(size)
+_LZ4_ROOMS: dict[int, list[bytearray]] = {size: [] for size in _LZ4_BLOCKS.values()}
 
 
 def _lz4_block(block: memoryview, block_max: int) -> bytes:
-    room = _lz4_room(block_max)
-    size = cramjam.lz4.decompress_block_into(block, room, output_len=block_max)
-    return bytes(memoryview(room)[:size])
+    idle = _LZ4_ROOMS[block_max]
+    room = _taken(idle, lambda: bytearray(block_max))
+    try:
+        size = cramjam.lz4.decompress_block_into(block, room, output_len=block_max)
+        return bytes(memoryview(room)[:size])
+    finally:
+        idle.append(room)
 
 
 def _lz4(data: bytes | bytearray) -> bytes:
@@ -178,27 +193,30 @@ def _lz4(data: bytes | bytearray) -> bytes:
     return b"".join(out)
 
 
-@functools.cache
-def _unzstd_context() -> zstandard.ZstdDecompressor:
-    return zstandard.ZstdDecompressor()
+_UNZSTD: list[zstandard.ZstdDecompressor] = []
+_PACKING_ZSTD: list[zstandard.ZstdCompressor] = []
 
 
 def _unzstd(data: memoryview) -> bytes:
-    if len(data) <= _ZSTD_SMALL:
-        frame = _unzstd_context().decompressobj()
-        plain = frame.decompress(data)
-        if frame.eof and not frame.unused_data:
-            return plain
-    return _unzstd_frames(data)
+    context = _taken(_UNZSTD, zstandard.ZstdDecompressor)
+    try:
+        if len(data) <= _ZSTD_SMALL:
+            frame = context.decompressobj()
+            plain = frame.decompress(data)
+            if frame.eof and not frame.unused_data:
+                return plain
+        return _unzstd_frames(data, context)
+    finally:
+        _UNZSTD.append(context)
 
 
-def _unzstd_frames(data: memoryview) -> bytes:
+def _unzstd_frames(data: memoryview, context: zstandard.ZstdDecompressor) -> bytes:
     """Of any number and size; a cut-off end shows, since its frame never ends."""
     out: list[bytes] = []
     size = 0
     rest = bytes(data)
     while rest:
-        frame = _unzstd_context().decompressobj()
+        frame = context.decompressobj()
         for at in range(0, len(rest), _ZSTD_SMALL):
             out.append(frame.decompress(rest[at : at + _ZSTD_SMALL]))
             size = _within(size + len(out[-1]))
@@ -210,13 +228,12 @@ def _unzstd_frames(data: memoryview) -> bytes:
     return b"".join(out)
 
 
-@functools.cache
-def _zstd_context() -> zstandard.ZstdCompressor:
-    return zstandard.ZstdCompressor()
-
-
 def _zstd(data: bytes | bytearray) -> bytes:
-    return _zstd_context().compress(data)
+    context = _taken(_PACKING_ZSTD, zstandard.ZstdCompressor)
+    try:
+        return context.compress(data)
+    finally:
+        _PACKING_ZSTD.append(context)
 
 
 def _blocks(data: bytes | bytearray, size: int) -> Iterator[memoryview]:

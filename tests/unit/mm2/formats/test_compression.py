@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import concurrent.futures
 import gzip
 import struct
+import sys
 import tracemalloc
 
 import cramjam
@@ -28,6 +30,23 @@ def unpack(codec, data):
 
 
 # Round trips
+
+
+@pytest.mark.parametrize("codec", [compression.LZ4, compression.ZSTD])
+def test_copies_of_one_process_do_not_share_a_context(codec):
+    """It serves one call at a time: bytes of another copy came out, or the process died."""
+
+    def round_trips(seed: int) -> bool:
+        texts = [b"%d-%d;" % (seed, number) * (50 + number % 50) for number in range(500)]
+        return all(unpack(codec, compression.pack(codec, each)) == each for each in texts)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            assert all(pool.map(round_trips, range(6)))
+    finally:
+        sys.setswitchinterval(before)
 
 
 @settings(deadline=None)
