@@ -227,7 +227,7 @@ class _Pair:
                 entry.read_only
                 or entry.sensitive
                 or entry.source is snapshot.ConfigSource.STATIC_BROKER
-                or name in snapshot.TIMESTAMP_BOUNDS
+                or name in snapshot.NOT_FOLLOWED
                 or not self.flow.properties.takes(name)
                 or not self.target.knows(name)
             ):
@@ -287,7 +287,7 @@ class _Pair:
         for name in sorted(self.topic.configs or ()):
             if (
                 self.topic.is_overridden(name)
-                and name not in snapshot.TIMESTAMP_BOUNDS
+                and name not in snapshot.NOT_FOLLOWED
                 and self.flow.properties.takes(name)
                 and not self.target.knows(name)
             ):
@@ -344,17 +344,18 @@ class _Pair:
         yield self._warn(_MESSAGE_BYTES, problem, remedy)
 
     def _set(self, name: str, value: str) -> _Remedy:
+        text = f"set {name}={value} on {self.remote} of {self.flow.target}"
         target = self.operator.target
-        command = target.set_topic(self.remote, {name: value})
-        if self.there is None:  # and a topic that is stopped is not created
-            wanted = self.creation()
-            command = target.create_topic(
-                self.remote,
-                partitions=wanted.partitions,
-                replication_factor=wanted.replication_factor,
-                settings={**wanted.configs, name: value},
-            )
-        return _Remedy(f"set {name}={value} on {self.remote} of {self.flow.target}", command)
+        if self.there is not None:
+            return _Remedy(text, target.set_topic(self.remote, {name: value}))
+        wanted = self.creation()  # which is left to people while the topic is stopped
+        command = target.create_topic(
+            self.remote,
+            partitions=wanted.partitions,
+            replication_factor=wanted.replication_factor,
+            settings={**wanted.configs, name: value},
+        )
+        return _Remedy(text, command)
 
     def _stop(self, setting: str, problem: str, remedy: _Remedy) -> Finding:
         return self._finding(setting, Severity.STOP, problem=problem, remedy=remedy)

@@ -1,0 +1,64 @@
+"""Every command of Kafka's tools that people are told to type works: they run from the jars."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from mm2.core import commands
+from mm2.sandbox import cluster
+from tests.interop import java_tools
+from tests.support import kafka, printed
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+
+OLD_SETTING = "message.timestamp.difference.max.ms"
+"""What only brokers before 3.6 have; their operators alone are told of it."""
+
+
+@pytest.fixture(scope="module")
+def fort() -> Iterator[cluster.Cluster]:
+    """With ACLs, so that every kind of command has somebody to obey it."""
+    with cluster.Cluster("fort", users=["mirror"]) as running:
+        yield running
+
+
+def order(line: str) -> tuple[bool, str]:
+    """What deletes comes last."""
+    return ("--delete" in line, line)
+
+
+def test_every_command_of_kafkas_tools_is_obeyed(fort, tmp_path):
+    properties = fort.client_properties()
+    lines = "".join(f"{key}={value}\n" for key, value in properties.items())
+    (tmp_path / commands.ADMIN_PROPERTIES).write_text(lines)
+    for topic in (printed.TOPIC, printed.MIRROR):
+        kafka.create_topic(properties, topic)
+    hanging = leave_open(properties, printed.MIRROR)
+    side = printed.Recording(bootstrap=fort.bootstrap, principal="User:mirror", secured=True)
+    list(printed.messages(commands.Operator(source=side, target=side), hanging=hanging))
+    wanted = sorted({each for each in side.given if OLD_SETTING not in each}, key=order)
+    assert {shlex.split(each)[0] for each in wanted} == java_tools.TOOLS.keys()
+    misspelt = side.set_topic(printed.TOPIC, {"no.such.setting": "1"})
+    *answers, wrong = java_tools.run([*wanted, misspelt], folder=tmp_path)
+    for line, (code, said) in zip(wanted, answers, strict=True):
+        assert code == 0, f"{line}\n{said}"
+        assert "Error while executing" not in said, f"{line}\n{said}"
+    assert wrong[0] != 0
+    assert kafka.read_partition(properties, f"east.{printed.NEW}") == []
+
+
+def leave_open(properties: kafka.Properties, topic: str) -> int:
+    """A transaction that its producer abandons: the offset at which it begins."""
+    producer = Producer(
+        kafka.client_config(properties, transactional_id="abandoned", transaction_timeout_ms=600000)
+    )
+    producer.init_transactions(30.0)
+    producer.begin_transaction()
+    found: list[int] = []
+    producer.produce(topic, b"x", on_delivery=lambda _, message: found.append(message.offset()))
+    assert producer.flush(30.0) == 0
+    return found[0]

@@ -1,0 +1,137 @@
+"""Every message that ends with a command, made for one flow: what an operator may be told to type.
+
+A command that is built anywhere goes through a cluster's `_tool`, or begins with `mm2`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from mm2.connectors import mirror_topics
+from mm2.core import commands, flows
+from mm2.core.copy import eras, refusals, remedies, resume, setup, source_batches, stops, tail
+from mm2.core.topics import plan, snapshot
+from mm2.formats import map_record
+
+FLOW = flows.Flow(source="east", target="west", replication_factor=1)
+TOPIC = "orders"
+MIRROR = "east.orders"
+NEW = "new"
+"""A topic without a mirror."""
+_OURS = re.compile(r"mm2 (?:run|reload|resume) [^()&]*?(?=$|\)| && | and start)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording(commands.Cluster):
+    """Keeps every command line that it gives out."""
+
+    given: list[str] = field(default_factory=list)
+
+    def _tool(self, name: str, *words: str) -> str:
+        line = commands.Cluster._tool(self, name, *words)
+        self.given.append(line)
+        return line
+
+
+def messages(operator: commands.Operator, *, hanging: int = 0) -> Iterator[str]:
+    """`hanging` is where a transaction of the mirror begins that nobody ends."""
+    where = setup.PartitionSetup(
+        flow=FLOW.name,
+        topic=TOPIC,
+        remote_topic=MIRROR,
+        partition=0,
+        transactional_id="mm2-x",
+        operator=operator,
+    )
+    yield from (each.message for each in _stops(where, hanging=hanging))
+    for code in range(-1, 130):
+        yield remedies.of_target(where, code, size=1_000_000)
+        yield remedies.of_source(where, code)
+        produced = refusals.produce(where, code=code, message="", offset=1, behind=2, size=99_999)
+        fetched = refusals.fetch(where, code=code, offset=1)
+        for reaction in (produced, fetched):
+            if reaction is not None and reaction.stop is not None:
+                yield reaction.stop.message
+    yield commands.to_go_on(remedies.fencing(FLOW.name, operator))
+    for line in (
+        operator.source.allow_topic(TOPIC, *mirror_topics.SOURCE_RIGHTS),
+        operator.target.allow_topic(MIRROR, *mirror_topics.MIRROR_RIGHTS),
+        operator.target.allow_cluster("DescribeConfigs"),
+        operator.target.show_topic(MIRROR),
+    ):
+        yield commands.to_go_on(line)
+    for finding in _findings(operator):
+        if finding.command:
+            yield commands.to_go_on(finding.command)
+
+
+def ours(text: str) -> list[str]:
+    """The command lines of mm2 in a message."""
+    return _OURS.findall(text)
+
+
+def _stops(where: setup.PartitionSetup, *, hanging: int) -> Iterator[stops.Stop]:
+    yield stops.fenced(where)
+    yield stops.refused(where, "no", code=29, retry_after_s=1.0)
+    yield stops.timestamps_rewritten(where, offset=5)
+    recreated = stops.recreated(where, on_target=True, was=b"1" * 16, now=b"2" * 16)
+    assert recreated is not None
+    yield recreated
+    yield stops.source_diverged(where, end=5, copied=9)
+    yield stops.source_gap(where, position=5, start=9)
+    yield stops.hanging(where, offset=hanging, retry_after_s=1.0)
+    yield stops.mirror_unreadable(where, offset=5, why="it is damaged")
+    for behind, by_transform in ((-1, False), (9, False), (9, True)):
+        obstacle = source_batches.Obstacle(
+            offset=5, why="no", behind=behind, by_transform=by_transform
+        )
+        yield stops.blocked(where, obstacle)
+    foreign = tail.Foreign(producer_id=5, offset=7)
+    yield resume._foreign(where, foreign, source=3)
+    yield resume._source_truncated(where, position=9, start=1)
+    yield eras._not_empty(where, "it holds records")
+
+
+def _findings(operator: commands.Operator) -> Iterator[plan.Finding]:
+    """Of a mirror that is as unlike its topic as can be, and of one that is still to be made."""
+
+    def topic(name: str, **settings: str) -> snapshot.Topic:
+        entries = {
+            key.replace("_", "."): snapshot.ConfigEntry(
+                value=value, source=snapshot.ConfigSource.TOPIC
+            )
+            for key, value in settings.items()
+        }
+        return snapshot.Topic(name=name, partitions=1, configs=entries)
+
+    source = topic(
+        TOPIC,
+        cleanup_policy="compact,delete",
+        compression_type="producer",
+        max_message_bytes="2000000",
+    )
+    mirror = topic(
+        MIRROR,
+        cleanup_policy="compact",
+        compression_type="gzip",
+        max_message_bytes="1000",
+        message_timestamp_type="LogAppendTime",
+        message_timestamp_after_max_ms="5",
+    )
+    unread = snapshot.Topic(name=TOPIC, partitions=1, configs=None)
+    blind = snapshot.Topic(name=MIRROR, partitions=1, configs=None)
+    brokers = {"message.timestamp.type": "LogAppendTime"}
+    for here, there in (([source], [mirror]), ([unread], [blind]), ([topic(NEW)], [])):
+        made = plan.plan(
+            FLOW,
+            snapshot.Snapshot(topics={each.name: each for each in here}),
+            snapshot.Snapshot(topics={each.name: each for each in there}, new_topic=brokers),
+            sync_configs=False,
+            operator=operator,
+        )
+        yield from made.findings
+
+
+POSITIONS = ("earliest", "latest", map_record.AT_OFFSET)

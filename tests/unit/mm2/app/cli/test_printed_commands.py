@@ -1,0 +1,47 @@
+"""Whatever a message tells people to type, the command line takes."""
+
+from __future__ import annotations
+
+import shlex
+
+import click
+import pytest
+
+from mm2.app.cli import main, resume
+from mm2.core import commands
+from tests.support import printed
+
+FILES = ["/etc/mm2/clusters.yaml", "my clusters.yaml", "mm2.properties"]
+
+
+def parsed(line: str) -> click.Context:
+    program, name, *words = shlex.split(line)
+    assert program == "mm2"
+    command = main.cli.get_command(click.Context(main.cli), name)
+    assert command is not None
+    return command.make_context(name, words)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_command_of_ours_is_understood(file):
+    told = list(printed.messages(commands.Operator(file=file)))
+    lines = {line for text in told for line in printed.ours(text)}
+    assert {line.split()[1] for line in lines} == {"run", "reload", "resume"}
+    for line in lines:
+        given = parsed(line).params
+        assert str(given["file"]) == file
+        if "topic" in given:
+            assert (given["flow"], given["topic"]) == ("east->west", "orders")
+            assert given["new_era"]
+            assert resume._position(given["start"]) == given["start"]
+            assert given["start"].startswith(printed.POSITIONS)
+            assert given["partitions"] or ":" not in given["start"]
+
+
+def test_every_way_on_is_a_command():
+    for text in printed.messages(commands.NOBODY):
+        line = commands.found_in(text)
+        assert line, text
+        assert text.endswith(line)
+        for each in line.split(" && "):
+            assert each.startswith(("mm2 ", "kafka-")), text
