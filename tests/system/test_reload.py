@@ -140,6 +140,14 @@ def change_topics(operator: Operator, names: list[str]) -> None:
     eventually.eventually(lambda: running.figure("mm2_flow_partitions") == 4, DEADLINE_S)
     operator.await_more(first)
     assert [operator.starts_of(task) for task in range(4)] == [1, 1, 2, 2]
+    for name, said in (
+        (third, f"{third} -> east.{third}, partitions 0-1: "),
+        (f"east.{third}", f"{third} -> east.{third}, partitions 0-1: "),
+        (second, f"{second} is not mirrored: topics does not name it: {first}, {third}"),
+    ):
+        told = mirror.mm2("why", running.settings_path, name)
+        assert told.returncode == 0, told.stdout + told.stderr
+        assert told.stdout.startswith(f"east->west: {said}")
 
 
 def give_wrong_settings(operator: Operator) -> None:
