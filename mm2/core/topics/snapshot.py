@@ -56,6 +56,10 @@ TIMESTAMP_BOUNDS = (
 )
 """How far record timestamps may be off: two since Kafka 3.6 (KIP-937), the last until 3.9."""
 
+NOT_FOLLOWED = (*TIMESTAMP_BOUNDS, "message.format.version")
+"""What a mirror never takes from its source: the bounds are its own, and in message formats before
+v2 there are no transaction markers."""
+
 BROKER_NAMES: Mapping[str, str] = {
     "cleanup.policy": "log.cleanup.policy",
     "compression.type": "compression.type",

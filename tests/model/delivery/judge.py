@@ -88,11 +88,12 @@ def _name_unfenced_writes(around: world.World) -> None:
 
 
 class Seen(NamedTuple):
-    """One record on the target, and the batch that it stands in."""
+    """One record on the target, and the batch that it stands in; `left` by the cleaner."""
 
     offset: int
     content: Content
     entry: target_log.Entry
+    left: bool
 
 
 class Origin(NamedTuple):
@@ -113,10 +114,15 @@ def _records(entries: list[target_log.Entry]) -> list[Seen]:
     for entry in entries:
         if entry.foreign:
             continue
-        batch = memoryview(entry.written)
-        for offset, timestamp, body in records.open_batch(record_batch.read_header(batch), batch):
-            found.append(Seen(offset, (timestamp, body), entry))
+        left = {each.offset for each in _opened(entry.data)}
+        for offset, timestamp, body in _opened(entry.written):
+            found.append(Seen(offset, (timestamp, body), entry, offset in left))
     return found
+
+
+def _opened(data: bytes) -> list[records.Record]:
+    batch = memoryview(data)
+    return records.open_batch(record_batch.read_header(batch), batch) if data else []
 
 
 def _content(around: world.World, record: records.Record) -> Content | None:
@@ -157,7 +163,8 @@ def _compare(around: world.World, entries: list[target_log.Entry], *, reader: st
         lives[each.entry.life].append(each)
     for life, part in lives.items():
         found += _order(part, origins, reader=f"{reader}, life {life}")
-    copied = {origins[each.content].offset for each in seen}
+    gone = _records([each for each in around.target.entries if each.seen])
+    copied = {origins[each.content].offset for each in (*seen, *gone) if each.content in origins}
     missing = _missing(around, copied, origins)
     if missing:
         found.append(f"{Kind.LOST}: {reader}: source offsets {missing}")
@@ -173,7 +180,7 @@ def _order(seen: list[Seen], origins: dict[Content, Origin], *, reader: str) -> 
         place = f"{reader}: source offset {origin.offset} stands at {each.offset}"
         if not origin.maybe:
             found.append(f"{Kind.ABORTED}: {place}")
-        if each.offset >= each.entry.named_from:
+        if each.offset >= each.entry.named_from or not each.left:
             continue
         if origin.offset <= last:
             kind = Kind.DOUBLED if origin.offset in before else Kind.DISORDERED
@@ -277,7 +284,8 @@ def _check_map(around: world.World, entries: list[target_log.Entry]) -> list[str
     origins = _origins(around)
     wrong = []
     for each in _records(entries):
-        if each.offset >= each.entry.named_from or each.offset < era.first_target:
+        named = each.offset >= each.entry.named_from or not each.left
+        if named or each.offset < era.first_target:
             continue
         source = origins[each.content].offset
         if source >= anchor.segment.through:

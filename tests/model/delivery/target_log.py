@@ -438,7 +438,7 @@ def committed_view(target: TargetLog) -> list[Entry]:
         if entry.control:
             ended = open_.pop(entry.producer, [])
             if not entry.commit:
-                aborted.update(each.base for each in ended if not each.seen)
+                aborted.update(each.base for each in ended)
         elif entry.transactional:
             open_[entry.producer].append(entry)
     stable = min((each[0].base for each in open_.values() if each), default=target.end)

@@ -362,12 +362,13 @@ def test_planning_again_yields_nothing(source, target, sync, source_defaults):
     )
 
 
+DOWN = "message.downconversion.enable"
 FORMAT = "message.format.version"
 
 
 def test_a_setting_that_the_targets_release_does_not_have_is_left_out_and_told():
     """2.8 to 4.x: brokers refuse to create a topic with a setting that they do not know."""
-    overrides = {FORMAT: entry("2.8-IV1"), "retention.ms": entry("1")}
+    overrides = {DOWN: entry("true"), "retention.ms": entry("1")}
     source = cluster(topic("orders", 1, overrides))
     there = dataclasses.replace(cluster(), settings={"retention.ms", AFTER, BEFORE})
 
@@ -376,9 +377,16 @@ def test_a_setting_that_the_targets_release_does_not_have_is_left_out_and_told()
 
     assert made.create[0].configs == {**WIDE, "retention.ms": "1"}
     (finding,) = made.findings
-    assert (finding.setting, finding.severity) == (FORMAT, plan.Severity.WARN)
-    assert "message.format.version=2.8-IV1 is not mirrored" in str(finding)
-    assert FORMAT not in again.set
+    assert (finding.setting, finding.severity) == (DOWN, plan.Severity.WARN)
+    assert "message.downconversion.enable=true is not mirrored" in str(finding)
+    assert DOWN not in again.set
+
+
+def test_the_message_format_of_the_source_is_never_taken_over():
+    """Formats before v2 know no transaction markers, so nothing could be fenced there."""
+    source = cluster(topic("orders", 1, {FORMAT: entry("0.10.2")}))
+    made = make(source, dataclasses.replace(cluster(), settings={FORMAT, AFTER, BEFORE}))
+    assert (made.create[0].configs, list(made.findings)) == (WIDE, [])
 
 
 def test_bounds_are_those_that_the_settings_of_any_topic_there_show():
