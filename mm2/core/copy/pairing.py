@@ -49,12 +49,14 @@ class Pairing:
     _mine: deque[records.Record] = field(default_factory=deque)
     _read_to: int = -1
     _source_to: int = field(init=False)
+    _began: tuple[int, int] = field(init=False)
     _delta: int | None = None
     _obstacle: source_batches.Obstacle | None = None
 
     def __post_init__(self) -> None:
         self.paired_to = self.start
         self._source_to = self.position
+        self._began = (self.position, self.source_epoch)
 
     @property
     def complete(self) -> bool:
@@ -76,6 +78,15 @@ class Pairing:
         if self._mine:
             left -= self.tail[self.paired].count
         return end - self._source_to >= left
+
+    def start_over(self) -> None:
+        """Nothing paired, as far as anybody needs to know: all of the tail is copied again.
+
+        Where several wrote side by side, what stands last may be older than what stands before it.
+        """
+        self.position, self.source_epoch = self._began
+        self.paired_to = self.start
+        self.runs.clear()
 
     def feed(self, answer: instructions.Records) -> Need:
         """One fetch of the source from `position` on."""

@@ -158,6 +158,8 @@ def pair(attempt: outcomes.Attempt, position: Position) -> instructions.Script[o
     if left.lost:
         return (yield from eras.begin_era(attempt, _tail_lost(attempt, position, left.lost)))
     if pairs.mismatch:
+        if len(left.writers) > 1:
+            pairs.start_over()
         return (yield from eras.begin_era(attempt, _not_paired(attempt, position, pairs)))
     if changed:
         return (yield from eras.begin_era(attempt, _transform_changed(attempt, position, pairs)))

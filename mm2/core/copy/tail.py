@@ -56,6 +56,7 @@ class Tail:
     that may be our own, where an unclean election took the one that was meant for it.
     With `last_crc`, reading begins one offset earlier: the batch that ends before `start` must have
     that CRC. `lost` says why the stretch cannot be what the map speaks of; "" while it can.
+    `writers` are the producer ids of ours in it.
     """
 
     ours: frozenset[int]
@@ -65,6 +66,7 @@ class Tail:
     lost: str = ""
     at: int = field(init=False)
     foreign: Foreign | None = None
+    writers: set[int] = field(default_factory=set)
     _batches: list[OurBatch] = field(default_factory=list)
     _open: dict[int, list[OurBatch]] = field(default_factory=dict)
 
@@ -120,6 +122,7 @@ class Tail:
             if self.foreign is None:
                 self.foreign = Foreign(offset=header.base_offset, producer_id=header.producer_id)
             return
+        self.writers.add(header.producer_id)
         mine = OurBatch(
             offset=header.base_offset,
             count=header.record_count,

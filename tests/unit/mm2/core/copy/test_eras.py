@@ -278,3 +278,22 @@ def test_a_timestamp_younger_than_every_record_starts_at_the_end_asked_for_befor
     assert played.outcome.source == 42
     asked = [each for each in played.asked if isinstance(each, instructions.FindSourceOffset)]
     assert [each.position for each in asked] == ["latest", "1700000000000"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "log_start", "begins"), [("offset:80", 30, 80), ("offset:80", 90, 90)]
+)
+def test_an_offset_is_begun_at_or_where_the_source_begins_behind_it(asked, log_start, begins):
+    found = taking.known(request=map_record.Request(request="r", position=asked))
+    played = scripts.play(
+        eras.requested_era(taking.attempt(found)),
+        {
+            instructions.FindSourceOffset: instructions.SourceOffset(offset=log_start),
+            instructions.ReadFacts: found,
+        },
+    )
+    assert played.outcome.source == begins
+    ((_, era),) = taking.mapped(played, map_record.EraKey)
+    assert (era.first_source, era.request, era.reason) == (begins, "r", f"requested from {asked}")
+    questions = [e for e in played.asked if isinstance(e, instructions.FindSourceOffset)]
+    assert questions == [instructions.FindSourceOffset(position="earliest")]

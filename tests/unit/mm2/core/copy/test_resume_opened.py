@@ -25,10 +25,10 @@ def source(base, *values, **more):
 A, B, C = (source(at, value) for at, value in enumerate([b"a", b"b", b"c"]))
 
 
-def paired(*on_target, held=(A, B, C), transform=None, written_by=None, **answers):
+def paired(*on_target, held=(A, B, C), transform=None, written_by=None, known=None, **answers):
     """`written_by` is the transform that the era was begun with."""
     era = taking.era(filter_hash=opening.filter_hash(written_by))
-    known = taking.known(taking.anchor(0, 40), era=era)
+    known = known or taking.known(taking.anchor(0, 40), era=era)
     given = {
         READ: scripts.Log(*on_target, MARKER),
         instructions.ReadSource: scripts.Log(*held),
@@ -132,6 +132,15 @@ def test_what_did_pair_is_written_into_the_map_of_the_era_that_ends():
     assert (key.era, key.first_source) == (1, 0)
     assert (segment.through, segment.target_next, segment.take_start) == (2, 42, 0)
     assert segment.runs == (map_record.Run(0, 40),)
+
+
+def test_of_what_several_wrote_side_by_side_all_is_copied_again():
+    """Else an older record would stand last of its key."""
+    known = taking.known(taking.anchor(0, 40), producers={taking.US.id: 1, 5: 2})
+    twin = scripts.data(42, b"a", producer=(5, 0))
+    played = paired(copied(40, b"a"), copied(41, b"b"), twin, known=known)
+    begun_anew(played, source=0, target_from=40)
+    assert taking.mapped(played, map_record.SegmentKey) == []
 
 
 def test_it_may_differ_inside_a_batch():

@@ -188,3 +188,35 @@ def test_once_committed_the_mode_ends_at_a_fresh_batch():
 
 def test_an_open_transaction_says_from_where_on_it_is_not_committed():
     assert opened().open_from == 7
+
+
+# Without a transactional id
+
+
+def impossible():
+    return transactions.begun(
+        taking.where(delivery=setup.Delivery.TRANSACTIONAL, renew_after_s=100.0), 0.0, fenced=False
+    )
+
+
+def test_without_a_fence_there_are_no_transactions_whatever_is_asked_for():
+    plain = impossible()
+    assert (plain.possible, plain.always, plain.active) == (False, False, False)
+
+
+@pytest.mark.parametrize("old", [True, False])
+@pytest.mark.parametrize("now_s", [0.0, 1000.0])
+def test_without_a_fence_batches_of_every_age_go_at_any_time(old, now_s):
+    plain = impossible()
+    assert plain.admits(old=old, now_s=now_s)
+    assert plain.next_step(next_is_old=old, paused=False, now_s=now_s) is None
+    plain.sent(10, old=old, now_s=now_s)
+    assert plain.admits(old=old, now_s=now_s)
+    assert plain.next_step(next_is_old=old, paused=False, now_s=now_s) is None
+    assert not plain.active
+
+
+def test_with_a_fence_an_old_batch_waits_for_its_transaction():
+    assert not mode().admits(old=True, now_s=1.0)
+    assert mode().admits(old=False, now_s=1.0)
+    assert not mode().admits(old=False, now_s=101.0), "the fence is renewed first"
