@@ -15,6 +15,11 @@ from mm2.core import flows
         (["east->west", "--new-era"], "--topic"),
         (["east->west", "--topic", "t", "--new-era", "--partition", "-1"], "--partition"),
         (["east->west", "--topic", "t", "--new-era", "--from", "noon"], "milliseconds since 1970"),
+        (["east->west", "--topic", "t", "--new-era", "--from", "offset:x"], "or offset:N"),
+        (
+            ["east->west", "--topic", "t", "--new-era", "--from", "offset:7"],
+            "offsets differ from partition to partition: say --partition too",
+        ),
     ],
 )
 def test_wrong_usage_is_told_before_anything_is_asked(config, arguments, words, capsys):
@@ -32,6 +37,8 @@ def test_wrong_usage_is_told_before_anything_is_asked(config, arguments, words, 
         ("2026-01-31T08:00:00Z", "1769846400000"),
         ("2026-01-31T09:00:00+01:00", "1769846400000"),
         ("1769846400000", "1769846400000"),
+        ("offset:0", "offset:0"),
+        ("offset:1234567890123", "offset:1234567890123"),
     ],
 )
 def test_positions(start, position):

@@ -1,0 +1,205 @@
+"""Reading both sides; what a tail holds and what pairs have tests of their own."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from mm2.core import commands
+from mm2.core.copy import instructions, outcomes, pairing, refusals, stops, tail, walk
+from tests.fakes import scripts, taking
+
+NEWER = (taking.US.id, taking.US.epoch + 1)
+START = 40
+
+
+def attempt(**changed: Any) -> outcomes.Attempt:
+    return taking.attempt(taking.known(), **changed)
+
+
+def on_mirror(*held: bytes, marker: int = 50) -> scripts.Log:
+    return scripts.Log(*held, scripts.marker(marker, taking.OURS), start=START)
+
+
+def ours(base: int, *values: bytes) -> bytes:
+    return scripts.data(base, *values, producer=taking.BEFORE)
+
+
+# The tail
+
+
+def read(log: Any, *, last_crc: int | None = None, lost: str = "") -> scripts.Played:
+    script = walk.read_tail(attempt(), start=START, last_crc=last_crc, lost=lost)
+    return scripts.play(script, {instructions.ReadTarget: log})
+
+
+def test_the_tail_is_what_we_wrote_between_the_start_and_our_marker():
+    played = read(on_mirror(ours(40, b"a"), ours(41, b"b", b"c")))
+    assert isinstance(played.outcome, tail.Tail)
+    assert [(each.offset, each.count) for each in played.outcome.committed] == [(40, 1), (41, 2)]
+    assert played.outcome.complete
+
+
+def test_a_tail_that_is_lost_is_not_read():
+    played = read(on_mirror(), lost="cut off")
+    assert (played.outcome.lost, played.asked) == ("cut off", [])
+
+
+def test_a_newer_epoch_of_ours_says_that_we_are_fenced():
+    played = read(on_mirror(scripts.data(40, b"a", producer=NEWER)))
+    assert played.outcome == outcomes.Fenced(than=taking.US)
+
+
+def test_what_retention_took_is_lost_and_read_no_further():
+    later = scripts.Log(scripts.marker(50, taking.OURS), start=45)
+    played = read([later, later])
+    assert played.outcome.lost == f"the target no longer has offset {START}"
+
+
+def test_a_mirror_that_is_shorter_than_our_place_was_cut_again():
+    played = read(instructions.Refused(code=refusals.OFFSET_OUT_OF_RANGE, log_start=0))
+    assert played.outcome == walk.cut_again()
+
+
+@pytest.mark.parametrize("answer", [scripts.LOST, instructions.Refused(code=6, message="moved")])
+def test_a_mirror_that_does_not_answer_begins_the_take_again(answer):
+    played = read(answer)
+    assert isinstance(played.outcome, outcomes.BeginAgain)
+    assert played.outcome.reason.startswith("reading the tail of the mirror: ")
+
+
+def test_a_mirror_that_gives_nothing_is_not_read_for_ever():
+    played = read(scripts.records(log_start=0, end=60))
+    assert played.outcome == outcomes.stuck("reading the tail of the mirror")
+    assert len(played.asked) == outcomes.READS_WITHOUT_NEWS + 1
+
+
+# The source along it
+
+
+def paired(*held: bytes, position: int = 100) -> pairing.Pairing:
+    """What stands on the mirror, against a source that was copied up to `position`."""
+    left = read(on_mirror(*held)).outcome
+    return pairing.Pairing(tail=left.committed, position=position, start=START)
+
+
+def walked(
+    pairs: pairing.Pairing, source: Any, *, fenced: bool = True, **answers: Any
+) -> scripts.Played:
+    given = attempt()
+    if not fenced:
+        given = dataclasses.replace(given, fence=dataclasses.replace(given.fence, holds=False))
+    more = {getattr(instructions, name): answer for name, answer in answers.items()}
+    return scripts.play(walk.walk_source(given, pairs), {instructions.ReadSource: source, **more})
+
+
+def source(*held: bytes, start: int = 100, end: int | None = None) -> scripts.Log:
+    return scripts.Log(*held, start=start, end=end)
+
+
+def test_the_same_batches_use_the_tail_up():
+    pairs = paired(ours(40, b"a"), ours(41, b"b"))
+    played = walked(pairs, source(scripts.data(100, b"a"), scripts.data(101, b"b")))
+    assert (played.outcome, pairs.complete, pairs.position) == (None, True, 102)
+
+
+def test_an_empty_tail_still_asks_whether_the_source_has_our_position():
+    played = walked(paired(), source())
+    assert (played.outcome, played.kinds) == (None, [instructions.ReadSource])
+    gone = walked(paired(), source(start=105))
+    assert gone.outcome == instructions.Refused(code=1, log_start=105)
+
+
+def test_what_was_joined_is_read_once_more_and_paired_record_by_record():
+    joined = ours(40, b"a", b"b")
+    pairs = paired(joined)
+    played = walked(
+        pairs,
+        source(scripts.data(100, b"a"), scripts.data(101, b"b")),
+        ReadTarget=on_mirror(joined),
+    )
+    assert (played.outcome, pairs.complete, pairs.mismatch) == (None, True, "")
+    assert instructions.ReadTarget(offset=40) in played.asked
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (scripts.LOST, "reading the tail of the mirror again: connection lost"),
+        (scripts.records(), walk.cut_again().reason),
+        (scripts.records(ours(44, b"z")), walk.cut_again().reason),
+    ],
+    ids=["unanswered", "nothing", "another batch"],
+)
+def test_a_batch_that_cannot_be_read_once_more_begins_again(answer, reason):
+    played = walked(
+        paired(ours(40, b"a", b"b")),
+        source(scripts.data(100, b"a"), scripts.data(101, b"b")),
+        ReadTarget=answer,
+    )
+    assert played.outcome == outcomes.BeginAgain(reason=reason)
+
+
+def test_a_mirror_with_more_than_the_source_ever_had_stops_where_that_ended():
+    pairs = paired(ours(40, b"a"), ours(41, b"b", b"c"))
+    played = walked(pairs, source(scripts.data(100, b"a")))
+    stop = played.outcome
+    assert isinstance(stop, stops.Stop)
+    assert (stop.cause, stop.retry_after_s) == (stops.Cause.NOT_PAIRED, walk.RETRY_S)
+    assert "the source ends at 101, and the mirror holds more from 41 on" in stop.message
+    assert commands.found_in(stop.message) == (
+        "mm2 resume 'a->b' --topic orders --partition 4 --new-era --from offset:101 "
+        "--config clusters.yaml"
+    )
+
+
+def test_a_source_that_ends_before_our_place_is_gone_on_with_at_its_end():
+    """Only a broker that gives nothing there instead of refusing comes to this."""
+    pairs = paired(ours(40, b"a"), position=100)
+    played = walked(pairs, scripts.records(end=90))
+    assert "--from offset:90 " in played.outcome.message
+
+
+def test_without_fences_a_longer_mirror_is_a_mismatch():
+    """Two owners may have written the same."""
+    pairs = paired(ours(40, b"a"), ours(41, b"a"))
+    played = walked(pairs, source(scripts.data(100, b"a")), fenced=False)
+    assert played.outcome is None
+    assert "the mirror holds more from 41 on" in pairs.mismatch
+
+
+def test_a_compacted_source_that_has_counted_past_the_tail_is_a_mismatch():
+    pairs = paired(ours(40, b"a"), ours(41, b"b"))
+    played = walked(pairs, source(scripts.data(100, b"a"), scripts.marker(299, (5, 0))))
+    assert played.outcome is None
+    assert pairs.mismatch == "the source ends at 300, and the mirror holds more from 41 on"
+
+
+def test_a_source_that_gives_nothing_is_not_read_for_ever():
+    played = walked(paired(ours(40, b"a")), scripts.records(end=300))
+    assert played.outcome == outcomes.stuck("reading the source to pair the mirror's tail")
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [(scripts.LOST, "connection lost"), (instructions.Refused(code=6, message="moved"), "moved")],
+)
+def test_a_source_that_does_not_answer_begins_the_take_again(answer, reason):
+    played = walked(paired(ours(40, b"a")), answer)
+    said = f"reading the source to pair the mirror's tail: {reason}"
+    assert played.outcome == outcomes.BeginAgain(reason=said)
+
+
+def test_a_source_that_may_not_be_read_stops_the_partition():
+    played = walked(paired(ours(40, b"a")), instructions.Refused(code=29))
+    assert isinstance(played.outcome, stops.Stop)
+    assert played.outcome.cause is stops.Cause.SOURCE_REFUSED
+
+
+def test_a_source_topic_that_is_missing_stops_the_partition_only_if_that_lasts():
+    played = walked(paired(ours(40, b"a")), instructions.Refused(code=3))
+    assert isinstance(played.outcome, outcomes.BeginAgain)
+    assert played.outcome.lasting is not None
+    assert played.outcome.lasting.cause is stops.Cause.SOURCE_REFUSED
