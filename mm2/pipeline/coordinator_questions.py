@@ -43,7 +43,9 @@ class CoordinatorQuestions:
         if code in MOVED:
             self._target.forget_coordinator(targets.TRANSACTION, transactional_id)
         if code:
-            text = f"transactional id {transactional_id}: {failures.error_name(code)}"
+            plain = isinstance(question.instruction, instructions.GetProducerId)
+            of = "a producer id" if plain else f"transactional id {transactional_id}"
+            text = f"{of}: {failures.error_name(code)}"
             self._reply(question, instructions.Refused(code=code, message=text))
         else:
             self._reply(question, _answer(question.instruction, reply.body))

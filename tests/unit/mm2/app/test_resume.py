@@ -192,6 +192,7 @@ def test_somebody_elses_request_at_the_same_time_is_noticed():
     [
         ("earliest", ["at the first record", "below offset 100", "twice"]),
         ("latest", ["behind the last record", "from offset 100", "left out, with a receipt"]),
+        ("offset:80", ["at source offset 80", "below offset 100", "twice"]),
         ("1700000000000", ["2023-11-14T22:13:20.000+00:00", "twice", "left out"]),
     ],
 )

@@ -181,6 +181,18 @@ def test_a_coordinator_is_asked_at_once(instruction, api, body, answer):
     assert world.answered() == {0: answer}
 
 
+def test_a_producer_id_without_a_transactional_one_is_asked_of_any_broker():
+    world = World()
+    world.ask(instructions.GetProducerId(), flush=False)
+    assert world.target.asked == [(targets.AnyNode(), "init_producer_id")]
+    world.target.answer(SimpleNamespace(error_code=0, producer_id=7, producer_epoch=3))
+    assert world.answered() == {0: US}
+    world.ask(instructions.GetProducerId())
+    world.target.answer(SimpleNamespace(error_code=31, producer_id=-1, producer_epoch=-1))
+    (answer,) = world.answered().values()
+    assert (answer.code, answer.message[:14]) == (31, "a producer id:")
+
+
 @pytest.mark.parametrize(("code", "forgets"), [(15, True), (16, True), (47, False), (51, False)])
 def test_a_coordinators_refusal_is_named_and_one_that_moved_is_looked_up_again(code, forgets):
     for instruction, body in (
