@@ -1,0 +1,60 @@
+"""What operators do to topics: one call each, and whoever asks next sees that it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import confluent_kafka
+from confluent_kafka import admin, cimpl
+
+from tests.support import eventually, kafka
+
+_SOON_S = 30.0
+
+
+def grow(properties: kafka.Properties, topic: str, partitions: int) -> None:
+    client = kafka.admin_client(properties)  # its futures fail when it is collected
+    wanted = cimpl.NewPartitions(topic, partitions)
+    client.create_partitions([wanted])[topic].result(_SOON_S)
+    eventually.eventually(lambda: kafka.partition_count(properties, topic) == partitions, _SOON_S)
+
+
+def delete(properties: kafka.Properties, topic: str) -> None:
+    client = kafka.admin_client(properties)
+    client.delete_topics([topic])[topic].result(_SOON_S)
+    eventually.eventually(lambda: topic not in client.list_topics(timeout=_SOON_S).topics, _SOON_S)
+
+
+def recreate(properties: kafka.Properties, topic: str) -> None:
+    delete(properties, topic)
+    kafka.create_topic(properties, topic)
+
+
+def configure(properties: kafka.Properties, topic: str, settings: Mapping[str, str]) -> None:
+    """Set these overrides, and leave the others."""
+    entries = [
+        admin.ConfigEntry(name, value, incremental_operation=admin.AlterConfigOpType.SET)
+        for name, value in settings.items()
+    ]
+    resource = admin.ConfigResource(
+        admin.ConfigResource.Type.TOPIC, topic, incremental_configs=entries
+    )
+    client = kafka.admin_client(properties)
+    client.incremental_alter_configs([resource])[resource].result(_SOON_S)
+
+
+def settings(properties: kafka.Properties, topic: str) -> dict[str, str]:
+    resource = admin.ConfigResource(admin.ConfigResource.Type.TOPIC, topic)
+    client = kafka.admin_client(properties)
+    found = client.describe_configs([resource])[resource].result(_SOON_S)
+    return {name: entry.value for name, entry in found.items()}
+
+
+def delete_records(
+    properties: kafka.Properties, topic: str, offset: int, partition: int = 0
+) -> None:
+    """All before `offset`: what retention does, when a test wants it."""
+    place = confluent_kafka.TopicPartition(topic, partition, offset)
+    client = kafka.admin_client(properties)
+    client.delete_records([place])[place].result(_SOON_S)
+    assert kafka.offsets(properties, topic, partition)[0] == offset

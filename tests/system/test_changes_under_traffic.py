@@ -1,0 +1,108 @@
+"""Topics change while a flow mirrors them and a producer writes to them all the time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mm2.sandbox import cluster, proof
+from tests.support import eventually, kafka, mirror, operations, steady
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+
+SEEN_S = 40.0
+CHANGED = ("grown", "narrow", "stamped", "squeezed", "compacted")
+
+
+def test_what_changes_in_order_is_followed_without_a_stop(
+    tmp_path: Path, east: cluster.Cluster, west: cluster.Cluster, topic: Any
+):
+    """One run for all, since none of it may disturb the others."""
+    source, target = east.client_properties(), west.client_properties()
+    names = {label: topic(label) for label in (*CHANGED, "created")}
+    for label in CHANGED:
+        kafka.create_topic(source, names[label])
+    given = flow(source, target, names["grown"].partition("-grown-")[0] + "-.*")
+    with (
+        mirror.Mirror(tmp_path, given) as run,
+        steady.Steady(source, {names[label]: 1 for label in CHANGED}, bytes_each=500) as traffic,
+    ):
+        for label in CHANGED:
+            run.await_records(20, topic=names[label])
+        change(source, target, names)
+        traffic.follow(names["grown"], 3)
+        traffic.follow(names["created"], 2)
+        assert_followed(run, target, names)
+        traffic.go_on()
+        traffic.stop()
+        assert run.stopped() == set()
+        assert run.figure("mm2_task_restarts_total") == 0
+        assert run.figure("mm2_receipts_total") <= 0
+        assert_equal(source, target, names.values(), restamped=[names["stamped"]])
+        assert run.stop() == 143
+
+
+def flow(source: kafka.Properties, target: kafka.Properties, topics: str, **more: Any) -> Any:
+    """It looks every second; what a test sets on mirrors is left alone."""
+    return mirror.settings(
+        source,
+        target,
+        topics=topics,
+        tasks_max=2,
+        spark={"engine": "inline"},
+        **{
+            "refresh_topics_interval_seconds": 1,
+            "sync_topic_configs_interval_seconds": 1,
+            "config_properties_exclude": ["max.message.bytes", "message.timestamp.type"],
+        }
+        | more,
+    )
+
+
+def change(source: kafka.Properties, target: kafka.Properties, names: dict[str, str]) -> None:
+    operations.grow(source, names["grown"], 3)
+    operations.configure(target, f"east.{names['narrow']}", {"max.message.bytes": "1200"})
+    append_time = {"message.timestamp.type": "LogAppendTime"}
+    operations.configure(source, names["stamped"], append_time)
+    operations.configure(source, names["squeezed"], {"compression.type": "zstd"})
+    operations.configure(source, names["compacted"], {"cleanup.policy": "compact"})
+    kafka.create_topic(source, names["created"], partitions=2)
+
+
+def assert_followed(run: mirror.Mirror, target: kafka.Properties, names: dict[str, str]) -> None:
+    created, grown = names["created"], names["grown"]
+    run.await_log(rf"topic {created} is mirrored from now on \(partitions: 2\)", SEEN_S)
+    run.await_log(rf"topic {grown} partitions: 2 more are mirrored, from their first", SEEN_S)
+    run.await_records(20, topic=created)
+    assert kafka.partition_count(target, f"east.{grown}") == 3
+    for label, key, value in (
+        ("squeezed", "compression.type", "zstd"),
+        ("compacted", "cleanup.policy", "compact"),
+    ):
+        mirrored = f"east.{names[label]}"
+        eventually.eventually(
+            lambda name=mirrored, key=key, value=value: (
+                operations.settings(target, name)[key] == value
+            ),
+            SEEN_S,
+        )
+    for label in ("narrow", "stamped"):
+        eventually.eventually(
+            lambda name=names[label]: run.figure("mm2_opened_partitions", topic=name) == 1, SEEN_S
+        )
+
+
+def assert_equal(
+    source: kafka.Properties, target: kafka.Properties, topics: Any, *, restamped: Any = ()
+) -> None:
+    """An ordinary reader of committed data finds both sides equal, once the copy is through."""
+    pairs = {topic: f"east.{topic}" for topic in topics}
+
+    def equal() -> bool:
+        found = proof.compare(source, target, pairs, restamped=restamped)
+        assert found.equal, str(found)
+        return found.records > 0
+
+    eventually.eventually(equal, SEEN_S, interval_s=0.5)
