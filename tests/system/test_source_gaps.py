@@ -1,0 +1,136 @@
+"""The source deletes records that a slow copy has not read yet: a receipt, or a stop if wanted."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+from mm2.core import commands
+from mm2.formats import receipt
+from mm2.sandbox import cluster, receipted_proof
+from tests.support import content, eventually, kafka, mirror, operations, steady
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+
+BATCH = 10
+BACKLOG = 600
+KEPT_FROM = 455
+"""Lies inside a batch, so that what the source still has of it is copied opened."""
+SOON_S = 40.0
+
+
+class Gap:
+    """A backlog that is copied slowly, traffic behind it, and most of it deleted meanwhile."""
+
+    def __init__(self, folder: Path, source: kafka.Properties, target: kafka.Properties) -> None:
+        self.folder = folder
+        self.source, self.target = source, target
+
+    def settings(self, name: str, **more: Any) -> dict[str, Any]:
+        inline = {"engine": "inline"}
+        return mirror.settings(self.source, self.target, topics=[name], spark=inline, **more)
+
+    def fill(self, name: str) -> receipted_proof.Snapshot:
+        """What the source held before anything was deleted."""
+        config = kafka.client_config(self.source, linger_ms=5000)
+        producer = confluent_kafka.Producer(config)
+        for _ in range(BACKLOG // BATCH):
+            kafka.send(producer, name, content.some(BATCH, bytes_each=1000))
+            kafka.flush(producer)
+        return receipted_proof.snapshot(self.source, [name])
+
+    def overtake(self, run: mirror.Mirror, name: str) -> None:
+        run.await_records(BATCH, topic=name)
+        operations.delete_records(self.source, name, KEPT_FROM)
+        assert run.records(topic=name) < KEPT_FROM
+
+    def assert_equal(
+        self, name: str, before: receipted_proof.Snapshot, kind: receipt.ReceiptKind
+    ) -> None:
+        """But for what the one receipt says was lost."""
+        found = receipted_proof.receipts(self.target, "east")
+        (stated,) = [each for each in found if each.topic == name]
+        assert stated.kind is kind
+        assert stated.source is not None
+        assert stated.source[0] < stated.source[1] == KEPT_FROM
+        lost = stated.source[1] - stated.source[0]
+
+        def equal() -> bool:
+            result = receipted_proof.compare(
+                self.source,
+                self.target,
+                {name: f"east.{name}"},
+                before=before,
+                receipts=[stated],
+                compacted=False,
+            )
+            assert result.equal, str(result)
+            end = kafka.offsets(self.source, name)[1]
+            return len(kafka.read_partition(self.target, f"east.{name}")) == end - lost
+
+        eventually.eventually(equal, SOON_S, interval_s=0.5)
+
+
+@pytest.fixture
+def gap(tmp_path: Path, east: cluster.Cluster, west: cluster.Cluster) -> Gap:
+    return Gap(tmp_path, east.client_properties(), west.client_properties())
+
+
+def test_what_the_source_deleted_too_early_is_stated_and_the_copy_goes_on(gap: Gap, topic: Any):
+    name = kafka.create_topic(gap.source, topic())
+    before = gap.fill(name)
+    given = gap.settings(name, throttle_topics=[f"{re.escape(name)}=30kB"])
+    with (
+        mirror.Mirror(gap.folder, given) as run,
+        steady.Steady(gap.source, {name: 1}) as traffic,
+    ):
+        gap.overtake(run, name)
+        run.await_log(
+            rf"receipt source-gone: {name}-0, source offsets \[\d+, {KEPT_FROM}\): the source "
+            "deleted these records before they were copied",
+            SOON_S,
+        )
+        labels = {"topic": name, "kind": "source-gone"}
+        eventually.eventually(lambda: run.figure("mm2_receipts_total", **labels) == 1, SOON_S)
+        traffic.stop()
+        gap.assert_equal(name, before, receipt.ReceiptKind.SOURCE_GONE)
+        assert run.stopped() == set()
+        assert run.stop() == 143
+
+
+def test_who_prefers_to_stop_at_a_gap_is_told_the_command_that_leads_past_it(gap: Gap, topic: Any):
+    name = kafka.create_topic(gap.source, topic())
+    before = gap.fill(name)
+    slow = gap.settings(name, throttle_topics=[f"{re.escape(name)}=30kB"], on_source_gap="fail")
+    with steady.Steady(gap.source, {name: 1}) as traffic:
+        with mirror.Mirror(gap.folder, slow) as run:
+            gap.overtake(run, name)
+            run.await_stopped(name, "source-gap", SOON_S)
+            line = run.await_log(
+                rf"{name}-0 stands still: .*the source deleted offsets \d+ to {KEPT_FROM - 1} "
+                r"before they were copied .*on\.source\.gap is fail.*"
+            )
+            assert run.stop() == 143
+        obey(commands.found_in(line[0]))
+        quick = gap.settings(name, on_source_gap="fail")
+        with mirror.Mirror(gap.folder, quick, name="resumed") as run:
+            run.await_log(rf"receipt new-era-requested: {name}-0, source offsets", SOON_S)
+            traffic.go_on()
+            traffic.stop()
+            gap.assert_equal(name, before, receipt.ReceiptKind.NEW_ERA_REQUESTED)
+            assert run.stopped() == set()
+            assert run.stop() == 143
+
+
+def obey(command: str) -> None:
+    """Type what was told, but for the start of the flow."""
+    first = command.removesuffix(")").split(" && ")[0].split(" (")[0]
+    program, *arguments = shlex.split(first)
+    assert (program, arguments[0]) == ("mm2", "resume"), command
+    done = mirror.mm2(*arguments)
+    assert done.returncode == 0, done.stderr
