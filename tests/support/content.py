@@ -16,11 +16,20 @@ def some(count: int = 20, *, bytes_each: int = 100, **more: Any) -> list[kafka.O
     ]
 
 
-def assert_mirrored(east: kafka.Properties, west: kafka.Properties, *topics: str) -> None:
-    """Whoever reads `east.<topic>` gets what readers of the topic get, committed or not."""
+def assert_mirrored(
+    east: kafka.Properties, west: kafka.Properties, *topics: str, restamped: bool = False
+) -> None:
+    """Whoever reads `east.<topic>` gets what readers of the topic get, committed or not.
+
+    `restamped`: their source stamps what is appended, so that the kind of timestamp differs.
+    """
     for isolation in ("read_committed", "read_uncommitted"):
         found = proof.compare(
-            east, west, {topic: f"east.{topic}" for topic in topics}, isolation=isolation
+            east,
+            west,
+            {topic: f"east.{topic}" for topic in topics},
+            isolation=isolation,
+            restamped=topics if restamped else (),
         )
         assert found.equal, f"{isolation}:\n{found}"
         assert found.records > 0

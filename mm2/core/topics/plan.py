@@ -315,9 +315,9 @@ class _Pair:
     def _compression_findings(self, planned: str | None) -> Iterator[Finding]:
         if planned in (None, "producer", self.topic.config(_COMPRESSION)):
             return
-        problem = f"compression.type is {planned}: brokers would rewrite every batch"
+        problem = f"compression.type is {planned}: batches of other codecs are opened for it"
         remedy = self._set(_COMPRESSION, "producer")
-        yield self._stop(_COMPRESSION, problem, remedy)
+        yield self._warn(_COMPRESSION, problem, remedy)
 
     def _cleanup_findings(self, planned: str | None) -> Iterator[Finding]:
         wanted = self.topic.config(_CLEANUP)

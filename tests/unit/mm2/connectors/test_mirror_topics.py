@@ -251,7 +251,7 @@ def test_warnings_are_kept_by_topic(pair):
 
 def test_the_flows_own_topic_shows_which_settings_the_target_has(pair: Pair):
     """With mirrors still to be made, and no right to read the brokers' settings."""
-    pair.source.create("old", message_format_version="2.8-IV1")
+    pair.source.create("old", message_downconversion_enable="true")
     pair.target.create("mm2-offset-map.east.internal", message_timestamp_difference_max_ms="1")
     pair.target.may_describe_brokers = False
 
@@ -259,5 +259,5 @@ def test_the_flows_own_topic_shows_which_settings_the_target_has(pair: Pair):
 
     created = pair.target.topics["east.old"].overrides
     assert created == {"message.timestamp.difference.max.ms": str(2**63 - 1)}
-    assert ["message.format.version" in line for line in found.warnings["old"]] == [True]
+    assert ["message.downconversion.enable" in line for line in found.warnings["old"]] == [True]
     assert "users" not in found.warnings
