@@ -90,7 +90,9 @@ class Channel:
                 self._next_answer = -1  # the connection broke: no answer comes any more
                 return
             self._last_answer_at = max(
-                self._last_answer_at, events.now_s + self._world.network.delay_s()
+                # A little later, or rounding could have the next answer overtake this one.
+                self._last_answer_at + 1e-6,
+                events.now_s + self._world.network.delay_s(),
             )
             self._deliver(self._last_answer_at - events.now_s, code, base)
 
