@@ -8,7 +8,7 @@ first offset on are dropped until its ABORT marker.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -78,17 +78,21 @@ def scan(
     found = Scan(position=position)
     pending = sorted(aborted, key=_first_offset, reverse=True) if aborted else []
     dead: set[int] = set()
+    batches = record_sets.batches(records)
     try:
-        for header, batch in record_sets.batches(records):
+        for header, batch in batches:
             base, length, epoch, _, crc, flags, last_delta, _, _, _, _, _, count = header
             last = base + last_delta
-            if last < position:
+            if last < position and base < position:  # else its last offset is damaged
                 continue
             while pending and pending[-1][1] <= last:
                 dead.add(pending.pop()[0])
-            if crc32c(batch[record_batch.CRC_START :]) != crc:
+            if crc32c(batch[record_batch.CRC_START :]) != crc or last_delta < 0:
                 why = f"the checksum of its {header.size} bytes does not match"
-                found.obstacle = Obstacle(offset=max(base, position), why=why)
+                if last_delta < 0:
+                    why = f"it claims to end {-last_delta} offsets before it begins"
+                at = max(base, position)
+                found.obstacle = Obstacle(offset=at, why=why, behind=_next_sound(batches, at))
                 break
             first = base if base > position else position
             position, found.leader_epoch = last + 1, epoch
@@ -106,6 +110,23 @@ def scan(
         found.obstacle = Obstacle(offset=position, why=str(error))
     found.position = position
     return found
+
+
+def _next_sound(
+    batches: Iterator[tuple[record_batch.BatchHeader, memoryview]], damaged: int
+) -> int:
+    """Where the first undamaged batch behind source offset `damaged` begins, -1 for not seen.
+
+    Nothing in the damaged one can be believed, its last offset least of all.
+    """
+    try:
+        for header, batch in batches:
+            sound = crc32c(batch[record_batch.CRC_START :]) == header.crc
+            if sound and header.base_offset > damaged:
+                return header.base_offset
+    except record_sets.DamagedBatchError:
+        pass
+    return -1
 
 
 def _first_offset(entry: tuple[int, int]) -> int:

@@ -169,6 +169,35 @@ def test_one_changed_byte_is_found():
         damaged[at] ^= 1
         found = scan(scripts.data(0, b"x"), damaged, BEHIND)
         stopped(found, at=1, saying="checksum", copied=[0])
+        assert found.obstacle.behind == 100
+
+
+def test_a_damaged_last_offset_does_not_make_a_batch_one_of_before():
+    damaged = bytearray(scripts.data(1, b"abc"))
+    damaged[23] ^= 0x80  # the sign
+    found = scan(scripts.data(0, b"x"), damaged, BEHIND)
+    stopped(found, at=1, saying="before it begins", copied=[0])
+    assert found.obstacle.behind == 100
+    found = scan(scripts.data(0, b"x"), batches.rechecked(damaged), BEHIND)
+    stopped(found, at=1, saying="before it begins", copied=[0])
+
+
+def test_what_is_behind_damage_begins_with_the_next_sound_batch():
+    first, second = bytearray(scripts.data(1, b"a")), bytearray(scripts.data(5, b"b"))
+    first[-1] ^= 1
+    second[-1] ^= 1
+    assert scan(first, second, BEHIND).obstacle.behind == 100
+    assert scan(first, scripts.data(1, b"again"), BEHIND).obstacle.behind == 100
+
+
+@pytest.mark.parametrize("cut", [0, 30, 70])
+def test_behind_damage_at_the_end_of_what_was_read_nothing_is_known(cut):
+    damaged = bytearray(scripts.data(1, b"a"))
+    damaged[-1] ^= 1
+    assert scan(damaged, BEHIND[:cut]).obstacle.behind == -1
+    broken = bytearray(BEHIND)
+    struct.pack_into(">i", broken, 8, 4)
+    assert scan(damaged, broken).obstacle.behind == -1
 
 
 def test_an_impossible_length_is_damage_where_the_copy_stands():
