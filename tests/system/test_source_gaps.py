@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 from mm2.core import commands
 from mm2.formats import receipt
 from mm2.sandbox import cluster, receipted_proof
-from tests.support import content, eventually, kafka, mirror, operations, steady
+from tests.support import content, eventually, kafka, mirror, obeying, operations, steady
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
 
@@ -116,7 +115,7 @@ def test_who_prefers_to_stop_at_a_gap_is_told_the_command_that_leads_past_it(gap
                 r"before they were copied .*on\.source\.gap is fail.*"
             )
             assert run.stop() == 143
-        obey(commands.found_in(line[0]))
+        obeying.obey(commands.found_in(line[0]))
         quick = gap.settings(name, on_source_gap="fail")
         with mirror.Mirror(gap.folder, quick, name="resumed") as run:
             run.await_log(rf"receipt new-era-requested: {name}-0, source offsets", SOON_S)
@@ -125,12 +124,3 @@ def test_who_prefers_to_stop_at_a_gap_is_told_the_command_that_leads_past_it(gap
             gap.assert_equal(name, before, receipt.ReceiptKind.NEW_ERA_REQUESTED)
             assert run.stopped() == set()
             assert run.stop() == 143
-
-
-def obey(command: str) -> None:
-    """Type what was told, but for the start of the flow."""
-    first = command.removesuffix(")").split(" && ")[0].split(" (")[0]
-    program, *arguments = shlex.split(first)
-    assert (program, arguments[0]) == ("mm2", "resume"), command
-    done = mirror.mm2(*arguments)
-    assert done.returncode == 0, done.stderr

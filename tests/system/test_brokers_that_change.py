@@ -1,0 +1,130 @@
+"""Brokers are replaced, and leaders are elected that lack records, under traffic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mm2.core import commands
+from mm2.formats import receipt
+from mm2.sandbox import cluster, receipted_proof
+from tests.support import brokers, content, eventually, kafka, mirror, obeying, steady
+
+pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(300)]
+
+SOON_S = 60.0
+
+
+def settings(east: cluster.Cluster, west: cluster.Cluster, name: str) -> dict[str, Any]:
+    access = east.client_properties(), west.client_properties()
+    return mirror.settings(*access, topics=[name], spark={"engine": "inline"})
+
+
+def test_brokers_of_both_sides_are_replaced_by_others_with_other_ids_and_addresses(
+    tmp_path: Path, own_cluster: Any, topic: Any
+):
+    """Partitions move to a second broker and on to a third, and the second is gone for good."""
+    east, west = own_cluster("east"), own_cluster("west")
+    source, target = east.client_properties(), west.client_properties()
+    name = kafka.create_topic(source, topic(), partitions=2)
+    with (
+        mirror.Mirror(tmp_path, settings(east, west, name)) as run,
+        steady.Steady(source, {name: 2}) as traffic,
+    ):
+        run.await_records(20, topic=name)
+        for side, held in ((east, name), (west, f"east.{name}")):
+            replace_brokers(side, held, run, name)
+        traffic.go_on()
+        traffic.stop()
+        eventually.eventually(
+            lambda: run.figure("mm2_replication_lag_records", topic=name) == 0, SOON_S
+        )
+        assert run.stopped() == set()
+        assert run.figure("mm2_receipts_total") <= 0
+        assert run.figure("mm2_task_restarts_total") == 0
+        content.assert_mirrored(source, target, name)
+        assert run.stop() == 143
+
+
+def replace_brokers(side: cluster.Cluster, held: str, run: mirror.Mirror, name: str) -> None:
+    access = side.client_properties()
+    with brokers.added(side, 12) as third:
+        with brokers.added(side, 11):
+            brokers.reassign(access, held, [11])
+            go_on(run, name)
+            brokers.reassign(access, held, [12])
+            go_on(run, name)
+        go_on(run, name)  # broker 11 was killed
+        brokers.reassign(access, held, [1])
+        third.stop()
+    go_on(run, name)
+
+
+def go_on(run: mirror.Mirror, name: str) -> None:
+    run.await_records(run.records(topic=name) + 50, SOON_S, topic=name)
+
+
+def test_a_source_that_elects_a_leader_without_the_newest_records_stops_that_topic(
+    tmp_path: Path, own_cluster: Any, topic: Any
+):
+    unclean = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+    east, west = own_cluster("east", settings=unclean), own_cluster("west")
+    source, target = east.client_properties(), west.client_properties()
+    name = kafka.create_topic(source, topic())
+    with brokers.added(east, 11) as newest, brokers.added(east, 12) as behind:
+        brokers.reassign(source, name, [11, 12])
+        with steady.Steady(source, {name: 1}) as traffic:
+            with mirror.Mirror(tmp_path, settings(east, west, name)) as run:
+                run.await_records(20, topic=name)
+                lose_records(source, name, newest=newest, behind=behind, run=run)
+                traffic.go_on()
+                run.await_stopped(name, "source-truncated", SOON_S)
+                line = run.await_log(
+                    rf"{name}-0 stands still: .*the source's log was cut back to offset (\d+) and "
+                    r"written anew, but was copied up to (\d+) \(unclean leader election\?\).*"
+                )
+                assert run.stop() == 143
+            end, copied = map(int, line.groups())
+            assert copied - end >= 50
+            kept = kafka.read_partition(target, f"east.{name}")
+            obeying.obey(commands.found_in(line[0]))
+            with mirror.Mirror(tmp_path, settings(east, west, name), name="resumed") as run:
+                go_on(run, name)
+                traffic.stop()
+                assert_goes_on_from(source, target, name, end=end, kept=kept)
+                assert run.stop() == 143
+    (stated,) = receipted_proof.receipts(target, "east")
+    assert stated.kind is receipt.ReceiptKind.NEW_ERA_REQUESTED
+
+
+def lose_records(
+    source: kafka.Properties, name: str, *, newest: Any, behind: Any, run: mirror.Mirror
+) -> None:
+    """`behind` becomes the leader, and lacks a hundred records that were copied."""
+    behind.kill()
+    brokers.await_leaders(source, name, {11})
+    run.await_records(run.records(topic=name) + 100, SOON_S, topic=name)
+    newest.kill()
+    behind.start()
+    brokers.await_leaders(source, name, {12})
+
+
+def assert_goes_on_from(
+    source: kafka.Properties,
+    target: kafka.Properties,
+    name: str,
+    *,
+    end: int,
+    kept: list[kafka.Record],
+) -> None:
+    """The mirror keeps what the source lost; behind it stands what the source holds since."""
+
+    def equal() -> bool:
+        here = kafka.read_partition(source, name, start=end)
+        there = kafka.read_partition(target, f"east.{name}")
+        assert kafka.differences(kept, there[: len(kept)]) == []
+        return kafka.differences(here, there[len(kept) :]) == []
+
+    eventually.eventually(equal, SOON_S, interval_s=0.5)
