@@ -136,6 +136,9 @@ def fetch(where: setup.PartitionSetup, *, code: int, offset: int) -> Reaction | 
     }.get(code, f"the source broker answered with error {code}")
     reason = f"{where.name} at offset {offset}: {text}"
     told = f"{reason}: {remedies.of_source(where, code)}"
-    stop = stops.Stop(cause=stops.Cause.SOURCE_REFUSED, message=told, retry_after_s=RETRY_S)
+    if code == UNKNOWN_TOPIC and not where.source_is_known:
+        stop = stops.source_missing(where, reason)
+    else:
+        stop = stops.Stop(cause=stops.Cause.SOURCE_REFUSED, message=told, retry_after_s=RETRY_S)
     then = Then.BACK_OFF if code in _PASSING else Then.STOP
     return Reaction(then=then, reason=reason, stop=stop)

@@ -312,5 +312,5 @@ def _source_truncated(where: setup.PartitionSetup, *, position: int, start: int)
             f"longer has although its log starts at {start}: it was truncated or recreated. "
             f"{stops.way_on(where, position='earliest')}"
         ),
-        retry_after_s=walk.RETRY_S,
+        retry_after_s=walk.RETRY_S if where.source_is_known else None,
     )

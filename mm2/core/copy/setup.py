@@ -66,6 +66,12 @@ class PartitionSetup:
     operator: commands.Operator = commands.NOBODY
 
     @property
+    def source_is_known(self) -> bool:
+        """Would the source's topic be told from another one of the same name? Brokers before 2.8
+        give no ids: there, one that was made again looks as before once its log is long enough."""
+        return self.source_topic_id != map_record.NO_TOPIC_ID
+
+    @property
     def name(self) -> str:
         return f"{self.topic}-{self.partition}"
 

@@ -134,6 +134,17 @@ def source_diverged(where: setup.PartitionSetup, *, end: int, copied: int) -> St
     )
 
 
+def source_missing(where: setup.PartitionSetup, why: str) -> Stop:
+    """Where topics have no ids: what comes back under the name may be another topic."""
+    return Stop(
+        cause=Cause.SOURCE_REFUSED,
+        message=(
+            f"{why}. Its brokers give topics no ids, so that nobody could tell whether it is the "
+            f"same one when it is there again. {way_on(where, position='earliest')}"
+        ),
+    )
+
+
 def source_gap(where: setup.PartitionSetup, *, position: int, start: int) -> Stop:
     """`on.source.gap: fail`: source offsets [`position`, `start`) are gone."""
     return Stop(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from mm2.core import commands
@@ -144,14 +146,25 @@ def test_other_errors_of_fetch_stop_the_partition_and_are_tried_again(code, why)
     [(3, "missing (deleted?)"), (56, "KAFKA_STORAGE_ERROR"), (100, "UNKNOWN_TOPIC_ID")],
 )
 def test_what_may_pass_stops_the_partition_only_if_it_lasts(code, why):
-    reaction = refusals.fetch(WHERE, code=code, offset=500)
+    where = dataclasses.replace(WHERE, source_topic_id=b"1" * 16)
+    reaction = refusals.fetch(where, code=code, offset=500)
     assert reaction is not None
     assert reaction.stop is not None
     assert reaction.then is BACK_OFF
+    assert reaction.stop.retry_after_s == refusals.RETRY_S
     assert reaction.stop.message.startswith(f"{reaction.reason}: ")
     assert commands.found_in(reaction.stop.message)
     assert reaction.stop.cause is stops.Cause.SOURCE_REFUSED
     assert why in reaction.reason
+
+
+def test_a_missing_topic_without_an_id_may_come_back_as_another_one():
+    reaction = refusals.fetch(WHERE, code=3, offset=500)
+    assert reaction is not None
+    assert reaction.stop is not None
+    assert (reaction.then, reaction.stop.retry_after_s) == (BACK_OFF, None)
+    assert "give topics no ids" in reaction.stop.message
+    assert "mm2 resume" in commands.found_in(reaction.stop.message)
 
 
 def test_what_is_too_large_is_told_with_its_size_and_how_to_leave_it_out():

@@ -400,10 +400,18 @@ def test_what_both_sides_lost_is_named_on_both():
     assert (stated.source, stated.target) == ((0, 30), (40, 50))
 
 
-def test_a_source_that_never_deleted_our_position_was_truncated():
-    played = paired(position(source=90), source=instructions.Refused(code=1))
+@pytest.mark.parametrize(
+    ("source_id", "retry_s"), [(b"1" * 16, walk.RETRY_S), (map_record.NO_TOPIC_ID, None)]
+)
+def test_a_source_that_never_deleted_our_position_was_truncated(source_id, retry_s):
+    """Without topic ids, another topic of this name would look the same once it is long enough."""
+    played = paired(
+        position(source=90),
+        source=instructions.Refused(code=1),
+        changed={"source_topic_id": source_id},
+    )
     stop = played.outcome
-    assert (stop.cause, stop.retry_after_s) == (stops.Cause.SOURCE_TRUNCATED, walk.RETRY_S)
+    assert (stop.cause, stop.retry_after_s) == (stops.Cause.SOURCE_TRUNCATED, retry_s)
     assert "90" in stop.message
     assert played.stored == []
 

@@ -40,3 +40,8 @@ def test_the_words_of_the_settings_name_them(kind, names):
 def test_nothing_changes_while_a_copy_runs():
     with pytest.raises(dataclasses.FrozenInstanceError):
         WHERE.partition = 8  # type: ignore[misc]
+
+
+def test_a_source_topic_without_an_id_could_be_any_of_its_name():
+    assert not WHERE.source_is_known
+    assert dataclasses.replace(WHERE, source_topic_id=b"1" * 16).source_is_known

@@ -39,7 +39,7 @@ class Way:
         self.standing = standing.Standing()
         self.runner = script_runner.ScriptRunner(taking.where())
         self.way = way_in.WayIn(
-            taking.context(),
+            taking.context(source_topic_id=b"1" * 16),
             state=self.standing,
             runner=self.runner,
             random=Random(1),
