@@ -12,6 +12,7 @@ from connect_runtime.base import errors
 from connect_runtime.system import polling
 from mm2.cluster import admin
 from mm2.cluster import errors as cluster_errors
+from mm2.core import commands
 
 _LOG = logging.getLogger(__name__)
 
@@ -25,13 +26,21 @@ CONFIGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogTopics:
-    """Creates and checks through `target`; `where` and `bootstrap` name it in messages."""
+    """Creates and checks through `target`; `where` and `bootstrap` name it in messages.
+
+    To a `secured` one people's tools need an administrator's properties.
+    """
 
     target: admin.Admin
     where: str
     bootstrap: str
     replication_factor: int | None
     clock: base_clock.Clock
+    secured: bool = False
+
+    @property
+    def _tools(self) -> commands.Cluster:
+        return commands.Cluster(bootstrap=self.bootstrap, secured=self.secured)
 
     def ensure(self, names: Collection[str], timeout_s: float) -> None:
         """Create those of `names` that are missing, then check all of them.
@@ -99,9 +108,8 @@ class LogTopics:
             raise errors.FatalError(
                 f"checking topic {topic.name} on {self.where}: it has {topic.partitions} "
                 "partitions, and must have exactly 1, or the order of a flow's facts is lost. "
-                "Partitions cannot be taken away: if this flow has never run, delete the topic "
-                f"(kafka-topics --bootstrap-server {self.bootstrap} --delete --topic "
-                f"{topic.name}), and it is made anew"
+                "Partitions cannot be taken away: if this flow has never run, delete the topic, "
+                f"and it is made anew. {commands.to_go_on(self._tools.delete_topic(topic.name))}"
             )
 
     def _check_cleanup(self, names: Collection[str], end: base_deadline.Deadline) -> None:
@@ -120,14 +128,14 @@ class LogTopics:
                 name,
                 self.where,
             )
+        compact = {"cleanup.policy": "compact"}
         for name, entries in configs.done.items():
             policy = entries["cleanup.policy"].value
             if policy != "compact":
                 raise errors.FatalError(
                     f"checking topic {name} on {self.where}: cleanup.policy is {policy}, and must "
-                    "be compact, or facts of this flow are deleted by age. Set it: kafka-configs "
-                    f"--bootstrap-server {self.bootstrap} --alter --entity-type topics "
-                    f"--entity-name {name} --add-config cleanup.policy=compact"
+                    "be compact, or facts of this flow are deleted by age. "
+                    f"{commands.to_go_on(self._tools.set_topic(name, compact))}"
                 )
 
 

@@ -43,6 +43,7 @@ class KafkaFlowLog:
             target=target_admin,
             where=access.where,
             bootstrap=",".join(access.bootstrap),
+            secured=access.security.protocol != "PLAINTEXT",
             replication_factor=replication_factor,
             clock=clock,
         )

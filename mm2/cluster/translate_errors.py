@@ -35,7 +35,7 @@ PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 _CREDENTIALS = "check sasl.mechanism, sasl.jaas.config and security.protocol of this cluster"
 _CERTIFICATES = "check the ssl.truststore.* and ssl.keystore.* settings of this cluster"
 _ADDRESS = "check bootstrap.servers, security.protocol and the network, and that brokers are up"
-_GRANT = "grant it with kafka-acls --add --allow-principal User:..., or use another user"
+_GRANT = "grant it with kafka-acls.sh --add, or use another user"
 _LATER = "it may pass; look at the brokers when it stays"
 _TLS_REFUSAL = re.compile(
     r"alert (bad |unknown |unsupported )?(certificate|ca\b|handshake failure)"

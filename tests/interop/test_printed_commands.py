@@ -58,7 +58,8 @@ def leave_open(properties: kafka.Properties, topic: str) -> int:
     )
     producer.init_transactions(30.0)
     producer.begin_transaction()
-    found: list[int] = []
+    found: list[int | None] = []
     producer.produce(topic, b"x", on_delivery=lambda _, message: found.append(message.offset()))
     assert producer.flush(30.0) == 0
+    assert found[0] is not None
     return found[0]

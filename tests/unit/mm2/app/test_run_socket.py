@@ -120,7 +120,10 @@ def test_each_kind_of_question_arrives_as_what_it_is(serving, where, tmp_path):
     file = tmp_path / "c.yaml"
     answer = run_socket.Answer(code=exits.DONE, lines=("a",), detail={"flows": [{"n": 1}]})
     questions = serving(file, answer)
-    asked = [run_socket.WhyQuestion(topic="größe"), run_socket.Question()]
+    asked: list[run_socket.AnyQuestion] = [
+        run_socket.WhyQuestion(topic="größe"),
+        run_socket.Question(),
+    ]
     for each in asked:
         found = run_socket.ask(file, each, where=where, timeout_s=5.0)
         assert found == {os.getpid(): answer}

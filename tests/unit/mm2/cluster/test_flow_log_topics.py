@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from mm2.cluster import flow_log, flow_log_topics
 from tests.fakes import admin as fake
 
 NAMES = list(flow_log.topic_names("east").values())
-WHERE = {"where": "west (h:9092)", "bootstrap": "h:9092"}
+WHERE: dict[str, Any] = {"where": "west (h:9092)", "bootstrap": "h:9092"}
 
 
 def topics(target, replication_factor=1):

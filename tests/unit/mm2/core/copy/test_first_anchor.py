@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 from mm2.core.copy import first_anchor, outcomes
 from mm2.formats import map_record
 from tests.fakes import taking
@@ -7,8 +9,8 @@ from tests.fakes import taking
 RUNS = (map_record.Run(100, 20), map_record.Run(103, 25))
 
 
-def taken(**changed):
-    given = {
+def taken(**changed: Any) -> outcomes.Taken:
+    given: dict[str, Any] = {
         "producer": taking.US,
         "leader_epoch": 2,
         "era": 3,
@@ -21,12 +23,12 @@ def taken(**changed):
     return outcomes.Taken(**(given | changed))
 
 
-def first_of(**changed):
+def first_of(**changed: Any) -> tuple[map_record.SegmentKey, map_record.Segment]:
     """Key and segment of the first record that the map of this take writes."""
     (item,) = first_anchor.map_of(taking.context(), taken(**changed)).write(0.0).items
     key = map_record.decode_key(item.key)
     assert isinstance(key, map_record.SegmentKey)
-    segment = map_record.decode_value(key, item.value)
+    segment = map_record.decode_value(key, item.value or b"")
     assert isinstance(segment, map_record.Segment)
     return key, segment
 
