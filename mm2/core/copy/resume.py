@@ -138,7 +138,11 @@ def pair(attempt: outcomes.Attempt, position: Position) -> instructions.Script[o
     if isinstance(left, outcomes.BeginAgain | outcomes.Fenced):
         return left
     if left.foreign is not None and where.target_topics is setup.TargetTopics.EXCLUSIVE:
-        return _foreign(where, left.foreign, source=position.source)
+        found = _foreign(where, left.foreign, source=position.source)
+        if attempt.fence.holds:
+            return found
+        # Nobody is fenced: it may be an owner that recorded its id since we read the map.
+        return outcomes.BeginAgain(reason=found.message, lasting=found)
     if left.hanging is not None and not left.lost:
         return stops.hanging(where, offset=left.hanging.offset, retry_after_s=walk.RETRY_S)
     changed = _other_transform(attempt)
