@@ -131,20 +131,14 @@ def _before_open_transaction(
 def pair(attempt: outcomes.Attempt, position: Position) -> instructions.Script[outcomes.Outcome]:
     """Pair the tail and go on behind it; in a new era where part of it can no longer be
     compared."""
-    where = attempt.where
     left = yield from walk.read_tail(
         attempt, start=position.target, last_crc=position.last_crc, lost=position.lost
     )
     if isinstance(left, outcomes.BeginAgain | outcomes.Fenced):
         return left
-    if left.foreign is not None and where.target_topics is setup.TargetTopics.EXCLUSIVE:
-        found = _foreign(where, left.foreign, source=position.source)
-        if attempt.fence.holds:
-            return found
-        # Nobody is fenced: it may be an owner that recorded its id since we read the map.
-        return outcomes.BeginAgain(reason=found.message, lasting=found)
-    if left.hanging is not None and not left.lost:
-        return stops.hanging(where, offset=left.hanging.offset, retry_after_s=walk.RETRY_S)
+    hindrance = _hindrance(attempt, position, left)
+    if hindrance is not None:
+        return hindrance
     changed = _other_transform(attempt)
     pairs = pairing.Pairing(
         tail=[] if left.lost else left.committed,
@@ -292,6 +286,22 @@ def _learned(
         return ()
     found = _taken(attempt, position, pairs, target=pairs.paired_to)
     return first_anchor.map_of(attempt.context, found).write(0.0).items
+
+
+def _hindrance(
+    attempt: outcomes.Attempt, position: Position, left: tail.Tail
+) -> stops.Stop | outcomes.BeginAgain | None:
+    """What stands in the tail that a person must look at first."""
+    where = attempt.where
+    if left.foreign is not None and where.target_topics is setup.TargetTopics.EXCLUSIVE:
+        found = _foreign(where, left.foreign, source=position.source)
+        if attempt.fence.holds:
+            return found
+        # Nobody is fenced: it may be an owner that recorded its id since we read the map.
+        return outcomes.BeginAgain(reason=found.message, lasting=found)
+    if left.hanging is not None and not left.lost:
+        return stops.hanging(where, offset=left.hanging.offset, retry_after_s=walk.RETRY_S)
+    return None
 
 
 def _foreign(where: setup.PartitionSetup, found: tail.Foreign, *, source: int) -> stops.Stop:
