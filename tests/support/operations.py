@@ -26,8 +26,18 @@ def delete(properties: kafka.Properties, topic: str) -> None:
 
 
 def recreate(properties: kafka.Properties, topic: str) -> None:
+    """Old brokers take a while to delete what they no longer list."""
     delete(properties, topic)
-    kafka.create_topic(properties, topic)
+
+    def created() -> str:
+        try:
+            return kafka.create_topic(properties, topic)
+        except confluent_kafka.KafkaException as error:
+            if error.args[0].code() != confluent_kafka.KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+            return ""
+
+    eventually.eventually(created, _SOON_S)
 
 
 def configure(properties: kafka.Properties, topic: str, settings: Mapping[str, str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +41,7 @@ def test_what_changes_in_order_is_followed_without_a_stop(
         traffic.stop()
         assert run.stopped() == set()
         assert run.figure("mm2_task_restarts_total") == 0
-        assert run.figure("mm2_receipts_total") <= 0
+        assert_lossless(run, names)
         assert_equal(source, target, names.values(), restamped=[names["stamped"]])
         assert run.stop() == 143
 
@@ -55,7 +57,9 @@ def flow(source: kafka.Properties, target: kafka.Properties, topics: str, **more
         **{
             "refresh_topics_interval_seconds": 1,
             "sync_topic_configs_interval_seconds": 1,
-            "config_properties_exclude": ["max.message.bytes", "message.timestamp.type"],
+            "config_properties_exclude": [
+                *("max.message.bytes", "message.timestamp.type", "compression.type")
+            ],
         }
         | more,
     )
@@ -66,7 +70,7 @@ def change(source: kafka.Properties, target: kafka.Properties, names: dict[str, 
     operations.configure(target, f"east.{names['narrow']}", {"max.message.bytes": "1200"})
     append_time = {"message.timestamp.type": "LogAppendTime"}
     operations.configure(source, names["stamped"], append_time)
-    operations.configure(source, names["squeezed"], {"compression.type": "zstd"})
+    operations.configure(target, f"east.{names['squeezed']}", {"compression.type": "gzip"})
     operations.configure(source, names["compacted"], {"cleanup.policy": "compact"})
     kafka.create_topic(source, names["created"], partitions=2)
 
@@ -77,21 +81,31 @@ def assert_followed(run: mirror.Mirror, target: kafka.Properties, names: dict[st
     run.await_log(rf"topic {grown} partitions: 2 more are mirrored, from their first", SEEN_S)
     run.await_records(20, topic=created)
     assert kafka.partition_count(target, f"east.{grown}") == 3
-    for label, key, value in (
-        ("squeezed", "compression.type", "zstd"),
-        ("compacted", "cleanup.policy", "compact"),
-    ):
-        mirrored = f"east.{names[label]}"
-        eventually.eventually(
-            lambda name=mirrored, key=key, value=value: (
-                operations.settings(target, name)[key] == value
-            ),
-            SEEN_S,
-        )
-    for label in ("narrow", "stamped"):
-        eventually.eventually(
-            lambda name=names[label]: run.figure("mm2_opened_partitions", topic=name) == 1, SEEN_S
-        )
+    mirrored = f"east.{names['compacted']}"
+    eventually.eventually(
+        functools.partial(has_setting, target, mirrored, "cleanup.policy", "compact"), SEEN_S
+    )
+    for label in ("narrow", "stamped", "squeezed"):
+        eventually.eventually(functools.partial(is_opened, run, names[label]), SEEN_S)
+
+
+def has_setting(target: kafka.Properties, topic: str, key: str, value: str) -> bool:
+    return operations.settings(target, topic)[key] == value
+
+
+def is_opened(run: mirror.Mirror, topic: str) -> bool:
+    return run.figure("mm2_opened_partitions", topic=topic) == 1
+
+
+def assert_lossless(run: mirror.Mirror, names: dict[str, str]) -> None:
+    """Of the batch that a broker had rewritten before we saw its topic's new setting, a receipt
+    says that it is not the one recorded; there is nothing behind it that could stand there twice.
+    """
+    for label, name in names.items():
+        if label != "squeezed":
+            assert run.figure("mm2_receipts_total", topic=name) <= 0
+    stated = re.findall(r"receipt (\S+): \S+, mirror offsets \[(\d+), (\d+)\)", run.log)
+    assert all(kind == "not-paired" and start == end for kind, start, end in stated), stated
 
 
 def assert_equal(
