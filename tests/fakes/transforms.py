@@ -11,7 +11,7 @@ class Filter:
     name = "filter"
     deterministic = True
 
-    def __init__(self, *left_out: bytes, change: bytes = b"") -> None:
+    def __init__(self, *left_out: bytes | None, change: bytes = b"") -> None:
         self.left_out = frozenset(left_out)
         self.change = change
         self.seen: list[tuple[records.Fields, int]] = []

@@ -177,11 +177,12 @@ def test_a_setting_of_the_mirror_that_would_spoil_what_is_copied_is_marked():
 
 def test_settings_follow_with_the_looks_that_come_late_enough():
     source, target = clusters()
-    made = connector(source, target, now=Clock(), sync_topic_configs_interval_s=100)
+    now = Clock()
+    made = connector(source, target, now=now, sync_topic_configs_interval_s=100)
     made.plan(5.0)
     overrides = target.topics["east.orders"].overrides
     seen = []
-    for number, made._clock.at_s in enumerate((50.0, 99.0, 100.0, 150.0, 200.0)):
+    for number, now.at_s in enumerate((50.0, 99.0, 100.0, 150.0, 200.0)):
         source.topics["orders"].overrides["retention.ms"] = str(number)
         made.plan(5.0)
         seen.append(overrides.get("retention.ms"))

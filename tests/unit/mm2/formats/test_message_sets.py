@@ -214,7 +214,11 @@ def test_changed_messages_are_messages_or_refused(data, magic, codec):
     if codec:
         victim = data.draw(st.sampled_from(held))
         change(data, victim)
-        whole = bytearray(messages.wrapper(12, held, magic=magic, codec=codec, timestamp=NOW_MS))
+        whole = bytearray(
+            messages.wrapper(
+                12, [bytes(each) for each in held], magic=magic, codec=codec, timestamp=NOW_MS
+            )
+        )
     else:
         whole = held[0]
         change(data, whole)

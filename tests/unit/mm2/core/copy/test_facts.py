@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mm2.core.copy import facts
-from mm2.core.offsets import offset_map
+from mm2.core.offsets import offset_map, segment_store
 from mm2.formats import map_record
 
 ERA_KEY = map_record.EraKey(topic="orders", partition=7, era=1, ordinal=1, epoch=0)
@@ -31,8 +31,11 @@ SEGMENT = map_record.Segment(
 )
 
 
+SEGMENTS = segment_store.SegmentStore({SEGMENT_KEY: SEGMENT})
+
+
 def known(**more):
-    return offset_map.PartitionMap(begun={ERA_KEY: ERA}, segments={SEGMENT_KEY: SEGMENT}, **more)
+    return offset_map.PartitionMap(begun={ERA_KEY: ERA}, segments=SEGMENTS, **more)
 
 
 def test_of_a_partition_that_was_never_taken_nothing_is_known():

@@ -224,7 +224,8 @@ def test_no_segment_grows_far_beyond_its_size_and_together_they_hold_every_batch
     )
 )
 def test_runs_say_where_every_record_of_gapped_batches_stands(steps):
-    written, stored, placed = writer(segment_bytes=128), {}, {}
+    written, stored = writer(segment_bytes=128), {}
+    placed: dict[int, int] = {}
     for gaps, markers, write in steps:
         offsets = [written.through + gap for gap in itertools.accumulate(gaps)]
         target = written.target_next + markers

@@ -38,7 +38,7 @@ class Sender:
         if rng.random() < 0.3:
             self.box.limits.made_bytes = rng.choice([1, 100, 1000])
         self.takes_bytes = rng.choice([1 << 30, 1 << 30, 200, 1000, 5000])
-        self.bad = frozenset()
+        self.bad: frozenset[int] = frozenset()
         if log.seen and rng.random() < 0.4:
             self.bad = frozenset({rng.choice(log.seen).offset})
         self.sent: list[outgoing.Outgoing] = []

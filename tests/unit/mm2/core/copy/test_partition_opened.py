@@ -19,7 +19,7 @@ def header(sent):
 
 def values(world):
     """Of all records on the mirror, in order."""
-    found = []
+    found: list[bytes | None] = []
     for each in world.mirror:
         if not header(each).is_control:
             opened = records.open_batch(header(each), memoryview(each))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mm2.core.copy import instructions, standing, stops
@@ -11,7 +13,7 @@ from tests.fakes import copying
 Phase = standing.Phase
 LOG = tuple(copying.batch(at) for at in range(4))
 OURS, OTHER = bytes([1] * 16), bytes([2] * 16)
-IDS = {"source_topic_id": OURS, "target_topic_id": OURS}
+IDS: dict[str, Any] = {"source_topic_id": OURS, "target_topic_id": OURS}
 
 
 def seen(world: copying.World, topic_id: bytes, *, on_target: bool = True) -> copying.World:

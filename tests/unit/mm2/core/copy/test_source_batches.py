@@ -374,8 +374,8 @@ def test_changed_bytes_crash_nothing(data):
         changed[at] = data.draw(st.integers(0, 255))
     if data.draw(st.booleans()):
         fixed = messages.rechecked if victim == 5 else batches.rechecked
-        held[victim] = fixed(changed)
-    whole = b"".join(held)
+        held[victim] = bytearray(fixed(changed))
+    whole = b"".join(bytes(each) for each in held)
     kept = data.draw(st.integers(0, len(whole)))
     aborted = data.draw(st.sampled_from([(), ((1, 2),), ((1, 0), (2, 5))]))
     check(whole[:kept], position=data.draw(st.integers(0, 6)), aborted=aborted)
