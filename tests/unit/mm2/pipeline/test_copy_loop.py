@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from mm2.core.copy import limits, messages, standing
-from mm2.pipeline import copy_loop, worker_link
+from mm2.pipeline import copy_loop, target_side, worker_link
 from tests.fakes import copying, metadata, taking
 
 Phase = standing.Phase
@@ -140,7 +140,11 @@ def test_a_mirror_that_is_missing_is_no_refusal_of_the_source():
     )
 
 
-def test_larger_batches_are_joined_while_the_loop_mostly_waits():
+@pytest.mark.parametrize(("slow_acks", "while_waiting"), [(True, limits.ANY), (False, 16)])
+def test_larger_batches_are_joined_while_the_loop_waits_for_slow_acknowledgements(
+    monkeypatch, slow_acks, while_waiting
+):
+    monkeypatch.setattr(target_side.TargetSide, "slow_acks", slow_acks)
     loop = Loop()
     joining = loop.world.copy.outbox.limits.joining
     found = []
@@ -149,4 +153,4 @@ def test_larger_batches_are_joined_while_the_loop_mostly_waits():
         loop.turn(after_s=1.0 - waits_s)
         loop.turn(after_s=1.0 - waits_s)
         found.append(joining.records)
-    assert found == [limits.TINY_RECORDS, limits.ANY, limits.TINY_RECORDS]
+    assert found == [limits.TINY_RECORDS, while_waiting, limits.TINY_RECORDS]
