@@ -124,6 +124,7 @@ def test_a_killed_broker_loses_and_reorders_nothing(own_cluster, logs):
     assert len(writers[0].recorded[MAP]) > 4_000
 
 
+@pytest.mark.full
 @pytest.mark.timeout(240)
 def test_moving_leaders_lose_and_reorder_nothing(own_cluster, logs):
     running = own_cluster("triple", brokers=3, settings={"min.insync.replicas": "2"})

@@ -203,6 +203,7 @@ SAID_ANYWAY = {
     "key.converter",
     "old->new.sync.topic.configs.enabled",
     "old->new.topics",
+    "refresh.topics.enabled",
     "sync.topic.acls.enabled",
     "topic.filter.class",
     "us.east->eu.consumer.isolation.level",

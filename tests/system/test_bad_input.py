@@ -73,6 +73,7 @@ def two_flows(bad_source: dict[str, str], east: Any, west: Any, topic: str) -> d
     return given
 
 
+@pytest.mark.full
 def test_an_unreachable_cluster_is_named_and_the_other_flow_copies(tmp_path, east, west, topic):
     name = kafka.create_topic(east.client_properties(), topic("orders"))
     kafka.produce(east.client_properties(), name, content.some())

@@ -165,6 +165,7 @@ def test_ctrl_c_leaves_nothing_running(demo, moment):
     assert left_behind(running) == []
 
 
+@pytest.mark.full
 def test_a_second_ctrl_c_ends_it_at_once(demo):
     running = demo("--seconds", "60", "--records", "100")
     running.await_words(BACKLOG_COPIED)
@@ -174,6 +175,7 @@ def test_a_second_ctrl_c_ends_it_at_once(demo):
     nothing_is_left(running)
 
 
+@pytest.mark.full
 def test_keep_goes_on_until_ctrl_c(demo):
     running = demo("--keep", *SMALL)
     running.await_words(KEPT)

@@ -161,7 +161,9 @@ def test_garbage_is_bad_input_with_file_and_line(text, place, tmp_path):
     assert done.stdout == ""
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.full)]
+)
 def test_a_signal_stops_in_order_and_the_next_run_goes_on_exactly(
     number, east, west, topic, tmp_path
 ):

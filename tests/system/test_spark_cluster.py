@@ -88,6 +88,7 @@ def describe(cluster) -> list[str]:
     return subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
 
 
+@pytest.mark.full
 def test_a_lost_worker_takes_its_own_copies_only(cluster, server):
     given = settings_for(cluster)
     spark = spark_engine.SparkEngine(

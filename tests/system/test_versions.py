@@ -22,7 +22,10 @@ pytestmark = [
 _VERSIONS = ("2.8", "3.9", "4.3")
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _RECORDS = 300
-_ONLY_THERE = {"2.8": ("message.format.version", "2.8-IV1"), "4.3": ("compression.zstd.level", "5")}
+_ONLY_THERE = {
+    "2.8": ("message.downconversion.enable", "true"),
+    "4.3": ("compression.zstd.level", "5"),
+}
 """A setting of topics that the other of the two does not have."""
 
 
