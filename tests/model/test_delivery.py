@@ -44,6 +44,8 @@ GUESTS = weather.with_some(few_epochs=True, shared=True, **STORMY)
 """The same where others write too, so that no offset is expected."""
 QUIET = weather.with_some(
     freezes=True,
+    days=False,
+    unfenced=False,
     lost=0.0,
     stuck=0.0,
     clean_elections=False,
