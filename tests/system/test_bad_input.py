@@ -234,6 +234,27 @@ def test_what_a_user_may_not_do_stops_its_topic_alone(tmp_path, own_cluster, eas
     content.assert_mirrored(source, target.client_properties(), "allowed", "forbidden")
 
 
+@pytest.mark.full
+def test_without_the_right_to_fence_copying_goes_on_at_least_once_and_says_so(
+    tmp_path, own_cluster, east
+):
+    source = east.client_properties()
+    target = own_cluster("west", users=["mirror"])
+    allow_all_but(target, "east.nothing")
+    change_rules(target, "create_acls", [rule("TRANSACTIONAL_ID", "*", "WRITE", "DENY")])
+    kafka.create_topic(source, "plain")
+    kafka.produce(source, "plain", content.some())
+    given = mirror.settings(source, target.client_properties("mirror"), topics="plain")
+    with mirror.Mirror(tmp_path, given) as run:
+        run.await_records(20, topic="plain")
+        run.await_log(r"at least once.*kafka-acls.*--transactional-id")
+        assert run.figure("mm2_unfenced_partitions", topic="plain") == 1
+        assert run.stop() == 143
+    kafka.produce(source, "plain", content.some())
+    assert "caught up: 1 partition, 20 records" in mirror.catch_up(tmp_path, given)
+    content.assert_mirrored(source, target.client_properties(), "plain")
+
+
 def allow_all_but(target: Any, topic: str) -> None:
     """The user `mirror` may do everything, except write to one topic."""
     kinds = ("BROKER", "TOPIC", "GROUP", "TRANSACTIONAL_ID")
