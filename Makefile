@@ -31,7 +31,7 @@ check: $(READY) ## format, lint, types, import contracts, unit and model tests: 
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/pytest -q -n 2 --dist loadfile -m "$(FAST)" $(wildcard tests/unit tests/model) $(PYTEST_ARGS)
 
-bench: $(READY) ## this and Java MirrorMaker 2 side by side (hours; one row: make bench ROWS=tiny)
+bench: $(READY) ## this and Java MirrorMaker 2 side by side (long; one row: make bench ROWS=tiny)
 	@$(BIN)/python -m tests.bench.run $(addprefix --row ,$(ROWS)) $(BENCH_ARGS)
 
 clean: ## remove .venv, caches and build output (downloads stay in the user's cache)

@@ -65,14 +65,23 @@ class Reloader:
         while not stop.is_set():
             if self._hang_up.is_set():
                 self._hang_up.clear()
-                self.reload(run_socket.Question())
+                self.answer(run_socket.Question())
             if self._socket is not None:
                 self._socket.serve(self.answer, TURN_S)
             else:
                 stop.wait(TURN_S)
 
     def answer(self, question: run_socket.AnyQuestion) -> run_socket.Answer:
-        """What somebody asks over the socket."""
+        """What somebody asks, over the socket or by SIGHUP; never raises."""
+        try:
+            return self._answer(question)
+        except Exception as error:  # noqa: BLE001 - neither stops the copying nor is hidden
+            _log.exception("answering %s", question)
+            return run_socket.Answer(
+                code=exits.FAILED, lines=(f"failed with {error!r}: see the log",)
+            )
+
+    def _answer(self, question: run_socket.AnyQuestion) -> run_socket.Answer:
         match question:
             case run_socket.Question():
                 return self.reload(question)

@@ -93,21 +93,29 @@ class RunSocket:
         ready, _, _ = select.select([self._listener], [], [], timeout_s)
         if not ready:
             return
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # theirs to see
+        with contextlib.suppress(OSError):  # who asked has gone away
             connection, _ = self._listener.accept()
             with connection:
                 connection.settimeout(QUESTION_S)
-                asked = _read(connection)
-                if asked.pop("version", None) != VERSION:
-                    text = f"this is version {VERSION} of the protocol: use the same release"
-                    _write(connection, asdict(Answer(code=exits.FAILED, lines=(text,))))
-                    return
-                question = _KINDS[asked.pop("kind")](**asked)
-                _write(connection, asdict(answer(question)))
+                question = _question(connection)
+                found = question if isinstance(question, Answer) else answer(question)
+                _write(connection, asdict(found))
 
     def close(self) -> None:
         self._listener.close()
         self.path.unlink(missing_ok=True)
+
+
+def _question(connection: socket.socket) -> AnyQuestion | Answer:
+    """What is asked, or the answer to what is none."""
+    try:
+        asked = _read(connection)
+        if asked.pop("version", None) != VERSION:
+            text = f"this is version {VERSION} of the protocol: use the same release"
+            return Answer(code=exits.FAILED, lines=(text,))
+        return _KINDS[asked.pop("kind")](**asked)
+    except (ValueError, KeyError, TypeError) as error:
+        return Answer(code=exits.FAILED, lines=(f"no usable question: {error}",))
 
 
 def ask(

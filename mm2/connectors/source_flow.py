@@ -8,7 +8,6 @@ decide (tasks), act. Its body is `run_once`. What changes while it runs comes fr
 from __future__ import annotations
 
 import logging
-import queue
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ from random import Random
 
 from connect_runtime.base import backoff, clock, errors, ids, log_context
 from mm2.connectors import (
+    change_queue,
     flow_changes,
     flow_ledger,
     flow_report,
@@ -34,7 +34,6 @@ OPEN_S = 30.0
 READ_S = flow_ledger.READ_S
 SNAPSHOT_S = 0.5
 STOP_S = 1.9
-CHANGES_MAX = 16
 NO_TOPICS = "no topic matches"
 
 _log = logging.getLogger(__name__)
@@ -77,7 +76,7 @@ class SourceFlow:
         self._inbox = control_channel.Inbox()
         self._backoff = backoff.Backoff(initial_s=1.0, max_s=15.0)
         self._tasks: list[source_task.SourceTask] = []
-        self._changes: queue.Queue[flow_changes.Change] = queue.Queue(CHANGES_MAX)
+        self._changes = change_queue.ChangeQueue()
         self._leaving: dict[int, tuple[messages.Configure | None, float]] = {}
         self._state = flow_status.FlowState.PLANNING
         self._reason = f"asking clusters {flow.source} and {flow.target}"
@@ -100,10 +99,7 @@ class SourceFlow:
             finally:
                 self._ledger.close(1.0)
                 self._connector.close()
-                while not self._changes.empty():
-                    change = self._changes.get_nowait()
-                    if isinstance(change, flow_changes.Adopt):
-                        change.connector.close()
+                self._changes.close()
                 self._publish()
 
     def run_once(self) -> None:
@@ -271,16 +267,13 @@ class SourceFlow:
     # Change
 
     def change(self, change: flow_changes.Change) -> None:
-        """From any thread. Raises `queue.Full` when earlier ones were not taken up."""
-        self._changes.put_nowait(change)
+        """From any thread. Raises as `change_queue.ChangeQueue.put`."""
+        self._changes.put(change)
 
     def _take_changes(self) -> None:
         if self._state is not flow_status.FlowState.RUNNING or self._leaving:
             return
-        try:
-            change = self._changes.get_nowait()
-        except queue.Empty:
-            return
+        change = self._changes.take()
         match change:
             case flow_changes.Rebudget(budgets=budgets):
                 self.flow = replace(self.flow, budgets=budgets)
@@ -331,7 +324,7 @@ class SourceFlow:
             known = self._ledger.catch_up(READ_S)
         except errors.ConnectError as error:
             self._note_broken(error)
-            self._changes.put_nowait(change)
+            self._changes.postpone(change)
             return None
         return start_positions.settled(partitions, known)
 
@@ -379,7 +372,7 @@ class SourceFlow:
     @property
     def settled(self) -> bool:
         """Has every change taken effect?"""
-        return self._changes.empty() and not self._leaving
+        return self._changes.empty and not self._leaving
 
     @property
     def status(self) -> flow_status.FlowStatus:

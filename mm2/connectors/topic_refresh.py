@@ -6,7 +6,6 @@ A thread of its own, since brokers may take their time to answer; the flow takes
 from __future__ import annotations
 
 import logging
-import queue
 import threading
 from collections.abc import Callable
 
@@ -70,8 +69,6 @@ class TopicRefresh:
             self._running.change(flow_changes.Refreshed(flow=flow, plan=plan))
         except errors.ConnectError as error:
             _log.warning("looking for new topics: %s; what is mirrored goes on", error)
-        except queue.Full:
-            _log.warning("looking for new topics: earlier changes are still under way")
         else:
             return True
         return False

@@ -85,20 +85,7 @@ class CopyLoop:
             settled=self._settled,
             may_send=lambda: not link.full,
         )
-        self.copies = [
-            partition.PartitionCopy(
-                where,
-                owner=settings.owner,
-                held=self._held,
-                joining=self._joining,
-                random=random,
-                wall_ms=now.wall_ms,
-                transform=transform,
-            )
-            for where in settings.partitions
-        ]
-        for copy in self.copies:
-            self._source_side.add(copy)
+        self.copies = self._make_copies(settings, random, transform)
         source.want_topics({each.topic for each in settings.partitions})
         target.want_topics({each.remote_topic for each in settings.partitions})
         self._restless: dict[int, partition.PartitionCopy] = {
@@ -112,6 +99,25 @@ class CopyLoop:
         self._next_tick_s = self._next_gauges_s = self._next_sweep_s = 0.0
         self._waiting_since_s = 0.0
         self._closing = False
+
+    def _make_copies(
+        self, settings: messages.Configure, random: Random, transform: opening.Transform | None
+    ) -> list[partition.PartitionCopy]:
+        made = [
+            partition.PartitionCopy(
+                where,
+                owner=settings.owner,
+                held=self._held,
+                joining=self._joining,
+                random=random,
+                wall_ms=self._clock.wall_ms,
+                transform=transform,
+            )
+            for where in settings.partitions
+        ]
+        for copy in made:
+            self._source_side.add(copy)
+        return made
 
     # One turn
 

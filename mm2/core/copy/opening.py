@@ -83,6 +83,6 @@ def _applied(transform: Transform, record: records.Record) -> records.Fields | N
         return transform(records.read_body(record.body), record.timestamp)
     except records.MalformedRecordsError as error:
         raise UnreadableError(f"its record of offset {record.offset}: {error}") from error
-    except Exception as error:
+    except Exception as error:  # a user's code may raise anything: it stops this partition alone
         what = f"{type(error).__name__}: {error}"
         raise TransformError(f"transform {transform.name} failed on it with {what}") from error

@@ -88,6 +88,22 @@ def test_what_cannot_be_applied_is_told(running, made):
     )
 
 
+@pytest.mark.parametrize(
+    "question", [run_socket.Question(), run_socket.WhyQuestion(topic="orders")]
+)
+def test_a_mistake_of_ours_is_told_and_logged_and_ends_nothing(running, made, question, caplog):
+    class Wrong:
+        @property
+        def settings(self):
+            raise KeyError("gone")
+
+    made._running = Wrong()
+    found = made.answer(question)
+    assert found.code == exits.FAILED
+    assert "KeyError" in found.lines[0]
+    assert "Traceback" in caplog.text
+
+
 def test_warnings_are_told_with_what_changed(running, made):
     running.file = FLOW.replace("to: b", "to: b, groups: x")
     first, *_ = made.reload(DRY).lines

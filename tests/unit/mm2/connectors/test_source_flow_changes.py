@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import queue
 import random
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
-
-import pytest
 
 from connect_runtime.base import ids
 from connect_runtime.system import clock
@@ -271,12 +268,3 @@ def test_a_flow_that_ends_takes_up_no_more_changes_and_leaves_nothing_open():
     world.turn(20)
     assert world.made.status.state is flow_status.FlowState.STOPPED
     assert world.running() == []
-
-
-def test_more_changes_than_anybody_makes_are_refused():
-    world = World()
-    change = flow_changes.Rebudget(budgets=flows.Budgets())
-    for _ in range(source_flow.CHANGES_MAX):
-        world.made.change(change)
-    with pytest.raises(queue.Full):
-        world.made.change(change)
