@@ -30,8 +30,6 @@ TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40
 
-CODECS = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
-
 NO_TIMESTAMP = -1
 SEQUENCE_MASK = 0x7FFFFFFF
 """Sequences are 31 bits and wrap to 0 (`DefaultRecordBatch.incrementSequence`)."""
