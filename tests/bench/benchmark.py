@@ -29,17 +29,13 @@ _MIRROR_TOPIC_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """`latency_s` 0: latency is not measured. Nor is it in the `warm_up_s` before.
-
-    `json_path` gets every figure as soon as it is there.
-    """
+    """`latency_s` 0: latency is not measured. Nor is it in the `warm_up_s` before."""
 
     rows: Sequence[rows.Row]
     rounds: int
     latency_s: float
     contestants: Sequence[contestants.Contestant]
     warm_up_s: float = 5.0
-    json_path: Path | None = None
 
 
 class Benchmark:
@@ -106,7 +102,12 @@ class Benchmark:
         copied = results.Copy(
             contestant=contestant.key, topic=produced.workload.topic, round=number
         )
-        with contest.Running(contestant, self._flow(topics), self._folder) as running:
+        with contest.Running(
+            contestant,
+            self._flow(topics),
+            self._folder,
+            one_core=produced.workload.one_core,
+        ) as running:
             watch = throughput.Watch(
                 running,
                 produced,
@@ -190,8 +191,6 @@ class Benchmark:
     def _note(self, one: results.Copy | results.Trickle) -> None:
         self._measured.add(one)
         self._say(_told(one))
-        if self._options.json_path is not None:
-            self._options.json_path.write_text(self._measured.to_json())
 
     def _flow(self, topics: tuple[str, ...]) -> contestants.Flow:
         return contestants.Flow(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -13,6 +14,11 @@ from tests.bench import contestants, process_tree
 
 _STOP_S = 20.0
 _LOG_TAIL_CHARS = 3_000
+# Set before the contestant begins: all of its threads and children inherit it.
+_ON_ONE_CORE = (
+    "import os, sys; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); "
+    "os.execvp(sys.argv[1], sys.argv[1:])"
+)
 
 _CLOCK = clock.SystemClock()
 
@@ -26,16 +32,26 @@ class FailedError(Exception):
 
 
 class Running:
-    """One contestant from its start to its end. Use it as a context manager."""
+    """One contestant from its start to its end. Use it as a context manager.
+
+    `one_core`: all of its processes run on the machine's first core.
+    """
 
     def __init__(
-        self, contestant: contestants.Contestant, flow: contestants.Flow, folder: Path
+        self,
+        contestant: contestants.Contestant,
+        flow: contestants.Flow,
+        folder: Path,
+        *,
+        one_core: bool = False,
     ) -> None:
         self.flow = flow
         self.peak_bytes = 0
         self._title = contestant.title
         self._log_path = folder / f"{contestant.key}-{flow.source}.log"
         argv = contestant.command(flow, folder)
+        if one_core:
+            argv = [sys.executable, "-c", _ON_ONE_CORE, *argv]
         self.started_s = _CLOCK.now_s()
         with self._log_path.open("wb") as output:
             self._child = processes.start(argv, output=output, cwd=folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,15 +26,24 @@ BROKER_SETTINGS = {
 }
 
 
+class Far(enum.Enum):
+    """Which cluster is at the other end of a line."""
+
+    SOURCE = "source"
+    TARGET = "target"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Where a row is measured: how the two clusters are made.
 
-    `round_trip_ms`: contestants reach the source over a line of this length, 0 too; None: directly.
+    `round_trip_ms`: contestants reach the `far` one, of one broker, over a line of this length,
+    0 too; None: both directly.
     """
 
     target_brokers: int = 1
     round_trip_ms: float | None = None
+    far: Far = Far.SOURCE
 
     @property
     def replication(self) -> int:
@@ -60,13 +70,14 @@ class Clusters:
         self.source = cluster.Cluster(
             "bench-east",
             settings=BROKER_SETTINGS,
-            listeners={} if place.round_trip_ms is None else listeners,
+            listeners=listeners if self._is_far(Far.SOURCE) else {},
             jvm=jvm.BENCH_FLAGS,
         )
         self.target = cluster.Cluster(
             "bench-west",
             brokers=place.target_brokers,
             settings=BROKER_SETTINGS,
+            listeners=listeners if self._is_far(Far.TARGET) else {},
             jvm=jvm.BENCH_FLAGS,
         )
         self._folder = tempfile.TemporaryDirectory(prefix="mm2-bench-")
@@ -78,14 +89,20 @@ class Clusters:
 
     @property
     def source_properties(self) -> Mapping[str, str]:
-        direct = self.source.client_properties()
-        if self._line is None:
-            return direct
-        return {**direct, "bootstrap.servers": self.source.bootstrap_of(_FAR)}
+        return self._reached(self.source, Far.SOURCE)
 
     @property
     def target_properties(self) -> Mapping[str, str]:
-        return self.target.client_properties()
+        return self._reached(self.target, Far.TARGET)
+
+    def _reached(self, running: cluster.Cluster, end: Far) -> Mapping[str, str]:
+        direct = running.client_properties()
+        if not self._is_far(end):
+            return direct
+        return {**direct, "bootstrap.servers": running.bootstrap_of(_FAR)}
+
+    def _is_far(self, end: Far) -> bool:
+        return self.place.round_trip_ms is not None and self.place.far is end
 
     @property
     def brokers(self) -> list[process_tree.ProcessTree]:

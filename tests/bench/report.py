@@ -1,4 +1,4 @@
-"""The tables, the comparison and what was expected, in Markdown. Pure."""
+"""The tables, the comparison and what was expected, in Markdown: whole, and in brief. Pure."""
 
 from __future__ import annotations
 
@@ -58,13 +58,17 @@ def _mb(value: float | None) -> float | None:
     return None if value is None else value / 1e6
 
 
+_BYTES = _Column("MB/s", lambda copy: _mb(copy.bytes_s))
+_RECORDS = _Column("records/s", lambda copy: copy.records_s)
+_CPU = _Column("CPU-s per GB, steady", lambda copy: copy.cpu_steady_s_per_gb)
+_FIRST = _Column("first record after, s", lambda copy: copy.first_s)
 _COLUMNS = (
-    _Column("MB/s", lambda copy: _mb(copy.bytes_s)),
-    _Column("records/s", lambda copy: copy.records_s),
-    _Column("CPU-s per GB, steady", lambda copy: copy.cpu_steady_s_per_gb),
+    _BYTES,
+    _RECORDS,
+    _CPU,
     _Column("CPU-s per GB, from start", lambda copy: copy.cpu_total_s_per_gb),
     _Column("peak memory, MB", lambda copy: _mb(copy.peak_bytes)),
-    _Column("first record after, s", lambda copy: copy.first_s),
+    _FIRST,
 )
 _LATENCIES: Mapping[str, Callable[[results.Trickle], float | None]] = {
     "p50, ms": lambda trickle: trickle.p50_ms,
@@ -73,8 +77,15 @@ _LATENCIES: Mapping[str, Callable[[results.Trickle], float | None]] = {
 }
 
 
+def brief(setting: Setting, measured: results.Results) -> str:
+    """A line for each workload, latency, and what fell short: ready for README."""
+    parts = [_about(setting), _in_a_line_each(setting, measured), _latency(setting, measured)]
+    parts += [_fell_short(setting, measured), _doubts(measured)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
 def render(setting: Setting, measured: results.Results) -> str:
-    """All of it, ready for README."""
+    """All of it."""
     parts = [_about(setting)]
     parts += [_throughput(setting, measured, each) for each in setting.produced]
     parts.append(_latency(setting, measured))
@@ -115,7 +126,7 @@ def expectations(setting: Setting, measured: results.Results) -> list[Expectatio
         if setting.latency_s:
             p99 = _latency_ratio(measured, rival, setting.ours, "p99, ms")
             found.append(_at_least(3.0, p99, f"lower p99 latency than {name}"))
-        first = _RatioOf(measured, setting.ours, rival, None).cheaper(_COLUMNS[5])
+        first = _RatioOf(measured, setting.ours, rival, None).cheaper(_FIRST)
         found.append(
             Expectation(
                 text=f"first record sooner than from {name}",
@@ -150,11 +161,11 @@ def _promised(
 ) -> Expectation:
     match goal.measure:
         case workloads.Measure.BYTES:
-            actual, what = of.faster(_COLUMNS[0]), f"MB/s of {name}"
+            actual, what = of.faster(_BYTES), f"MB/s of {name}"
         case workloads.Measure.RECORDS:
-            actual, what = of.faster(_COLUMNS[1]), f"records/s of {name}"
+            actual, what = of.faster(_RECORDS), f"records/s of {name}"
         case workloads.Measure.CPU:
-            actual, what = of.cheaper(_COLUMNS[2]), f"less CPU, steady, than {name}"
+            actual, what = of.cheaper(_CPU), f"less CPU, steady, than {name}"
     return _at_least(goal.factor, actual, f"{what}, {_short(workload)}")
 
 
@@ -193,6 +204,35 @@ def _throughput(setting: Setting, measured: results.Results, produced: workloads
         f"batches of {_size(produced.batch_bytes_mean)} on average"
     )
     return f"**{head}**\n\n" + table(["", *(column.title for column in _COLUMNS)], rows)
+
+
+def _in_a_line_each(setting: Setting, measured: results.Results) -> str:
+    """Records/s of everybody, then how many times better ours is than each rival."""
+    rivals = [(rival, _title(setting, rival)) for rival in setting.rivals]
+    head = ["records/s (medians)", *(title for _, title in _keys(setting))]
+    head += [f"faster than {title}" for _, title in rivals]
+    head += [f"less CPU than {title}" for _, title in rivals]
+    lines = []
+    for produced in setting.produced:
+        topic = produced.workload.topic
+        of = [_RatioOf(measured, setting.ours, rival, topic) for rival, _ in rivals]
+        speeds = [measured.of_copies(key, topic, _RECORDS.pick) for key, _ in _keys(setting)]
+        cells = ["-" if speed is None else figures.number(speed.median) for speed in speeds]
+        cells += [_times(each.faster(_RECORDS)) for each in of]
+        cells += [_times(each.cheaper(_CPU)) for each in of]
+        lines.append([produced.workload.title, *cells])
+    return table(head, lines)
+
+
+def _fell_short(setting: Setting, measured: results.Results) -> str:
+    found = expectations(setting, measured)
+    short = [each.line for each in found if not each.met]
+    if not found:
+        return ""
+    head = f"Of {len(found)} expectations {len(found) - len(short)} are met" + (
+        "; not these:" if short else "."
+    )
+    return "\n".join([head, "", *short]) if short else head
 
 
 def _latency(setting: Setting, measured: results.Results) -> str:

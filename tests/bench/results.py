@@ -1,11 +1,9 @@
-"""Everything that was measured, by contestant, kept until the report; and as JSON. Pure."""
+"""Everything that was measured, by contestant, kept until the report. Pure."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from tests.bench import figures
 
@@ -105,15 +103,3 @@ class Results:
 
     def others_cores_max(self) -> float:
         return max((each.others_cores for each in self.copies), default=0.0)
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1)
-
-    @classmethod
-    def from_json(cls, text: str) -> Results:
-        """Raises `TypeError` or `KeyError` when the text is of another version of this file."""
-        given: dict[str, list[dict[str, Any]]] = json.loads(text)
-        return cls(
-            copies=[Copy(**each) for each in given["copies"]],
-            trickles=[Trickle(**each) for each in given["trickles"]],
-        )

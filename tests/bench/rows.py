@@ -51,7 +51,7 @@ def of_size(megabytes: int) -> tuple[Row, ...]:
             key="compacted",
             describe="a compacted topic with gaps: every batch is opened",
             place=_NEAR,
-            workloads=(_compacted(kilobyte * 2),),
+            workloads=(_compacted(kilobyte * 2), _compacted(kilobyte * 2, one_core=True)),
         ),
         Row(
             key="rf3",
@@ -60,6 +60,10 @@ def of_size(megabytes: int) -> tuple[Row, ...]:
             workloads=_replicated(kilobyte * 3 // 10),
         ),
         *(_distant(kilobyte * 4 // 10, milliseconds) for milliseconds in (0, 50, 200)),
+        *(
+            _distant(kilobyte * 4 // 10, milliseconds, far=places.Far.TARGET)
+            for milliseconds in (50, 200)
+        ),
         Row(
             key="partitions",
             describe="the same records in 1 to 1,000 partitions",
@@ -124,15 +128,17 @@ def _tiny(records: int) -> tuple[workloads.Workload, ...]:
     )
 
 
-def _compacted(records: int) -> workloads.Workload:
+def _compacted(records: int, *, one_core: bool = False) -> workloads.Workload:
     return workloads.Workload(
-        topic="compacted",
-        title="100 B records in compacted batches of 16 KB with gaps",
+        topic="compacted-one-core" if one_core else "compacted",
+        title="100 B records in compacted batches of 16 KB with gaps"
+        + (", on one core" if one_core else ""),
         records=records,
         record_bytes=100,
         batch_bytes=16 * 1024,
         shape=workloads.Shape.GAPS,
         goals=(_AS_GOOD,),
+        one_core=one_core,
     )
 
 
@@ -150,15 +156,17 @@ def _replicated(kilobyte: int) -> tuple[workloads.Workload, ...]:
     )
 
 
-def _distant(kilobyte: int, milliseconds: int) -> Row:
+def _distant(kilobyte: int, milliseconds: int, far: places.Far = places.Far.SOURCE) -> Row:
+    """Mirrors usually run near their target: the source is what is far, where nothing is said."""
+    key = f"rtt-{milliseconds}" if far is places.Far.SOURCE else f"rtt-target-{milliseconds}"
     return Row(
-        key=f"rtt-{milliseconds}",
-        describe=f"{milliseconds} ms round trip to the source, through a proxy",
-        place=places.Place(round_trip_ms=milliseconds),
+        key=key,
+        describe=f"{milliseconds} ms round trip to the {far.value}, through a proxy",
+        place=places.Place(round_trip_ms=milliseconds, far=far),
         workloads=(
             workloads.Workload(
-                topic=f"rtt-{milliseconds}",
-                title=f"1 KB records, {milliseconds} ms round trip to the source",
+                topic=key,
+                title=f"1 KB records, {milliseconds} ms round trip to the {far.value}",
                 records=kilobyte,
                 record_bytes=1_000,
                 batch_bytes=128 * 1024,

@@ -13,7 +13,17 @@ from pathlib import Path
 import click
 
 from connect_runtime.system import clock
-from tests.bench import benchmark, contestants, machine, places, report, results, rows, workloads
+from tests.bench import (
+    benchmark,
+    contestants,
+    machine,
+    places,
+    recorded,
+    report,
+    results,
+    rows,
+    workloads,
+)
 
 _CLOCK = clock.SystemClock()
 _STARTED_S = _CLOCK.now_s()
@@ -23,30 +33,33 @@ def _say(line: str) -> None:
     click.echo(f"[{_CLOCK.now_s() - _STARTED_S:6.1f} s] {line}", err=True)
 
 
-def run(options: benchmark.Options, folder: Path) -> tuple[report.Setting, results.Results]:
-    """The chosen rows, each on two clusters of its own."""
+def run(
+    options: benchmark.Options, folder: Path, json_path: Path | None = None
+) -> recorded.Recorded:
+    """The chosen rows, each on two clusters of its own; the file has what is done after each."""
     measured = results.Results()
     produced: list[workloads.Produced] = []
+    whole = recorded.Recorded(
+        setting=recorded.setting_of(
+            options.contestants,
+            machine=machine.line(),
+            versions=machine.versions(),
+            rounds=options.rounds,
+            latency_s=options.latency_s,
+            per_second=benchmark.PER_SECOND,
+            produced=produced,
+        ),
+        measured=measured,
+    )
     for row in options.rows:
         _say(f"row {row.key}: {row.describe}")
         with places.Clusters(row.place) as clusters:
             one = benchmark.Benchmark(options, clusters, measured=measured, folder=folder, say=_say)
             one.run(row)
             produced += one.produced
-    keys = [each.key for each in options.contestants]
-    ours = contestants.MM2_RUN.key
-    setting = report.Setting(
-        machine=machine.line(),
-        versions=machine.versions(),
-        rounds=options.rounds,
-        produced=produced,
-        contestants=options.contestants,
-        ours=ours,
-        rivals=[key for key in keys if key != ours and ours in keys],
-        latency_s=options.latency_s,
-        per_second=benchmark.PER_SECOND,
-    )
-    return setting, measured
+        if json_path is not None:
+            json_path.write_text(whole.to_json())
+    return whole
 
 
 @click.command()
@@ -82,15 +95,10 @@ def run(options: benchmark.Options, folder: Path) -> tuple[report.Setting, resul
     help="Repeatable.",
 )
 @click.option(
-    "--readme",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="Write the tables into this file, too, between its markers.",
-)
-@click.option(
     "--json",
     "json_path",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write every single figure there.",
+    help="Write every single figure there; tests.bench.tables makes one report of several.",
 )
 def main(
     *,
@@ -99,7 +107,6 @@ def main(
     latency_s: float,
     keys: tuple[str, ...],
     row_keys: tuple[str, ...],
-    readme: Path | None,
     json_path: Path | None,
 ) -> None:
     """Measure mm2 and Java MirrorMaker 2 side by side.
@@ -114,8 +121,6 @@ def main(
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--row") from None
     chosen = [each for each in contestants.ALL if not keys or each.key in keys]
-    if readme is not None:
-        report.insert(readme.read_text(), "")  # that it has no markers is better known now
     if machine.load() > 0.5:
         _say(f"the machine is busy (load {machine.load():.1f}): the figures will be worth little")
     with tempfile.TemporaryDirectory(prefix="mm2-bench-") as name:
@@ -124,14 +129,10 @@ def main(
             rounds=rounds,
             latency_s=latency_s,
             contestants=chosen,
-            json_path=json_path,
         )
-        setting, measured = run(options, Path(name))
-    text = report.render(setting, measured)
-    click.echo(text)
-    if readme is not None:
-        readme.write_text(report.insert(readme.read_text(), text))
-    sys.exit(1 if measured.faults() else 0)
+        done = run(options, Path(name), json_path)
+    click.echo(report.render(done.setting, done.measured))
+    sys.exit(1 if done.measured.faults() else 0)
 
 
 if __name__ == "__main__":

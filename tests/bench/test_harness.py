@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import benchmark, contestants, report, results, rows, run
+from tests.bench import benchmark, contestants, recorded, report, results, rows, run
 
 pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(1500)]
 
@@ -19,7 +19,8 @@ def test_every_contestant_copies_everything_and_is_measured(tmp_path: Path):
         contestants=contestants.ALL,
         warm_up_s=1.0,
     )
-    setting, measured = run.run(options, tmp_path)
+    done = run.run(options, tmp_path, tmp_path / "figures.json")
+    measured = done.measured
     assert measured.faults() == []
     keys = {each.key for each in contestants.ALL}
     assert {each.contestant for each in measured.copies} == keys | {results.RELAY}
@@ -27,8 +28,11 @@ def test_every_contestant_copies_everything_and_is_measured(tmp_path: Path):
     for copied in measured.copies:
         assert copied.peak_bytes is not None, copied
         assert copied.contestant == results.RELAY or copied.first_s is not None, copied
-    text = report.render(setting, measured)
-    assert report.BEGIN in report.insert(f"{report.BEGIN}{report.END}", text)
+    read = recorded.Recorded.from_json((tmp_path / "figures.json").read_text())
+    assert read == done
+    assert report.BEGIN in report.insert(
+        f"{report.BEGIN}{report.END}", report.brief(read.setting, read.measured)
+    )
 
 
 @pytest.mark.parametrize("key", [row.key for row in rows.of_size(1)[1:]])
@@ -38,7 +42,7 @@ def test_every_other_row_can_be_run_alone(tmp_path: Path, key: str):
     options = benchmark.Options(
         rows=[row], rounds=1, latency_s=0.0, contestants=[contestants.MM2_RUN]
     )
-    setting, measured = run.run(options, tmp_path)
-    assert measured.faults() == []
-    assert [each.topic for each in measured.copies] == [each.topic for each in row.workloads]
-    assert all(produced.count > 0 for produced in setting.produced)
+    done = run.run(options, tmp_path)
+    assert done.measured.faults() == []
+    assert [each.topic for each in done.measured.copies] == [each.topic for each in row.workloads]
+    assert all(produced.count > 0 for produced in done.setting.produced)

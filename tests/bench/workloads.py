@@ -38,7 +38,7 @@ class Workload:
     """`records` of `record_bytes` (values), in batches of `batch_bytes`, compressed by `codec`.
 
     Of `GAPS` one record in ten is gone when it is measured: `records` are those that are written.
-    `floor`: a bare relay of its bytes is measured, too.
+    `floor`: a bare relay of its bytes is measured, too. `one_core`: its mirrors have one core.
     """
 
     topic: str
@@ -51,6 +51,7 @@ class Workload:
     shape: Shape = Shape.BATCHES
     goals: tuple[Goal, ...] = ()
     floor: bool = False
+    one_core: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,8 +80,21 @@ def test_every_contestant_and_both_floors_have_their_rows():
     assert "| Java MirrorMaker 2, defaults | 52.0 (51.0-53.0) |" in text
 
 
-def test_rows_are_as_wide_as_their_heads():
-    text = report.render(setting(), measured())
+def test_in_brief_a_workload_is_a_line_and_only_what_fell_short_is_told():
+    text = report.brief(setting(), measured())
+    assert (
+        "| 1 KB records in batches of 128 KB | 50,000 | 50,000 | 400,000 | 8.00x | 8.00x |" in text
+    )
+    assert text.count("\n| 100 B records in batches of 16 KB |") == 1
+    assert "Of 12 expectations 12 are met." in text
+    assert "- met" not in text
+    slower = report.brief(setting(), measured(bytes_s=100e6))
+    assert "Of 12 expectations 8 are met; not these:\n\n- NOT met: at least 5x MB/s" in slower
+
+
+@pytest.mark.parametrize("form", [report.brief, report.render])
+def test_rows_are_as_wide_as_their_heads(form):
+    text = form(setting(), measured())
     widths = {
         tuple(row.count("|") for row in block.splitlines())
         for block in text.split("\n\n")

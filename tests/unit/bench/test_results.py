@@ -48,11 +48,3 @@ def test_a_faulty_trickle_is_told_and_does_not_count():
     of = measured.of_trickles("mm2", lambda each: each.p50_ms)
     assert of == figures.Spread(median=0.8, low=0.8, high=0.8)
     assert measured.faults() == ["mm2, round 2, latency: 7 records never came"]
-
-
-def test_json_goes_there_and_back():
-    measured = results.Results(
-        copies=[copy(1, 40.0, peak_bytes=1e9)],
-        trickles=[results.Trickle(contestant="mm2", round=1, p50_ms=0.8)],
-    )
-    assert results.Results.from_json(measured.to_json()) == measured

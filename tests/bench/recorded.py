@@ -1,0 +1,141 @@
+"""A run of the benchmark as a file; the files of several runs make one report. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from tests.bench import contestants, report, results, workloads
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """What was measured, and what the figures belong to."""
+
+    setting: report.Setting
+    measured: results.Results
+
+    def to_json(self) -> str:
+        setting = self.setting
+        return json.dumps(
+            {
+                "version": _VERSION,
+                "machine": setting.machine,
+                "versions": setting.versions,
+                "rounds": setting.rounds,
+                "latency_s": setting.latency_s,
+                "per_second": setting.per_second,
+                "contestants": [each.key for each in setting.contestants],
+                "produced": [_told(each) for each in setting.produced],
+                "measured": asdict(self.measured),
+            },
+            indent=1,
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Recorded:
+        """Raises `ValueError`, `KeyError` or `TypeError` for what another version has written."""
+        given: dict[str, Any] = json.loads(text)
+        if given["version"] != _VERSION:
+            raise ValueError(f"version {given['version']} of a benchmark's file, not {_VERSION}")
+        of = {each.key: each for each in contestants.ALL}
+        return cls(
+            setting=setting_of(
+                [of[key] for key in given["contestants"]],
+                machine=given["machine"],
+                versions=given["versions"],
+                rounds=given["rounds"],
+                latency_s=given["latency_s"],
+                per_second=given["per_second"],
+                produced=[_produced(each) for each in given["produced"]],
+            ),
+            measured=results.Results(
+                copies=[results.Copy(**each) for each in given["measured"]["copies"]],
+                trickles=[results.Trickle(**each) for each in given["measured"]["trickles"]],
+            ),
+        )
+
+
+def setting_of(
+    measured: Sequence[contestants.Contestant],
+    *,
+    machine: str,
+    versions: str,
+    rounds: int,
+    latency_s: float,
+    per_second: float,
+    produced: Sequence[workloads.Produced],
+) -> report.Setting:
+    """Ours is `mm2 run`, its rivals are the others that were measured."""
+    keys = [each.key for each in measured]
+    ours = contestants.MM2_RUN.key
+    return report.Setting(
+        machine=machine,
+        versions=versions,
+        rounds=rounds,
+        produced=produced,
+        contestants=tuple(measured),
+        ours=ours,
+        rivals=[key for key in keys if key != ours and ours in keys],
+        latency_s=latency_s,
+        per_second=per_second,
+    )
+
+
+def joined(runs: Sequence[Recorded]) -> Recorded:
+    """As if they had been one run, their workloads in this order.
+
+    `ValueError` where their machines, versions, rounds or contestants differ, or two of them
+    measured the same.
+    """
+    first = runs[0].setting
+    alike = ("machine", "versions", "rounds", "contestants", "per_second")
+    for name in alike:
+        if any(getattr(each.setting, name) != getattr(first, name) for each in runs):
+            raise ValueError(f"these runs differ in their {name}: they make no common table")
+    produced = [each for run in runs for each in run.setting.produced]
+    topics = [each.workload.topic for each in produced]
+    twice = sorted({topic for topic in topics if topics.count(topic) > 1})
+    if twice:
+        raise ValueError(f"measured in more than one of these runs: {', '.join(twice)}")
+    return Recorded(
+        setting=replace(
+            first,
+            produced=produced,
+            latency_s=max(each.setting.latency_s for each in runs),
+        ),
+        measured=results.Results(
+            copies=[each for run in runs for each in run.measured.copies],
+            trickles=[each for run in runs for each in run.measured.trickles],
+        ),
+    )
+
+
+def _told(produced: workloads.Produced) -> dict[str, Any]:
+    told = asdict(produced)
+    told["workload"] |= {
+        "shape": produced.workload.shape.name,
+        "goals": [
+            {"factor": goal.factor, "measure": goal.measure.name}
+            for goal in produced.workload.goals
+        ],
+    }
+    return told
+
+
+def _produced(told: dict[str, Any]) -> workloads.Produced:
+    workload = told["workload"]
+    goals = tuple(
+        workloads.Goal(factor=goal["factor"], measure=workloads.Measure[goal["measure"]])
+        for goal in workload["goals"]
+    )
+    shape = workloads.Shape[workload["shape"]]
+    return workloads.Produced(
+        workload=workloads.Workload(**{**workload, "goals": goals, "shape": shape}),
+        records={int(number): count for number, count in told["records"].items()},
+        batch_bytes_mean=told["batch_bytes_mean"],
+    )

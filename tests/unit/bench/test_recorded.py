@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from tests.bench import contestants, recorded, results, rows, workloads
+
+
+def run(*chosen: workloads.Workload, rounds: int = 3) -> recorded.Recorded:
+    return recorded.Recorded(
+        setting=recorded.setting_of(
+            contestants.ALL,
+            machine="2 cores of a machine",
+            versions="Apache Kafka 4.3.1",
+            rounds=rounds,
+            latency_s=20.0,
+            per_second=500.0,
+            produced=[
+                workloads.Produced(workload=each, records={0: 3, 1: 4}, batch_bytes_mean=173)
+                for each in chosen
+            ],
+        ),
+        measured=results.Results(
+            copies=[
+                results.Copy(contestant="java", topic=each.topic, round=1, peak_bytes=1e9)
+                for each in chosen
+            ],
+            trickles=[results.Trickle(contestant="mm2", round=1, p50_ms=0.8)],
+        ),
+    )
+
+
+WORKLOADS = [each for row in rows.of_size(1_000) for each in row.workloads]
+
+
+def test_a_run_goes_into_a_file_and_back_whatever_its_workloads_are():
+    one = run(*WORKLOADS)
+    assert recorded.Recorded.from_json(one.to_json()) == one
+
+
+def test_rivals_are_the_others_and_none_where_ours_was_not_measured():
+    assert run().setting.rivals == [
+        each.key for each in contestants.ALL if each is not contestants.MM2_RUN
+    ]
+    alone = [each for each in contestants.ALL if each is not contestants.MM2_RUN]
+    without = recorded.setting_of(
+        alone, machine="m", versions="v", rounds=1, latency_s=0.0, per_second=1.0, produced=[]
+    )
+    assert without.rivals == []
+
+
+def test_runs_are_joined_in_order():
+    whole = recorded.joined([run(*WORKLOADS[2:]), run(*WORKLOADS[:2])])
+    assert [each.workload for each in whole.setting.produced] == WORKLOADS[2:] + WORKLOADS[:2]
+    assert len(whole.measured.copies) == len(WORKLOADS)
+    assert len(whole.measured.trickles) == 2
+
+
+def test_runs_that_make_no_common_table_are_refused():
+    with pytest.raises(ValueError, match="differ in their rounds"):
+        recorded.joined([run(WORKLOADS[0]), run(WORKLOADS[1], rounds=1)])
+    other = dataclasses.replace(run(WORKLOADS[1]).setting, machine="another")
+    with pytest.raises(ValueError, match="differ in their machine"):
+        recorded.joined(
+            [
+                run(WORKLOADS[0]),
+                recorded.Recorded(setting=other, measured=results.Results()),
+            ]
+        )
+    with pytest.raises(ValueError, match="more than one of these runs: big"):
+        recorded.joined([run(WORKLOADS[0]), run(WORKLOADS[0])])
+
+
+def test_another_version_s_file_is_refused():
+    given = json.loads(run().to_json())
+    with pytest.raises(ValueError, match="version 0 of a benchmark's file"):
+        recorded.Recorded.from_json(json.dumps(given | {"version": 0}))
