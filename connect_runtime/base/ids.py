@@ -14,3 +14,17 @@ class TopicPartition:
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ConnectorTaskId:
+    """One task of one connector; prints as Connect prints it, `file-source-0`.
+
+    Ordered by connector, then by number.
+    """
+
+    connector: str
+    task: int
+
+    def __str__(self) -> str:
+        return f"{self.connector}-{self.task}"

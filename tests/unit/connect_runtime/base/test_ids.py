@@ -25,3 +25,8 @@ def test_a_partition_is_a_value():
     assert one != ids.TopicPartition("orders", 8)
     with pytest.raises(dataclasses.FrozenInstanceError):
         one.partition = 8  # type: ignore[misc]
+
+
+def test_a_task_prints_as_connect_prints_it_and_is_ordered_by_number():
+    mixed = [ids.ConnectorTaskId(*each) for each in (("c", 10), ("c", 9), ("a-b", 0))]
+    assert [str(each) for each in sorted(mixed)] == ["a-b-0", "c-9", "c-10"]
