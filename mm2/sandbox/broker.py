@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mm2.sandbox import jvm, server
+from mm2.sandbox import jvm, runners, server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,7 @@ class BrokerSpec:
 
     node_id: int
     folder: Path
-    jars: Path
+    runner: runners.Runner
     settings: Mapping[str, str]
     jvm: tuple[str, ...] = jvm.TEST_FLAGS
     serving: str = "Kafka Server started"
@@ -34,10 +34,10 @@ class Broker(server.Server):
             f"broker {spec.node_id}",
             spec.folder,
             log_name="broker.log",
+            runner=spec.runner,
             started=lambda text: spec.serving in text,
         )
         self.node_id = spec.node_id
-        self.jars = spec.jars
         self._spec = spec
         self._settings = dict(spec.settings)
 
@@ -56,9 +56,7 @@ class Broker(server.Server):
         server.write_settings(self.properties_path, self._settings)
 
     def command(self) -> list[str]:
-        return jvm.command(
-            "kafka.Kafka", str(self.properties_path), jars=self.jars, flags=self._spec.jvm
-        )
+        return self.runner.broker(self.properties_path, flags=self._spec.jvm)
 
     def change_settings(self, changes: Mapping[str, str | None]) -> None:
         """Other settings for the next start; None removes one."""

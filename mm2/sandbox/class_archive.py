@@ -13,7 +13,17 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from connect_runtime.system import java
-from mm2.sandbox import artefacts, broker, failures, jvm, ports, properties, releases, storage
+from mm2.sandbox import (
+    artefacts,
+    broker,
+    failures,
+    jvm,
+    ports,
+    properties,
+    releases,
+    runners,
+    storage,
+)
 
 _STOP_TIMEOUT_S = 60.0
 
@@ -73,7 +83,7 @@ def _run_broker(folder: Path, jars: Path, *, release: releases.Release, flag: st
         spec = broker.BrokerSpec(
             node_id=1,
             folder=folder,
-            jars=jars,
+            runner=runners.Here(jars),
             settings=settings | {"log.dirs": str(folder / "data")},
             jvm=(*jvm.TEST_FLAGS, flag),
             serving=release.serving.format(node_id=1),
@@ -81,9 +91,7 @@ def _run_broker(folder: Path, jars: Path, *, release: releases.Release, flag: st
         training = broker.Broker(spec)
         cleanup.callback(training.kill)
         try:
-            storage.format_all(
-                [training], cluster_id=storage.new_cluster_id(), flags=jvm.TEST_FLAGS
-            )
+            storage.format_all([training], cluster_id=storage.new_cluster_id())
             training.start()
         except failures.SandboxError:
             return  # whoever starts a broker next meets the same, and says so

@@ -20,11 +20,13 @@ from mm2.sandbox import (
     artefacts,
     broker,
     class_archive,
+    containers,
     failures,
     folders,
     ports,
     properties,
     releases,
+    runners,
     secure,
     server,
     settling,
@@ -47,6 +49,7 @@ class Cluster:
     - `folder` is kept at `close`; without it a temporary one is made, and removed.
     - `port` is where node 1 listens if that port is free; the others follow.
     - `kafka_version`: see `releases.py`; its jars are fetched at the first start.
+    - `in_containers`: brokers run in Docker, from Apache's image of that release.
     """
 
     def __init__(  # noqa: PLR0913 - independent options, all by keyword, all with defaults
@@ -62,11 +65,14 @@ class Cluster:
         port: int | None = None,
         jvm: tuple[str, ...] = java_programs.TEST_FLAGS,
         kafka_version: str = releases.NEWEST.version,
+        in_containers: bool = False,
     ) -> None:
         if brokers not in {1, 3}:
             raise failures.SandboxError(f"cluster {name}: 1 or 3 brokers, not {brokers}")
         self.name = name
         self.release = releases.find(kafka_version)
+        if in_containers:
+            containers.image(self.release)  # that there is none is said before anything is made
         self.zookeeper: zookeeper.ZooKeeper | None = None
         self.brokers: dict[int, broker.Broker] = {}
         self.cluster_id = storage.new_cluster_id()
@@ -75,6 +81,7 @@ class Cluster:
         self._broker_settings = dict(broker_settings or {})
         self._listeners = {node: tuple(more) for node, more in (listeners or {}).items()}
         self._jvm = jvm
+        self._in_containers = in_containers
         self._preferred_port = port
         self._temporary: folders.Temporary | None = None
         if folder is None:
@@ -201,8 +208,6 @@ class Cluster:
         self.close()
 
     def _create(self) -> None:
-        jars = artefacts.jars(self.release.artefacts)
-        archive = class_archive.flags(jars, self.release)
         client_ports: dict[int, int] = {}
         preferred = self._preferred_port
         for node in self._node_ids:
@@ -210,13 +215,22 @@ class Cluster:
             preferred = client_ports[node] + 1 if preferred else None
         self._addresses = {node: f"{properties.HOST}:{port}" for node, port in client_ports.items()}
         if self.release.zookeeper:
-            self._create_with_zookeeper(jars, client_ports)
+            self._create_with_zookeeper(client_ports)
         else:
-            self._create_with_controllers(jars, client_ports, archive=archive)
+            self._create_with_controllers(client_ports)
 
-    def _create_with_controllers(
-        self, jars: Path, client_ports: Mapping[int, int], *, archive: tuple[str, ...]
-    ) -> None:
+    def _runner(self) -> runners.Runner:
+        """Where brokers run; fetches what that needs."""
+        if self._in_containers:
+            containers.check()
+            return containers.InContainers(
+                image=containers.image(self.release), folder=self.folder.absolute()
+            )
+        jars = artefacts.jars(self.release.artefacts)
+        return runners.Here(jars, archive=class_archive.flags(jars, self.release))
+
+    def _create_with_controllers(self, client_ports: Mapping[int, int]) -> None:
+        runner = self._runner()
         controller_ports = {node: self._reserve() for node in self._node_ids}
         for node in self._node_ids:
             addresses = properties.addresses(
@@ -226,15 +240,15 @@ class Cluster:
                 listeners=self._listeners.get(node, ()),
                 protocol=self._protocol,
             )
-            self._add_broker(node, jars, addresses=addresses, jvm=(*self._jvm, *archive))
+            self._add_broker(node, runner, addresses=addresses)
         storage.format_all(
             self.brokers.values(),
             cluster_id=self.cluster_id,
-            flags=(*java_programs.TEST_FLAGS, *archive),
             arguments=self.security.format_arguments() if self.security else (),
         )
 
-    def _create_with_zookeeper(self, jars: Path, client_ports: Mapping[int, int]) -> None:
+    def _create_with_zookeeper(self, client_ports: Mapping[int, int]) -> None:
+        jars = artefacts.jars(self.release.artefacts)
         keeper = zookeeper.ZooKeeper(self.folder / "zookeeper", jars=jars, port=self._reserve())
         self.zookeeper = keeper
         for node in self._node_ids:
@@ -246,10 +260,10 @@ class Cluster:
                 listeners=self._listeners.get(node, ()),
                 protocol=self._protocol,
             )
-            self._add_broker(node, jars, addresses=addresses, jvm=self._jvm)
+            self._add_broker(node, runners.Here(jars), addresses=addresses)
 
     def _add_broker(
-        self, node: int, jars: Path, *, addresses: Mapping[str, str], jvm: tuple[str, ...]
+        self, node: int, runner: runners.Runner, *, addresses: Mapping[str, str]
     ) -> None:
         folder = self.folder / f"broker-{node}"
         settings = self._complete_settings(node, addresses)
@@ -257,9 +271,9 @@ class Cluster:
         spec = broker.BrokerSpec(
             node_id=node,
             folder=folder,
-            jars=jars,
+            runner=runner,
             settings={"log.dirs": str(folder / "data")} | settings,
-            jvm=jvm,
+            jvm=self._jvm,
             serving=self.release.serving.format(node_id=node),
             before=partial(keeper.await_forgotten, node) if keeper else lambda: None,
         )

@@ -46,8 +46,9 @@ def up(
     with _one_command_at_a_time(home):
         if home.supervisor_lives():
             return _join(home, request), False
-        java.find()
-        artefacts.jars(release.artefacts, report=report)
+        if not request.in_containers:
+            java.find()
+            artefacts.jars(release.artefacts, report=report)
         _clean(home)
         home.write_request(request)
         return _launch(home), True
@@ -186,5 +187,6 @@ def _described(request: state.Request) -> str:
     words = [", ".join(request.names), f"{request.brokers} broker(s) each"]
     words += [f"Kafka {request.kafka_version}"]
     words += ["secure"] if request.secure else []
+    words += ["in containers"] if request.in_containers else []
     words += [f"{key}={value}" for key, value in sorted(request.settings.items())]
     return f"[{'; '.join(words)}]"

@@ -6,8 +6,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from connect_runtime.system import processes
-from mm2.sandbox import failures, properties
+from mm2.sandbox import failures, properties, runners
 
 _PORT_TAKEN = ("Address already in use", "Socket server failed to bind")
 _LOG_TAIL_LINES = 25
@@ -20,18 +19,25 @@ class Server:
     """A program with a settings file and a log. Not thread-safe; it is down until `start`.
 
     `name` is what messages call it; `started` says, of the log since the last start, whether it
-    serves.
+    serves; `runner` is where it runs.
     """
 
     def __init__(
-        self, name: str, folder: Path, *, log_name: str, started: Callable[[str], bool]
+        self,
+        name: str,
+        folder: Path,
+        *,
+        log_name: str,
+        started: Callable[[str], bool],
+        runner: runners.Runner,
     ) -> None:
         self.folder = folder
         self.log_path = folder / log_name
         self.has_served = False
         self.name = name
+        self.runner = runner
         self._started = started
-        self._child: processes.Child | None = None
+        self._child: runners.Program | None = None
         self._log_start = 0
 
     @property
@@ -61,7 +67,7 @@ class Server:
         self.prepare()
         self._log_start = self.log_path.stat().st_size if self.log_path.exists() else 0
         with self.log_path.open("ab") as log:
-            self._child = processes.start(self.command(), output=log, cwd=self.folder)
+            self._child = self.runner.start(self.command(), output=log, cwd=self.folder)
 
     def prepare(self) -> None:
         """Write what the process reads when it starts."""
@@ -122,7 +128,7 @@ class Server:
         self.stop()
         self.start(timeout_s=timeout_s)
 
-    def _running_child(self) -> processes.Child:
+    def _running_child(self) -> runners.Program:
         if self._child is None:
             raise failures.SandboxError(f"{self.name} in {self.folder} is not running")
         return self._child

@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from mm2.sandbox import failures, releases
+from mm2.sandbox import containers, failures, releases
 
-VERSION = 2
+VERSION = 3
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 Phase = Literal["starting", "ready", "failed"]
@@ -36,6 +36,7 @@ class Request:
     secure: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
     kafka_version: str = releases.NEWEST.version
+    in_containers: bool = False
 
     def check(self) -> None:
         """Raises `SandboxError` for what no sandbox can be."""
@@ -48,7 +49,10 @@ class Request:
             raise failures.SandboxError("name each cluster once: mm2 sandbox up east west")
         if self.brokers not in {1, 3}:
             raise failures.SandboxError(f"1 or 3 brokers for each cluster, not {self.brokers}")
-        releases.find(self.kafka_version)
+        release = releases.find(self.kafka_version)
+        if self.in_containers:
+            containers.image(release)
+            containers.check()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from connect_runtime.system import processes
-from mm2.sandbox import broker, failures, jvm
+from mm2.sandbox import broker, failures, jvm, runners
 
 _TIMEOUT_S = 120.0
 
@@ -28,24 +27,22 @@ def format_all(
     brokers: Iterable[broker.Broker],
     *,
     cluster_id: str,
-    flags: tuple[str, ...],
     arguments: Sequence[str] = (),
 ) -> None:
     """Format the storage of all `brokers`, at once; `arguments` are more words for the tool."""
-    running: list[tuple[broker.Broker, Path, processes.Child]] = []
+    running: list[tuple[broker.Broker, Path, runners.Program]] = []
     try:
         for node in brokers:
             node.prepare()
             log_path = node.folder / "format.log"
-            argv = jvm.command(
-                "kafka.tools.StorageTool",
+            argv = node.runner.storage_tool(
                 *("format", "--cluster-id", cluster_id),
                 *("--config", str(node.properties_path), *arguments),
-                jars=node.jars,
-                flags=flags,
+                flags=jvm.TEST_FLAGS,
             )
             with log_path.open("wb") as log:
-                running.append((node, log_path, processes.start(argv, output=log)))
+                child = node.runner.start(argv, output=log, cwd=node.folder)
+            running.append((node, log_path, child))
         for node, log_path, child in running:
             if child.wait(_TIMEOUT_S) != 0:
                 raise failures.SandboxError(

@@ -79,6 +79,7 @@ class _Supervisor:
                     folder=self._home.clusters / name,
                     port=FIRST_PORT + 100 * index,
                     kafka_version=request.kafka_version,
+                    in_containers=request.in_containers,
                 )
             )
         cluster.start_all(self._clusters)

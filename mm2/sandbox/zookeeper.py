@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from connect_runtime.system import polling
-from mm2.sandbox import failures, jvm, properties, server
+from mm2.sandbox import failures, jvm, properties, runners, server
 
 _SERVING = "PrepRequestProcessor (sid:0) started"
 _SESSIONS = "SessionTracker dump:"
@@ -31,6 +31,7 @@ class ZooKeeper(server.Server):
             "ZooKeeper",
             folder,
             log_name="zookeeper.log",
+            runner=runners.Here(jars),
             # It answers a moment after it says so, and until then that it does not serve.
             started=lambda text: _SERVING in text and _SESSIONS in self._dump(),
         )

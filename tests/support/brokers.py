@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from connect_runtime.wire.codec import messages, targets
-from mm2.sandbox import broker, cluster, jvm, ports, storage
+from mm2.sandbox import broker, cluster, ports, storage
 from tests.support import eventually, kafka, wire
 
 _SOON_S = 60.0
@@ -32,7 +32,7 @@ def added(running: cluster.Cluster, node_id: int) -> Iterator[broker.Broker]:
         first._spec, node_id=node_id, folder=folder, settings={**first._settings, **changed}
     )
     made = broker.Broker(spec)
-    storage.format_all([made], cluster_id=running.cluster_id, flags=jvm.TEST_FLAGS)
+    storage.format_all([made], cluster_id=running.cluster_id)
     try:
         made.start()
         yield made

@@ -50,6 +50,11 @@ def group() -> None:
 )
 @click.option("--secure", is_flag=True, help="TLS, SCRAM passwords and ACLs.")
 @click.option(
+    "--in-containers",
+    is_flag=True,
+    help="Run Apache's images in Docker, not Java programs of this machine.",
+)
+@click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="A broker setting; repeatable."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print client properties as JSON.")
@@ -60,6 +65,7 @@ def up(
     brokers: str,
     kafka_version: str,
     secure: bool,
+    in_containers: bool,
     settings: tuple[str, ...],
     as_json: bool,
     folder: Path | None,
@@ -71,6 +77,7 @@ def up(
         secure=secure,
         settings=dict(_setting(word) for word in settings),
         kafka_version=kafka_version,
+        in_containers=in_containers,
     )
     with _readable_errors():
         request.check()

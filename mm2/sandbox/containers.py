@@ -1,0 +1,190 @@
+"""Brokers in containers of Apache Kafka's own image, through testcontainers.
+
+Containers share this machine's network, and the cluster's folder under the same name: settings,
+addresses, logs and certificates are those of brokers that run here. Whatever outlives this
+process is removed by testcontainers' own reaper.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from connect_runtime.base import errors
+from connect_runtime.system import polling
+from mm2.sandbox import failures, releases, runners
+
+_SCRIPTS = "/opt/kafka/bin"
+_POLL_S = 0.1
+_KILL_S = 20.0
+_INTO_FILE = 'exec "$@" >>"$0" 2>&1'
+_STATUS_OF_A_LOST_ONE = 255
+
+
+def image(release: releases.Release) -> str:
+    """`apache/kafka:4.3.1`; raises `SandboxError` for releases that have no image."""
+    if release.zookeeper:
+        raise failures.SandboxError(
+            f"Kafka {release.version} in a container: Apache publishes images since 3.7; "
+            "leave out --in-containers, then it runs on this machine"
+        )
+    return f"apache/kafka:{release.version}"
+
+
+def check() -> None:
+    """Raises `SandboxError`, saying what to do, when no container could be started here."""
+    _daemon().close()
+
+
+def has(name: str) -> bool:
+    """Whether the daemon has an image, or can fetch it now. Raises as `check` does."""
+    with closing(_daemon()) as daemon:
+        for look in (daemon.images.get, daemon.images.pull):
+            with suppress(Exception):  # see `_daemon`
+                look(name)
+                return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class InContainers:
+    """Each program in a container of its own; `folder`, an absolute path, is in all of them."""
+
+    image: str
+    folder: Path
+
+    def broker(self, settings: Path, *, flags: tuple[str, ...]) -> list[str]:
+        return [*_environment(flags), f"{_SCRIPTS}/kafka-server-start.sh", str(settings)]
+
+    def storage_tool(self, *arguments: str, flags: tuple[str, ...]) -> list[str]:
+        return [*_environment(flags), f"{_SCRIPTS}/kafka-storage.sh", *arguments]
+
+    def start(self, argv: Sequence[str], *, output: IO[bytes], cwd: Path) -> runners.Program:
+        folder = str(self.folder)
+        container = (
+            _library()
+            .DockerContainer(self.image)
+            .with_volume_mapping(folder, folder, "rw")
+            .with_command(["-c", _INTO_FILE, output.name, *argv])
+            .with_kwargs(
+                entrypoint=["/bin/sh"],
+                network_mode="host",
+                user=f"{os.getuid()}:{os.getgid()}",
+                working_dir=str(cwd),
+            )
+        )
+        try:
+            container.start()
+        except Exception as error:  # see `_daemon`; whatever came of it is removed
+            with suppress(Exception):
+                container.stop()
+            raise failures.SandboxError(
+                f"starting a container of {self.image}: {_first_line(error)}"
+            ) from error
+        return _Contained(container)
+
+
+class _Contained:
+    """The program of one container; the container is removed once its end was seen."""
+
+    def __init__(self, container: Any) -> None:
+        self._container = container
+        self._status: int | None = None
+        wrapped = container.get_wrapped_container()
+        wrapped.reload()
+        self.pid = int(wrapped.attrs["State"]["Pid"])
+
+    def poll(self) -> int | None:
+        if self._status is not None:
+            return self._status
+        wrapped = self._container.get_wrapped_container()
+        try:
+            wrapped.reload()
+        except Exception as error:
+            if not _is_gone(error):
+                raise
+            self._status = _STATUS_OF_A_LOST_ONE
+            return self._status
+        state = wrapped.attrs["State"]
+        if state["Status"] in {"exited", "dead"}:
+            self._status = int(state["ExitCode"])
+            self._container.stop()
+        return self._status
+
+    def wait(self, timeout_s: float) -> int | None:
+        polling.until(
+            lambda: self.poll() is not None, timeout_s=timeout_s, interval_s=min(timeout_s, _POLL_S)
+        )
+        return self._status
+
+    def signal(self, number: signal.Signals) -> None:
+        if self.poll() is None:
+            try:
+                self._container.get_wrapped_container().kill(signal=number.name)
+            except Exception:
+                if self.poll() is None:
+                    raise
+
+    def kill(self) -> int:
+        self.signal(signal.SIGKILL)
+        status = self.wait(_KILL_S)
+        if status is None:
+            raise errors.FatalError(
+                f"container {self._container.get_container_id()} is still there {_KILL_S:.0f} s "
+                "after SIGKILL"
+            )
+        return status
+
+
+def _daemon() -> Any:
+    """A client of the daemon, which answers: to be closed."""
+    library = _library()
+    try:
+        client = library.DockerClient().client
+        client.ping()
+    except Exception as error:  # requests, docker and urllib3 all raise their own
+        raise failures.SandboxError(
+            f"no Docker daemon answers ({_first_line(error)}): start it, or leave out "
+            "--in-containers"
+        ) from error
+    return client
+
+
+def _environment(flags: tuple[str, ...]) -> list[str]:
+    """What Kafka's scripts take from the environment: our JVM flags instead of theirs."""
+    return [
+        "env",
+        f"KAFKA_HEAP_OPTS={' '.join(flags)}",
+        "KAFKA_JVM_PERFORMANCE_OPTS=-Djava.awt.headless=true",
+        "EXTRA_ARGS=",
+        "LOG_DIR=/tmp",
+    ]
+
+
+def _is_gone(error: Exception) -> bool:
+    return getattr(getattr(error, "response", None), "status_code", None) == 404
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+def _library() -> Any:
+    """testcontainers is there only for those who ask for containers."""
+    try:
+        from testcontainers.core import container, docker_client
+    except ImportError as error:
+        raise failures.SandboxError(
+            "brokers in containers need testcontainers: pip install 'mm2[containers]'"
+        ) from error
+
+    class _Library:
+        DockerContainer = container.DockerContainer
+        DockerClient = docker_client.DockerClient
+
+    return _Library

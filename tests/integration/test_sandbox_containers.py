@@ -1,0 +1,79 @@
+"""Brokers in Docker behave as those on this machine do. Without a daemon these are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from mm2.sandbox import cluster, containers, failures, releases
+from tests.support import kafka
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.docker,
+    pytest.mark.full,
+    pytest.mark.timeout(600),
+]
+
+_ONE = [kafka.Outgoing(value=b"one")]
+
+
+@pytest.fixture(scope="module")
+def contained() -> Iterator[cluster.Cluster]:
+    image = containers.image(releases.NEWEST)
+    try:
+        there = containers.has(image)
+    except failures.SandboxError as error:
+        pytest.skip(str(error))
+    if not there:
+        pytest.skip(f"the Docker daemon has no {image} and cannot fetch it: docker pull {image}")
+    with cluster.Cluster("contained", users=(), in_containers=True) as running:
+        yield running
+
+
+def values(running: cluster.Cluster, topic: str) -> list[bytes | None]:
+    return [each.value for each in kafka.read_partition(running.client_properties(), topic)]
+
+
+def of_folder(of: cluster.Cluster) -> list[int]:
+    """Process ids of all containers, ended ones too, that have a cluster's folder."""
+    docker = pytest.importorskip("docker").from_env()
+    found = docker.containers.list(all=True, filters={"volume": str(of.folder.absolute())})
+    return [each.attrs["State"]["Pid"] for each in found]
+
+
+def test_a_secure_cluster_keeps_its_address_and_data_over_stops_and_kills(contained):
+    access = contained.client_properties()
+    kafka.create_topic(access, "kept")
+    kafka.produce(access, "kept", _ONE)
+    contained.restart()
+    assert contained.client_properties() == access
+    assert values(contained, "kept") == [b"one"]
+    contained.brokers[1].kill()
+    assert not contained.brokers[1].running
+    contained.start()
+    assert values(contained, "kept") == [b"one"]
+    assert "shutting down" in contained.log_text
+    assert contained.log_text.count("Kafka Server started") == 3
+
+
+def test_a_frozen_broker_is_silent_until_it_thaws(contained):
+    access = contained.client_properties()
+    kafka.create_topic(access, "frozen")
+    contained.freeze()
+    with pytest.raises(Exception, match=r"_MSG_TIMED_OUT|_TIMED_OUT"):
+        kafka.produce(access, "frozen", _ONE, message_timeout_ms=1500)
+    contained.thaw()
+    kafka.produce(access, "frozen", _ONE)
+    assert values(contained, "frozen")[-1] == b"one"
+
+
+@pytest.mark.parametrize("setting", ["process.roles", "num.io.threads"])
+def test_a_broker_that_cannot_start_says_why_and_leaves_nothing_behind(contained, setting):
+    """The first meets the tool that formats its storage, the second the broker."""
+    wrong = cluster.Cluster("wrong", settings={setting: "many"}, in_containers=True)
+    with pytest.raises(failures.SandboxError, match=setting), wrong:
+        pass
+    assert of_folder(contained) == [contained.brokers[1].pid]
+    assert of_folder(wrong) == []
