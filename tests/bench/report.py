@@ -210,8 +210,8 @@ def _in_a_line_each(setting: Setting, measured: results.Results) -> str:
     """Records/s of everybody, then how many times better ours is than each rival."""
     rivals = [(rival, _title(setting, rival)) for rival in setting.rivals]
     head = ["records/s (medians)", *(title for _, title in _keys(setting))]
-    head += [f"faster than {title}" for _, title in rivals]
-    head += [f"less CPU than {title}" for _, title in rivals]
+    head += [f"faster than {_shortened(title)}" for _, title in rivals]
+    head += [f"less CPU than {_shortened(title)}" for _, title in rivals]
     lines = []
     for produced in setting.produced:
         topic = produced.workload.topic
@@ -309,6 +309,11 @@ def _title(setting: Setting, key: str) -> str:
 
 def _short(workload: workloads.Workload) -> str:
     return workload.title if not workload.floor else workload.title.partition(" records")[0]
+
+
+def _shortened(title: str) -> str:
+    """Of `Java MirrorMaker 2, tuned` only `tuned`."""
+    return title.rpartition(", ")[2]
 
 
 def _size(size: int) -> str:
