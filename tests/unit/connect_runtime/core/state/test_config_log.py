@@ -1,0 +1,453 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connect_runtime.base import ids
+from connect_runtime.core.state import cluster_config, config_log, config_records, skipped
+
+State = cluster_config.TargetState
+C = {"name": "c", "v": "0"}
+
+
+def connector(name="c", config=C):
+    return (f"connector-{name}", {"properties": config})
+
+
+def task(number, value="0", name="c"):
+    return (f"task-{name}-{number}", {"properties": {"v": value}})
+
+
+def commit(tasks, name="c"):
+    return (f"commit-{name}", {"tasks": tasks})
+
+
+def target(state, name="c"):
+    return (f"target-state-{name}", {"state": "PAUSED", "state.v2": state})
+
+
+def feed(log, *records, offset=None):
+    """Append records; what each changed."""
+    start = max(log.snapshot().offset, 0) if offset is None else offset
+    return [
+        log.apply(key.encode(), None if value is None else json.dumps(value).encode(), offset=at)
+        for at, (key, value) in enumerate(records, start)
+    ]
+
+
+def replayed(*records):
+    """A log whose start was at the end of these."""
+    log = config_log.ConfigLog()
+    answers = feed(log, *records)
+    assert not any(isinstance(each, config_log.Change) for each in answers)
+    log.finish_replay()
+    log.check_invariants()
+    return log
+
+
+def live(*records):
+    log = replayed(*records)
+    return log, lambda *more: feed(log, *more)
+
+
+def tasks_of(view, name="c"):
+    return [dict(view.task_config(each) or {}) for each in view.tasks(name)]
+
+
+def test_restore():
+    """KafkaConfigBackingStoreTest.testRestore."""
+    log = replayed(
+        connector(),
+        task(0, "old"),
+        task(1, "old"),
+        connector(config={"v": "1"}),
+        commit(2),
+        connector(config={"v": "2"}),
+        task(0, "new"),
+    )
+    view = log.snapshot()
+    assert view.offset == 7
+    assert view.connectors() == ["c"]
+    assert view.target_state("c") is State.STARTED
+    assert view.config("c") == {"v": "2"}
+    assert view.applied_config("c") == {"v": "1"}
+    assert tasks_of(view) == [{"v": "old"}, {"v": "old"}]
+    assert view.inconsistent_connectors() == []
+
+
+def test_restore_zero_tasks():
+    """testRestoreZeroTasks."""
+    log = replayed(connector(), task(0), task(1), commit(2), task(0, "new"), commit(0))
+    view = log.snapshot()
+    assert view.tasks("c") == []
+    assert view.task_count("c") == 0
+    assert view.inconsistent_connectors() == []
+
+
+def test_a_commit_whose_tasks_were_compacted_is_inconsistent_until_a_whole_set_comes():
+    """testPutTaskConfigsDoesNotResolveAllInconsistencies."""
+    log, append = live(connector(), task(1), commit(2), task(0))
+    view = log.snapshot()
+    assert view.inconsistent_connectors() == ["c"]
+    assert view.tasks("c") == []
+    assert view.task_count("c") == 2
+    *_, told = append(task(0, "new"), commit(1))
+    assert told == config_log.TasksCommitted("c", (ids.ConnectorTaskId("c", 0),))
+    view = log.snapshot()
+    assert view.inconsistent_connectors() == []
+    assert tasks_of(view) == [{"v": "new"}]
+
+
+def test_an_incomplete_commit_forgets_what_it_was_given():
+    log, append = live(connector(), task(1), commit(2))
+    append(task(0), commit(2))
+    assert log.snapshot().inconsistent_connectors() == ["c"]
+
+
+def test_tasks_beyond_the_count_do_no_harm():
+    log = replayed(connector(), task(1, "compacted away, almost"), task(0), commit(1))
+    assert tasks_of(log.snapshot()) == [{"v": "0"}]
+
+
+def test_a_new_set_of_tasks_leaves_nothing_of_the_old():
+    log, append = live(connector(), task(0), task(1), commit(2))
+    append(task(0, "new"), commit(1))
+    assert log.snapshot().task_config(ids.ConnectorTaskId("c", 1)) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "state"),
+    [
+        ({"state": "PAUSED"}, State.PAUSED),
+        ({"state": "PAUSED", "state.v2": "STOPPED"}, State.STOPPED),
+        ({"state": "NONSENSE"}, State.STARTED),
+        ({}, State.STARTED),
+        (None, State.STARTED),
+    ],
+)
+def test_restore_target_state(written, state):
+    """testRestoreTargetState, …UnexpectedDeletion, and what is no state at all."""
+    log = replayed(connector(), ("target-state-c", written))
+    assert log.snapshot().target_state("c") is state
+
+
+def test_a_target_state_may_come_before_its_connector():
+    log = replayed(target("STOPPED"), connector())
+    assert log.snapshot().target_state("c") is State.STOPPED
+
+
+def test_target_states_are_told_only_of_connectors_that_exist_and_when_they_change():
+    log, append = live(connector())
+    told = append(
+        target("PAUSED"),
+        target("PAUSED"),
+        ("target-state-c", None),
+        target("STARTED"),
+        target("STOPPED", name="not-yet"),
+    )
+    assert told == [config_log.TargetStateChanged("c"), None, None, None, None]
+    assert log.snapshot().target_state("not-yet") is State.STOPPED
+    assert not log.snapshot().contains("not-yet")
+
+
+def test_restore_connector_deletion():
+    """testRestoreConnectorDeletion: its tasks go with it, also those of a commit that follows."""
+    log = replayed(
+        connector(), task(0), commit(1), ("connector-c", None), ("target-state-c", None),
+        task(0), commit(1),
+    )  # fmt: skip
+    view = log.snapshot()
+    assert not view.contains("c")
+    assert view.tasks("c") == []
+    assert view.target_state("c") is None
+    assert view.offset == 7
+
+
+def test_a_removal_is_told_also_of_what_was_not_known():
+    _, append = live()
+    assert append(("connector-x", None)) == [config_log.ConnectorRemoved("x")]
+
+
+def test_a_tombstone_of_a_task_is_skipped():
+    _, append = live(connector())
+    assert append(("task-c-0", None)) == [
+        skipped.Skipped("'task-c-0': the value is null, not an object")
+    ]
+
+
+def test_fencing_counts_and_generations():
+    """testTaskCountRecordsAndGenerations."""
+    log, append = live(connector(), task(0), task(1), commit(2))
+    assert (log.snapshot().generation("c"), log.snapshot().fencing_pending("c")) == (0, True)
+    append(("tasks-fencing-c", {"task-count": 4}))
+    view = log.snapshot()
+    assert (view.fencing_count("c"), view.fencing_pending("c")) == (4, False)
+    append(task(0), commit(1))
+    view = log.snapshot()
+    assert (view.generation("c"), view.fencing_count("c"), view.fencing_pending("c")) == (
+        1,
+        4,
+        True,
+    )
+
+
+def test_what_is_over_at_the_start_is_not_told():
+    """Restart requests and logger levels of the past; later ones are told."""
+    log, append = live(
+        ("restart-connector-c", {"include-tasks": True, "only-failed": True}),
+        ("logger-cluster-a", {"level": "DEBUG"}),
+    )
+    told = append(
+        ("restart-connector-c", {"include-tasks": True}), ("logger-cluster-a", {"level": "INFO"})
+    )
+    request = config_records.RestartRequest(connector="c", include_tasks=True)
+    assert told == [
+        config_log.RestartRequested(request),
+        config_log.LoggerLevelSet("a", "INFO"),
+    ]
+    assert log.snapshot().offset == 4
+
+
+def test_the_session_key_is_replaced_and_told():
+    written = {"key": "AQI=", "algorithm": "HmacSHA256", "creation-timestamp": 5}
+    log, append = live(("session-key", written))
+    assert log.snapshot().session_key.key == b"\x01\x02"
+    [told] = append(("session-key", written | {"key": "Aw=="}))
+    assert told.key == log.snapshot().session_key
+    assert told.key.key == b"\x03"
+
+
+def test_connectors_and_commits_are_told():
+    _, append = live()
+    assert append(connector(), task(0), commit(1), commit(0), commit(1)) == [
+        config_log.ConnectorConfigured("c"),
+        None,
+        config_log.TasksCommitted("c", (ids.ConnectorTaskId("c", 0),)),
+        config_log.TasksCommitted("c", ()),
+        config_log.TasksCommitted("c", ()),
+    ]
+
+
+def test_a_connector_configured_again_keeps_its_tasks_through_compaction():
+    """KAFKA-17719: its record moved behind the commit. That its tasks were made of this
+    configuration is not known, so it must be asked for them again."""
+    log = replayed(task(0), task(1), commit(2), connector())
+    view = log.snapshot()
+    assert len(view.tasks("c")) == 2
+    assert view.applied_config("c") is None
+    assert view.generation("c") == 0
+
+
+def test_tasks_of_a_connector_that_never_comes_are_dropped_at_the_end():
+    """KAFKA-16838: deleted, and every trace of that compacted away."""
+    log, append = live(task(0), commit(1))
+    append(connector())
+    view = log.snapshot()
+    assert view.tasks("c") == []
+    assert not view.fencing_pending("c")
+    assert view.generation("c") is None
+
+
+def test_tasks_written_after_a_removal_do_not_come_back_with_a_new_connector():
+    log = replayed(connector(), ("connector-c", None), task(0), commit(1), connector())
+    assert log.snapshot().tasks("c") == []
+
+
+def test_tasks_of_a_predecessor_are_not_those_of_a_connector_created_stopped():
+    """Their deletion was compacted away; the offsets of one without tasks may be altered."""
+    log = replayed(task(0), commit(1), target("STOPPED"), connector())
+    view = log.snapshot()
+    assert (view.task_count("c"), view.config("c"), view.target_state("c")) == (0, C, State.STOPPED)
+
+
+def test_after_the_start_a_commit_without_connector_says_nothing():
+    log, append = live()
+    assert append(task(0), commit(1), connector()) == [
+        None,
+        None,
+        config_log.ConnectorConfigured("c"),
+    ]
+    assert log.snapshot().tasks("c") == []
+    append(commit(1))
+    assert log.snapshot().inconsistent_connectors() == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "advances"),
+    [
+        (b"connector-c", b"{", False),
+        (b"connector-c", b"[]", True),
+        (b"connector-c", b'{"properties":{"a":1}}', True),
+        (b"commit-c", b'{"tasks":"2"}', True),
+        (b"commit-c", b"null", True),
+        (b"task-c", b'{"properties":{}}', True),
+        (b"session-key", b'{"key":5}', True),
+        (b"tasks-fencing-c", b"7", True),
+        (b"something else", b"{}", True),
+        (b"\xff", b"{}", True),
+        (None, b"{}", True),
+    ],
+)
+def test_bad_records_are_skipped_and_named(key, value, advances):
+    """The offset moves wherever the value is JSON, as in Java."""
+    log, _ = live(connector(), task(0), commit(1))
+    before = log.snapshot()
+    answer = log.apply(key, value, offset=3)
+    assert isinstance(answer, skipped.Skipped)
+    if key == b"connector-c":
+        assert "'connector-c'" in answer.reason
+    after = log.snapshot()
+    assert after.offset == (4 if advances else 3)
+    assert after.entries == before.entries
+
+
+def test_a_view_is_made_once_and_never_changes():
+    log, append = live(connector())
+    before = log.snapshot()
+    assert log.snapshot() is before
+    append(connector(config={"v": "9"}))
+    assert before.config("c") == C
+    assert before.offset == 1
+
+
+NAMES = st.sampled_from(["a", "b-1"])
+RECORDS = st.one_of(
+    st.builds(
+        lambda n, v: connector(n, {"v": str(v)}), NAMES, st.integers(0, 2)
+    ),
+    st.builds(lambda n, v: task(v, str(v), n), NAMES, st.integers(0, 2)),
+    st.builds(lambda n, v: commit(v, n), NAMES, st.integers(0, 2)),
+    st.builds(lambda n, s: target(s, n), NAMES, st.sampled_from(["STARTED", "STOPPED", "?"])),
+    st.builds(lambda n: (f"connector-{n}", None), NAMES),
+    st.builds(lambda n: (f"target-state-{n}", None), NAMES),
+    st.builds(lambda n: (f"tasks-fencing-{n}", {"task-count": 1}), NAMES),
+    st.just(("restart-connector-a", {})),
+    st.just(("junk", {})),
+)  # fmt: skip
+LOGS = st.lists(RECORDS, max_size=25)
+
+
+class Oracle:
+    """The rules in the plainest words, after the start."""
+
+    def __init__(self):
+        self.configs, self.states, self.counts, self.tasks = {}, {}, {}, {}
+        self.deferred, self.bad, self.pending = {}, set(), set()
+
+    def apply(self, key, value):
+        if key.startswith("target-state-"):
+            self.target(key[len("target-state-") :], value)
+        elif key.startswith("connector-"):
+            self.connector(key[len("connector-") :], value)
+        elif key.startswith("task-"):
+            name, number = key[len("task-") :].rsplit("-", 1)
+            self.deferred.setdefault(name, {})[int(number)] = value["properties"]
+        elif key.startswith("commit-"):
+            self.commit(key[len("commit-") :], value["tasks"])
+        elif key.startswith("tasks-fencing-"):
+            self.pending.discard(key[len("tasks-fencing-") :])
+
+    def target(self, name, value):
+        if value is None:
+            self.states.pop(name, None)
+            if name in self.configs:
+                self.states[name] = "STARTED"
+        elif value["state.v2"] != "?":
+            self.states[name] = value["state.v2"]
+
+    def connector(self, name, value):
+        if value is None:
+            for table in (self.configs, self.counts, self.tasks, self.deferred):
+                table.pop(name, None)
+        else:
+            self.configs[name] = value["properties"]
+            self.states.setdefault(name, "STARTED")
+
+    def commit(self, name, count):
+        given = self.deferred.pop(name, {})
+        if name not in self.configs:
+            return
+        if set(range(count)) <= set(given):
+            self.tasks[name] = given
+            self.bad.discard(name)
+        else:
+            self.bad.add(name)
+        self.counts[name] = count
+        self.pending.add(name)
+
+    def view(self):
+        return {
+            name: (
+                config,
+                self.states[name],
+                self.counts.get(name, 0),
+                [] if name in self.bad else
+                [self.tasks[name][each] for each in range(self.counts.get(name, 0))],
+                name in self.pending,
+            )
+            for name, config in self.configs.items()
+        }  # fmt: skip
+
+
+def shown(log):
+    view = log.snapshot()
+    return {
+        name: (
+            dict(view.config(name)),
+            view.target_state(name).value,
+            view.task_count(name),
+            tasks_of(view, name),
+            view.fencing_pending(name),
+        )
+        for name in view.connectors()
+    }
+
+
+@settings(max_examples=60)
+@given(LOGS)
+def test_the_fold_agrees_with_the_rules_in_plain_words(records):
+    log, oracle = replayed(), Oracle()
+    for record in records:
+        feed(log, record)
+        oracle.apply(*record)
+        log.check_invariants()
+        assert shown(log) == oracle.view()
+
+
+@settings(max_examples=60)
+@given(LOGS, st.data())
+def test_reading_again_from_anywhere_changes_nothing(records, data):
+    once = config_log.ConfigLog()
+    feed(once, *records)
+    again = config_log.ConfigLog()
+    feed(again, *records[: data.draw(st.integers(0, len(records)))])
+    start = data.draw(st.integers(0, again.snapshot().offset)) if again.snapshot().offset > 0 else 0
+    feed(again, *records[start:], offset=start)
+    once.finish_replay()
+    again.finish_replay()
+    again.check_invariants()
+    assert again.snapshot() == once.snapshot()
+
+
+@settings(max_examples=60)
+@given(LOGS, st.data())
+def test_compaction_never_brings_back_a_connector_nor_loses_one(records, data):
+    """Any earlier record of a key that was written again may be gone."""
+    last = {key: at for at, (key, _) in enumerate(records)}
+    compacted = config_log.ConfigLog()
+    for at, (key, value) in enumerate(records):
+        if last[key] == at or data.draw(st.booleans()):
+            feed(compacted, (key, value), offset=at)
+    compacted.finish_replay()
+    compacted.check_invariants()
+    whole = replayed(*records)
+    names = whole.snapshot().connectors()
+    assert compacted.snapshot().connectors() == names
+    for name in names:
+        assert compacted.snapshot().config(name) == whole.snapshot().config(name)
+        if (f"connector-{name}", None) in records:
+            continue  # its tasks may be a predecessor's, until it is asked for its own
+        assert compacted.snapshot().task_count(name) in (0, whole.snapshot().task_count(name))
