@@ -6,7 +6,7 @@ be added and subtracted together.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -40,10 +40,11 @@ class Work:
     def __bool__(self) -> bool:
         return bool(self.connectors or self.tasks)
 
-    def without(self, gone: Collection[Item]) -> Work:
+    def without(self, gone: Iterable[Item]) -> Work:
+        lacking = frozenset(gone)
         return Work(
-            connectors=tuple(each for each in self.connectors if each not in gone),
-            tasks=tuple(each for each in self.tasks if each not in gone),
+            connectors=tuple(each for each in self.connectors if each not in lacking),
+            tasks=tuple(each for each in self.tasks if each not in lacking),
         )
 
     def then(self, more: Work) -> Work:
