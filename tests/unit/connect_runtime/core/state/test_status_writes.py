@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.base import ids
+from connect_runtime.core.state import status_log, status_records, status_writes
+
+State = status_records.State
+TASK = ids.ConnectorTaskId("c", 0)
+
+
+def says(state, generation, worker="us:1"):
+    return status_records.Status(state=state, worker_id=worker, generation=generation)
+
+
+def knowing(*words):
+    log = status_log.StatusLog()
+    for subject, status in words:
+        record = status_records.status(subject, status)
+        log.apply(record.key, record.value, offset=0)
+    return log.snapshot()
+
+
+NOTHING = knowing()
+
+
+@pytest.mark.parametrize(
+    ("known", "safe", "admitted"),
+    [
+        (None, True, True),
+        (says(State.RUNNING, 1, "them:1"), True, False),
+        (says(State.RUNNING, 0, "them:1"), True, True),
+        (says(State.RUNNING, -1, "them:1"), True, True),
+        (says(State.RUNNING, 9, "us:1"), True, True),
+        (says(State.RUNNING, 9, "them:1"), False, True),
+    ],
+)
+def test_a_safe_write_gives_way_to_a_newer_word_of_another_worker(known, safe, admitted):
+    """KafkaStatusBackingStoreTest.putSafe*: ours is of generation 0."""
+    view = knowing(*([("c", known)] if known else []))
+    writes = status_writes.StatusWrites()
+    ticket = writes.admit("c", says(State.FAILED, 0), safe=safe, known=view)
+    assert (ticket is not None) is admitted
+
+
+@pytest.mark.parametrize("safe", [True, False])
+def test_a_lost_write_is_tried_again_until_a_newer_one(safe):
+    writes = status_writes.StatusWrites()
+    first = writes.admit(TASK, says(State.FAILED, 1), safe=safe, known=NOTHING)
+    assert writes.may_retry(first, known=NOTHING)
+    second = writes.admit(TASK, says(State.UNASSIGNED, 1), safe=safe, known=NOTHING)
+    assert not writes.may_retry(first, known=NOTHING)
+    assert writes.may_retry(second, known=NOTHING)
+
+
+def test_a_lost_safe_write_gives_way_to_what_was_read_meanwhile():
+    writes = status_writes.StatusWrites()
+    ticket = writes.admit(TASK, says(State.UNASSIGNED, 1), safe=True, known=NOTHING)
+    newer = knowing((TASK, says(State.RUNNING, 2, "them:1")))
+    assert not writes.may_retry(ticket, known=newer)
+
+
+def test_a_lost_write_of_an_older_generation_is_given_up():
+    writes = status_writes.StatusWrites()
+    ticket = writes.admit(TASK, says(State.RUNNING, 1), safe=False, known=NOTHING)
+    writes.admit("other", says(State.RUNNING, 2), safe=False, known=NOTHING)
+    assert not writes.may_retry(ticket, known=NOTHING)
+
+
+@pytest.mark.parametrize("removed", [TASK, "c"])
+def test_a_lost_write_does_not_bring_back_what_was_removed(removed):
+    writes = status_writes.StatusWrites()
+    ticket = writes.admit(TASK, says(State.RUNNING, 1), safe=False, known=NOTHING)
+    writes.observe(status_log.StatusChanged(removed))
+    assert writes.may_retry(ticket, known=NOTHING)
+    writes.observe(status_log.StatusRemoved(removed))
+    assert not writes.may_retry(ticket, known=NOTHING)
+    again = writes.admit(TASK, says(State.RUNNING, 1), safe=False, known=NOTHING)
+    assert again.sequence == ticket.sequence
+    assert not writes.may_retry(ticket, known=NOTHING)
+    assert writes.may_retry(again, known=NOTHING)
+
+
+def test_the_removal_of_another_is_nothing_to_us():
+    writes = status_writes.StatusWrites()
+    ticket = writes.admit(TASK, says(State.RUNNING, 1), safe=False, known=NOTHING)
+    for other in ("d", ids.ConnectorTaskId("c", 1)):
+        writes.observe(status_log.StatusRemoved(other))
+    assert writes.may_retry(ticket, known=NOTHING)
