@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connect_runtime.core.state import offset_log, offset_records, skipped
+
+
+def put(log, key, value):
+    return log.apply(key, value, offset=0)
+
+
+def test_an_offset_is_found_by_connector_and_partition():
+    log = offset_log.OffsetLog()
+    change = put(log, b'["c",{"t":"x","p":0}]', b'{"offset":1}')
+    assert change == offset_log.OffsetChanged(offset_records.OffsetKey("c", {"t": "x", "p": 0}))
+    assert log.get("c", {"t": "x", "p": 0}) == {"offset": 1}
+    assert log.get("d", {"t": "x", "p": 0}) is None
+    assert log.get("c", {"t": "x", "p": 1}) is None
+    assert log.partitions("c") == [{"t": "x", "p": 0}]
+
+
+def test_a_later_offset_replaces_and_a_tombstone_forgets():
+    log = offset_log.OffsetLog()
+    for value in (b'{"offset":1}', b'{"offset":2}'):
+        put(log, b'["c",{"p":0}]', value)
+    assert log.get("c", {"p": 0}) == {"offset": 2}
+    put(log, b'["c",{"p":0}]', None)
+    put(log, b'["never",{"p":0}]', None)
+    assert log.get("c", {"p": 0}) is None
+    assert log.partitions("c") == []
+    assert log.snapshot() == {}
+    log.check_invariants()
+
+
+def test_an_offset_that_java_wrote_in_another_order_is_found_and_kept_up_there():
+    log = offset_log.OffsetLog()
+    java = b'["mm2",{"cluster":"a","partition":0,"topic":"t"}]'
+    put(log, java, b'{"offset":7}')
+    ours = {"topic": "t", "partition": 0, "cluster": "a"}
+    assert log.get("mm2", ours) == {"offset": 7}
+    assert log.key_for("mm2", ours) == java
+
+
+def test_the_order_given_comes_first_and_else_the_one_written_last():
+    log = offset_log.OffsetLog()
+    put(log, b'["c",{"a":1,"b":2}]', b'{"o":1}')
+    put(log, b'["c",{"b":2,"a":1}]', b'{"o":2}')
+    assert log.get("c", {"a": 1, "b": 2}) == {"o": 1}
+    assert log.get("c", {"b": 2, "a": 1}) == {"o": 2}
+    assert len(log.partitions("c")) == 1
+    assert log.aliases("c", {"a": 1, "b": 2}) == [b'["c",{"a":1,"b":2}]', b'["c",{"b":2,"a":1}]']
+    put(log, b'["c",{"a":1,"b":2}]', None)
+    assert log.get("c", {"a": 1, "b": 2}) == {"o": 2}
+    assert log.aliases("c", {"a": 9}) == []
+
+
+def test_numbers_and_strings_are_different_partitions():
+    log = offset_log.OffsetLog()
+    put(log, b'["c",{"p":0}]', b'{"o":1}')
+    assert log.get("c", {"p": "0"}) is None
+    assert log.get("c", {"p": 0.0}) is None
+
+
+@pytest.mark.parametrize("key", [b"{", b'["c"]', b'[1,{}]', b'["c",7]', None])  # fmt: skip
+def test_keys_of_another_shape_are_skipped_and_kept(key):
+    log = offset_log.OffsetLog()
+    assert isinstance(put(log, key, b'{"o":1}'), skipped.Skipped)
+    assert log.snapshot() == ({} if key is None else {key: b'{"o":1}'})
+    log.check_invariants()
+
+
+def test_an_offset_of_no_partition_is_no_partition():
+    log = offset_log.OffsetLog()
+    put(log, b'["c",null]', b'{"o":1}')
+    assert log.partitions("c") == []
+    assert log.get("c", None) == {"o": 1}
+
+
+def test_one_unreadable_offset_leaves_the_others_alone():
+    """KAFKA-15800."""
+    log = offset_log.OffsetLog()
+    put(log, b'["c",{"p":0}]', b"{")
+    put(log, b'["c",{"p":1}]', b'{"o":1}')
+    with pytest.raises(offset_records.BadOffset, match="'c'"):
+        log.get("c", {"p": 0})
+    assert log.get("c", {"p": 1}) == {"o": 1}
+
+
+def test_the_value_under_one_key_is_had_as_it_is():
+    log = offset_log.OffsetLog()
+    put(log, b"anything", b"at all")
+    assert log.raw(b"anything") == b"at all"
+    assert log.raw(b"nothing") is None
+
+
+PARTITIONS = st.permutations([("t", "x"), ("p", 0)]).map(dict) | st.just({"p": 1}) | st.none()
+WRITES = st.tuples(
+    st.sampled_from(["c", "d"]), PARTITIONS, st.none() | st.integers(0, 3).map(lambda o: {"o": o})
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(WRITES, max_size=20), st.data())
+def test_the_fold_is_a_table_and_reading_again_changes_nothing(writes, data):
+    records = [
+        (offset_records.encode_key(c, p), offset_records.encode_value(o)) for c, p, o in writes
+    ]
+    log, table = offset_log.OffsetLog(), {}
+    again = data.draw(st.integers(0, len(records)))
+    for key, value in records[:again] + records:
+        put(log, key, value)
+        log.check_invariants()
+    for key, value in records:
+        table.pop(key, None)
+        if value is not None:
+            table[key] = value
+    assert log.snapshot() == table
+    for connector, partition, _ in writes:
+        key = offset_records.encode_key(connector, partition)
+        if key in table:
+            stored = offset_records.decode_value(table[key])
+            assert log.get(connector, partition) == stored
+    for connector in ("c", "d"):
+        known = [offset_records.decode_key(key) for key in table]
+        wanted = [e.partition for e in known if e.connector == connector and e.partition]
+        found = log.partitions(connector)
+        assert all(each in wanted for each in found)
+        assert all(each in found for each in wanted)
