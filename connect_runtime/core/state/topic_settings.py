@@ -1,0 +1,227 @@
+"""The three internal topics of a Connect cluster: how they are wanted, and which are refused.
+
+Compaction is what makes them a state; a retention time would forget connectors. Whoever finds one
+made otherwise must not go on: what is lost is lost months later.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypeAlias
+
+from connect_runtime.base import errors
+
+BROKER_DEFAULT = -1
+CLEANUP_POLICY = "cleanup.policy"
+COMPACT = "compact"
+
+_TOPIC = "topic"
+_PARTITIONS = "partitions"
+_REPLICATION = "replication.factor"
+_INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class Purpose(enum.Enum):
+    """What a topic holds; the value is the prefix of its keys in the worker's properties."""
+
+    CONFIG = "config.storage."
+    OFFSET = "offset.storage."
+    STATUS = "status.storage."
+
+    @property
+    def topic_key(self) -> str:
+        """The property that names the topic."""
+        return f"{self.value}{_TOPIC}"
+
+    @property
+    def holds(self) -> str:
+        """What would be lost with it."""
+        return _HOLDS[self]
+
+
+_HOLDS = {
+    Purpose.CONFIG: "connector configurations",
+    Purpose.OFFSET: "source connector offsets",
+    Purpose.STATUS: "connector and task statuses",
+}
+_PARTITIONS_DEFAULT = {Purpose.CONFIG: 1, Purpose.OFFSET: 25, Purpose.STATUS: 5}
+_REPLICATION_DEFAULT = 3
+
+
+class BadTopicSettings(errors.FatalError):
+    """The worker's properties cannot be meant; the message names every one that must change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InternalTopic:
+    """A topic as it is made where it is missing.
+
+    `partitions` and `replication_factor` may be `BROKER_DEFAULT`. `settings` are all of the
+    topic's own, compaction among them.
+    """
+
+    purpose: Purpose
+    name: str
+    partitions: int
+    replication_factor: int
+    settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The three topics, in the order config, offset, status; and what the user should hear."""
+
+    topics: tuple[InternalTopic, ...]
+    warnings: tuple[str, ...]
+
+
+def wanted(properties: Mapping[str, str]) -> Wanted:
+    """What a worker's properties ask for. Raises `BadTopicSettings`."""
+    topics: list[InternalTopic] = []
+    problems: list[str] = []
+    warnings: list[str] = []
+    for purpose in Purpose:
+        own = {
+            key.removeprefix(purpose.value): value.strip()
+            for key, value in properties.items()
+            if key.startswith(purpose.value)
+        }
+        warnings += _ignored(purpose, own)
+        topic = InternalTopic(
+            purpose=purpose,
+            name=own.get(_TOPIC, ""),
+            partitions=_partitions(purpose, own, problems),
+            replication_factor=_size(
+                purpose, own, _REPLICATION, problems=problems, default=_REPLICATION_DEFAULT
+            ),
+            settings=_settings(own),
+        )
+        if not _LEGAL_NAME.fullmatch(topic.name) or topic.name in (".", ".."):
+            problems.append(_bad_name(topic))
+        topics.append(topic)
+    problems += _equal_names(topics)
+    if problems:
+        raise BadTopicSettings("the internal topics: " + "; ".join(problems))
+    return Wanted(topics=tuple(topics), warnings=tuple(warnings))
+
+
+def _ignored(purpose: Purpose, own: Mapping[str, str]) -> list[str]:
+    told = []
+    if purpose is Purpose.CONFIG and _PARTITIONS in own:
+        told.append(f"{purpose.value}{_PARTITIONS} is ignored: the config topic has one partition")
+    if CLEANUP_POLICY in own:
+        told.append(f"{purpose.value}{CLEANUP_POLICY} is ignored: internal topics are compacted")
+    return told
+
+
+def _settings(own: Mapping[str, str]) -> Mapping[str, str]:
+    others = (_TOPIC, _PARTITIONS, _REPLICATION, CLEANUP_POLICY)
+    kept = {key: value for key, value in own.items() if key not in others}
+    return MappingProxyType(kept | {CLEANUP_POLICY: COMPACT})
+
+
+def _partitions(purpose: Purpose, own: Mapping[str, str], problems: list[str]) -> int:
+    if purpose is Purpose.CONFIG:
+        return 1
+    default = _PARTITIONS_DEFAULT[purpose]
+    return _size(purpose, own, _PARTITIONS, problems=problems, default=default)
+
+
+def _size(
+    purpose: Purpose, own: Mapping[str, str], name: str, *, problems: list[str], default: int
+) -> int:
+    given = own.get(name, str(default))
+    if _INTEGER.fullmatch(given) and (int(given) >= 1 or int(given) == BROKER_DEFAULT):
+        return int(given)
+    problems.append(
+        f"{purpose.value}{name} is '{given}'; it must be 1 or more, or -1 for the brokers' default"
+    )
+    return default
+
+
+def _bad_name(topic: InternalTopic) -> str:
+    if not topic.name:
+        return f"{topic.purpose.topic_key} is missing: name the topic for {topic.purpose.holds}"
+    return f"{topic.purpose.topic_key} is '{topic.name}', which is no name of a topic"
+
+
+def _equal_names(topics: list[InternalTopic]) -> list[str]:
+    told = []
+    for name, times in Counter(each.name for each in topics if each.name).items():
+        if times > 1:
+            keys = [each.purpose.topic_key for each in topics if each.name == name]
+            told.append(f"{' and '.join(keys)} are both '{name}'; each needs a topic of its own")
+    return told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A topic that exists. A cleanup policy that may not or cannot be read is None."""
+
+    partitions: int
+    cleanup_policy: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """The topic is missing: make it like this. Somebody else making it at once is no error."""
+
+    topic: InternalTopic
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """The topic will do; what the user should hear."""
+
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """The topic must not be used; the reason ends with what to do."""
+
+    reason: str
+
+
+Verdict: TypeAlias = Create | Use | Refuse
+
+
+def judge(topic: InternalTopic, seen: Seen | None, *, may_create: bool = True) -> Verdict:
+    """What to do about a topic that is there as `seen`, or is not there (None).
+
+    To be asked again after a creation: somebody else may have been first, with other settings.
+    """
+    key, name = topic.purpose.topic_key, topic.name
+    if seen is None:
+        if may_create:
+            return Create(topic)
+        return Refuse(
+            f"the topic '{name}' of {key} is missing, and"
+            " internal.topics.automatic.creation.enable=false keeps it from being made; create it"
+            f" with {CLEANUP_POLICY}={COMPACT}"
+        )
+    if topic.purpose is Purpose.CONFIG and seen.partitions != 1:
+        return Refuse(
+            f"the topic '{name}' of {key} has {seen.partitions} partitions; the order of"
+            " configurations needs exactly one: name another topic, or delete this one and let it"
+            " be made anew"
+        )
+    if seen.cleanup_policy is None:
+        return Use((f"the cleanup policy of '{name}' could not be read; it must be compact",))
+    if _policies(seen.cleanup_policy) != {COMPACT}:
+        return Refuse(
+            f"the topic '{name}' of {key} has {CLEANUP_POLICY}={seen.cleanup_policy} and would lose"
+            f" {topic.purpose.holds} in time; set {CLEANUP_POLICY}={COMPACT} on it (and look for"
+            " what is lost already), or name another topic"
+        )
+    return Use()
+
+
+def _policies(value: str) -> set[str]:
+    return {each.strip().lower() for each in value.split(",") if each.strip()}
