@@ -1,0 +1,200 @@
+"""The types of configuration values: from text to a value and back, with Java's error texts."""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from connect_runtime.api import errors
+
+HIDDEN = "[hidden]"
+LoadClass = Callable[[str], type]
+"""Finds the class that a name of CLASS type means; raises LookupError if there is none."""
+
+_JAVA_BLANKS = "".join(map(chr, range(33)))
+_BETWEEN_ITEMS = re.compile(r"\s*,\s*")
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)[dDfF]?")
+
+
+class Type(enum.Enum):
+    """The value is the name that Connect's REST API uses."""
+
+    BOOLEAN = "BOOLEAN"
+    STRING = "STRING"
+    INT = "INT"
+    SHORT = "SHORT"
+    LONG = "LONG"
+    DOUBLE = "DOUBLE"
+    LIST = "LIST"
+    CLASS = "CLASS"
+    PASSWORD = "PASSWORD"  # noqa: S105  # a type's name
+
+    def __str__(self) -> str:
+        return self.value
+
+
+_WHOLE_TYPES = {
+    Type.SHORT: (16, "16-bit integer (short)"),
+    Type.INT: (32, "32-bit integer"),
+    Type.LONG: (64, "64-bit integer (long)"),
+}
+
+
+class Password:
+    """A secret: `value` has it; printing it does not."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: str) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return self.value == other.value if isinstance(other, Password) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __repr__(self) -> str:
+        return HIDDEN
+
+
+def invalid(name: str, value: object, why: str = "") -> errors.ConfigError:
+    """The error that a validator raises for a value."""
+    ending = f": {why}" if why else ""
+    return errors.ConfigError(f"Invalid value {shown(value)} for configuration {name}{ending}")
+
+
+def shown(value: object) -> str:
+    """As Java prints it in its messages."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(shown(each) for each in value)}]"
+    return f"class {class_name(value)}" if isinstance(value, type) else str(value)
+
+
+def class_name(of: type) -> str:
+    return f"{of.__module__}.{of.__qualname__}"
+
+
+def load_class(name: str) -> type:
+    """A class by `package.module.Class` or `package.module:Class`."""
+    module_name, colon, path = name.partition(":")
+    if not colon:
+        module_name, _, path = name.rpartition(".")
+    try:
+        found: Any = importlib.import_module(module_name)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise LookupError(f"there is no class {name}") from error
+    if isinstance(found, type):
+        return found
+    raise LookupError(f"{name} is no class")
+
+
+def parse(name: str, value: object, of: Type, *, load: LoadClass = load_class) -> Any:
+    """The value of that type; None stays None. Raises ConfigError.
+
+    Native values are taken as they are where their class fits; text is trimmed and read.
+    """
+    if value is None:
+        return None
+    text = value.strip(_JAVA_BLANKS) if isinstance(value, str) else None
+    match of:
+        case Type.BOOLEAN:
+            return _boolean(name, value, text)
+        case Type.SHORT | Type.INT | Type.LONG:
+            return _whole(name, value, of)
+        case Type.DOUBLE:
+            return _double(name, value, text)
+        case Type.LIST:
+            return _list(name, value, text)
+        case Type.CLASS:
+            return _class(name, value, load)
+        case Type.STRING:
+            return _string(name, value, text)
+        case Type.PASSWORD:
+            return value if isinstance(value, Password) else Password(_string(name, HIDDEN, text))
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
+
+
+def _string(name: str, value: object, text: str | None) -> str:
+    if text is None:
+        raise invalid(name, value, f"Expected value to be a string, but it was a {_kind(value)}")
+    return text
+
+
+def _boolean(name: str, value: object, text: str | None) -> bool:
+    if isinstance(value, bool):
+        return value
+    known = {"true": True, "false": False}.get((text or "").lower())
+    if known is None:
+        raise invalid(name, value, "Expected value to be either true or false")
+    return known
+
+
+def _whole(name: str, value: object, of: Type) -> int:
+    bits, described = _WHOLE_TYPES[of]
+    if isinstance(value, str):
+        text = value.strip(_JAVA_BLANKS)
+        number = int(text) if _WHOLE.fullmatch(text) and len(text) <= 32 else None
+    elif isinstance(value, int) and not isinstance(value, bool):
+        number = value
+    else:
+        raise invalid(
+            name, value, f"Expected value to be a {described}, but it was a {_kind(value)}"
+        )
+    if number is None or not -(1 << bits - 1) <= number < 1 << bits - 1:
+        raise invalid(name, value, f"Not a number of type {of}")
+    return number
+
+
+def _double(name: str, value: object, text: str | None) -> float:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    if text is None:
+        raise invalid(name, value, f"Expected value to be a double, but it was a {_kind(value)}")
+    if not _NUMBER.fullmatch(text):
+        raise invalid(name, value, f"Not a number of type {Type.DOUBLE}")
+    return math.nan if "NaN" in text else float(text.rstrip("dDfF"))
+
+
+def _list(name: str, value: object, text: str | None) -> list[Any]:
+    if isinstance(value, (list, tuple)):
+        return list(value)
+    if text is None:
+        raise invalid(name, value, "Expected a comma separated list.")
+    return _BETWEEN_ITEMS.split(text) if text else []
+
+
+def _class(name: str, value: object, load: LoadClass) -> type:
+    if isinstance(value, type):
+        return value
+    if not isinstance(value, str):
+        raise invalid(name, value, "Expected a Class instance or class name.")
+    try:
+        return load(value.strip(_JAVA_BLANKS))
+    except LookupError as error:
+        raise invalid(name, value, f"Class {value} could not be found.") from error
+
+
+def to_text(value: Any, of: Type | None) -> str | None:
+    """A parsed value as configuration text; a password stays hidden, null stays null."""
+    if value is None:
+        return None
+    if of is Type.LIST and isinstance(value, Sequence) and not isinstance(value, str):
+        return ",".join(shown(each) for each in value)
+    if isinstance(value, type):
+        return class_name(value)
+    return shown(value)

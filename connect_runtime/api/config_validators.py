@@ -1,0 +1,189 @@
+"""What a configuration value must be, beyond its type.
+
+A validator raises ConfigError from `ensure_valid` (`config_types.invalid` makes the usual text)
+and tells in `str()` what is allowed. Texts are those of Java's ConfigDef.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from connect_runtime.api import config_types, errors
+
+
+class Validator(Protocol):
+    """`value` is parsed already; None where nothing was given, or it could not be parsed."""
+
+    def ensure_valid(self, name: str, value: Any) -> None:
+        """Raises ConfigError."""
+
+
+class Range:
+    """A number from `at_least` to `at_most`, each included, or open where not given."""
+
+    def __init__(self, *, at_least: float | None = None, at_most: float | None = None) -> None:
+        self._least = at_least
+        self._most = at_most
+
+    def ensure_valid(self, name: str, value: Any) -> None:
+        if value is None:
+            raise config_types.invalid(name, None, "Value must be non-null")
+        if self._least is not None and value < self._least:
+            raise config_types.invalid(name, value, f"Value must be at least {self._least}")
+        if self._most is not None and value > self._most:
+            raise config_types.invalid(name, value, f"Value must be no more than {self._most}")
+
+    def __str__(self) -> str:
+        least = "" if self._least is None else f"{self._least},"
+        most = "" if self._most is None else f",{self._most}"
+        return f"[{least}...{most}]"
+
+
+class ValidString:
+    """One of these texts."""
+
+    def __init__(self, *allowed: str) -> None:
+        self.allowed = allowed
+
+    def ensure_valid(self, name: str, value: Any) -> None:
+        if value not in self.allowed:
+            raise config_types.invalid(
+                name, value, f"String must be one of: {', '.join(self.allowed)}"
+            )
+
+    def __str__(self) -> str:
+        return f"[{', '.join(self.allowed)}]"
+
+
+class CaseInsensitiveValidString:
+    """One of these texts, in any case."""
+
+    def __init__(self, *allowed: str) -> None:
+        self._allowed = tuple(each.upper() for each in allowed)
+
+    def ensure_valid(self, name: str, value: Any) -> None:
+        if not isinstance(value, str) or value.upper() not in self._allowed:
+            raise config_types.invalid(
+                name, value, f"String must be one of (case insensitive): {', '.join(self._allowed)}"
+            )
+
+    def __str__(self) -> str:
+        return f"(case insensitive) [{', '.join(self._allowed)}]"
+
+
+class ValidList:
+    """A list of these texts, or of any if there are none; no item empty or twice (KIP-1161)."""
+
+    def __init__(
+        self, *allowed: str, empty_allowed: bool = True, null_allowed: bool = False
+    ) -> None:
+        self._allowed = ValidString(*allowed)
+        self._empty_allowed = empty_allowed
+        self._null_allowed = null_allowed
+
+    def ensure_valid(self, name: str, value: Any) -> None:
+        if value is None:
+            if self._null_allowed:
+                return
+            raise errors.ConfigError(f"Configuration '{name}' values must not be null.")
+        if not value and not self._empty_allowed:
+            allowed = str(self._allowed) if self._allowed.allowed else "any non-empty value"
+            raise errors.ConfigError(
+                f"Configuration '{name}' must not be empty. Valid values include: {allowed}"
+            )
+        if len(set(value)) != len(value):
+            raise errors.ConfigError(f"Configuration '{name}' values must not be duplicated.")
+        for each in value:
+            if each == "":
+                raise errors.ConfigError(f"Configuration '{name}' values must not be empty.")
+            if self._allowed.allowed:
+                self._allowed.ensure_valid(name, each)
+
+    def __str__(self) -> str:
+        return str(self._allowed) if self._allowed.allowed else ""
+
+
+class ListSize:
+    """A list of at most so many items."""
+
+    def __init__(self, at_most: int) -> None:
+        self._most = at_most
+
+    def ensure_valid(self, name: str, value: Any) -> None:
+        if value is not None and len(value) > self._most:
+            raise config_types.invalid(name, value, f"exceeds maximum list size of [{self._most}].")
+
+    def __str__(self) -> str:
+        return f"List containing maximum of {self._most} elements"
+
+
+class NonNull:
+    """Something."""
+
+    def ensure_valid(self, name: str, value: Any) -> None:
+        if value is None:
+            raise config_types.invalid(name, None, "entry must be non null")
+
+    def __str__(self) -> str:
+        return "non-null string"
+
+
+class NonEmptyString:
+    """No empty text; null is for the default to allow."""
+
+    def ensure_valid(self, name: str, value: Any) -> None:
+        if value == "":
+            raise config_types.invalid(name, value, "String must be non-empty")
+
+    def __str__(self) -> str:
+        return "non-empty string"
+
+
+class NonEmptyStringWithoutControlChars:
+    """As names of connectors must be."""
+
+    def ensure_valid(self, name: str, value: Any) -> None:
+        if value is None:
+            return
+        if not value:
+            raise config_types.invalid(name, value, "String may not be empty")
+        found = [ord(each) for each in value if ord(each) < 32 or 127 <= ord(each) < 160]
+        if found:
+            raise config_types.invalid(
+                name,
+                value,
+                "String may not contain control sequences but had the following ASCII chars: "
+                + ", ".join(map(str, found)),
+            )
+
+    def __str__(self) -> str:
+        return "non-empty string without ISO control characters"
+
+
+class Lambda:
+    """Any check of your own; `described` says what it allows."""
+
+    def __init__(self, check: Callable[[str, Any], None], described: str) -> None:
+        self._check = check
+        self._described = described
+
+    def ensure_valid(self, name: str, value: Any) -> None:
+        self._check(name, value)
+
+    def __str__(self) -> str:
+        return self._described
+
+
+class Composite:
+    """All of these, in this order."""
+
+    def __init__(self, *validators: Validator) -> None:
+        self._validators: Sequence[Validator] = validators
+
+    def ensure_valid(self, name: str, value: Any) -> None:
+        for each in self._validators:
+            each.ensure_valid(name, value)
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self._validators))

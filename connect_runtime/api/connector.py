@@ -1,0 +1,126 @@
+"""Connectors: what a user configures. A connector plans; its tasks move the records.
+
+A complete source connector is in the package's README. A worker makes an instance, calls
+`initialize` and `start` on the connector's own thread, asks for `task_configs` whenever it needs
+them (at start, after `request_task_reconfiguration`, when `tasks.max` changes), and `stop` at the
+end. `config` and `validate` are also called on instances that are never started.
+"""
+
+from __future__ import annotations
+
+import abc
+import enum
+from collections.abc import Mapping, Sequence
+
+from connect_runtime.api import config_def, errors, records
+from connect_runtime.api import context as contexts
+from connect_runtime.api import task as tasks
+from connect_runtime.base import ids
+
+
+class ExactlyOnceSupport(enum.Enum):
+    """Whether a source connector can write exactly once with a configuration (KIP-618)."""
+
+    SUPPORTED = "SUPPORTED"
+    UNSUPPORTED = "UNSUPPORTED"
+
+
+class TransactionBoundaries(enum.Enum):
+    """Whether a source connector can say itself where transactions end."""
+
+    SUPPORTED = "SUPPORTED"
+    UNSUPPORTED = "UNSUPPORTED"
+
+
+class Connector(abc.ABC):
+    """What both kinds share; derive from SourceConnector or SinkConnector."""
+
+    context: contexts.ConnectorContext
+
+    def version(self) -> str:
+        """Shown in the list of plugins and in the status."""
+        return "undefined"
+
+    def initialize(self, context: contexts.ConnectorContext) -> None:
+        self.context = context
+
+    @abc.abstractmethod
+    def start(self, props: Mapping[str, str]) -> None:
+        """Begin, with the connector's configuration. Threads that watch the source start here."""
+
+    @abc.abstractmethod
+    def task_class(self) -> type[tasks.Task]: ...
+
+    @abc.abstractmethod
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        """One configuration for each task, at most `max_tasks` (`grouping.group_partitions` helps).
+
+        The worker's herder waits for it: answer from what is known, in milliseconds.
+        """
+
+    @abc.abstractmethod
+    def stop(self) -> None:
+        """End and release everything; called also when `start` has failed."""
+
+    def reconfigure(self, props: Mapping[str, str]) -> None:
+        """Go on with another configuration. The worker makes a new instance instead."""
+        self.stop()
+        self.start(props)
+
+    @abc.abstractmethod
+    def config(self) -> config_def.ConfigDef:
+        """The keys that this connector knows; those that all connectors have are not its."""
+
+    def validate(self, props: Mapping[str, str]) -> list[config_def.ConfigValue]:
+        """What is wrong with a configuration, key by key.
+
+        Override it for what one key alone does not show: call this, then add to the values'
+        `error_messages`. An exception is for when it cannot be told.
+        """
+        definition = self.config()
+        if definition is None:
+            raise errors.ConnectError(
+                f"{type(self).__name__}.config() must return a ConfigDef that is not null."
+            )
+        return definition.validate(props)
+
+
+class SourceConnector(Connector):
+    """Its tasks are SourceTasks or PipelineTasks."""
+
+    context: contexts.SourceConnectorContext
+
+    def exactly_once_support(self, props: Mapping[str, str]) -> ExactlyOnceSupport | None:
+        """Whether offsets tell where a source goes on, with no record lost or doubled.
+
+        None, the default, counts as no. Called before `start`.
+        """
+        return None
+
+    def can_define_transaction_boundaries(self, props: Mapping[str, str]) -> TransactionBoundaries:
+        """Whether the tasks use `context.transaction_context`. Called before `start`."""
+        return TransactionBoundaries.UNSUPPORTED
+
+    def alter_offsets(
+        self, props: Mapping[str, str], offsets: Sequence[records.SourceOffset]
+    ) -> bool:
+        """A user changes or removes source offsets (KIP-875); the worker stores them afterwards.
+
+        Override it to check them, or to tell a system that keeps its own: True for done. False,
+        the default, has the user told that only the worker's offsets changed. Raises
+        UnsupportedOperationError if it cannot be done, ConnectError if these are refused. May
+        come twice. Called before `start`.
+        """
+        return False
+
+
+class SinkConnector(Connector):
+    """Its tasks are SinkTasks; which topics they get is `topics` or `topics.regex`."""
+
+    context: contexts.SinkConnectorContext
+
+    def alter_offsets(
+        self, props: Mapping[str, str], offsets: Mapping[ids.TopicPartition, int | None]
+    ) -> bool:
+        """As for sources; the offsets are those of the connector's consumer group."""
+        return False

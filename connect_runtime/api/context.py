@@ -1,0 +1,192 @@
+"""What the worker gives to a plugin: the way back to it.
+
+Plugins are given what they need and build none of it, so that a test can hand in a fake. After a
+plugin was stopped its context refuses to work (IllegalWorkerStateError). Unless said otherwise a
+context is for the plugin's own thread only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol
+
+from connect_runtime.api import records
+from connect_runtime.base import clock, ids
+
+
+class OffsetReader(Protocol):
+    """The source offsets of this connector, as last committed.
+
+    Every call reads the offsets topic to its end: ask in `start`, not for each record. Raises
+    ConnectError when that fails, or when the task was given up meanwhile.
+    """
+
+    def offset(self, partition: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """None if nothing was committed for the partition."""
+
+    def offsets(
+        self, partitions: Sequence[Mapping[str, Any]]
+    ) -> Sequence[Mapping[str, Any] | None]:
+        """One answer for each, in their order."""
+
+
+class PluginContext(Protocol):
+    """What every connector and task gets."""
+
+    @property
+    def clock(self) -> clock.Clock:
+        """The time; plugins do not read it elsewhere, so that tests can steer it."""
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait that long, or until the plugin is asked to stop: whether it is.
+
+        In place of sleeping, so that nobody waits for a sleeper.
+        """
+
+
+class ConnectorContext(PluginContext, Protocol):
+    """Both methods may be called from any thread."""
+
+    def request_task_reconfiguration(self) -> None:
+        """Have `task_configs` called again, soon, since it would answer otherwise now."""
+
+    def raise_error(self, error: Exception) -> None:
+        """Set the connector's status to FAILED; its tasks go on."""
+
+
+class SourceConnectorContext(ConnectorContext, Protocol):
+    """With a look at the offsets of the connector's tasks."""
+
+    @property
+    def offset_reader(self) -> OffsetReader: ...
+
+
+class SinkConnectorContext(ConnectorContext, Protocol):
+    """Nothing more so far."""
+
+
+class TaskContext(PluginContext, Protocol):
+    """What every task gets."""
+
+    @property
+    def task_id(self) -> ids.ConnectorTaskId: ...
+
+    def configs(self) -> Mapping[str, str]:
+        """The task's configuration, `${…}` resolved anew: secrets may have changed."""
+
+
+class TransactionContext(Protocol):
+    """Where transactions end, for `transaction.boundary=connector` (KIP-618).
+
+    Without a record: after the batch that `poll` returns next. With one: after that record. What
+    is said of a record goes before what is said of its batch; to commit and to abort at the same
+    place is an error that ends the task. Aborting drops records, and still commits their offsets.
+    """
+
+    def commit_transaction(self, record: records.SourceRecord | None = None) -> None: ...
+
+    def abort_transaction(self, record: records.SourceRecord | None = None) -> None: ...
+
+
+class SourceTaskContext(TaskContext, Protocol):
+    """For `SourceTask`."""
+
+    @property
+    def offset_reader(self) -> OffsetReader: ...
+
+    @property
+    def transaction_context(self) -> TransactionContext | None:
+        """None unless the task writes exactly once and may say where transactions end."""
+
+
+class PendingReport(Protocol):
+    """A reported record on its way to the dead letter topic."""
+
+    def done(self) -> bool: ...
+
+    def result(self, timeout: float | None = None) -> None:
+        """Wait for it, in seconds; raises what went wrong, TimeoutError if it takes longer."""
+
+
+class ErrantRecordReporter(Protocol):
+    """Where a sink task leaves records that it cannot use (KIP-610)."""
+
+    def report(self, record: records.SinkRecord, error: Exception) -> PendingReport:
+        """Report it; offsets of its partition wait until it is stored.
+
+        With `errors.tolerance=none` the next call of `put` or `pre_commit` does not come: the
+        task fails with `error`.
+        """
+
+
+class SinkTaskContext(TaskContext, Protocol):
+    """For `SinkTask`."""
+
+    def assignment(self) -> frozenset[ids.TopicPartition]:
+        """What the task consumes now."""
+
+    def rewind(self, offsets: Mapping[ids.TopicPartition, int]) -> None:
+        """Consume from these offsets on, from the next `put`; others go on where they are.
+
+        Java's `offset`. Raises ConnectError for a partition that is not assigned.
+        """
+
+    def retry_after_ms(self, timeout_ms: int) -> None:
+        """Have `put` called again not later than that (Java's `timeout`)."""
+
+    def pause(self, *partitions: ids.TopicPartition) -> None:
+        """Consume no more of these; ConnectError for one that is not assigned."""
+
+    def resume(self, *partitions: ids.TopicPartition) -> None: ...
+
+    def request_commit(self) -> None:
+        """Have offsets committed soon, not only at the next interval."""
+
+    @property
+    def errant_record_reporter(self) -> ErrantRecordReporter | None:
+        """None if the connector has neither a dead letter topic nor logs errors."""
+
+
+class PipelineState(Enum):
+    """How far a pipeline is; the worker shows it as the task's status.
+
+    WAITING and STARTING are not RUNNING: a pipeline that has no place to run, or was heard of
+    never, must not look as if it copied.
+    """
+
+    STARTING = "STARTING"
+    WAITING = "WAITING"
+    RUNNING = "RUNNING"
+    RESTARTING = "RESTARTING"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineProgress:
+    """A report; what it does not name has not changed.
+
+    `reason` says in a sentence why the state is not RUNNING. `records_total` and `bytes_total`
+    count from the start of the task and never fall. `offsets` are safe to commit: everything
+    before them is stored where it belongs.
+    """
+
+    state: PipelineState = PipelineState.RUNNING
+    reason: str = ""
+    records_total: int = 0
+    bytes_total: int = 0
+    offsets: Sequence[records.SourceOffset] = ()
+
+
+class PipelineTaskContext(TaskContext, Protocol):
+    """For `PipelineTask`."""
+
+    @property
+    def offset_reader(self) -> OffsetReader: ...
+
+    @property
+    def stop_timeout_s(self) -> float:
+        """How long `stop` may take before the worker calls `abandon`."""
+
+    def report(self, progress: PipelineProgress) -> None:
+        """Tell the worker; returns at once. Its offsets are committed at the next interval."""

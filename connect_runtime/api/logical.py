@@ -1,0 +1,141 @@
+"""Logical types: Decimal, Date, Time, Timestamp over Connect's plain types, as Java stores them.
+
+A Date is a `datetime.date`, a Time a `datetime.time` (of day, UTC, without a zone), a Timestamp a
+`datetime.datetime` with a zone, a Decimal a `decimal.Decimal`. Kafka keeps milliseconds: what is
+finer is dropped. Stored values that Python cannot hold (years outside 1 to 9999) raise DataError.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+
+from connect_runtime.api import errors, schema, schema_builder
+
+SCALE = "scale"
+_DAY_MS = 24 * 60 * 60 * 1000
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MILLISECOND = datetime.timedelta(milliseconds=1)
+
+
+def decimal_builder(scale: int) -> schema_builder.SchemaBuilder:
+    """Of numbers with that many digits after the point; negative for trailing zeros before it."""
+    builder = schema_builder.SchemaBuilder.bytes().name(schema.DECIMAL_NAME)
+    return builder.parameter(SCALE, str(scale)).version(1)
+
+
+def date_builder() -> schema_builder.SchemaBuilder:
+    return schema_builder.SchemaBuilder.int32().name(schema.DATE_NAME).version(1)
+
+
+def time_builder() -> schema_builder.SchemaBuilder:
+    return schema_builder.SchemaBuilder.int32().name(schema.TIME_NAME).version(1)
+
+
+def timestamp_builder() -> schema_builder.SchemaBuilder:
+    return schema_builder.SchemaBuilder.int64().name(schema.TIMESTAMP_NAME).version(1)
+
+
+DATE_SCHEMA = date_builder().build()
+TIME_SCHEMA = time_builder().build()
+TIMESTAMP_SCHEMA = timestamp_builder().build()
+
+
+def decimal_schema(scale: int) -> schema.Schema:
+    return decimal_builder(scale).build()
+
+
+def scale_of(described: schema.Schema) -> int:
+    """Raises DataError if it is no Decimal schema with a scale."""
+    text = (described.parameters or {}).get(SCALE)
+    if text is None:
+        raise errors.DataError("Invalid Decimal schema: scale parameter not found.")
+    try:
+        return int(text)
+    except ValueError as error:
+        raise errors.DataError("Invalid scale parameter found in Decimal schema.") from error
+
+
+def decimal_from_logical(described: schema.Schema, value: decimal.Decimal) -> bytes:
+    """The unscaled number, big-endian two's complement, as short as it goes.
+
+    Raises DataError if the value has another scale than the schema: nothing is rounded.
+    """
+    if not value.is_finite():
+        raise errors.DataError("A Decimal value must be a number, not NaN or infinite.")
+    sign, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    if -exponent != scale_of(described):
+        raise errors.DataError(
+            "Decimal value has mismatching scale for given Decimal schema. "
+            f"Schema has scale {scale_of(described)}, value has scale {-exponent}."
+        )
+    unscaled = int("".join(map(str, digits)))
+    if sign:
+        unscaled = -unscaled
+    bits = unscaled.bit_length() if unscaled >= 0 else (~unscaled).bit_length()
+    return unscaled.to_bytes(bits // 8 + 1, "big", signed=True)
+
+
+def decimal_to_logical(described: schema.Schema, stored: bytes) -> decimal.Decimal:
+    if not stored:
+        raise errors.DataError("A Decimal takes at least one byte.")
+    unscaled = int.from_bytes(stored, "big", signed=True)
+    digits = tuple(int(digit) for digit in str(abs(unscaled)))
+    return decimal.Decimal((int(unscaled < 0), digits, -scale_of(described)))
+
+
+def date_from_logical(described: schema.Schema, value: datetime.date) -> int:
+    """Days since 1970-01-01."""
+    _check(described, schema.DATE_NAME, "Date")
+    if isinstance(value, datetime.datetime):
+        raise errors.DataError("Kafka Connect Date type should not have any time fields.")
+    return value.toordinal() - _EPOCH.toordinal()
+
+
+def date_to_logical(described: schema.Schema, days: int) -> datetime.date:
+    _check(described, schema.DATE_NAME, "Date")
+    try:
+        return datetime.date.fromordinal(days + _EPOCH.toordinal())
+    except (ValueError, OverflowError) as error:
+        raise errors.DataError(f"Date {days} is outside the years 1 to 9999.") from error
+
+
+def time_from_logical(described: schema.Schema, value: datetime.time) -> int:
+    """Milliseconds since midnight."""
+    _check(described, schema.TIME_NAME, "Time")
+    seconds = (value.hour * 60 + value.minute) * 60 + value.second
+    return seconds * 1000 + value.microsecond // 1000
+
+
+def time_to_logical(described: schema.Schema, stored_ms: int) -> datetime.time:
+    _check(described, schema.TIME_NAME, "Time")
+    if not 0 <= stored_ms < _DAY_MS:
+        raise errors.DataError(
+            f"Time values must be milliseconds from 0 to {_DAY_MS - 1}, not {stored_ms}."
+        )
+    return (_EPOCH + stored_ms * _MILLISECOND).time()
+
+
+def timestamp_from_logical(described: schema.Schema, value: datetime.datetime) -> int:
+    """Milliseconds since 1970-01-01 UTC; DataError without a time zone."""
+    _check(described, schema.TIMESTAMP_NAME, "Timestamp")
+    if value.tzinfo is None:
+        raise errors.DataError("A Timestamp needs a datetime with a time zone, such as UTC.")
+    return (value - _EPOCH) // _MILLISECOND
+
+
+def timestamp_to_logical(described: schema.Schema, stored_ms: int) -> datetime.datetime:
+    """In UTC."""
+    _check(described, schema.TIMESTAMP_NAME, "Timestamp")
+    try:
+        return _EPOCH + stored_ms * _MILLISECOND
+    except OverflowError as error:
+        raise errors.DataError(f"Timestamp {stored_ms} is outside the years 1 to 9999.") from error
+
+
+def _check(described: schema.Schema, name: str, what: str) -> None:
+    if described.name != name:
+        raise errors.DataError(
+            f"Requested conversion of {what} object but the schema does not match."
+        )

@@ -1,0 +1,227 @@
+"""Structs, and the check of a value against its schema (Java's Struct and ConnectSchema).
+
+A Java class per type decides there; here the Python class does, the range of an int, and for
+logical types the classes that `logical` converts: Decimal, date, time, datetime. Messages name
+classes and places, never the data.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from connect_runtime.api import errors, schema
+
+_INT_BITS = {
+    schema.Type.INT8: 8,
+    schema.Type.INT16: 16,
+    schema.Type.INT32: 32,
+    schema.Type.INT64: 64,
+}
+_CLASSES: Mapping[schema.Type, tuple[type, ...]] = {
+    schema.Type.INT8: (int,),
+    schema.Type.INT16: (int,),
+    schema.Type.INT32: (int,),
+    schema.Type.INT64: (int,),
+    schema.Type.FLOAT32: (float,),
+    schema.Type.FLOAT64: (float,),
+    schema.Type.BOOLEAN: (bool,),
+    schema.Type.STRING: (str,),
+    schema.Type.BYTES: (bytes, bytearray, memoryview),
+    schema.Type.ARRAY: (list, tuple),
+    schema.Type.MAP: (Mapping,),
+}
+_LOGICAL_CLASSES: Mapping[str, tuple[type, ...]] = {
+    schema.DECIMAL_NAME: (decimal.Decimal,),
+    schema.DATE_NAME: (datetime.date,),
+    schema.TIME_NAME: (datetime.time,),
+    schema.TIMESTAMP_NAME: (datetime.datetime,),
+}
+_FLOAT32_MAX = (2.0 - 2.0**-23) * 2.0**127
+
+
+class Struct:
+    """Values for the fields of a STRUCT schema.
+
+    Not set means null; `get` and `[]` give the field's default then. Each value is checked when
+    it is put; `validate` finds required fields that nobody put. Equal if schema and values are.
+    """
+
+    __slots__ = ("_values", "schema")
+
+    def __init__(self, described: schema.Schema, values: Mapping[str, Any] | None = None) -> None:
+        """Raises DataError if it is no STRUCT schema, or a value does not fit."""
+        if described.type is not schema.Type.STRUCT:
+            raise errors.DataError(f"Not a struct schema: {described!r}")
+        self.schema = described
+        self._values: list[Any] = [None] * len(described.fields)
+        for name, value in (values or {}).items():
+            self.put(name, value)
+
+    def put(self, name: str, value: Any) -> Struct:
+        """Set a field and return this struct; DataError if there is none or it does not fit."""
+        found = self._look_up(name)
+        validate_value(found.schema, value, field=name)
+        self._values[found.index] = value
+        return self
+
+    def get(self, name: str) -> Any:
+        """The field's value, its default if none was put; DataError if there is no such field."""
+        found = self._look_up(name)
+        value = self._values[found.index]
+        return found.schema.default if value is None else value
+
+    def get_without_default(self, name: str) -> Any:
+        return self._values[self._look_up(name).index]
+
+    def get_typed(self, name: str, expected: schema.Type) -> Any:
+        """The value as put; DataError if the field's schema is of another type."""
+        found = self._look_up(name)
+        if found.schema.type is not expected:
+            raise errors.DataError(f"Field '{name}' is not of type {expected}")
+        return self._values[found.index]
+
+    def validate(self) -> None:
+        """Raises DataError for the first field that lacks a value it must have, or has a wrong
+        one."""
+        for each in self.schema.fields:
+            value = self._values[each.index]
+            if value is None and (each.schema.optional or each.schema.default is not None):
+                continue
+            validate_value(each.schema, value, field=each.name)
+
+    def _look_up(self, name: str) -> schema.Field:
+        found = self.schema.field(name)
+        if found is None:
+            raise errors.DataError(f"{name} is not a valid field name")
+        return found
+
+    def __getitem__(self, name: str) -> Any:
+        return self.get(name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.put(name, value)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Struct):
+            return NotImplemented
+        return self.schema == other.schema and self._values == other._values
+
+    def __hash__(self) -> int:
+        """A struct may be a map's key; do not change it there."""
+        return hash((self.schema, *(_hashable(value) for value in self._values)))
+
+    def __repr__(self) -> str:
+        pairs = zip(self.schema.fields, self._values, strict=True)
+        shown = ",".join(f"{each.name}={value}" for each, value in pairs if value is not None)
+        return f"Struct{{{shown}}}"
+
+
+def _hashable(value: Any) -> object:
+    if isinstance(value, (list, tuple)):
+        return tuple(_hashable(each) for each in value)
+    if isinstance(value, Mapping):
+        return frozenset((_hashable(key), _hashable(each)) for key, each in value.items())
+    return bytes(value) if isinstance(value, (bytearray, memoryview)) else value
+
+
+def type_of(value: Any) -> schema.Type | None:
+    """What a value without a schema is taken for; None for what Connect has no type for."""
+    if isinstance(value, Struct):
+        return schema.Type.STRUCT
+    if isinstance(value, bool):
+        return schema.Type.BOOLEAN
+    if isinstance(value, int):
+        return schema.Type.INT64
+    if isinstance(value, float):
+        return schema.Type.FLOAT64
+    for each in (schema.Type.STRING, schema.Type.BYTES, schema.Type.ARRAY, schema.Type.MAP):
+        if isinstance(value, _CLASSES[each]):
+            return each
+    return None
+
+
+def validate_value(described: schema.Schema, value: Any, *, field: str | None = None) -> None:
+    """Raises DataError if the value, or anything inside it, does not fit the schema."""
+    _validate(described, value, "value" if field is None else f'field: "{field}"')
+
+
+def _validate(described: schema.Schema, value: Any, where: str) -> None:
+    if value is None:
+        if not described.optional:
+            raise errors.DataError(
+                f"Invalid value: null used for required {where}, schema type: {described.type}"
+            )
+        return
+    if not of_right_class(described, value):
+        name = "" if described.name is None else f' "{described.name}"'
+        raise errors.DataError(
+            f"Invalid Python object for schema{name} with type {described.type}: "
+            f"{type(value).__name__} for {where}"
+        )
+    reason = _out_of_range(described, value)
+    if reason is not None:
+        raise errors.DataError(f"Invalid value for schema type {described.type}: {reason}, {where}")
+    if described.name not in _LOGICAL_CLASSES:
+        _validate_inside(described, value, where)
+
+
+def of_right_class(described: schema.Schema, value: Any) -> bool:
+    """Whether the value's class is one for that schema, whatever the value holds."""
+    logical = _LOGICAL_CLASSES.get(described.name or "")
+    if logical is not None:
+        # A datetime is a date to Python; as a Date it would lose its time.
+        too_much = described.name == schema.DATE_NAME and isinstance(value, datetime.datetime)
+        return isinstance(value, logical) and not too_much
+    if described.type is schema.Type.STRUCT:
+        return isinstance(value, Struct)
+    if isinstance(value, bool):
+        return described.type is schema.Type.BOOLEAN
+    return isinstance(value, _CLASSES[described.type])
+
+
+def _out_of_range(described: schema.Schema, value: Any) -> str | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        bits = _INT_BITS[described.type]
+        if not -(1 << bits - 1) <= value < 1 << bits - 1:
+            return f"an int that does not fit in {bits} bits"
+    elif isinstance(value, float) and described.type is schema.Type.FLOAT32:
+        if math.isfinite(value) and abs(value) > _FLOAT32_MAX:
+            return "a float that does not fit in 32 bits"
+    elif isinstance(value, decimal.Decimal):
+        return None if value.is_finite() else "a Decimal that is no number"
+    elif isinstance(value, datetime.datetime):
+        return None if value.tzinfo is not None else "a datetime without a time zone"
+    elif isinstance(value, datetime.time):
+        return None if value.tzinfo is None else "a time of day with a time zone (UTC is meant)"
+    return None
+
+
+def _validate_inside(described: schema.Schema, value: Any, where: str) -> None:
+    match described.type:
+        case schema.Type.STRUCT:
+            if not same_struct(value.schema, described):
+                raise errors.DataError(f"Struct schemas do not match, {where}")
+            value.validate()
+        case schema.Type.ARRAY:
+            for each in value:
+                _validate(described.value_schema, each, f"element of array {where}")
+        case schema.Type.MAP:
+            for key, each in value.items():
+                _validate(described.key_schema, key, f"key of map {where}")
+                _validate(described.value_schema, each, f"value of map {where}")
+
+
+def same_struct(of_value: schema.Schema, described: schema.Schema) -> bool:
+    """Whether a struct of the one schema fits the other.
+
+    They are equal, but for a struct that is a default: it was made before there was one.
+    """
+    if of_value == described:
+        return True
+    default = described.default
+    is_default = isinstance(default, Struct) and of_value == default.schema
+    return is_default and of_value.equal_but_for_default(described)

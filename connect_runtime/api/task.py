@@ -1,0 +1,159 @@
+"""Tasks: the part of a connector that moves records.
+
+A worker makes a task, calls `initialize` and `start` once, then its kind's methods again and
+again, and `stop` once; all on the task's own thread. An exception fails the task, with its trace
+in the status; a RetriableError from `poll` or `put` has the call made again.
+"""
+
+from __future__ import annotations
+
+import abc
+import enum
+from collections.abc import Collection, Mapping, Sequence
+
+from connect_runtime.api import context as contexts
+from connect_runtime.api import errors, records
+from connect_runtime.base import ids
+
+Offsets = Mapping[ids.TopicPartition, int]
+"""Per partition the offset to consume next."""
+
+
+class TransactionBoundary(enum.Enum):
+    """`transaction.boundary` of a source connector: what one transaction holds."""
+
+    POLL = "poll"
+    INTERVAL = "interval"
+    CONNECTOR = "connector"
+
+    @classmethod
+    def parse(cls, text: str) -> TransactionBoundary:
+        """In any case; ConfigError for something else."""
+        try:
+            return cls(text.strip().lower())
+        except ValueError as error:
+            allowed = ", ".join(each.value for each in cls)
+            raise errors.ConfigError(
+                f"transaction.boundary is one of {allowed}, not {text}"
+            ) from error
+
+
+class Task(abc.ABC):
+    """What all kinds share."""
+
+    def version(self) -> str:
+        """Shown in the task's status; usually the connector's."""
+        return "undefined"
+
+    @abc.abstractmethod
+    def start(self, props: Mapping[str, str]) -> None:
+        """Begin, with one of the configurations that the connector's `task_configs` gave."""
+
+    @abc.abstractmethod
+    def stop(self) -> None:
+        """End and release everything; called also when `start` has failed."""
+
+
+class SourceTask(Task):
+    """Reads a source and gives records to the worker, which writes them to Kafka."""
+
+    context: contexts.SourceTaskContext
+
+    def initialize(self, context: contexts.SourceTaskContext) -> None:
+        self.context = context
+
+    @abc.abstractmethod
+    def poll(self) -> Sequence[records.SourceRecord] | None:
+        """The next records; none if there are none now.
+
+        It may wait for them (`context.wait`), but must return every second or so: only between
+        calls can the task be paused or stopped.
+        """
+
+    def commit(self) -> None:
+        """Offsets of records given so far were committed; for sources that keep their own.
+
+        May come from another thread than `poll`, unless the task writes exactly once.
+        """
+
+    def commit_record(
+        self, record: records.SourceRecord, metadata: records.RecordMetadata | None
+    ) -> None:
+        """Kafka has the record, or (without `metadata`) it was filtered or skipped.
+
+        May come from another thread than `poll`: return soon.
+        """
+
+
+class SinkTask(Task):
+    """Is given records that the worker has consumed, and puts them somewhere."""
+
+    context: contexts.SinkTaskContext
+
+    def initialize(self, context: contexts.SinkTaskContext) -> None:
+        self.context = context
+
+    @abc.abstractmethod
+    def put(self, sink_records: Sequence[records.SinkRecord]) -> None:
+        """Take these; perhaps none. To buffer them is fine, up to `flush`."""
+
+    def flush(self, offsets: Offsets) -> None:
+        """Store everything that was put before these offsets, for good."""
+
+    def pre_commit(self, offsets: Offsets) -> Offsets:
+        """What may be committed: all of `offsets` after a `flush`, less, or nothing (empty)."""
+        self.flush(offsets)
+        return offsets
+
+    def open(self, partitions: Collection[ids.TopicPartition]) -> None:
+        """Records of these may come from now on."""
+
+    def close(self, partitions: Collection[ids.TopicPartition]) -> None:
+        """No more of these: finish what is open; offsets were committed just before."""
+
+
+class PipelineTask(Task):
+    """A source task that moves its data itself, elsewhere, and reports how far it is.
+
+    The worker treats it like any task: starts it when it is assigned, pauses and stops it, shows
+    its status, commits the offsets that it reports. It never sees the records. Calls:
+
+        initialize · start · (pause | resume | run_once)* · stop
+
+    all on the task's thread; a task that is assigned while paused is not started before it is
+    resumed. It is RUNNING once `context.report` has said so, not earlier. `run_once` raising
+    fails the task; what a pipeline can mend itself it reports as RESTARTING.
+    """
+
+    context: contexts.PipelineTaskContext
+
+    def initialize(self, context: contexts.PipelineTaskContext) -> None:
+        self.context = context
+
+    @abc.abstractmethod
+    def run_once(self, timeout_s: float) -> None:
+        """Look after the pipeline: wait for news no longer than that, act on it, report.
+
+        Called again and again; how often follows from how long it waits.
+        """
+
+    @abc.abstractmethod
+    def pause(self) -> None:
+        """Move nothing until `resume`. Return soon; settling may go on in `run_once`."""
+
+    @abc.abstractmethod
+    def resume(self) -> None: ...
+
+    @abc.abstractmethod
+    def stop(self) -> None:
+        """Settle what is on its way, report the last offsets and end the pipeline.
+
+        Must return within `context.stop_timeout_s`; after that nothing may be written any more,
+        since another worker may run this task.
+        """
+
+    def abandon(self) -> None:
+        """`stop` has not returned in time: end the pipeline at once, unsettled.
+
+        Called from another thread, while `stop` still runs; must not wait.
+        """

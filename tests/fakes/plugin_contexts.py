@@ -1,0 +1,82 @@
+"""Contexts for plugins, in memory: what they asked for is kept, time is what the test says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from connect_runtime.api import context, records
+from connect_runtime.base import ids
+
+
+@dataclass
+class Clock:
+    now: float = 0.0
+    wall: int = 1_700_000_000_000
+
+    def now_s(self) -> float:
+        return self.now
+
+    def wall_ms(self) -> int:
+        return self.wall
+
+
+@dataclass
+class Offsets:
+    """An offset reader; `stored` are pairs of partition and offset."""
+
+    stored: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = field(default_factory=list)
+
+    def offset(self, partition: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        found = [offset for each, offset in self.stored if each == partition]
+        return found[-1] if found else None
+
+    def offsets(
+        self, partitions: Sequence[Mapping[str, Any]]
+    ) -> Sequence[Mapping[str, Any] | None]:
+        return [self.offset(each) for each in partitions]
+
+
+@dataclass
+class Context:
+    """Of a connector or task of any kind; waits take no time and are counted."""
+
+    clock: Clock = field(default_factory=Clock)
+    offset_reader: Offsets = field(default_factory=Offsets)
+    task_id: ids.ConnectorTaskId = field(default_factory=lambda: ids.ConnectorTaskId("c", 0))
+    props: Mapping[str, str] = field(default_factory=dict)
+    transaction_context: context.TransactionContext | None = None
+    stop_timeout_s: float = 5.0
+    stopping: bool = False
+    waited_s: float = 0.0
+    reconfigurations: int = 0
+    errors: list[Exception] = field(default_factory=list)
+    reports: list[context.PipelineProgress] = field(default_factory=list)
+
+    def wait(self, timeout_s: float) -> bool:
+        self.waited_s += timeout_s
+        return self.stopping
+
+    def configs(self) -> Mapping[str, str]:
+        return self.props
+
+    def request_task_reconfiguration(self) -> None:
+        self.reconfigurations += 1
+
+    def raise_error(self, error: Exception) -> None:
+        self.errors.append(error)
+
+    def report(self, progress: context.PipelineProgress) -> None:
+        self.reports.append(progress)
+
+
+def stored_by(given: Sequence[records.SourceRecord]) -> Offsets:
+    """A reader that sees the offsets of these records as committed."""
+    return Offsets(
+        [
+            (each.source_partition, each.source_offset)
+            for each in given
+            if each.source_partition is not None and each.source_offset is not None
+        ]
+    )

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from connect_runtime.api import config_def, config_infos, config_validators
+
+Type = config_def.Type
+
+
+def test_a_validation_in_the_terms_of_the_rest_api():
+    definition = config_def.ConfigDef()
+    definition.define(
+        "topics",
+        Type.LIST,
+        "Which",
+        default="a,b",
+        group="Common",
+        order_in_group=3,
+        width=config_def.Width.LONG,
+        display_name="Topics",
+        dependents=["secret"],
+    )
+    definition.define("secret", Type.PASSWORD, "", importance=config_def.Importance.LOW)
+    values = definition.validate({"secret": "hunter2"})
+    values[0].recommended_values = ["a"]
+    infos = config_infos.collect(
+        "my.Connector", definition.keys, values=values, groups=definition.groups
+    )
+    assert infos == config_infos.ConfigInfos(
+        name="my.Connector",
+        error_count=0,
+        groups=("Common",),
+        configs=(
+            config_infos.ConfigInfo(
+                definition=config_infos.ConfigKeyInfo(
+                    name="topics",
+                    type="LIST",
+                    required=False,
+                    default_value="a,b",
+                    importance="HIGH",
+                    documentation="Which",
+                    group="Common",
+                    order_in_group=3,
+                    width="LONG",
+                    display_name="Topics",
+                    dependents=("secret",),
+                ),
+                value=config_infos.ConfigValueInfo(
+                    name="topics",
+                    value="a,b",
+                    recommended_values=("a",),
+                    errors=(),
+                    visible=True,
+                ),
+            ),
+            config_infos.ConfigInfo(
+                definition=config_infos.ConfigKeyInfo(
+                    name="secret",
+                    type="PASSWORD",
+                    required=True,
+                    default_value=None,
+                    importance="LOW",
+                    documentation="",
+                    group=None,
+                    order_in_group=-1,
+                    width="NONE",
+                    display_name="secret",
+                    dependents=(),
+                ),
+                value=config_infos.ConfigValueInfo(
+                    name="secret",
+                    value="[hidden]",
+                    recommended_values=(),
+                    errors=(),
+                    visible=True,
+                ),
+            ),
+        ),
+    )
+
+
+def test_errors_are_counted_and_unknown_values_come_first():
+    definition = config_def.ConfigDef().define(
+        "a", Type.INT, "", validator=config_validators.Range(at_least=1)
+    )
+    values = definition.validate({"a": "x"})
+    values.append(config_def.ConfigValue(name="odd", value=True, error_messages=["one"]))
+    infos = config_infos.collect("c", definition.keys, values=values, groups=[])
+    first, second = infos.configs
+    assert first.definition is None
+    assert first.value is not None
+    assert first.value.value == "true"
+    assert second.definition is not None
+    assert infos.error_count == 3 == len(infos.error_messages)
+
+
+def test_a_key_that_nobody_reported_has_no_value():
+    definition = config_def.ConfigDef().define("a", Type.INT, "")
+    infos = config_infos.collect("c", definition.keys, values=[], groups=[])
+    assert infos.configs[0].value is None
+    assert infos.error_count == 0
+
+
+def test_several_definitions_make_one_result():
+    one = config_def.ConfigDef().define("a", Type.INT, "", group="G")
+    part = config_infos.collect("c", one.keys, values=one.validate({}), groups=one.groups)
+    key = config_infos.key_info(one.keys["a"], prefix="producer.override.")
+    assert key.name == "producer.override.a"
+    both = config_infos.merge("c", [*part.configs, *part.configs], groups=["G", "H", "G"])
+    assert both.error_count == 2
+    assert both.groups == ("G", "H")

@@ -1,0 +1,11 @@
+from __future__ import annotations
+
+from connect_runtime.api import plugin
+
+
+def test_a_plugin_that_says_nothing_has_nothing_to_configure():
+    one = plugin.Plugin()
+    one.configure({"any": "thing"})
+    assert one.config().keys == {}
+    assert one.version() == "undefined"
+    one.close()

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from connect_runtime.api import records, transform
+
+
+class Route(transform.Transformation):
+    deterministic = True
+
+    def configure(self, configs):
+        self.suffix = configs["suffix"]
+
+    def apply(self, record):
+        return None if record.value is None else record.new_record(topic=record.topic + self.suffix)
+
+
+class Tombstone(transform.Predicate):
+    def test(self, record):
+        return record.value is None
+
+
+def test_a_transform_makes_new_records_or_none():
+    route = Route()
+    route.configure({"suffix": "-x"})
+    record = records.SourceRecord(topic="t", value=1)
+    changed = route.apply(record)
+    assert changed is not None
+    assert changed.topic == "t-x"
+    assert record.topic == "t"
+    assert route.apply(records.SourceRecord(topic="t")) is None
+    assert Tombstone().test(records.SinkRecord(topic="t", kafka_offset=1))
+
+
+def test_a_transform_is_not_deterministic_unless_it_says_so():
+    assert not transform.Transformation.deterministic
+    assert Route.deterministic
+    kinds: list[Any] = [transform.Transformation, transform.Predicate]
+    for kind in kinds:
+        with pytest.raises(TypeError, match="abstract"):
+            kind()
