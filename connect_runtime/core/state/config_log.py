@@ -21,16 +21,18 @@ from connect_runtime.core.state import cluster_config, config_records, json_byte
 
 @dataclass(frozen=True, slots=True)
 class ConnectorConfigured:
-    """The connector is new, or its configuration was written again."""
+    """The connector's configuration was written; `created`: there was no such connector."""
 
     connector: str
+    created: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorRemoved:
-    """The connector is gone, with its tasks. It may not have been known."""
+    """The connector is gone, with its tasks; `existed` False: it was before."""
 
     connector: str
+    existed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +189,7 @@ class ConfigLog:
         if value is None:
             self._remove(name)
             self._removed.add(name)
-            return ConnectorRemoved(name)
+            return ConnectorRemoved(name, existed=entry.config is not None)
         config = MappingProxyType(dict(config_records.properties(value)))
         self._removed.discard(name)
         self._entries[name] = dataclasses.replace(
@@ -195,7 +197,7 @@ class ConfigLog:
             config=config,
             target_state=entry.target_state or cluster_config.TargetState.STARTED,
         )
-        return ConnectorConfigured(name)
+        return ConnectorConfigured(name, created=entry.config is None)
 
     def _remove(self, name: str) -> None:
         """Target state, generation and fencing outlive a connector, as in Java."""

@@ -168,7 +168,7 @@ def test_restore_connector_deletion():
 
 def test_a_removal_is_told_also_of_what_was_not_known():
     _, append = live()
-    assert append(("connector-x", None)) == [config_log.ConnectorRemoved("x")]
+    assert append(("connector-x", None)) == [config_log.ConnectorRemoved("x", existed=False)]
 
 
 def test_a_tombstone_of_a_task_is_skipped():
@@ -222,12 +222,17 @@ def test_the_session_key_is_replaced_and_told():
 
 def test_connectors_and_commits_are_told():
     _, append = live()
-    assert append(connector(), task(0), commit(1), commit(0), commit(1)) == [
-        config_log.ConnectorConfigured("c"),
+    told = append(
+        connector(), task(0), commit(1), commit(0), commit(1), connector(), ("connector-c", None)
+    )
+    assert told == [
+        config_log.ConnectorConfigured("c", created=True),
         None,
         config_log.TasksCommitted("c", (ids.ConnectorTaskId("c", 0),)),
         config_log.TasksCommitted("c", ()),
         config_log.TasksCommitted("c", ()),
+        config_log.ConnectorConfigured("c", created=False),
+        config_log.ConnectorRemoved("c", existed=True),
     ]
 
 
@@ -268,7 +273,7 @@ def test_after_the_start_a_commit_without_connector_says_nothing():
     assert append(task(0), commit(1), connector()) == [
         None,
         None,
-        config_log.ConnectorConfigured("c"),
+        config_log.ConnectorConfigured("c", created=True),
     ]
     assert log.snapshot().tasks("c") == []
     append(commit(1))

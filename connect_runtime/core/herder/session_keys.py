@@ -1,0 +1,166 @@
+"""The key that workers sign requests to each other with: when it is renewed, how it is used.
+
+One key for the whole group, in the config topic; its leader renews it. Signed are the two
+internal requests (task configs, fencing), and only while every member speaks the `sessioned`
+protocol. KIP-507.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from connect_runtime.base import errors
+from connect_runtime.core.state import cluster_config
+
+SIGNATURE_HEADER = "X-Connect-Authorization"
+ALGORITHM_HEADER = "X-Connect-Request-Signature-Algorithm"
+
+FORBIDDEN = 403
+KEY_CHANGE_GRACE_S = 60.0
+"""A request refused for its signature within so long of being made may have met a new key."""
+
+_BITS_IN_BYTE = 8
+_HASHES = {
+    "hmacmd5": "md5",
+    "hmacsha1": "sha1",
+    "hmacsha224": "sha224",
+    "hmacsha256": "sha256",
+    "hmacsha384": "sha384",
+    "hmacsha512": "sha512",
+}
+"""Java's names of keys and of signatures (which are one here), in lower case: Java does not care.
+"""
+_KEY_BYTES = {"md5": 64, "sha1": 64, "sha224": 28, "sha256": 32, "sha384": 48, "sha512": 64}
+"""As Java's key generators choose without a size."""
+
+
+class UnknownAlgorithm(errors.FatalError):
+    """No such signature; the message names those there are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeySettings:
+    """The worker's settings `inter.worker.*`; `size_bits` None is the algorithm's own."""
+
+    ttl_ms: int = 3_600_000
+    generation_algorithm: str = "HmacSHA256"
+    size_bits: int | None = None
+    signature_algorithm: str = "HmacSHA256"
+    verification_algorithms: tuple[str, ...] = ("HmacSHA256",)
+
+    def __post_init__(self) -> None:
+        used = (self.generation_algorithm, self.signature_algorithm, *self.verification_algorithms)
+        for algorithm in used:
+            _hash_of(algorithm)
+        assert self.signature_algorithm in self.verification_algorithms, self
+
+    @property
+    def key_bytes(self) -> int:
+        """Length of a new key."""
+        if self.size_bits is not None:
+            return (self.size_bits + _BITS_IN_BYTE - 1) // _BITS_IN_BYTE
+        return _KEY_BYTES[_hash_of(self.generation_algorithm)]
+
+
+def _hash_of(algorithm: str) -> str:
+    name = _HASHES.get(algorithm.lower())
+    if name is None:
+        known = "HmacMD5, HmacSHA1, HmacSHA224, HmacSHA256, HmacSHA384, HmacSHA512"
+        raise UnknownAlgorithm(f"'{algorithm}' signs nothing here; there are {known}")
+    return name
+
+
+def due_at_ms(key: cluster_config.SessionKey | None, settings: KeySettings) -> int:
+    """The wall time at which the leader must write another key; in the past: at once."""
+    if key is None or key.algorithm != settings.generation_algorithm:
+        return 0
+    if len(key.key) != settings.key_bytes:
+        return 0
+    return key.created_ms + settings.ttl_ms
+
+
+def new_key(settings: KeySettings, *, entropy: bytes, wall_ms: int) -> cluster_config.SessionKey:
+    """A key of `entropy`: that many bytes as `key_bytes` says, from a source fit for secrets."""
+    assert len(entropy) == settings.key_bytes, len(entropy)
+    return cluster_config.SessionKey(
+        key=entropy, algorithm=settings.generation_algorithm, created_ms=wall_ms
+    )
+
+
+def sign(key: cluster_config.SessionKey, body: bytes, *, algorithm: str) -> str:
+    """The signature as its header carries it; a request without body signs none.
+
+    Raises `UnknownAlgorithm`.
+    """
+    return base64.b64encode(_digest(key, body, algorithm=algorithm)).decode()
+
+
+def _digest(key: cluster_config.SessionKey, body: bytes, *, algorithm: str) -> bytes:
+    return hmac.digest(key.key, body, _hash_of(algorithm))
+
+
+def headers(
+    key: cluster_config.SessionKey | None, body: bytes, *, algorithm: str
+) -> dict[str, str]:
+    """What to send along. Without a key nothing: who receives it answers that it waits for one."""
+    if key is None:
+        return {}
+    return {SIGNATURE_HEADER: sign(key, body, algorithm=algorithm), ALGORITHM_HEADER: algorithm}
+
+
+@dataclass(frozen=True, slots=True)
+class Genuine:
+    """The request comes from a worker of the group."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotGenuine:
+    """The request is to be refused with this HTTP status."""
+
+    status: int
+    message: str
+
+
+Verdict: TypeAlias = Genuine | NotGenuine
+
+
+def verify(
+    body: bytes,
+    given: Mapping[str, str],
+    *,
+    key: cluster_config.SessionKey | None,
+    settings: KeySettings,
+) -> Verdict:
+    """Judge a request by its body, as received, and its headers (names in any case).
+
+    Not to be asked while the group speaks an older protocol: nothing is signed then.
+    """
+    by_name = {name.lower(): value for name, value in given.items()}
+    signature = by_name.get(SIGNATURE_HEADER.lower())
+    algorithm = by_name.get(ALGORITHM_HEADER.lower())
+    if signature is None or algorithm is None:
+        return NotGenuine(400, "Internal request missing required signature")
+    if algorithm not in settings.verification_algorithms:
+        allowed = ", ".join(settings.verification_algorithms)
+        return NotGenuine(
+            400,
+            f"This worker does not accept requests signed with '{algorithm}', only with {allowed};"
+            " all workers must be configured with the same inter.worker.verification.algorithms",
+        )
+    try:
+        decoded = base64.b64decode(signature, validate=True)
+    except (binascii.Error, ValueError):
+        return NotGenuine(400, f"The header {SIGNATURE_HEADER} is not base64")
+    if key is None:
+        return NotGenuine(
+            503,
+            "This worker has not read a session key from the config topic yet; try again soon",
+        )
+    if not hmac.compare_digest(_digest(key, body, algorithm=algorithm), decoded):
+        return NotGenuine(FORBIDDEN, "Internal request contained invalid signature.")
+    return Genuine()

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.core.herder import session_keys
+from connect_runtime.core.state import cluster_config
+
+KEY = cluster_config.SessionKey(
+    key=b"0123456789abcdef0123456789abcdef", algorithm="HmacSHA256", created_ms=1_000_000
+)
+SETTINGS = session_keys.KeySettings()
+BODY = b'[{"a":"1"},{"a":"2"}]'
+SIGNED = "K9wTd/9wCAUEFCuD9HP/dQ4KE+q4E46XwIm7Ij5RDwc="
+
+
+@pytest.mark.parametrize(
+    ("body", "signature"), [(BODY, SIGNED), (b"", "eWzTB4rxRjZ1PSaztVVUIv9Vo+Jhz4R7SOlTcbm9CqI=")]
+)
+def test_signatures_are_javas(body, signature):
+    assert session_keys.sign(KEY, body, algorithm="HmacSHA256") == signature
+    assert session_keys.headers(KEY, body, algorithm="HmacSHA256") == {
+        "X-Connect-Authorization": signature,
+        "X-Connect-Request-Signature-Algorithm": "HmacSHA256",
+    }
+
+
+def test_without_a_key_nothing_is_signed():
+    assert session_keys.headers(None, BODY, algorithm="HmacSHA256") == {}
+
+
+def verify(given, key=KEY, body=BODY):
+    return session_keys.verify(body, given, key=key, settings=SETTINGS)
+
+
+def test_what_was_signed_is_genuine_whatever_the_case_of_headers():
+    given = session_keys.headers(KEY, BODY, algorithm="HmacSHA256")
+    assert verify(given) == session_keys.Genuine()
+    assert verify({name.upper(): value for name, value in given.items()}) == session_keys.Genuine()
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "status"),
+    [
+        ({"X-Connect-Authorization": None}, KEY, 400),
+        ({"X-Connect-Request-Signature-Algorithm": None}, KEY, 400),
+        ({"X-Connect-Request-Signature-Algorithm": "HmacSHA512"}, KEY, 400),
+        ({"X-Connect-Request-Signature-Algorithm": "nonsense"}, None, 400),
+        ({"X-Connect-Authorization": "?"}, None, 400),
+        ({}, None, 503),
+        ({"X-Connect-Authorization": "AAAA"}, KEY, 403),
+        ({"X-Connect-Authorization": SIGNED[:-5]}, KEY, 400),
+    ],
+)
+def test_what_is_wrong_decides_the_status(change, key, status):
+    given = session_keys.headers(KEY, BODY, algorithm="HmacSHA256") | change
+    given = {name: value for name, value in given.items() if value is not None}
+    verdict = verify(given, key)
+    assert isinstance(verdict, session_keys.NotGenuine)
+    assert verdict.status == status
+
+
+def test_another_body_or_another_key_is_forbidden():
+    given = session_keys.headers(KEY, BODY, algorithm="HmacSHA256")
+    other = cluster_config.SessionKey(key=b"x" * 32, algorithm="HmacSHA256", created_ms=0)
+    for verdict in (verify(given, body=BODY + b" "), verify(given, key=other)):
+        assert verdict == session_keys.NotGenuine(
+            403, "Internal request contained invalid signature."
+        )
+
+
+def test_a_key_is_renewed_when_missing_expired_or_of_another_kind():
+    assert session_keys.due_at_ms(None, SETTINGS) == 0
+    assert session_keys.due_at_ms(KEY, SETTINGS) == 1_000_000 + 3_600_000
+    longer = session_keys.KeySettings(size_bits=512)
+    assert session_keys.due_at_ms(KEY, longer) == 0
+    stronger = session_keys.KeySettings(generation_algorithm="HmacSHA512")
+    assert session_keys.due_at_ms(KEY, stronger) == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "length"),
+    [
+        (SETTINGS, 32),
+        (session_keys.KeySettings(size_bits=129), 17),
+        (session_keys.KeySettings(generation_algorithm="HmacSHA1"), 64),
+        (session_keys.KeySettings(generation_algorithm="HmacSHA384"), 48),
+    ],
+)
+def test_a_new_key_has_the_length_that_java_gives_it(settings, length):
+    assert settings.key_bytes == length
+    key = session_keys.new_key(settings, entropy=b"k" * length, wall_ms=7)
+    assert (key.algorithm, key.created_ms) == (settings.generation_algorithm, 7)
+    assert session_keys.due_at_ms(key, settings) == 7 + settings.ttl_ms
+
+
+def test_unknown_algorithms_are_told_at_the_start():
+    with pytest.raises(session_keys.UnknownAlgorithm, match="'Rot13' signs nothing here"):
+        session_keys.KeySettings(generation_algorithm="Rot13")
+    with pytest.raises(AssertionError):
+        session_keys.KeySettings(signature_algorithm="HmacSHA512")
