@@ -8,7 +8,8 @@ The mirror must hold, in order, once, and unaltered, what the source held before
 with these exceptions alone:
 
 - what stands on the target inside the target offsets of a receipt does not count;
-- what lies inside the source offsets of a receipt may be lacking;
+- what lies inside the source offsets of a receipt may be lacking; where the receipt says that the
+  source deleted it, only if the source has not got it;
 - what the source's cleaner has taken may be lacking: records of keys with a later one, tombstones.
 
 And in compacted topics the last value of each key is the same on both sides, whatever receipts say.
@@ -28,6 +29,7 @@ from mm2.sandbox import (
     condensed_log,
     log_reader,
     log_walk,
+    proof,
     record,
     unmatched,
 )
@@ -38,12 +40,15 @@ _Log = condensed_log.CondensedLog
 
 
 def snapshot(of: clients.Properties, topics: Collection[str]) -> Snapshot:
-    """What these topics hold now, for readers of committed data."""
+    """What these topics hold now, for readers of committed data.
+
+    Raises `NothingToCompareError` for a topic that is not there.
+    """
     with log_reader.LogReader(of, alias="source") as reader:
         return {
             partition: _read(reader, partition)
             for topic in topics
-            for partition in _partitions(reader, topic)
+            for partition in _of_source(reader, topic)
         }
 
 
@@ -76,23 +81,24 @@ def compare(
     """Compare topics, given as {source topic: target topic}; both have to rest.
 
     `target_cleaned`: the mirror's own cleaner ran, so it may lack what has a later record.
-    Memory: some 200 bytes for each record of the largest partition.
+    Memory: some 200 bytes for each record of the largest partition. Raises `NothingToCompareError`
+    as `proof.compare` does.
     """
+    if not topics:
+        raise proof.NothingToCompareError("comparing two clusters: no topics were named")
     found = []
     with (
         log_reader.LogReader(source, alias="source") as left,
         log_reader.LogReader(target, alias="target") as right,
     ):
         for name, remote in sorted(topics.items()):
-            for here in _partitions(left, name):
+            for here in _of_source(left, name):
                 there = ids.TopicPartition(remote, here.partition)
-                mine = [each for each in receipts if _is_about(each, here)]
-                sides = Sides(
+                sides = Sides.of(
+                    [each for each in receipts if _is_about(each, here)],
                     before=before.get(here, _Log()),
                     source=_read(left, here),
                     target=_read(right, there),
-                    lacking=[each.source for each in mine if each.source],
-                    ignored=[each.target for each in mine if each.target],
                 )
                 outcome = judge(sides, compacted=compacted, target_cleaned=target_cleaned)
                 found.append(_comparison(here, there, outcome=outcome))
@@ -103,14 +109,31 @@ def compare(
 class Sides:
     """One partition: what the source held and holds, the mirror, and the receipts' offsets.
 
-    `lacking` are ranges of source offsets, `ignored` ranges of target offsets, each [from, to).
+    `lacking` and `gone` are ranges of source offsets, `ignored` ranges of target offsets, each
+    [from, to). What is `gone` the source deleted: it excuses nothing that the source holds.
     """
 
     before: _Log
     source: _Log
     target: _Log
     lacking: _Ranges = ()
+    gone: _Ranges = ()
     ignored: _Ranges = ()
+
+    @classmethod
+    def of(
+        cls, receipts: Collection[receipt.Receipt], *, before: _Log, source: _Log, target: _Log
+    ) -> Sides:
+        """With all that these receipts, which are about this partition, excuse."""
+        deleted = receipt.ReceiptKind.SOURCE_GONE
+        return cls(
+            before=before,
+            source=source,
+            target=target,
+            lacking=[each.source for each in receipts if each.source and each.kind is not deleted],
+            gone=[each.source for each in receipts if each.source and each.kind is deleted],
+            ignored=[each.target for each in receipts if each.target],
+        )
 
 
 def judge(sides: Sides, *, compacted: bool, target_cleaned: bool = False) -> log_walk.Outcome:
@@ -119,11 +142,14 @@ def judge(sides: Sides, *, compacted: bool, target_cleaned: bool = False) -> log
     last = held.last_indices()
 
     def may_lack(offset: int) -> bool:
-        if any(start <= offset < end for start, end in sides.lacking):
+        if _within(offset, sides.lacking):
             return True
         index = held.index_of(offset)
         assert index is not None, offset
-        if not target_cleaned and sides.source.index_of(offset) is not None:
+        is_gone = sides.source.index_of(offset) is None
+        if is_gone and _within(offset, sides.gone):
+            return True
+        if not target_cleaned and not is_gone:
             return False
         key = held.key(index)
         return bool(key) and (last[key] > index or held.is_tombstone(index))
@@ -179,6 +205,10 @@ def _values(log: _Log) -> dict[bytes, tuple[int, bytes]]:
     }
 
 
+def _within(offset: int, ranges: _Ranges) -> bool:
+    return any(start <= offset < end for start, end in ranges)
+
+
 def _read(reader: log_reader.LogReader, partition: ids.TopicPartition) -> _Log:
     if partition.partition >= reader.partitions(partition.topic):
         return _Log()
@@ -187,6 +217,13 @@ def _read(reader: log_reader.LogReader, partition: ids.TopicPartition) -> _Log:
 
 def _partitions(reader: log_reader.LogReader, topic: str) -> list[ids.TopicPartition]:
     return [ids.TopicPartition(topic, number) for number in range(reader.partitions(topic))]
+
+
+def _of_source(reader: log_reader.LogReader, topic: str) -> list[ids.TopicPartition]:
+    found = _partitions(reader, topic)
+    if not found:
+        raise proof.NothingToCompareError(f"comparing {topic}: the source has no such topic")
+    return found
 
 
 def _is_about(one: receipt.Receipt, partition: ids.TopicPartition) -> bool:

@@ -86,6 +86,15 @@ def clean(properties: kafka.Properties, name: str) -> None:
     )
 
 
+def test_a_topic_that_is_not_there_is_not_equal_to_nothing(east, west):
+    source, target = east.client_properties(), west.client_properties()
+    with pytest.raises(proof.NothingToCompareError, match="no such topic"):
+        receipted_proof.snapshot(source, ["never-made"])
+    for topics in ({"never-made": "never-made"}, {}):
+        with pytest.raises(proof.NothingToCompareError):
+            receipted_proof.compare(source, target, topics, before={}, receipts=[])
+
+
 def test_receipts_are_read_as_they_stand(east, topic):
     properties, alias = east.client_properties(), topic()
     kafka.create_topic(properties, naming.receipts_topic(alias))

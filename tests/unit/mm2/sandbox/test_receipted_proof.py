@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mm2.formats import receipt
 from mm2.sandbox import comparison, condensed_log, log_walk, receipted_proof, record
 
 KIND = comparison.Kind
@@ -136,6 +137,37 @@ def test_lost_beside_what_the_receipt_names():
     found = judged(now, target, before, lacking=[(10, 25)], compacted=False)
     assert kinds(found) == {KIND.MISSING: 1}
     assert found.differences[0].source_offset == 9
+
+
+def stated(kind: receipt.ReceiptKind, source: receipt.Range) -> receipt.Receipt:
+    return receipt.Receipt(
+        topic="orders",
+        partition=0,
+        id="x",
+        kind=kind,
+        flow="east->west",
+        at_ms=5,
+        detail="",
+        source=source,
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "missing"),
+    [(receipt.ReceiptKind.SOURCE_GONE, 5), (receipt.ReceiptKind.NEW_ERA_REQUESTED, 0)],
+)
+def test_a_receipt_that_says_more_is_gone_than_is(kind, missing):
+    """An operator may leave out what is still there; the source's deletion does not."""
+    before = source(keys=40)
+    now = before[25:]
+    sides = receipted_proof.Sides.of(
+        [stated(kind, (10, 30))],
+        before=condensed(before),
+        source=condensed(now),
+        target=condensed(mirror(before[:10] + before[30:])),
+    )
+    outcome = receipted_proof.judge(sides, compacted=False)
+    assert kinds(outcome) == ({KIND.MISSING: missing} if missing else {})
 
 
 @pytest.mark.parametrize("place", [0, 12, 39])
