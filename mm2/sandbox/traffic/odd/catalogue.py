@@ -34,7 +34,6 @@ class OddTopic:
     afterwards: tuple[str, ...] = ()
     cleaned: bool = False
     restamped: bool = False
-    old_format: bool = False
     future: bool = False
 
 
@@ -161,7 +160,6 @@ BEFORE_3_0 = (
         codecs=_OLD,
         config=_old(old_formats.V0),
         restamped=True,
-        old_format=True,
     ),
     OddTopic(
         name="v1",
@@ -170,7 +168,6 @@ BEFORE_3_0 = (
         seen=frozenset({Oddity.V1}),
         codecs=_OLD,
         config=_old(old_formats.V1),
-        old_format=True,
     ),
     OddTopic(
         name="v1-append-time",
@@ -180,7 +177,6 @@ BEFORE_3_0 = (
         codecs=_OLD,
         config=_old(old_formats.V1) | {"message.timestamp.type": "LogAppendTime"},
         restamped=True,
-        old_format=True,
     ),
     OddTopic(
         name="all-formats",
@@ -190,7 +186,6 @@ BEFORE_3_0 = (
         codecs=_OLD,
         config=_old(old_formats.V0),
         restamped=True,
-        old_format=True,
     ),
     OddTopic(
         name="v0-compacted",
@@ -201,7 +196,6 @@ BEFORE_3_0 = (
         config=_old(old_formats.V0) | compacted.CONFIG,
         cleaned=True,
         restamped=True,
-        old_format=True,
     ),
     OddTopic(
         name="v1-compacted",
@@ -211,7 +205,6 @@ BEFORE_3_0 = (
         codecs=_OLD,
         config=_old(old_formats.V1) | compacted.CONFIG,
         cleaned=True,
-        old_format=True,
     ),
 )
 

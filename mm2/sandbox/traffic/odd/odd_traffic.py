@@ -1,7 +1,7 @@
 """Odd topics: everything that a log may hold and ordinary traffic does not show.
 
     written = odd_traffic.write(east.client_properties(), kafka_version="4.3.1")
-    proof.compare(east…, west…, {each.name: "east." + each.name for each in written.topics})
+    proof.compare(east…, west…, {each.name: "east." + each.name for each in written})
 
 Content is repeatable by its seed, but for the times that brokers give. When `write` returns, every
 oddity has been seen in the log: the cleaner has run, the formats are as old as they should be.
@@ -32,16 +32,11 @@ _LOOK_S = 0.3
 class Written:
     """One topic, written and looked at. `records`: what readers of committed data see.
 
-    `restamped`: a mirror keeps the timestamps that readers see, not their type. `compacted`: what
-    counts is the last value of each key, should its cleaner run again.
+    `restamped`: a mirror keeps the timestamps that readers see, not their type.
     """
 
     name: str
-    describe: str
-    partitions: int
     records: int
-    anatomy: anatomy.Anatomy
-    compacted: bool
     restamped: bool
 
 
@@ -145,11 +140,7 @@ class _Writer:
             raise failures.SandboxError(f"{name} should hold {sorted(missing)}; it holds {seen}")
         return Written(
             name=name,
-            describe=one.describe,
-            partitions=one.partitions,
             records=self._visible(partitions) if one.cleaned else self._written[name],
-            anatomy=seen,
-            compacted=one.cleaned,
             restamped=one.restamped,
         )
 
