@@ -1,0 +1,398 @@
+"""A member of a group as a machine: find the coordinator, join, sync, send heartbeats, leave.
+
+It knows nothing of what the group is for: metadata, plans and assignments are bytes (Java:
+AbstractCoordinator, and the parts of WorkerCoordinator that are about membership). Time comes in
+with every event, in monotonic seconds; whoever drives it executes what `step` returns, in order,
+and comes back with what came of it, or at `due_s`.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+from connect_runtime.base import backoff, errors
+from connect_runtime.core.membership import (
+    events,
+    instructions,
+    outbox,
+    pulse,
+    search,
+    settings,
+    standing,
+    verdicts,
+)
+from connect_runtime.wire.codec import failures
+
+State = standing.State
+Verdict = verdicts.Verdict
+
+
+class GroupMember:
+    """Invariants: heartbeats are sent in SYNCING and STABLE alone; of JoinGroup and SyncGroup one
+    is in flight in JOINING, at most one in SYNCING, none elsewhere."""
+
+    def __init__(self, options: settings.Settings, *, rng: random.Random) -> None:
+        self.state = State.UNJOINED
+        self.search = search.Search(settings=options, rng=rng)
+        self.pulse = pulse.Pulse(settings=options, rng=rng)
+        self._out = outbox.Outbox(settings=options, search=self.search)
+        self._options = options
+        self._rng = rng
+        self._retry = backoff.Backoff(
+            initial_s=options.retry_backoff_s, max_s=options.retry_backoff_max_s
+        )
+        self._wish: str | None = "the worker starts"
+        self._preparing: int | None = None
+        self._join_not_before_s = -math.inf
+        self._round: int | None = None
+        self._beat: int | None = None
+        self._leave: int | None = None
+        self._leader = ""
+        self._holds_work = False
+
+    # outside
+
+    def step(self, event: events.Event, *, now_s: float) -> list[instructions.Instruction]:
+        self._hear(event, now_s)
+        if self.state in standing.AT_WORK:
+            self._advance(now_s)
+        return self._out.take()
+
+    def due_s(self) -> float:
+        """When to come back with `TimePassed` if nothing else happens; inf for never."""
+        if self.state not in standing.AT_WORK:
+            return math.inf
+        join_s = self._join_not_before_s if self._may_prepare else math.inf
+        return min(self.pulse.due_s(), self.search.due_s(), self._silence_end_s, join_s)
+
+    @property
+    def generation(self) -> standing.Generation:
+        """Of the round that is joined, or was last."""
+        return self._out.generation
+
+    @property
+    def member_id(self) -> str:
+        """As the group knows it; "" while this is no member of a complete round."""
+        return self.generation.member_id if self.state is State.STABLE else ""
+
+    def check_invariants(self) -> None:
+        self.pulse.check_invariants()
+        self.search.check_invariants()
+        assert self.pulse.beats == (self.state in standing.IN_GROUP), self.state
+        assert self.pulse.in_flight == (self._beat is not None), self.state
+        assert self.state is not State.JOINING or self._round is not None
+        assert self.state in standing.IN_ROUND or self._round is None, self.state
+        assert self.state not in standing.IN_GROUP or self.generation.member_id, self.generation
+        assert (self.state is State.CLOSING) == (self._leave is not None), self.state
+
+    # events
+
+    def _hear(self, event: events.Event, now_s: float) -> None:
+        match event:
+            case events.CloseRequested(reason):
+                self._close(reason)
+            case events.Answered() | events.Unanswered() if event.token == self._leave:
+                self._leave = None
+                self._closed()
+            case events.RejoinRequested(reason) if self.state is State.OUT:
+                self._wish, self.state = reason, State.UNJOINED
+            case _ if self.state in standing.AT_WORK:
+                self._hear_at_work(event, now_s)
+
+    def _hear_at_work(self, event: events.Event, now_s: float) -> None:
+        match event:
+            case events.WorkerTicked():
+                self.pulse.ticked(now_s)
+            case events.RejoinRequested(reason):
+                self._wish = reason
+            case events.LeaveRequested(reason):
+                self._depart(reason)
+                self.search.asked = None  # its answer will not be heard
+                self.state = State.OUT
+            case events.Prepared() if event.token == self._preparing:
+                self._preparing = None
+                self._join(event.protocols)
+            case events.PlanMade() if self._plans and event.generation == self.generation.number:
+                self._round = self._out.sync(event.answers)
+            case events.Answered():
+                self._hear_answer(event, now_s)
+            case events.Unanswered():
+                self._hear_silence(event, now_s)
+
+    def _hear_answer(self, event: events.Answered, now_s: float) -> None:
+        if event.token == self.search.asked:
+            self._found(event.body, now_s)
+        elif event.token == self._beat:
+            self._beat = None
+            self._heartbeat_answered(int(event.body.error_code), now_s)
+        elif event.token == self._round:
+            self._round = None
+            if self.state is State.JOINING:
+                self._join_answered(event.body, now_s)
+            else:
+                self._sync_answered(event.body, now_s)
+
+    def _hear_silence(self, event: events.Unanswered, now_s: float) -> None:
+        searching = event.token == self.search.asked
+        if event.token not in {self.search.asked, self._beat, self._round}:
+            return
+        unknown_question = isinstance(event.failure, failures.UnsupportedVersion)
+        if searching and unknown_question and not self.search.asks_old_way:
+            self.search.old_broker()
+        elif isinstance(event.failure, errors.FatalError):
+            self._fail(event.failure)
+        elif searching:
+            self.search.failed(now_s)
+        else:
+            self._lose_coordinator(str(event.failure), now_s)
+
+    # what is due
+
+    @property
+    def _plans(self) -> bool:
+        """The round waits for this member's plan."""
+        return self.state is State.SYNCING and self._round is None
+
+    @property
+    def _may_join(self) -> bool:
+        """A coordinator that does not answer heartbeats would not answer a join either, and that
+        would take much longer to notice."""
+        answers = self.search.silent_s is None or not self.pulse.beats
+        waits = self.state in {State.UNJOINED, State.STABLE} and self._wish is not None
+        return waits and answers and self.search.node is not None
+
+    @property
+    def _may_prepare(self) -> bool:
+        return self._may_join and self._preparing is None
+
+    @property
+    def _silence_end_s(self) -> float:
+        """When work has to stop for want of a coordinator."""
+        if self.search.silent_s is None or not self._holds_work or self.state is State.JOINING:
+            return math.inf
+        return self.search.silent_s + self._options.heartbeat_interval_s
+
+    def _advance(self, now_s: float) -> None:
+        if now_s >= self.pulse.tick_end_s:
+            self._leave_for_slow_tick()
+        if now_s >= self.pulse.session_end_s:
+            timeout_s = self._options.session_timeout_s
+            self._lose_coordinator(f"no heartbeat was answered for {timeout_s:g} s", now_s)
+        if now_s >= self._silence_end_s:
+            self._stop_work(now_s)
+        if now_s >= self.search.due_s():
+            self.search.asked = self._out.find()
+        if self._may_prepare and now_s >= self._join_not_before_s:
+            self._preparing = self._out.prepare()
+        if now_s >= self.pulse.beat_s:
+            self.pulse.sent()
+            self._beat = self._out.heartbeat()
+
+    def _leave_for_slow_tick(self) -> None:
+        limit_s = self._options.rebalance_timeout_s
+        reason = f"the worker's loop did not come round within {limit_s:g} s"
+        self._out.tell(instructions.SlowTick(reason))
+        self._depart(reason)
+        self._wish = reason
+
+    def _stop_work(self, now_s: float) -> None:
+        assert self.search.silent_s is not None
+        self._holds_work = False
+        self._wish = "the work was stopped while the coordinator was away"
+        away_s = now_s - self.search.silent_s
+        self._out.tell(
+            instructions.StopWork(f"the group's coordinator has been away for {away_s:.1f} s")
+        )
+
+    # the coordinator
+
+    def _found(self, body: Any, now_s: float) -> None:
+        (answer, *_) = getattr(body, "coordinators", ()) or (body,)
+        code = int(getattr(answer, "error_code", -1))
+        match verdicts.of_find(code):
+            case Verdict.FINE:
+                self.search.found(int(answer.node_id))
+                self.pulse.resume(now_s)
+                self._out.note(f"broker {self.search.node} coordinates the group")
+            case Verdict.LATER:
+                self.search.failed(now_s)
+            case _:
+                self._refuse("finding the coordinator", code)
+
+    def _lose_coordinator(self, why: str, now_s: float) -> None:
+        if self.search.node is not None:
+            self._out.note(
+                f"broker {self.search.node} does not coordinate the group any more: {why}"
+            )
+        self.search.lost(now_s)
+        self.pulse.pause()
+        self._beat = None
+        if self.state in standing.IN_ROUND:
+            self._unjoin(why)
+            self._postpone_join(now_s)
+
+    # rounds
+
+    def _join(self, protocols: tuple[tuple[str, bytes], ...]) -> None:
+        if not self._may_join:
+            return  # asked again when there is somebody to join with
+        self._out.note(f"joining the group: {self._wish}")
+        self._stop_beating(State.JOINING)
+        self._round = self._out.join(protocols, reason=self._wish or "")
+        self._wish = None
+
+    def _join_answered(self, body: Any, now_s: float) -> None:
+        code = int(body.error_code)
+        verdict = verdicts.of_join(code)
+        if verdict is not Verdict.FINE:
+            if verdict is Verdict.ID_GIVEN:
+                self._out.generation = standing.Generation(member_id=body.member_id)
+            self._round_refused("joining the group", code, verdict=verdict, now_s=now_s)
+            return
+        self.search.heard()
+        if self._is_foreign(body, "protocol_type", self._options.protocol_type):
+            return
+        self._out.generation = standing.Generation(
+            number=int(body.generation_id), member_id=body.member_id, protocol=body.protocol_name
+        )
+        self.state = State.SYNCING
+        self.pulse.start(now_s)
+        self._leader = body.leader
+        if body.leader == body.member_id:
+            self._lead(body)
+        else:
+            self._round = self._out.sync({})
+
+    def _lead(self, body: Any) -> None:
+        self._out.tell(
+            instructions.MakePlan(
+                generation=self.generation.number,
+                member_id=self.generation.member_id,
+                protocol=self.generation.protocol,
+                members={each.member_id: each.metadata for each in body.members},
+            )
+        )
+
+    def _sync_answered(self, body: Any, now_s: float) -> None:
+        code = int(body.error_code)
+        verdict = verdicts.of_sync(code)
+        if verdict is not Verdict.FINE:
+            self._round_refused("syncing the group", code, verdict=verdict, now_s=now_s)
+            return
+        self.search.heard()
+        foreign_type = self._is_foreign(body, "protocol_type", self._options.protocol_type)
+        if foreign_type or self._is_foreign(body, "protocol_name", self.generation.protocol):
+            return
+        self.state = State.STABLE
+        self._retry.reset()
+        self._holds_work = True
+        self._out.tell(
+            instructions.RoundCompleted(
+                generation=self.generation.number,
+                member_id=self.generation.member_id,
+                leader=self._leader,
+                protocol=self.generation.protocol,
+                assignment=body.assignment,
+            )
+        )
+
+    def _is_foreign(self, body: Any, name: str, expected: str) -> bool:
+        """A group of another kind answered; older versions do not say. Fails if so."""
+        found = getattr(body, name, None)
+        if found is None or found == expected:
+            return False
+        self._refuse(
+            f"the group's {name.replace('_', ' ')} is {found!r}, expected {expected!r}",
+            verdicts.INCONSISTENT_PROTOCOL,
+        )
+        return True
+
+    def _round_refused(self, doing: str, code: int, *, verdict: Verdict, now_s: float) -> None:
+        why = f"{doing}: {failures.error_name(code)}"
+        if verdict is Verdict.FATAL:
+            self._refuse(doing, code)
+        elif verdict is Verdict.MOVED:
+            self._lose_coordinator(why, now_s)
+        else:
+            self.search.heard()
+            self._unjoin(why, verdict)
+            if verdict is Verdict.LATER:
+                self._postpone_join(now_s)
+
+    # heartbeats
+
+    def _heartbeat_answered(self, code: int, now_s: float) -> None:
+        why = f"heartbeat: {failures.error_name(code)}"
+        verdict = verdicts.of_heartbeat(code)
+        if verdict is not Verdict.MOVED:
+            self.search.heard()
+        match verdict:
+            case Verdict.FINE:
+                self.pulse.answered(now_s)
+            case Verdict.AGAIN:
+                self.pulse.answered(now_s)
+                if self.state is State.STABLE:
+                    self._wish = self._wish or "the group is rebalancing"
+            case Verdict.LATER:
+                self.pulse.failed(now_s)
+            case Verdict.MOVED:
+                self._lose_coordinator(why, now_s)
+            case Verdict.FATAL:
+                self._refuse("sending a heartbeat", code)
+            case _:
+                self._unjoin(why, verdict)
+
+    # leaving, in all its forms
+
+    def _unjoin(self, why: str, verdict: Verdict = Verdict.AGAIN) -> None:
+        """No member of a round any more, and to join another one."""
+        if verdict is Verdict.MEMBER_GONE:
+            self._out.generation = standing.Generation()
+        elif verdict is Verdict.GENERATION_GONE:
+            self._out.generation = standing.Generation(member_id=self.generation.member_id)
+        if verdict is not Verdict.ID_GIVEN:
+            self._out.note(f"out of the round: {why}")
+        self._wish = self._wish or why
+        self._stop_beating(State.UNJOINED)
+
+    def _postpone_join(self, now_s: float) -> None:
+        self._join_not_before_s = now_s + self._retry.next_delay_s(self._rng)
+
+    def _stop_beating(self, state: State) -> None:
+        self._round = self._beat = None
+        self.pulse.stop()
+        self.state = state
+
+    def _depart(self, reason: str) -> None:
+        """Out of the group at once; whether the coordinator hears of it is not waited for."""
+        if self.search.node is not None and self.generation.member_id:
+            self._out.leave(reason)
+        self._out.note(f"leaving the group: {reason}")
+        self._out.generation = standing.Generation()
+        self._preparing = None
+        self._stop_beating(State.UNJOINED)
+
+    def _close(self, reason: str) -> None:
+        if self.state in {State.CLOSING, State.CLOSED}:
+            return
+        self._preparing = None
+        self._stop_beating(State.CLOSING)
+        if self.search.node is not None and self.generation.member_id:
+            self._out.note(f"leaving the group: {reason}")
+            self._leave = self._out.leave(reason)
+        else:
+            self._closed()
+
+    def _closed(self) -> None:
+        self.state = State.CLOSED
+        self._out.tell(instructions.Closed())
+
+    def _refuse(self, doing: str, code: int) -> None:
+        what = f"group {self._options.group_id}: {doing}"
+        self._fail(verdicts.MembershipError(what, error_code=code))
+
+    def _fail(self, error: errors.FatalError) -> None:
+        self._stop_beating(State.FAILED)
+        self._out.tell(instructions.Failed(error))

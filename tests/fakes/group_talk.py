@@ -1,0 +1,97 @@
+"""A group member, the clock, and the coordinator that a test plays."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, TypeVar
+
+from connect_runtime.core.membership import events, instructions, machine, settings, standing
+from connect_runtime.wire.codec import failures
+from tests.fakes import group_answers
+
+PROTOCOLS = (("sessioned", b"s"), ("compatible", b"c"), ("default", b"d"))
+T = TypeVar("T")
+
+
+class GroupTalk:
+    """Every step is checked; `sent` has the requests that wait for an answer, by API."""
+
+    def __init__(self, **options: Any) -> None:
+        self.settings = settings.Settings(group_id="g", **options)
+        self.member = machine.GroupMember(self.settings, rng=random.Random(1))
+        self.now_s = 1000.0
+        self.sent: dict[str, instructions.Send] = {}
+        self.told: list[instructions.Instruction] = []
+        self.notes: list[str] = []
+
+    @property
+    def state(self) -> standing.State:
+        return self.member.state
+
+    def tell(self, event: events.Event) -> list[instructions.Instruction]:
+        """What it tells the worker; requests are kept, notes too."""
+        told: list[instructions.Instruction] = []
+        for each in self.member.step(event, now_s=self.now_s):
+            match each:
+                case instructions.Send():
+                    self.sent[each.message.api] = each
+                case instructions.Note():
+                    self.notes.append(each.text)
+                case _:
+                    told.append(each)
+        self.member.check_invariants()
+        self.told += told
+        return told
+
+    def wait(self, seconds: float, *, ticking: bool = True) -> list[instructions.Instruction]:
+        """Time passes, and it is woken whenever it wants; `ticking`: the worker is alive."""
+        told, end_s, wakes = [], self.now_s + seconds, 0
+        while self.member.due_s() <= end_s:
+            wakes += 1
+            assert wakes < 1000, "it asks to be woken for nothing"
+            self.now_s = max(self.now_s, self.member.due_s())
+            told += self._woken(ticking)
+        self.now_s = end_s
+        return told + self._woken(ticking)
+
+    def _woken(self, ticking: bool) -> list[instructions.Instruction]:
+        return self.tell(events.WorkerTicked() if ticking else events.TimePassed())
+
+    def answer(self, api: str, body: Any) -> list[instructions.Instruction]:
+        return self.tell(events.Answered(token=self.sent.pop(api).token, body=body))
+
+    def fail(self, api: str, failure: Any = None) -> list[instructions.Instruction]:
+        gone = failure or failures.ConnectionFailed("broker:9092", "refused")
+        return self.tell(events.Unanswered(token=self.sent.pop(api).token, failure=gone))
+
+    def entity(self, api: str, version: int | None = None) -> Any:
+        """The request that waits, as it would be written."""
+        message = self.sent[api].message
+        return message.entity(message.high if version is None else version)
+
+    def prepare(self) -> list[instructions.Instruction]:
+        """The worker answers the last `PrepareJoin`."""
+        asked = last(self.told, instructions.PrepareJoin)
+        return self.tell(events.Prepared(token=asked.token, protocols=PROTOCOLS))
+
+    # as far as
+
+    def find(self) -> GroupTalk:
+        self.tell(events.TimePassed())
+        self.answer("find_coordinator", group_answers.found())
+        return self
+
+    def join(self, **fields: Any) -> list[instructions.Instruction]:
+        """Asked to prepare, the worker does, and the group is joined."""
+        self.prepare()
+        return self.answer("join_group", group_answers.joined(**fields))
+
+    def stable(self, assignment: bytes = b"work") -> GroupTalk:
+        self.find().join()
+        self.answer("sync_group", group_answers.synced(assignment))
+        assert self.state is standing.State.STABLE
+        return self
+
+
+def last(told: list[instructions.Instruction], kind: type[T]) -> T:
+    return [each for each in told if isinstance(each, kind)][-1]

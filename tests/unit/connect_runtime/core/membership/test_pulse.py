@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from connect_runtime.core.membership import pulse, settings
+
+
+@pytest.fixture
+def beating() -> pulse.Pulse:
+    made = pulse.Pulse(settings=settings.Settings(group_id="g"), rng=random.Random(1))
+    made.start(100.0)
+    made.check_invariants()
+    return made
+
+
+def deadlines(found: pulse.Pulse) -> tuple[float, float, float]:
+    found.check_invariants()
+    return found.beat_s, found.session_end_s, found.tick_end_s
+
+
+def test_nothing_is_due_before_a_round():
+    made = pulse.Pulse(settings=settings.Settings(group_id="g"), rng=random.Random(1))
+    made.ticked(5.0)
+    made.resume(5.0)
+    assert made.due_s() == math.inf
+    made.check_invariants()
+
+
+def test_a_round_sets_all_three_deadlines(beating):
+    assert deadlines(beating) == (103.0, 110.0, 160.0)
+    assert beating.due_s() == 103.0
+
+
+def test_a_heartbeat_in_flight_is_not_due_and_an_answer_makes_the_next_one_due(beating):
+    beating.sent()
+    assert deadlines(beating) == (math.inf, 110.0, 160.0)
+    beating.answered(104.0)
+    assert deadlines(beating) == (107.0, 114.0, 160.0)
+
+
+def test_a_heartbeat_that_failed_is_due_soon_and_the_session_does_not_grow(beating):
+    beating.sent()
+    beating.failed(104.0)
+    beat_s, session_end_s, _ = deadlines(beating)
+    assert 104.05 < beat_s < 104.2
+    assert session_end_s == 110.0
+
+
+def test_the_worker_has_a_deadline_of_its_own(beating):
+    beating.ticked(130.0)
+    assert deadlines(beating) == (103.0, 110.0, 190.0)
+
+
+def test_without_a_coordinator_only_the_worker_is_awaited(beating):
+    beating.sent()
+    beating.pause()
+    assert deadlines(beating) == (math.inf, math.inf, 160.0)
+    beating.resume(120.0)
+    assert deadlines(beating) == (120.0, 130.0, 160.0)
+
+
+def test_it_ends(beating):
+    beating.sent()
+    beating.stop()
+    assert deadlines(beating) == (math.inf, math.inf, math.inf)
