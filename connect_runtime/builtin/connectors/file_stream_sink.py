@@ -1,0 +1,105 @@
+"""FileStreamSink: one line for each record, into a file or to standard output.
+
+Keys are those of Apache's demo connector, lines are what Java prints.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TextIO
+
+from connect_runtime.api import config_def, connector, errors, records, task
+from connect_runtime.base import ids
+from connect_runtime.builtin import java_text, version
+
+FILE = "file"
+
+CONFIG = config_def.ConfigDef().define(
+    FILE,
+    config_def.Type.STRING,
+    "Which file to append to. Without one it is standard output.",
+    default=None,
+)
+
+_log = logging.getLogger(__name__)
+
+
+class FileStreamSinkConnector(connector.SinkConnector):
+    """Every task appends to the same file."""
+
+    def __init__(self) -> None:
+        self._props: Mapping[str, str] = {}
+
+    def version(self) -> str:
+        return version.KAFKA
+
+    def config(self) -> config_def.ConfigDef:
+        return CONFIG
+
+    def start(self, props: Mapping[str, str]) -> None:
+        self._props = props
+        name = CONFIG.parse(props)[FILE] or "standard output"
+        _log.info("Starting file sink connector writing to %s", name)
+
+    def task_class(self) -> type[task.Task]:
+        return FileStreamSinkTask
+
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        return [self._props] * max_tasks
+
+    def stop(self) -> None:
+        """Nothing runs."""
+
+    def alter_offsets(
+        self, props: Mapping[str, str], offsets: Mapping[ids.TopicPartition, int | None]
+    ) -> bool:
+        """The worker's offsets are all there are."""
+        return True
+
+
+class FileStreamSinkTask(task.SinkTask):
+    """What was put is in the file once `flush` has returned."""
+
+    def __init__(self) -> None:
+        self._name: str | None = None
+        self._stream: TextIO | None = None
+
+    def version(self) -> str:
+        return version.KAFKA
+
+    def start(self, props: Mapping[str, str]) -> None:
+        self._name = CONFIG.parse(props)[FILE] or None
+        if self._name is None:
+            self._stream = sys.stdout
+            return
+        try:
+            self._stream = open(self._name, "a", encoding="utf-8", errors="replace", newline="")  # noqa: SIM115  # closed by `stop`
+        except OSError as error:
+            raise errors.ConnectError(
+                f"Couldn't find or create file '{self._name}' for FileStreamSinkTask: "
+                f"{error.strerror}"
+            ) from error
+
+    def put(self, sink_records: Sequence[records.SinkRecord]) -> None:
+        stream = self._opened()
+        for each in sink_records:
+            stream.write(f"{java_text.of(each.value)}\n")
+
+    def flush(self, offsets: task.Offsets) -> None:
+        try:
+            self._opened().flush()
+        except OSError as error:
+            raise errors.ConnectError(
+                f"writing {self._name or 'standard output'}: {error.strerror}"
+            ) from error
+
+    def _opened(self) -> TextIO:
+        assert self._stream is not None, "put and flush come after start"
+        return self._stream
+
+    def stop(self) -> None:
+        if self._stream is not None and self._name is not None:
+            self._stream.close()
+        self._stream = None

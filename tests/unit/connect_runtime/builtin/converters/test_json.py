@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.api import errors, headers, schema, schema_builder, structs
+from connect_runtime.builtin.converters import json as json_converter
+
+Builder = schema_builder.SchemaBuilder
+
+
+def made(**configs: str) -> json_converter.JsonConverter:
+    one = json_converter.JsonConverter()
+    one.configure({name.replace("_", "."): value for name, value in configs.items()})
+    return one
+
+
+def plain() -> json_converter.JsonConverter:
+    return made(schemas_enable="false")
+
+
+def test_with_schemas_the_envelope_holds_both():
+    data = schema.SchemaAndValue(schema.OPTIONAL_STRING_SCHEMA, "x")
+    payload = b'{"schema":{"type":"string","optional":true},"payload":"x"}'
+    assert made().encode(data) == payload
+    assert made().decode(payload) == data
+    one = made()
+    assert one.from_connect_data("t", data, headers.Headers()) == payload
+    assert one.to_connect_header("t", "h", payload) == data
+
+
+def test_with_schemas_there_may_be_none():
+    assert made().encode(schema.SchemaAndValue(None, True)) == b'{"schema":null,"payload":true}'
+    assert made().decode(b'{"schema":null,"payload":12.24}') == schema.SchemaAndValue(None, 12.24)
+
+
+def test_without_schemas_the_data_is_alone():
+    data = schema.SchemaAndValue(schema.INT32_SCHEMA, 12)
+    assert plain().encode(data) == b"12"
+    assert plain().decode(b"12") == schema.SchemaAndValue(None, 12)
+    optional = schema.SchemaAndValue(schema.OPTIONAL_INT32_SCHEMA, None)
+    assert plain().encode(optional) == b"null"
+
+
+@pytest.mark.parametrize("one", [made(), plain()])
+def test_a_tombstone_stays_one(one):
+    assert one.encode(schema.NOTHING) is None
+    assert one.decode(None) == schema.NOTHING
+
+
+def test_empty_bytes_are_null_without_schemas_and_wrong_with_them():
+    assert plain().decode(b"") == schema.NOTHING
+    with pytest.raises(errors.DataError):
+        made().decode(b"")
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"{}", b"1", b'{"schema":null}', b'{"payload":1}', b'{"schema":null,"payload":1,"more":1}'],
+)
+def test_with_schemas_nothing_but_an_envelope_is_read(payload):
+    with pytest.raises(errors.DataError, match=r"set schemas\.enable=false"):
+        made().decode(payload)
+
+
+def test_schemas_are_remembered_up_to_a_limit():
+    one = made(schemas_cache_size="2")
+    for text in ('"boolean"', '"boolean"', '"boolean","optional":true', '"int8"'):
+        payload = f'{{"schema":{{"type":{text}}},"payload":1}}'
+        one.decode(payload.replace("1}", "true}" if "boolean" in text else "1}").encode())
+    assert one.cached_schemas == (0, 2)
+    for described in (schema.BOOLEAN_SCHEMA, schema.BOOLEAN_SCHEMA):
+        one.encode(schema.SchemaAndValue(described, True))
+    assert one.cached_schemas == (1, 2)
+
+
+def test_one_schema_may_be_given_for_all_that_is_read():
+    one = made(schema_content='{"type":"struct","fields":[{"field":"a","type":"int8"}]}')
+    built = Builder.struct().field("a", schema.INT8_SCHEMA).build()
+    found = one.decode(b'{"a": 5}')
+    assert found == schema.SchemaAndValue(built, structs.Struct(built, {"a": 5}))
+    with pytest.raises(errors.ConfigError, match=r"configuration schema\.content"):
+        made(schema_content='{"type":"nothing"}')
+
+
+def test_nulls_and_defaults():
+    described = Builder.string().optional().default("default").build()
+    null = schema.SchemaAndValue(described, None)
+    head = b'{"schema":{"type":"string","optional":true,"default":"default"},"payload":'
+    assert made().encode(null) == head + b'"default"}'
+    kept = made(replace_null_with_default="false")
+    assert kept.encode(null) == head + b"null}"
+    assert made().decode(head + b"null}").value == "default"
+    assert kept.decode(head + b"null}").value is None
+
+
+def test_its_configuration():
+    with pytest.raises(errors.ConfigError, match="String must be one of \\(case insensitive\\)"):
+        made(decimal_format="roman")
+    made(decimal_format="numeric")
+    definition = json_converter.JsonConverter().config()
+    assert definition.groups == ["Schemas", "Serialization"]
+    assert {name for name, key in definition.keys.items() if not key.has_default} == {
+        "converter.type"
+    }
