@@ -7,7 +7,7 @@ from collections.abc import Callable
 from connect_runtime.wire.codec import failures, fetch, versions
 from connect_runtime.wire.connection import cluster
 from mm2.core.copy import instructions
-from mm2.pipeline import asked, offset_questions
+from mm2.pipeline import asked, fetch_versions, offset_questions
 
 READ_WAIT_MS = 100
 READ_BYTES = 1024 * 1024
@@ -52,7 +52,8 @@ class ReadQuestions:
 
     def _send(self, side: asked.Side, node_id: int, group: list[asked.Asked]) -> None:
         """As many as one fetch may ask for, if the leader can be asked now."""
-        version = side.cluster.version_for(node_id, versions.FETCH_KEY, *versions.FETCH)
+        spoken = fetch_versions.of(side.topic_id(question.copy) for question in group)
+        version = side.cluster.version_for(node_id, versions.FETCH_KEY, *spoken)
         trouble = side.cluster.trouble(node_id) if version is None else None
         if trouble is not None:
             for question in group:

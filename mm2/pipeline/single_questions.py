@@ -11,6 +11,7 @@ from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline, errors
 from connect_runtime.wire.codec import failures, fetch, messages, produce, targets, versions
 from connect_runtime.wire.connection import buffers, cluster, poller
+from mm2.pipeline import fetch_versions
 
 T = TypeVar("T")
 
@@ -116,7 +117,7 @@ class SingleQuestions:
 
     def produce(self, topic: str, batch: memoryview) -> produce.ProducedPartition:
         """A batch to partition 0, outside transactions, for all replicas in sync."""
-        version = self._needed(topic, versions.PRODUCE_KEY, versions.PRODUCE)
+        version = self._needed(self.leader(topic), versions.PRODUCE_KEY, versions.PRODUCE)
         wanted = produce.ProduceBatch(topic, self.topic_id(topic), 0, batch)
         chunks = produce.encode_produce_request(
             version,
@@ -131,7 +132,9 @@ class SingleQuestions:
 
     def fetch(self, topic: str, offset: int) -> fetch.FetchedPartition:
         """What stands in partition 0 from an offset on, uncommitted too."""
-        version = self._needed(topic, versions.FETCH_KEY, versions.FETCH)
+        node_id = self.leader(topic)
+        spoken = fetch_versions.of([self.topic_id(topic)])
+        version = self._needed(node_id, versions.FETCH_KEY, spoken)
         chunk = fetch.encode_fetch_request(
             version,
             max_wait_ms=500,
@@ -157,8 +160,7 @@ class SingleQuestions:
             raise errors.RetriableError(f"reading {topic}: {failures.error_name(found.error_code)}")
         raise errors.RetriableError(f"reading {topic}: {failures.error_name(response.error_code)}")
 
-    def _needed(self, topic: str, api_key: int, asked: tuple[int, int]) -> int:
-        node_id = self.leader(topic)
+    def _needed(self, node_id: int, api_key: int, asked: tuple[int, int]) -> int:
         version = self.spoken(node_id, api_key, asked)
         if version is None:
             raise errors.FatalError(

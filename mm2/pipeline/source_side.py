@@ -15,16 +15,21 @@ from connect_runtime.base import clock
 from connect_runtime.wire.codec import failures, fetch, fetch_session, versions
 from connect_runtime.wire.connection import cluster
 from mm2.core.copy import budget, fetch_sizes, instructions, partition, read_replica, throttle
-from mm2.pipeline import client_options
+from mm2.pipeline import client_options, fetch_versions
 
 READ_COMMITTED = 1
 BACKLOG_WAIT_MS = 20
 REQUEST_TIMEOUT_S = 30.0
+RETRY_S = 0.1
 QUEUE_BYTES_MAX = 8 * 1024 * 1024
 """A partition that holds this much unsent (or an eighth of the budget) is not fetched meanwhile."""
 
 CROWDED = 1.5
 """Buffers of this many times the budget are in use: slow partitions keep those of fast ones."""
+
+SESSION_ERRORS = frozenset({70, 71, 106})
+"""Of the fetch session alone, which begins anew: FETCH_SESSION_ID_NOT_FOUND,
+INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR."""
 
 TAIL = "fetch-tail"
 BACKLOG = "fetch-backlog"
@@ -77,6 +82,7 @@ class SourceSide:
         self._arrived = arrived
         self._copies: dict[Key, partition.PartitionCopy] = {}
         self._by_id: dict[tuple[bytes, int], Key] = {}
+        self._versions = versions.FETCH
         self._replicas = read_replica.ReadReplicas(
             rack=limits.rack, max_age_s=limits.replica_max_age_s
         )
@@ -88,6 +94,8 @@ class SourceSide:
         key = (copy.where.topic, copy.where.partition)
         self._copies[key] = copy
         self._by_id[(copy.where.source_topic_id, copy.where.partition)] = key
+        if not copy.where.source_is_known:
+            self._versions = fetch_versions.BY_NAME
 
     def place(self, copy: partition.PartitionCopy) -> None:
         """Call when what a partition wants may have changed."""
@@ -179,7 +187,7 @@ class SourceSide:
             self._caught_up.discard(key)
 
     def _fetch(self, lane: _Lane) -> None:
-        version = self._source.version_for(lane.node_id, versions.FETCH_KEY, *versions.FETCH)
+        version = self._source.version_for(lane.node_id, versions.FETCH_KEY, *self._versions)
         if version is None:
             if self._source.trouble(lane.node_id) is not None:
                 self._leave_replica(lane, self._clock.now_s())
@@ -229,7 +237,17 @@ class SourceSide:
         for found in response.partitions:
             self._take_in(lane, found, now_s)
         lane.session.answered(response)
+        if response.error_code and response.error_code not in SESSION_ERRORS:
+            self._refused_as_a_whole(lane, response.error_code, now_s)
         self.pump(now_s)
+
+    def _refused_as_a_whole(self, lane: _Lane, code: int, now_s: float) -> None:
+        """What the broker says to the request, it says of each partition in it."""
+        lane.retry_at_s = now_s + RETRY_S
+        for key in [key for key, place in self._place.items() if place is lane]:
+            copy = self._copies[key]
+            self._carry(copy, copy.source_refused(code, now_s))
+            self.place(copy)
 
     def _decode(
         self, lane: _Lane, reply: cluster.RawReply, now_s: float
@@ -240,7 +258,7 @@ class SourceSide:
             except failures.TruncatedResponse:
                 pass  # the connection carried nonsense: as good as broken
         lane.session.failed()
-        lane.retry_at_s = now_s + 0.1
+        lane.retry_at_s = now_s + RETRY_S
         self._source.refresh_metadata()
         self._leave_replica(lane, now_s)
         return None
@@ -304,9 +322,17 @@ class SourceSide:
         if followed and len(found.records):
             self._replicas.served(key)
         elif found.preferred_read_replica >= 0 and not found.error_code:
-            self._replicas.named(key, found.preferred_read_replica, now_s)
+            self._follow(key, found.preferred_read_replica, now_s)
             return True
         return False
+
+    def _follow(self, key: Key, replica: int, now_s: float) -> None:
+        """Of a replica that we do not know yet, the leader would tell with every fetch, and serve
+        nothing."""
+        self._replicas.named(key, replica, now_s)
+        if replica not in self._source.view.brokers:
+            self._replicas.disappointed(key, now_s)
+            self._source.refresh_metadata()
 
     def _records(
         self, copy: partition.PartitionCopy, found: fetch.FetchedPartition

@@ -10,7 +10,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.static.constants import EntityType
 
-from connect_runtime.wire.codec import failures, frames, targets
+from connect_runtime.wire.codec import failures, frames, targets, versions
 from connect_runtime.wire.connection import cluster
 from mm2.core.copy import instructions
 from mm2.pipeline import questions
@@ -32,6 +32,7 @@ class Side:
         self.leaders = {}
         self.error_code = 0
         self.version: int | None = VERSION
+        self.offered: list[tuple[int, int]] = []
         self.unreachable: Exception | None = None
         self.refreshes = 0
         self.forgotten = []
@@ -51,6 +52,7 @@ class Side:
         self.raw.append((node_id, done))
 
     def version_for(self, node_id, api_key, low, high):
+        self.offered.append((low, high))
         return self.version
 
     def trouble(self, node_id):
@@ -361,6 +363,17 @@ def test_what_is_read_ends_where_its_reader_may_see(of_target, end):
     found = world.answered()
     assert (bytes(found[0].records), found[0].log_start, found[0].end) == (b"batches", 2, end)
     assert found[1] == instructions.Unanswered(reason="the response does not name it")
+
+
+def test_a_topic_without_an_id_is_read_by_name():
+    world = World()
+    world.ask(instructions.ReadTarget(offset=3))
+    world.ask(instructions.ReadSource(offset=3))
+    assert (world.target.offered, world.source.offered) == ([(12, 12)], [(12, 12)])
+    world.copies[0].where = taking.where(partition=0, target_topic_id=b"2" * 16)
+    world.target.answer_raw(fetched("a.orders", (0, 0, 0, b"")))
+    world.ask(instructions.ReadTarget(offset=3))
+    assert world.target.offered[1:] == [versions.FETCH]
 
 
 def test_a_leader_is_read_from_once_at_a_time():

@@ -9,9 +9,9 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.static.constants import EntityType
 
-from connect_runtime.wire.codec import cluster_view, fetch, varints
+from connect_runtime.wire.codec import cluster_view, fetch, varints, versions
 from connect_runtime.wire.connection import calls
-from mm2.core.copy import read_replica, throttle
+from mm2.core.copy import read_replica, standing, throttle
 from mm2.pipeline import client_options, source_side
 from tests.fakes import copying
 from tests.support import kio_bytes
@@ -71,7 +71,7 @@ def test_what_would_keep_a_crowded_buffer_moves_out_of_it(queued, lent_bytes, mo
 # Reading from replicas
 
 LEADER, NEAR = 1, 2
-OUT_OF_RANGE, NOT_AVAILABLE = 1, 9
+UNKNOWN_SERVER_ERROR, OUT_OF_RANGE, NOT_AVAILABLE = -1, 1, 9
 RESPONSE = kio.index.load_payload_module(1, fetch.LOW, EntityType.response)
 
 
@@ -84,19 +84,22 @@ class Source:
         self.leader = LEADER
         self.unreachable: set[int] = set()
         self.fetches: list[SimpleNamespace] = []
+        self.offered: list[tuple[int, int]] = []
+        self.refreshes = 0
         self.view = SimpleNamespace(
             brokers={1, 2, 3},
             leader=lambda topic, partition: cluster_view.PartitionLeader(self.leader, 5),
         )
 
     def version_for(self, node_id, api_key, low, high):
+        self.offered.append((low, high))
         return None if node_id in self.unreachable else low
 
     def trouble(self, node_id):
         return ConnectionError() if node_id in self.unreachable else None
 
     def refresh_metadata(self):
-        pass
+        self.refreshes += 1
 
     def rtt_s(self, node_id):
         return 0.001
@@ -110,8 +113,8 @@ class Source:
 class Reading:
     """A partition that is read by a side whose rack is b; `refused` is what its copy was told."""
 
-    def __init__(self, rack="b"):
-        self.world = copying.begun()
+    def __init__(self, rack="b", **changed):
+        self.world = copying.begun(**changed)
         self.source = Source()
         self.refused: list[int] = []
         self.now_s = 1000.0
@@ -135,7 +138,8 @@ class Reading:
         (found,) = self.source.fetches
         return found.node_id, found.rack
 
-    def answer(self, *, error=0, named=-1, diverging=-1, records=b"", end=0) -> None:
+    def answer(self, *, error=0, named=-1, diverging=-1, records=b"", end=0, whole=0) -> None:
+        """`error` is the partition's, `whole` the response's, which then names no partition."""
         topic, index = self.world.copy.where.topic, self.world.copy.where.partition
         part = RESPONSE.PartitionData(
             partition_index=index,
@@ -150,8 +154,8 @@ class Reading:
         )
         topics = (RESPONSE.FetchableTopicResponse(topic=topic, partitions=(part,)),)
         response = RESPONSE.FetchResponse(
-            throttle_time=datetime.timedelta(), error_code=ErrorCode.none, session_id=0,
-            responses=topics,
+            throttle_time=datetime.timedelta(), error_code=ErrorCode(whole), session_id=0,
+            responses=() if whole else topics,
         )  # fmt: skip
         self._reply(memoryview(bytearray(kio_bytes.written(response))))
 
@@ -224,6 +228,23 @@ def test_the_leader_may_name_a_replica_again_after_a_while():
     assert reading.asked() == (LEADER, "b")
 
 
+def test_a_replica_that_the_metadata_do_not_have_yet_holds_nothing_up():
+    """A broker that was added. The leader names it in every answer, and then serves nothing."""
+    reading = Reading()
+    reading.source.view.brokers = {1, 3}
+    assert reading.asked() == (LEADER, "b")
+    reading.answer(named=NEAR)
+    assert reading.source.refreshes == 1
+    assert reading.asked() == (LEADER, "")
+    reading.answer(records=copying.batch(0), end=5)
+    assert reading.world.copy.outbox.queued == 1
+    reading.source.view.brokers = {1, 2, 3}
+    reading.now_s += read_replica.ALONE_S
+    reading.side.place_all()
+    reading.answer()
+    reading.follow()
+
+
 def test_a_new_leader_is_asked_itself():
     reading = Reading()
     reading.follow()
@@ -260,3 +281,35 @@ def test_a_budget_that_is_lifted_is_lifted_at_once():
     reading.side.throttle(throttle.make(0, {}))
     reading.side.pump(reading.now_s)
     assert len(reading.source.fetches) == 1
+
+
+# Being refused
+
+
+@pytest.mark.parametrize(
+    ("topic_id", "offered"),
+    [(bytes(16), (12, 12)), (b"1" * 16, versions.FETCH)],
+    ids=["without an id", "with an id"],
+)
+def test_a_topic_without_an_id_is_read_by_name(topic_id, offered):
+    reading = Reading(rack="", source_topic_id=topic_id)
+    reading.asked()
+    assert reading.source.offered == [offered]
+
+
+def test_what_a_broker_says_to_a_whole_request_it_says_of_its_partitions():
+    reading = Reading(rack="")
+    reading.asked()
+    reading.answer(whole=UNKNOWN_SERVER_ERROR)
+    assert reading.world.standing.phase is standing.Phase.STOPPED
+    assert "error -1" in reading.world.standing.reason
+    assert reading.source.fetches == []
+
+
+@pytest.mark.parametrize("code", sorted(source_side.SESSION_ERRORS))
+def test_a_session_that_a_broker_has_forgotten_begins_anew_at_once(code):
+    reading = Reading(rack="")
+    reading.asked()
+    reading.answer(whole=code)
+    assert reading.refused == []
+    assert reading.asked()[0] == LEADER
