@@ -6,6 +6,7 @@ that an executor does not need. Settings and credentials come over the control c
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from random import Random
 from typing import Any
@@ -139,8 +140,15 @@ class CopyProcess:
                 self._stop(message.get("deadline_s", CLOSE_S))
 
     def _throttle(self, message: dict[str, Any]) -> None:
+        """It may come right behind the settings: to a copy that waited for a slot, say."""
         if self._loop is not None:
             self._loop.throttle(message["bytes_per_s"], message["topics"])
+        elif self._settings is not None:
+            self._settings = dataclasses.replace(
+                self._settings,
+                throttle_bytes_s=message["bytes_per_s"],
+                topic_throttles=message["topics"],
+            )
 
     def _stop(self, deadline_s: float) -> None:
         self._stop_at_s = self._clock.now_s() + deadline_s
