@@ -142,6 +142,7 @@ class SourceTask:
         channel = around.server.open(self.name, inbox=around.inbox)
         channel.send(messages.configure(self.settings))
         self._channel = channel
+        self._fatal = ""
         self._stream = stream.StoredStream()
         self._reported_at_s = now_s
         self._handle = around.engine.start(
@@ -219,7 +220,6 @@ class SourceTask:
         error = self._handle.error
         self._handle.cancel()
         self._copy_ended(self._fatal or error or f"the copy is gone ({reason})", now_s)
-        self._fatal = ""
 
     def _take_gauges(self, message: dict[str, Any], now_s: float) -> None:
         if self.state in (TaskState.STARTING, TaskState.WAITING_FOR_SLOT):

@@ -54,7 +54,7 @@ class Task:
         self.ledger.open(5.0)
         self.broken: list[Exception] = []
         self.channel = Channel()
-        handle = SimpleNamespace(
+        self.handle = SimpleNamespace(
             state=engine.CopyState.RUNNING, error="", cancel=lambda: None, wait=lambda s: None
         )
         east, west = (
@@ -71,7 +71,7 @@ class Task:
             budget_bytes=1 << 20,
         )
         around = source_task.Surroundings(
-            engine=cast(Any, SimpleNamespace(start=lambda job: handle)),
+            engine=cast(Any, SimpleNamespace(start=lambda job: self.handle)),
             server=cast(
                 Any, SimpleNamespace(open=lambda name, inbox: self.channel, address="here")
             ),
@@ -156,3 +156,18 @@ def test_a_receipt_is_told_once_it_is_stored(caplog):
     told = "receipt source-gone: orders-4, source offsets [0, 30): deleted before it was copied"
     assert (record.context, record.getMessage()) == ("[east->west|task 0] ", told)
     assert made.task.receipts.counts == {("orders", "source-gone"): 1}
+
+
+def test_why_one_copy_ended_is_not_told_of_the_next():
+    """Its engine may say that it has ended before its channel does."""
+    made = Task()
+    made.turn()
+    made.task.received({"type": "ended", "reason": "", "fatal": "a wrong password"}, made.now_s)
+    made.handle.state = engine.CopyState.ENDED
+    made.turn()
+    assert made.task.reason == "a wrong password"
+    made.handle.state = engine.CopyState.RUNNING
+    made.now_s += 60.0
+    made.turn()
+    made.task.received({"type": "closed", "reason": "killed"}, made.now_s)
+    assert made.task.reason == "the copy is gone (killed)"
