@@ -36,9 +36,9 @@ def take(context: outcomes.Context) -> instructions.Script[outcomes.Outcome]:
     attempt = outcomes.Attempt(context=context, fence=fenced, known=known)
     if known.request is not None:
         return (yield from eras.requested_era(attempt))
-    recreated = _recreated(context.where, known.era)
-    if recreated is not None:
-        return recreated
+    another_topic = recreated(context.where, known.era)
+    if another_topic is not None:
+        return another_topic
     if known.era is None:
         return (yield from eras.first_start(attempt))
     position = yield from resume.where_we_were(attempt)
@@ -47,7 +47,7 @@ def take(context: outcomes.Context) -> instructions.Script[outcomes.Outcome]:
     return (yield from resume.pair(attempt, position))
 
 
-def _recreated(where: setup.PartitionSetup, era: map_record.Era | None) -> stops.Stop | None:
+def recreated(where: setup.PartitionSetup, era: map_record.Era | None) -> stops.Stop | None:
     """A topic id other than the era's: the name is the same, the topic is not."""
     if era is None:
         return None

@@ -1,0 +1,70 @@
+"""Partitions that are new only because their topic is another one now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mm2.core.copy import stops
+from mm2.core.offsets import offset_map
+from mm2.core.topics import recreated
+from mm2.formats import map_record
+from tests.fakes import taking
+
+OLD, NEW, NONE = b"1" * 16, b"2" * 16, map_record.NO_TOPIC_ID
+
+
+def known(*eras: tuple[int, bytes, bytes], asked: int | None = None) -> offset_map.OffsetMap:
+    """The map of `orders`: (partition, source id, target id) of each era; `asked` to begin anew."""
+    made = offset_map.OffsetMap()
+    for partition, source, target in eras:
+        key = map_record.EraKey(topic="orders", partition=partition, era=1, ordinal=1, epoch=0)
+        value = taking.era(source_topic_id=source, target_topic_id=target)
+        made.apply(map_record.encode_key(key), map_record.encode_value(value))
+    if asked is not None:
+        request = map_record.RequestKey(topic="orders", partition=asked)
+        value = map_record.Request(request="r", position="earliest")
+        made.apply(map_record.encode_key(request), map_record.encode_value(value))
+    return made
+
+
+def stopped(of: offset_map.OffsetMap, count: int = 3, **ids: Any) -> list[int]:
+    given = {"source_topic_id": NEW, "target_topic_id": NEW, **ids}
+    partitions = [taking.where(partition=each, **given) for each in range(count)]
+    found = recreated.set_apart(partitions, of)
+    apart = [where.partition for where, _ in found.stopped]
+    assert [each.partition for each in found.kept] == [n for n in range(count) if n not in apart]
+    assert all(stop.cause is stops.Cause.RECREATED for _, stop in found.stopped)
+    return apart
+
+
+def test_a_topic_that_grew_is_the_same_one():
+    assert stopped(known((0, NEW, NEW))) == []
+
+
+def test_more_partitions_of_a_topic_that_was_made_again_wait_with_the_others():
+    assert stopped(known((0, OLD, NEW))) == [1, 2]
+    assert stopped(known((0, NEW, OLD), (1, NEW, OLD))) == [2]
+
+
+def test_its_reason_is_the_others_and_names_the_way_on():
+    where = taking.where(partition=1, source_topic_id=NEW, target_topic_id=NEW)
+    ((_, stop),) = recreated.set_apart([where], known((0, OLD, NEW))).stopped
+    assert "source topic orders was deleted and created again" in stop.message
+    assert "mm2 resume" in stop.message
+
+
+def test_who_is_asked_to_begin_anew_does():
+    assert stopped(known((0, OLD, NEW), asked=1)) == [2]
+
+
+def test_a_partition_that_has_begun_anew_speaks_for_the_others():
+    assert stopped(known((0, NEW, NEW), (1, OLD, NEW))) == []
+
+
+def test_where_topics_have_no_ids_nothing_can_be_told():
+    assert stopped(known((0, NONE, NONE))) == []
+    assert stopped(known((0, OLD, OLD)), source_topic_id=NONE, target_topic_id=NONE) == []
+
+
+def test_a_topic_without_progress_is_new():
+    assert stopped(offset_map.OffsetMap()) == []
