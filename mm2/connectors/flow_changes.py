@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 from connect_runtime.base import ids
 from mm2.connectors import source_connector
 from mm2.core import flows
-from mm2.core.copy import messages, setup
+from mm2.core.copy import messages, setup, start_positions
+from mm2.core.offsets import offset_map
+from mm2.core.topics import recreated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +52,40 @@ def is_same(one: flows.Flow, other: flows.Flow) -> bool:
 
 
 def same_share(one: messages.Configure, other: messages.Configure) -> bool:
-    """May a copy that has the settings `one` go on under `other`?"""
-    return _share(one) == _share(other)
+    """May a copy that has the settings `one` go on under `other`?
+
+    Brokers that remember producers longer than it believes are no reason to end it.
+    """
+    ours, theirs = _share(one), _share(other)
+    return ours.keys() == theirs.keys() and all(
+        mine.target_codec == later.target_codec
+        and mine.old_after_ms <= later.old_after_ms
+        and mine.renew_after_s <= later.renew_after_s
+        for mine, later in ((ours[name], theirs[name]) for name in ours)
+    )
 
 
-def _share(task: messages.Configure) -> dict[str, int | None]:
-    return {each.name: each.target_codec for each in task.partitions}
+def _share(task: messages.Configure) -> dict[str, setup.PartitionSetup]:
+    return {each.name: each for each in task.partitions}
+
+
+def as_known(
+    plan: source_connector.SourcePlan, known: offset_map.OffsetMap
+) -> source_connector.SourcePlan:
+    """With what the flow's map says: where partitions start, and which of them belong to a topic
+    that was created again."""
+    kept, stopped = recreated.set_apart(plan.partitions, known)
+    findings = (
+        source_connector.Finding(
+            partition=_name(where), cause=stop.cause.value, message=stop.message
+        )
+        for where, stop in stopped
+    )
+    return replace(
+        plan,
+        partitions=start_positions.settled(kept, known),
+        findings=(*plan.findings, *findings),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,14 +107,17 @@ def merged(
     """A later `plan` of the flow whose copies have `running`.
 
     Topics that are not among the `known` (copied, or found and told of before) came into being
-    since: all their partitions begin at the earliest record, whatever the flow's start says.
+    since, and so did further partitions of those that are copied: they begin at the earliest
+    record, whatever the flow's start says.
     """
-    seen = set(known)
+    before = {_name(each) for each in running}
+    seen = set(known).difference(each.topic for each in before)
     found = {_name(each): each for each in plan.partitions}
     ended = {each.partition.topic for each in plan.findings if each.spoils}
     copied = {_name(each): each for each in running if each.topic not in ended}
     partitions = [
-        each if each.topic in seen else replace(each, start="earliest") for each in found.values()
+        each if each.topic in seen or name in before else replace(each, start="earliest")
+        for name, each in found.items()
     ]
     partitions += [each for name, each in copied.items() if name not in found]
     return Later(
@@ -93,6 +126,15 @@ def merged(
         news=tuple(_news(running, plan.partitions)),
         warnings=(*plan.warnings, *_troubles(copied, plan)),
     )
+
+
+def adopted(running: Sequence[setup.PartitionSetup], plan: source_connector.SourcePlan) -> Later:
+    """The `plan` of another configuration: what it does not want ends, and all that is new begins
+    where the flow says. A topic that it wants is copied on, even if the look at it failed."""
+    troubled = {each.partition.topic for each in plan.findings}
+    wanted = [each for each in running if each.topic in troubled]
+    later = merged(wanted, plan, known={each.topic for each in plan.partitions})
+    return replace(later, news=tuple(_news(running, plan.partitions)))
 
 
 def _news(

@@ -35,6 +35,12 @@ class UnreadableError(errors.FatalError):
     """The map topic holds what this release cannot read; it is refused, never guessed."""
 
 
+def is_broken_by(error: errors.ConnectError) -> bool:
+    """Must the log be opened again? Where reading only took too long, it goes on where it was."""
+    truncated = isinstance(error, cluster_errors.FlowLogTruncatedError)
+    return truncated or not isinstance(error, errors.RetriableError)
+
+
 class FlowLedger:
     """Invariant: the fold holds exactly what was read back from the log, never what was only
     sent."""
@@ -74,9 +80,9 @@ class FlowLedger:
         except errors.RetriableError as error:
             for each in wanted:
                 each.answer(None, str(error))
-            if isinstance(error, cluster_errors.FlowLogTruncatedError):
+            if is_broken_by(error):
                 raise
-            return  # it only took too long: what was read so far is not read again
+            return
         for each in wanted:
             self._clear_superseded(each.partition)
             found = facts.from_map(self._map.partition(each.partition), target=each.target)

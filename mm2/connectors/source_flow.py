@@ -24,14 +24,16 @@ from mm2.connectors import (
     source_task,
 )
 from mm2.core import flows
-from mm2.core.copy import messages, setup, start_positions
+from mm2.core.copy import messages
 from mm2.core.topics import split
 from mm2.pipeline import control_channel, control_server, engine
 
 TURN_S = 0.05
 MESSAGES_PER_TURN = 500
 OPEN_S = 30.0
-READ_S = flow_ledger.READ_S
+CHANGE_READ_S = 2.0
+CHANGE_AGAIN_S = 5.0
+"""What was looked up waits for the map: so long each time, and so long in between."""
 SNAPSHOT_S = 0.5
 STOP_S = 1.9
 NO_TOPICS = "no topic matches"
@@ -83,6 +85,7 @@ class SourceFlow:
         self._broken: errors.ConnectError | None = None
         self._wait_until_s = 0.0
         self._snapshot_at_s = 0.0
+        self._changes_due_s = 0.0
         self._stop_by_s = 0.0
         self._failed = ""
 
@@ -124,7 +127,7 @@ class SourceFlow:
         try:
             self._ledger.open(OPEN_S)  # first: planning looks at what settings its topics have
             plan = self._connector.plan(self.flow.admin_timeout_s)
-            known = self._ledger.catch_up(OPEN_S)
+            plan = flow_changes.as_known(plan, self._ledger.catch_up(OPEN_S))
         except errors.RetriableError as error:
             delay_s = self._backoff.next_delay_s(self._random)
             self._wait_until_s = self._clock.now_s() + delay_s
@@ -135,8 +138,10 @@ class SourceFlow:
             _log.error("%s", error)
             self._end(flow_status.FlowState.FAILED, str(error))
             return
-        partitions = start_positions.settled(plan.partitions, known)
-        self._begin(replace(plan, partitions=partitions))
+        if self.stop_asked.is_set():  # all this takes its time; another may have its place by now
+            self._end(flow_status.FlowState.STOPPED, "stopped")
+        else:
+            self._begin(plan)
 
     def _surroundings(self) -> source_task.Surroundings:
         return source_task.Surroundings(
@@ -165,7 +170,7 @@ class SourceFlow:
     def _work(self, now_s: float) -> None:
         self._take_messages()
         self._work_ledger()
-        self._take_changes()
+        self._take_changes(now_s)
         now_s = self._clock.now_s()
         if self._broken is not None:
             self._mend(now_s)
@@ -203,11 +208,11 @@ class SourceFlow:
 
     def _mend(self, now_s: float) -> None:
         """The map topic cannot be written: copies end, and go on when it can be again."""
-        if self.stop_asked.is_set():
+        if self.stop_asked.is_set() or self._state is flow_status.FlowState.STOPPING:
             for task in self._tasks:
                 task.stop()
                 task.abandon()
-            self._end(flow_status.FlowState.STOPPED, f"stopped; {self._broken}")
+            self._end_stopped(f"stopped; {self._broken}")
             return
         why = f"the flow's own topics on the target cannot be used: {self._broken}"
         for task in self._tasks:
@@ -256,8 +261,11 @@ class SourceFlow:
             for task in self._tasks:
                 task.abandon()
         if all(task.ended for task in self._tasks):
-            state = flow_status.FlowState.FAILED if self._failed else flow_status.FlowState.STOPPED
-            self._end(state, self._failed or "stopped")
+            self._end_stopped("stopped")
+
+    def _end_stopped(self, reason: str) -> None:
+        state = flow_status.FlowState.FAILED if self._failed else flow_status.FlowState.STOPPED
+        self._end(state, self._failed or reason)
 
     def _end(self, state: flow_status.FlowState, reason: str) -> None:
         self._state = state
@@ -270,63 +278,55 @@ class SourceFlow:
         """From any thread. Raises as `change_queue.ChangeQueue.put`."""
         self._changes.put(change)
 
-    def _take_changes(self) -> None:
-        if self._state is not flow_status.FlowState.RUNNING or self._leaving:
+    def _take_changes(self, now_s: float) -> None:
+        running = self._state is flow_status.FlowState.RUNNING and not self._leaving
+        if not running or now_s < self._changes_due_s:
             return
         change = self._changes.take()
         match change:
             case flow_changes.Rebudget(budgets=budgets):
                 self.flow = replace(self.flow, budgets=budgets)
-                self._rebudget([each.settings for each in self._tasks])
-            case flow_changes.Adopt():
-                self._adopt(change)
-            case flow_changes.Refreshed():
-                if flow_changes.is_same(change.flow, self.flow):
-                    self._refresh(change)
+                self._rebudget()
+            case flow_changes.Refreshed(flow=flow) if not flow_changes.is_same(flow, self.flow):
+                pass  # a look that began before another configuration came
+            case flow_changes.Adopt() | flow_changes.Refreshed():
+                self._take_up(change)
 
-    def _rebudget(self, settings: Sequence[messages.Configure]) -> None:
+    def _rebudget(self) -> None:
         shares = [
-            [ids.TopicPartition(each.topic, each.partition) for each in task.partitions]
-            for task in settings
+            [ids.TopicPartition(each.topic, each.partition) for each in task.settings.partitions]
+            for task in self._tasks
         ]
-        for task, budget in zip(settings, split.budgets(self.flow.budgets, shares), strict=True):
-            self._by_number(task.task).throttle(budget.flow, budget.topics)
+        for task, budget in zip(self._tasks, split.budgets(self.flow.budgets, shares), strict=True):
+            task.throttle(budget.flow, budget.topics)
 
     def _by_number(self, number: int) -> source_task.SourceTask:
         return next(each for each in self._tasks if each.settings.task == number)
 
-    def _adopt(self, change: flow_changes.Adopt) -> None:
-        partitions = self._settled(change.plan.partitions, change)
-        if partitions is None:
+    def _take_up(self, change: flow_changes.Adopt | flow_changes.Refreshed) -> None:
+        """What was looked up, as the flow's map has it; until that can be read, `change` waits."""
+        try:
+            plan = flow_changes.as_known(change.plan, self._ledger.catch_up(CHANGE_READ_S))
+        except errors.ConnectError as error:
+            if flow_ledger.is_broken_by(error):
+                self._note_broken(error)
+            else:
+                _log.warning("%s; what was looked up is taken up later", error)
+            self._changes_due_s = self._clock.now_s() + CHANGE_AGAIN_S
+            self._changes.postpone(change)
             return
-        self._connector.close()
-        self.flow, self._connector = change.flow, change.connector
-        self._found(change.plan.findings, change.plan.warnings)
-        self._share_out(replace(change.plan, partitions=partitions))
-
-    def _refresh(self, change: flow_changes.Refreshed) -> None:
-        running = [each for task in self._tasks for each in task.settings.partitions]
-        known = {*self._report.found_topics, *(each.topic for each in running)}
-        later = flow_changes.merged(running, change.plan, known=known)
-        partitions = self._settled(later.partitions, change)
-        if partitions is None:
-            return
+        copied = [each for task in self._tasks for each in task.settings.partitions]
+        if isinstance(change, flow_changes.Adopt):
+            self._connector.close()
+            self.flow, self._connector = change.flow, change.connector
+            later = flow_changes.adopted(copied, plan)
+        else:
+            known = {*self._report.found_topics, *(each.topic for each in copied)}
+            later = flow_changes.merged(copied, plan, known=known)
         for line in later.news:
             _log.info("%s", line)
         self._found(later.findings, later.warnings)
-        self._share_out(replace(change.plan, partitions=partitions))
-
-    def _settled(
-        self, partitions: Sequence[setup.PartitionSetup], change: flow_changes.Change
-    ) -> tuple[setup.PartitionSetup, ...] | None:
-        """With their starts; None, and `change` comes again, while the map cannot be read."""
-        try:
-            known = self._ledger.catch_up(READ_S)
-        except errors.ConnectError as error:
-            self._note_broken(error)
-            self._changes.postpone(change)
-            return None
-        return start_positions.settled(partitions, known)
+        self._share_out(replace(plan, partitions=later.partitions))
 
     def _found(self, findings: Sequence[source_connector.Finding], warnings: Sequence[str]) -> None:
         for line in self._report.found(findings, warnings):
@@ -379,8 +379,7 @@ class SourceFlow:
         return self._report.status
 
     def _publish(self) -> None:
-        running = self._state is flow_status.FlowState.RUNNING
-        missing = self._slots_missing() if running else 0
+        missing = self._slots_missing() if self._state is flow_status.FlowState.RUNNING else 0
         self._report.publish(self._state, self._reason, self._tasks, slots_missing=missing)
 
     def _slots_missing(self) -> int:

@@ -65,7 +65,8 @@ def test_a_topic_that_was_told_of_before_begins_where_the_flow_says():
 def test_added_partitions_are_told():
     later = merged([where("a")], [where("a"), where("a", 1), where("a", 2)])
     assert later.news == ("topic a partitions: 2 more are mirrored, from their first records on",)
-    assert [each.partition for each in later.partitions] == [0, 1, 2]
+    starts = [(each.partition, each.start) for each in later.partitions]
+    assert starts == [(0, "latest"), (1, "earliest"), (2, "earliest")]
 
 
 def test_a_topic_that_is_no_longer_listed_is_copied_on_until_its_copy_says_so():
@@ -127,3 +128,28 @@ def test_a_share_is_the_same_while_nothing_that_a_copy_goes_by_differs():
     assert flow_changes.same_share(one, task(where("b"), where("a", source_topic_id=b"2" * 16)))
     assert not flow_changes.same_share(one, task(where("a")))
     assert not flow_changes.same_share(one, task(where("a"), where("b", target_codec=1)))
+    shorter = {"old_after_ms": 1_000, "renew_after_s": 1.0}
+    assert not flow_changes.same_share(one, task(where("a"), where("b", **shorter)))
+    assert flow_changes.same_share(task(where("a", **shorter)), task(where("a")))
+
+
+def test_another_configuration_ends_what_it_does_not_want_and_nothing_else():
+    """Of a topic that it wants, the look may fail."""
+    running = [where("a"), where("b"), where("c")]
+    plan = source_connector.SourcePlan(
+        partitions=(where("a"), where("d")), findings=(finding("b"),)
+    )
+    later = flow_changes.adopted(running, plan)
+    assert [(each.topic, each.start) for each in later.partitions] == [
+        ("a", "latest"),
+        ("b", "latest"),
+        ("d", "latest"),
+    ]
+    assert later.news == ("topic d is mirrored from now on (partitions: 1)",)
+    assert (later.findings, later.warnings) == ((), ("b is wrong",))
+
+
+def test_another_configuration_ends_what_the_mirror_would_spoil():
+    plan = source_connector.SourcePlan(partitions=(), findings=(finding("b", spoils=True),))
+    later = flow_changes.adopted([where("b")], plan)
+    assert (later.partitions, later.findings) == ((), plan.findings)

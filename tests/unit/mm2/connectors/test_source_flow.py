@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,8 +27,11 @@ class Pair:
             source="east", target="west", replication_factor=1, start=LATEST, admin_timeout_s=5.0
         )
 
-    def start(self) -> source_flow.SourceFlow:
-        """A new process's flow, planned once; its plan is in `planned`."""
+    def start(
+        self, *, meanwhile: Callable[[source_flow.SourceFlow], object] = bool
+    ) -> source_flow.SourceFlow:
+        """A new process's flow, planned once; its plan is in `planned`. `meanwhile` happens as it
+        asks its clusters."""
         self.planned: list[source_connector.SourcePlan] = []
         now = clock.SystemClock()
         engine: Any = SimpleNamespace(slots=lambda: SimpleNamespace(missing=0))
@@ -49,6 +52,9 @@ class Pair:
             now=now,
             random=random.Random(1),
         )
+        connector: Any = made._connector
+        plan = connector.plan
+        connector.plan = lambda timeout_s: (meanwhile(made), plan(timeout_s))[1]
         made.run_once()
         return made
 
@@ -68,8 +74,9 @@ class Pair:
     def began(self, partition: int) -> None:
         """The first take of this partition has stored its era."""
         key = map_record.EraKey(topic="orders", partition=partition, era=1, ordinal=1, epoch=0)
+        era = taking.era(source_topic_id=self.source.topics["orders"].topic_id.bytes)
         log = self.target.topics[naming.map_topic("east")].log
-        log.append((map_record.encode_key(key), map_record.encode_value(taking.era())))
+        log.append((map_record.encode_key(key), map_record.encode_value(era)))
 
     def grow(self, count: int) -> None:
         self.source.topics["orders"].partitions = count
@@ -108,4 +115,29 @@ def test_a_map_that_cannot_be_read_is_told_before_anything_is_copied():
     flow = pair.start()
     assert flow.status.state is flow_status.FlowState.FAILED
     assert "reading the flow's offset map at offset 0" in flow.status.reason
+    assert pair.planned == []
+
+
+def test_a_topic_that_was_made_again_with_more_partitions_stands_still_as_a_whole():
+    """Else its new partitions would go to the mirror of another topic."""
+    pair = Pair()
+    pair.start()
+    for each in (0, 1):
+        pair.began(each)
+    del pair.source.topics["orders"]
+    pair.source.create("orders", partitions=3)
+    flow = pair.start()
+    (plan,) = pair.planned
+    assert [each.partition for each in plan.partitions] == [0, 1]  # whose takes will tell
+    flow._publish()
+    (waiting,) = flow.status.partitions
+    assert (waiting.partition.partition, waiting.cause) == (2, "recreated")
+    assert "was deleted and created again" in waiting.reason
+
+
+def test_a_flow_that_is_stopped_while_it_plans_copies_nothing():
+    """Another one may have its place by the time its clusters answer."""
+    pair = Pair()
+    flow = pair.start(meanwhile=lambda flow: flow.stop_asked.set())
+    assert flow.status.state is flow_status.FlowState.STOPPED
     assert pair.planned == []

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
-from connect_runtime.base import ids
+from connect_runtime.base import errors, ids
 from connect_runtime.system import clock
 from mm2.connectors import flow_changes, flow_ledger, flow_status, source_connector, source_flow
 from mm2.core import filters, flows
@@ -267,4 +267,46 @@ def test_a_flow_that_ends_takes_up_no_more_changes_and_leaves_nothing_open():
     world.mirror("a|c")
     world.turn(20)
     assert world.made.status.state is flow_status.FlowState.STOPPED
+    assert world.running() == []
+
+
+def test_a_map_that_is_slow_to_be_read_holds_up_what_was_found_and_ends_no_copy(caplog):
+    world = World()
+    world.source.topics["b"].partitions = 2
+    world.look()
+    world.target.away = True
+    world.turn()
+    assert len(world.copies) == 2
+    assert not world.made.settled
+    assert caplog.text.count("what was looked up is taken up later") == 1
+    world.target.away = False
+    world.turn()
+    assert not world.made.settled, "it is not asked again at once"
+    world.now_s += source_flow.CHANGE_AGAIN_S
+    world.turn()
+    assert world.made.settled
+    assert sorted(map(sorted, world.running())) == [["a", "b"], ["b"]]
+    assert all(task.restarts == 0 for task in world.made._tasks)
+
+
+def test_what_is_wanted_further_is_copied_on_although_looking_at_it_failed():
+    world = World()
+    world.source.failures["describe_topics", "b"] = errors.RetriableError("not now")
+    world.mirror("a|b|c")
+    world.turn()
+    assert sorted(map(sorted, world.running())) == [["a", "c"], ["b"]]
+
+
+def test_a_flow_that_ends_while_its_log_is_away_waits_for_nobody():
+    world = World()
+    world.made._failed = "fenced by another owner"
+    world.turn(1)
+    world.target.away = True
+    world.made._note_broken(errors.RetriableError("nobody answers"))
+    world.turn(1)
+    status = world.made.status
+    assert (status.state, status.reason) == (
+        flow_status.FlowState.FAILED,
+        "fenced by another owner",
+    )
     assert world.running() == []
