@@ -92,6 +92,10 @@ class Flow:
         """As people write it: `east->west`."""
         return f"{self.source}->{self.target}"
 
+    @property
+    def syncs_topic_configs(self) -> bool:
+        return self.sync_topic_configs_interval_s is not None
+
     def remote_topic(self, topic: str) -> str:
         """Name on the target of the source's `topic`."""
         return self.policy.format_remote_topic(self.source, topic)

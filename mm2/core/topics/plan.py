@@ -126,7 +126,8 @@ def plan(
     """Compare what the flow mirrors with what is there.
 
     `sync_configs`: settings of existing topics follow the source now, too (they do at intervals of
-    their own, `sync.topic.configs.interval.seconds`); new topics are always created with them.
+    their own, `sync.topic.configs.interval.seconds`); new topics are always created with them, and
+    what would stop a topic meanwhile is not put off.
     `operator` is for the commands of findings.
     """
     create: list[CreateTopic] = []
@@ -142,7 +143,9 @@ def plan(
             create.append(pair.creation())
         elif there.partitions < pair.topic.partitions:
             grow.append(pair.growth(there))
-        change = pair.alteration(there) if sync_configs and there is not None else None
+        change = pair.alteration(there) if there is not None else None
+        if not sync_configs and not (flow.syncs_topic_configs and pair.is_freed_by(change)):
+            change = None
         if change is not None:
             alter.append(change)
         findings.extend(pair.findings(change))
@@ -217,6 +220,10 @@ class _Pair:
             set=dict(sorted(to_set.items())),
             delete=tuple(sorted(to_delete)),
         )
+
+    def is_freed_by(self, change: AlterTopic | None) -> bool:
+        """Must the topic not be copied without it, and may it be with it?"""
+        return _stops(self.findings(None)) and not _stops(self.findings(change))
 
     def _synced(self) -> Iterator[tuple[str, str | None]]:
         """Settings that follow the source, with the value to set; None: no override."""
@@ -375,6 +382,10 @@ class _Pair:
             remedy=remedy.text,
             command=remedy.command,
         )
+
+
+def _stops(findings: Iterator[Finding]) -> bool:
+    return any(each.severity is Severity.STOP for each in findings)
 
 
 def _words(policy: str) -> frozenset[str]:

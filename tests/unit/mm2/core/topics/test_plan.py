@@ -192,6 +192,21 @@ def test_without_sync_existing_topics_are_left_alone():
     assert is_empty(make(cluster(source), cluster(target), sync_configs=False))
 
 
+@pytest.mark.parametrize("interval_s", [600.0, None])
+def test_what_would_stop_a_topic_until_the_next_sync_is_not_put_off(interval_s):
+    """The source is no longer compacted, and looks come more often than settings follow."""
+    source = topic("orders", 1, {"cleanup.policy": entry("delete"), "retention.ms": entry("1")})
+    target = mirror(cleanup_policy=entry("compact"))
+    flow = dataclasses.replace(FLOW, sync_topic_configs_interval_s=interval_s)
+    made = make(cluster(source), cluster(target), flow, sync_configs=False)
+    if interval_s is None:
+        assert (made.alter, made.stopped_topics()) == ((), {"orders"})
+    else:
+        (alter,) = made.alter
+        assert alter.set == {"cleanup.policy": "delete", "retention.ms": "1"}
+        assert made.findings == ()
+
+
 def test_bounds_of_existing_topics_are_widened_unless_set_on_the_topic():
     target = topic(
         "east.orders", 1, {AFTER: entry("3600000", Source.DEFAULT), BEFORE: entry("5000")}
