@@ -164,7 +164,15 @@ def _logger(access: ClusterAccess) -> logging.Logger:
 
 
 def _hiding(secret: str) -> Callable[[str], str]:
-    return lambda text: text.replace(secret, "…")
+    """As it is, and as it is sent where `sasl.oauthbearer.header.urlencode` is on."""
+    forms = sorted({secret, urllib.parse.quote_plus(secret)} - {""}, key=len, reverse=True)
+
+    def hide(text: str) -> str:
+        for each in forms:
+            text = text.replace(each, "…")
+        return text
+
+    return hide
 
 
 @contextlib.contextmanager

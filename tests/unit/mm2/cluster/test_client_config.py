@@ -71,8 +71,8 @@ def test_the_library_asks_the_issuer_itself_and_tells_no_secret(caplog):
         "sasl.oauthbearer.extensions": "a=b,c=d",
     }
     logger = client_config._logger(access(security))
-    logger.warning("it said %s", "s3 cret")
-    assert caplog.messages == ["it said …"]
+    logger.warning("it said %s, as it was sent %s", "s3 cret", "s3+cret")
+    assert caplog.messages == ["it said …, as it was sent …"]
 
 
 def test_what_librdkafka_lacks_is_not_passed():
