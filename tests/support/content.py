@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mm2.sandbox import proof
-from tests.support import kafka
+from tests.support import eventually, kafka
 
 
 def some(count: int = 20, *, bytes_each: int = 100, **more: Any) -> list[kafka.Outgoing]:
@@ -33,3 +33,24 @@ def assert_mirrored(
         )
         assert found.equal, f"{isolation}:\n{found}"
         assert found.records > 0
+
+
+def assert_goes_on(
+    east: kafka.Properties,
+    west: kafka.Properties,
+    topic: str,
+    *,
+    start: int,
+    kept: list[kafka.Record],
+    deadline_s: float = 60.0,
+) -> None:
+    """Soon `east.<topic>` holds what it held, and behind it what its source has from `start` on."""
+
+    def equal() -> bool:
+        here = kafka.read_partition(east, topic, start=start)
+        there = kafka.read_partition(west, f"east.{topic}")
+        assert kafka.differences(kept, there[: len(kept)]) == []
+        assert kafka.differences(here, there[len(kept) :]) == []
+        return bool(here)
+
+    eventually.eventually(equal, deadline_s, interval_s=0.5)

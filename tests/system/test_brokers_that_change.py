@@ -93,7 +93,7 @@ def test_a_source_that_elects_a_leader_without_the_newest_records_stops_that_top
             with mirror.Mirror(tmp_path, settings(east, west, name), name="resumed") as run:
                 go_on(run, name)
                 traffic.stop()
-                assert_goes_on_from(source, target, name, end=end, kept=kept)
+                content.assert_goes_on(source, target, name, start=end, kept=kept)
                 assert run.stop() == 143
     (stated,) = receipted_proof.receipts(target, "east")
     assert stated.kind is receipt.ReceiptKind.NEW_ERA_REQUESTED
@@ -109,22 +109,3 @@ def lose_records(
     newest.kill()
     behind.start()
     brokers.await_leaders(source, name, {12})
-
-
-def assert_goes_on_from(
-    source: kafka.Properties,
-    target: kafka.Properties,
-    name: str,
-    *,
-    end: int,
-    kept: list[kafka.Record],
-) -> None:
-    """The mirror keeps what the source lost; behind it stands what the source holds since."""
-
-    def equal() -> bool:
-        here = kafka.read_partition(source, name, start=end)
-        there = kafka.read_partition(target, f"east.{name}")
-        assert kafka.differences(kept, there[: len(kept)]) == []
-        return kafka.differences(here, there[len(kept) :]) == []
-
-    eventually.eventually(equal, SOON_S, interval_s=0.5)

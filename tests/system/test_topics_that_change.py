@@ -5,11 +5,15 @@ What cannot be made good stops its partition alone, with what to do; the rest go
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
-from tests.support import content, eventually, kafka, mirror, operations, steady
+from mm2.core import commands
+from mm2.formats import receipt
+from mm2.sandbox import receipted_proof
+from tests.support import content, eventually, kafka, mirror, obeying, operations, steady
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
@@ -28,15 +32,21 @@ def test_each_change_stops_its_topic_alone(tmp_path, pair):
 
 @pytest.mark.full
 def test_the_command_that_each_stop_names_leads_on(tmp_path, pair):
-    resumed(tmp_path, stopped(tmp_path, pair), pair)
+    given, told = stopped(tmp_path, pair)
+    resumed(tmp_path, given, told=told, pair=pair)
 
 
-def stopped(tmp_path, pair: tuple[kafka.Properties, ...]) -> dict[str, Any]:
-    """Run a flow while its topics change, until each stands still; returns its settings."""
+def stopped(tmp_path, pair: tuple[kafka.Properties, ...]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Run a flow while its topics change, until each stands still.
+
+    Returns its settings, and by topic the command that it was stopped with.
+    """
     east, west = pair
     for topic in TOPICS:
         kafka.create_topic(east, topic)
-    given = mirror.settings(east, west, tasks_max=2, refresh_topics_interval_seconds=5)
+    given = mirror.settings(
+        east, west, tasks_max=2, refresh_topics_interval_seconds=5, spark={"engine": "inline"}
+    )
     with (
         mirror.Mirror(tmp_path, given) as run,
         steady.Steady(east, dict.fromkeys(TOPICS, 1)) as traffic,
@@ -44,13 +54,13 @@ def stopped(tmp_path, pair: tuple[kafka.Properties, ...]) -> dict[str, Any]:
         for topic in TOPICS:
             run.await_records(20, topic=topic)
         before = change_topics(east, west, traffic)
-        assert_told(run)
+        told = assert_told(run)
         traffic.go_on()
         traffic.stop()
         eventually.eventually(lambda: lost(east, west, "good") == 0, 60.0, "all of it is copied")
         assert run.stop() == 143
     assert_nothing_written(pair, before)
-    return given
+    return given, told
 
 
 def change_topics(
@@ -72,7 +82,8 @@ def change_topics(
     return before
 
 
-def assert_told(run: mirror.Mirror) -> None:
+def assert_told(run: mirror.Mirror) -> dict[str, str]:
+    commands_of = {}
     for topic, cause in {
         "foreign": "foreign-writes",
         "mirror-again": "recreated",
@@ -86,8 +97,11 @@ def assert_told(run: mirror.Mirror) -> None:
         "source-again": r"source topic source-again was deleted and created.*mm2 resume",
         "deleted": r"source topic.*(missing|deleted)",
     }.items():
-        run.await_log(rf"{topic}-0 stands still: .*{told}", 30.0)
+        line = run.await_log(rf"{topic}-0 stands still: .*{told}.*", 30.0)
+        commands_of[topic] = commands.found_in(line[0])
     run.await_log("topic deleted is no longer listed by the source", 30.0)
+    assert all(commands_of.values()), commands_of
+    return commands_of
 
 
 def lost(east: kafka.Properties, west: kafka.Properties, topic: str) -> int:
@@ -112,15 +126,24 @@ def assert_nothing_written(pair: tuple[kafka.Properties, ...], before: list[kafk
     assert behind(kafka.read_partition(east, "foreign"), ours) > 0
 
 
-def resumed(tmp_path, given: dict[str, Any], pair: tuple[kafka.Properties, ...]) -> None:
+def resumed(
+    tmp_path, given: dict[str, Any], *, told: dict[str, str], pair: tuple[kafka.Properties, ...]
+) -> None:
+    """Whoever types what was printed gets on: where it says, and behind what the mirror holds."""
     east, west = pair
-    path = tmp_path / "run.yaml"
-    for topic, start in (("foreign", "latest"), ("mirror-again", "earliest")):
-        place = ("east->west", "--topic", topic, "--new-era", "--from", start)
-        done = mirror.mm2("resume", *place, "--config", path)
-        assert done.returncode == 0, done.stderr
+    again = [topic for topic in TOPICS if "mm2 resume" in told.get(topic, "")]
+    assert sorted(again) == ["foreign", "mirror-again", "source-again"]
+    kept = {topic: kafka.read_partition(west, f"east.{topic}") for topic in again}
+    for topic in again:
+        obeying.obey(told[topic])
     kafka.produce(east, "foreign", content.some(7))
     with mirror.Mirror(tmp_path, given, name="resumed") as run:
-        eventually.eventually(lambda: lost(east, west, "mirror-again") == 0, 120.0)
-        run.await_stopped("source-again", "recreated", 120.0)
+        for topic in again:
+            offset = re.search(r"--from offset:(\d+)", told[topic])
+            content.assert_goes_on(
+                east, west, topic, start=int(offset[1]) if offset else 0, kept=kept[topic]
+            )
+        assert run.stopped() == set()
         assert run.stop() == 143
+    stated = {(each.topic, each.kind) for each in receipted_proof.receipts(west, "east")}
+    assert stated == {(topic, receipt.ReceiptKind.NEW_ERA_REQUESTED) for topic in again}

@@ -1,0 +1,86 @@
+"""The rights that README lists are all that a flow needs, from its first start on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from confluent_kafka import admin
+
+from mm2.sandbox import cluster
+from tests.support import content, eventually, kafka, mirror, operations
+
+pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(180)]
+
+USER = "mirror"
+Rights = Mapping[tuple[str, str], Sequence[str]]
+"""By kind of resource and the prefix of its name: operations."""
+ON_SOURCE: Rights = {("TOPIC", "orders"): ("DESCRIBE", "DESCRIBE_CONFIGS", "READ")}
+ON_TARGET: Rights = {
+    ("TOPIC", "east."): (
+        *("CREATE", "ALTER", "ALTER_CONFIGS", "DESCRIBE", "DESCRIBE_CONFIGS"),
+        *("READ", "WRITE"),
+    ),
+    ("TOPIC", "mm2-"): ("CREATE", "DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE"),
+    ("TRANSACTIONAL_ID", "mm2-east->west-"): ("DESCRIBE", "WRITE"),
+    ("BROKER", "kafka-cluster"): ("DESCRIBE_CONFIGS",),
+}
+SOON_S = 40.0
+_PREFIXED = admin.ResourcePatternType.PREFIXED
+
+
+def allow(on: cluster.Cluster, rights: Rights) -> None:
+    bindings = [
+        admin.AclBinding(
+            admin.ResourceType[kind],
+            name,
+            admin.ResourcePatternType.LITERAL if kind == "BROKER" else _PREFIXED,
+            f"User:{USER}",
+            "*",
+            admin.AclOperation[operation],
+            admin.AclPermissionType.ALLOW,
+        )
+        for (kind, name), operations_ in rights.items()
+        for operation in operations_
+    ]
+    client = kafka.admin_client(on.client_properties())
+    for future in client.create_acls(bindings).values():
+        future.result(30)
+
+
+def test_a_flow_is_fenced_grows_and_follows_settings_with_no_more_than_these(
+    tmp_path: Any, own_cluster: Any
+):
+    east, west = (own_cluster(name, users=[USER]) for name in ("east", "west"))
+    allow(east, ON_SOURCE)
+    allow(west, ON_TARGET)
+    source, target = east.client_properties(), west.client_properties()
+    kafka.create_topic(source, "orders")
+    kafka.produce(source, "orders", content.some())
+    given = mirror.settings(
+        east.client_properties(USER),
+        west.client_properties(USER),
+        topics="orders",
+        spark={"engine": "inline"},
+        refresh_topics_interval_seconds=1,
+        sync_topic_configs_interval_seconds=1,
+    )
+    with mirror.Mirror(tmp_path, given) as run:
+        run.await_records(20, topic="orders")
+        operations.grow(source, "orders", 2)
+        operations.configure(source, "orders", {"retention.ms": "77000000"})
+        kafka.produce(source, "orders", content.some(partition=1))
+        run.await_records(40, topic="orders")
+        eventually.eventually(
+            lambda: operations.settings(target, "east.orders")["retention.ms"] == "77000000",
+            SOON_S,
+        )
+        assert run.figure("mm2_unfenced_partitions", topic="orders") == 0
+        assert run.stopped() == set()
+        assert "AUTHORIZATION" not in run.log
+        assert "may not be read" not in run.log
+        assert run.stop() == 143
+    content.assert_mirrored(source, target, "orders")
+    probed = mirror.mm2("probe", tmp_path / "run.yaml")
+    assert probed.returncode == 0, probed.stdout + probed.stderr
