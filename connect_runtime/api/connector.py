@@ -1,6 +1,6 @@
 """Connectors: what a user configures. A connector plans; its tasks move the records.
 
-A complete source connector is in the package's README. A worker makes an instance, calls
+Two complete ones are in the package's README. A worker makes an instance, calls
 `initialize` and `start` on the connector's own thread, asks for `task_configs` whenever it needs
 them (at start, after `request_task_reconfiguration`, when `tasks.max` changes), and `stop` at the
 end. `config` and `validate` are also called on instances that are never started.
@@ -36,6 +36,8 @@ class Connector(abc.ABC):
     """What both kinds share; derive from SourceConnector or SinkConnector."""
 
     context: contexts.ConnectorContext
+    props: Mapping[str, str]
+    """The configuration it was started with."""
 
     def version(self) -> str:
         """Shown in the list of plugins and in the status."""
@@ -44,9 +46,9 @@ class Connector(abc.ABC):
     def initialize(self, context: contexts.ConnectorContext) -> None:
         self.context = context
 
-    @abc.abstractmethod
     def start(self, props: Mapping[str, str]) -> None:
-        """Begin, with the connector's configuration. Threads that watch the source start here."""
+        """Begin, with the connector's configuration: override it to watch the source."""
+        self.props = props
 
     @abc.abstractmethod
     def task_class(self) -> type[tasks.Task]: ...
@@ -58,8 +60,7 @@ class Connector(abc.ABC):
         The worker's herder waits for it: answer from what is known, in milliseconds.
         """
 
-    @abc.abstractmethod
-    def stop(self) -> None:
+    def stop(self) -> None:  # noqa: B027  # most connectors have nothing to release
         """End and release everything; called also when `start` has failed."""
 
     def reconfigure(self, props: Mapping[str, str]) -> None:

@@ -47,6 +47,7 @@ class Context:
     task_id: ids.ConnectorTaskId = field(default_factory=lambda: ids.ConnectorTaskId("c", 0))
     props: Mapping[str, str] = field(default_factory=dict)
     transaction_context: context.TransactionContext | None = None
+    errant_record_reporter: context.ErrantRecordReporter | None = None
     stop_timeout_s: float = 5.0
     stopping: bool = False
     waited_s: float = 0.0

@@ -29,9 +29,6 @@ _log = logging.getLogger(__name__)
 class FileStreamSinkConnector(connector.SinkConnector):
     """Every task appends to the same file."""
 
-    def __init__(self) -> None:
-        self._props: Mapping[str, str] = {}
-
     def version(self) -> str:
         return version.KAFKA
 
@@ -39,7 +36,7 @@ class FileStreamSinkConnector(connector.SinkConnector):
         return CONFIG
 
     def start(self, props: Mapping[str, str]) -> None:
-        self._props = props
+        super().start(props)
         name = CONFIG.parse(props)[FILE] or "standard output"
         _log.info("Starting file sink connector writing to %s", name)
 
@@ -47,10 +44,7 @@ class FileStreamSinkConnector(connector.SinkConnector):
         return FileStreamSinkTask
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        return [self._props] * max_tasks
-
-    def stop(self) -> None:
-        """Nothing runs."""
+        return [self.props] * max_tasks
 
     def alter_offsets(
         self, props: Mapping[str, str], offsets: Mapping[ids.TopicPartition, int | None]

@@ -62,9 +62,6 @@ _log = logging.getLogger(__name__)
 class FileStreamSourceConnector(connector.SourceConnector):
     """One task, whatever `tasks.max` says: a file has one reader."""
 
-    def __init__(self) -> None:
-        self._props: Mapping[str, str] = {}
-
     def version(self) -> str:
         return version.KAFKA
 
@@ -72,17 +69,14 @@ class FileStreamSourceConnector(connector.SourceConnector):
         return CONFIG
 
     def start(self, props: Mapping[str, str]) -> None:
-        self._props = props
+        super().start(props)
         _log.info("Starting file source connector reading from %s", _shown(CONFIG.parse(props)))
 
     def task_class(self) -> type[task.Task]:
         return FileStreamSourceTask
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        return [self._props]
-
-    def stop(self) -> None:
-        """Nothing runs."""
+        return [self.props]
 
     def exactly_once_support(self, props: Mapping[str, str]) -> connector.ExactlyOnceSupport:
         """A file has offsets; standard input does not."""
