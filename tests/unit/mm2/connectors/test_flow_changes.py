@@ -128,7 +128,7 @@ def test_a_share_is_the_same_while_nothing_that_a_copy_goes_by_differs():
     assert flow_changes.same_share(one, task(where("b"), where("a", source_topic_id=b"2" * 16)))
     assert not flow_changes.same_share(one, task(where("a")))
     assert not flow_changes.same_share(one, task(where("a"), where("b", target_codec=1)))
-    shorter = {"old_after_ms": 1_000, "renew_after_s": 1.0}
+    shorter: dict[str, Any] = {"old_after_ms": 1_000, "renew_after_s": 1.0}
     assert not flow_changes.same_share(one, task(where("a"), where("b", **shorter)))
     assert flow_changes.same_share(task(where("a", **shorter)), task(where("a")))
 

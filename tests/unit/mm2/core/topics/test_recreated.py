@@ -18,8 +18,8 @@ def known(*eras: tuple[int, bytes, bytes], asked: int | None = None) -> offset_m
     made = offset_map.OffsetMap()
     for partition, source, target in eras:
         key = map_record.EraKey(topic="orders", partition=partition, era=1, ordinal=1, epoch=0)
-        value = taking.era(source_topic_id=source, target_topic_id=target)
-        made.apply(map_record.encode_key(key), map_record.encode_value(value))
+        era = taking.era(source_topic_id=source, target_topic_id=target)
+        made.apply(map_record.encode_key(key), map_record.encode_value(era))
     if asked is not None:
         request = map_record.RequestKey(topic="orders", partition=asked)
         value = map_record.Request(request="r", position="earliest")
