@@ -4,12 +4,31 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Flag:
+    """What handlers of signals set, and others look at now and then.
+
+    An event would not do: its lock may be held where the handler interrupts, which then waits for
+    itself.
+    """
+
+    def __init__(self) -> None:
+        self._is_set = False
+
+    def set(self) -> None:
+        self._is_set = True
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def clear(self) -> None:
+        self._is_set = False
 
 
 class StopSignals:
@@ -25,7 +44,7 @@ class StopSignals:
         wake: Callable[[], None] | None = None,
         exit_now: Callable[[int], object] = os._exit,
     ) -> None:
-        self.asked = threading.Event()
+        self.asked = Flag()
         self.signal_number: int | None = None
         self._wake = wake
         self._exit_now = exit_now
@@ -59,7 +78,7 @@ class ReloadSignal:
     """
 
     def __init__(self) -> None:
-        self.asked = threading.Event()
+        self.asked = Flag()
         self._previous: Any = None
         self._had_terminal = _has_terminal()
 

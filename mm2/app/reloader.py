@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from connect_runtime.base import clock, errors
+from connect_runtime.system import signals
 from mm2.app import exits, run_socket, why
 from mm2.app.settings import differences, problems
 from mm2.app.settings import settings as app_settings
@@ -50,7 +51,7 @@ class Reloader:
         running: Running,
         load: Callable[[], app_settings.Settings],
         *,
-        hang_up: threading.Event,
+        hang_up: signals.Flag,
         socket: run_socket.RunSocket | None,
         now: clock.Clock,
     ) -> None:

@@ -7,7 +7,6 @@ import dataclasses
 import logging
 import os
 import pathlib
-import threading
 from collections.abc import Iterator
 
 import click
@@ -147,7 +146,7 @@ class _Reloading:
 
     file: pathlib.Path
     names: tuple[str, ...]
-    asked: threading.Event
+    asked: signals.Flag
 
     @contextlib.contextmanager
     def begun(self, running: reloader.Running) -> Iterator[None]:

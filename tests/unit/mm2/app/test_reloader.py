@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 import pathlib
-import threading
 
 import pytest
 
 from connect_runtime.base import errors
-from connect_runtime.system import clock, threads
+from connect_runtime.system import clock, signals, threads
 from mm2.app import exits, reloader, run_socket
 from mm2.app.settings import differences, load, problems
 from tests.support import eventually, statuses
@@ -48,7 +47,7 @@ def made(running):
     return reloader.Reloader(
         running,
         running.load,
-        hang_up=threading.Event(),
+        hang_up=signals.Flag(),
         socket=None,
         now=clock.SystemClock(),
     )
