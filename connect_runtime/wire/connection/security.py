@@ -10,7 +10,24 @@ from connect_runtime.wire.codec import security_settings
 
 
 class UnusableCertificate(errors.FatalError):
-    """A PEM text that OpenSSL does not take."""
+    """A PEM text that OpenSSL does not take. `store` begins the names of its properties."""
+
+    def __init__(self, store: str, problem: str) -> None:
+        super().__init__(f"{store}: {problem}")
+        self.store = store
+        self.problem = problem
+
+
+def unusable(security: security_settings.Security) -> list[UnusableCertificate]:
+    """What is wrong with the certificates, before anybody connects: all of it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    found: list[UnusableCertificate] = []
+    for load in (_load_authorities, _load_own):
+        try:
+            load(context, security)
+        except UnusableCertificate as error:
+            found.append(error)
+    return found
 
 
 def tls_context(security: security_settings.Security) -> ssl.SSLContext | None:
@@ -23,19 +40,28 @@ def tls_context(security: security_settings.Security) -> ssl.SSLContext | None:
     context.verify_mode = ssl.CERT_REQUIRED
     if security.ca_pem is None:
         context.load_default_certs()
-    else:
-        try:
-            context.load_verify_locations(cadata=security.ca_pem)
-        except ssl.SSLError as error:
-            raise UnusableCertificate(f"ssl.truststore: OpenSSL says {error.reason}") from None
-    if security.certificate_pem is not None:
-        _load_own(context, security)
+    _load_authorities(context, security)
+    _load_own(context, security)
     return context
+
+
+def _load_authorities(context: ssl.SSLContext, security: security_settings.Security) -> None:
+    if security.ca_pem is None:
+        return
+    # Bundles have comments in every language, which Python does not let through.
+    text = security.ca_pem.encode("ascii", "ignore").decode("ascii")
+    try:
+        context.load_verify_locations(cadata=text)
+    except (ssl.SSLError, ValueError) as error:  # ValueError: it is empty
+        said = getattr(error, "reason", None) or error
+        raise UnusableCertificate("ssl.truststore", f"OpenSSL says {said}") from None
 
 
 def _load_own(context: ssl.SSLContext, security: security_settings.Security) -> None:
     """OpenSSL reads certificates of its own side from files only: give it one that is in memory."""
-    chain = (security.certificate_pem or "").encode()
+    if security.certificate_pem is None:
+        return
+    chain = security.certificate_pem.encode()
     key = (security.key_pem or "").encode()
     text = chain if chain == key else chain + b"\n" + key
     descriptor = os.memfd_create("client-certificate", os.MFD_CLOEXEC)
@@ -49,8 +75,9 @@ def _load_own(context: ssl.SSLContext, security: security_settings.Security) -> 
     except (ssl.SSLError, OSError, ValueError) as error:
         said = getattr(error, "reason", None) or type(error).__name__
         raise UnusableCertificate(
-            f"ssl.keystore: OpenSSL says {said}; check that certificate, key and ssl.key.password "
-            "belong together"
+            "ssl.keystore",
+            f"OpenSSL says {said}; check that certificate, key and ssl.key.password belong "
+            "together",
         ) from None
     finally:
         os.close(descriptor)

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.system import certificates, clock
+from connect_runtime.wire.codec import security_settings
+from connect_runtime.wire.connection import security
+
+WALL_MS = clock.SystemClock().wall_ms()
+AUTHORITY = certificates.Authority.create("ca", wall_ms=WALL_MS)
+LEAF = AUTHORITY.issue("mm2", hosts=(), wall_ms=WALL_MS)
+CA_PEM = AUTHORITY.certificate_pem.decode()
+
+
+def settings(**changed: object) -> security_settings.Security:
+    given = {
+        "protocol": "SSL",
+        "ca_pem": CA_PEM,
+        "certificate_pem": LEAF.certificate_pem.decode(),
+        "key_pem": LEAF.key_pem.decode(),
+    }
+    return security_settings.Security(**{**given, **changed})  # type: ignore[arg-type]
+
+
+def test_what_is_right_is_usable():
+    assert security.unusable(settings()) == []
+    context = security.tls_context(settings())
+    assert context is not None
+    assert context.check_hostname
+    assert security.tls_context(settings(protocol="SASL_PLAINTEXT")) is None
+
+
+def test_bundles_may_have_comments_in_every_language():
+    bundle = settings(ca_pem=f"# F\u0151tan\u00fas\u00edtv\u00e1ny\n{CA_PEM}")
+    assert security.unusable(bundle) == []
+    context = security.tls_context(bundle)
+    assert context is not None
+    assert len(context.get_ca_certs()) == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "stores"),
+    [
+        ({"ca_pem": "-----BEGIN CERTIFICATE-----\nMII="}, ["ssl.truststore"]),
+        ({"ca_pem": ""}, ["ssl.truststore"]),
+        ({"key_pem": "-----BEGIN PRIVATE KEY-----\nMII="}, ["ssl.keystore"]),
+        ({"certificate_pem": CA_PEM}, ["ssl.keystore"]),
+        ({"ca_pem": "x", "certificate_pem": "x"}, ["ssl.truststore", "ssl.keystore"]),
+    ],
+    ids=["authority", "none", "key", "another's key", "both"],
+)
+def test_what_is_not_is_told_at_once_and_refused(changed, stores):
+    found = security.unusable(settings(**changed))
+    assert [each.store for each in found] == stores
+    assert all(str(each).startswith(f"{each.store}: OpenSSL says ") for each in found)
+    with pytest.raises(security.UnusableCertificate):
+        security.tls_context(settings(**changed))
