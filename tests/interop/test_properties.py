@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from connect_runtime.adapters.config import properties_source
+from connect_runtime.system import certificates, clock
 from mm2.app.settings import load, problems, settings
 from mm2.app.settings import mirror_maker_keys as keys
 from tests.interop import effective, java_settings
@@ -57,8 +58,8 @@ def fill(folder: Path) -> list[Path]:
     """The shapes, and the files that they name."""
     for shape in SHAPES:
         shutil.copy(shape, folder)
-    certificate = "-----BEGIN CERTIFICATE-----\nMII=\n-----END CERTIFICATE-----\n"
-    (folder / "ca.pem").write_text(certificate)
+    authority = certificates.Authority.create("ca", wall_ms=clock.SystemClock().wall_ms())
+    (folder / "ca.pem").write_bytes(authority.certificate_pem)
     (folder / "secrets.properties").write_text(
         "b.servers=b:9092\nuser = someone\ntopics=\\u0061.*,b\\\\.c\n"
     )

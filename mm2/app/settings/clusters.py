@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from connect_runtime.adapters.config import value_providers, yaml_source
 from connect_runtime.wire.codec import security_settings
+from connect_runtime.wire.connection import security as tls
 from connect_runtime.wire.connection import store_files
 from mm2.app.settings import client_properties, problems, reader, settings
 
@@ -20,6 +21,12 @@ from mm2.app.settings import client_properties, problems, reader, settings
 _ALIAS = re.compile(r"[a-zA-Z0-9._-]{1,100}")
 _SERVER = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s,:/\[\]]+):([0-9]{1,5})")
 _BOOTSTRAP = "bootstrap.servers"
+_PLACES = {
+    "ssl.truststore": ("ssl.truststore.certificates", "ssl.truststore.location"),
+    "ssl.keystore": ("ssl.keystore.certificate.chain", "ssl.keystore.location"),
+}
+"""Where certificates come from: of both, the first is what counts."""
+_PEM = "PEM as openssl writes it, from -----BEGIN to -----END"
 
 Role = settings.Role
 
@@ -251,14 +258,37 @@ def _security(
         key = found.keys.get(error.key, f"{path}.{error.key}")
         problem = _without_secrets(error.problem, found)
         account.note(place, key, problem, allowed=error.allowed)
-    return None if unread else parsed.security
+    usable = parsed.security is not None and _are_usable(
+        account, parsed.security, path=path, line=line, found=found
+    )
+    return parsed.security if usable and not unread else None
+
+
+def _are_usable(
+    account: reader.Account,
+    security: security_settings.Security,
+    *,
+    path: str,
+    line: int,
+    found: _Properties,
+) -> bool:
+    """Are all certificates what OpenSSL takes? What is not is noted."""
+    told = [(error.store, error.problem) for error in tls.unusable(security)]
+    if security.oauth is not None:
+        issuer = security_settings.Security(protocol="SSL", ca_pem=security.oauth.ca_pem)
+        told += [("sasl.jaas.config", f"its option {error}") for error in tls.unusable(issuer)]
+    for store, problem in told:
+        name = next((name for name in _PLACES.get(store, ()) if found.texts.get(name)), store)
+        key = found.keys.get(name, f"{path}.{name}")
+        account.note(found.lines.get(name, line), key, problem, allowed=_PEM)
+    return not told
 
 
 def _without_secrets(words: str, found: _Properties) -> str:
     for name in found.secrets:
         if found.texts[name]:
-            hidden = re.escape(found.texts[name])
-            words = re.sub(hidden, problems.HIDDEN, words, flags=re.IGNORECASE)
+            whole = rf"(?<!\w){re.escape(found.texts[name])}(?!\w)"  # a short one is in many words
+            words = re.sub(whole, problems.HIDDEN, words, flags=re.IGNORECASE)
     return words
 
 

@@ -2,8 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from connect_runtime.system import certificates, clock
 from mm2.app.settings import problems
 
+WALL_MS = clock.SystemClock().wall_ms()
+AUTHORITY = certificates.Authority.create("ca", wall_ms=WALL_MS)
+LEAF, OTHER = (AUTHORITY.issue("mm2", hosts=(), wall_ms=WALL_MS) for _ in range(2))
 FLOWS = "\nflows: [{from: a, to: b}]\n"
 
 
@@ -104,10 +108,55 @@ def test_pem_files_are_found_beside_the_configuration(read, wrong, tmp_path):
     )
     (problem,) = wrong(text)
     assert (problem.line, problem.key) == (6, "clusters.a.ssl.truststore.location")
-    (tmp_path / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n")
+    (tmp_path / "ca.pem").write_text(AUTHORITY.certificate_pem.decode())
     assert "BEGIN" in (read(text).clusters["a"].security.ca_pem or "")
     (problem,) = wrong(text.replace("ca.pem", '"ca\\0.pem"'))
     assert problem.line == 6
+
+
+@pytest.mark.parametrize(
+    ("certificate", "key"),
+    [
+        ("-----BEGIN CERTIFICATE-----\nMII=\n-----END CERTIFICATE-----\n", LEAF.key_pem.decode()),
+        (LEAF.certificate_pem.decode(), "-----BEGIN PRIVATE KEY-----\nMII=\n"),
+        (LEAF.certificate_pem.decode(), OTHER.key_pem.decode()),
+    ],
+    ids=["certificate", "key", "of another"],
+)
+def test_certificates_that_nobody_could_use_are_told_before_anything_starts(
+    read, wrong, tmp_path, certificate, key
+):
+    text = clusters(
+        "bootstrap.servers: a:1\nsecurity.protocol: SSL\n"
+        "ssl.truststore.type: PEM\nssl.truststore.location: ca.pem\n"
+        "ssl.keystore.type: PEM\nssl.keystore.location: own.pem"
+    )
+    broken = AUTHORITY.certificate_pem.decode().replace("\nM", "\nx", 1)
+    (tmp_path / "ca.pem").write_text(broken)
+    (tmp_path / "own.pem").write_text(certificate + key)
+    trust, own = wrong(text)
+    assert (trust.line, trust.key) == (6, "clusters.a.ssl.truststore.location")
+    assert (own.line, own.key) == (8, "clusters.a.ssl.keystore.location")
+    assert "belong together" in own.text
+    assert "MII" not in own.describe("c.yaml")
+    (tmp_path / "ca.pem").write_text(AUTHORITY.certificate_pem.decode())
+    (tmp_path / "own.pem").write_bytes(LEAF.certificate_pem + LEAF.key_pem)
+    assert read(text).clusters["a"].security.key_pem
+
+
+def test_the_authority_of_an_issuer_is_looked_at_too(wrong, tmp_path):
+    (tmp_path / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\nMII=\n")
+    (problem,) = wrong(
+        clusters(
+            "bootstrap.servers: a:1\nsecurity.protocol: SASL_PLAINTEXT\n"
+            "sasl.mechanism: OAUTHBEARER\n"
+            "sasl.oauthbearer.token.endpoint.url: https://id/token\n"
+            "sasl.jaas.config: x.OAuthBearerLoginModule required clientId=a clientSecret=hunter2 "
+            "ssl.truststore.type=PEM ssl.truststore.location=ca.pem;"
+        )
+    )
+    assert problem.key == "clusters.a.sasl.jaas.config"
+    assert problem.text.startswith("its option ssl.truststore: ")
 
 
 def test_mistakes_beside_an_unreadable_security_value_are_still_told(wrong):
@@ -129,6 +178,8 @@ def test_problems_never_show_a_value_that_came_from_a_provider(wrong):
     ):
         for problem in wrong(clusters(f"bootstrap.servers: a:1\n{line}"), environment):
             assert "hunter2" not in problem.describe("c.yaml").lower()
+    (problem,) = wrong(clusters("bootstrap.servers: a:1\nssl.key.password: x"))
+    assert "connections are PLAINTEXT" in problem.text
     (problem,) = wrong(clusters("bootstrap.servers: ${env:SECRET}"), environment)
     assert "hunter2" not in problem.describe("c.yaml")
 

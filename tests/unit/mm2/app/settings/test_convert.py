@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_runtime.adapters.config import yaml_source
+from connect_runtime.system import certificates, clock
 from mm2.app.settings import convert, load, mirror_maker, settings
 
 ENVIRONMENT = {"MM2_A_SERVERS": "a:9092", "MM2_ENABLED": "true", "MM2_TASKS": "7", "S": "s:1"}
@@ -34,8 +35,8 @@ def to_properties(text: str) -> convert.Converted:
 @pytest.fixture
 def place(tmp_path):
     """What the shapes name, in the folder that their paths start at."""
-    certificate = "-----BEGIN CERTIFICATE-----\nMII=\n-----END CERTIFICATE-----\n"
-    (tmp_path / "ca.pem").write_text(certificate)
+    authority = certificates.Authority.create("ca", wall_ms=clock.SystemClock().wall_ms())
+    (tmp_path / "ca.pem").write_bytes(authority.certificate_pem)
     (tmp_path / "secrets.properties").write_text("b.servers=b:9092\nuser=u\ntopics=a.*\n")
     (tmp_path / "mounted").mkdir()
     (tmp_path / "mounted" / "password").write_text("hunter2")

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connect_runtime.system import certificates, clock
 from mm2.app.settings import load, problems
 
 BASE = """
@@ -40,7 +41,8 @@ def test_what_the_sample_has_in_comments_is_right_too(tmp_path):
     (tmp_path / "c.yaml").write_text(
         text.replace("/etc/mm2/north-ca.pem", str(tmp_path / "ca.pem"))
     )
-    (tmp_path / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n")
+    authority = certificates.Authority.create("ca", wall_ms=clock.SystemClock().wall_ms())
+    (tmp_path / "ca.pem").write_bytes(authority.certificate_pem)
     found = load.load(tmp_path / "c.yaml", environment={"NORTH_PASSWORD": "x", "SPARK_SECRET": "y"})
     assert sorted(found.clusters) == ["east", "north", "west"]
     assert found.clusters["north"].security.username == "mm2"
