@@ -11,7 +11,7 @@ import itertools
 import secrets
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 
 from connect_runtime.base import clock as base_clock
@@ -116,39 +116,63 @@ class Appliance:
     def apply(self, settings: app_settings.Settings, changes: differences.Changes) -> None:
         """Carry out `changes`, which lead to `settings`; from one thread at a time, not a flow's.
 
-        Raises `ConnectError`, with nothing changed, when a flow's topics cannot be looked up.
+        Raises `ConnectError` when a new flow cannot be made, a flow's topics cannot be looked up,
+        or one takes no change at present: then all flows go on, and `settings` are what they were.
         """
-        old, self._settings = self._settings, settings
+        old, self._settings = self._settings, differences.in_force(self._settings, settings)
         wanted = {flow.name: flow for flow in settings.flows}
         running = {each.flow.name: each for each in self.flows}
         steps = {each.flow: _possible(each.step, running.get(each.flow)) for each in changes.flows}
+        made: dict[str, source_flow.SourceFlow] = {}
+        asked: dict[str, flow_changes.Change] = {}
         try:
-            adopted = {
-                name: self._look_up(wanted[name])
-                for name, step in steps.items()
-                if step is differences.Step.TOPICS
-            }
-        except errors.ConnectError:
+            for name, step in steps.items():
+                if step in (differences.Step.START, differences.Step.RESTART):
+                    made[name] = self._make_flow(wanted[name])
+                elif step is not differences.Step.STOP:
+                    asked[name] = self._change_of(wanted[name], step)
+            for name in list(asked):
+                running[name].change(asked[name])
+                del asked[name]  # it is the flow's now
+        except Exception:
             self._settings = old
+            _discard(made.values(), asked.values())
             raise
+        ending = (differences.Step.STOP, differences.Step.RESTART)
+        self._exchange(
+            [running[name] for name, step in steps.items() if step in ending],
+            [made.get(name) or running[name] for name in wanted],
+            begin=list(made.values()),
+        )
+
+    def _exchange(
+        self,
+        ending: Sequence[source_flow.SourceFlow],
+        then: list[source_flow.SourceFlow],
+        *,
+        begin: Sequence[source_flow.SourceFlow],
+    ) -> None:
+        """End some flows in order, as `stop` does it for all; `then` are those there are."""
         self._changing = True
         try:
-            ending = (differences.Step.STOP, differences.Step.RESTART)
-            self._end([running[name] for name, step in steps.items() if step in ending])
-            self.flows = [
-                self._begin(flow)
-                if steps.get(name) in (differences.Step.START, differences.Step.RESTART)
-                else running[name]
-                for name, flow in wanted.items()
-            ]
+            for each in ending:
+                each.stop_asked.set()
+            until_s = self._clock.now_s() + STOP_S
+            while not all(each.ended for each in ending) and self._clock.now_s() < until_s:
+                self._stopping.wait(0.02)
+            self.flows = then
+            if self._stopping.is_set():  # `stop` may have asked those that were there before
+                for each in then:
+                    each.stop_asked.set()
+            for each in begin:
+                self._start_flow(each)
         finally:
             self._changing = False
-        for name, step in steps.items():
-            if step is differences.Step.LIVE:
-                capped = self._capped(wanted[name])
-                running[name].change(flow_changes.Rebudget(budgets=capped.budgets))
-        for name, change in adopted.items():
-            running[name].change(change)
+
+    def _change_of(self, flow: flows.Flow, step: differences.Step) -> flow_changes.Change:
+        if step is differences.Step.LIVE:
+            return flow_changes.Rebudget(budgets=self._capped(flow).budgets)
+        return self._look_up(flow)
 
     def _look_up(self, flow: flows.Flow) -> flow_changes.Adopt:
         capped = self._capped(flow)
@@ -160,26 +184,11 @@ class Appliance:
             raise
         return flow_changes.Adopt(flow=capped, connector=connector, plan=plan)
 
-    def _begin(self, flow: flows.Flow) -> source_flow.SourceFlow:
-        made = self._make_flow(flow)
-        if self._stopping.is_set():
-            made.stop_asked.set()
-        self._start_flow(made)
-        return made
-
     def _start_flow(self, made: source_flow.SourceFlow) -> None:
         name = made.flow.name
         self._threads.start(f"flow {name}", made.run)
         refresh = topic_refresh.TopicRefresh(made, connect=self._make_connector, now=self._clock)
         self._threads.start(f"topics {name}", refresh.run)
-
-    def _end(self, ending: Sequence[source_flow.SourceFlow]) -> None:
-        """In order, as `stop` does it for all."""
-        for each in ending:
-            each.stop_asked.set()
-        until_s = self._clock.now_s() + STOP_S
-        while not all(each.ended for each in ending) and self._clock.now_s() < until_s:
-            self._stopping.wait(0.02)
 
     def _note_unasked_end(self, end: threads.UnaskedEnd) -> None:
         if end.error is not None:
@@ -290,6 +299,16 @@ def _possible(step: differences.Step, running: source_flow.SourceFlow | None) ->
         return step
     ready = running.status.state is flow_status.FlowState.RUNNING
     return step if ready else differences.Step.RESTART
+
+
+def _discard(made: Iterable[source_flow.SourceFlow], asked: Iterable[flow_changes.Change]) -> None:
+    """What was made for a change that does not come about."""
+    for flow in made:
+        flow.stop_asked.set()
+        flow.run(flow.stop_asked)  # one that is stopped before it began closes what it has
+    for change in asked:
+        if isinstance(change, flow_changes.Adopt):
+            change.connector.close()
 
 
 def _partition(where: copy_setup.PartitionSetup) -> ids.TopicPartition:

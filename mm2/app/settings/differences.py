@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from mm2.app.settings import settings
 from mm2.core import flows
 
+_AT_START = ("spark", "metrics")
 AT_NEXT_START = "takes effect when mm2 run is started again"
 
 
@@ -66,6 +67,18 @@ def plan(old: settings.Settings, new: settings.Settings) -> Changes:
     gone = [FlowChange(flow=name, step=Step.STOP) for name in before if name not in after]
     changes = [each for each in found if each is not None]
     return Changes(flows=(*changes, *gone), later=tuple(_later(old, new)))
+
+
+def in_force(old: settings.Settings, new: settings.Settings) -> settings.Settings:
+    """The new settings, but for what a running process cannot change: that is told again."""
+    same = {name: old.effective[name] for name in _AT_START if name in old.effective}
+    return dataclasses.replace(
+        new,
+        spark=old.spark,
+        metrics=old.metrics,
+        secret_environment=old.secret_environment,
+        effective={**new.effective, **same},
+    )
 
 
 def _change(

@@ -102,6 +102,21 @@ def test_what_a_running_process_cannot_change_is_said(read):
     ]
 
 
+def test_what_a_running_process_cannot_change_is_said_again(read):
+    before = read(CLUSTERS + THERE)
+    after = read(
+        CLUSTERS + THERE.replace("to: b", "to: b, topics: x") + "metrics: {port: '${env:P}'}\n",
+        {"P": "1"},
+    )
+    first = differences.plan(before, after)
+    (flow,) = first.flows
+    assert flow.step is Step.TOPICS
+    again = differences.plan(differences.in_force(before, after), after)
+    assert again.flows == ()
+    assert again.later == first.later
+    assert len(first.later) == 2
+
+
 def test_properties_are_compared_like_yaml(tmp_path):
     base = "clusters=a,b\na.bootstrap.servers=a:1\nb.bootstrap.servers=b:1\na->b.enabled=true\n"
     before, after = (

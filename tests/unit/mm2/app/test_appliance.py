@@ -1,0 +1,81 @@
+"""Another configuration for flows that never begin: nothing here needs a broker."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from connect_runtime.base import errors
+from connect_runtime.wire.codec import security_settings
+from mm2.app import appliance
+from mm2.app.settings import differences, load, settings
+from mm2.connectors import change_queue, flow_changes, flow_status
+from mm2.core import flows
+
+FILE = """
+clusters:
+  a: {bootstrap.servers: '127.0.0.1:1'}
+  b: {bootstrap.servers: '127.0.0.1:1'}
+  c: {bootstrap.servers: '127.0.0.1:1'}
+flows:
+- {from: a, to: b}
+- {from: a, to: c}
+spark: {engine: inline}
+"""
+UNUSABLE = security_settings.Security(protocol="SSL", certificate_pem="x", key_pem="x")
+
+
+def read(text: str = FILE) -> settings.Settings:
+    return load.parse(text, file="c.yaml", folder=pathlib.Path("/"), environment={})
+
+
+@pytest.fixture
+def made() -> Iterator[appliance.Appliance]:
+    found = appliance.Appliance(read())
+    yield found
+    for each in found.flows:
+        each.stop_asked.set()
+        each.run(each.stop_asked)
+    found.stop()
+
+
+def unusable(found: settings.Settings, alias: str) -> settings.Settings:
+    """Certificates that only the Kafka library refuses, when a client is made."""
+    cluster = dataclasses.replace(found.clusters[alias], security=UNUSABLE)
+    return dataclasses.replace(found, clusters={**found.clusters, alias: cluster}, clients={})
+
+
+def test_flows_that_cannot_be_made_replace_nobody(made):
+    before, there = made.settings, made.flows
+    wrong = unusable(read(), "c")
+    changes = differences.plan(before, wrong)
+    assert [(each.flow, each.step.name) for each in changes.flows] == [("a->c", "RESTART")]
+    with pytest.raises(errors.ConnectError, match="configuring a client on c"):
+        made.apply(wrong, changes)
+    assert made.settings is before
+    assert made.flows is there
+    assert [each.stop_asked.is_set() for each in there] == [False, False]
+
+
+def test_a_change_that_a_flow_does_not_take_can_be_asked_for_again(made):
+    first, second = made.flows
+    for each in made.flows:
+        each._state = flow_status.FlowState.RUNNING
+        each._publish()
+    for _ in range(change_queue.CHANGES_MAX):
+        second.change(flow_changes.Rebudget(budgets=flows.Budgets()))
+    before = made.settings
+    after = read(FILE.replace("to: c", "to: c, throttle: 1MB"))
+    with pytest.raises(errors.RetriableError, match="earlier changes"):
+        made.apply(after, differences.plan(before, after))
+    assert made.settings is before
+    second._changes.close()
+    made.apply(after, differences.plan(made.settings, after))
+    assert made.settings.flows == after.flows
+    assert second._changes.take() == flow_changes.Rebudget(budgets=after.flows[1].budgets)
+    assert first._changes.empty
+    for each in made.flows:
+        each._state = flow_status.FlowState.PLANNING
