@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from connect_runtime.adapters.config import properties_source
 
 _PLACEHOLDER = re.compile(r"\$\{([^}:]*):(?:([^}]*?):)?([^}]*?)\}")
-_ANY_PLACEHOLDER = re.compile(r"\$\{[^}]*\}?")
 _FILE_BYTES_MAX = 1024 * 1024
 
 ALLOWED = "${env:NAME}, ${file:path:key} or ${dir:path:file}"
@@ -96,9 +95,9 @@ class ValueProviders:
 
     def resolve(self, text: str) -> Resolved:
         """Raises `ProviderError`. What a provider returns is not searched again."""
-        left_over = _ANY_PLACEHOLDER.search(_PLACEHOLDER.sub("", text))
-        if left_over and self._strict:
-            raise ProviderError(f"{left_over.group()} is no placeholder")
+        if self._strict and "${" in _PLACEHOLDER.sub("", text):
+            # It is not repeated: it may be part of a password.
+            raise ProviderError("holds a ${ that begins no placeholder")
         return Resolved(_PLACEHOLDER.sub(self._fill, text), secret=self.fills(text))
 
     def fills(self, text: str) -> bool:

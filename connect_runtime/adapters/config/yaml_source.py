@@ -16,6 +16,13 @@ import yaml
 _NODES_MAX = 100_000
 _MERGE_TAG = "tag:yaml.org,2002:merge"
 _NULLS = ("", "~", "null", "Null", "NULL")
+_SIGNS = {
+    "undefined alias": "*",
+    "duplicate anchor": "&",
+    "undefined tag handle": "!",
+    "duplicate tag handle": "!",
+}
+"""What PyYAML says of texts that begin with a sign of YAML's own; it quotes them, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +128,8 @@ class _Reader:
         self._count += 1
         if self._count > _NODES_MAX or id(node) in self._open:
             raise _Endless(line)
+        if node.tag.startswith("!"):
+            self._report(line, f"has a tag: {_to_be_quoted('!')}")
         self._open.add(id(node))
         found = self._read(node, line)
         self._open.discard(id(node))
@@ -158,7 +167,16 @@ def _syntax_problem(error: yaml.YAMLError) -> YamlProblem:
     """PyYAML quotes the line, which may hold a password: only its own words are kept."""
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
-        words = [part for part in (error.context, error.problem) if part]
+        words = [_own_words(part) for part in (error.context, error.problem) if part]
         line = mark.line + 1 if mark is not None else 1
         return YamlProblem(line, "is not YAML: " + ", ".join(words))
     return YamlProblem(1, "is not YAML: it holds characters that no text file has")
+
+
+def _own_words(said: str) -> str:
+    found = next((words for words in _SIGNS if words in said), None)
+    return said if found is None else f"found {found}: {_to_be_quoted(_SIGNS[found])}"
+
+
+def _to_be_quoted(sign: str) -> str:
+    return f"a text that begins with {sign} has to be in quotes"

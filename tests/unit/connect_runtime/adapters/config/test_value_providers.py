@@ -62,9 +62,10 @@ def test_absolute_paths_stand_for_themselves(providers, tmp_path):
     [
         ("${env:NOPE}", "no variable 'NOPE'"),
         ("${vault:a:b}", "no provider 'vault'"),
-        ("${HOME}", "${HOME} is no placeholder"),
-        ("${env:OTHER", "${env:OTHER is no placeholder"),
-        ("${}", "${} is no placeholder"),
+        ("${HOME}", "holds a ${ that begins no placeholder"),
+        ("${env:OTHER", "begins no placeholder"),
+        ("${}", "begins no placeholder"),
+        ('password="${hunter2";', "begins no placeholder"),
         ("${file:secrets.properties}", "names no key"),
         ("${file:secrets.properties:nope}", "has no key 'nope'"),
         ("${file:nope.properties:a}", "cannot read"),

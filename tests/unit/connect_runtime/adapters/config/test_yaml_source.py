@@ -105,9 +105,20 @@ def test_an_empty_file_has_no_root_and_no_problem():
         assert root is None or (isinstance(root, yaml_source.Scalar) and root.text is None)
 
 
-def test_syntax_problems_do_not_quote_the_file():
-    ((_, text),) = problems("password: 'hunter2\n")
+@pytest.mark.parametrize(
+    ("value", "sign"),
+    [
+        ("'hunter2", ""),
+        ("*hunter2", "*"),
+        ("!hunter2!x", "!"),
+        ("!hunter2 x", "!"),
+        ("&hunter2 a\nother: &hunter2 b", "&"),
+    ],
+)
+def test_problems_do_not_quote_the_file(value, sign):
+    ((_, text),) = problems(f"password: {value}\n")
     assert "hunter2" not in text
+    assert f"begins with {sign}" in text or not sign
 
 
 def test_values_are_not_in_the_repr():
