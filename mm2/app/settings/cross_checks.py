@@ -12,6 +12,8 @@ from mm2.app.settings import flow_reader, problems, reader
 from mm2.core import filters, flows, naming
 
 _LITERAL = re.compile(r"(?:[a-zA-Z0-9_-]|\\[.-])+")
+_CIRCLES_MAX = 20
+"""In a mesh of n clusters there are more than n! of them."""
 _SAMPLE_TOPIC = "some-topic"
 
 
@@ -29,7 +31,8 @@ def check(
         if item.flow is not None and item.enabled and item.source != item.target
     ]
     _check_shared_names(account, sound)
-    for circle in _circles([item for item in sound if not item.flow.policy.renames_topics]):
+    identity = [item for item in sound if not item.flow.policy.renames_topics]
+    for circle in itertools.islice(_circles(identity), _CIRCLES_MAX):
         _note_circle(account, circle)
     _check_mixed_circles(account, sound)
 
@@ -48,18 +51,25 @@ def _check_ends(
     for option, alias in ((options.SOURCE, item.source), (options.TARGET, item.target)):
         if alias is None or alias in aliases:
             continue
+        shown = _shown(item, option)
         account.note(
             item.lines[option.name],
             f"{item.path}.{option.name}",
             "names no cluster of the section clusters",
-            given=alias,
+            given=shown,
             allowed=", ".join(sorted(aliases)) or None,
-            nearest=problems.nearest(alias, aliases),
+            nearest=None if shown == problems.HIDDEN else problems.nearest(alias, aliases),
         )
     if item.source is not None and item.source == item.target:
         key = f"{item.path}.{options.TARGET.name}"
         text = "is the source itself: a flow needs two clusters"
-        account.note(item.lines[options.TARGET.name], key, text, given=item.target)
+        shown = _shown(item, options.TARGET)
+        account.note(item.lines[options.TARGET.name], key, text, given=shown)
+
+
+def _shown(item: flow_reader.FlowRead, option: reader.Option[str]) -> str:
+    """The setting for people: a value that came through a provider is a secret."""
+    return str(item.effective[option.name])
 
 
 def _check_separator(
@@ -75,7 +85,7 @@ def _check_separator(
                 item.lines[options.SEPARATOR.name],
                 f"{item.path}.{options.SEPARATOR.name}",
                 f"occurs in the alias {alias!r}, so names of remote topics cannot be told apart",
-                given=flow.policy.separator,
+                given=_shown(item, options.SEPARATOR),
                 allowed="a separator that is in no alias",
             )
 
@@ -88,9 +98,9 @@ def _check_twice(account: reader.Account, found: Sequence[flow_reader.FlowRead])
         earlier = first.setdefault((item.source, item.target), item)
         if earlier is not item:
             line = earlier.lines[options.SOURCE.name]
+            ends = f"{_shown(item, options.SOURCE)}->{_shown(item, options.TARGET)}"
             text = (
-                f"{item.source}->{item.target} is here twice, first in line {line}; "
-                "put the topics of both into one flow"
+                f"{ends} is here twice, first in line {line}; put the topics of both into one flow"
             )
             account.note(item.lines[options.SOURCE.name], item.path, text)
 
@@ -156,21 +166,22 @@ def _circles(identity: Sequence[_Sound]) -> Iterator[list[_Sound]]:
     """Every round of flows that leads back to its start, each once, with topics in common."""
 
     def extend(path: list[_Sound]) -> Iterator[list[_Sound]]:
-        last = path[-1].flow.target
-        if last == path[0].flow.source:
-            if _may_overlap(path):
-                yield list(path)
+        if not _may_overlap(path):
             return
-        visited = {item.flow.source for item in path}
+        first, last = path[0].flow.source, path[-1].flow.target
+        if last == first:
+            yield list(path)
+            return
+        # Each circle is found from its alphabetically first cluster alone.
+        visited = {item.flow.source for item in path} - {first}
         for item in identity:
-            if item.flow.source == last and item.flow.target not in visited - {path[0].flow.source}:
+            target = item.flow.target
+            if item.flow.source == last and target >= first and target not in visited:
                 yield from extend([*path, item])
 
     for start in identity:
-        # Each circle is found from its alphabetically first cluster alone.
-        for circle in extend([start]):
-            if start.flow.source == min(item.flow.source for item in circle):
-                yield circle
+        if start.flow.target > start.flow.source:
+            yield from extend([start])
 
 
 def _note_circle(account: reader.Account, circle: Sequence[_Sound]) -> None:

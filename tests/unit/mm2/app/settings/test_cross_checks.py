@@ -29,6 +29,20 @@ def test_a_flow_names_known_clusters(wrong):
     assert problem.allowed == "a, b, c, us.east"
 
 
+def test_a_value_from_a_provider_is_not_told(wrong):
+    """A secret in the wrong place is still one."""
+    end, twice = "${env:PW}", "'${env:PW}'"
+    for text in (
+        flows("a b").replace("to: b", f"to: {end}"),
+        flows("a b").replace("from: a, to: b", f"from: {twice}, to: {twice}"),
+        flows("a b", "a b").replace("to: b", f"to: {end}"),
+    ):
+        for problem in wrong(text, {"PW": "hunter2"}):
+            assert "hunter2" not in problem.describe("c.yaml")
+    (problem,) = wrong(flows(f"us.east b, replication.policy.separator: {twice}"), {"PW": "."})
+    assert problem.given == "[hidden]"
+
+
 def test_a_cluster_with_mistakes_is_known_all_the_same(wrong):
     found = wrong("clusters: {a: {}, b: {bootstrap.servers: 'b:1'}}\nflows: [{from: a, to: b}]\n")
     assert [problem.key for problem in found] == ["clusters.a"]
@@ -99,6 +113,25 @@ def test_a_circle_of_three_is_told_once(wrong):
 def test_a_circle_needs_a_topic_that_goes_all_the_way(read):
     text = flows(identity("a b", "x"), identity("b c", "y"), identity("c a", "z"))
     assert len(read(text).flows) == 3
+
+
+def mesh(count: int, topics: str) -> str:
+    """Flows from each cluster to each other one, which keep names; {} in `topics` is a number."""
+    names = [f"c{number}" for number in range(count)]
+    there = "".join(f"  {name}: {{bootstrap.servers: 'x:1'}}\n" for name in names)
+    ends = [(one, other) for one in names for other in names if one != other]
+    listed = "".join(
+        f"- {{from: {one}, to: {other}, {IDENTITY}, topics: '{topics.format(number)}'}}\n"
+        for number, (one, other) in enumerate(ends)
+    )
+    return f"clusters:\n{there}flows:\n{listed}"
+
+
+def test_a_large_mesh_is_judged_in_time(read, wrong):
+    """Its circles cannot be counted: ten clusters have a million."""
+    assert len(read(mesh(10, "t{}")).flows) == 90
+    circles = [problem for problem in wrong(mesh(10, "t")) if "in a circle" in problem.text]
+    assert 1 < len(circles) <= 20
 
 
 def test_two_sources_into_the_same_names(wrong, read):
