@@ -17,6 +17,7 @@ from connect_runtime.base import errors
 from connect_runtime.wire.codec import cluster_view, failures, oauth_settings
 
 ANSWER_BYTES_MAX = 1 << 20
+_LENGTH = re.compile("[0-9]{1,9}")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]+")
 """RFC 6750, 2.1: nothing in it can end a SASL message early."""
 _PASSING = frozenset({408, 425, 429})
@@ -42,16 +43,12 @@ def encode(oauth: oauth_settings.OAuth) -> bytes:
     """The whole request; it holds the secret."""
     parts = urllib.parse.urlsplit(oauth.endpoint)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    pair = (oauth.client_id, oauth.client_secret)
-    if oauth.urlencode:
-        pair = (urllib.parse.quote_plus(pair[0]), urllib.parse.quote_plus(pair[1]))
-    credentials = base64.b64encode(":".join(pair).encode()).decode()
     asked = {"grant_type": "client_credentials"} | ({"scope": oauth.scope} if oauth.scope else {})
     body = urllib.parse.urlencode(asked).encode()
     head = (
         f"POST {target} HTTP/1.1",
         f"Host: {parts.netloc}",
-        f"Authorization: Basic {credentials}",
+        f"Authorization: Basic {_credentials(oauth)}",
         "Content-Type: application/x-www-form-urlencoded",
         f"Content-Length: {len(body)}",
         "Accept: application/json",
@@ -59,6 +56,13 @@ def encode(oauth: oauth_settings.OAuth) -> bytes:
         "Connection: close",
     )
     return "\r\n".join(head).encode() + b"\r\n\r\n" + body
+
+
+def _credentials(oauth: oauth_settings.OAuth) -> str:
+    pair = (oauth.client_id, oauth.client_secret)
+    if oauth.urlencode:
+        pair = (urllib.parse.quote_plus(pair[0]), urllib.parse.quote_plus(pair[1]))
+    return base64.b64encode(":".join(pair).encode()).decode()
 
 
 def decode(
@@ -100,7 +104,7 @@ def _read_body(rest: bytes, headers: dict[str, str], *, ended: bool) -> bytes | 
     if "chunked" in headers.get("transfer-encoding", "").lower():
         return _join_chunks(rest)
     length = headers.get("content-length", "")
-    if not length.isdigit():
+    if not _LENGTH.fullmatch(length):
         return rest if ended else None
     return rest[: int(length)] if len(rest) >= int(length) else None
 
@@ -124,7 +128,7 @@ def _join_chunks(rest: bytes) -> bytes | None:
 def _json(body: bytes) -> dict[str, Any]:
     try:
         said = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter: brackets in brackets, by the thousand
         return {}
     return said if isinstance(said, dict) else {}
 
@@ -137,22 +141,28 @@ def _refusal(
     address: str,
     oauth: oauth_settings.OAuth,
 ) -> errors.ConnectError:
-    told = [str(said[name]) for name in ("error", "error_description") if said.get(name)]
-    words = ": ".join(told)[:_SAID_MAX].replace(oauth.client_secret, "…")
-    words = "".join(char if char.isprintable() else " " for char in words)
+    found = (said.get(name) for name in ("error", "error_description"))
+    words = _repeated(": ".join(text for text in found if isinstance(text, str)), oauth)
     problem = f"the issuer answers with status {status}" + (f" ({words})" if words else "")
     if status >= 500 or status in _PASSING:
         return failures.ConnectionFailed(address, problem)
     if 300 <= status < 400:
-        advice = (
-            f"it points to {headers.get('location', 'nowhere')}: set the endpoint's own address"
-        )
+        place = _repeated(headers.get("location", "nowhere"), oauth)
+        advice = f"it points to {place}: set the endpoint's own address"
     else:
         advice = (
             f"a token for client {oauth.client_id!r} was refused: check its id, its secret, the "
             "scope and sasl.oauthbearer.token.endpoint.url"
         )
     return failures.AuthenticationFailed(address, f"{problem}; {advice}")
+
+
+def _repeated(words: str, oauth: oauth_settings.OAuth) -> str:
+    """What an issuer says, for a line of a log: it may say again what it was sent."""
+    secret = oauth.client_secret
+    for each in (secret, urllib.parse.quote_plus(secret), _credentials(oauth)):
+        words = words.replace(each, "…")
+    return "".join(char if char.isprintable() else " " for char in words)[:_SAID_MAX]
 
 
 def _token(said: dict[str, Any], *, address: str, wall_ms: int) -> Token:
@@ -186,6 +196,6 @@ def _number(value: object) -> float | None:
     """A finite number, which some issuers write as text."""
     try:
         found = float(value)  # type: ignore[arg-type]  # None and others raise TypeError
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return found if abs(found) < 1e12 else None

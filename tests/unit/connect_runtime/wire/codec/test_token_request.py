@@ -134,6 +134,35 @@ def test_a_refusal_says_what_to_check_and_no_secret(status):
 def test_a_redirection_is_not_followed():
     with pytest.raises(failures.AuthenticationFailed, match="it points to https://elsewhere/t"):
         decode(answer(b"", 302, Location="https://elsewhere/t"))
+    with pytest.raises(failures.AuthenticationFailed, match=r"points to https://x/ \[31m: set"):
+        decode(answer(b"", 302, Location="https://x/\x1b[31m"))
+
+
+def test_what_an_issuer_repeats_holds_no_secret_wherever_it_is_cut():
+    credentials = base64.b64encode(b"mm2:s3cret+/").decode()
+    for secret in ("s3cret+/", "s3cret%2B%2F", credentials):
+        for length in range(180, 201):
+            said = {"error": "x" * length + secret}
+            with pytest.raises(failures.AuthenticationFailed) as raised:
+                decode(answer(said, 401))
+            assert secret[:4] not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        answer(b"[" * 100_000),
+        answer(b'{"access_token": "a", "expires_in": 1' + b"0" * 400 + b"}"),
+        answer({"access_token": f"a.{base64.b64encode(b'[' * 90_000).decode()}.c"}),
+        answer({"error": {"deep": [1]}}, 400),
+        b"HTTP/1.1 200 OK\r\nContent-Length: \xb2\r\n\r\nx",
+        b"HTTP/1.1 200 OK\r\nContent-Length: " + b"1" * 5_000 + b"\r\n\r\nx",
+    ],
+    ids=["nested", "expires", "claims", "error", "length", "long length"],
+)
+def test_nonsense_is_a_failure_like_any_other(data):
+    with pytest.raises(errors.ConnectError):
+        decode(data, ended=True)
 
 
 @pytest.mark.parametrize(
