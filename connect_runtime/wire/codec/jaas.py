@@ -51,7 +51,7 @@ def parse(text: str) -> LoginModule:
     entry = tokens[:-1]
     if (";", True) in entry:
         raise JaasProblem("it must hold one login module, without a second semicolon")
-    if len(entry) < 2 or entry[0][1] or entry[1][0] not in FLAGS:
+    if len(entry) < 2 or entry[0][1] or entry[1][0].lower() not in FLAGS:
         raise JaasProblem(f"it must start with a login module class and one of {', '.join(FLAGS)}")
     return LoginModule(class_name=entry[0][0], options=_options(entry[2:]))
 

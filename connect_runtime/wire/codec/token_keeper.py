@@ -77,6 +77,8 @@ class TokenKeeper:
         """Its life is counted from now."""
         self.under_way = False
         self.trouble = None
+        if now_s + token.life_s <= self._expires_s + _NEWER_S:
+            self._wait(now_s)  # an issuer that gives the same token until it ends: no use to hurry
         self._token = token
         self._expires_s = now_s + token.life_s
         self._due_s = now_s + self._refresh_after_s(token.life_s)

@@ -11,6 +11,7 @@ SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
     ("text", "options"),
     [
         (f'{SCRAM} required username="alice" password="secret";', ("alice", "secret")),
+        (f'{SCRAM} REQUIRED username="alice" password="secret";', ("alice", "secret")),
         (f"{SCRAM} required username=alice password=secret ;", ("alice", "secret")),
         (
             f"{SCRAM}\n  required\n  username='al ice'\n  password='se;c=ret';\n",

@@ -105,3 +105,19 @@ def test_a_session_that_the_token_does_not_outlive_wants_the_next_one():
     assert before_s > 50.0
     assert not found.outlives(100.0, 50.0)
     assert found.due_s() == 50.0
+
+
+def test_an_issuer_that_gives_the_same_token_again_is_asked_ever_more_seldom():
+    found = with_token(100.0, retry_s=0.1, retry_max_s=10.0)
+    now_s, asked = 85.0, 0
+    while now_s < 95.0:
+        assert not found.outlives(100.0, now_s)
+        if found.due_s() <= now_s:
+            found.asked()
+            found.received(token_request.Token(text="one", life_s=100.0 - now_s), now_s)
+            asked += 1
+        now_s += 0.25
+    assert 1 < asked < 10
+    found.asked()
+    found.received(token_request.Token(text="two", life_s=100.0), now_s)
+    assert found.outlives(100.0, now_s)
