@@ -140,10 +140,6 @@ def _ask(path: pathlib.Path, question: AnyQuestion, timeout_s: float) -> Answer 
         connection.settimeout(timeout_s)
         try:
             connection.connect(str(path))
-        except (ConnectionRefusedError, FileNotFoundError):
-            path.unlink(missing_ok=True)
-            return None
-        try:
             kind = next(name for name, each in _KINDS.items() if isinstance(question, each))
             _write(connection, {"version": VERSION, "kind": kind, **asdict(question)})
             found = _read(connection)
@@ -152,6 +148,12 @@ def _ask(path: pathlib.Path, question: AnyQuestion, timeout_s: float) -> Answer 
                 lines=tuple(map(str, found["lines"])),
                 detail=dict(found.get("detail", {})),
             )
+        except (ConnectionRefusedError, FileNotFoundError):
+            path.unlink(missing_ok=True)
+            return None
+        except BlockingIOError:
+            text = "too many others ask it at this moment: ask again"
+            return Answer(code=exits.FAILED, lines=(text,))
         except TimeoutError:
             text = f"no answer within {timeout_s:g} s; its log says how far it is"
             return Answer(code=exits.FAILED, lines=(text,))

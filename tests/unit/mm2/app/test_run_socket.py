@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import socket
@@ -86,6 +87,21 @@ def test_a_process_that_does_not_answer_is_not_waited_for_longer_than_asked(wher
     assert answer.code == exits.FAILED
     assert "no answer within 0.1 s" in answer.lines[0]
     silent.close()
+
+
+def test_a_process_that_too_many_ask_is_told_of(where, tmp_path):
+    busy = run_socket.RunSocket(tmp_path / "c.yaml", where=where)
+    waiting = [socket.socket(socket.AF_UNIX) for _ in range(20)]
+    for each in waiting:
+        each.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            each.connect(str(busy.path))
+    (answer,) = ask(tmp_path / "c.yaml", where, timeout_s=0.1).values()
+    assert answer.code == exits.FAILED
+    assert "ask again" in answer.lines[0]
+    for each in waiting:
+        each.close()
+    busy.close()
 
 
 @pytest.mark.parametrize("sent", [b"", b"nonsense\n", b"[]\n", b"{}\n", b'{"version": 1}\n'])
