@@ -143,7 +143,7 @@ class _Translation:
         for key, pair in self._pairs.items():
             if key == _CLUSTERS or key.startswith(declared_providers.KEY):
                 continue
-            flow = next((each for each in prefixes if key.startswith(each)), None)
+            flow = max((each for each in prefixes if key.startswith(each)), key=len, default=None)
             alias = max(
                 (each for each in aliases if key.startswith(f"{each}.")), key=len, default=""
             )
@@ -170,7 +170,7 @@ class _Translation:
     # Composing
 
     def _document(self, found: _Sorted, line: int) -> yaml_source.Document:
-        plain = {alias: self._plain(pairs, found.top) for alias, pairs in found.clusters.items()}
+        plain = {alias: self._plain(alias, found) for alias in found.clusters}
         sections: dict[str, yaml_source.Node] = {
             _CLUSTERS: section(
                 {
@@ -185,10 +185,29 @@ class _Translation:
         }
         return yaml_source.Document(root=section(sections, line), problems=())
 
-    def _plain(self, pairs: Pairs, top: Pairs) -> Pairs:
+    def _plain(self, alias: str, found: _Sorted) -> Pairs:
         """What holds for all clients of a cluster; the file's top fills in what it leaves out."""
-        own = {name: pair for name, pair in pairs.items() if name in keys.CLIENT}
-        return {**{name: pair for name, pair in top.items() if name in keys.CLIENT}, **own}
+        both = {**found.top, **found.clusters[alias]}
+        plain = {
+            name: pair
+            for name, pair in both.items()
+            if name in keys.CLIENT and not keys.is_as_here(name, pair.value)
+        }
+        if not any(map(_is_protocol, self._pairs)) or self._names_protocol(alias):
+            return plain
+        for name in [name for name in plain if name != keys.BOOTSTRAP]:
+            text = "its security.protocol is not set, so connections are PLAINTEXT, as in Java"
+            self._account.warn(plain.pop(name), f"has no effect on cluster {alias}: {text}")
+        return plain
+
+    def _names_protocol(self, alias: str) -> bool:
+        """Does any key say how a client of this cluster connects? If none of the file does, that
+        is a mistake; where others say it, what they need stands at the top for them."""
+        places = (f"{alias}.", f"{alias}->")
+        return any(
+            key == keys.PROTOCOL or key.startswith(places) or f"->{alias}." in key
+            for key in filter(_is_protocol, self._pairs)
+        )
 
     def _roles(self, alias: str, pairs: Pairs) -> Pairs:
         """What holds for one kind of client; everything else is told."""
@@ -297,6 +316,10 @@ def _our_section(name: str, pairs: Pairs) -> yaml_source.Section:
     if name != "spark" or not conf:
         return section(pairs, line)
     return section({**plain, "conf": section(conf, line)}, line)
+
+
+def _is_protocol(key: str) -> bool:
+    return f".{key}".endswith(f".{keys.PROTOCOL}")
 
 
 def _split(value: str) -> list[str]:

@@ -18,6 +18,7 @@ _HEARTBEATS = "emit.heartbeats.enabled"
 _CONSUMER, _PRODUCER, _ADMIN = "consumer.", "producer.", "admin."
 _SOURCE_CLUSTER, _TARGET_CLUSTER = "source.cluster.", "target.cluster."
 _ROLES = (_CONSUMER, _ADMIN)
+_BARE_MAX = 24
 _NO_CLIENT = ("source.producer.", "target.producer.", "target.consumer.")
 
 
@@ -38,14 +39,16 @@ class Account:
 
     def warn_unknown(self, pair: Property, name: str, *, known: Iterable[str]) -> None:
         text, nearest = "has no effect: is not a known key", problems.nearest(name, known)
-        self.warnings.append(Problem(line=pair.line, key=pair.key, text=text, nearest=nearest))
+        # No key is so long without a dot: a line of a PEM text, say, whose backslash was forgotten.
+        key = pair.key if "." in pair.key or len(pair.key) <= _BARE_MAX else problems.HIDDEN
+        self.warnings.append(Problem(line=pair.line, key=key, text=text, nearest=nearest))
 
     def takes_client(self, pair: Property, name: str, *, prefix: str) -> bool:
         """Is this property of one kind of client to be read? If not, that is told."""
-        if keys.is_taken(name):
-            return True
         if (name == keys.RESET and prefix.endswith(_CONSUMER)) or keys.is_as_here(name, pair.value):
             return False
+        if keys.is_taken(name):
+            return True
         why = keys.why_not(name)
         if why:
             self.warn(pair, why)

@@ -249,7 +249,12 @@ _AS_HERE: Mapping[str, tuple[str, ...]] = {
     "enable.auto.commit": ("false",),
     "enable.idempotence": ("true",),
     "isolation.level": ("read_committed",),
+    "ssl.enabled.protocols": ("tlsv1.2,tlsv1.3", "tlsv1.3,tlsv1.2"),
+    "ssl.keymanager.algorithm": ("pkix", "sunx509"),
+    "ssl.protocol": ("tls", "tlsv1.3"),
+    "ssl.trustmanager.algorithm": ("pkix", "sunx509"),
 }
+"""Of lists, both orders. Java's own algorithms check what OpenSSL checks."""
 CLIENT_KNOWN = client_properties.KNOWN | CLIENT | {"retries", "security.providers"}
 
 
@@ -261,7 +266,7 @@ def is_taken(name: str) -> bool:
 
 def is_as_here(name: str, value: str) -> bool:
     """Does the property ask for what mm2 does anyway?"""
-    return value.strip().lower() in _AS_HERE.get(name, ())
+    return "".join(value.split()).lower() in _AS_HERE.get(name, ())
 
 
 def why_not(name: str) -> str:

@@ -30,7 +30,8 @@ class Problem:
     def describe(self, file: str) -> str:
         """One line, `file:line: key: what is wrong`, as editors and people find it."""
         place = f"{file}:{self.line}" if self.line else file
-        words = f"{place}: {self.key + ': ' if self.key else ''}{self.text}"
+        key = self.key if self.key.isprintable() else repr(self.key)
+        words = f"{place}: {key + ': ' if key else ''}{self.text}"
         if self.given is not None:
             words += f"; given: {_quote(self.given)}"
         if self.allowed is not None:

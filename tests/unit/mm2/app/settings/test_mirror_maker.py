@@ -220,6 +220,87 @@ def test_an_alias_with_a_dot_has_its_own_keys(read):
     assert clients.producer.properties["request.timeout.ms"] == "9000"
 
 
+def test_of_two_aliases_the_longer_one_is_meant(read):
+    base = (
+        "clusters = us, us.east, eu\nus.bootstrap.servers = u:1\nus.east.bootstrap.servers = e:1\n"
+        "eu.bootstrap.servers = f:1\neu->us.east.enabled = true\n"
+        "replication.policy.separator = _\n"
+    )
+    assert [flow.name for flow in read(base=base).flows] == ["eu->us.east"]
+
+
+LOGIN = (
+    "sasl.mechanism = PLAIN",
+    "sasl.jaas.config = org.apache.kafka.common.security.plain.PlainLoginModule required "
+    'username="u" password="hunter2";',
+)
+
+
+def test_a_login_at_the_top_is_for_clusters_that_name_a_protocol(read):
+    """A worked example of MirrorMaker 2: one cluster is secured, the other is not."""
+    found = read("b.security.protocol = SASL_PLAINTEXT", *LOGIN)
+    assert found.clusters["b"].security.username == "u"
+    assert found.clusters["a"].security.protocol == "PLAINTEXT"
+    assert "sasl.jaas.config" not in found.clusters["a"].properties
+    assert [(each.line, each.key) for each in found.warnings] == [
+        (6, "sasl.mechanism"),
+        (7, "sasl.jaas.config"),
+    ]
+    for line in found.warning_lines():
+        assert "has no effect on cluster a: its security.protocol is not set" in line
+        assert "hunter2" not in line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a.consumer.security.protocol = SASL_PLAINTEXT",
+        "a->b.source.consumer.security.protocol = SASL_PLAINTEXT",
+        "b->a.target.admin.security.protocol = SASL_PLAINTEXT",
+        "a.security.protocol = SASL_PLAINTEXT",
+        "security.protocol = SASL_PLAINTEXT",
+    ],
+)
+def test_what_some_client_of_a_cluster_needs_is_not_taken_away(line):
+    text = BASE + "\n".join((line, *LOGIN))
+    translated = mirror_maker.translate(text)
+    assert not [each for each in translated.warnings if "on cluster a" in each.text]
+
+
+def test_a_login_without_any_protocol_is_a_mistake(wrong):
+    assert {each.key for each in wrong(*LOGIN)} == {"sasl.mechanism", "sasl.jaas.config"}
+
+
+TLS = (
+    "security.protocol = SSL",
+    "ssl.protocol = TLS",
+    "ssl.enabled.protocols = TLSv1.3, TLSv1.2",
+    "a.consumer.ssl.keymanager.algorithm = SunX509",
+    "b.ssl.trustmanager.algorithm = PKIX",
+)
+
+
+def test_what_java_users_write_of_tls_and_is_so_here_need_not_be_taken_away(read, wrong):
+    found = read(*TLS)
+    assert found.warnings == ()
+    assert {each.security.protocol for each in found.clusters.values()} == {"SSL"}
+    (problem,) = wrong(*TLS, "b.ssl.enabled.protocols = TLSv1.2")
+    assert (problem.line, problem.key) == (10, "b.ssl.enabled.protocols")
+
+
+def test_a_line_of_a_key_is_not_told(read):
+    line = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
+    (warning,) = read(line).warning_lines()
+    assert warning.startswith("mm2.properties:5: [hidden]: has no effect")
+    assert "MII" not in warning
+
+
+def test_a_key_holds_nothing_that_a_terminal_obeys(read):
+    (warning,) = read("\\u001b[31m = x").warning_lines()
+    assert "\x1b" not in warning
+    assert r"\x1b[31m" in warning
+
+
 PIECES = st.sampled_from(
     [
         *("clusters", "a", "b", ".", "->", "=", "\n", ",", " ", "bootstrap.servers", ":1", "x"),
