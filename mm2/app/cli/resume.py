@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import secrets
 import threading
 
@@ -17,6 +18,7 @@ from mm2.core import flows, naming
 from mm2.formats import map_record
 
 _ID_BYTES = 8
+_OFFSET_MAX = 2**63 - 1
 
 
 @click.command("resume")
@@ -105,12 +107,10 @@ def command(
 
 
 def _position(start: str) -> str:
-    if start.isascii() and start.isdigit() and len(start) <= 15:
+    if re.fullmatch("[0-9]{1,15}", start) and int(start) <= kinds.LATEST_MS:
         return start
-    if (
-        start.startswith(map_record.AT_OFFSET)
-        and start.removeprefix(map_record.AT_OFFSET).isdecimal()
-    ):
+    offset = start.removeprefix(map_record.AT_OFFSET)
+    if offset != start and re.fullmatch("[0-9]{1,19}", offset) and int(offset) <= _OFFSET_MAX:
         return start
     kind = kinds.start_position()
     try:

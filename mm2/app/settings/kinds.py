@@ -18,6 +18,8 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
+LATEST_MS = 253_402_300_799_999
+"""The end of the year 9999 (UTC), milliseconds since 1970: no later time can be told to people."""
 RATE_LEAST = 1_000
 """Less than this could not move a batch in any time that somebody waits."""
 _RATE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) *([A-Za-z]*)(?:/s)?")
@@ -203,6 +205,6 @@ def _start_position(value: str) -> flows.StartPosition:
         raise ValueError("no zone")
     since_epoch = moment - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
     milliseconds = since_epoch // datetime.timedelta(milliseconds=1)
-    if milliseconds < 0:
-        raise ValueError("before 1970")
+    if not 0 <= milliseconds <= LATEST_MS:
+        raise ValueError("before 1970, or after 9999")
     return flows.StartPosition(flows.StartAt.TIMESTAMP, milliseconds)

@@ -16,6 +16,13 @@ from mm2.core import flows
         (["east->west", "--topic", "t", "--new-era", "--partition", "-1"], "--partition"),
         (["east->west", "--topic", "t", "--new-era", "--from", "noon"], "milliseconds since 1970"),
         (["east->west", "--topic", "t", "--new-era", "--from", "offset:x"], "or offset:N"),
+        (["east->west", "--topic", "t", "--new-era", "--from", f"offset:{2**63}"], "or offset:N"),
+        (["east->west", "--topic", "t", "--new-era", "--from", "offset:\u0663"], "or offset:N"),
+        (["east->west", "--topic", "t", "--new-era", "--from", "9" * 15], "or offset:N"),
+        (
+            ["east->west", "--topic", "t", "--new-era", "--from", "9999-12-31T23:59:59-14:00"],
+            "or offset:N",
+        ),
         (
             ["east->west", "--topic", "t", "--new-era", "--from", "offset:7"],
             "offsets differ from partition to partition: say --partition too",
