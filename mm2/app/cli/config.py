@@ -73,7 +73,7 @@ def convert_(file: pathlib.Path, form: str | None) -> int:
     before = load.load(file, environment=os.environ)
     is_properties = load.is_properties(file)
     if form == (_PROPERTIES if is_properties else _YAML):
-        click.echo(load.read_text(file), nl=False)
+        click.echo(file.read_bytes(), nl=False)  # not as text: the two forms are encoded otherwise
         return exits.DONE
     found = _convert(file, is_properties=is_properties)
     lost = found.unsaid or tuple(_lost(found.text, before, is_properties=is_properties))

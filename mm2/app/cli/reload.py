@@ -36,7 +36,7 @@ def command(*, file: pathlib.Path, dry_run: bool, timeout_s: float) -> int:
     Examples:
       mm2 reload clusters.yaml
       mm2 reload clusters.yaml --dry-run
-      kill -HUP $(pidof -x mm2)
+      kill -HUP 4711                the id of a process of mm2 run
     """
     answers = run_socket.ask(
         file,

@@ -120,3 +120,11 @@ def test_reload_without_a_running_process(tmp_path, capsys, monkeypatch):
     captured = capsys.readouterr()
     assert captured.err.startswith("mm2: no process runs mm2.properties here")
     assert len(captured.err.splitlines()) == 1
+
+
+def test_a_file_in_its_own_form_stays_as_it_is_byte_by_byte(tmp_path, capsysbinary):
+    """Java reads ISO-8859-1."""
+    content = PROPERTIES.encode() + b"# caf\xe9\r\n"
+    (tmp_path / "mm2.properties").write_bytes(content)
+    assert main.run(["config", "convert", "mm2.properties", "--to", "properties"]) == 0
+    assert capsysbinary.readouterr().out == content
