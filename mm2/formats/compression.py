@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import cramjam
 import zstandard
@@ -24,6 +24,9 @@ NAMES = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
 
 OPENED_BYTES_MAX = 256 * 1024 * 1024
 """More than this is not unpacked: no batch that a broker took is so large, but damage may be."""
+
+_SLICE = 4096
+"""So much can unpack to 128 MB at most: what is longer is unpacked and watched slice by slice."""
 
 _GZIP_FRAMED = 31
 
@@ -39,9 +42,6 @@ _LZ4_BLOCK = 64 * 1024
 _LZ4_BLOCKS = {4: 64 * 1024, 5: 256 * 1024, 6: 1024 * 1024, 7: 4 * 1024 * 1024}
 _LZ4_PLAIN = 0x80000000
 _SIZE_LE = struct.Struct("<I")
-
-_ZSTD_SMALL = 4096
-"""So much can unpack to 128 MB at most, and needs no watching."""
 
 
 class UnpackError(Exception):
@@ -91,18 +91,46 @@ def _plain(data: memoryview | bytes | bytearray) -> bytes:
     return bytes(data)
 
 
-def _ungzip(data: memoryview) -> bytes:
+class _Frame(Protocol):
+    """One of the frames that compressed data consists of; RFC 1952 calls it a member."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes:
+        """What it was given behind its end."""
+
+    def decompress(self, data: memoryview, /) -> bytes: ...
+
+
+def _of_frames(data: memoryview, begin: Callable[[], _Frame], *, name: str) -> bytes:
+    """Of any number and size; a cut-off end shows, since its frame never ends.
+
+    A frame hands back what was too much for it: were it given all, many small ones would take
+    the square of their number in time.
+    """
     out: list[bytes] = []
-    size = 0
-    rest = bytes(data)
-    while rest:
-        member = zlib.decompressobj(_GZIP_FRAMED)
-        out.append(member.decompress(rest, OPENED_BYTES_MAX + 1))
-        size = _within(size + len(out[-1]))
-        if not member.eof:
-            raise UnpackError("its gzip data is cut off")
-        rest = member.unused_data
-    return out[0] if len(out) == 1 else b"".join(out)
+    at, size, end = 0, 0, len(data)
+    while at < end:
+        frame = begin()
+        while not frame.eof:
+            if at >= end:
+                raise UnpackError(f"its {name} data is cut off")
+            given = data[at : at + _SLICE]
+            out.append(frame.decompress(given))
+            size = _within(size + len(out[-1]))
+            at += len(given) - len(frame.unused_data)
+    return b"".join(out)
+
+
+def _ungzip(data: memoryview) -> bytes:
+    member = zlib.decompressobj(_GZIP_FRAMED)
+    plain = member.decompress(data, OPENED_BYTES_MAX + 1)
+    _within(len(plain))
+    if member.eof and not member.unused_data:
+        return plain
+    return _of_frames(data, lambda: zlib.decompressobj(_GZIP_FRAMED), name="gzip")
 
 
 def _gzip(data: bytes | bytearray) -> bytes:
@@ -160,7 +188,7 @@ def _lz4_header(data: memoryview) -> tuple[int, int, int]:
     if data[:4] != _LZ4_MAGIC:
         raise UnpackError("its lz4 data does not begin with a frame")
     flags, block = data[4], data[5]
-    if flags >> 6 != 1 or not flags & 0x20:
+    if flags >> 6 != 1 or not flags & 0x20 or flags & 0x03:
         raise UnpackError(f"its lz4 frame has flags {flags:#x}, which Kafka does not write")
     block_max = _LZ4_BLOCKS.get(block >> 4 & 7)
     if block_max is None:
@@ -200,32 +228,14 @@ _PACKING_ZSTD: list[zstandard.ZstdCompressor] = []
 def _unzstd(data: memoryview) -> bytes:
     context = _taken(_UNZSTD, zstandard.ZstdDecompressor)
     try:
-        if len(data) <= _ZSTD_SMALL:
+        if len(data) <= _SLICE:
             frame = context.decompressobj()
             plain = frame.decompress(data)
             if frame.eof and not frame.unused_data:
                 return plain
-        return _unzstd_frames(data, context)
+        return _of_frames(data, context.decompressobj, name="zstd")
     finally:
         _UNZSTD.append(context)
-
-
-def _unzstd_frames(data: memoryview, context: zstandard.ZstdDecompressor) -> bytes:
-    """Of any number and size; a cut-off end shows, since its frame never ends."""
-    out: list[bytes] = []
-    size = 0
-    rest = bytes(data)
-    while rest:
-        frame = context.decompressobj()
-        for at in range(0, len(rest), _ZSTD_SMALL):
-            out.append(frame.decompress(rest[at : at + _ZSTD_SMALL]))
-            size = _within(size + len(out[-1]))
-            if frame.eof:
-                rest = frame.unused_data + rest[at + _ZSTD_SMALL :]
-                break
-        else:
-            raise UnpackError("its zstd data is cut off")
-    return b"".join(out)
 
 
 def _zstd(data: bytes | bytearray) -> bytes:

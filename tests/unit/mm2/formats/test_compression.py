@@ -199,6 +199,7 @@ def test_what_is_cut_off_is_refused_or_all_that_stands_before_a_cut_between_bloc
         (7, b"", "codec 7"),
         (compression.GZIP, b"not gzip at all", "its gzip data is damaged"),
         (compression.GZIP, gzip.compress(b"abc", mtime=0)[:-1], "its gzip data is cut off"),
+        (compression.GZIP, gzip.compress(b"a", mtime=0) * 2 + b"\x1f", "its gzip data is cut off"),
         (compression.SNAPPY, HEADS[compression.SNAPPY] + struct.pack(">i", 9), "block of 9 bytes"),
         (compression.SNAPPY, HEADS[compression.SNAPPY] + struct.pack(">i", -1), "block of -1"),
         (compression.SNAPPY, HEADS[compression.SNAPPY] + b"\0\0\0", "its snappy data is damaged"),
@@ -209,6 +210,8 @@ def test_what_is_cut_off_is_refused_or_all_that_stands_before_a_cut_between_bloc
         (compression.LZ4, HEADS[compression.LZ4], "its lz4 data is cut off"),
         (compression.LZ4, lz4_frame(b"abc")[:-4], "its lz4 data is cut off"),
         (compression.LZ4, lz4_frame(b"abc", flags=0x20), "flags 0x20"),
+        (compression.LZ4, lz4_frame(b"abc", flags=0x61), "flags 0x61"),
+        (compression.LZ4, lz4_frame(b"abc", flags=0x62), "flags 0x62"),
         (compression.LZ4, lz4_frame(b"abc", size_code=3), "unknown block size 0x30"),
         (compression.ZSTD, b"not zstd at all", "its zstd data is damaged"),
         (compression.ZSTD, compression.pack(compression.ZSTD, b"abc")[:-1], "zstd data is cut off"),
@@ -249,7 +252,7 @@ def bombs(codec, size):
 @pytest.mark.parametrize("codec", PACKING)
 def test_more_than_the_bound_is_not_unpacked(codec, monkeypatch):
     monkeypatch.setattr(compression, "OPENED_BYTES_MAX", MEGABYTE)
-    monkeypatch.setattr(compression, "_ZSTD_SMALL", 16)
+    monkeypatch.setattr(compression, "_SLICE", 16)
     assert len(unpack(codec, compression.pack(codec, bytes(MEGABYTE)))) == MEGABYTE
     for bomb in bombs(codec, 64 * MEGABYTE):
         tracemalloc.start()
@@ -265,19 +268,48 @@ def test_more_than_the_bound_is_not_unpacked(codec, monkeypatch):
 @pytest.mark.parametrize("codec", PACKING)
 def test_one_byte_more_than_the_bound_is_too_much(codec, monkeypatch):
     monkeypatch.setattr(compression, "OPENED_BYTES_MAX", 100_000)
-    monkeypatch.setattr(compression, "_ZSTD_SMALL", 16)
+    monkeypatch.setattr(compression, "_SLICE", 16)
     assert len(unpack(codec, compression.pack(codec, bytes(100_000)))) == 100_000
     with pytest.raises(compression.UnpackError):
         unpack(codec, compression.pack(codec, bytes(100_001)))
 
 
+class ShortFrame:
+    """Ends behind its first byte; `given` counts what all of them were given."""
+
+    given = 0
+
+    def __init__(self):
+        self.unused_data = b""
+        self.eof = False
+
+    def decompress(self, data):
+        ShortFrame.given += len(data)
+        self.unused_data, self.eof = bytes(data[1:]), True
+        return bytes(data[:1])
+
+
+def test_many_small_frames_are_given_a_slice_each_and_not_all_that_is_left():
+    data = bytes(range(256)) * 200
+    ShortFrame.given = 0
+    assert compression._of_frames(memoryview(data), ShortFrame, name="short") == data
+    assert ShortFrame.given <= compression._SLICE * len(data)
+
+
+@pytest.mark.parametrize("codec", [compression.GZIP, compression.ZSTD])
+def test_thousands_of_frames_follow_each_other(codec):
+    parts = [b"", b"x", b"part" * 2000] * 1500
+    whole = b"".join(compression.pack(codec, each) for each in parts)
+    assert unpack(codec, whole) == b"".join(parts)
+
+
 def test_the_smallest_zstd_data_that_is_not_watched_stays_within_the_bound():
     """The densest that zstd has: blocks of one repeated byte, 128 KB each, in 4 bytes."""
     head = bytes.fromhex("28b52ffd 00 58")  # window of 2 MB, no content size
-    blocks = compression._ZSTD_SMALL // 4
+    blocks = compression._SLICE // 4
     body = (struct.pack("<I", (128 << 10) << 3 | 1 << 1)[:3] + b"x") * (blocks - 3)
     last = struct.pack("<I", (128 << 10) << 3 | 1 << 1 | 1)[:3] + b"x"
     packed = head + body + last
-    assert len(packed) <= compression._ZSTD_SMALL
+    assert len(packed) <= compression._SLICE
     assert len(unpack(compression.ZSTD, packed)) == (blocks - 2) * (128 << 10)
     assert blocks * (128 << 10) <= compression.OPENED_BYTES_MAX
