@@ -6,8 +6,8 @@ A message (big-endian; `LegacyRecord`):
     17 attributes i8 (codec 0x07, 0x08 log append time) | v1: 18 timestamp i64
     key length i32, key | value length i32, value      (-1 for null)
 
-A compressed message's value holds messages. Its offset is that of the last of them; in v1 theirs
-count from the first one, in v0 they are whole.
+A compressed message's value holds messages. Its offset is that of the last of them; if it is of v1
+theirs count from the first one, if it is of v0 they are whole, whichever format is theirs.
 """
 
 from __future__ import annotations
@@ -49,7 +49,12 @@ def as_batch(message: memoryview) -> bytearray:
     if codec == compression.NONE:
         return records.build([records.Record(offset, timestamp, content)], codec=codec, sparse=True)
     appended = bool(attributes & record_batch.LOG_APPEND_TIME)
-    found = _inner(content, codec=codec, last=offset, stamped=timestamp if appended else None)
+    found = _inner(content, codec=codec, stamped=timestamp if appended else None)
+    if magic == _V1:
+        shift = offset - found[-1].offset
+        found = [each._replace(offset=each.offset + shift) for each in found]
+    if found[0].offset < 0:
+        raise MalformedMessageError("what it holds begins before offset 0")
     return records.build(found, codec=codec, sparse=True)
 
 
@@ -88,8 +93,11 @@ def _read_sized(message: memoryview, at: int) -> tuple[bytes | None, int]:
     return bytes(message[at : at + size]), at + size
 
 
-def _inner(body: bytes, *, codec: int, last: int, stamped: int | None) -> list[records.Record]:
-    """What a compressed message holds; `stamped` is the broker's time for all of it."""
+def _inner(body: bytes, *, codec: int, stamped: int | None) -> list[records.Record]:
+    """What a compressed message holds, at the offsets that stand there.
+
+    `stamped` is the broker's time for all of it that has a time.
+    """
     packed = records.read_body(body).value
     if packed is None:
         raise MalformedMessageError("it is compressed and empty")
@@ -98,23 +106,22 @@ def _inner(body: bytes, *, codec: int, last: int, stamped: int | None) -> list[r
     except compression.UnpackError as error:
         raise MalformedMessageError(str(error)) from error
     found: list[records.Record] = []
-    relative = False
     at = 0
     while at < len(data):
         message = _at(data, at)
         offset, _, _, magic, attributes = _head(message)
         if attributes & record_batch.CODEC_MASK:
             raise MalformedMessageError("a compressed message holds another one")
-        relative = magic == _V1
         timestamp, content = _content(message, magic)
-        found.append(records.Record(offset, timestamp if stamped is None else stamped, content))
+        if magic == _V1 and stamped is not None:
+            timestamp = stamped
+        found.append(records.Record(offset, timestamp, content))
         at += len(message)
     if not found:
         raise MalformedMessageError("it is compressed and empty")
-    shift = last - found[-1].offset if relative else 0
-    if not _follow(found) or found[0].offset + shift < 0:
+    if not _follow(found):
         raise MalformedMessageError("the offsets of what it holds do not follow each other")
-    return [each._replace(offset=each.offset + shift) for each in found]
+    return found
 
 
 def _follow(found: list[records.Record]) -> bool:

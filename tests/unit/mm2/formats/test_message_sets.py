@@ -114,6 +114,17 @@ def test_under_log_append_time_the_outer_messages_time_is_that_of_all():
     assert not header.attributes & record_batch.LOG_APPEND_TIME
 
 
+def test_offsets_count_as_the_outer_messages_format_says_whatever_the_inner_ones_is():
+    """As Java reads what brokers of old did not compare (`DeepRecordsIterator`)."""
+    old, new = (
+        [messages.message(at, b"v", magic=m, timestamp=NOW_MS) for at in (3, 7)] for m in (0, 1)
+    )
+    _, found = as_records(messages.wrapper(107, old, magic=1, codec=1, timestamp=NOW_MS))
+    assert [(each.offset, each.timestamp) for each in found] == [(103, -1), (107, -1)]
+    _, found = as_records(messages.wrapper(7, new, magic=0, codec=1))
+    assert [(each.offset, each.timestamp) for each in found] == [(3, NOW_MS), (7, NOW_MS)]
+
+
 # Damage
 
 
