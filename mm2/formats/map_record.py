@@ -162,8 +162,8 @@ class RequestKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The operator asked for a new era that starts at `position`: "earliest", "latest" or a
-    timestamp (ms)."""
+    """The operator asked for a new era that starts at `position`: "earliest", "latest", a
+    timestamp (ms), or `AT_OFFSET` and a source offset."""
 
     request: str
     position: str
@@ -188,8 +188,8 @@ def encode_key(key: MapKey) -> bytes:
 
 
 def decode_key(data: bytes) -> MapKey:
-    """Raises `UnknownVersionError` for another version or kind, `struct.error` when bytes are
-    missing."""
+    """Raises `UnknownVersionError` for another version or kind; `struct.error`, `IndexError` or
+    `ValueError` for bytes that are missing or say nothing."""
     version, kind = _HEAD.unpack_from(data)
     if version != VERSION or kind not in (_ERA, _PRODUCER, _SEGMENT, _REQUEST):
         raise UnknownVersionError(f"offset-map key of version {version}, kind {kind}")
@@ -316,7 +316,8 @@ def _decode_segment(first_source: int, data: bytes) -> Segment:
         change, at = varints.read_signed(data, at)
         source, delta = source + step, delta + change
         runs.append(Run(source, delta))
-    assert not runs or runs[0].source >= first_source, (first_source, runs[0])
+    if runs and runs[0].source < first_source:
+        raise ValueError(f"its runs begin at {runs[0].source}, before its key's {first_source}")
     return Segment(
         leader_epoch=epoch,
         source_epoch=source_epoch,

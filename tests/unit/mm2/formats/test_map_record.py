@@ -186,6 +186,13 @@ def test_a_value_of_another_version_is_refused(key, value, _):
         map_record.decode_value(key, b"\x02" + map_record.encode_value(value)[1:])
 
 
+def test_runs_that_begin_before_their_segment_are_refused():
+    data = map_record.encode_value(OPEN)
+    late = dataclasses.replace(SEGMENT_KEY, first_source=OPEN.runs[0].source + 1)
+    with pytest.raises(ValueError, match=f"before its key's {late.first_source}"):
+        map_record.decode_value(late, data)
+
+
 def test_newer_is_by_fence_before_era():
     newest_first = [(3, 0, 1), (2, 9, 1), (2, 1, 8), (2, 1, 7)]
     for kind, more in ((map_record.EraKey, {}), (map_record.SegmentKey, {"first_source": 0})):
