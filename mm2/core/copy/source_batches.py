@@ -83,16 +83,17 @@ def scan(
         for header, batch in batches:
             base, length, epoch, _, crc, flags, last_delta, _, _, _, _, _, count = header
             last = base + last_delta
-            if last < position and base < position:  # else its last offset is damaged
+            damaged = crc32c(batch[record_batch.CRC_START :]) != crc or last_delta < 0
+            if last < position and not damaged:
                 continue
             while pending and pending[-1][1] <= last:
                 dead.add(pending.pop()[0])
-            if crc32c(batch[record_batch.CRC_START :]) != crc or last_delta < 0:
+            if damaged:
                 why = f"the checksum of its {header.size} bytes does not match"
                 if last_delta < 0:
                     why = f"it claims to end {-last_delta} offsets before it begins"
-                at = max(base, position)
-                found.obstacle = Obstacle(offset=at, why=why, behind=_next_sound(batches, at))
+                behind = _next_sound(batches, base)
+                found.obstacle = Obstacle(offset=max(base, position), why=why, behind=behind)
                 break
             first = base if base > position else position
             position, found.leader_epoch = last + 1, epoch
@@ -115,7 +116,8 @@ def scan(
 def _next_sound(
     batches: Iterator[tuple[record_batch.BatchHeader, memoryview]], damaged: int
 ) -> int:
-    """Where the first undamaged batch behind source offset `damaged` begins, -1 for not seen.
+    """Where the first undamaged batch behind that at source offset `damaged` begins, -1 for not
+    seen.
 
     Nothing in the damaged one can be believed, its last offset least of all.
     """

@@ -219,10 +219,19 @@ def test_a_damaged_batch_across_the_position_stops_at_the_position():
     stopped(scan(damaged, position=4), at=4, saying="checksum")
 
 
-def test_damage_before_the_position_is_nobodys_business():
+@pytest.mark.parametrize("at", [26, 60])
+def test_a_damaged_batch_is_not_believed_to_end_before_the_position(at):
+    damaged = bytearray(scripts.data(3, b"a", b"b", b"c"))
+    damaged[at] ^= 2  # 26: of its last offset
+    found = scan(damaged, scripts.data(6, b"d"), position=5)
+    stopped(found, at=5, saying="checksum")
+    assert found.obstacle.behind == 6
+
+
+def test_of_a_damaged_batch_before_the_position_nothing_is_left_out():
     damaged = bytearray(scripts.data(3, b"a"))
     damaged[-1] ^= 1
-    assert bases(scan(damaged, scripts.data(4, b"b"), position=4)) == [4]
+    assert scan(damaged, scripts.data(4, b"b"), position=4).obstacle.behind == 4
 
 
 @pytest.mark.parametrize("magic", [0, 1])
