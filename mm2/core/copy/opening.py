@@ -72,15 +72,16 @@ def open_batch(
 def _transformed(found: list[records.Record], transform: Transform) -> list[records.Record]:
     kept = []
     for record in found:
-        became = _applied(transform, record)
-        if became is not None:
-            kept.append(record._replace(body=records.write_body(became)))
+        body = _applied(transform, record)
+        if body is not None:
+            kept.append(record._replace(body=body))
     return kept
 
 
-def _applied(transform: Transform, record: records.Record) -> records.Fields | None:
+def _applied(transform: Transform, record: records.Record) -> bytes | None:
     try:
-        return transform(records.read_body(record.body), record.timestamp)
+        became = transform(records.read_body(record.body), record.timestamp)
+        return None if became is None else records.write_body(became)
     except records.MalformedRecordsError as error:
         raise UnreadableError(f"its record of offset {record.offset}: {error}") from error
     except Exception as error:  # a user's code may raise anything: it stops this partition alone

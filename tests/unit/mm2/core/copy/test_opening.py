@@ -117,6 +117,16 @@ def test_a_body_that_a_transform_cannot_be_given_is_unreadable():
         opened(batch, transform=transforms.Filter())
 
 
+@pytest.mark.parametrize("became", [records.Fields("text", None), ("only one",), 5])
+def test_a_transform_that_makes_no_record_failed_on_it(became):
+    class Odd(transforms.Filter):
+        def __call__(self, fields, timestamp_ms):
+            return became
+
+    with pytest.raises(opening.TransformError, match="transform filter failed on it with"):
+        opened(scripts.data(10, b"a"), transform=Odd())
+
+
 def test_what_makes_another_thing_each_time_is_none_for_pairing():
     fixed, loose = transforms.Filter(), transforms.Filter()
     loose.deterministic = False
