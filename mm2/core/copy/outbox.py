@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from mm2.core.copy import budget, limits, opening, outgoing, source_batches
-from mm2.formats import record_batch, records
+from mm2.formats import compression, record_batch, records
 
 
 class Place(NamedTuple):
@@ -155,14 +156,11 @@ class Outbox:
         head = chosen[0]
         done = 0
         try:
-            for entry in chosen:
-                opened.extend(opening.open_batch(entry, self._transform))
+            for found in self._opened(chosen):
+                opened.extend(found)
                 done += 1
         except (opening.UnreadableError, opening.TransformError) as error:
-            if not done and not why:  # there was no need to open it
-                self._staged.append(outgoing.passed(self._queue.popleft()))
-                return
-            if not done:
+            if not done and why:
                 self.unreadable = source_batches.Obstacle(
                     offset=head.first,
                     why=str(error),
@@ -170,6 +168,9 @@ class Outbox:
                     by_transform=isinstance(error, opening.TransformError),
                 )
                 return
+        if done <= 1 and not why:  # there was no need to open it
+            self._staged.append(outgoing.passed(self._queue.popleft()))
+            return
         for _ in range(done):
             self._queue.popleft()
         made = outgoing.made(
@@ -185,6 +186,20 @@ class Outbox:
             self._held.release(size)
             self.queued_bytes -= size
         self._staged.extend(made)
+
+    def _opened(self, chosen: list[source_batches.Copyable]) -> Iterator[list[records.Record]]:
+        """The records of each, as far as together they fit into one batch; of the first anyhow.
+
+        What was chosen by its compressed size may be a thousand times as large.
+        """
+        room = self.limits.made_bytes
+        for entry in chosen:
+            found = opening.open_batch(entry, self._transform)
+            if len(chosen) > 1 and _codec(entry.header) != compression.NONE:
+                room -= outgoing.plain_bytes(found)
+                if room < 0 and entry is not chosen[0]:
+                    return
+            yield found
 
     def check_invariants(self) -> None:
         held = sum(each.header.size for each in self._queue) + sum(o.held for o in self._staged)

@@ -107,7 +107,7 @@ def _starts(
     opened: Sequence[records.Record], *, batch_bytes: int, records_max: int
 ) -> Iterator[int]:
     """Where each batch begins among the records."""
-    sizes = [len(body) + _RECORD_BYTES for _, _, body in opened]
+    sizes = _sizes(opened)
     if len(opened) <= records_max and sum(sizes) <= batch_bytes:
         yield 0
         return
@@ -122,6 +122,15 @@ def _starts(
 
 _RECORD_BYTES = 12
 """What stands before a record's body, generously."""
+
+
+def _sizes(opened: Sequence[records.Record]) -> list[int]:
+    return [len(body) + _RECORD_BYTES for _, _, body in opened]
+
+
+def plain_bytes(opened: Sequence[records.Record]) -> int:
+    """What they come to in a batch, uncompressed."""
+    return sum(_sizes(opened))
 
 
 def _pieces(part: Sequence[records.Record]) -> tuple[Piece, ...]:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from mm2.core.copy import budget, limits, outbox, source_batches
 from mm2.formats import record_batch, records
-from tests.fakes import copying, messages, scripts, transforms
+from tests.fakes import batches, copying, messages, scripts, transforms
 
 NOW_MS = scripts.NOW_MS
 JOINED = "small batches are joined"
@@ -166,14 +168,38 @@ def test_no_more_are_joined_than_fit_into_one_batch():
     assert len(outs) == 2
 
 
-def test_what_grows_too_large_by_opening_is_divided_again():
-    """The room is counted in compressed bytes; what came of them is not."""
+def test_no_more_are_joined_than_fit_once_they_are_unpacked():
+    """They are chosen by their compressed bytes."""
     found = box(*[batch(at, bytes(900), codec=1) for at in range(40)], joining=16)
     found.limits.made_bytes = 10_000
     outs = taken(found)
-    assert sum(each.records for each in outs) == 40
-    assert all(each.records * 900 <= 10_000 for each in outs)
-    assert [each.held > 0 for each in outs].count(False) > 0
+    assert [(each.records, each.why) for each in outs] == [(10, JOINED)] * 4
+    assert all(each.held for each in outs)
+
+
+def test_batches_that_unpack_to_more_than_one_batch_holds_are_passed_through():
+    held = [batch(at, bytes(700_000), codec=4) for at in range(3)]
+    assert all(len(each) < limits.TINY_BYTES for each in held)
+    assert told(taken(box(*held, joining=16))) == [(at, at + 1, 1, "") for at in range(3)]
+
+
+def test_what_is_joined_is_never_unpacked_all_at_once():
+    large = batch(0, bytes(4 << 20), codec=4)
+    held = [batches.rechecked(at.to_bytes(8) + large[8:]) for at in range(20)]
+    found = box(*held, joining=16)
+    tracemalloc.start()
+    try:
+        assert len(taken(found)) == 20
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 5 * (4 << 20)
+
+
+def test_a_filtered_batch_is_joined_by_what_is_left_of_it():
+    held = [batch(at, bytes(700_000), b"a", codec=4) for at in range(0, 6, 2)]
+    (out,) = taken(box(*held, joining=16, transform=transforms.Filter(bytes(700_000))))
+    assert (out.records, out.held) == (3, sum(len(each) for each in held))
 
 
 def test_a_gapped_batch_may_begin_and_end_what_is_joined():
