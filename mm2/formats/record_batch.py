@@ -76,6 +76,12 @@ class BatchHeader(NamedTuple):
         return self.length + LENGTH_END
 
     @property
+    def oldest_timestamp(self) -> int:
+        """About that of its oldest record: the first one's, unless compaction put a delete horizon
+        in its place (KIP-534), which is later than all of them."""
+        return min(self.base_timestamp, self.max_timestamp)
+
+    @property
     def is_control(self) -> bool:
         return bool(self.attributes & CONTROL)
 

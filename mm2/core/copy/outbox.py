@@ -66,10 +66,10 @@ class Outbox:
 
     @property
     def oldest_timestamp(self) -> int | None:
-        """Timestamp (ms) of the first record that is queued."""
+        """Timestamp (ms) of the first record that is queued, or about that."""
         if self._staged:
-            return self._staged[0].base_timestamp
-        return self._queue[0].header.base_timestamp if self._queue else None
+            return self._staged[0].oldest_timestamp
+        return self._queue[0].header.oldest_timestamp if self._queue else None
 
     @property
     def next_size(self) -> int:

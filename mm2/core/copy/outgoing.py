@@ -36,7 +36,7 @@ class Outgoing(NamedTuple):
     source: int
     next_source: int
     pieces: tuple[Piece, ...]
-    base_timestamp: int
+    oldest_timestamp: int
     max_timestamp: int
     source_epoch: int
     held: int
@@ -53,7 +53,7 @@ def passed(entry: source_batches.Copyable) -> Outgoing:
         header.base_offset,
         header.base_offset + header.record_count,
         (),
-        header.base_timestamp,
+        header.oldest_timestamp,
         header.max_timestamp,
         header.leader_epoch,
         header.length + record_batch.LENGTH_END,
@@ -93,7 +93,7 @@ def made(
                 part[0].offset,
                 opened[stop].offset if rest else last.last_offset + 1,
                 _pieces(part),
-                header.base_timestamp,
+                header.oldest_timestamp,
                 header.max_timestamp,
                 last.leader_epoch,
                 0 if rest else sum(each[0][1] + record_batch.LENGTH_END for each in entries),

@@ -105,8 +105,8 @@ class Window:
 
     @property
     def oldest_timestamp(self) -> int | None:
-        """Timestamp (ms) of the first record that is in flight."""
-        return self._in_flight[0].batch.base_timestamp if self._in_flight else None
+        """Timestamp (ms) of the first record that is in flight, or about that."""
+        return self._in_flight[0].batch.oldest_timestamp if self._in_flight else None
 
     @property
     def oldest_source(self) -> int | None:

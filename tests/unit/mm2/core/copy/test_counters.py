@@ -15,7 +15,7 @@ def sent(*, records=1, size=100, newest_ms=NOW_MS, why=""):
         source=0,
         next_source=records,
         pieces=(),
-        base_timestamp=newest_ms,
+        oldest_timestamp=newest_ms,
         max_timestamp=newest_ms,
         source_epoch=0,
         held=0,

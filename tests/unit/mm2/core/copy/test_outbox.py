@@ -330,6 +330,16 @@ def test_the_next_batch_says_how_old_it_is_staged_or_not():
     assert (found.next_is_old, found.oldest_timestamp, found.queued) == (False, NOW_MS, 1)
 
 
+@pytest.mark.parametrize("staged", [False, True])
+def test_a_delete_horizon_is_no_records_timestamp(staged):
+    """It stands in place of the first one's, and lies ahead."""
+    held = [batches.Record(value=b"v", timestamp=NOW_MS + at) for at in (0, 5)]
+    stamp = batches.Stamp(attributes=record_batch.DELETE_HORIZON)
+    found = box(batches.data(held, stamp, base_timestamp=NOW_MS + 86_400_000))
+    assert not staged or found.stage()
+    assert found.oldest_timestamp == NOW_MS + 5
+
+
 def test_staging_again_changes_nothing():
     found = box(batch(0), batch(1))
     assert found.stage()

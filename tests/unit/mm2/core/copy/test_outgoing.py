@@ -42,7 +42,8 @@ def content(out):
     assert record_batch.crc_matches(out.batch, header)
     assert (header.record_count, header.last_offset_delta) == (out.records, out.records - 1)
     assert (header.base_offset, header.attributes) == (0, out.attributes)
-    assert (header.base_timestamp, header.max_timestamp) == (out.base_timestamp, out.max_timestamp)
+    assert header.max_timestamp == out.max_timestamp
+    assert header.oldest_timestamp == out.oldest_timestamp
     found = records.open_batch(header, out.batch)
     return [each._replace(offset=at) for each, at in zip(found, sources(out), strict=True)]
 
@@ -60,7 +61,7 @@ def test_a_batch_that_is_passed_through_is_the_sources_own():
         source=10,
         next_source=13,
         pieces=(),
-        base_timestamp=NOW_MS,
+        oldest_timestamp=NOW_MS,
         max_timestamp=NOW_MS,
         source_epoch=4,
         held=len(batch),

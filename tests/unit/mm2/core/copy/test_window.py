@@ -80,7 +80,7 @@ def test_what_is_sent_says_where_it_is_to_stand():
         503,
         2,
     )
-    assert (one.batch.base_timestamp, one.batch.max_timestamp) == (NOW_MS + 10, NOW_MS + 12)
+    assert (one.batch.oldest_timestamp, one.batch.max_timestamp) == (NOW_MS + 10, NOW_MS + 12)
     assert (one.size, one.batch.source_epoch) == (headers[0].size, 6)
     assert one.crc == headers[0].crc
     assert sending.next_target == 505
