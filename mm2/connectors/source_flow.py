@@ -363,9 +363,7 @@ class SourceFlow:
             if after is None:
                 del self._tasks[at]
             else:
-                self._tasks[at] = source_task.SourceTask(
-                    after, self._surroundings(), before=task.all_totals()
-                )
+                self._tasks[at] = source_task.SourceTask(after, self._surroundings(), before=task)
 
     # What others see
 

@@ -68,19 +68,22 @@ class SourceTask:
         settings: messages.Configure,
         around: Surroundings,
         *,
-        before: Mapping[str, tuple[int, int]] | None = None,
+        before: SourceTask | None = None,
     ) -> None:
-        """`before`: what `all_totals` of the task that this one follows says."""
+        """`before`: the task that this one follows; all that it counted is counted on."""
         self.settings = settings
         self.state = TaskState.STARTING
         self.reason = ""
         self.gauges: dict[int, messages.Gauge] = {}
-        self.receipts = receipts.Receipts()
-        self.restarts = 0
+        self.receipts: receipts.Receipts = (
+            before.receipts if before is not None else receipts.Receipts()
+        )
+        self.restarts: int = before.restarts if before is not None else 0
+        totals = before.all_totals() if before is not None else {}
         self._before: dict[int, tuple[int, int]] = {
-            index: before[where.name]
+            index: totals[where.name]
             for index, where in enumerate(settings.partitions)
-            if before is not None and where.name in before
+            if where.name in totals
         }
         self._around = around
         self._backoff = backoff.Backoff(initial_s=RESTART_FIRST_S, max_s=RESTART_MAX_S)

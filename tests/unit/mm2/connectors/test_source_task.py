@@ -171,3 +171,18 @@ def test_why_one_copy_ended_is_not_told_of_the_next():
     made.turn()
     made.task.received({"type": "closed", "reason": "killed"}, made.now_s)
     assert made.task.reason == "the copy is gone (killed)"
+
+
+def test_a_task_that_follows_another_counts_on():
+    """Its share has changed. What was stated before is not new when it is stated again."""
+    first = Task()
+    first.turn()
+    key, value = receipt.encode(LOST)
+    first.stream(1, instructions.LogItem(key=key, value=value, receipt=True))
+    first.turn()
+    first.task.restart("killed", first.now_s)
+    around = first.task._around
+    later = source_task.SourceTask(first.task.settings, around, before=first.task)
+    assert later.receipts.stored(key, value) is None
+    assert later.receipts.counts == {("orders", "source-gone"): 1}
+    assert later.restarts == 1
