@@ -53,8 +53,11 @@ class ReadReplicas:
         choice = self._choices.get(key)
         if choice is None or choice.leader != leader:
             choice = self._choices[key] = _Choice(leader=leader)
-        if choice.replica != NO_REPLICA and now_s < choice.until_s and choice.replica in brokers:
-            return ReadFrom(choice.replica, False)
+        if choice.replica != NO_REPLICA and now_s < choice.until_s:
+            if choice.replica in brokers:
+                return ReadFrom(choice.replica, False)
+            # The leader knows of a new broker before us, and would name it again at once.
+            self.disappointed(key, now_s)
         choice.replica = NO_REPLICA
         return ReadFrom(leader, now_s < choice.alone_until_s)
 
@@ -76,7 +79,8 @@ class ReadReplicas:
             choice.alone_s = 0.0
 
     def disappointed(self, key: Hashable, now_s: float) -> None:
-        """Its replica answered with an error, or not at all: the leader alone, for a while."""
+        """Its replica answered with an error, or not at all, or is not to be found: the leader
+        alone, for a while."""
         choice = self._choices.get(key)
         if choice is None or choice.replica == NO_REPLICA:
             return

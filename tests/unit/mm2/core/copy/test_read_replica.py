@@ -49,13 +49,30 @@ def test_after_the_metadatas_age_the_leader_is_asked_again():
     assert not reading.replicas.follows(KEY, NEAR)
 
 
-def test_a_new_leader_and_an_unknown_replica_end_it():
+def test_a_new_leader_ends_it():
     reading = Reading()
     reading.named(0.0)
     assert reading.at(1.0, leader=3) == (3, False)
     assert reading.at(1.0) == (LEADER, False)
+
+
+def test_while_the_replica_is_unknown_the_leader_serves_alone():
+    """Told our rack it would name the same one at once again, and send nothing."""
+    reading = Reading()
     reading.named(2.0)
-    assert reading.at(3.0, brokers={1, 3}) == (LEADER, False)
+    assert reading.at(2.0, brokers={1, 3}) == (LEADER, True)
+    assert not reading.replicas.follows(KEY, NEAR)
+    assert reading.at(3.9) == (LEADER, True)
+    reading.named(4.0)
+    assert reading.at(4.0) == (NEAR, False)
+
+
+def test_a_replica_that_goes_away_ends_it():
+    reading = Reading()
+    reading.named(0.0)
+    assert reading.at(1.0) == (NEAR, False)
+    assert reading.at(2.0, brokers={1, 3}) == (LEADER, True)
+    assert reading.at(4.0, brokers={1, 3}) == (LEADER, False)
 
 
 def test_a_replica_that_disappoints_leaves_the_leader_alone_for_longer_and_longer():
