@@ -2,7 +2,7 @@
 
 Bytes are counted as the source's brokers send them. A budget may be overdrawn by one answer, and is
 then closed until it has earned that back: over any stretch of time no more passes than the budget,
-a quarter of a second's worth, and one answer.
+a quarter of a second's worth, and what was asked for while it was open.
 """
 
 from __future__ import annotations
