@@ -54,7 +54,6 @@ _WAIT = {
     56: "KAFKA_STORAGE_ERROR (is the broker's disk full?)",
     74: "FENCED_LEADER_EPOCH",
     75: "UNKNOWN_LEADER_EPOCH",
-    76: "UNSUPPORTED_COMPRESSION_TYPE",
     89: "THROTTLING_QUOTA_EXCEEDED",
     100: "UNKNOWN_TOPIC_ID",
     103: "INCONSISTENT_TOPIC_ID",
@@ -70,11 +69,20 @@ _POLICY = {
     10: "RECORD_TOO_LARGE",
     18: "RECORD_LIST_TOO_LARGE",
     29: "TOPIC_AUTHORIZATION_FAILED",
+    31: "CLUSTER_AUTHORIZATION_FAILED",
     32: "INVALID_TIMESTAMP",
     44: "POLICY_VIOLATION",
     53: "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
     87: "INVALID_RECORD",
 }
+_UNCLEAR = {
+    -1: "UNKNOWN_SERVER_ERROR",
+    2: "CORRUPT_MESSAGE",
+    76: "UNSUPPORTED_COMPRESSION_TYPE",
+}
+"""Like codes that stand nowhere here: it may pass, and is a stop once it comes again and again."""
+_LEFT_OUT = TOO_LARGE | BAD_RECORD | {-1, 2}
+"""Without the batch the partition may go on."""
 
 
 def produce(
@@ -95,34 +103,34 @@ def produce(
         return Reaction(then=Then.BACK_OFF, reason=f"{where.mirror}: {_MOVED[code]}")
     if code in _FENCED:
         return Reaction(then=Then.CHECK_FENCE, reason=_FENCED[code])
+    if code in _WAIT:
+        return Reaction(then=Then.BACK_OFF, reason=f"{where.mirror}: {message or _WAIT[code]}")
+    name = _POLICY.get(code) or _UNCLEAR.get(code, f"error {code}")
+    if divided:
+        reason = f"{where.mirror} refused a batch with {name}: it is divided"
+        return Reaction(then=Then.TAKE, reason=reason)
+    said = f" ({message})" if message else ""
+    text = f"{where.mirror} refused the batch of {where.name} offset {offset} with {name}{said}: "
+    if code in _LEFT_OUT and behind > offset:
+        text += _leave_out(where, behind=behind)
+    text += remedies.of_target(where, code, size=size)
+    stop = stops.Stop(cause=stops.Cause.REFUSED, message=text, retry_after_s=RETRY_S)
     if code in _POLICY:
-        name = _POLICY[code]
-        if divided:
-            reason = f"{where.mirror} refused a batch with {name}: it is divided"
-            return Reaction(then=Then.TAKE, reason=reason)
-        said = f" ({message})" if message else ""
-        text = (
-            f"{where.mirror} refused the batch of {where.name} offset {offset} with {name}{said}: "
-        )
-        if code in TOO_LARGE | BAD_RECORD and behind > offset:
-            left_out = where.operator.resume(
-                where.flow,
-                where.topic,
-                partition=where.partition,
-                position=stops.at_offset(behind),
-            )
-            text += f"leave it out, with the flow stopped ({left_out}), or "
-        text += remedies.of_target(where, code, size=size)
-        stop = stops.Stop(cause=stops.Cause.REFUSED, message=text, retry_after_s=RETRY_S)
         return Reaction(then=Then.STOP, reason=name, stop=stop)
-    name = _WAIT.get(code, f"error {code}")
-    return Reaction(then=Then.BACK_OFF, reason=f"{where.mirror}: {message or name}")
+    return Reaction(then=Then.BACK_OFF, reason=f"{where.mirror}: {message or name}", stop=stop)
+
+
+def _leave_out(where: setup.PartitionSetup, *, behind: int) -> str:
+    line = where.operator.resume(
+        where.flow, where.topic, partition=where.partition, position=stops.at_offset(behind)
+    )
+    return f"leave it out, with the flow stopped ({line}), or "
 
 
 def fetch(where: setup.PartitionSetup, *, code: int, offset: int) -> Reaction | None:
     """To an error that a Fetch response names for the source partition; None: only leaders
     moved."""
-    if code in (5, 6, 9, 74, 75, 76, 78):
+    if code in (5, 6, 9, 74, 75, 78):
         return None
     if code == OFFSET_OUT_OF_RANGE:
         return Reaction(then=Then.TAKE, reason=f"{where.name} no longer has offset {offset}")
@@ -131,6 +139,7 @@ def fetch(where: setup.PartitionSetup, *, code: int, offset: int) -> Reaction | 
         3: "the source topic is missing (deleted?)",
         29: "reading is not allowed (TOPIC_AUTHORIZATION_FAILED)",
         56: "the source broker cannot read its disk (KAFKA_STORAGE_ERROR)",
+        76: "the source broker does not send that codec (UNSUPPORTED_COMPRESSION_TYPE)",
         100: "the source topic was deleted or recreated (UNKNOWN_TOPIC_ID)",
         103: "the source topic was recreated (INCONSISTENT_TOPIC_ID)",
     }.get(code, f"the source broker answered with error {code}")

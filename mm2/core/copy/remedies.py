@@ -106,6 +106,14 @@ def _malformed(where: setup.PartitionSetup, size: int) -> str:
     )
 
 
+def _codec(where: setup.PartitionSetup, size: int) -> str:
+    line = where.operator.target.set_topic(where.remote_topic, {"compression.type": "gzip"})
+    return (
+        "have the mirror topic written in a codec that all of its brokers take. "
+        f"{commands.to_go_on(line)}"
+    )
+
+
 def _look_at_mirror(where: setup.PartitionSetup, size: int) -> str:
     line = where.operator.target.show_topic(where.remote_topic)
     return f"look at the mirror topic and the broker's log. {commands.to_go_on(line)}"
@@ -142,6 +150,7 @@ _OF_TARGET: Mapping[int, Remedy] = {
     32: _timestamp,
     44: _policy,
     53: _id_right,
+    76: _codec,
     87: _malformed,
 }
 _OF_SOURCE: Mapping[int, Remedy] = {
