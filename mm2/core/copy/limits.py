@@ -7,6 +7,7 @@ batches of few records, and for larger ones where acknowledgements are slow and 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from mm2.core.copy import refusals, window
@@ -23,6 +24,9 @@ SPARE = 0.4
 BUSY = 0.2
 """From this share of its time that a copy waits on it has some to spare; below that one none."""
 LOOK_EVERY_S = 0.25
+
+KNOWN_S = 3600.0
+"""How long a refusal counts. Finding out again costs a few refused batches, and a take each."""
 
 
 @dataclass(slots=True)
@@ -56,15 +60,19 @@ class Joining:
 @dataclass(slots=True)
 class Limits:
     """Of one partition. What is as large as `refused_bytes` is opened; made batches hold
-    `made_bytes` of records at most, and `records` while copying source offsets below `until`."""
+    `made_bytes` of records at most, and `records` while copying source offsets below `until`.
+
+    All that was learned is forgotten at `known_until_s` (monotonic seconds).
+    """
 
     joining: Joining = field(default_factory=Joining)
     refused_bytes: int = ANY
     made_bytes: int = MADE_BYTES
     records: int = ANY
     until: int = -1
+    known_until_s: float = math.inf
 
-    def refused(self, code: int, sent: window.Sent) -> bool:
+    def refused(self, code: int, sent: window.Sent, now_s: float) -> bool:
         """The target refused a batch in flight: will it be sent in smaller ones next?"""
         if code in refusals.TOO_LARGE:
             divided = self.too_large(size=sent.size, count=sent.batch.records)
@@ -72,6 +80,7 @@ class Limits:
             divided = self.isolate(count=sent.batch.records, until=sent.batch.next_source)
         else:
             return False
+        self.known_until_s = now_s + KNOWN_S
         if not divided:
             self.forget()  # by the time that it is tried again, the target may take it
         return divided
@@ -99,7 +108,12 @@ class Limits:
             self.records = ANY
         return self.records
 
+    def tick(self, now_s: float) -> None:
+        if now_s >= self.known_until_s:
+            self.forget()
+
     def forget(self) -> None:
         """Somebody may have changed what the target takes."""
         self.refused_bytes, self.made_bytes = ANY, MADE_BYTES
         self.records, self.until = ANY, -1
+        self.known_until_s = math.inf

@@ -250,7 +250,7 @@ class PartitionCopy:
             offset=sent.batch.source,
             behind=sent.batch.next_source,
             size=sent.size,
-            divided=self._reaction is None and self.outbox.limits.refused(code, sent),
+            divided=self._reaction is None and self.outbox.limits.refused(code, sent, now_s),
         )
         return self._drain(reaction, now_s)
 
@@ -313,6 +313,7 @@ class PartitionCopy:
 
     def _tick_copying(self, now_s: float) -> Instructions:
         assert self.map is not None
+        self.outbox.limits.tick(now_s)
         found: Instructions = []
         if self.map.due(now_s) and not self.mode.open:
             found.append(self.map.write(now_s))

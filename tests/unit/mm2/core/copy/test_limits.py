@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mm2.core.copy import limits
+from mm2.core.copy import limits, window
+from tests.fakes import copying
 
 TINY = (limits.TINY_RECORDS, limits.TINY_BYTES)
 LARGE = (limits.ANY, limits.MADE_BYTES // 2)
@@ -127,6 +130,32 @@ def test_what_was_learned_is_forgotten():
     allowed.forget()
     assert (allowed.refused_bytes, allowed.made_bytes) == (limits.ANY, limits.MADE_BYTES)
     assert allowed.records_at(0) == limits.ANY
+
+
+def refused(allowed, code, *sources, now_s):
+    sent = window.Sent(copying.outgoing_of(*sources), target=0, crc=0, size=1000)
+    return allowed.refused(code, sent, now_s)
+
+
+@pytest.mark.parametrize("code", [10, 18, 32, 87])
+def test_a_refusal_counts_for_a_while_and_a_later_one_for_as_long_again(code):
+    allowed = limits.Limits()
+    assert refused(allowed, code, 0, 1, 2, 3, now_s=50.0)
+    assert refused(allowed, code, 0, 1, now_s=100.0)
+    learned = dataclasses.replace(allowed)
+    allowed.tick(99.9 + limits.KNOWN_S)
+    assert allowed == learned != limits.Limits()
+    allowed.tick(100.0 + limits.KNOWN_S)
+    assert allowed == limits.Limits()
+    allowed.tick(1e9)
+    assert allowed == limits.Limits()
+
+
+def test_what_is_not_divided_is_not_remembered():
+    allowed = limits.Limits()
+    assert not refused(allowed, 10, 0, now_s=50.0)
+    assert not refused(allowed, 45, 0, 1, now_s=50.0)
+    assert allowed == limits.Limits()
 
 
 def test_partitions_of_a_task_share_what_is_joined_and_not_what_was_refused():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mm2.core import commands
 from mm2.core.copy import instructions, limits, setup, standing, stops
 from mm2.formats import map_record, record_batch, records
 from tests.fakes import batches, copying, scripts, transforms
@@ -212,6 +213,44 @@ def test_what_was_learned_of_the_target_is_forgotten_where_it_stops_the_copy():
     go_on(world)
     data = [header(each) for each in world.mirror if not header(each).is_control]
     assert [each.record_count for each in data] == [2, 2]
+
+
+def test_what_was_learned_of_the_target_is_forgotten_after_a_while():
+    """Somebody may have raised its limit since."""
+    log = [batch(at, bytes(900), bytes(900)) for at in range(0, 8, 2)]
+    world = copying.begun(*log[:1])
+
+    def counts(held):
+        """Of the batches that it came in."""
+        world.tick(1.0)
+        world.copy.recorded(world.anchors[-1].token)
+        before = len(world.mirror)
+        world.copied(held)
+        return [header(each).record_count for each in world.mirror[before:]]
+
+    go_on(world, lambda sent: TOO_LARGE if len(sent) > 1000 else 0)
+    assert world.copy.map.through == 2
+    assert counts(log[1]) == [1, 1]
+    world.tick(limits.KNOWN_S - 10.0)
+    assert counts(log[2]) == [1, 1]
+    world.tick(20.0)
+    assert counts(log[3]) == [2]
+
+
+@pytest.mark.parametrize("code", [-1, 2, 76, 9999])
+def test_what_is_refused_again_and_again_is_a_stop_that_tells_what_to_do(code):
+    world = copying.begun(batch(0, b"a"))
+    waits = 0
+    while world.standing.phase is not Phase.STOPPED:
+        go_on(world, lambda sent: code)
+        waits += world.standing.phase is Phase.WAITING
+        assert waits < 9
+        world.tick(20.0)
+    assert waits == standing.PASSING_TRIES
+    assert "the batch of orders-4 offset 0 with" in world.standing.stop.message
+    assert commands.found_in(world.standing.stop.message)
+    go_on(world.tick(600.0))
+    assert (values(world), world.standing.stop) == ([b"a"], None)
 
 
 def test_what_was_refused_behind_a_refused_batch_says_nothing_about_itself():
