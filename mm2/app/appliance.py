@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import logging
 import secrets
 import sys
 import threading
@@ -41,6 +42,8 @@ STOP_S = 2.7
 """An orderly stop, all in all: under the three seconds that it may take."""
 ENGINE_STOP_S = 0.7
 """Of these the engine gets at least so much."""
+
+_log = logging.getLogger(__name__)
 
 
 class Appliance:
@@ -160,6 +163,7 @@ class Appliance:
             until_s = self._clock.now_s() + STOP_S
             while not all(each.ended for each in ending) and self._clock.now_s() < until_s:
                 self._stopping.wait(0.02)
+            _tell_late(ending)
             self.flows = then
             if self._stopping.is_set():  # `stop` may have asked those that were there before
                 for each in then:
@@ -176,7 +180,7 @@ class Appliance:
 
     def _look_up(self, flow: flows.Flow) -> flow_changes.Adopt:
         capped = self._capped(flow)
-        connector = self._make_connector(capped)
+        connector = self._make_connector(self._settings, capped)
         try:
             plan = connector.plan(flow.admin_timeout_s)
         except errors.ConnectError:
@@ -187,7 +191,9 @@ class Appliance:
     def _start_flow(self, made: source_flow.SourceFlow) -> None:
         name = made.flow.name
         self._threads.start(f"flow {name}", made.run)
-        refresh = topic_refresh.TopicRefresh(made, connect=self._make_connector, now=self._clock)
+        # It may connect while a reload is under way that takes away this flow and its clusters.
+        connect = functools.partial(self._make_connector, self._settings)
+        refresh = topic_refresh.TopicRefresh(made, connect=connect, now=self._clock)
         self._threads.start(f"topics {name}", refresh.run)
 
     def _note_unasked_end(self, end: threads.UnaskedEnd) -> None:
@@ -227,7 +233,7 @@ class Appliance:
         )
         return source_flow.SourceFlow(
             capped,
-            connector=self._make_connector(capped),
+            connector=self._make_connector(self._settings, capped),
             ledger=ledger,
             run_in=self.engine,
             server=self._server,
@@ -236,9 +242,11 @@ class Appliance:
             random=self._random,
         )
 
-    def _make_connector(self, flow: flows.Flow) -> source_connector.SourceConnector:
+    def _make_connector(
+        self, settings: app_settings.Settings, flow: flows.Flow
+    ) -> source_connector.SourceConnector:
         source, target = (
-            make(self._settings, flow, client_id=f"mm2-{flow.name}-admin", clock=self._clock)
+            make(settings, flow, client_id=f"mm2-{flow.name}-admin", clock=self._clock)
             for make in (connections.source_admin, connections.target_admin)
         )
         return source_connector.SourceConnector(
@@ -247,7 +255,7 @@ class Appliance:
             target=target,
             now=self._clock,
             pause=self._stopping.wait,
-            operator=operators.of(self._settings, flow),
+            operator=operators.of(settings, flow),
         )
 
     def _capped(self, flow: flows.Flow) -> flows.Flow:
@@ -299,6 +307,19 @@ def _possible(step: differences.Step, running: source_flow.SourceFlow | None) ->
         return step
     ready = running.status.state is flow_status.FlowState.RUNNING
     return step if ready else differences.Step.RESTART
+
+
+def _tell_late(ending: Iterable[source_flow.SourceFlow]) -> None:
+    for each in ending:
+        if not each.ended:
+            _log.warning(
+                "%s has not ended within %.1f s (%s): it does once its clusters have answered. "
+                "What takes its place begins all the same: of two owners the later one fences "
+                "the other",
+                each.flow.name,
+                STOP_S,
+                each.status.reason or each.status.state.value,
+            )
 
 
 def _discard(made: Iterable[source_flow.SourceFlow], asked: Iterable[flow_changes.Change]) -> None:

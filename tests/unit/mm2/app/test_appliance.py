@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,7 @@ from connect_runtime.base import errors
 from connect_runtime.wire.codec import security_settings
 from mm2.app import appliance
 from mm2.app.settings import differences, load, settings
-from mm2.connectors import change_queue, flow_changes, flow_status
+from mm2.connectors import change_queue, flow_changes, flow_status, topic_refresh
 from mm2.core import flows
 
 FILE = """
@@ -79,3 +81,39 @@ def test_a_change_that_a_flow_does_not_take_can_be_asked_for_again(made):
     assert first._changes.empty
     for each in made.flows:
         each._state = flow_status.FlowState.PLANNING
+
+
+@pytest.fixture
+def threads(made, monkeypatch):
+    """Those that would have begun, by name."""
+    begun: dict[str, Any] = {}
+    owned = SimpleNamespace(start=begun.__setitem__, stop_all=lambda timeout_s: [])
+    monkeypatch.setattr(made, "_threads", owned)
+    monkeypatch.setattr(appliance, "STOP_S", 0.05)
+    return begun
+
+
+def test_a_flow_that_has_not_ended_when_another_takes_its_place_is_told(made, threads, caplog):
+    after = read(
+        FILE.replace("b: {bootstrap.servers: '127.0.0.1:1'", "b: {bootstrap.servers: 'b:1'")
+    )
+    made.apply(after, differences.plan(made.settings, after))
+    assert "a->b has not ended within 0.1 s (starting)" in caplog.text
+    assert "a->c" not in caplog.text
+    assert list(threads) == ["flow a->b", "topics a->b"]
+
+
+def test_a_look_for_topics_needs_no_settings_but_those_of_its_flow(made, threads, monkeypatch):
+    """It may begin while a reload that takes the flow and its clusters away is under way."""
+    connects: list[Any] = []
+
+    def keep(flow, connect, now):
+        connects.append(connect)
+        return SimpleNamespace(run=None)
+
+    monkeypatch.setattr(topic_refresh, "TopicRefresh", keep)
+    first = made.flows[0]
+    made._start_flow(first)
+    after = read(FILE.replace("- {from: a, to: b}", "").replace("  b:", "  d:"))
+    made.apply(after, differences.plan(made.settings, after))
+    connects[0](first.flow).close()
