@@ -62,8 +62,9 @@ class Schema:
     """Use `SchemaBuilder` or the constants below; this only holds what was built.
 
     `default` is a value in its logical form (a `decimal.Decimal`, not bytes). `struct_fields`,
-    `keys` and `elements` are None where the type has none: read them through `fields`,
-    `key_schema` and `value_schema`, which say so.
+    `keys` and `elements` are None where the type has none, and where values that were read from
+    text have no schema in common: read them through `fields`, `key_schema` and `value_schema`,
+    which say so.
     """
 
     type: Type
@@ -106,17 +107,21 @@ class Schema:
     @property
     def key_schema(self) -> Schema:
         """Of a MAP's keys; DataError for every other type."""
-        if self.type is not Type.MAP or self.keys is None:
+        if self.type is not Type.MAP:
             raise errors.DataError(f"Cannot look up key schema on non-map type {self.type}")
+        if self.keys is None:
+            raise errors.DataError("No schema defined for the keys of a map")
         return self.keys
 
     @property
     def value_schema(self) -> Schema:
         """Of a MAP's values or an ARRAY's elements; DataError for every other type."""
-        if self.type not in (Type.MAP, Type.ARRAY) or self.elements is None:
+        if self.type not in (Type.MAP, Type.ARRAY):
             raise errors.DataError(
                 f"Cannot look up value schema on non-array and non-map type {self.type}"
             )
+        if self.elements is None:
+            raise errors.DataError(f"No schema defined for the values of type {self.type}")
         return self.elements
 
     def equal_but_for_default(self, other: Schema) -> bool:

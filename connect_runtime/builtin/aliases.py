@@ -85,6 +85,11 @@ PLUGINS: tuple[Plugin, ...] = (
     ),
     *_both(_JSON, "JsonConverter", "json"),
     *_both(_API, "StringConverter", "string"),
+    Plugin(
+        Kind.HEADER_CONVERTER,
+        f"{_API}.SimpleHeaderConverter",
+        f"{_OURS}.converters.simple_header:SimpleHeaderConverter",
+    ),
     *_both(_CONVERTERS, "ByteArrayConverter", "byte_array"),
     *_both(_CONVERTERS, "BooleanConverter", "primitives"),
     *_both(_CONVERTERS, "ShortConverter", "primitives"),

@@ -56,25 +56,22 @@ def of_double(value: float) -> str:
 
 def of_float(value: float) -> str:
     """As `of_double`, with the fewest digits that mean this number in 32 bits."""
-    if not math.isfinite(value) or value == 0:
-        return of_double(value)
-    try:
-        wanted = struct.pack(">f", value)
-    except OverflowError:
-        return _INFINITE[math.copysign(math.inf, value)]
-    narrow = struct.unpack(">f", wanted)[0]
+    narrow = narrowed(value)
+    if not math.isfinite(narrow) or narrow == 0:
+        return of_double(narrow)
     for digits in range(1, 9):
         text = f"{narrow:.{digits}e}"
-        if float(text) and _packed(float(text)) == wanted:
+        if narrowed(float(text)) == narrow:
             break
     return _in_java_form(text)
 
 
-def _packed(value: float) -> bytes | None:
+def narrowed(value: float) -> float:
+    """The nearest number of 32 bits, as Java's cast to float."""
     try:
-        return struct.pack(">f", value)
+        return float(struct.unpack(">f", struct.pack(">f", value))[0])
     except OverflowError:
-        return None
+        return math.copysign(math.inf, value)
 
 
 def _in_java_form(text: str) -> str:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connect_runtime.api import errors, logical, schema, schema_builder, structs
+from connect_runtime.builtin import java_text
 from connect_runtime.builtin.converters import json_text, json_write, lru
 
 _TYPES = {name: of for of, name in json_write.TYPE_NAMES.items()}
@@ -224,9 +225,10 @@ def _float(of: schema.Type, node: json_text.Node) -> float:
     if not isinstance(node, (int, decimal.Decimal)) or isinstance(node, bool):
         raise _unfit(of, node)
     try:
-        return float(node)
+        value = float(node)
     except OverflowError:
         return math.inf if node > 0 else -math.inf
+    return java_text.narrowed(value) if of is schema.Type.FLOAT32 else value
 
 
 def _bytes(of: schema.Type | str, node: json_text.Node) -> bytes:

@@ -62,10 +62,10 @@ class Writer:
         parts = [f'"type":"{TYPE_NAMES[described.type]}"']
         match described.type:
             case schema.Type.ARRAY:
-                parts.append(f'"items":{self.schema_text(described.value_schema)}')
+                parts.append(f'"items":{self.schema_text(described.elements)}')
             case schema.Type.MAP:
-                parts.append(f'"keys":{self.schema_text(described.key_schema)}')
-                parts.append(f'"values":{self.schema_text(described.value_schema)}')
+                parts.append(f'"keys":{self.schema_text(described.keys)}')
+                parts.append(f'"values":{self.schema_text(described.elements)}')
             case schema.Type.STRUCT:
                 fields = ",".join(self._field_text(each) for each in described.fields)
                 parts.append(f'"fields":[{fields}]')
@@ -129,18 +129,18 @@ class Writer:
     def array_text(self, described: schema.Schema | None, value: Any) -> str:
         if not isinstance(value, (list, tuple)):
             raise _wrong_class(schema.Type.ARRAY, value)
-        element = None if described is None else described.value_schema
+        element = None if described is None else described.elements
         return f"[{','.join(self.value_text(element, each) for each in value)}]"
 
     def map_text(self, described: schema.Schema | None, value: Any) -> str:
         """An object if the keys are text, else an array of pairs."""
         if not isinstance(value, Mapping):
             raise _wrong_class(schema.Type.MAP, value)
-        if described is None:
-            keys, values = None, None
+        keys = None if described is None else described.keys
+        values = None if described is None else described.elements
+        if keys is None:
             as_object = all(isinstance(key, str) for key in value)
         else:
-            keys, values = described.key_schema, described.value_schema
             as_object = keys.type is schema.Type.STRING
         if not as_object:
             pairs = (

@@ -69,6 +69,13 @@ def test_a_float_is_read_back_exactly(value):
     assert struct.pack(">f", back) == struct.pack(">f", value)
 
 
+@pytest.mark.parametrize(
+    ("value", "narrow"), [(12.34, 12.34000015258789), (1e39, math.inf), (-1e39, -math.inf)]
+)
+def test_32_bits_hold_less(value, narrow):
+    assert java_text.narrowed(value) == narrow
+
+
 def test_everything_else():
     described = (
         schema_builder.SchemaBuilder.struct()

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+
+import hypothesis
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect_runtime.api import logical, schema, schema_builder
+from connect_runtime.builtin import text_parsing, text_values
+
+Builder = schema_builder.SchemaBuilder
+UTC = datetime.UTC
+DAY = datetime.date(2019, 8, 23)
+TIME = datetime.time(14, 34, 54, 346000)
+INSTANT = datetime.datetime.combine(DAY, TIME, UTC)
+
+
+def array(of: schema.Schema | None) -> schema.Schema:
+    return schema.Schema(type=schema.Type.ARRAY, elements=of)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "  ",
+        "simple",
+        "null=",
+        "true}",
+        "false]",
+        "{foo: 3}",
+        "{3: foo}",
+        "[foo]",
+        "[0 1 2]",
+        "{6:9 4:20}",
+        "{null: 3}",
+        "[1, 2, 3,,,]",
+        "[,1]",
+        "{,}",
+        "[1",
+        "[1, 2",
+        '["a',
+        '{"a":[}',
+        '"quoted"',
+        "12:30",
+        "5,6",
+        "1_0",
+        "0x10",
+        "2019-99-99",
+        "1.2.3",
+        "\\",
+        "-",
+        "[" * 5000,
+        "[" * 200 + "]" * 200,
+    ],
+)
+def test_what_makes_no_sense_stays_a_text(text):
+    assert text_parsing.parse(text) == schema.SchemaAndValue(schema.STRING_SCHEMA, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "described", "value"),
+    [
+        (" null ", None, None),
+        ("\n true ", schema.BOOLEAN_SCHEMA, True),
+        ("false", schema.BOOLEAN_SCHEMA, False),
+        ("127", schema.INT8_SCHEMA, 127),
+        ("-129", schema.INT16_SCHEMA, -129),
+        ("+32768", schema.INT32_SCHEMA, 32768),
+        ("2147483648", schema.INT64_SCHEMA, 2**31),
+        ("1e2", schema.INT8_SCHEMA, 100),
+        ("5.0", schema.INT8_SCHEMA, 5),
+        ("12.34", schema.FLOAT32_SCHEMA, 12.34000015258789),
+        ("-1e300", schema.FLOAT64_SCHEMA, -1e300),
+        ("1.5e300", schema.FLOAT64_SCHEMA, 1.5e300),
+        ("9223372036854775808", logical.decimal_schema(0), Decimal(2**63)),
+        ("1e999999999", logical.decimal_schema(-999999999), Decimal("1E+999999999")),
+        ("2019-08-23", logical.DATE_SCHEMA, DAY),
+        ("14:34:54.346Z", logical.TIME_SCHEMA, TIME),
+        ("14\\:34\\:54.346Z", logical.TIME_SCHEMA, TIME),
+        ("2019-08-23T14:34:54.346Z", logical.TIMESTAMP_SCHEMA, INSTANT),
+    ],
+)
+def test_single_values(text, described, value):
+    found = text_parsing.parse(text)
+    assert found == schema.SchemaAndValue(described, value)
+    assert type(found.value) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "described", "value"),
+    [
+        ("[]", array(None), []),
+        ("[null]", array(None), [None]),
+        ("[[]]", array(array(None)), [[]]),
+        ("[true, false]", array(schema.BOOLEAN_SCHEMA), [True, False]),
+        ("[1, 2, 32768]", array(schema.INT32_SCHEMA), [1, 2, 32768]),
+        ("[32768, 2, null]", array(schema.INT32_SCHEMA), [32768, 2, None]),
+        ("[1, 2.5]", array(schema.FLOAT32_SCHEMA), [1.0, 2.5]),
+        ("[2.5e300, 1]", array(schema.FLOAT64_SCHEMA), [2.5e300, 1.0]),
+        ('[1, "two"]', array(None), [1, "two"]),
+        ('["three", 1, 2]', array(None), ["three", 1, 2]),
+        ('["a b", "", "x:y"]', array(schema.STRING_SCHEMA), ["a b", "", "x:y"]),
+        ("[14:34:54.346Z]", array(logical.TIME_SCHEMA), [TIME]),
+        ('["2019-08-23"]', array(logical.DATE_SCHEMA), [DAY]),
+        (
+            '[2019-08-23T14:34:54.346Z, "2019-08-23T14:34:54.346Z"]',
+            array(logical.TIMESTAMP_SCHEMA),
+            [INSTANT, INSTANT],
+        ),
+    ],
+)
+def test_lists(text, described, value):
+    found = text_parsing.parse(text)
+    assert found == schema.SchemaAndValue(described, value)
+    assert [type(each) for each in found.value] == [type(each) for each in value]
+
+
+@pytest.mark.parametrize(
+    ("text", "keys", "values", "value"),
+    [
+        ("{}", None, None, {}),
+        ("{3: null}", schema.INT8_SCHEMA, None, {3: None}),
+        (
+            "{true: false, false: true}",
+            schema.BOOLEAN_SCHEMA,
+            schema.BOOLEAN_SCHEMA,
+            {True: False, False: True},
+        ),
+        (
+            ' { "foo" :  12345 , "bar" : 0,  "baz" : -4321 }  ',
+            schema.STRING_SCHEMA,
+            schema.INT16_SCHEMA,
+            {"foo": 12345, "bar": 0, "baz": -4321},
+        ),
+        ('{1:1, 300:300, "four":1}', None, None, {1: 1, 300: 300, "four": 1}),
+        ('{1:1, 4:"four"}', schema.INT8_SCHEMA, None, {1: 1, 4: "four"}),
+        ('{"a":{}}', schema.STRING_SCHEMA, schema.Schema(type=schema.Type.MAP), {"a": {}}),
+        ('{"t":14:34:54.346Z}', schema.STRING_SCHEMA, logical.TIME_SCHEMA, {"t": TIME}),
+    ],
+)
+def test_maps(text, keys, values, value):
+    described = schema.Schema(type=schema.Type.MAP, keys=keys, elements=values)
+    assert text_parsing.parse(text) == schema.SchemaAndValue(described, value)
+
+
+@given(st.text(alphabet=st.sampled_from('0123456789.e-+:,{}[]"\\ tZnul'), max_size=40))
+def test_any_text_means_something(text):
+    found = text_parsing.parse(text)
+    assert found.schema is not None or found.value is None
+
+
+SIMPLE = st.one_of(
+    st.integers(-(2**63), 2**63 - 1),
+    st.booleans(),
+    st.text(alphabet=st.sampled_from("ab: ,{}[]\u00e9"), min_size=1, max_size=4),
+)
+LISTS_AND_MAPS = st.recursive(
+    SIMPLE,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(SIMPLE, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@hypothesis.settings(max_examples=50)
+@given(LISTS_AND_MAPS)
+def test_what_was_written_is_understood(value):
+    text = text_values.to_text(None, [value])
+    assert text is not None
+    found = text_parsing.parse(text).value
+    assert text_values.to_text(None, found) == text
