@@ -117,7 +117,7 @@ def test_a_body_that_a_transform_cannot_be_given_is_unreadable():
         opened(batch, transform=transforms.Filter())
 
 
-@pytest.mark.parametrize("became", [records.Fields("text", None), ("only one",), 5])
+@pytest.mark.parametrize("became", [records.Fields._make(("text", None, ())), ("only one",), 5])
 def test_a_transform_that_makes_no_record_failed_on_it(became):
     class Odd(transforms.Filter):
         def __call__(self, fields, timestamp_ms):
