@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connect_runtime.core.state import cluster_config, status_records
+from connect_runtime.core.task import lifecycle
+
+Target = cluster_config.TargetState
+State = status_records.State
+BEGUN, UP, ROUND = lifecycle.Begun(), lifecycle.StartedUp(), lifecycle.CameRound()
+STOP, GIVEN_UP, OVER = lifecycle.StopAsked(), lifecycle.GivenUp(), lifecycle.Ended()
+START_UP, GO_ON, REST = lifecycle.StartUp(), lifecycle.GoOn(), lifecycle.Rest()
+CLOSE = lifecycle.CloseDown()
+
+
+def target(state):
+    return lifecycle.TargetStateSet(state)
+
+
+def says(state, trace=None, *, safe=False):
+    return lifecycle.Say(state=state, trace=trace, safe=safe)
+
+
+UNASSIGNED = says(State.UNASSIGNED, safe=True)
+
+
+def run(initial, *told):
+    """The instructions of each event."""
+    task = lifecycle.TaskLifecycle(initial)
+    return [task.step(each) for each in told], task
+
+
+def test_a_task_starts_runs_and_stops():
+    said, task = run(Target.STARTED, BEGUN, UP, ROUND, STOP, ROUND, OVER)
+    assert said == [
+        [START_UP],
+        [says(State.RUNNING), GO_ON],
+        [GO_ON],
+        [],
+        [CLOSE],
+        [UNASSIGNED],
+    ]
+    assert task.phase is lifecycle.Phase.ENDED
+
+
+def test_a_task_paused_from_the_start_is_not_started_before_it_goes_on():
+    said, _ = run(Target.PAUSED, BEGUN, target(Target.PAUSED), target(Target.STARTED), UP)
+    assert said == [
+        [says(State.PAUSED), REST],
+        [],
+        [START_UP],
+        [says(State.RUNNING), GO_ON],
+    ]
+
+
+def test_a_running_task_pauses_when_it_comes_round_and_goes_on_at_once():
+    said, _ = run(
+        Target.STARTED, BEGUN, UP, target(Target.PAUSED), ROUND, target(Target.STARTED), ROUND
+    )
+    assert said[2:] == [[], [says(State.PAUSED), REST], [says(State.RUNNING), GO_ON], [GO_ON]]
+
+
+def test_paused_and_resumed_between_two_rounds_is_nothing():
+    said, _ = run(Target.STARTED, BEGUN, UP, target(Target.PAUSED), target(Target.STARTED), ROUND)
+    assert said[2:] == [[], [], [GO_ON]]
+
+
+@pytest.mark.parametrize("initial", [Target.PAUSED, Target.STARTED])
+def test_a_resting_task_stops_at_once(initial):
+    events = [BEGUN] if initial is Target.PAUSED else [BEGUN, UP, target(Target.PAUSED), ROUND]
+    said, _ = run(initial, *events, STOP, OVER)
+    assert said[-2:] == [[CLOSE], [UNASSIGNED]]
+
+
+@pytest.mark.parametrize("wish", [STOP, target(Target.STOPPED)])
+def test_a_task_stopped_before_or_while_starting_never_runs(wish):
+    assert run(Target.STARTED, wish, BEGUN, OVER)[0] == [[], [CLOSE], [UNASSIGNED]]
+    assert run(Target.STARTED, BEGUN, wish, UP, OVER)[0] == [[START_UP], [], [CLOSE], [UNASSIGNED]]
+
+
+def test_the_state_stopped_is_for_good():
+    said, task = run(
+        Target.STARTED, BEGUN, UP, target(Target.STOPPED), target(Target.STARTED), ROUND
+    )
+    assert said[-1] == [CLOSE]
+    assert task.stopping
+    assert run(Target.STOPPED, BEGUN)[0] == [[CLOSE]]
+
+
+def test_what_is_thrown_fails_the_task_unless_it_was_stopping_anyway():
+    thrown = lifecycle.Ended("Traceback …")
+    failed = says(State.FAILED, "Traceback …", safe=True)
+    assert run(Target.STARTED, BEGUN, thrown)[0][-1] == [failed]
+    assert run(Target.STARTED, BEGUN, UP, thrown)[0][-1] == [failed]
+    assert run(Target.STARTED, BEGUN, UP, STOP, thrown)[0][-1] == [UNASSIGNED]
+
+
+def test_a_task_that_was_given_up_on_says_nothing_more():
+    said, _ = run(Target.STARTED, BEGUN, UP, STOP, GIVEN_UP, lifecycle.Ended("late"))
+    assert said[-2:] == [[], []]
+    said, _ = run(Target.STARTED, BEGUN, GIVEN_UP, UP, target(Target.PAUSED), ROUND)
+    assert said[-3:] == [[GO_ON], [], [REST]]
+
+
+def test_after_the_end_nothing_happens():
+    said, _ = run(Target.STARTED, BEGUN, UP, OVER, OVER, STOP, target(Target.PAUSED), ROUND)
+    assert said[3:] == [[], [], [], []]
+
+
+@settings(max_examples=100)
+@given(
+    st.sampled_from(list(Target)),
+    st.lists(
+        st.sampled_from([STOP, GIVEN_UP, *map(target, (Target.STARTED, Target.PAUSED))]) | st.none()
+    ),
+    st.booleans(),
+)
+def test_every_task_that_is_asked_to_stop_comes_to_its_end(initial, wishes, throws):
+    """Its loop obeys: None is a turn of the loop."""
+    task, waits, said = lifecycle.TaskLifecycle(initial), [BEGUN], []
+    for wish in [*wishes, STOP, *[None] * 5]:
+        if wish is None and not waits:
+            continue
+        new = task.step(waits.pop() if wish is None else wish)
+        for each in new:
+            if each == START_UP:
+                waits.append(UP)
+            elif each == GO_ON:
+                waits.append(ROUND)
+            elif each == CLOSE:
+                waits.append(lifecycle.Ended("thrown" if throws else None))
+        said += new
+        assert len(waits) <= 1
+    assert task.phase is lifecycle.Phase.ENDED
+    assert said.count(START_UP) <= 1
+    assert said.count(CLOSE) == 1
+    last = [each for each in said if isinstance(each, lifecycle.Say)]
+    if GIVEN_UP not in wishes:
+        assert last[-1] == UNASSIGNED
