@@ -194,6 +194,8 @@ class Outbox:
         """
         room = self.limits.made_bytes
         for entry in chosen:
+            if room < 0:
+                return
             found = opening.open_batch(entry, self._transform)
             if len(chosen) > 1 and _codec(entry.header) != compression.NONE:
                 room -= outgoing.plain_bytes(found)

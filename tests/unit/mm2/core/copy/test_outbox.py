@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 
-from mm2.core.copy import budget, limits, outbox, source_batches
+from mm2.core.copy import budget, limits, opening, outbox, source_batches
 from mm2.formats import record_batch, records
 from tests.fakes import batches, copying, messages, scripts, transforms
 
@@ -181,6 +181,20 @@ def test_batches_that_unpack_to_more_than_one_batch_holds_are_passed_through():
     held = [batch(at, bytes(700_000), codec=4) for at in range(3)]
     assert all(len(each) < limits.TINY_BYTES for each in held)
     assert told(taken(box(*held, joining=16))) == [(at, at + 1, 1, "") for at in range(3)]
+
+
+def test_behind_a_batch_that_fills_one_alone_none_is_opened(monkeypatch):
+    counted = []
+    opens = opening.open_batch
+
+    def counting(entry, transform):
+        counted.append(entry.first)
+        return opens(entry, transform)
+
+    monkeypatch.setattr(opening, "open_batch", counting)
+    held = [batch(at, bytes(2 * limits.MADE_BYTES), codec=4) for at in range(3)]
+    assert told(taken(box(*held, joining=16))) == [(at, at + 1, 1, "") for at in range(3)]
+    assert counted == [0, 1]  # the last one has nothing to be joined with
 
 
 def test_what_is_joined_is_never_unpacked_all_at_once():
