@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 TO_GO_ON = "To go on: "
 """Stands before a command line that ends a message."""
-ADMIN_PROPERTIES = "admin.properties"
-"""How the file is called here with which an administrator's tools reach a secured cluster."""
+ADMIN_PROPERTIES = "ADMIN.properties"
+"""Stands for the client properties with which an administrator reaches a secured cluster."""
 MM2_FILE = "clusters.yaml"
 
 _TRIED_AGAIN = " (it is tried again"

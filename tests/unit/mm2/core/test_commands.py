@@ -88,7 +88,7 @@ def test_the_shell_gets_every_word_as_it_was():
 def test_a_secured_cluster_is_reached_with_an_administrators_properties():
     secured = commands.Cluster(bootstrap="b:1", secured=True)
     assert secured.show_topic("t") == (
-        "kafka-topics.sh --bootstrap-server b:1 --command-config admin.properties "
+        "kafka-topics.sh --bootstrap-server b:1 --command-config ADMIN.properties "
         "--describe --topic t"
     )
 
