@@ -28,9 +28,10 @@ class Pairing:
     """Walks the source from `position` until every record of the tail has its source record.
 
     `runs` are what was learned of the map, `mismatch` says why a record has none; "" while they
-    pair. `paired_to` is the target offset behind the last that did, at first `start`. Invariant:
-    the first `paired` batches of `tail` are paired, and `_mine` is what is left of the next, if it
-    was opened.
+    pair. `paired_to` is the target offset behind the last that did, at first `start`. An `obstacle`
+    is damage that was read at `position`, and that says nothing of the tail. Invariant: the first
+    `paired` batches of `tail` are paired, and `_mine` is what is left of the next, if that was
+    opened.
     """
 
     tail: list[tail.OurBatch]
@@ -42,16 +43,17 @@ class Pairing:
     paired_to: int = field(init=False)
     runs: list[map_record.Run] = field(default_factory=list)
     mismatch: str = ""
+    obstacle: source_batches.Obstacle | None = None
     _found: deque[source_batches.Copyable] = field(default_factory=deque)
     _theirs: deque[records.Record] = field(default_factory=deque)
     _their_end: int = -1
     _their_epoch: int = -1
     _mine: deque[records.Record] = field(default_factory=deque)
     _read_to: int = -1
+    _read_epoch: int = -1
     _source_to: int = field(init=False)
     _began: tuple[int, int] = field(init=False)
     _delta: int | None = None
-    _obstacle: source_batches.Obstacle | None = None
 
     def __post_init__(self) -> None:
         self.paired_to = self.start
@@ -92,7 +94,8 @@ class Pairing:
         """One fetch of the source from `position` on."""
         found = source_batches.scan(answer.records, position=self.position, aborted=answer.aborted)
         self._found.extend(found.batches)
-        self._read_to, self._obstacle = found.position, found.obstacle
+        self._read_to, self._read_epoch = found.position, found.leader_epoch
+        self.obstacle = found.obstacle
         return self._go_on()
 
     def feed_target(self, header: record_batch.BatchHeader, batch: memoryview) -> Need:
@@ -118,10 +121,8 @@ class Pairing:
     def _out_of_source(self) -> Need:
         if self.mismatch:
             return Need.NOTHING
-        self.position = max(self.position, self._read_to)
-        if self._obstacle is not None:
-            self.mismatch = f"source offset {self._obstacle.offset}: {self._obstacle.why}"
-            return Need.NOTHING
+        if self._read_to > self.position:
+            self.position, self.source_epoch = self._read_to, self._read_epoch
         return Need.SOURCE
 
     def _next_batch(self) -> bool:

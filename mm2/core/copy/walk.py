@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from mm2.core.copy import (
     fence,
     instructions,
@@ -12,9 +14,14 @@ from mm2.core.copy import (
     stops,
     tail,
 )
-from mm2.formats import record_sets
+from mm2.formats import record_batch, record_sets
 
 RETRY_S = 30.0
+LOOKS = 6
+LOOK_AGAIN_S = 0.5
+"""What may pass by itself is read so often, so far apart, before it is believed: damage (of the
+network, or of one replica), and a log that ends too early (under a new leader, until it knows how
+far the old one had got)."""
 
 
 def cut_again() -> outcomes.BeginAgain:
@@ -25,7 +32,10 @@ def cut_again() -> outcomes.BeginAgain:
 def read_tail(
     attempt: outcomes.Attempt, *, start: int, last_crc: int | None, lost: str
 ) -> instructions.Script[tail.Tail | outcomes.BeginAgain | outcomes.Fenced]:
-    """Our batches on the mirror from `start` to our marker; the rest as in `tail.Tail`."""
+    """Our batches on the mirror from `start` to our marker; the rest as in `tail.Tail`.
+
+    Raises `DamagedBatchError` where one of them cannot be read, however often it is tried.
+    """
     left = tail.Tail(
         ours=frozenset({*attempt.known.producers, attempt.fence.producer.id}),
         start=start,
@@ -44,14 +54,43 @@ def read_tail(
         if not isinstance(answer, instructions.Records):
             return outcomes.again("reading the tail of the mirror", answer)
         before = left.at
-        for header, batch in record_sets.batches(answer.records):
-            if fence.is_newer(header, attempt.fence.producer):
-                return outcomes.Fenced(than=attempt.fence.producer)
-            left.add(header, batch)
+        found = _add(left, answer.records, us=attempt.fence.producer)
+        if isinstance(found, outcomes.Fenced):
+            return found
         idle = 0 if left.at > before else idle + 1
+        if found is not None:
+            if idle >= LOOKS:
+                raise found
+            yield instructions.Sleep(delay_s=LOOK_AGAIN_S)
         if idle > outcomes.READS_WITHOUT_NEWS:
             return outcomes.stuck("reading the tail of the mirror")
     return left
+
+
+def _add(
+    left: tail.Tail, records: memoryview, *, us: instructions.ProducerIdentity
+) -> outcomes.Fenced | record_sets.DamagedBatchError | None:
+    """What one read brought; the error where damage stands before the tail's end."""
+    try:
+        for header, batch in _sound(records, start=left.start):
+            if fence.is_newer(header, us):
+                return outcomes.Fenced(than=us)
+            left.add(header, batch)
+    except record_sets.DamagedBatchError as error:
+        return None if left.complete else error
+    return None
+
+
+def _sound(
+    records: memoryview, *, start: int
+) -> Iterator[tuple[record_batch.BatchHeader, memoryview]]:
+    """As `record_sets.batches`; from `start` on a batch whose checksum does not match is damaged,
+    too. Brokers do not look when they answer a fetch."""
+    for header, batch in record_sets.batches(records):
+        if header.base_offset >= start and not record_batch.crc_matches(batch, header):
+            why = f"the checksum of its {header.size} bytes does not match"
+            raise record_sets.DamagedBatchError(header.base_offset, why)
+        yield header, batch
 
 
 def walk_source(
@@ -77,25 +116,46 @@ def walk_source(
             return _not_read(attempt.where, answer, offset=pairs.position)
         before = pairs.position
         need = pairs.feed(answer)
-        if need is pairing.Need.SOURCE and before == pairs.position >= answer.end:
-            return _tail_ahead(attempt, pairs, end=answer.end)
         idle = 0 if pairs.position > before else idle + 1
+        if need is pairing.Need.SOURCE and _leads_no_further(pairs, answer):
+            if idle >= LOOKS:
+                return _no_further(attempt, pairs, end=answer.end)
+            yield instructions.Sleep(delay_s=LOOK_AGAIN_S)
         if idle > outcomes.READS_WITHOUT_NEWS:
             return outcomes.stuck("reading the source to pair the mirror's tail")
     return None
+
+
+def _leads_no_further(pairs: pairing.Pairing, answer: instructions.Records) -> bool:
+    return pairs.obstacle is not None or pairs.position >= answer.end
+
+
+def _no_further(
+    attempt: outcomes.Attempt, pairs: pairing.Pairing, *, end: int
+) -> stops.Stop | None:
+    if pairs.obstacle is not None:
+        return stops.blocked(attempt.where, pairs.obstacle)
+    return _tail_ahead(attempt, pairs, end=end)
 
 
 def _feed_target(
     pairs: pairing.Pairing,
 ) -> instructions.Script[pairing.Need | outcomes.BeginAgain]:
     """A batch of the tail again, now to be opened."""
-    answer = yield instructions.ReadTarget(offset=pairs.wanted)
-    if not isinstance(answer, instructions.Records):
-        return outcomes.again("reading the tail of the mirror again", answer)
-    first = next(record_sets.batches(answer.records), None)
-    if first is None or first[0].base_offset != pairs.wanted:
-        return cut_again()
-    return pairs.feed_target(*first)
+    doing = "reading the tail of the mirror again"
+    for _ in range(outcomes.READS_WITHOUT_NEWS):
+        answer = yield instructions.ReadTarget(offset=pairs.wanted)
+        if not isinstance(answer, instructions.Records):
+            return outcomes.again(doing, answer)
+        first = next(record_sets.batches(answer.records), None)
+        if first is None and answer.end > pairs.wanted:
+            continue  # other partitions have filled the answer
+        if first is None or first[0].base_offset != pairs.wanted:
+            return cut_again()
+        if record_batch.crc_matches(first[1], first[0]):
+            return pairs.feed_target(*first)
+        yield instructions.Sleep(delay_s=LOOK_AGAIN_S)  # it was sound when the tail was read
+    return outcomes.stuck(doing)
 
 
 def _not_read(

@@ -103,6 +103,19 @@ def test_a_fetch_that_brings_nothing_asks_for_another():
     assert pairs.position == 100
 
 
+def test_the_leader_epoch_is_that_of_what_was_passed_over_too():
+    """The source would say that its log diverged: an older epoch ended before the position."""
+    pairs = begun(ours(10, b"a"), ours(11, b"b"))
+    passed_over = scripts.marker(101, (1, 0), leader_epoch=5)
+    assert pairs.feed(scripts.records(source(100, b"a", leader_epoch=4), passed_over)) is SOURCE
+    assert (pairs.position, pairs.source_epoch) == (102, 5)
+    assert pairs.feed(scripts.records(source(102, b"x", leader_epoch=6))) is TARGET
+    other = ours(11, b"b")
+    assert pairs.feed_target(header(other), memoryview(other)) is NOTHING
+    assert pairs.mismatch
+    assert (pairs.position, pairs.source_epoch) == (102, 5)
+
+
 # Record by record
 
 
@@ -262,12 +275,14 @@ def test_a_mismatch_behind_skipped_offsets_may_begin_anew_behind_them():
     assert (pairs.position, pairs.paired_to) == (102, 11)
 
 
-def test_a_damaged_source_batch_before_the_tail_is_paired_is_a_mismatch():
-    pairs, needs = walk(
-        [source(100, b"a"), copying.damaged(101)], on_target=[ours(10, b"a"), ours(11)]
-    )
-    assert "source offset 101: the checksum" in pairs.mismatch
-    assert (pairs.position, needs) == (101, [NOTHING])
+def test_damage_before_the_tail_is_paired_says_nothing_of_the_tail():
+    pairs = begun(ours(10, b"a"), ours(11, b"b"))
+    assert pairs.feed(scripts.records(source(100, b"a"), copying.damaged(101))) is SOURCE
+    assert (pairs.mismatch, pairs.position, pairs.paired_to) == ("", 101, 11)
+    assert pairs.obstacle is not None
+    assert pairs.obstacle.offset == 101
+    assert pairs.feed(scripts.records(source(101, b"b"))) is NOTHING
+    assert (pairs.obstacle, pairs.complete, pairs.position) == (None, True, 102)
 
 
 def test_a_source_batch_that_cannot_be_opened_is_a_mismatch():

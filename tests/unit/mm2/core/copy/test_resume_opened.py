@@ -173,11 +173,24 @@ def test_a_joined_tail_of_a_truncated_source_stops_too():
     assert "from 42 on" in stop.message
 
 
-@pytest.mark.parametrize("broken", [copying.damaged(1), copying.unreadable(1)])
-def test_a_source_batch_that_cannot_be_read_begins_a_new_era_at_it(broken):
+def test_a_source_batch_that_cannot_be_opened_begins_a_new_era_at_it():
     """It will stop the copy there, with everything before it copied."""
-    played = paired(copied(40, b"a"), copied(41, b"b"), held=[A, broken])
+    played = paired(copied(40, b"a"), copied(41, b"b"), held=[A, copying.unreadable(1)])
     begun_anew(played, source=1, target_from=41)
+
+
+def test_a_damaged_source_batch_stops_the_partition_and_begins_nothing():
+    """Nothing would be doubled when a sound replica leads."""
+    played = paired(copied(40, b"a"), copied(41, b"b"), held=[A, copying.damaged(1), C])
+    assert played.outcome.cause is stops.Cause.CORRUPT
+    assert played.stored == []
+
+
+def test_damage_that_passes_leaves_no_trace():
+    damaged = scripts.Log(A, copying.damaged(1), C)
+    reads = [damaged, damaged, scripts.Log(A, B, C)]
+    played = paired(copied(40, b"a"), copied(41, b"b"), ReadSource=reads)
+    went_on(played, source=2, runs=[(0, 40)])
 
 
 def test_a_source_that_is_gone_behind_what_paired_is_told_with_both_ranges():

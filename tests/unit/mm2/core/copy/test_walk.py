@@ -9,7 +9,8 @@ import pytest
 
 from mm2.core import commands
 from mm2.core.copy import instructions, outcomes, pairing, refusals, stops, tail, walk
-from tests.fakes import scripts, taking
+from mm2.formats import record_batch, record_sets
+from tests.fakes import copying, scripts, taking
 
 NEWER = (taking.US.id, taking.US.epoch + 1)
 START = 40
@@ -76,6 +77,38 @@ def test_a_mirror_that_gives_nothing_is_not_read_for_ever():
     assert len(played.asked) == outcomes.READS_WITHOUT_NEWS + 1
 
 
+def broken(batch: bytes) -> bytes:
+    whole = bytearray(batch)
+    whole[-1] ^= 1
+    return bytes(whole)
+
+
+def test_a_damaged_batch_of_the_tail_is_read_again():
+    held = [ours(40, b"a"), ours(41, b"b")]
+    damaged = on_mirror(held[0], broken(held[1]))
+    played = read([damaged, damaged, on_mirror(*held)])
+    assert [each.offset for each in played.outcome.committed] == [40, 41]
+    assert played.slept == [walk.LOOK_AGAIN_S] * 2
+    assert [each.offset for each in played.asked] == [40, 41, 41]
+
+
+def test_a_tail_that_stays_damaged_cannot_be_paired():
+    """Else a damaged header could hide what stands behind it, and it would be copied twice."""
+    with pytest.raises(record_sets.DamagedBatchError, match="checksum") as raised:
+        read(on_mirror(ours(40, b"a"), broken(ours(41, b"b"))))
+    assert raised.value.base_offset == 41
+
+
+def test_damage_before_the_tail_and_behind_our_marker_is_none_of_its_business():
+    last = ours(39, b"z")
+    crc = record_batch.read_header(memoryview(last)).crc
+    behind = broken(scripts.data(51, b"x"))
+    log = scripts.Log(broken(last), ours(40, b"a"), scripts.marker(50, taking.OURS), behind)
+    played = read(log, last_crc=crc)
+    assert [each.offset for each in played.outcome.committed] == [40]
+    assert played.outcome.lost == ""
+
+
 # The source along it
 
 
@@ -124,6 +157,19 @@ def test_what_was_joined_is_read_once_more_and_paired_record_by_record():
     assert instructions.ReadTarget(offset=40) in played.asked
 
 
+def test_an_answer_that_others_have_filled_is_asked_for_again():
+    joined = ours(40, b"a", b"b")
+    pairs = paired(joined)
+    reads = [scripts.records(end=50), scripts.records(end=50), on_mirror(joined)]
+    held = source(scripts.data(100, b"a"), scripts.data(101, b"b"))
+    played = walked(pairs, held, ReadTarget=reads)
+    assert (played.outcome, pairs.complete) == (None, True)
+    damaged = walked(paired(joined), held, ReadTarget=[on_mirror(broken(joined)), reads[2]])
+    assert (damaged.outcome, damaged.slept) == (None, [walk.LOOK_AGAIN_S])
+    starved = walked(paired(joined), held, ReadTarget=scripts.records(end=50))
+    assert starved.outcome == outcomes.stuck("reading the tail of the mirror again")
+
+
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
@@ -153,6 +199,37 @@ def test_a_mirror_with_more_than_the_source_ever_had_stops_where_that_ended():
         "mm2 resume 'a->b' --topic orders --partition 4 --new-era --from offset:101 "
         "--config clusters.yaml"
     )
+
+
+def test_a_source_that_ends_too_early_for_a_moment_is_waited_for():
+    """A new leader learns only after a while how far the old one had got."""
+    held = [scripts.data(100, b"a"), scripts.data(101, b"b")]
+    pairs = paired(ours(40, b"a"), ours(41, b"b"))
+    short = source(held[0])
+    played = walked(pairs, [short, short, short, source(*held)])
+    assert (played.outcome, pairs.complete) == (None, True)
+    assert played.slept == [walk.LOOK_AGAIN_S] * 3
+
+
+def test_damage_that_passes_is_read_past():
+    held = [scripts.data(100, b"a"), scripts.data(101, b"b")]
+    pairs = paired(ours(40, b"a"), ours(41, b"b"))
+    damaged = source(held[0], copying.damaged(101))
+    played = walked(pairs, [damaged, damaged, source(*held)])
+    assert (played.outcome, pairs.complete, pairs.mismatch) == (None, True, "")
+    assert played.slept == [walk.LOOK_AGAIN_S] * 2
+
+
+def test_damage_that_stays_stops_the_partition_with_the_way_past_it():
+    held = source(scripts.data(100, b"a"), copying.damaged(101), scripts.data(103, b"c"))
+    played = walked(paired(ours(40, b"a"), ours(41, b"b")), held)
+    stop = played.outcome
+    assert isinstance(stop, stops.Stop)
+    assert stop.cause is stops.Cause.CORRUPT
+    assert "orders-4 at source offset 101: the checksum" in stop.message
+    assert "--from offset:103 " in stop.message
+    assert len(played.asked) == walk.LOOKS + 1
+    assert sum(played.slept) == walk.LOOKS * walk.LOOK_AGAIN_S
 
 
 def test_a_source_that_ends_before_our_place_is_gone_on_with_at_its_end():
