@@ -22,7 +22,11 @@ from mm2.core.copy import (
     tail,
     walk,
 )
-from mm2.formats import receipt, record_sets
+from mm2.formats import receipt, record_batch, record_sets
+
+BATCHES_BACK = 1000
+"""So many batches are looked at for one of ours: more than others write while we have a
+transaction open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,23 +113,56 @@ def _before_open_transaction(
 ) -> instructions.Script[int | outcomes.BeginAgain]:
     """`end`, or where the transaction of ours begins whose marker was cut off with what followed.
 
-    The map counts its records as copied, but whatever marker comes next decides about them.
+    The map counts its records as copied, but whatever marker comes next decides about them. What
+    others wrote may stand between. An earlier place than needed does no harm.
     """
+    ours = {*attempt.known.producers, attempt.fence.producer.id}
     at = end
-    while at > 0:
-        answer = yield instructions.ReadTarget(offset=at - 1)
-        if isinstance(answer, instructions.Refused) and answer.code == refusals.OFFSET_OUT_OF_RANGE:
-            return at if answer.log_start >= at else walk.cut_again()
-        if not isinstance(answer, instructions.Records):
-            return outcomes.again("reading the mirror's batches back from its cut", answer)
-        first = next(record_sets.batches(answer.records), None)
-        if first is None:  # without a marker of ours behind it, compaction may have left nothing
-            return at if answer.end >= at else walk.cut_again()
-        header, _ = first
-        if header.is_control or not header.is_transactional:
+    for _ in range(BATCHES_BACK):
+        if at == 0:
+            break
+        found = yield from _batch_before(at)
+        if isinstance(found, outcomes.BeginAgain):
+            return found
+        if found is None:
             return at
-        at = header.base_offset
+        settled = found.is_control or not found.is_transactional
+        if settled and found.producer_id in ours:
+            return found.last_offset + 1
+        at = found.base_offset
     return at
+
+
+def _batch_before(
+    at: int,
+) -> instructions.Script[record_batch.BatchHeader | outcomes.BeginAgain | None]:
+    """A batch of the mirror that stands before `at`: the last one, but where the cleaner left a
+    gap."""
+    doing = "reading the mirror's batches back from its cut"
+    back = 1
+    for _ in range(outcomes.READS_WITHOUT_NEWS):
+        offset = max(at - back, 0)
+        answer = yield instructions.ReadTarget(offset=offset)
+        if isinstance(answer, instructions.Refused) and answer.code == refusals.OFFSET_OUT_OF_RANGE:
+            if answer.log_start <= offset:
+                return walk.cut_again()
+            if answer.log_start >= at:
+                return None
+            back = at - answer.log_start
+            continue
+        if not isinstance(answer, instructions.Records):
+            return outcomes.again(doing, answer)
+        first = next(record_sets.batches(answer.records), None)
+        if first is not None and first[0].base_offset < at:
+            return first[0]
+        if answer.end < at:
+            return walk.cut_again()
+        if first is None and answer.end > at:
+            continue  # other partitions have filled the answer
+        if offset <= max(answer.log_start, 0):
+            return None
+        back *= 2
+    return outcomes.stuck(doing)
 
 
 def pair(attempt: outcomes.Attempt, position: Position) -> instructions.Script[outcomes.Outcome]:
@@ -300,7 +337,15 @@ def _hindrance(
         # Nobody is fenced: it may be an owner that recorded its id since we read the map.
         return outcomes.BeginAgain(reason=found.message, lasting=found)
     if left.hanging is not None and not left.lost:
-        return stops.hanging(where, offset=left.hanging.offset, retry_after_s=walk.RETRY_S)
+        at = left.hanging.offset
+        hanging = stops.hanging(where, offset=at, retry_after_s=walk.RETRY_S)
+        if attempt.fence.holds:
+            return hanging
+        # Nor did anybody end what a fenced owner before us had open: its coordinator will.
+        return outcomes.BeginAgain(
+            reason=f"{where.mirror}: the transaction that begins at offset {at} has not ended",
+            lasting=hanging,
+        )
     return None
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -121,6 +122,56 @@ def test_a_transaction_whose_marker_was_cut_off_is_paired_from_its_beginning():
     assert played.asked[-1] == instructions.ReadFacts(target=32)
 
 
+def test_what_others_wrote_behind_an_open_transaction_does_not_hide_it():
+    held = [
+        scripts.marker(31, taking.BEFORE),
+        copied(32, b"a", transactional=True),
+        scripts.data(33, b"x", producer=STRANGER),
+        scripts.marker(34, STRANGER),
+    ]
+    assert cut(35, *held).outcome.target == 32
+
+
+def test_without_an_open_transaction_what_others_wrote_costs_nothing_but_a_look():
+    held = [copied(32, b"a", b"b"), scripts.data(34, b"x", producer=STRANGER, transactional=True)]
+    played = cut(35, *held)
+    assert played.outcome.target == 34
+    assert played.kinds.count(instructions.ReadTarget) == 2
+
+
+def test_an_endless_row_of_strangers_is_not_gone_back_for_ever():
+    end = resume.BATCHES_BACK + 10
+    held = [scripts.data(at, b"x", producer=STRANGER) for at in range(end)]
+    known = taking.known(taking.anchor(100, end + 5))
+    answers = {
+        "ReadTarget": lambda asked: scripts.records(held[asked.offset], end=end + 5),
+        "ReadFacts": facts.Facts(source_position=90),
+    }
+    played = placed(None, end=end, marker=end + 10, known=known, **answers)
+    assert played.outcome.target == 10
+
+
+def test_an_answer_that_other_partitions_filled_tells_nothing():
+    held = scripts.Log(copied(34, b"a", transactional=True), end=60)
+    first = scripts.Log(scripts.marker(33, taking.BEFORE), end=60)
+    played = cut(35, ReadTarget=[scripts.records(end=60), held, scripts.records(end=60), first])
+    assert played.outcome.target == 34
+    starved = cut(35, ReadTarget=scripts.records(end=60))
+    assert starved.outcome == outcomes.stuck("reading the mirror's batches back from its cut")
+
+
+def test_an_open_transaction_is_found_across_what_the_cleaner_took():
+    held = [
+        scripts.marker(10, taking.BEFORE),
+        copied(11, b"a", transactional=True),
+        copied(37, b"b", transactional=True),
+    ]
+    assert cut(35, *held).outcome.target == 11
+    assert cut(35, held[2]).outcome.target == 35
+    start = scripts.Log(held[1], held[2], start=11, end=60)
+    assert cut(35, ReadTarget=start).outcome.target == 11
+
+
 def test_a_committed_transaction_before_the_cut_stays():
     held = [copied(33, b"a", transactional=True), scripts.marker(34, taking.BEFORE)]
     assert cut(35, *held).outcome.target == 35
@@ -231,6 +282,22 @@ def test_a_transaction_of_an_expired_producer_id_stops_the_partition_for_a_while
     ).outcome
     assert (stop.cause, stop.retry_after_s) == (stops.Cause.HANGING, walk.RETRY_S)
     assert "40" in stop.message
+
+
+def test_without_a_fence_an_open_transaction_is_waited_for():
+    """Its coordinator ends it, within a minute: nobody else did."""
+    known = taking.known(taking.anchor(0, 40), producers={5: 1, 7: 2})
+    attempt = taking.attempt(known)
+    fenced = dataclasses.replace(attempt.fence, holds=False)
+    held = scripts.Log(copied(40, b"a", producer=(5, 0), transactional=True), MARKER)
+    played = scripts.play(
+        resume.pair(dataclasses.replace(attempt, fence=fenced), position()),
+        {instructions.ReadTarget: held},
+    )
+    assert isinstance(played.outcome, outcomes.BeginAgain)
+    assert "a.orders-4: the transaction that begins at offset 40" in played.outcome.reason
+    assert played.outcome.lasting is not None
+    assert played.outcome.lasting.cause is stops.Cause.HANGING
 
 
 def test_a_new_producer_id_is_recorded_with_a_receipt_before_the_copy_goes_on():
