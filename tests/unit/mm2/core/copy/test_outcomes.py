@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
-from mm2.core.copy import facts, fence, instructions, outcomes, setup, stops
+from mm2.core.copy import eras, facts, fence, instructions, outcomes, setup, stops
+from tests.fakes import taking
 
 WHERE = setup.PartitionSetup(
     flow="a->b", topic="orders", remote_topic="a.orders", partition=7, transactional_id="mm2-x"
@@ -36,6 +39,14 @@ def test_a_producer_ids_place_among_all_that_ever_wrote(producers, producer_id, 
     found = attempt(producers, producer_id)
     assert found.ordinal == ordinal
     assert found.where is WHERE
+
+
+def test_an_id_that_comes_back_behind_newer_owners_gets_a_newer_place():
+    """What it then says must count: the right to it was gone for a while."""
+    known = taking.known(taking.anchor(100, 8, order=(300, 0)), producers={4711: 1, 9: 300})
+    again = dataclasses.replace(attempt({}, 4711), known=known)
+    assert again.ordinal == 301
+    assert eras.producer_items(again, era=1) != []
 
 
 @pytest.mark.parametrize(
