@@ -18,6 +18,7 @@ DECIMAL_NAME = "org.apache.kafka.connect.data.Decimal"
 DATE_NAME = "org.apache.kafka.connect.data.Date"
 TIME_NAME = "org.apache.kafka.connect.data.Time"
 TIMESTAMP_NAME = "org.apache.kafka.connect.data.Timestamp"
+LOGICAL_NAMES = frozenset({DECIMAL_NAME, DATE_NAME, TIME_NAME, TIMESTAMP_NAME})
 
 
 class Type(enum.Enum):
@@ -46,6 +47,9 @@ class Type(enum.Enum):
 
     def __str__(self) -> str:
         return self.value
+
+
+_PLAIN = {Type.STRING: str, Type.BOOLEAN: bool, Type.FLOAT64: float, Type.BYTES: bytes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,8 @@ class Schema:
     struct_fields: tuple[Field, ...] | None = None
     keys: Schema | None = None
     elements: Schema | None = None
+    plain: Any = field(init=False)
+    """The class whose every value fits, if there is one: what needs no closer look."""
     _by_name: Mapping[str, Field] = field(init=False)
     _hash: int = field(init=False)
 
@@ -84,6 +90,8 @@ class Schema:
         fields = self.struct_fields or ()
         if self.type is Type.STRUCT:
             object.__setattr__(self, "struct_fields", fields)
+        plain = None if self.name in LOGICAL_NAMES else _PLAIN.get(self.type)
+        object.__setattr__(self, "plain", plain)
         object.__setattr__(self, "_by_name", {each.name: each for each in fields})
         parameters = None if self.parameters is None else frozenset(self.parameters.items())
         described = (self.type, self.optional, self.name, self.version, self.doc, parameters)

@@ -150,6 +150,8 @@ def validate_value(described: schema.Schema, value: Any, *, field: str | None = 
 
 
 def _validate(described: schema.Schema, value: Any, where: str) -> None:
+    if type(value) is described.plain:
+        return
     if value is None:
         if not described.optional:
             raise errors.DataError(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 import decimal
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -42,7 +41,7 @@ class Reader:
     def schema_of(self, node: json_text.Node) -> schema.Schema | None:
         if node is None:
             return None
-        key = json.dumps(node, default=str)
+        key = repr(node)
         known = self.schemas.get(key)
         if known is None:
             known = self._schema_of(node)

@@ -106,3 +106,10 @@ def test_it_prints_as_in_java():
 def test_containers_are_not_primitive():
     containers = {each for each in schema.Type if not each.primitive}
     assert containers == {schema.Type.ARRAY, schema.Type.MAP, schema.Type.STRUCT}
+
+
+def test_a_logical_type_always_gets_a_closer_look():
+    assert schema.BYTES_SCHEMA.plain is bytes
+    assert Builder.bytes().name(schema.DECIMAL_NAME).build().plain is None
+    assert Builder.string().name("com.example.Colour").build().plain is str
+    assert schema.INT8_SCHEMA.plain is None
