@@ -97,8 +97,7 @@ class Writer:
             return convert(self, described, value)
         if described.type in _CONTAINERS:
             return _CONTAINERS[described.type](self, described, value)
-        if type(value) is not described.plain and not structs.of_right_class(described, value):
-            raise _wrong_class(described.type, value)
+        structs.validate_value(described, value)
         return _SCALARS[described.type](value)
 
     def _null_text(self, described: schema.Schema | None) -> str:

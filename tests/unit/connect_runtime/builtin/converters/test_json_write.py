@@ -120,6 +120,7 @@ def test_values(described, value, text):
     [
         (schema.BOOLEAN_SCHEMA, 1),
         (schema.INT8_SCHEMA, "1"),
+        (schema.INT8_SCHEMA, 128),
         (schema.STRING_SCHEMA, None),
         (Builder.array(schema.INT32_SCHEMA).build(), "x"),
         (Builder.map(schema.STRING_SCHEMA, schema.INT32_SCHEMA).build(), [1]),
