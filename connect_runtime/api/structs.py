@@ -40,7 +40,8 @@ _LOGICAL_CLASSES: Mapping[str, tuple[type, ...]] = {
     schema.TIME_NAME: (datetime.time,),
     schema.TIMESTAMP_NAME: (datetime.datetime,),
 }
-_FLOAT32_MAX = (2.0 - 2.0**-23) * 2.0**127
+_FLOAT32_END = (2.0 - 2.0**-24) * 2.0**127
+"""From here on the nearest number of 32 bits is infinite."""
 
 
 class Struct:
@@ -191,7 +192,7 @@ def _out_of_range(described: schema.Schema, value: Any) -> str | None:
         if not -(1 << bits - 1) <= value < 1 << bits - 1:
             return f"an int that does not fit in {bits} bits"
     elif isinstance(value, float) and described.type is schema.Type.FLOAT32:
-        if math.isfinite(value) and abs(value) > _FLOAT32_MAX:
+        if math.isfinite(value) and abs(value) >= _FLOAT32_END:
             return "a float that does not fit in 32 bits"
     elif isinstance(value, decimal.Decimal):
         return None if value.is_finite() else "a Decimal that is no number"
