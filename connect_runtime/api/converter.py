@@ -26,9 +26,7 @@ class Converter(plugin.Plugin, abc.ABC):
     Raise DataError for what cannot be converted: `errors.tolerance` decides what follows.
     """
 
-    def configure(  # most converters have nothing to configure
-        self, configs: Mapping[str, Any], *, is_key: bool = False
-    ) -> None:
+    def configure(self, configs: Mapping[str, Any], *, is_key: bool = False) -> None:
         """Called first, with the keys under `key.converter.` or `value.converter.`."""
 
     @abc.abstractmethod
