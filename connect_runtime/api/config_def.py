@@ -103,6 +103,10 @@ class ConfigKey:
     def has_default(self) -> bool:
         return self.default is not NO_DEFAULT
 
+    def fresh_default(self) -> Any:
+        """The default, a list of its own for everybody."""
+        return list(self.default) if isinstance(self.default, list) else self.default
+
     def ensure_valid(self, value: Any) -> None:
         if self.validator is not None:
             self.validator.ensure_valid(self.name, value)
@@ -170,7 +174,7 @@ class ConfigDef:
         if key.name in props:
             value = config_types.parse(key.name, props[key.name], key.type, load=load)
         elif key.has_default:
-            value = key.default
+            value = key.fresh_default()
         else:
             raise errors.ConfigError(_missing(key.name))
         key.ensure_valid(value)
@@ -216,7 +220,7 @@ class ConfigDef:
             except errors.ConfigError as error:
                 found.error_messages.append(str(error))
         elif key.has_default:
-            found.value = key.default
+            found.value = key.fresh_default()
         else:
             found.error_messages.append(_missing(key.name))
         try:

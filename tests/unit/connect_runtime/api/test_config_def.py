@@ -52,6 +52,13 @@ def test_parse_reads_every_key_and_fills_in_defaults():
     assert definition.parse({"b": "2", "e": "s", "c": None})["c"] is None
 
 
+def test_nobody_can_change_a_default():
+    definition = ConfigDef().define("l", Type.LIST, "docs", default="a,b")
+    definition.parse({})["l"].append("c")
+    definition.validate_all({})["l"].value.append("d")
+    assert definition.parse({}) == {"l": ["a", "b"]}
+
+
 def test_what_parse_refuses():
     definition = ConfigDef().define(
         "a", Type.INT, "docs", validator=config_validators.Range(at_least=1)
