@@ -78,6 +78,7 @@ def test_copies_go_on_beside_another_run_while_their_own_is_frozen(tmp_path, two
         weather.move_on()
         old = weather.run
         copies = mirror.copy_processes(old.pid)
+        assert len(copies) == 3
         old.signal(signal.SIGSTOP)
         weather.start()
         weather.move_on()
