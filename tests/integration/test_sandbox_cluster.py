@@ -155,7 +155,7 @@ starter.start(); starter.join()  # the thread that started the broker is gone: i
 print(own.brokers[1].pid, own.folder, flush=True)
 if sys.argv[1] == "frozen":
     own.freeze()
-sys.stdin.read() if False else threading.Event().wait(60)
+threading.Event().wait(60)
 """
 
 

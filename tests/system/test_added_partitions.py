@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import cimpl
 
 from mm2.sandbox import cluster
-from tests.support import content, eventually, kafka, mirror
+from tests.support import content, kafka, mirror, operations
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
-
-
-def grow(properties: kafka.Properties, topic: str, partitions: int) -> None:
-    client = kafka.admin_client(properties)  # its futures fail when it is collected
-    wanted = cimpl.NewPartitions(topic, partitions)
-    client.create_partitions([wanted])[topic].result(30)
-    eventually.eventually(lambda: kafka.partition_count(properties, topic) == partitions, 30.0)
 
 
 def test_added_partitions_are_copied_from_their_first_record(
@@ -31,7 +23,7 @@ def test_added_partitions_are_copied_from_their_first_record(
     mirror.catch_up(tmp_path, given)
     assert counts(target, name) == {0: 0, 1: 0}
 
-    grow(source, name, 4)
+    operations.grow(source, name, 4)
     for partition, count in enumerate((3, 4, 20, 30)):
         kafka.produce(source, name, content.some(count, partition=partition))
     mirror.catch_up(tmp_path, given)

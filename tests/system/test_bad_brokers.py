@@ -123,7 +123,9 @@ def test_a_policy_that_forbids_a_mirror_topic_is_told(tmp_path, own_cluster, eas
     for topic in ("welcome", "forbidden"):
         kafka.create_topic(source, f"policy-{topic}")
         kafka.produce(source, f"policy-{topic}", content.some())
-    given = mirror.settings(source, target.client_properties(), topics="policy-.*")
+    given = mirror.settings(
+        source, target.client_properties(), topics="policy-.*", spark={"engine": "inline"}
+    )
     status, log = mirror.run_to_end(tmp_path, given, "--until-caught-up")
     assert status == 1
     told = log[log.index("not caught up") :]

@@ -23,6 +23,8 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 CLOCK = clock.SystemClock()
 HOUR_MS = 3_600_000
 WIDEST_MS = str(2**63 - 1)
+INLINE = {"engine": "inline"}
+"""Where Spark is not what is looked at."""
 
 
 # Settings
@@ -67,7 +69,9 @@ def test_a_spark_that_does_not_start_ends_the_run_and_its_log_is_there(tmp_path,
 
 def two_flows(bad_source: dict[str, str], east: Any, west: Any, topic: str) -> dict[str, Any]:
     """A flow from a cluster that is well, and one from another that is not."""
-    given = mirror.settings(east.client_properties(), west.client_properties(), topics=topic)
+    given = mirror.settings(
+        east.client_properties(), west.client_properties(), topics=topic, spark=INLINE
+    )
     given["clusters"]["elsewhere"] = bad_source
     given["flows"].append({**given["flows"][0], "from": "elsewhere"})
     return given
@@ -103,19 +107,12 @@ def test_a_wrong_password_fails_its_flow_and_is_not_told(tmp_path, own_cluster, 
     content.assert_mirrored(east.client_properties(), west.client_properties(), name)
 
 
-def test_a_topic_that_is_not_there_is_said(tmp_path, east, west, topic):
-    given = mirror.settings(
-        east.client_properties(), west.client_properties(), topics=topic("nobody-made-it")
-    )
-    status, log = mirror.run_to_end(tmp_path, given, "--until-caught-up")
-    assert status == 1
-    assert "no topic of the source matches" in log
-
-
 def test_a_metrics_port_in_use_never_stops_copying(tmp_path, east, west, topic):
     name = kafka.create_topic(east.client_properties(), topic("orders"))
     kafka.produce(east.client_properties(), name, content.some())
-    given = mirror.settings(east.client_properties(), west.client_properties(), topics=name)
+    given = mirror.settings(
+        east.client_properties(), west.client_properties(), topics=name, spark=INLINE
+    )
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
         status, log = mirror.run_to_end(
@@ -139,7 +136,7 @@ def odd_pair(own_cluster):
 def test_topics_that_cannot_be_copied_stop_alone(tmp_path, odd_pair):
     east, west = (each.client_properties() for each in odd_pair)
     make_odd_topics(east, west)
-    given = mirror.settings(east, west, tasks_max=2, sync_topic_configs_enabled=False)
+    given = mirror.settings(east, west, tasks_max=2, sync_topic_configs_enabled=False, spark=INLINE)
     status, log = mirror.run_to_end(
         tmp_path, given, "--until-caught-up", "--timeout", "120", timeout_s=200.0
     )
@@ -218,7 +215,7 @@ def test_what_a_user_may_not_do_stops_its_topic_alone(tmp_path, own_cluster, eas
         kafka.create_topic(source, topic)
         kafka.produce(source, topic, content.some())
     given = mirror.settings(
-        source, target.client_properties("mirror"), topics=["allowed", "forbidden"]
+        source, target.client_properties("mirror"), topics=["allowed", "forbidden"], spark=INLINE
     )
     with mirror.Mirror(tmp_path, given) as run:
         run.await_stopped("forbidden", "refused-by-target")

@@ -11,6 +11,7 @@ from tests.support import content, eventually, kafka, mirror, wire
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
+INLINE = {"engine": "inline"}
 EAGER_CLEANER = {
     "log.roll.ms": "100",
     "log.cleaner.min.cleanable.ratio": "0.01",
@@ -26,7 +27,7 @@ def test_a_mirror_is_cleaned_by_its_own_cluster_and_the_copy_goes_on(
     target = own_cluster("west", settings=EAGER_CLEANER).client_properties()
     name = kafka.create_topic(source, topic(), config={"cleanup.policy": "compact"})
     mirrored = f"east.{name}"
-    given = mirror.settings(source, target, topics=[name])
+    given = mirror.settings(source, target, topics=[name], spark=INLINE)
     with mirror.Mirror(tmp_path, given) as run:
         for copied, count in ((20, 20), (25, 5), (28, 3)):
             kafka.produce(source, name, content.some(count, bytes_each=9 * count))
@@ -62,7 +63,7 @@ def test_a_delete_horizon_stays_behind(tmp_path, east, west, topic):
         sent = memoryview(bytearray(batches.data(tombstone, stamp)))
         driver.produce([produce.ProduceBatch(name, driver.topic_id(name), 0, sent)])
         assert attributes(driver, name) & record_batch.DELETE_HORIZON
-    mirror.catch_up(tmp_path, mirror.settings(source, target, topics=[name]))
+    mirror.catch_up(tmp_path, mirror.settings(source, target, topics=[name], spark=INLINE))
     with wire.Driver(target) as driver:
         assert not attributes(driver, f"east.{name}") & record_batch.DELETE_HORIZON
     content.assert_mirrored(source, target, name)

@@ -153,7 +153,10 @@ def test_a_stranger_in_the_mirror_is_seen_and_is_a_failure(demo):
     nothing_is_left(running)
 
 
-@pytest.mark.parametrize("moment", [CLUSTERS_UP, TRAFFIC_SENT, BACKLOG_COPIED])
+@pytest.mark.parametrize(
+    "moment",
+    [CLUSTERS_UP, pytest.param(TRAFFIC_SENT, marks=pytest.mark.full), BACKLOG_COPIED],
+)
 def test_ctrl_c_leaves_nothing_running(demo, moment):
     running = demo("--seconds", "60", "--records", "100")
     running.await_words(moment)

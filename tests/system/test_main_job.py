@@ -47,6 +47,7 @@ class Load:
 
 QUICK = Load(name="80 MB", kilobyte_records=60_000, small_records=200_000, timeout_s=400)
 FULL = Load(name="1.3 GB", kilobyte_records=1_000_000, small_records=3_000_000, timeout_s=900)
+LITTLE = Load(name="8 MB", kilobyte_records=6_000, small_records=20_000, timeout_s=400)
 LOADS = [
     pytest.param(QUICK, id="quick", marks=pytest.mark.timeout(900)),
     pytest.param(FULL, id="full", marks=[pytest.mark.full, pytest.mark.timeout(2400)]),
@@ -251,7 +252,7 @@ def test_the_main_job_between_secure_clusters(tmp_path, own_cluster, topic):
         east=east.client_properties(),
         west=west.client_properties(mechanism="SCRAM-SHA-256"),
         topics=(topic("kilobyte"), topic("small")),
-        load=QUICK,
+        load=LITTLE,
     )
     job.fill()
     with mirror.Mirror(tmp_path, job.settings(tasks_max=2), *job.arguments()) as run:

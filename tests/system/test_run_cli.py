@@ -24,6 +24,8 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 NOW_S = clock.SystemClock().now_s
 STOP_LIMIT_S = 3.0
+INLINE = {"engine": "inline"}
+"""Where Spark is not what is looked at."""
 
 
 def mm2(*arguments: str | Path, timeout_s: float = 150.0) -> subprocess.CompletedProcess[str]:
@@ -125,6 +127,7 @@ def test_a_cluster_that_cannot_be_reached_is_told_and_others_go_on(east, west, t
     must_be_equal(source, target, name, records=50)
 
 
+@pytest.mark.full  # its quick form is that of test_bad_input
 def test_a_wrong_password_ends_with_a_clear_error(own_cluster, west, tmp_path):
     secure = own_cluster("east", users=())
     given = mirror.settings(secure.client_properties(), west.client_properties())
@@ -250,9 +253,7 @@ def test_resume_begins_anew_once_the_flow_is_stopped(east, west, topic, tmp_path
     name = topic()
     kafka.create_topic(source, name)
     kafka.produce(source, name, [kafka.Outgoing(value=b"one"), kafka.Outgoing(value=b"two")])
-    path = write(
-        tmp_path, mirror.settings(east.client_properties(), west.client_properties(), topics=[name])
-    )
+    path = write(tmp_path, mirror.settings(source, target, topics=[name], spark=INLINE))
     run = ("run", path, "--until-caught-up", "--timeout", "90")
     assert mm2(*run).returncode == 0
     resume = ("resume", "east->west", "--topic", name, "--new-era", "--config", path)
@@ -275,7 +276,7 @@ def test_resume_refuses_while_the_flow_runs_and_when_it_makes_no_sense(east, wes
     source = east.client_properties()
     name = topic()
     kafka.create_topic(source, name)
-    given = mirror.settings(east.client_properties(), west.client_properties(), topics=[name])
+    given = mirror.settings(source, west.client_properties(), topics=[name], spark=INLINE)
     resume = ("resume", "east->west", "--new-era", "--config", tmp_path / "run.yaml", "--topic")
     with mirror.Mirror(tmp_path, given) as running:
         kafka.produce(source, name, [kafka.Outgoing(value=b"first")])

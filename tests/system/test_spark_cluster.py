@@ -61,6 +61,7 @@ def settings_for(cluster, **changes):
     }
 
 
+@pytest.mark.full  # that copies run on such a cluster at all is shown by test_main_job.py
 def test_processes_share_a_cluster_and_leave_it_when_they_die(cluster):
     first = settings_for(cluster, **{"spark.cores.max": "2", "spark.ui.port": "14051"})
     second = settings_for(cluster, **{"spark.cores.max": "2", "spark.ui.port": "14052"})
