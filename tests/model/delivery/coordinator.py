@@ -45,6 +45,7 @@ class Coordinator:
         self._weather = conditions
         self._target = target
         self.calm = False
+        self.denied = conditions.unfenced
         self.ids_given: list[int] = []
         self.asked = 0
         self._id = -1
@@ -67,7 +68,7 @@ class Coordinator:
     def init_producer(self) -> tuple[int, int, int]:
         """(error code, producer id, epoch)"""
         self.asked += 1
-        if self._weather.unfenced:
+        if self.denied:
             return NO_RIGHT, -1, -1
         self._forget_if_unused()
         if self._state in _PREPARED:
@@ -84,6 +85,10 @@ class Coordinator:
         self._state = State.EMPTY
         self._use()
         return 0, self._id, self._epoch
+
+    def change_rights(self) -> None:
+        self.denied = not self.denied
+        self._world.note("txn", f"denied: {self.denied}")
 
     def add_partition(self, producer: int, epoch: int) -> int:
         code = self._refusal(producer, epoch)

@@ -11,6 +11,8 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import crc32c
+
 from mm2.core.copy import (
     facts,
     instructions,
@@ -220,6 +222,7 @@ def plain(batch: memoryview) -> bytes:
     copied = bytearray(batch)
     if not copied[22] & batches.CONTROL:
         copied[22] &= ~batches.TRANSACTIONAL
+        record_batch.write_crc(copied, crc32c.crc32c(copied[record_batch.CRC_START :]))
     return bytes(copied)
 
 
@@ -289,6 +292,16 @@ class AnchorBeforeAcknowledgement(partition.PartitionCopy):
 
     def check_invariants(self) -> None:
         """Would notice, but the judge shall."""
+
+
+class AnchorsOutOfPlace(partition.PartitionCopy):
+    """All anchors but the first are recorded as an older owner's, and count for nothing."""
+
+    def _begin_copying(
+        self, taken: outcomes.Taken, written: map_writer.MapWriter, now_s: float
+    ) -> partition.Instructions:
+        written.ordinal = written.epoch = 0
+        return super()._begin_copying(taken, written, now_s)
 
 
 class UnknownTakenForDone(partition.PartitionCopy):

@@ -28,7 +28,10 @@ class FlowLog:
             self._name(receipt.decode(item.key, item.value))
             return
         self.records.append((item.key, item.value))
-        self.map.apply(item.key, item.value)
+        try:
+            self.map.apply(item.key, item.value)
+        except ValueError as error:
+            raise AssertionError(f"recorded what nobody can read: {error}") from error
         key = map_record.decode_key(item.key)
         if self._world.tracing and item.value is not None:
             self._world.note("map", f"{key} = {map_record.decode_value(key, item.value)}")
@@ -58,4 +61,8 @@ class FlowLog:
         return self.map.partition(PARTITION)
 
     def facts(self, target: int | None) -> facts.Facts:
+        """As the ledger answers: who reads deletes what the newest owner has superseded."""
+        anchor = self.partition.anchor
+        for key in self.partition.superseded(anchor.key) if anchor is not None else ():
+            self.append(instructions.LogItem(key=map_record.encode_key(key), value=None))
         return facts.from_map(self.partition, target=target)

@@ -33,6 +33,7 @@ class Kind(enum.StrEnum):
     ALTERED = "altered"
     ABORTED = "aborted, yet copied"
     MAP = "wrong in the map"
+    CLAIMED = "receipt without cause"
     STOPPED = "stopped without cause"
     UNSETTLED = "never settles"
     INVARIANT = "invariant"
@@ -47,15 +48,17 @@ def judge(around: world.World) -> list[str]:
     found = _unjustified_stops(around)
     if found:
         return found
+    claimed = _unjustified_receipts(around)
     _name_unfenced_writes(around)
     committed = target_log.committed_view(around.target)
     found = _compare(around, committed, reader="read_committed")
     everything = [each for each in around.target.entries if not each.control]
     if not any(each.transactional for each in everything):
         found += _compare(around, everything, reader="read_uncommitted")
+    found += _anchor_behind(around)
     if around.weather.unfenced:
         return [each for each in found if kind_of(each) not in _FENCES_PREVENT]
-    return found + _check_map(around, committed)
+    return found + claimed + _check_map(around, committed)
 
 
 _FENCES_PREVENT = (Kind.DOUBLED, Kind.DISORDERED)
@@ -298,6 +301,15 @@ def _check_map(around: world.World, entries: list[target_log.Entry]) -> list[str
     return wrong
 
 
+def _anchor_behind(around: world.World) -> list[str]:
+    """Who takes the partition next would begin there."""
+    anchor, end = around.log.partition.anchor, _end_of_duty(around)
+    through = 0 if anchor is None else anchor.segment.through
+    if through >= end:
+        return []
+    return [f"{Kind.MAP}: the newest anchor is at {through}, all is copied up to {end}"]
+
+
 # Liveness
 
 
@@ -324,6 +336,29 @@ def _unjustified_stops(around: world.World) -> list[str]:
     return found
 
 
+def _unjustified_receipts(around: world.World) -> list[str]:
+    """What a receipt names is not judged: so it must not be stated where nothing happened."""
+    return [
+        f"{Kind.CLAIMED}: {each.kind.value}: {each.detail}"
+        for each in around.log.receipts
+        if not _has_cause(around, each.kind)
+    ]
+
+
+def _has_cause(around: world.World, kind: receipt.ReceiptKind) -> bool:
+    source, target = around.source, around.target
+    match kind:
+        case receipt.ReceiptKind.SOURCE_GONE:
+            return source.log_start > 0
+        case receipt.ReceiptKind.NOT_PAIRED:
+            history = bool(source.lost_branches) or target.lost_something
+            cleaned = around.weather.compaction or target.log_start > 0
+            return history or cleaned or bool(target.unfenced_writes)
+        case receipt.ReceiptKind.UNFENCED_TAKE_OVER:
+            return len(around.coordinator.ids_given) > 1
+    return True
+
+
 def _justified(around: world.World, stop: stops.Stop) -> bool:
     truncated = bool(around.source.lost_branches)
     match stop.cause:
@@ -333,7 +368,10 @@ def _justified(around: world.World, stop: stops.Stop) -> bool:
             target = around.target
             return truncated or target.lost_something or bool(target.unfenced_writes)
         case stops.Cause.HANGING:
-            return around.target.lost_something and len(around.coordinator.ids_given) > 1
+            target = around.target
+            # What a forgotten writer begins late, nobody ends: brokers before 3.6 let it.
+            late = not around.weather.verified and target.unfenced_writes > 0
+            return late or (target.lost_something and len(around.coordinator.ids_given) > 1)
         case stops.Cause.NOT_EMPTY:
             return around.target.log_start > 0
     return False

@@ -6,12 +6,14 @@ waits until it thaws, or is lost with it.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import deque
 from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from mm2.core.copy import budget, instructions, limits, partition, standing, stops
+from mm2.formats import record_batch
 from tests.model.delivery import source_log, target_log
 
 if TYPE_CHECKING:
@@ -196,7 +198,11 @@ class Owner:
     def _given_up(self) -> bool:
         """It would be tried again for ever, and nothing will change."""
         stop = self.machine.standing.stop
-        return stop is not None and stop.cause in HOPELESS and self._network.calm
+        if stop is None or not self._network.calm:
+            return False
+        # Without a fence nobody ended it: the coordinator will.
+        passes = stop.cause is stops.Cause.HANGING and self.world.weather.unfenced
+        return stop.cause in HOPELESS and not passes
 
     @property
     def caught_up(self) -> bool:
@@ -434,7 +440,10 @@ class Owner:
 
         def arrive() -> None:
             if self.alive or events.random.random() < 0.5:
-                for item in record.items:
+                stored_items = len(record.items)
+                if not self.alive:
+                    stored_items = events.random.randint(1, stored_items)
+                for item in record.items[:stored_items]:
                     self.world.log.append(item)
                 delay_s = min(self._network.delay_s(), STREAM_DELAY_MAX_S)
                 self.deliver_after(delay_s, stored)
@@ -514,7 +523,7 @@ class Owner:
     def _note_end(self, _: instructions.NoteTargetEnd) -> instructions.Answer:
         target = self.world.target
         return self._wrong_leader() or instructions.TargetEnd(
-            offset=target.high_watermark, leader_epoch=target.leader_epoch
+            offset=target.told_end, leader_epoch=target.leader_epoch
         )
 
     def _init_producer(self, _: instructions.InitProducer) -> instructions.Answer:
@@ -539,14 +548,31 @@ class Owner:
         if isinstance(found, source_log.Refusal):
             return instructions.Refused(code=found.code, log_start=found.log_start)
         records, log_start, end = found
-        return instructions.Records(records=memoryview(records), log_start=log_start, end=end)
+        return instructions.Records(
+            records=memoryview(self._as_read(records, damaged_from=record_batch.HEADER_BYTES)),
+            log_start=log_start,
+            end=end,
+        )
 
     def _read_source(self, asked: instructions.ReadSource) -> instructions.Answer:
         found = self.world.source.fetch(asked.offset)
         if isinstance(found, source_log.Refusal):
             return instructions.Refused(code=found.code, log_start=found.log_start)
         assert isinstance(found, source_log.Fetched)
-        return _records(found)
+        read = self._as_read(bytes(found.records), damaged_from=record_batch.CRC_START)
+        return dataclasses.replace(_records(found), records=memoryview(read))
+
+    def _as_read(self, records: bytes, *, damaged_from: int) -> bytearray:
+        """What a script gets of it; of its first batch, bits from `damaged_from` on may differ."""
+        weather, random = self.world.weather, self._events.random
+        read = bytearray(records)
+        if weather.crowded and random.random() < weather.crowded:
+            return bytearray()
+        hit = weather.damaged and not self._network.calm and random.random() < weather.damaged
+        size = int.from_bytes(read[8:12], "big") + record_batch.LENGTH_END if read else 0
+        if hit and damaged_from < size <= len(read):
+            read[random.randrange(damaged_from, size)] ^= 1 << random.randrange(8)
+        return read
 
     def _epoch_end(self, asked: instructions.FindEpochEnd) -> instructions.Answer:
         refused = self._wrong_leader()

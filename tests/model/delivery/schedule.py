@@ -122,9 +122,15 @@ class _Schedule:
             (weather_.target_retention, 1, target.delete_head),
             (weather_.source_retention, 2, source.delete_head),
             (weather_.source_truncation, 1, source.truncate),
+            (weather_.source_elections, 2, source.elect),
             (weather_.compaction, 3, source.compact),
             (weather_.compaction, 2, target.compact),
             (weather_.requests, 2, self._request_new_era),
+            (
+                weather_.unfenced and weather_.rights_change,
+                6,
+                self._world.coordinator.change_rights,
+            ),
         ]
         return [kind for on, weight, kind in table if on for _ in range(weight)]
 

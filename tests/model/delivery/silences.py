@@ -1,6 +1,8 @@
-"""Machines that keep quiet about a loss or a doubt, or do not see that there is one.
+"""Machines that keep quiet about a loss or a doubt, do not see that there is one, or see one where
+there is none.
 
-What receipts do not name must be exact: each of these has to end as a broken promise.
+What receipts do not name must be exact, and they must have a cause: each of these has to end as a
+broken promise.
 """
 
 from __future__ import annotations
@@ -48,6 +50,17 @@ def _without_target(item: instructions.LogItem) -> instructions.LogItem:
         return item
     key, value = receipt.encode(dataclasses.replace(_receipt_of(item), target=None))
     return dataclasses.replace(item, key=key, value=value)
+
+
+class NothingBelieved(faults.BentCopy):
+    """Never finds that its place on the mirror is still there: every take begins a new era, and its
+    receipt names what may be doubled."""
+
+    def bend(self, question: instructions.Instruction) -> faults.Bent:
+        answer = yield question
+        if isinstance(question, instructions.FindEpochEnd):
+            return instructions.EpochEnd(offset=-1)
+        return answer
 
 
 class GoneTakenForMatched(faults.BentCopy):

@@ -78,6 +78,7 @@ class SourceLog:
         self._aborted: list[tuple[int, int, int]] = []
         self._waiting: list[Callable[[], bool]] = []
         self._made = 0
+        self._known_to = float("inf")
 
     @property
     def epoch(self) -> int:
@@ -86,6 +87,10 @@ class SourceLog:
     @property
     def stable_end(self) -> int:
         return min((each.first for each in self._open.values()), default=self.end)
+
+    @property
+    def _told_end(self) -> int:
+        return int(min(self.stable_end, self._known_to))
 
     # Writing
 
@@ -287,12 +292,30 @@ class SourceLog:
         self.lost_branches.append(list(self.entries))
         self.entries = [each for each in self.entries if each.base < cut]
         cut = self.entries[-1].last + 1 if self.entries else cut  # the cleaner may have been here
-        self.end = cut
-        self.epochs = [each for each in self.epochs if each[1] < cut] or [(0, 0)]
-        self.epochs.append((self.lost_branches[-1][-1].epoch + 1, cut))
+        self._begin_epoch(cut)
         self._world.note("source", f"truncated at {cut}, epoch {self.epoch}")
         self._reopen_transactions()
         self._wake()
+
+    def elect(self) -> None:
+        """A clean election. For a moment the new leader may not know how much is replicated."""
+        self._begin_epoch(self.end)
+        bases = [each.base for each in self.entries if each.base >= self.log_start]
+        self._known_to = self._random.choice([*bases[-4:], float("inf")])
+        self._world.note("source", f"epoch {self.epoch}, known up to {self._known_to}")
+
+        def known() -> None:
+            self._known_to = float("inf")
+            self._wake()
+
+        self._world.after(self._random.uniform(0.0, 1.0), known)
+        self._wake()
+
+    def _begin_epoch(self, start: int) -> None:
+        newest = self.epoch
+        self.end = start
+        self.epochs = [each for each in self.epochs if each[1] < start]
+        self.epochs.append((newest + 1, start))
 
     def _reopen_transactions(self) -> None:
         """What is open when the end of the log is lost; ended at once, one way or the other."""
@@ -334,7 +357,7 @@ class SourceLog:
             epoch, end = self._epoch_end(last_epoch)
             if epoch < last_epoch or end < offset:
                 return Diverged(end)
-        stable = self.stable_end
+        stable = self._told_end
         at = bisect_left(self.entries, offset, key=lambda each: each.last)
         found = [each for each in self.entries[at : at + 5] if each.last < stable]
         if found and self._random.random() < 0.3:
@@ -380,7 +403,7 @@ class SourceLog:
 
     def _has_batches(self, offset: int) -> bool:
         at = bisect_left(self.entries, offset, key=lambda each: each.last)
-        return at < len(self.entries) and self.entries[at].last < self.stable_end
+        return at < len(self.entries) and self.entries[at].last < self._told_end
 
     def _wake(self) -> None:
         if self._waiting:

@@ -105,6 +105,7 @@ class TargetLog:
         self.log_start = 0
         self.end = 0
         self.high_watermark = 0
+        self._known_to = float("inf")
         self.leader = 1
         self.epochs: list[tuple[int, int]] = [(0, 0)]
         self.life = 0
@@ -115,6 +116,11 @@ class TargetLog:
         self.leader_epoch = 0
         self._producers: dict[int, _Producer] = {}
         self._pending: list[_Pending] = []
+
+    @property
+    def told_end(self) -> int:
+        """High watermark as its leader tells it: a new one may not know yet how far it had got."""
+        return int(min(self.high_watermark, self._known_to))
 
     # Appending
 
@@ -164,7 +170,7 @@ class TargetLog:
         if state is not None and epoch < state.epoch:
             return OLD_EPOCH, -1
         begins = transactional and (state is None or state.transaction is None)
-        if begins and not self.verify(producer, epoch):
+        if begins and self._weather.verified and not self.verify(producer, epoch):
             return INVALID_TXN_STATE, -1
         if state is None:
             return 0, -1
@@ -333,7 +339,14 @@ class TargetLog:
         pending, self._pending = self._pending, []
         for each in pending:
             each.reply(NOT_LEADER, -1)
-        self._world.after(0.01, lambda: self._advance(cut))
+        bases = [each.base for each in self.entries if each.base >= self.log_start]
+        self._known_to = self._random.choice([*bases[-4:], float("inf")])
+
+        def known() -> None:
+            self._known_to = float("inf")
+            self._advance(cut)
+
+        self._world.after(self._random.choice((0.01, 0.5)), known)
 
     def _new_epoch(self, start: int) -> None:
         self.leader_epoch += 1
@@ -386,9 +399,9 @@ class TargetLog:
             return source_log.Refusal(source_log.OUT_OF_RANGE, self.log_start)
         at = bisect_left(self.entries, offset, key=lambda each: each.last)
         found = [
-            each.data for each in self.entries[at:] if each.last < self.high_watermark and each.data
+            each.data for each in self.entries[at:] if each.last < self.told_end and each.data
         ][: self._random.choice((1, 3, 500))]
-        return b"".join(found), self.log_start, self.high_watermark
+        return b"".join(found), self.log_start, self.told_end
 
     def epoch_end(self, epoch: int, current: int) -> tuple[int, int]:
         """(error code, end offset of that leader epoch)"""

@@ -18,6 +18,9 @@ class Weather:
     """Switches of one schedule. Probabilities are per message unless they say otherwise.
 
     `picky`: the target refuses some batches of several records, `largest`: and those of more bytes.
+    `unfenced`: there is no right to the transactional id, or with `rights_change` not always.
+    `verified`: brokers ask the coordinator before they begin a transaction (they do since 3.6).
+    `crowded`: other partitions fill the answer to a read; `damaged`: a read brings other bits.
     """
 
     timestamps: str = "fresh"  # or: old, mixed, none
@@ -28,6 +31,7 @@ class Weather:
     source_transactions: bool = True
     source_retention: bool = False
     source_truncation: bool = False
+    source_elections: bool = False
     target_retention: bool = False
     clean_elections: bool = False
     unclean_elections: bool = False
@@ -41,11 +45,15 @@ class Weather:
     largest: int = 1 << 30
     joins: bool = True
     unfenced: bool = False
+    rights_change: bool = False
     crashes: bool = True
     freezes: bool = True
     days: bool = False
     few_epochs: bool = False
     id_expiry_s: float = 7 * DAY_S
+    verified: bool = True
+    crowded: float = 0.0
+    damaged: float = 0.0
     lost: float = 0.01
     slow: float = 0.05
     stuck: float = 0.01
@@ -93,6 +101,11 @@ def draw(random: Random) -> Weather:
         round_trip_s=random.choice((0.01, 0.01, 0.2)),
         batches=random.randint(8, 45),
         unfenced=some(0.06),
+        source_elections=some(0.3),
+        rights_change=some(0.5),
+        verified=some(0.8),
+        crowded=0.05 * some(0.3),
+        damaged=0.03 * some(0.2),
     )
 
 
