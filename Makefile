@@ -24,7 +24,7 @@ test: $(READY) ## every test that fits into a coffee break
 test-full: $(READY) ## every test, the long ones too
 	@$(BIN)/pytest -m "not bench" $(PYTEST_ARGS)
 
-check: $(READY) ## format, lint, types, import contracts, unit and model tests: under a minute
+check: $(READY) ## format, lint, types, import contracts, unit and model tests (a minute or two)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
