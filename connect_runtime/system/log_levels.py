@@ -1,0 +1,84 @@
+"""Which logger of this process logs from which level on, in the words of log4j.
+
+Connect's REST API and the levels that are set for the whole cluster speak these: TRACE, DEBUG,
+INFO, WARN, ERROR, FATAL, and OFF and ALL. Loggers are Python's own; `root` is the one above all.
+What Java calls Loggers.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+from connect_runtime.base import clock
+
+ROOT = "root"
+LEVELS = {
+    "ALL": 1,
+    "TRACE": 5,
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+    "OFF": logging.CRITICAL + 10,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggerLevel:
+    """`last_modified_ms` is wall time; None while nobody changed it through `LogLevels`."""
+
+    level: str
+    last_modified_ms: int | None = None
+
+
+@dataclass(slots=True)
+class LogLevels:
+    """One for the process, used by any thread: every step is a single one of a dict or a logger."""
+
+    clock: clock.Clock
+    _modified_ms: dict[str, int] = field(default_factory=dict)
+
+    def all(self) -> dict[str, LoggerLevel]:
+        """By name: the loggers that have a level of their own, and `root`."""
+        own = {each.name for each in _loggers() if each.level != logging.NOTSET}
+        return {name: self._told(logging.getLogger(name)) for name in sorted(own | {ROOT})}
+
+    def level(self, name: str) -> LoggerLevel | None:
+        """What counts for this logger; None when there is none of that name."""
+        if name.lower() == ROOT:
+            return self._told(logging.getLogger())
+        found = [each for each in _loggers() if each.name == name]
+        return self._told(found[0]) if found else None
+
+    def set(self, namespace: str, level: str) -> list[str]:
+        """Set the logger of this name, made if need be, and all below it; returns their names.
+
+        `level` must be one of `LEVELS`, in any case.
+        """
+        if namespace.lower() == ROOT:
+            chosen = [*_loggers(), logging.getLogger()]
+        else:
+            below = [each for each in _loggers() if each.name.startswith(f"{namespace}.")]
+            chosen = [*below, logging.getLogger(namespace)]
+        for each in chosen:
+            self._set(each, LEVELS[level.upper()])
+        return sorted(each.name for each in chosen)
+
+    def _set(self, logger: logging.Logger, number: int) -> None:
+        if logger.getEffectiveLevel() == number:
+            return
+        logger.setLevel(number)
+        self._modified_ms[logger.name] = self.clock.wall_ms()
+
+    def _told(self, logger: logging.Logger) -> LoggerLevel:
+        number = logger.getEffectiveLevel()
+        below = [name for name, each in LEVELS.items() if each <= max(number, LEVELS["ALL"])]
+        return LoggerLevel(level=below[-1], last_modified_ms=self._modified_ms.get(logger.name))
+
+
+def _loggers() -> list[logging.Logger]:
+    """All that anybody asked for by name; not the root."""
+    known = list(logging.Logger.manager.loggerDict.values())
+    return [each for each in known if isinstance(each, logging.Logger)]

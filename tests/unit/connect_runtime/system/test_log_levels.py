@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from connect_runtime.system import log_levels
+
+_names = itertools.count()
+
+
+class _Clock:
+    def now_s(self) -> float:
+        return 0.0
+
+    def wall_ms(self) -> int:
+        return 1234
+
+
+@pytest.fixture
+def name() -> Iterator[str]:
+    """A namespace that no other test uses; gone from Python's tables afterwards."""
+    name = f"loglevels{next(_names)}"
+    yield name
+    table = logging.Logger.manager.loggerDict
+    for each in [known for known in table if known == name or known.startswith(f"{name}.")]:
+        del table[each]
+
+
+@pytest.fixture
+def root_level() -> Iterator[None]:
+    level = logging.getLogger().level
+    yield
+    logging.getLogger().setLevel(level)
+
+
+LEVELS = log_levels.LogLevels(_Clock())
+
+
+def test_a_namespace_is_set_with_all_below_it_and_made_if_need_be(name: str) -> None:
+    below = logging.getLogger(f"{name}.a.b")
+    beside = logging.getLogger(f"{name}x")
+    before = beside.getEffectiveLevel()
+    assert LEVELS.set(name, "debug") == [name, f"{name}.a.b"]
+    assert below.level == logging.DEBUG
+    assert beside.getEffectiveLevel() == before
+
+
+def test_only_loggers_with_a_level_of_their_own_are_listed(name: str) -> None:
+    logging.getLogger(f"{name}.plain")
+    logging.getLogger(f"{name}.own").setLevel(logging.WARNING)
+    found = LEVELS.all()
+    assert found[f"{name}.own"] == log_levels.LoggerLevel(level="WARN")
+    assert f"{name}.plain" not in found
+    assert "root" in found
+    assert list(found) == sorted(found)
+
+
+def test_a_level_says_when_it_was_changed(name: str) -> None:
+    LEVELS.set(name, "TRACE")
+    expected = log_levels.LoggerLevel(level="TRACE", last_modified_ms=1234)
+    assert LEVELS.level(name) == expected
+    assert LEVELS.all()[name] == expected
+
+
+def test_a_level_that_counts_already_is_no_change(name: str) -> None:
+    logging.getLogger(name).setLevel(logging.ERROR)
+    LEVELS.set(name, "ERROR")
+    assert LEVELS.level(name) == log_levels.LoggerLevel(level="ERROR")
+
+
+def test_an_unknown_logger_is_none_and_is_not_made(name: str) -> None:
+    assert LEVELS.level(name) is None
+    assert name not in logging.Logger.manager.loggerDict
+
+
+def test_the_root_is_called_so_in_any_case(root_level: None) -> None:
+    logging.getLogger().setLevel(logging.ERROR)
+    assert LEVELS.level("ROOT") == log_levels.LoggerLevel(level="ERROR")
+
+
+@pytest.mark.parametrize("level", log_levels.LEVELS)
+def test_every_level_is_read_as_it_was_set(name: str, level: str) -> None:
+    LEVELS.set(name, level)
+    found = LEVELS.level(name)
+    assert found is not None
+    assert found.level == level
+
+
+def test_a_level_of_pythons_own_is_the_next_below(name: str) -> None:
+    logging.getLogger(name).setLevel(25)
+    assert LEVELS.level(name) == log_levels.LoggerLevel(level="INFO")
+
+
+def test_a_logger_is_off(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    LEVELS.set(name, "OFF")
+    logging.getLogger(name).critical("not seen")
+    assert caplog.messages == []
