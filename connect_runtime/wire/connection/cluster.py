@@ -66,6 +66,7 @@ class ClusterConnections:
         self._coordinators = coordinators.Coordinators(rng=random, retry=self._retry_backoff())
         shared = environment.make(options, poller=poller, clock=clock, rng=random, pool=pool)
         self._tokens = shared.tokens
+        self._names = shared.names
         self._brokers = brokers.Brokers(
             options, environment=shared, view=self.view, ready=self._ready, failed=self._failed
         )
@@ -218,6 +219,7 @@ class ClusterConnections:
         self._brokers.close()
         if self._tokens is not None:
             self._tokens.close()
+        self._names.close()
         gone = failures.ConnectionFailed("the cluster", "closed by this side")
         parked, self._parked = self._parked, {}
         for call in itertools.chain.from_iterable(parked.values()):

@@ -74,9 +74,13 @@ class Connection:
         self._on_ready, self._on_closed = on_ready, on_closed
         self._transport: transport.Transport | None = None
         self._polled_for = 0
-        buffer_bytes = environment.limits.socket_buffer_bytes
         self._dialling = dialling.Dialling(
-            host, port, tls=environment.tls, buffer_bytes=buffer_bytes, canonical=canonical
+            host,
+            port,
+            names=environment.names,
+            tls=environment.tls,
+            buffer_bytes=environment.limits.socket_buffer_bytes,
+            canonical=canonical,
         )
         self._opening_ends_s = math.inf
         self._reader = framing.FrameReader(environment.pool, _OPENING_FRAME_MAX)
@@ -139,12 +143,8 @@ class Connection:
         """Begin to connect; call it once. Failures come through `on_closed`, at once or later."""
         now_s = self._env.clock.now_s()
         self._opening_ends_s = now_s + self._env.limits.connect_timeout_s
-        try:
-            self._dialling.resolve(ends_s=self._opening_ends_s)
-        except failures.ConnectionFailed as failure:
-            self.close(failure)
-            return
-        self._try_next_address(now_s, OSError("no address"))
+        self._dialling.resolve(now_s, ends_s=self._opening_ends_s, resolved=self._on_resolved)
+        self.next_due_s = self._due_s()
 
     def close(self, failure: errors.ConnectError | None = None) -> None:
         """End it, and every request on it; `failure` None: nobody's fault (idle, shutting down)."""
@@ -152,6 +152,7 @@ class Connection:
             return
         self.idle_when_closed = self.state is State.READY and not self._pending
         self.state = State.CLOSED
+        self._dialling.close()
         self._drop_transport()
         reason = failure or failures.ConnectionFailed(self.address, "closed by this side")
         pending, self._pending = self._pending, deque()
@@ -213,6 +214,9 @@ class Connection:
         request.done(framing.Outcome(None, failure, sent, elapsed_s))
 
     # connecting
+
+    def _on_resolved(self) -> None:
+        self._try_next_address(self._env.clock.now_s(), OSError("no address"))
 
     def _try_next_address(self, now_s: float, error: Exception) -> None:
         self._drop_transport()

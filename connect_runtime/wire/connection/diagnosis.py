@@ -20,11 +20,13 @@ def explain(
     security: security_settings.Security,
     answered: bool,
 ) -> errors.ConnectError:
-    """The failure for an error of a socket, of TLS or of framing.
+    """The failure for an error of a socket, of TLS or of framing; one of ours says it already.
 
     stage: what was going on, "connecting". answered: whether the broker ever answered more than
     the handshake; before that, a connection that just ends is often a matter of settings.
     """
+    if isinstance(error, errors.ConnectError):
+        return error
     if isinstance(error, framing.BadSize):
         return _explain_bytes(error, address)
     if isinstance(error, ssl.SSLCertVerificationError):

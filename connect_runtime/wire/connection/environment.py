@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 from connect_runtime.base import clock
 from connect_runtime.wire.codec import security_settings
-from connect_runtime.wire.connection import buffers, poller, security, settings, token_source
+from connect_runtime.wire.connection import (
+    buffers,
+    poller,
+    resolver,
+    security,
+    settings,
+    token_source,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +36,7 @@ class Environment:
     """
 
     poller: poller.Poller
+    names: resolver.Resolver
     clock: clock.Clock
     rng: random.Random
     security: security_settings.Security
@@ -50,8 +58,10 @@ def make(
 ) -> Environment:
     """As the settings say; raises UnusableCertificate."""
     oauth = options.security.oauth
+    names = resolver.Resolver(poller=poller)
     return Environment(
         poller=poller,
+        names=names,
         clock=clock,
         rng=rng,
         security=options.security,
@@ -66,5 +76,5 @@ def make(
         canonical_bootstrap=options.canonical_bootstrap,
         tokens=None
         if oauth is None
-        else token_source.TokenSource(oauth, poller=poller, clock=clock, rng=rng),
+        else token_source.TokenSource(oauth, poller=poller, names=names, clock=clock, rng=rng),
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from connect_runtime.base import clock, errors
-from connect_runtime.wire.codec import cluster_view, failures
+from connect_runtime.wire.codec import failures
 from connect_runtime.wire.connection import dialling, poller, transport
 
 _CHUNK = 16 * 1024
@@ -35,23 +35,21 @@ class HttpRequest:
 
     def __init__(
         self,
-        to: tuple[str, int],
+        to: dialling.Dialling,
         *,
         request: bytes,
-        tls: ssl.SSLContext | None,
         limits: Limits,
         poller: poller.Poller,
         clock: clock.Clock,
         on_answer: Callable[[bytes, bool], None],
         on_failure: Callable[[errors.ConnectError], None],
     ) -> None:
-        self._address = cluster_view.format_address(*to)
+        self._dialling = to
         self._unsent = memoryview(request)
         self._limits = limits
         self._poller = poller
         self._clock = clock
         self._on_answer, self._on_failure = on_answer, on_failure
-        self._dialling = dialling.Dialling(*to, tls=tls, buffer_bytes=None)
         self._transport: transport.Transport | None = None
         self._open = False
         self._answer = bytearray()
@@ -62,14 +60,9 @@ class HttpRequest:
         return min(self._ends_s, self._dialling.attempt_ends_s)
 
     def start(self, now_s: float) -> None:
-        """Resolves the host's name, which blocks, and begins to connect."""
+        """Resolve the host's name, and begin to connect."""
         self._ends_s = now_s + self._limits.connect_s
-        try:
-            self._dialling.resolve(ends_s=self._ends_s)
-        except failures.ConnectionFailed as failure:
-            self._on_failure(failure)
-            return
-        self._try_next(now_s, OSError("no address"))
+        self._dialling.resolve(now_s, ends_s=self._ends_s, resolved=self._on_resolved)
 
     def tick(self, now_s: float) -> None:
         """Give up what takes too long."""
@@ -82,6 +75,7 @@ class HttpRequest:
 
     def close(self) -> None:
         """End it, whatever it waits for."""
+        self._dialling.close()
         self._drop()
         self._ends_s = math.inf
 
@@ -90,6 +84,9 @@ class HttpRequest:
             self._poller.unregister(self._transport.socket)
             self._transport.close()
             self._transport = None
+
+    def _on_resolved(self) -> None:
+        self._try_next(self._clock.now_s(), OSError("no address"))
 
     def _try_next(self, now_s: float, error: Exception) -> None:
         self._drop()
@@ -161,12 +158,15 @@ class HttpRequest:
 
     def _fail(self, error: Exception) -> None:
         self.close()
+        if isinstance(error, errors.ConnectError):
+            self._on_failure(error)
+            return
         if isinstance(error, ssl.SSLCertVerificationError):
             problem = (
                 f"TLS: its certificate was not accepted: {error.verify_message}; name its "
                 "authority in sasl.jaas.config: ssl.truststore.type=PEM ssl.truststore.location=…"
             )
-            self._on_failure(failures.AuthenticationFailed(self._address, problem))
+            self._on_failure(failures.AuthenticationFailed(self._dialling.address, problem))
             return
         said = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        self._on_failure(failures.ConnectionFailed(self._address, said))
+        self._on_failure(failures.ConnectionFailed(self._dialling.address, said))

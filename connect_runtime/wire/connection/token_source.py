@@ -1,6 +1,6 @@
 """Keeps a token of an OIDC issuer at hand: HTTP in the same loop as everything else.
 
-Nothing waits for an answer, but for the resolver. One request at a time, on a connection of its
+Nothing waits for an answer. One request at a time, on a connection of its
 own; `token_keeper` decides when.
 """
 
@@ -19,7 +19,7 @@ from connect_runtime.wire.codec import (
     token_keeper,
     token_request,
 )
-from connect_runtime.wire.connection import http_request, poller, security
+from connect_runtime.wire.connection import dialling, http_request, poller, resolver, security
 
 log = logging.getLogger(__name__)
 
@@ -32,11 +32,13 @@ class TokenSource:
         oauth: oauth_settings.OAuth,
         *,
         poller: poller.Poller,
+        names: resolver.Resolver,
         clock: clock.Clock,
         rng: random.Random,
     ) -> None:
         self._oauth = oauth
         self._poller = poller
+        self._names = names
         self._clock = clock
         self._keeper = token_keeper.TokenKeeper(oauth, rng)
         self._host, self._port, tls = token_request.place(oauth.endpoint)
@@ -100,9 +102,10 @@ class TokenSource:
     def _ask(self, now_s: float) -> None:
         self._keeper.asked()
         self._request = http_request.HttpRequest(
-            (self._host, self._port),
+            dialling.Dialling(
+                self._host, self._port, names=self._names, tls=self._tls, buffer_bytes=None
+            ),
             request=token_request.encode(self._oauth),
-            tls=self._tls,
             limits=http_request.Limits(
                 connect_s=self._oauth.connect_timeout_s,
                 read_s=self._oauth.read_timeout_s,

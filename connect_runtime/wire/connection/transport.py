@@ -12,7 +12,6 @@ import ssl
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from connect_runtime.wire.codec import failures
 from connect_runtime.wire.connection import poller
 
 Chunk: TypeAlias = bytes | memoryview
@@ -132,12 +131,10 @@ def canonical_name(address: Address) -> str:
         return str(address[1][0])
 
 
-def resolve(host: str, port: int) -> list[Address]:
-    """All addresses of a host name, in the system's order; blocks as long as the resolver does."""
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        said = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        problem = f"the host name does not resolve: {said}"
-        raise failures.ConnectionFailed(f"{host}:{port}", problem) from None
+def resolve(host: str, port: int, *, flags: int = 0) -> list[Address]:
+    """All addresses of a host name, in the system's order; blocks as long as the resolver does.
+
+    flags: AI_… of getaddrinfo. Raises OSError, UnicodeError (no name could be like that).
+    """
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
     return [(family, address) for family, _, _, _, address in found]

@@ -494,14 +494,6 @@ def test_a_bootstrap_address_that_is_none_is_refused_when_made(world):
         world.connect("nonsense")
 
 
-def test_a_name_that_does_not_resolve_is_said_so(world):
-    link = world.connect("no-such-host.invalid:9092")
-    replies = init_calls.Replies()
-    link.call(targets.AnyNode(), init_calls.init(), done=replies.append, timeout_s=3.0)
-    world.until(lambda: replies)
-    assert "the host name does not resolve" in str(replies[0].failure)
-
-
 def test_a_broker_that_wants_a_rebootstrap_is_not_believed(world):
     broker = world.broker()
     broker.scripts["metadata"] = lambda asked: asked.answer(

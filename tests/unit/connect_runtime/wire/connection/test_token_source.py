@@ -11,7 +11,7 @@ import pytest
 from connect_runtime.base import errors
 from connect_runtime.system import certificates, clock
 from connect_runtime.wire.codec import failures, oauth_settings
-from connect_runtime.wire.connection import poller, security, token_source
+from connect_runtime.wire.connection import poller, resolver, security, token_source
 from mm2.sandbox import ports
 from tests.support import issuer
 
@@ -23,8 +23,9 @@ class Loop:
 
     def __init__(self, oauth: oauth_settings.OAuth) -> None:
         self.poller = poller.Poller()
+        self.names = resolver.Resolver(poller=self.poller)
         self.source = token_source.TokenSource(
-            oauth, poller=self.poller, clock=CLOCK, rng=random.Random(3)
+            oauth, poller=self.poller, names=self.names, clock=CLOCK, rng=random.Random(3)
         )
 
     def __enter__(self) -> Loop:
@@ -32,6 +33,7 @@ class Loop:
 
     def __exit__(self, *_: object) -> None:
         self.source.close()
+        self.names.close()
         self.poller.close()
 
     def wanted(self, deadline_s: float = 10.0) -> str | errors.ConnectError:
