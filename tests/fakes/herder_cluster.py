@@ -1,8 +1,8 @@
 """A Connect cluster without processes, brokers or time: real herders, real folds, real assignors.
 
-Workers carry instructions out at once and truthfully, unless a test puts other outcomes in
-`Worker.outcomes`, or holds a worker's reading back with `reads_to`. Every item that runs twice at
-the same moment is noted in `Cluster.doubles`.
+Workers carry instructions out at once and truthfully, unless a test puts other outcomes (or what
+makes one) in `Worker.outcomes`, or holds a worker's reading back with `reads_to`. Every item that
+runs twice at the same moment is noted in `Cluster.doubles`.
 """
 
 from __future__ import annotations
@@ -40,9 +40,7 @@ class Worker:
     runs: dict[work.Item, object] = field(default_factory=dict)
     said: list[instructions.Instruction] = field(default_factory=list)
     replies: dict[int, requests.Reply] = field(default_factory=dict)
-    outcomes: dict[type, list[events.Outcome]] = field(
-        default_factory=lambda: collections.defaultdict(list)
-    )
+    outcomes: dict[type, list[Any]] = field(default_factory=lambda: collections.defaultdict(list))
     reads_to: int | None = None
     position: int = 0
     assignor: cooperative.State = field(default_factory=cooperative.State)
@@ -205,6 +203,8 @@ class Cluster:
     def _answer(self, worker: Worker, question: instructions.Question) -> None:
         planned = worker.outcomes[type(question)]
         outcome = planned.pop(0) if planned else self._carry_out(worker, question)
+        if callable(outcome):
+            outcome = outcome()
         self._read(worker)
         worker.inbox.append(events.Answered(outcome))
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from connect_runtime.core.assignment import protocol
-from connect_runtime.core.herder import events, requests
+from connect_runtime.core.herder import events, requests, rounds
 from connect_runtime.core.state import cluster_config, config_records
 from tests.fakes import herder_cluster
 
@@ -139,9 +139,24 @@ QUICK = settings(
 )
 
 
-@pytest.mark.parametrize("speaks", list(protocol.Protocol))
-def test_any_cluster(speaks):
+def run_any(speaks, wanted):
     kind = type(f"Any{speaks.name}", (AnyCluster,), {"speaks": speaks})
     case = kind.TestCase
-    case.settings = QUICK
+    case.settings = wanted
     case("runTest").runTest()
+
+
+@pytest.mark.parametrize("speaks", list(protocol.Protocol))
+def test_any_cluster(speaks):
+    run_any(speaks, QUICK)
+
+
+def test_work_that_is_not_given_back_is_noticed(monkeypatch):
+    def keep(*_):
+        return
+        yield
+
+    monkeypatch.setattr(rounds, "_give_back", keep)
+    found = settings(QUICK, phases=[Phase.generate], print_blob=False, database=None)
+    with pytest.raises(AssertionError):
+        run_any(protocol.Protocol.SESSIONED, found)
