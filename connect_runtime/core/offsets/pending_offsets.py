@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from connect_runtime.core.state import offset_records
-
 
 @dataclass(frozen=True, slots=True)
 class Flush:
@@ -28,27 +26,18 @@ class PendingOffsets:
     """Invariants: at most one flush is under way; what it took is in no other place."""
 
     connector: str
+    """For messages."""
     _given: dict[bytes, bytes | None] = field(default_factory=dict)
     _taken: dict[bytes, bytes | None] | None = None
     _number: int = 0
 
-    def put(
-        self,
-        partition: offset_records.Partition | None,
-        offset: offset_records.Offset | None,
-        *,
-        key: bytes | None = None,
-    ) -> None:
-        """This is how far the partition is; None forgets it.
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """This is how far a partition is, both as stored; None forgets it.
 
-        `key` is the one it is known by already, if it is: `OffsetLog.key_for`.
-
-        Raises `BadOffset`, and nothing is changed: the task that gave it is at fault. (Java finds
-        that out at the flush, and can flush nothing from then on.)
+        Encode them first, with `OffsetLog.key_for` and `offset_records`: a task that gives what
+        cannot be stored should hear of it then. (Java finds out at the flush, and flushes nothing
+        from then on.)
         """
-        encoded = offset_records.encode_key(self.connector, partition)
-        key = encoded if key is None else key
-        value = offset_records.encode_value(offset, connector=self.connector)
         self._given.pop(key, None)
         self._given[key] = value
 

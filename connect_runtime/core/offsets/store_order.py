@@ -8,11 +8,9 @@ what was deleted in one and is still in the other would come back (KAFKA-15018).
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
-
-from connect_runtime.core.state import offset_records
 
 Records: TypeAlias = Mapping[bytes, bytes | None]
 
@@ -56,14 +54,3 @@ def writes(records: Records, *, stores: frozenset[Store]) -> tuple[Write, ...]:
 def overlaid(worker: Mapping[bytes, bytes], connector: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
     """What was read from both: the connector's own word counts where it has one."""
     return {**worker, **connector}
-
-
-def partitions(
-    worker: Iterable[offset_records.Partition], connector: Iterable[offset_records.Partition]
-) -> list[offset_records.Partition]:
-    """Those of either store, each once."""
-    found = {
-        offset_records.canonical(offset_records.OffsetKey("", each)): each
-        for each in (*worker, *connector)
-    }
-    return list(found.values())

@@ -77,11 +77,6 @@ def test_whatever_fails_a_deleted_offset_does_not_come_back(fails):
         assert read == OLD
 
 
-def test_partitions_of_both_stores_are_told_once():
-    found = store_order.partitions([{"a": 1, "b": 2}, {"a": 2}], [{"b": 2, "a": 1}, {"a": "2"}])
-    assert found == [{"b": 2, "a": 1}, {"a": 2}, {"a": "2"}]
-
-
 def test_no_store_at_all_is_a_mistake():
     with pytest.raises(AssertionError):
         store_order.writes(KEPT, stores=frozenset())
