@@ -65,17 +65,23 @@ class Member:
     def answered(self, data: bytes, *, protocol_name: str, generation: int) -> Answer:
         """A round is over. Raises MalformedBytesError or ValueError (a protocol not offered).
 
-        A failed answer takes nothing away: only the next one says what changes.
+        A failed answer takes nothing away: only the next one says what changes. When a group
+        falls back to the eager protocol, its members have not stopped anything before they
+        joined: what others run now stops here (Java's members forget it, and it runs twice).
         """
         told = protocol.decode_assignment(data)
         current = protocol.Protocol.of_wire_name(protocol_name)
-        stop = work.NO_WORK
+        revoked = work.NO_WORK
         if current is not protocol.Protocol.EAGER:
-            stop = told.revoked
+            revoked = stop = told.revoked
             kept = self.holding.without(stop.items)
             told = dataclasses.replace(told, assigned=told.assigned.then(kept))
+        elif self.current is not protocol.Protocol.EAGER:
+            stop = self.holding.without(told.assigned.items)
+        else:
+            stop = work.NO_WORK
         after = dataclasses.replace(self, current=current, assignment=told, completed=generation)
-        return Answer(member=after, stop=stop, assignment=told)
+        return Answer(member=after, stop=stop, assignment=told, rejoin_at_once=bool(revoked))
 
     def given_up(self) -> tuple[Member, work.Work]:
         """Without a group (its coordinator is gone) nothing may run: and what was to run."""
@@ -85,16 +91,13 @@ class Member:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """stop: to be stopped before anything is started. assignment: all that is to run from now on,
-    and from whom, at which config offset, for how long."""
+    and from whom, at which config offset, for how long. rejoin_at_once: somebody waits for what
+    was revoked, so do not wait for the next heartbeat."""
 
     member: Member
     stop: work.Work
     assignment: protocol.Assignment
-
-    @property
-    def rejoin_at_once(self) -> bool:
-        """Somebody waits for what was stopped here: do not wait for the next heartbeat."""
-        return bool(self.stop)
+    rejoin_at_once: bool
 
     def start(self, running: Iterable[work.Item]) -> work.Work:
         """What is to run and does not."""

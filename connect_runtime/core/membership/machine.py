@@ -238,7 +238,7 @@ class GroupMember:
     def _join(self, protocols: tuple[tuple[str, bytes], ...]) -> None:
         if not self._may_join:
             return  # asked again when there is somebody to join with
-        self._out.note(f"joining the group: {self._wish}")
+        self._out.note(f"joining the group ({self._wish})")
         self._stop_beating(State.JOINING)
         self._round = self._out.join(protocols, reason=self._wish or "")
         self._wish = None
@@ -310,7 +310,7 @@ class GroupMember:
         return True
 
     def _round_refused(self, doing: str, code: int, *, verdict: Verdict, now_s: float) -> None:
-        why = f"{doing}: {failures.error_name(code)}"
+        why = f"{doing} was answered with {failures.error_name(code)}"
         if verdict is Verdict.FATAL:
             self._refuse(doing, code)
         elif verdict is Verdict.MOVED:
@@ -324,7 +324,7 @@ class GroupMember:
     # heartbeats
 
     def _heartbeat_answered(self, code: int, now_s: float) -> None:
-        why = f"heartbeat: {failures.error_name(code)}"
+        why = f"a heartbeat was answered with {failures.error_name(code)}"
         verdict = verdicts.of_heartbeat(code)
         if verdict is not Verdict.MOVED:
             self.search.heard()

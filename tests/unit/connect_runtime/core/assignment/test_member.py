@@ -119,12 +119,22 @@ def test_the_group_may_change_its_protocol_both_ways():
     """What stopped for the eager protocol still counts as its own until it is answered."""
     down = after(running(V2), V0, 2, assigned=C2).member
     assert down.current is V0
+    assert down.holding == C2
     assert down.stop_before_joining() == C2
     said = dict(down.metadata("http://w/", 4))
     assert protocol.decode_metadata(said["sessioned"]).running == C2
     up = after(down, V2, 3)
     assert up.assignment.assigned == C2
     assert up.start(()) == C2
+
+
+@pytest.mark.parametrize("told", [{"assigned": C2.then(C1.without(C1.tasks))}, {"error": 1}])
+def test_what_ran_before_the_group_fell_back_to_the_eager_protocol_stops(told):
+    """Nothing was stopped before that round, as it began under the other protocol."""
+    found = after(running(V2), V0, 2, **told)
+    assert found.stop == C1.without(found.assignment.assigned.items)
+    assert found.stop.tasks == C1.tasks
+    assert not found.rejoin_at_once
 
 
 def test_a_member_that_the_leader_left_out_goes_on():

@@ -1,0 +1,191 @@
+"""A worker: the real member machine and the real assignors, with a herder that is slow at times."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from connect_runtime.base import errors
+from connect_runtime.core.assignment import cooperative, leader, lost, member, protocol, work
+from connect_runtime.core.membership import events, instructions, machine, settings, standing
+from tests.model.membership import world as model
+
+TICK_S = 1.0
+
+
+@dataclass(slots=True, eq=False)
+class Worker:
+    """Its herder does one thing after the other; `busy_s` is when it is through.
+
+    ended: its herder does nothing more. gone: it crashed, or closed. cut: nothing reaches it, nor
+    does anybody hear of it.
+    """
+
+    number: int
+    world: model.World
+    offers: protocol.Protocol = protocol.Protocol.SESSIONED
+    delay_max_ms: int = 20_000
+    slow_s: float = 0.3
+    closing: bool = False
+    ended: bool = False
+    gone: bool = False
+    cut: bool = False
+    busy_s: float = 0.0
+    running: set[work.Item] = field(default_factory=set)
+    state: cooperative.State = field(default_factory=cooperative.State)
+    part: member.Member = field(init=False)
+    group: machine.GroupMember = field(init=False)
+    snapshot: work.Configured = field(init=False)
+    failed: errors.FatalError | None = None
+
+    def __post_init__(self) -> None:
+        self.part = member.Member.fresh(self.offers)
+        self.group = machine.GroupMember(
+            settings.Settings(group_id="g"), rng=random.Random(self.number)
+        )
+        self.snapshot = self.world.configured()
+        self.busy_s = self.world.now_s
+        self.tell(events.TimePassed())
+        self._tick()
+
+    # the machine
+
+    def tell(self, event: events.Event) -> None:
+        if self.gone:
+            return
+        told = self.group.step(event, now_s=self.world.now_s)
+        self.group.check_invariants()
+        for each in told:
+            self._execute(each)
+        due_s = self.group.due_s()
+        if due_s < float("inf"):
+            self.world.after(max(0.0, due_s - self.world.now_s), self._wake)
+
+    def _wake(self) -> None:
+        if self.group.due_s() <= self.world.now_s:
+            self.tell(events.TimePassed())
+
+    def _execute(self, told: instructions.Instruction) -> None:
+        match told:
+            case instructions.Send():
+                self._send(told)
+            case instructions.PrepareJoin(token):
+                self._do(lambda: self._prepare(token))
+            case instructions.MakePlan():
+                self._do(lambda: self._plan(told))
+            case instructions.RoundCompleted():
+                self._do(lambda: self._complete(told))
+            case instructions.StopWork():
+                self._do(self._stop_all)
+            case instructions.Failed(error):
+                self.failed = error
+            case instructions.Closed():
+                self.gone = True
+
+    def _send(self, send: instructions.Send) -> None:
+        def done(body: Any, failure: errors.ConnectError | None) -> None:
+            if failure is None:
+                self.tell(events.Answered(token=send.token, body=body))
+            else:
+                self.tell(events.Unanswered(token=send.token, failure=failure))
+
+        self.world.send(send, reachable=lambda: not (self.cut or self.gone), done=done)
+
+    # the herder
+
+    def _tick(self) -> None:
+        if self.gone:
+            return
+        if self.world.now_s >= self.busy_s:
+            self.tell(events.WorkerTicked())
+            if self.snapshot.offset != self.world.offset and not self.cut:
+                self.snapshot = self.world.configured()
+                self.tell(events.RejoinRequested("the configuration changed"))
+        self.world.after(TICK_S, self._tick)
+
+    def _do(self, action: Callable[[], None], seconds: float | None = None) -> None:
+        takes_s = self.world.rng.uniform(0, self.slow_s) if seconds is None else seconds
+        self.busy_s = max(self.busy_s, self.world.now_s) + takes_s
+        self.world.after(self.busy_s - self.world.now_s, lambda: None if self.ended else action())
+
+    def hang(self, seconds: float) -> None:
+        self._do(lambda: None, seconds)
+
+    def _prepare(self, token: int) -> None:
+        self._stop(self.part.stop_before_joining().items)
+        said = self.part.metadata(f"http://w{self.number}/", self.snapshot.offset)
+        self.tell(events.Prepared(token=token, protocols=said))
+
+    def _plan(self, asked: instructions.MakePlan) -> None:
+        election = leader.Election(
+            leader=asked.member_id,
+            protocol=protocol.Protocol.of_wire_name(asked.protocol),
+            generation=asked.generation,
+            last_completed=self.part.completed,
+            members=asked.members,
+        )
+        snapshots = leader.Snapshots(joined_with=self.snapshot, newest=self.snapshot)
+        now_ms = round(self.world.now_s * 1000)
+        times = lost.Times(now_ms=now_ms, delay_max_ms=self.delay_max_ms)
+        lead = leader.lead(election, snapshots, self.state, times=times)
+        self.state = lead.state
+        self.tell(events.PlanMade(generation=asked.generation, answers=lead.answers))
+
+    def _complete(self, told: instructions.RoundCompleted) -> None:
+        answer = self.part.answered(
+            told.assignment, protocol_name=told.protocol, generation=told.generation
+        )
+        self.part = answer.member
+        self._stop(answer.stop.items)
+        if not self.cut:
+            self.snapshot = self.world.configured()
+        if answer.assignment.failed or answer.assignment.config_offset != self.snapshot.offset:
+            self.tell(events.RejoinRequested("the configuration is not the leader's"))
+            return
+        self._start(answer.start(self.running).items)
+        if answer.rejoin_at_once:
+            self.tell(events.RejoinRequested("work was taken away"))
+        elif answer.assignment.delay_ms:
+            self.world.after(
+                answer.assignment.delay_ms / 1000, lambda: self._delay_over(told.generation)
+            )
+
+    def _delay_over(self, generation: int) -> None:
+        if self.part.completed == generation:
+            self.tell(events.RejoinRequested("the delay is over"))
+
+    def _stop_all(self) -> None:
+        self.part, _ = self.part.given_up()
+        self._stop(self.running)
+
+    def _start(self, items: Iterable[work.Item]) -> None:
+        for item in items:
+            self.running.add(item)
+            self.world.started(item, self.number)
+
+    def _stop(self, items: Iterable[work.Item]) -> None:
+        for item in [each for each in items if each in self.running]:
+            self.running.remove(item)
+            self.world.stopped(item, self.number)
+
+    # its end
+
+    def crash(self) -> None:
+        self._stop(set(self.running))
+        self.gone = self.ended = True
+
+    def close(self) -> None:
+        """All work stops, then it leaves."""
+        self.closing = True
+        self._do(self._leave)
+
+    def _leave(self) -> None:
+        self._stop(set(self.running))
+        self.ended = True
+        self.tell(events.CloseRequested("end"))
+
+    @property
+    def stable(self) -> bool:
+        return self.group.state is standing.State.STABLE
