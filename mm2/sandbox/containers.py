@@ -1,15 +1,16 @@
 """Brokers in containers of Apache Kafka's own image, through testcontainers.
 
 Containers share this machine's network, and the cluster's folder under the same name: settings,
-addresses, logs and certificates are those of brokers that run here. Whatever outlives this
-process is removed by testcontainers' own reaper.
+addresses, logs and certificates are those of brokers that run here. So the daemon must be this
+machine's own. Whatever outlives this process is removed by testcontainers' reaper, a container of
+its own: an image more, and gone where TESTCONTAINERS_RYUK_DISABLED is set.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,9 @@ _POLL_S = 0.1
 _KILL_S = 20.0
 _INTO_FILE = 'exec "$@" >>"$0" 2>&1'
 _STATUS_OF_A_LOST_ONE = 255
+_OF_ITS_OWN = frozenset({"Docker Desktop"})
+_LOCAL = "http+docker://"
+"""How the client calls a daemon that is reached by a socket of this machine."""
 
 
 def image(release: releases.Release) -> str:
@@ -41,14 +45,20 @@ def check() -> None:
     _daemon().close()
 
 
-def has(name: str) -> bool:
-    """Whether the daemon has an image, or can fetch it now. Raises as `check` does."""
+def fetch(name: str, *, report: Callable[[str], None] = lambda line: None) -> None:
+    """Have the daemon fetch an image that it does not have; raises `SandboxError`."""
     with closing(_daemon()) as daemon:
-        for look in (daemon.images.get, daemon.images.pull):
-            with suppress(Exception):  # see `_daemon`
-                look(name)
-                return True
-    return False
+        with suppress(Exception):  # see `_daemon`
+            daemon.images.get(name)
+            return
+        report(f"fetching the image {name} (some hundred MB, once)")
+        try:
+            daemon.images.pull(name)
+        except Exception as error:  # see `_daemon`
+            raise failures.SandboxError(
+                f"the Docker daemon has no {name} and cannot fetch it ({_first_line(error)}): "
+                f"docker pull {name}"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +156,18 @@ def _daemon() -> Any:
     library = _library()
     try:
         client = library.DockerClient().client
-        client.ping()
+        system = str(client.info().get("OperatingSystem", ""))
     except Exception as error:  # requests, docker and urllib3 all raise their own
         raise failures.SandboxError(
             f"no Docker daemon answers ({_first_line(error)}): start it, or leave out "
             "--in-containers"
         ) from error
+    if system in _OF_ITS_OWN or not client.api.base_url.startswith(_LOCAL):
+        client.close()
+        raise failures.SandboxError(
+            f"the Docker daemon ({system}) runs on a machine of its own, whose network and folders "
+            "are not these: leave out --in-containers"
+        )
     return client
 
 

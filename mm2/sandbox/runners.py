@@ -41,7 +41,7 @@ class Program(Protocol):
 
 
 class Runner(Protocol):
-    """Brokers and the tool that formats their storage. Both end when this process ends."""
+    """Brokers and the tool that formats their storage. Nothing of it outlives this process."""
 
     def broker(self, settings: Path, *, flags: tuple[str, ...]) -> list[str]:
         """The command line of a broker with a settings file; `flags` are for its JVM."""

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from connect_runtime.system import java, polling, processes
-from mm2.sandbox import artefacts, failures, releases, state
+from mm2.sandbox import artefacts, containers, failures, releases, state
 
 _START_TIMEOUT_S = 180.0
 _STOP_TIMEOUT_S = 20.0
@@ -46,7 +46,9 @@ def up(
     with _one_command_at_a_time(home):
         if home.supervisor_lives():
             return _join(home, request), False
-        if not request.in_containers:
+        if request.in_containers:
+            containers.fetch(containers.image(release), report=report)
+        else:
             java.find()
             artefacts.jars(release.artefacts, report=report)
         _clean(home)

@@ -36,6 +36,14 @@ VIOLATIONS: Mapping[str, tuple[str, str]] = {
         "connect_runtime/wire/codec/frames.py",
         "connect_runtime.wire.connection.poller",
     ),
+    "connect_runtime.core: the herder decides from assignments, these from state": (
+        "connect_runtime/core/state/skipped.py",
+        "connect_runtime.core.assignment.work",
+    ),
+    "the plugin contract needs the basics alone, and plugins the contract": (
+        "connect_runtime/api/grouping.py",
+        "connect_runtime.system.polling",
+    ),
     "mm2: lower layers never import upper ones; siblings never meet": (
         "mm2/core/naming.py",
         "mm2.cluster.admin",
@@ -155,8 +163,9 @@ def test_files_stay_short():
 
 
 def test_packages_are_empty_and_modules_have_names():
+    """But for the plugin contract, which its users import as a whole."""
     for file in sources(*PACKAGES):
-        if file.name == "__init__.py":
+        if file.name == "__init__.py" and file.parent != ROOT / "connect_runtime" / "api":
             assert file.read_text() == "", file
         assert file.stem not in VAGUE_NAMES, file
 

@@ -13,7 +13,7 @@ import pytest
 from connect_runtime import api
 from tests.fakes import plugin_contexts
 
-GUIDE = pathlib.Path(__file__).parents[3] / "connect_runtime" / "README.md"
+GUIDE = pathlib.Path(__file__).parents[2] / "connect_runtime" / "README.md"
 SOURCE, SINK = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
 
 
