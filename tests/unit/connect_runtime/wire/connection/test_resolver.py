@@ -72,7 +72,9 @@ def threads_of_resolvers():
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_an_address_in_digits_is_looked_up_by_nobody(host):
-    (place,) = resolver.literal(resolver.Question(host, 9092)) or ()
+    found = resolver.literal(resolver.Question(host, 9092))
+    assert found is not None
+    (place,) = found
     assert place.address[1][:2] == (host, 9092)
     assert place.name == host
     assert threads_of_resolvers() == []
