@@ -166,12 +166,10 @@ class PartitionCopy:
 
     def topic_seen(self, topic_id: bytes, now_s: float, *, on_target: bool) -> Instructions:
         """The topic of one side as the cluster tells it now; of another id, it is another topic."""
-        ours = self.where.target_topic_id if on_target else self.where.source_topic_id
-        stop = stops.recreated(self.where, on_target=on_target, was=ours, now=topic_id)
-        if stop is None or self.standing.recreated is not None:
-            return []
-        self._way_in.recreated(stop, now_s)
-        return self._stop(stop, now_s) if self.standing.phase is _COPYING else []
+        found = self._way_in.topic_seen(topic_id, now_s, on_target=on_target)
+        if self.standing.phase is _COPYING and self.standing.recreated is not None:
+            return self._stop(self.standing.recreated, now_s)
+        return found
 
     def leader_epoch_seen(self, leader_epoch: int, now_s: float) -> Instructions:
         """The target partition's leader epoch as the cluster tells it now."""

@@ -38,15 +38,16 @@ class Standing:
     """`reason` says why nothing is copied, "" for no reason; `stop` what a person can do about it.
 
     `wake_at_s`: when what waits or stands still is taken again (monotonic seconds, infinity for
-    never). `closing`: it was asked to end. `recreated`: another topic has this name now, and
-    nothing is taken any more. `backoff` grows with every wait until a batch is stored, and so does
-    what the same stop waits in a row; `troubled` while there is such a wait to forget.
+    never). `closing`: it was asked to end. `others`: by side (is it the target's?) that another
+    topic has this name now; nothing is taken meanwhile. `backoff` grows with every wait until a
+    batch is stored, and so does what the same stop waits in a row; `troubled` while there is such a
+    wait to forget.
     """
 
     phase: Phase = Phase.WAITING
     reason: str = "not started"
     stop: stops.Stop | None = None
-    recreated: stops.Stop | None = None
+    others: dict[bool, stops.Stop] = field(default_factory=dict)
     closing: bool = False
     wake_at_s: float = 0.0
     backoff: backoff.Backoff = field(default_factory=_backoff)
@@ -54,6 +55,11 @@ class Standing:
     _trouble: str = ""
     _passing: recurrence.Recurrence = field(default_factory=recurrence.Recurrence)
     _stops: recurrence.Recurrence = field(default_factory=recurrence.Recurrence)
+
+    @property
+    def recreated(self) -> stops.Stop | None:
+        """Why nothing may be taken: another topic has this name now."""
+        return next(iter(self.others.values()), None)
 
     @property
     def idle(self) -> bool:

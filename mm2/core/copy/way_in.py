@@ -28,6 +28,9 @@ OnTaken = Callable[[outcomes.Taken, map_writer.MapWriter, float], Instructions]
 
 Phase = standing.Phase
 
+_OURS_AGAIN_S = 10.0
+"""Brokers are that late with news at most: so long our topic must be seen again to be believed."""
+
 
 class WayIn:
     """Invariant: the phase is TAKING exactly while a script of this object runs."""
@@ -135,19 +138,48 @@ class WayIn:
                 return self.check_fence(producer, now_s)
             case refusals.Then.STOP:
                 assert reaction.stop is not None
+                passed = self._standing.recreated is None
+                if passed and reaction.stop.cause is stops.Cause.RECREATED:
+                    return self._ours_again(now_s)
                 self._standing.stand_still(reaction.stop, now_s)
                 return []
 
     # What happens meanwhile
 
-    def recreated(self, stop: stops.Stop, now_s: float) -> None:
-        """Another topic has this name now; no take from here on, whatever else happens first."""
-        self._standing.recreated = stop
+    def topic_seen(self, topic_id: bytes, now_s: float, *, on_target: bool) -> Instructions:
+        """While one side's topic is another one nothing is taken, whatever else happens first.
+
+        A broker that is late with news may tell of the topic before ours: it is over when that
+        side shows ours again.
+        """
+        where = self._context.where
+        ours = where.target_topic_id if on_target else where.source_topic_id
+        stop = stops.recreated(where, on_target=on_target, was=ours, now=topic_id)
+        others = self._standing.others
+        if stop is not None and on_target not in others:
+            others[on_target] = stop
+            self._recreated(stop, now_s)
+        elif topic_id == ours and on_target in others:
+            told = others.pop(on_target)
+            if self._standing.phase is Phase.STOPPED and self._standing.stop is told:
+                return self._ours_again(now_s)
+        return []
+
+    def _recreated(self, stop: stops.Stop, now_s: float) -> None:
         if self._standing.phase is Phase.TAKING:
             self._runner.abandon()
             self._over(now_s)
         elif self._standing.idle:
             self._standing.stand_still(stop, now_s)
+
+    def _ours_again(self, now_s: float) -> Instructions:
+        if self._standing.recreated is not None:  # on the other side
+            self._standing.stand_still(self._standing.recreated, now_s)
+            return []
+        found = self.wait("a broker told of another topic, and of ours again since", now_s)
+        self._standing.wake_at_s = now_s + _OURS_AGAIN_S
+        self._standing.stop = None
+        return found
 
     def close(self) -> None:
         """Asked to end while nothing is copied; a boundary is waited for."""

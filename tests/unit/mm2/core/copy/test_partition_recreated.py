@@ -46,6 +46,21 @@ def test_another_topic_id_stops_a_copy_once_what_is_in_flight_is_settled(on_targ
     assert_stands_for_good(world, name)
 
 
+@pytest.mark.parametrize("on_target", [True, False])
+def test_what_a_broker_that_is_late_with_news_told_passes(on_target):
+    world = copying.begun(*LOG, **IDS)
+    world.offer(*LOG[:2])
+    world.send()
+    seen(world, OTHER, on_target=on_target)
+    world.acknowledge()
+    world.acknowledge()
+    assert_stands_for_good(world, "orders")
+    seen(world, OURS, on_target=on_target)
+    assert world.standing.stop is None
+    world.tick(after_s=10.0)
+    assert world.standing.phase is Phase.COPYING
+
+
 @pytest.mark.parametrize("topic_id", [OURS, map_record.NO_TOPIC_ID])
 def test_the_same_topic_id_or_none_is_no_news(topic_id):
     world = copying.begun(*LOG, **IDS)

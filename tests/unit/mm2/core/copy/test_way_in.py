@@ -23,6 +23,7 @@ OTHER = taking.known(taking.anchor(0, 1, order=(1, 9), owner=b"other___"))
 COPIED = taking.known(taking.anchor(0, 50))
 STOP = stops.Stop(cause=stops.Cause.CORRUPT, message="damaged")
 RECREATED = stops.Stop(cause=stops.Cause.RECREATED, message="another topic")
+OURS, ANOTHER = b"1" * 16, b"2" * 16
 ASKED = instructions.RefreshTarget()
 """What whoever copies wants to have done after a take."""
 
@@ -39,7 +40,7 @@ class Way:
         self.standing = standing.Standing()
         self.runner = script_runner.ScriptRunner(taking.where())
         self.way = way_in.WayIn(
-            taking.context(source_topic_id=b"1" * 16),
+            taking.context(source_topic_id=OURS, target_topic_id=OURS),
             state=self.standing,
             runner=self.runner,
             random=Random(1),
@@ -233,28 +234,85 @@ def come_back(way):
         assert back(0.0) == []
 
 
+def seen(way, topic_id, *, on_target=False):
+    return way.do(way.way.topic_seen(topic_id, way.now_s, on_target=on_target))
+
+
+def assert_stopped_as_recreated(way):
+    assert way.standing.phase is Phase.STOPPED
+    assert way.standing.stop.cause is stops.Cause.RECREATED
+
+
 def test_a_recreated_topic_gives_a_take_up():
     way = taking_held()
     token = way.runner.token
-    way.way.recreated(RECREATED, way.now_s)
-    assert (way.standing.phase, way.standing.stop) == (Phase.STOPPED, RECREATED)
+    seen(way, ANOTHER)
+    assert_stopped_as_recreated(way)
     assert (way.runner.running, way.runner.token == token) == (False, False)
     assert way.tick(1e6).asked == []
 
 
 def test_a_recreated_topic_ends_a_wait():
     way = Way(AskMayTake=scripts.LOST).tick()
-    way.way.recreated(RECREATED, way.now_s)
-    assert way.standing.stop == RECREATED
+    seen(way, ANOTHER)
+    assert_stopped_as_recreated(way)
     assert not way.standing.restless
 
 
 def test_a_recreated_topic_waits_for_whoever_copies_and_is_not_forgotten():
     way = copying()
-    way.way.recreated(RECREATED, way.now_s)
+    seen(way, ANOTHER)
     assert way.standing.phase is Phase.COPYING
     come_back(way.way)
-    assert (way.standing.phase, way.standing.stop) == (Phase.STOPPED, RECREATED)
+    assert_stopped_as_recreated(way)
+
+
+@pytest.mark.parametrize("on_target", [True, False])
+def test_a_topic_that_is_ours_again_is_taken_once_that_has_lasted(on_target):
+    """The first metadata came from a broker that was late with news: it told of the old topic."""
+    way = Way(AskMayTake=scripts.LOST).tick()
+    seen(way, ANOTHER, on_target=on_target)
+    seen(way, ANOTHER, on_target=on_target)
+    seen(way, OURS, on_target=not on_target)
+    assert_stopped_as_recreated(way)
+    way.asked.clear()
+    seen(way, OURS, on_target=on_target)
+    assert (way.standing.phase, way.kinds) == (Phase.WAITING, [instructions.RefreshTarget])
+    assert way.tick(after_s=9.0).standing.phase is Phase.WAITING
+    seen(way, ANOTHER, on_target=on_target)
+    assert_stopped_as_recreated(way)
+    seen(way, OURS, on_target=on_target)
+    way.answers = taking.answers()
+    assert way.tick(after_s=10.0).standing.phase is Phase.COPYING
+
+
+def test_a_topic_is_ours_again_when_both_sides_say_so():
+    way = Way(AskMayTake=scripts.LOST).tick()
+    seen(way, ANOTHER)
+    seen(way, ANOTHER, on_target=True)
+    seen(way, OURS)
+    assert "mirror topic" in way.standing.reason
+    assert_stopped_as_recreated(way)
+    seen(way, OURS, on_target=True)
+    assert way.standing.phase is Phase.WAITING
+
+
+def test_what_was_over_before_the_copying_had_ended_is_no_stop():
+    way = copying()
+    seen(way, ANOTHER)
+    stop = way.standing.recreated
+    seen(way, OURS)
+    then = refusals.Reaction(then=Then.STOP, reason=stop.message, stop=stop)
+    way.do(way.way.react(then, taking.US, now_s=way.now_s))
+    assert way.standing.phase is Phase.WAITING
+
+
+def test_a_topic_that_is_ours_does_not_lift_what_the_map_says():
+    """The topic that was copied last had another id than the one that is there since."""
+    way = Way(AskMayTake=scripts.LOST).tick()
+    way.standing.stand_still(RECREATED, way.now_s)
+    seen(way, OURS)
+    assert_stopped_as_recreated(way)
 
 
 def close(way):
