@@ -123,8 +123,11 @@ def ask(
 ) -> dict[int, Answer]:
     """What each process that runs the file answers, by its id.
 
-    Sockets of processes that are gone are removed. Raises `RunSocketError` when nobody answers.
+    Sockets of processes that are gone are removed. Raises `RunSocketError` when nobody answers, or
+    somebody else could.
     """
+    with contextlib.suppress(FileNotFoundError, PermissionError):  # then nobody is found in it
+        _check(where, uid=os.geteuid())
     found = {pid: _ask(path, question, timeout_s) for pid, path in _sockets(file, where)}
     answers = {pid: answer for pid, answer in found.items() if answer is not None}
     if not answers:
@@ -175,11 +178,28 @@ def _name(file: pathlib.Path) -> str:
 def _enter(where: pathlib.Path) -> None:
     try:
         where.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = where.stat()
+        _check(where, uid=os.geteuid(), ours=True)
     except OSError as error:
         raise RunSocketError(f"cannot make {where}: {error}") from error
-    if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+
+
+def _check(where: pathlib.Path, *, uid: int, ours: bool = False) -> None:
+    """Raises RunSocketError when another user than who is meant could listen there, OSError.
+
+    ours: the folder has to belong to user `uid`. Else root may ask in a folder of whom it runs
+    processes as, but not where anybody could have made one of that name.
+    """
+    found = where.stat()
+    if stat.S_IMODE(found.st_mode) & 0o077:
         raise RunSocketError(f"{where} has to be its user's alone: chmod 700 {where}")
+    owners = {found.st_uid, where.lstat().st_uid}  # a link is as good as who made it
+    trusted = uid == 0 and not ours and not where.parent.stat().st_mode & stat.S_IWOTH
+    if owners != {uid} and not trusted:
+        other = min(owners - {uid})
+        raise RunSocketError(
+            f"{where} belongs to user id {other}, who could answer in the place of user id {uid}: "
+            "remove it, or name another folder, to both sides, in MM2_RUN_DIR"
+        )
 
 
 def _write(connection: socket.socket, message: Mapping[str, Any]) -> None:

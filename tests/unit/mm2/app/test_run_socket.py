@@ -126,6 +126,53 @@ def test_a_folder_that_others_can_enter_is_refused(where, tmp_path):
         run_socket.RunSocket(tmp_path / "c.yaml", where=where)
 
 
+def test_nobody_is_asked_in_a_folder_that_others_can_enter(serving, where, tmp_path):
+    serving(tmp_path / "c.yaml", run_socket.Answer(code=0, lines=("a lie",)))
+    where.chmod(0o777)
+    with pytest.raises(run_socket.RunSocketError, match="chmod 700"):
+        ask(tmp_path / "c.yaml", where)
+
+
+def test_nobody_is_asked_in_a_folder_of_another_user(serving, where, tmp_path, monkeypatch):
+    """Before the first run anybody can make a folder of that name in the temporary directory."""
+    serving(tmp_path / "c.yaml", run_socket.Answer(code=0, lines=("a lie",)))
+    monkeypatch.setattr(os, "geteuid", lambda: where.stat().st_uid + 1)
+    with pytest.raises(run_socket.RunSocketError, match=r"belongs to user id \d+.*MM2_RUN_DIR"):
+        ask(tmp_path / "c.yaml", where)
+
+
+def owned_by_no_root(where):
+    if os.geteuid() == 0:
+        os.chown(where, 4242, -1)
+    return where
+
+
+def test_root_may_ask_in_a_folder_of_another_that_not_anybody_could_have_made(where):
+    run_socket._check(owned_by_no_root(where), uid=0)
+    where.parent.chmod(0o1777)
+    with pytest.raises(run_socket.RunSocketError, match="belongs to user id"):
+        run_socket._check(where, uid=0)
+
+
+def test_root_listens_in_no_folder_of_another(where):
+    with pytest.raises(run_socket.RunSocketError, match="belongs to user id"):
+        run_socket._check(owned_by_no_root(where), uid=0, ours=True)
+
+
+def test_a_link_is_as_good_as_who_made_it(where, tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(where)
+    if os.geteuid() == 0:
+        os.chown(link, 4242, -1, follow_symlinks=False)
+    us = where.stat().st_uid
+    tmp_path.chmod(0o1777)
+    if link.lstat().st_uid == us:  # no root: nobody else can be made its owner
+        run_socket._check(link, uid=us)
+        return
+    with pytest.raises(run_socket.RunSocketError, match="belongs to user id 4242"):
+        run_socket._check(link, uid=us)
+
+
 def test_where_it_is():
     assert run_socket.folder({"MM2_RUN_DIR": "/x", "XDG_RUNTIME_DIR": "/y"}) == pathlib.Path("/x")
     assert run_socket.folder({"XDG_RUNTIME_DIR": "/y"}) == pathlib.Path("/y/mm2")
