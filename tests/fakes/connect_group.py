@@ -118,7 +118,8 @@ def check(asked: cooperative.Round, plan: cooperative.Plan) -> None:
     assert not held & set(given), "given to one while it runs with another"
     for member, before in asked.members.items():
         revoked = set(plan.revoked[member].items)
-        assert revoked <= set(before.items)
+        assert not (revoked - set(before.items)) & held, "taken from one, and run by another"
+        assert not revoked & set(given), "taken away and given out in one round"
         kept = set(before.items) - revoked
         assert set(plan.running[member].items) == kept | set(plan.assigned[member].items)
     assert plan.delay_ms >= 0

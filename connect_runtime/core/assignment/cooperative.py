@@ -57,6 +57,8 @@ class Round:
 class Plan:
     """What every member is to start, to stop, and then runs; each map has all members.
 
+    A member may be told to stop what it never ran: lost work that it was to get back, had that
+    not been too much for it. So it joins again at once, and the work does not wait.
     delay_ms: members are to join again after it, 0 for not before something happens.
     """
 
@@ -171,10 +173,8 @@ def _plan(
     running = {member: loads.work(member) for member in asked.members}
     revoked: dict[str, work.Work] = {}
     for member, held in asked.members.items():
-        surplus = taken.get(member, frozenset())
-        revoked[member] = work.Work.of(
-            item for item in held.items if item in compared.withdrawn or item in surplus
-        )
+        withdrawn = [item for item in held.items if item in compared.withdrawn]
+        revoked[member] = work.Work.of([*withdrawn, *work.in_order(taken.get(member, ()))])
     scheduled_ms = state.waiting.scheduled_ms
     known = itertools.chain(compared.missing, *(held.items for held in running.values()))
     return Plan(

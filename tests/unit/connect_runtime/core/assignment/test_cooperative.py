@@ -312,6 +312,27 @@ def test_an_idle_worker_that_leaves_after_a_revocation_has_all_wait():
     assert settled(found)
 
 
+def test_a_worker_that_would_get_back_too_much_is_told_to_stop_what_it_never_ran():
+    """Or nobody might join again, and that work would wait for the next chance."""
+    found = group(connectors=1)
+    found.connectors["c1"] = 8
+    found.join("w2")
+    found.round()
+    lost = set(found.members["w2"].items)
+    found.leave("w2")
+    found.join("new")
+    found.round()
+    found.join("w3", "w4")
+    found.now_ms += D_MS
+    plan = found.round()
+    spare = set(plan.revoked["new"].items)
+    assert spare < lost
+    assert set(plan.assigned["new"].items) == lost - spare
+    assert not any(spare & set(held.items) for held in plan.running.values())
+    found.round()
+    assert settled(found)
+
+
 def test_work_that_was_taken_from_a_worker_is_given_on_though_that_worker_left():
     found = group()
     found.round()
