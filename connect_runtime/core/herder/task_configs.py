@@ -7,7 +7,8 @@ from one moment to the next.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 from connect_runtime.base import ids
 from connect_runtime.core.state import cluster_config
@@ -38,6 +39,28 @@ def changed(
         if known is None or dict(known) != dict(config):
             return True
     return not config_applied
+
+
+_REFERENCE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
+"""A value from a provider, `${provider:path:key}` or `${provider:key}`; as Java finds them."""
+
+
+def referring(config: cluster_config.RawConfig) -> dict[str, str]:
+    """The properties that refer to providers, as they are written."""
+    return {
+        name: value
+        for name, value in config.items()
+        if value is not None and _REFERENCE.search(value)
+    }
+
+
+def keep_references(
+    configs: Iterable[Mapping[str, str | None]], config: cluster_config.RawConfig
+) -> list[cluster_config.RawConfig]:
+    """Task configs as they are written: where the connector's own `config` refers to a provider,
+    so do they, and no secret gets into the config topic that was not there before."""
+    references = referring(config)
+    return [{name: references.get(name, value) for name, value in each.items()} for each in configs]
 
 
 def retry_delay_s(attempts: int) -> float:

@@ -42,3 +42,32 @@ def test_tries_come_ever_more_slowly_up_to_a_minute():
     delays = [task_configs.retry_delay_s(each) for each in range(1, 12)]
     assert delays == [0.25, 0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60]
     assert task_configs.retry_delay_s(10**6) == 60
+
+
+@pytest.mark.parametrize(
+    ("value", "refers"),
+    [
+        ('"${::}"', True),
+        ("${::}", True),
+        ('"${:/a:somevar}"', True),
+        ('"${file::somevar}"', True),
+        ("${file:/a/b/c:}", True),
+        ("${env:HOME}", True),
+        ("plain.Module required username=${file:/tmp/x:a} password=${file:/tmp/x:b}", True),
+        ("plain.PlainLoginModule required username", False),
+        ("${name}", False),
+        ("$${", False),
+        ("", False),
+        (None, False),
+    ],
+)
+def test_which_values_refer_to_providers(value, refers):
+    """AbstractHerderTest.testConfigProviderRegex."""
+    assert bool(task_configs.referring({"key": value})) is refers
+
+
+def test_references_of_the_connector_stand_in_its_task_configs():
+    """testReverseTransformConfigs: by name, whatever the value is by now."""
+    config = {"a": "${file:/x:a}", "b": "${file:/x:b}", "c": "${file:/x:c}", "d": "plain"}
+    written = task_configs.keep_references([{"a": "secret", "d": "other"}, {"b": None}], config)
+    assert written == [{"a": "${file:/x:a}", "d": "other"}, {"b": "${file:/x:b}"}]
