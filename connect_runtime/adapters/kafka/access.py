@@ -1,0 +1,97 @@
+"""From settings to configured librdkafka clients, whose troubles are remembered.
+
+librdkafka's log lines go to the Python logger `librdkafka`, handed out whenever a client is polled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka import admin as library
+
+from connect_runtime.adapters.kafka import translate_errors
+
+LOGGER = logging.getLogger("librdkafka")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How to reach one cluster. `settings` are librdkafka's own, shared by all clients."""
+
+    bootstrap: str
+    settings: Mapping[str, object] = field(default_factory=dict, repr=False)
+
+    @property
+    def where(self) -> str:
+        """For messages: at which addresses."""
+        return self.bootstrap
+
+
+def producer(
+    access: Access,
+    *,
+    client_id: str,
+    settings: Mapping[str, object],
+    reports: translate_errors.ConnectionReports,
+) -> confluent_kafka.Producer:
+    """A producer; `settings` win. Raises `FatalError` on refused settings."""
+    config = _config(access, client_id=client_id, settings=settings, reports=reports)
+    with _explained(access):
+        return confluent_kafka.Producer(config, logger=LOGGER)
+
+
+def consumer(
+    access: Access,
+    *,
+    client_id: str,
+    settings: Mapping[str, object],
+    reports: translate_errors.ConnectionReports,
+) -> confluent_kafka.Consumer:
+    """A consumer; `settings` win. Raises `FatalError` on refused settings."""
+    config = _config(access, client_id=client_id, settings=settings, reports=reports)
+    with _explained(access):
+        return confluent_kafka.Consumer(config, logger=LOGGER)
+
+
+def admin_client(
+    access: Access, *, client_id: str, reports: translate_errors.ConnectionReports
+) -> library.AdminClient:
+    """An admin client. Raises `FatalError` on refused settings."""
+    config = _config(access, client_id=client_id, settings={}, reports=reports)
+    with _explained(access):
+        return library.AdminClient(config, logger=LOGGER)
+
+
+def _config(
+    access: Access,
+    *,
+    client_id: str,
+    settings: Mapping[str, object],
+    reports: translate_errors.ConnectionReports,
+) -> dict[str, Any]:
+    return {
+        "log.connection.close": False,
+        "reconnect.backoff.max.ms": 1_000,  # Java's default; librdkafka's 10 s delays recovery
+        **access.settings,
+        **settings,
+        "bootstrap.servers": access.bootstrap,
+        "client.id": client_id,
+        "enable.metrics.push": False,
+        "error_cb": reports.on_error,
+    }
+
+
+@contextlib.contextmanager
+def _explained(access: Access) -> Iterator[None]:
+    """The library checks settings, certificates included, when a client is made."""
+    try:
+        yield
+    except confluent_kafka.KafkaException as error:
+        raise translate_errors.translate(
+            error.args[0], "configuring a client", where=access.where
+        ) from None  # its context holds the configuration, secrets included

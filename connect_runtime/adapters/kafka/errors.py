@@ -1,0 +1,32 @@
+"""What a cluster answers instead of doing what was asked, as far as this room decides by it.
+
+Everything else is a plain `RetriableError` or `FatalError`. Made in `translate_errors`.
+"""
+
+from __future__ import annotations
+
+from connect_runtime.base import errors
+
+
+class UnreachableError(errors.RetriableError):
+    """No broker answered in time: wrong address, network, or the cluster is down."""
+
+
+class AuthenticationError(errors.FatalError):
+    """The brokers refuse our credentials, or we refuse their certificate."""
+
+
+class NotAuthorizedError(errors.FatalError):
+    """We are known to the cluster, and may not do this."""
+
+
+class TopicMissingError(errors.FatalError):
+    """The topic does not exist, or we may not know that it does."""
+
+
+class TopicExistsError(errors.FatalError):
+    """Somebody else created the topic before us."""
+
+
+class UnsupportedError(errors.FatalError):
+    """The brokers are too old for the question."""

@@ -1,0 +1,186 @@
+"""Appends to a shared log: one producer, and a thread that hears what became of records.
+
+Records of one partition stay in order because one request at a time is under way. As Java's do,
+records of one key go to one partition, the same for every worker, whatever it is written in.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import threading
+from collections.abc import Mapping
+
+import confluent_kafka
+
+from connect_runtime.adapters.kafka import access as kafka_access
+from connect_runtime.adapters.kafka import translate_errors
+from connect_runtime.base import clock as base_clock
+from connect_runtime.base import deadline as base_deadline
+from connect_runtime.base import errors
+from connect_runtime.ports import shared_log
+
+_PRODUCER: Mapping[str, object] = {
+    "acks": "all",
+    "enable.idempotence": False,
+    "max.in.flight.requests.per.connection": 1,
+    "partitioner": "murmur2_random",
+    "linger.ms": 0,
+    "message.max.bytes": 100_000_000,  # what is too large, the topic says
+    "queue.buffering.max.kbytes": 262_144,
+    "allow.auto.create.topics": False,
+}
+_POLL_S = 0.2
+_LAST_REPORTS_S = 5.0  # after a purge the library answers at once, if it gets a core
+
+
+class Patience(enum.Enum):
+    """What becomes of a record that a broker did not take; the value is librdkafka's settings."""
+
+    TRIED_FOREVER = "forever"
+    TRIED_ONCE = "once"
+
+    @property
+    def settings(self) -> Mapping[str, object]:
+        """In librdkafka's words. Whoever tries once hears of it, and may have a newer record."""
+        if self is Patience.TRIED_FOREVER:
+            return {"message.timeout.ms": 0}
+        return {"message.timeout.ms": 120_000, "retries": 0}
+
+
+class LogWriter:
+    """One producer's life. `run` is the body of its thread.
+
+    Invariant: `_waiting` has every record that was taken and whose callback has not run yet, in
+    the order in which they were sent.
+    """
+
+    def __init__(
+        self,
+        access: kafka_access.Access,
+        *,
+        topic: str,
+        client_id: str,
+        patience: Patience,
+        clock: base_clock.Clock,
+    ) -> None:
+        self._where = access.where
+        self._topic = topic
+        self._clock = clock
+        self._reports = translate_errors.ConnectionReports()
+        self._changed = threading.Condition()
+        self._waiting: dict[int, None] = {}
+        self._sent = 0
+        self._recorded: dict[int, int] = {}
+        self._closed = False
+        self._producer = kafka_access.producer(
+            access,
+            client_id=client_id,
+            settings={**_PRODUCER, **patience.settings},
+            reports=self._reports,
+        )
+
+    def run(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            self._producer.poll(_POLL_S)
+
+    def send(self, record: shared_log.Record, *, on_recorded: shared_log.OnRecorded) -> None:
+        """See `SharedLog.send`."""
+        with self._changed:
+            if self._closed:
+                raise errors.FatalError(f"{self._doing()}: the log was stopped")
+            self._sent += 1
+            number = self._sent
+            self._waiting[number] = None
+        answer = functools.partial(self._answered, number=number, on_recorded=on_recorded)
+        try:
+            self._producer.produce(self._topic, record.value, record.key, on_delivery=answer)
+        except confluent_kafka.KafkaException as error:
+            self._forget(number)
+            raise self._translated(error.args[0]) from error
+        except BufferError as error:
+            self._forget(number)
+            raise errors.RetriableError(
+                f"{self._doing()}: {len(self._waiting)} records wait already; look at the brokers"
+            ) from error
+
+    def settle(self, end: base_deadline.Deadline) -> None:
+        """Wait until every record sent before this call is recorded, or is known to have failed.
+
+        Raises `RetriableError` when time is up.
+        """
+        with self._changed:
+            last = self._sent
+            left_s = end.left_s(self._clock.now_s())
+            if self._changed.wait_for(lambda: self._settled(last), timeout=left_s):
+                return
+            waiting = len(self._waiting)
+        reason = self._reports.reason() or translate_errors.timed_out()
+        raise errors.RetriableError(
+            f"{self._translated(reason)}; {waiting} records wait for their acknowledgement"
+        )
+
+    def recorded_ends(self) -> Mapping[int, int]:
+        """By partition, the offset behind the newest record that was acknowledged to us."""
+        with self._changed:
+            return dict(self._recorded)
+
+    def forget_ends(self) -> None:
+        """Offsets begin again: the topic is another one."""
+        with self._changed:
+            self._recorded.clear()
+
+    def close(self, timeout_s: float) -> None:
+        """Wait for what was sent, then give up on it; its thread must still run."""
+        with self._changed:
+            self._closed = True
+        self._wait_for_all(timeout_s)
+        if self._waiting:
+            self._producer.purge(in_queue=True, in_flight=True, blocking=True)
+            self._wait_for_all(_LAST_REPORTS_S)
+
+    def _settled(self, last: int) -> bool:
+        oldest = next(iter(self._waiting), None)
+        return oldest is None or oldest > last
+
+    def _wait_for_all(self, timeout_s: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._waiting, timeout=timeout_s)
+
+    def _answered(
+        self,
+        error: confluent_kafka.KafkaError | None,
+        message: confluent_kafka.Message,
+        *,
+        number: int,
+        on_recorded: shared_log.OnRecorded,
+    ) -> None:
+        if error is None:
+            self._reports.forget()
+            self._note_recorded(message)
+        try:
+            on_recorded(None if error is None else self._translated(error))
+        finally:
+            self._forget(number)
+
+    def _note_recorded(self, message: confluent_kafka.Message) -> None:
+        partition, offset = message.partition(), message.offset()
+        if partition is not None and offset is not None:
+            with self._changed:
+                self._recorded[partition] = max(self._recorded.get(partition, 0), offset + 1)
+
+    def _forget(self, number: int) -> None:
+        with self._changed:
+            self._waiting.pop(number, None)
+            self._changed.notify_all()
+
+    def _doing(self) -> str:
+        return f"writing to {self._topic} on {self._where}"
+
+    def _translated(self, error: confluent_kafka.KafkaError) -> errors.ConnectError:
+        if error.code() in translate_errors.PURGED:
+            return errors.RetriableError(
+                f"{self._doing()}: stopped before it was acknowledged; it may or may not be there"
+            )
+        doing = f"writing to {self._topic}"
+        return translate_errors.translate(error, doing, where=self._where, reports=self._reports)

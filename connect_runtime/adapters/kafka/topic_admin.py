@@ -1,0 +1,184 @@
+"""What a worker asks of its cluster about its own topics: one admin client, for any thread.
+
+The library's futures resolve on a thread of its own, and why a connection fails comes out only when
+the client is polled; so waiting is done in slices, with a look at the reports between them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Mapping
+from concurrent import futures
+from typing import Any, TypeVar
+
+import confluent_kafka
+from confluent_kafka import admin as library
+
+from connect_runtime.adapters.kafka import access as kafka_access
+from connect_runtime.adapters.kafka import translate_errors
+from connect_runtime.base import clock as base_clock
+from connect_runtime.base import deadline as base_deadline
+
+T = TypeVar("T")
+
+_SLICE_S = 0.25
+_REQUEST_S = 5.0
+_LOOK_AROUND_S = 1.0
+_PAUSE_S = 0.1
+_EARLIEST = library.OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_LATEST = library.OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_CLEANUP_POLICY = "cleanup.policy"
+
+
+class TopicAdmin:
+    """One admin client. Every wait ends at its deadline.
+
+    Failures are raised as `translate_errors` makes them.
+    """
+
+    def __init__(
+        self, access: kafka_access.Access, *, client_id: str, clock: base_clock.Clock
+    ) -> None:
+        self.where = access.where
+        self._clock = clock
+        self._reports = translate_errors.ConnectionReports()
+        self._client = kafka_access.admin_client(access, client_id=client_id, reports=self._reports)
+
+    def partitions(self, topic: str, end: base_deadline.Deadline) -> int:
+        """How many the topic has. Raises `TopicMissingError` for one that is not there."""
+
+        def request(left_s: float) -> futures.Future[Any]:
+            topics = confluent_kafka.TopicCollection([topic])
+            return self._client.describe_topics(topics, request_timeout=left_s)[topic]
+
+        described = self._ask(request, end, doing=f"describing topic {topic}")
+        return len(described.partitions)
+
+    def cleanup_policy(self, topic: str, end: base_deadline.Deadline) -> str | None:
+        """The topic's, the brokers' default included."""
+        resource = library.ConfigResource(library.ResourceType.TOPIC, topic)
+
+        def request(left_s: float) -> futures.Future[Any]:
+            return self._client.describe_configs([resource], request_timeout=left_s)[resource]
+
+        entries = self._ask(request, end, doing=f"reading settings of topic {topic}")
+        found = entries.get(_CLEANUP_POLICY)
+        return None if found is None else found.value
+
+    def create(self, topic: library.NewTopic, end: base_deadline.Deadline) -> None:
+        """Raises `TopicExistsError` where somebody was faster."""
+
+        def request(left_s: float) -> futures.Future[Any]:
+            return self._client.create_topics(
+                [topic], request_timeout=left_s, operation_timeout=left_s
+            )[topic.topic]
+
+        self._ask(request, end, doing=f"creating topic {topic.topic}")
+
+    def start_offsets(
+        self, topic: str, partitions: int, end: base_deadline.Deadline
+    ) -> Mapping[int, int]:
+        """By partition, the first offset that is still there."""
+        return self._offsets(topic, partitions, end, spec=_EARLIEST)
+
+    def end_offsets(
+        self, topic: str, partitions: int, end: base_deadline.Deadline
+    ) -> Mapping[int, int]:
+        """By partition, where the next record will be: behind open transactions too."""
+        return self._offsets(topic, partitions, end, spec=_LATEST)
+
+    def _offsets(
+        self,
+        topic: str,
+        partitions: int,
+        end: base_deadline.Deadline,
+        *,
+        spec: library.OffsetSpec,
+    ) -> Mapping[int, int]:
+        asked = [confluent_kafka.TopicPartition(topic, number) for number in range(partitions)]
+
+        def request(left_s: float) -> futures.Future[Any]:
+            return _all_of(
+                self._client.list_offsets(
+                    dict.fromkeys(asked, spec),
+                    isolation_level=confluent_kafka.IsolationLevel.READ_UNCOMMITTED,
+                    request_timeout=left_s,
+                )
+            )
+
+        found = self._ask(request, end, doing=f"asking for the offsets of {topic}")
+        return {partition.partition: result.offset for partition, result in found.items()}
+
+    def close(self) -> None:
+        """Hear the library out; it lets go by itself."""
+        self._client.poll(0)
+
+    def _ask(
+        self,
+        request: Callable[[float], futures.Future[T]],
+        end: base_deadline.Deadline,
+        *,
+        doing: str,
+    ) -> T:
+        """Ask until there is an answer: one request may have gone to a broker that is dead."""
+        while True:
+            left_s = max(0.01, end.left_s(self._clock.now_s()))
+            try:
+                answer = self._wait(request(min(left_s, _REQUEST_S)), end, doing=doing)
+            except confluent_kafka.KafkaException as error:
+                self._look(doing)
+                retriable = translate_errors.is_retriable(error.args[0])
+                if not retriable or end.passed(self._clock.now_s()):
+                    raise self._translated(error.args[0], doing) from error
+                self._find_another_broker()
+            else:
+                self._client.poll(0)
+                self._reports.forget()
+                return answer
+
+    def _wait(self, future: futures.Future[T], end: base_deadline.Deadline, *, doing: str) -> T:
+        """The library ends the future itself when time is up; we only guard against its not."""
+        while True:
+            try:
+                return future.result(timeout=_SLICE_S)
+            except TimeoutError:
+                self._look(doing)
+                if end.passed(self._clock.now_s() - _LOOK_AROUND_S):
+                    raise confluent_kafka.KafkaException(translate_errors.timed_out()) from None
+
+    def _find_another_broker(self) -> None:
+        """The library waits for one certain broker, even a dead one, until it gets new metadata."""
+        with contextlib.suppress(confluent_kafka.KafkaException):  # the request itself tells
+            self._client.list_topics(timeout=_LOOK_AROUND_S)
+        self._client.poll(_PAUSE_S)
+
+    def _look(self, doing: str) -> None:
+        """Hear what the connections say; a refusal ends the waiting."""
+        self._client.poll(0)
+        refused = self._reports.refused()
+        if refused is not None:
+            raise self._translated(refused, doing)
+
+    def _translated(self, error: confluent_kafka.KafkaError, doing: str) -> Exception:
+        return translate_errors.translate(error, doing, where=self.where, reports=self._reports)
+
+
+def _all_of(waiting: Mapping[Any, futures.Future[Any]]) -> futures.Future[Any]:
+    """One future for all of a request's: they are answered together, or by a leader each."""
+    whole: futures.Future[Any] = futures.Future()
+    left = set(waiting)
+
+    def settled(key: Any, future: futures.Future[Any]) -> None:
+        left.discard(key)
+        error = future.exception()
+        if whole.done():
+            return
+        if error is not None:
+            whole.set_exception(error)
+        elif not left:
+            whole.set_result({each: done.result() for each, done in waiting.items()})
+
+    for key, future in waiting.items():
+        future.add_done_callback(functools.partial(settled, key))
+    return whole

@@ -1,0 +1,81 @@
+"""Port: one internal topic, as a log that everybody in the cluster writes and reads to its end.
+
+What was written is state only once it was read back: then everybody reads it in the same place.
+A log has one listener, which is told every record in the order of its partition; in Java it is
+called KafkaBasedLog. Standalone workers have logs of their own that end with the process, or are
+a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from connect_runtime.base import errors
+from connect_runtime.core.state import config_records
+
+Record = config_records.Record
+
+OnRecorded = Callable[[errors.ConnectError | None], None]
+"""Told once per sent record: None when it is in the log, else why not. After an error it may be
+there all the same: read to know. Runs on a thread of the log: post an event, no more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRecord:
+    """One record as it was read. `value` None deletes what `key` said before."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+class Listener(Protocol):
+    """Hears the log, on its reading thread, one call after the other. Must not wait or raise."""
+
+    def on_record(self, record: LogRecord) -> None:
+        """The next record of its partition. Superseded ones may have been compacted away."""
+
+    def on_replayed(self) -> None:
+        """All that was in the log when it was started (or started over) has been told."""
+
+    def on_start_over(self) -> None:
+        """Records that were told are no longer there: the topic was truncated, or deleted and made
+        again. Forget everything; it is told again from the beginning, then `on_replayed`."""
+
+
+class SharedLog(Protocol):
+    """All but `start` and `stop` may be called from any thread, at once, except by the listener."""
+
+    @property
+    def name(self) -> str:
+        """The topic's, or what stands for it in messages."""
+
+    def start(self, listener: Listener, timeout_s: float) -> None:
+        """Make and check the topic; tell the listener all that is there, then go on telling.
+
+        Returns after `on_replayed`. Raises `FatalError` for a topic that must not be used, for
+        missing rights and refused credentials; `RetriableError` when time is up.
+        """
+
+    def send(self, record: Record, *, on_recorded: OnRecorded) -> None:
+        """Hand over one record; never waits.
+
+        One thread's records of one key are read in the order in which they were sent. Raises
+        `RetriableError` when too many wait already, `FatalError` when it can never be written:
+        then `on_recorded` is not called.
+        """
+
+    def read_to_end(self, timeout_s: float) -> None:
+        """Wait until the listener has heard everything that is in the log by now.
+
+        That is all that anybody's write was acknowledged of before this call, and all that was
+        sent here before it. Raises `RetriableError` when time is up; the rest is still told later.
+        `FatalError` when waiting is useless (missing rights, stopped).
+        """
+
+    def stop(self, timeout_s: float) -> None:
+        """Wait up to `timeout_s` for what was sent, then let go: every `on_recorded` is called."""
