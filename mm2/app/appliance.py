@@ -12,7 +12,7 @@ import logging
 import secrets
 import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 
 from connect_runtime.base import clock as base_clock
@@ -180,7 +180,7 @@ class Appliance:
 
     def _look_up(self, flow: flows.Flow) -> flow_changes.Adopt:
         capped = self._capped(flow)
-        connector = self._make_connector(self._settings, capped)
+        connector = self._make_connector(self._settings, capped, stopped=self._stopping.is_set)
         try:
             plan = connector.plan(flow.admin_timeout_s)
         except errors.ConnectError:
@@ -192,7 +192,9 @@ class Appliance:
         name = made.flow.name
         self._threads.start(f"flow {name}", made.run)
         # It may connect while a reload is under way that takes away this flow and its clusters.
-        connect = functools.partial(self._make_connector, self._settings)
+        connect = functools.partial(
+            self._make_connector, self._settings, stopped=made.stop_asked.is_set
+        )
         refresh = topic_refresh.TopicRefresh(made, connect=connect, now=self._clock)
         self._threads.start(f"topics {name}", refresh.run)
 
@@ -231,9 +233,11 @@ class Appliance:
         ledger = connections.ledger(
             self._settings, flow, client_id=f"mm2-{flow.name}-ledger", clock=self._clock
         )
-        return source_flow.SourceFlow(
+        made = source_flow.SourceFlow(
             capped,
-            connector=self._make_connector(self._settings, capped),
+            connector=self._make_connector(
+                self._settings, capped, stopped=lambda: made.stop_asked.is_set()
+            ),
             ledger=ledger,
             run_in=self.engine,
             server=self._server,
@@ -241,9 +245,14 @@ class Appliance:
             now=self._clock,
             random=self._random,
         )
+        return made
 
     def _make_connector(
-        self, settings: app_settings.Settings, flow: flows.Flow
+        self,
+        settings: app_settings.Settings,
+        flow: flows.Flow,
+        *,
+        stopped: Callable[[], bool],
     ) -> source_connector.SourceConnector:
         source, target = (
             make(settings, flow, client_id=f"mm2-{flow.name}-admin", clock=self._clock)
@@ -255,6 +264,7 @@ class Appliance:
             target=target,
             now=self._clock,
             pause=self._stopping.wait,
+            stopped=stopped,
             operator=operators.of(settings, flow),
         )
 

@@ -82,7 +82,10 @@ class Topics:
 
 
 class MirrorTopics:
-    """One thread at a time. `pause` waits so many seconds; True: no more waiting is wanted."""
+    """One thread at a time. `pause` waits so many seconds; True: no more waiting is wanted.
+
+    `stopped`: from now on nothing may be changed any more; another flow may have taken over.
+    """
 
     def __init__(
         self,
@@ -92,6 +95,7 @@ class MirrorTopics:
         target: admin.Admin,
         now: clock.Clock,
         pause: Callable[[float], bool],
+        stopped: Callable[[], bool],
         operator: commands.Operator = commands.NOBODY,
     ) -> None:
         self._flow = flow
@@ -99,6 +103,7 @@ class MirrorTopics:
         self._target = target
         self._clock = now
         self._pause = pause
+        self._stopped = stopped
         self._operator = operator
         self._sync_configs = True
 
@@ -110,7 +115,8 @@ class MirrorTopics:
 
         Failures that may pass are tried again for `AGAIN_S`, or until half of the time is over.
         What is refused, or blocked by a setting, is waited for by nobody.
-        Raises as `admin.Admin` where a whole cluster does not answer or refuses us.
+        Raises as `admin.Admin` where a whole cluster does not answer or refuses us, and
+        RetriableError once it is `stopped`.
         """
         self._sync_configs = sync_configs
         until = deadline.Deadline.after(
@@ -142,6 +148,10 @@ class MirrorTopics:
         # A mirror that cannot be seen is neither missing nor of a known size.
         known = {each.name: each for mirror, each in topics.items() if mirror not in there.failed}
         planned = self._plan(known, there.done, end, listed=listed)
+        if self._stopped():
+            raise errors.RetriableError(
+                f"{self._flow.name} is ending: no mirrors are made any more"
+            )
         refused = {**there.failed, **self._carry_out(planned, end)}
         blocked = {each.topic: each for each in planned.findings if _stops(each)}
         wanted = {

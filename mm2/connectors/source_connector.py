@@ -55,7 +55,7 @@ class SourcePlan:
 
 class SourceConnector:
     """Talks to both clusters' administration; one thread at a time. `pause` waits so many
-    seconds; True: no more waiting is wanted."""
+    seconds; True: no more waiting is wanted. `stopped`: nothing may be changed any more."""
 
     def __init__(
         self,
@@ -65,6 +65,7 @@ class SourceConnector:
         target: admin.Admin,
         now: clock.Clock,
         pause: Callable[[float], bool],
+        stopped: Callable[[], bool],
         operator: commands.Operator = commands.NOBODY,
     ) -> None:
         self._flow = flow
@@ -74,7 +75,13 @@ class SourceConnector:
         self._operator = operator
         self._synced_at_s: float | None = None
         self._mirrors = mirror_topics.MirrorTopics(
-            flow, source=source, target=target, now=now, pause=pause, operator=operator
+            flow,
+            source=source,
+            target=target,
+            now=now,
+            pause=pause,
+            stopped=stopped,
+            operator=operator,
         )
 
     def close(self) -> None:

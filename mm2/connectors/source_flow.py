@@ -132,6 +132,8 @@ class SourceFlow:
             delay_s = self._backoff.next_delay_s(self._random)
             self._wait_until_s = self._clock.now_s() + delay_s
             self._reason = str(error)
+            if self.stop_asked.is_set():
+                return
             _log.warning("%s; tried again in %.0f s", error, delay_s)
             return
         except errors.FatalError as error:

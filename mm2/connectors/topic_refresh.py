@@ -20,6 +20,7 @@ AGAIN_S = 60.0
 _log = logging.getLogger(__name__)
 
 MakeConnector = Callable[[flows.Flow], source_connector.SourceConnector]
+"""One that changes nothing any more once the flow was asked to stop."""
 
 
 class TopicRefresh:
@@ -68,6 +69,8 @@ class TopicRefresh:
             plan = self._connector.plan(flow.admin_timeout_s)
             self._running.change(flow_changes.Refreshed(flow=flow, plan=plan))
         except errors.ConnectError as error:
+            if self._running.stop_asked.is_set():
+                return False
             _log.warning("looking for new topics: %s; what is mirrored goes on", error)
         else:
             return True

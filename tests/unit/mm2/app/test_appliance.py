@@ -14,7 +14,13 @@ from connect_runtime.base import errors
 from connect_runtime.wire.codec import security_settings
 from mm2.app import appliance
 from mm2.app.settings import differences, load, settings
-from mm2.connectors import change_queue, flow_changes, flow_status, topic_refresh
+from mm2.connectors import (
+    change_queue,
+    flow_changes,
+    flow_status,
+    source_connector,
+    topic_refresh,
+)
 from mm2.core import flows
 
 FILE = """
@@ -117,3 +123,25 @@ def test_a_look_for_topics_needs_no_settings_but_those_of_its_flow(made, threads
     after = read(FILE.replace("- {from: a, to: b}", "").replace("  b:", "  d:"))
     made.apply(after, differences.plan(made.settings, after))
     connects[0](first.flow).close()
+
+
+def test_a_flow_that_is_to_end_makes_no_more_mirrors(made, threads, monkeypatch):
+    """Not at its start either, which may take its time, and in no later look."""
+    asked: list[Any] = []
+
+    def keep(flow, **given):
+        asked.append(given["stopped"])
+        return SimpleNamespace(close=lambda: None)
+
+    monkeypatch.setattr(source_connector, "SourceConnector", keep)
+    monkeypatch.setattr(
+        topic_refresh,
+        "TopicRefresh",
+        lambda running, *, connect, now: SimpleNamespace(run=connect(running.flow)),
+    )
+    flow = made._make_flow(made.settings.flows[0])
+    made._start_flow(flow)
+    assert [each() for each in asked] == [False, False]
+    flow.stop_asked.set()
+    assert [each() for each in asked] == [True, True]
+    flow.run(flow.stop_asked)

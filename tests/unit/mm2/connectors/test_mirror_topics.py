@@ -67,6 +67,7 @@ class Pair:
         self.target_admin = LateAdmin(self.target)
         self.now = 100.0
         self.stopping = False
+        self.ended = False
         self.heals_at: float | None = None
         flow = flows.Flow(source="east", target="west", replication_factor=1)
         self.mirrors = mirror_topics.MirrorTopics(
@@ -75,6 +76,7 @@ class Pair:
             target=self.target_admin,
             now=self,
             pause=self._pause,
+            stopped=lambda: self.ended,
         )
 
     def now_s(self) -> float:
@@ -155,6 +157,16 @@ def test_nobody_waits_while_stopping(pair):
     found = pair.bring_about()
     assert (found.pairs, set(found.problems)) == ({}, {"orders", "users"})
     assert pair.waited_s < 2.0
+
+
+def test_nothing_is_made_any_more_once_the_flow_is_to_end(pair):
+    """While the look was under way: another configuration of the flow may be in force by now."""
+    pair.target.create("east.orders", partitions=2)
+    pair.ended = True
+    with pytest.raises(errors.RetriableError, match="east->west is ending"):
+        pair.bring_about()
+    assert set(pair.target.topics) == {"east.orders"}
+    assert pair.target.topics["east.orders"].partitions == 2
 
 
 # Failures that pass, and that do not

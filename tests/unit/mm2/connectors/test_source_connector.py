@@ -70,6 +70,7 @@ def connector(
         target=through(target),
         now=now or clock.SystemClock(),
         pause=lambda _: True,
+        stopped=lambda: False,
     )
 
 

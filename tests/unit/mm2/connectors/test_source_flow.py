@@ -44,6 +44,7 @@ class Pair:
                 target=admin.FakeAdmin(self.target),
                 now=now,
                 pause=lambda _: True,
+                stopped=lambda: False,
             ),
             ledger=flow_ledger.FlowLedger(flow_log.FakeFlowLog(self.target, source_alias="east")),
             run_in=engine,

@@ -110,6 +110,7 @@ class World:
             target=admin.FakeAdmin(self.target),
             now=clock.SystemClock(),
             pause=lambda _: True,
+            stopped=lambda: False,
         )
 
     def mirror(self, topics: str) -> None:

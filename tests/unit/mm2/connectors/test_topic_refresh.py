@@ -28,6 +28,7 @@ class World:
         self.connectors: list[Connector] = []
         self.failures: list[Exception] = []
         self.ends_after = 10**9
+        self.stop_asked = threading.Event()
         self.refresh = topic_refresh.TopicRefresh(
             cast(Any, self), connect=self._connect, now=cast(Any, self)
         )
@@ -109,6 +110,13 @@ def test_a_look_that_fails_is_told_and_made_again_sooner(world, caplog, failure)
     assert "looking for new topics: " in caplog.text
     assert [world.after(each) for each in (topic_refresh.AGAIN_S - 1.0, 1.0)] == [1, 2]
     assert len(world.changes) == 1
+
+
+def test_a_look_that_ends_with_its_flow_is_nothing_to_tell(world, caplog):
+    world.failures.append(errors.RetriableError("is ending"))
+    world.stop_asked.set()
+    assert world.after(100.0) == 1
+    assert (world.changes, caplog.messages) == ([], [])
 
 
 def test_another_configuration_has_a_connector_of_its_own(world):
