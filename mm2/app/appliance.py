@@ -161,8 +161,9 @@ class Appliance:
             for each in ending:
                 each.stop_asked.set()
             until_s = self._clock.now_s() + STOP_S
+            waiting = threading.Event()  # `_stopping` may be set already
             while not all(each.ended for each in ending) and self._clock.now_s() < until_s:
-                self._stopping.wait(0.02)
+                waiting.wait(0.02)
             _tell_late(ending)
             self.flows = then
             if self._stopping.is_set():  # `stop` may have asked those that were there before

@@ -109,6 +109,26 @@ def test_a_flow_that_has_not_ended_when_another_takes_its_place_is_told(made, th
     assert list(threads) == ["flow a->b", "topics a->b"]
 
 
+def test_a_stop_during_a_reload_leaves_the_processor_to_those_who_end(made, monkeypatch):
+    monkeypatch.setattr(appliance, "STOP_S", 0.1)
+    asked = 0
+
+    class Slow:
+        stop_asked = made.flows[0].stop_asked
+        flow = made.flows[0].flow
+        status = made.flows[0].status
+
+        @property
+        def ended(self) -> bool:
+            nonlocal asked
+            asked += 1
+            return False
+
+    made._stopping.set()
+    made._exchange([Slow()], made.flows, begin=[])
+    assert asked < 20
+
+
 def test_a_look_for_topics_needs_no_settings_but_those_of_its_flow(made, threads, monkeypatch):
     """It may begin while a reload that takes the flow and its clusters away is under way."""
     connects: list[Any] = []
