@@ -1,0 +1,70 @@
+"""One line for each request, as Kafka Connect logs them: NCSA's extended form and milliseconds."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import re
+
+from starlette import datastructures, types
+
+from connect_runtime.base import clock
+
+_UNPRINTABLE = re.compile(r'[^\x20-\x7e]|["\\]')
+
+_log = logging.getLogger(__name__)
+
+
+class AccessLog:
+    """ASGI: logs when the answer is out, also one that never came to be."""
+
+    def __init__(self, app: types.ASGIApp, *, clock: clock.Clock) -> None:
+        self._app = app
+        self._clock = clock
+
+    async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
+        if scope["type"] != "http" or not _log.isEnabledFor(logging.INFO):
+            await self._app(scope, receive, send)
+            return
+        began_s = self._clock.now_s()
+        status, size = 0, 0
+
+        async def send_counted(message: types.Message) -> None:
+            nonlocal status, size
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            else:
+                size += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_counted)
+        finally:
+            took_ms = round((self._clock.now_s() - began_s) * 1000)
+            self._line(scope, status=status, size=size, took_ms=took_ms)
+
+    def _line(self, scope: types.Scope, *, status: int, size: int, took_ms: int) -> None:
+        headers = datastructures.Headers(scope=scope)
+        client = scope.get("client")
+        at_s = self._clock.wall_ms() // 1000
+        at = datetime.datetime.fromtimestamp(at_s, tz=datetime.UTC).strftime("%d/%b/%Y:%H:%M:%S %z")
+        query = scope.get("query_string", b"").decode("latin-1")
+        target = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
+        _log.info(
+            '%s - - [%s] "%s %s HTTP/%s" %d %d "%s" "%s" %d',
+            client[0] if client else "-",
+            at,
+            scope["method"],
+            _clean(f"{target}?{query}" if query else target),
+            scope.get("http_version", "1.1"),
+            status,
+            size,
+            _clean(headers.get("referer", "-")),
+            _clean(headers.get("user-agent", "-")),
+            took_ms,
+        )
+
+
+def _clean(text: str) -> str:
+    """Whoever asks cannot write lines of their own into the log."""
+    return _UNPRINTABLE.sub("?", text)

@@ -1,0 +1,81 @@
+"""Answers that browsers let pages of other origins read: `access.control.allow.*`.
+
+Follows the handler of Jetty that Kafka Connect uses: requests from elsewhere are served all the
+same, as are preflights; what changes is what a browser shows to the page. Credentials are never
+allowed. An origin is given as it is, with stars that stand for anything, or as a regular
+expression.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from starlette import datastructures, types
+
+from connect_runtime.api import errors
+from connect_runtime.rest import settings
+
+_METHODS = ("GET", "POST", "HEAD")
+_HEADERS = "Content-Type"
+_MAX_AGE_S = 60
+_EXPRESSION = re.compile(r"[\\\[(|^$+?]|\.\*")
+"""What is in no origin: one with any of this is a regular expression."""
+
+
+def origins(text: str) -> tuple[re.Pattern[str], ...]:
+    """The origins of `access.control.allow.origin`. Raises `ConfigError`."""
+    return tuple(_pattern(each) for each in _listed(text))
+
+
+def _pattern(origin: str) -> re.Pattern[str]:
+    if not _EXPRESSION.search(origin):
+        return re.compile(".*".join(re.escape(part) for part in origin.split("*")))
+    try:
+        return re.compile(origin)
+    except re.error as error:
+        raise errors.ConfigError(
+            f"access.control.allow.origin: '{origin}' is no regular expression: {error}"
+        ) from None
+
+
+def _listed(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
+
+
+class Cors:
+    """ASGI: adds the headers where the origin is allowed."""
+
+    def __init__(self, app: types.ASGIApp, *, access: settings.Access) -> None:
+        self._app = app
+        self._everybody = "*" in _listed(access.origins)
+        self._origins: Sequence[re.Pattern[str]] = origins(access.origins)
+        self._methods = ",".join(_listed(access.methods) or _METHODS)
+
+    async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with(message: types.Message) -> None:
+            if message["type"] == "http.response.start":
+                message.setdefault("headers", [])
+                self._add(datastructures.MutableHeaders(scope=message), asked=scope)
+            await send(message)
+
+        await self._app(scope, receive, send_with)
+
+    def _add(self, headers: datastructures.MutableHeaders, *, asked: types.Scope) -> None:
+        headers.add_vary_header("Origin")
+        request = datastructures.Headers(scope=asked)
+        origin = request.get("origin")
+        if origin is None or not self._allows(origin):
+            return
+        headers["Access-Control-Allow-Origin"] = "*" if self._everybody else origin
+        if asked["method"] == "OPTIONS" and "access-control-request-method" in request:
+            headers["Access-Control-Allow-Methods"] = self._methods
+            headers["Access-Control-Allow-Headers"] = _HEADERS
+            headers["Access-Control-Max-Age"] = str(_MAX_AGE_S)
+
+    def _allows(self, origin: str) -> bool:
+        return self._everybody or any(each.fullmatch(origin) for each in self._origins)

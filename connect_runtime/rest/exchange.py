@@ -1,0 +1,121 @@
+"""One request as handlers see it: names decoded, flags read as Java reads them, a bounded body."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import TypeVar
+from urllib import parse
+
+from starlette import requests
+
+from connect_runtime.rest import bodies, errors
+
+T = TypeVar("T")
+
+BODY_BYTES_MAX = 8 * 1024 * 1024
+_INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
+_INT32_MAX = 2**31 - 1
+UNSUPPORTED = "HTTP 415 Unsupported Media Type"
+
+
+class Exchange:
+    """Handlers get one and return a response, or raise `RestError`, or what `errors.of` knows."""
+
+    def __init__(self, request: requests.Request, *, body_timeout_s: float) -> None:
+        self._request = request
+        self._body_timeout_s = body_timeout_s
+
+    def name(self, parameter: str) -> str:
+        """A part of the path, decoded: names have whatever characters they like."""
+        return parse.unquote(self._request.path_params[parameter], errors="replace")
+
+    @property
+    def connector(self) -> str:
+        return self.name("connector")
+
+    @property
+    def task(self) -> int:
+        """A number, or there is no such path."""
+        text = self.name("task")
+        if not _INTEGER.fullmatch(text) or abs(int(text)) > _INT32_MAX:
+            raise errors.RestError(HTTPStatus.NOT_FOUND, "HTTP 404 Not Found")
+        return int(text)
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """`true` in any case; everything else that is given is false."""
+        given = self.query(name)
+        return default if given is None else given.lower() == "true"
+
+    def query(self, name: str) -> str | None:
+        return next(iter(self.queries(name)), None)
+
+    def queries(self, name: str) -> list[str]:
+        """All values of a parameter, in their order."""
+        return self._request.query_params.getlist(name)
+
+    @property
+    def forward(self) -> bool | None:
+        """`forward`, which one worker says to another: None from a user, see `asking`."""
+        return None if self.query("forward") is None else self.flag("forward")
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self._request.headers
+
+    @property
+    def authorization(self) -> str | None:
+        return self._request.headers.get("authorization")
+
+    def absolute(self, path: str) -> str:
+        """The URL of another path of this worker, as the client calls it."""
+        return str(self._request.base_url).rstrip("/") + path
+
+    async def config(self) -> dict[str, str | None]:
+        return readable(bodies.config, await self.body())
+
+    async def configs(self) -> list[dict[str, str | None]]:
+        return readable(bodies.configs, await self.body())
+
+    async def creation(self) -> bodies.Creation:
+        return readable(bodies.creation, await self.body())
+
+    async def offsets(self) -> list[bodies.Offset]:
+        return readable(bodies.offsets, await self.body())
+
+    async def body(self) -> bytes:
+        """As received. One that is not declared, too long or too slow is refused."""
+        try:
+            async with asyncio.timeout(self._body_timeout_s):
+                data = await self._read()
+        except TimeoutError:
+            raise errors.RestError(
+                HTTPStatus.REQUEST_TIMEOUT,
+                f"The body did not arrive within {self._body_timeout_s:g} s",
+            ) from None
+        if data and "content-type" not in self._request.headers:
+            raise errors.RestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, UNSUPPORTED)
+        return data
+
+    async def _read(self) -> bytes:
+        chunks: list[bytes] = []
+        size = 0
+        async for chunk in self._request.stream():
+            size += len(chunk)
+            if size > BODY_BYTES_MAX:
+                raise errors.RestError(
+                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                    f"The body is longer than {BODY_BYTES_MAX} bytes, the most that is taken here",
+                )
+            chunks.append(chunk)
+        return b"".join(chunks)
+
+
+def readable(read: Callable[[bytes], T], data: bytes) -> T:
+    """What one of `bodies` reads. Raises `RestError`: 500, as Java has it of all such mistakes."""
+    try:
+        return read(data)
+    except bodies.Unreadable as error:
+        raise errors.RestError(HTTPStatus.INTERNAL_SERVER_ERROR, str(error)) from None

@@ -1,0 +1,54 @@
+"""What workers ask each other, and nobody else may: signed with the key of the group (KIP-507)."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from starlette import responses
+
+from connect_runtime.core.herder import requests, session_keys
+from connect_runtime.ports import herder, peers
+from connect_runtime.rest import asking, bodies, errors, exchange, routing, shapes
+
+
+class Internal:
+    """The endpoints; they hold no state."""
+
+    def __init__(self, of: herder.Herder, *, asks: asking.Asking) -> None:
+        self._herder = of
+        self._asks = asks
+
+    def endpoints(self) -> list[routing.Endpoint]:
+        one = "/connectors/{connector}"
+        return [
+            routing.Endpoint("POST", f"{one}/tasks", self.put_task_configs),
+            routing.Endpoint("PUT", f"{one}/fence", self.fence),
+        ]
+
+    async def put_task_configs(self, asked: exchange.Exchange) -> responses.Response:
+        data = await asked.body()
+        configs = exchange.readable(bodies.configs, data)
+        self._check(data, asked)
+        name = asked.connector
+        await self._asks.ask_or_forward(
+            requests.PutTaskConfigs(connector=name, configs=configs),
+            asking.Route(method="POST", path=peers.connector_path(name, "tasks"), body=configs),
+            asker=asked,
+        )
+        return shapes.empty(HTTPStatus.NO_CONTENT)
+
+    async def fence(self, asked: exchange.Exchange) -> responses.Response:
+        self._check(await asked.body(), asked)
+        name = asked.connector
+        kind = self._herder.connector_type(self._herder.config().config(name))
+        await self._asks.ask_or_forward(
+            requests.FenceTasks(connector=name, is_source=kind is herder.ConnectorType.SOURCE),
+            asking.Route(method="PUT", path=peers.connector_path(name, "fence")),
+            asker=asked,
+        )
+        return shapes.empty(HTTPStatus.NO_CONTENT)
+
+    def _check(self, body: bytes, asked: exchange.Exchange) -> None:
+        verdict = self._herder.verify(body, asked.headers)
+        if isinstance(verdict, session_keys.NotGenuine):
+            raise errors.RestError(verdict.status, verdict.message)

@@ -1,0 +1,93 @@
+"""From a method and a path to the handler of an endpoint, with what all of them have in common.
+
+Paths are matched as they were sent, percent-encoded, since a connector's name may hold a slash;
+one slash at their end means nothing. As in Java's Jersey, OPTIONS names the methods of a path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from starlette import requests, responses, routing, types
+
+from connect_runtime.rest import errors, exchange
+
+Handler = Callable[[exchange.Exchange], Awaitable[responses.Response]]
+
+_JSON_RANGES = ("application/json", "application/*", "*/*")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """`path` has its parameters in braces: `/connectors/{connector}/tasks/{task}/status`."""
+
+    method: str
+    path: str
+    handle: Handler
+
+
+def routes(endpoints: Iterable[Endpoint], *, body_timeout_s: float) -> list[routing.Route]:
+    """One for each path; HEAD goes with GET."""
+    by_path: dict[str, dict[str, Handler]] = {}
+    for each in endpoints:
+        handlers = by_path.setdefault(each.path, {})
+        assert each.method not in handlers, each
+        handlers[each.method] = each.handle
+    return [
+        _route(path, handlers, body_timeout_s=body_timeout_s) for path, handlers in by_path.items()
+    ]
+
+
+def _route(path: str, handlers: Mapping[str, Handler], *, body_timeout_s: float) -> routing.Route:
+    served = [*handlers, "OPTIONS"] + (["HEAD"] if "GET" in handlers else [])
+    allowed = ", ".join(sorted(served))
+
+    async def endpoint(request: requests.Request) -> responses.Response:
+        if request.method == "OPTIONS":
+            return responses.Response(headers={"Allow": allowed})
+        handle = handlers["GET" if request.method == "HEAD" else request.method]
+        try:
+            _check_sent(request.headers.get("content-type"))
+            _check_accepted(request.headers.getlist("accept"))
+            return await handle(exchange.Exchange(request, body_timeout_s=body_timeout_s))
+        except Exception as error:  # noqa: BLE001 - a plugin may raise anything: it is answered
+            return errors.respond(errors.of(error))
+
+    return routing.Route(path, endpoint, methods=served)
+
+
+def _check_sent(content_type: str | None) -> None:
+    """Nothing but JSON is taken, and as in Java not even by those who take no body."""
+    if content_type is None:
+        return
+    if content_type.partition(";")[0].strip().lower() != "application/json":
+        raise errors.RestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, exchange.UNSUPPORTED)
+
+
+def _check_accepted(headers: list[str]) -> None:
+    """Everything here is JSON; a client that takes none of that gets 406."""
+    ranges = [part.strip() for header in headers for part in header.split(",") if part.strip()]
+    if ranges and not any(_takes_json(each) for each in ranges):
+        raise errors.RestError(HTTPStatus.NOT_ACCEPTABLE, "HTTP 406 Not Acceptable")
+
+
+def _takes_json(media_range: str) -> bool:
+    kind, *parameters = (part.strip().lower() for part in media_range.split(";"))
+    quality = next((each[2:] for each in parameters if each.startswith("q=")), "1")
+    return kind in _JSON_RANGES and quality.rstrip("0") not in {"", "."}
+
+
+class SentPaths:
+    """ASGI: the application sees the path as it was sent, without a slash at its end."""
+
+    def __init__(self, app: types.ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
+        if scope["type"] == "http":
+            sent = scope.get("raw_path") or scope["path"].encode()
+            path = sent.decode("latin-1").partition("?")[0].rstrip("/") or "/"
+            scope = {**scope, "path": path}
+        await self._app(scope, receive, send)
