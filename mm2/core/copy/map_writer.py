@@ -13,6 +13,9 @@ from mm2.core.copy import instructions, outgoing
 from mm2.formats import map_record
 
 SEGMENT_BYTES = 2048
+UNWRITTEN_BYTES = 128 * 1024
+"""Runs of a segment that cannot be written yet (a transaction is open): it is closed then, and
+kept. Topics take records of 1 MB, and a batch of gaps may still come on top."""
 WRITE_EVERY_S = 1.0
 UNRECORDED_LIMIT_S = 30.0
 """A copy whose oldest unrecorded batch is this old waits, so that pairing after a crash stays
@@ -44,6 +47,7 @@ class MapWriter:
     segment_bytes: int = SEGMENT_BYTES
 
     _first_source: int = field(init=False)
+    _closed: list[instructions.LogItem] = field(default_factory=list)
     _runs: list[map_record.Run] = field(default_factory=list)
     _delta: int | None = None
     _run_bytes: int = 0
@@ -62,6 +66,19 @@ class MapWriter:
         """A batch that an older owner copied stands at `target`; goes into this owner's runs."""
         self._add_run(source, target - source)
 
+    def close_segment(self, *, through: int, target_next: int, source_epoch: int) -> None:
+        """What an older owner copied up to there stands in a segment of its own."""
+        self._closed.append(
+            self._item(
+                closed=True,
+                through=through,
+                target_next=target_next,
+                source_epoch=source_epoch,
+                last_crc=None,
+            )
+        )
+        self._begin_segment(through)
+
     def acknowledged(
         self, batch: outgoing.Outgoing, *, target: int, crc: int, now_s: float
     ) -> None:
@@ -75,6 +92,9 @@ class MapWriter:
         self.target_next = target + batch.records
         self.last_crc = crc
         self.source_epoch = batch.source_epoch
+        if self._run_bytes >= UNWRITTEN_BYTES:
+            self._closed.append(self._item_now(closed=True))
+            self._begin_segment(self.through)
         if self._news_since_s is None:
             self._news_since_s = now_s
 
@@ -132,12 +152,11 @@ class MapWriter:
         self._news_since_s = None
         self._written_at_s = now_s
         full = self._full
-        items = [self._item(closed=full)]
+        items = [*self._closed, self._item_now(closed=full)]
+        self._closed = []
         if full:
-            self._first_source = self.through
-            self._runs, self._run_bytes, self._previous = [], 0, None
-            self._delta = None
-            items.append(self._item(closed=False))
+            self._begin_segment(self.through)
+            items.append(self._item_now(closed=False))
         return instructions.Record(items=tuple(items), token=self._token)
 
     def recorded(self, token: int) -> None:
@@ -156,7 +175,29 @@ class MapWriter:
         self._previous = run
         self._delta = delta
 
-    def _item(self, *, closed: bool) -> instructions.LogItem:
+    def _begin_segment(self, source: int) -> None:
+        self._first_source = source
+        self._runs, self._run_bytes, self._previous = [], 0, None
+        self._delta = None
+
+    def _item_now(self, *, closed: bool) -> instructions.LogItem:
+        return self._item(
+            closed=closed,
+            through=self.through,
+            target_next=self.target_next,
+            source_epoch=self.source_epoch,
+            last_crc=self.last_crc,
+        )
+
+    def _item(
+        self,
+        *,
+        closed: bool,
+        through: int,
+        target_next: int,
+        source_epoch: int,
+        last_crc: int | None,
+    ) -> instructions.LogItem:
         key = map_record.SegmentKey(
             topic=self.topic,
             partition=self.partition,
@@ -169,10 +210,10 @@ class MapWriter:
             leader_epoch=self.leader_epoch,
             owner=self.owner,
             take_start=self.take_start,
-            through=self.through,
-            target_next=self.target_next,
-            source_epoch=self.source_epoch,
-            last_crc=self.last_crc,
+            through=through,
+            target_next=target_next,
+            source_epoch=source_epoch,
+            last_crc=last_crc,
             runs=tuple(self._runs),
             closed=closed,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mm2.core.copy import facts, fence, instructions, opening, setup, stops
+from mm2.core.copy import facts, fence, instructions, opening, pairing, setup, stops
 from mm2.formats import map_record
 
 
@@ -57,8 +57,8 @@ class Taken:
     """The partition is ours: go on at `source`; the target's next data offset is `target`.
 
     Not `fenced`, older owners may still write. `take_start` is the source offset at which pairing
-    began and `runs` are what it learned. The first anchor must be stored before the first batch is
-    sent.
+    began, `runs` are what it learned and `seams` where those may be cut. The first anchor must be
+    stored before the first batch is sent.
     """
 
     producer: instructions.ProducerIdentity
@@ -70,6 +70,7 @@ class Taken:
     target: int
     source_epoch: int = -1
     runs: tuple[map_record.Run, ...] = ()
+    seams: tuple[pairing.Seam, ...] = ()
     fenced: bool = True
 
 

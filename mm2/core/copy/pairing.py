@@ -10,9 +10,14 @@ from __future__ import annotations
 import enum
 from collections import deque
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from mm2.core.copy import instructions, opening, source_batches, tail
 from mm2.formats import map_record, record_batch, records
+
+SEGMENT_RUNS = 20_000
+"""Where this many runs were learned the map may be cut: together they may take more than the map
+topic takes as one record (20 bytes each at most, mostly 2 or 3)."""
 
 
 class Need(enum.Enum):
@@ -23,12 +28,22 @@ class Need(enum.Enum):
     TARGET = "the target's batch at `wanted`, opened"
 
 
+class Seam(NamedTuple):
+    """Between two of the tail's batches: what the first `runs` runs say ends before source offset
+    `source` and target offset `target`."""
+
+    runs: int
+    source: int
+    target: int
+    source_epoch: int
+
+
 @dataclass(slots=True, kw_only=True)
 class Pairing:
     """Walks the source from `position` until every record of the tail has its source record.
 
-    `runs` are what was learned of the map, `mismatch` says why a record has none; "" while they
-    pair. `paired_to` is the target offset behind the last that did, at first `start`. An `obstacle`
+    `runs` are what was learned of the map, `seams` where that may be cut, `mismatch` says why a
+    record has none; "" while they pair. `paired_to` is the target offset behind the last that did, at first `start`. An `obstacle`
     is damage that was read at `position`, and that says nothing of the tail. Invariant: the first
     `paired` batches of `tail` are paired, and `_mine` is what is left of the next, if that was
     opened.
@@ -42,6 +57,7 @@ class Pairing:
     paired: int = 0
     paired_to: int = field(init=False)
     runs: list[map_record.Run] = field(default_factory=list)
+    seams: list[Seam] = field(default_factory=list)
     mismatch: str = ""
     obstacle: source_batches.Obstacle | None = None
     _found: deque[source_batches.Copyable] = field(default_factory=deque)
@@ -89,6 +105,7 @@ class Pairing:
         self.position, self.source_epoch = self._began
         self.paired_to = self.start
         self.runs.clear()
+        self.seams.clear()
 
     def feed(self, answer: instructions.Records) -> Need:
         """One fetch of the source from `position` on."""
@@ -134,7 +151,7 @@ class Pairing:
                 mine = self.tail[self.paired]
                 self._paired(entry.first, mine.offset, count=mine.count)
                 self._step_to(entry.header.last_offset + 1, entry.header.leader_epoch)
-                self.paired += 1
+                self._batch_paired()
                 continue
             try:
                 self._theirs.extend(opening.open_batch(entry, self.transform))
@@ -169,7 +186,14 @@ class Pairing:
             behind = self._theirs[0].offset if self._theirs else self._their_end
             self._step_to(behind, self._their_epoch)
         if not self._mine:
-            self.paired += 1
+            self._batch_paired()
+
+    def _batch_paired(self) -> None:
+        self.paired += 1
+        before = self.seams[-1].runs if self.seams else 0
+        if len(self.runs) - before >= SEGMENT_RUNS:
+            place = (self.position, self.paired_to, self.source_epoch)
+            self.seams.append(Seam(len(self.runs), *place))
 
     def _paired(self, source: int, target: int, *, count: int = 1) -> None:
         self.paired_to = target + count

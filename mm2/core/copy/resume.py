@@ -311,6 +311,7 @@ def _taken(
         target=target,
         source_epoch=pairs.source_epoch,
         runs=tuple(pairs.runs),
+        seams=tuple(pairs.seams),
         fenced=attempt.fence.holds,
     )
 

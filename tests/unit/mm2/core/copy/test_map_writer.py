@@ -186,6 +186,19 @@ def test_a_new_segment_states_its_delta_even_when_it_is_the_old_one():
     assert segment.runs == ((117, 117),)
 
 
+def test_what_a_long_transaction_keeps_from_being_written_is_cut_into_segments(monkeypatch):
+    monkeypatch.setattr(map_writer, "UNWRITTEN_BYTES", 30)
+    written = writer()
+    copied_with_markers(written, batches=45)
+    found = decoded(written.write(0.0))
+    assert [len(segment.runs) for _, segment in found] == [14, 14, 14, 3]
+    assert [segment.closed for _, segment in found] == [True, True, True, False]
+    for (_, one), (key, _) in itertools.pairwise(found):
+        assert one.through == key.first_source
+        assert one.last_crc == one.through - 1  # its last batch is what it anchors
+    assert len(written.write(1.0).items) == 1
+
+
 @settings(max_examples=50, deadline=None)
 @given(
     st.lists(

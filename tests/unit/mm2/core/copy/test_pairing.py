@@ -68,6 +68,17 @@ def test_each_change_of_the_distance_begins_a_run():
     assert paired(held, on_target=on_target).runs == [(100, -90), (103, -92), (104, -90)]
 
 
+def test_a_map_that_grows_long_may_be_cut_between_batches(monkeypatch):
+    monkeypatch.setattr(pairing, "SEGMENT_RUNS", 2)
+    held = [source(100 + 2 * at, b"%d" % at, leader_epoch=at) for at in range(5)]
+    on_target = [ours(10, b"0"), ours(11, b"1", b"2", b"3"), ours(14, b"4")]
+    pairs = paired(held, on_target=on_target)
+    assert len(pairs.runs) == 5
+    assert pairs.seams == [pairing.Seam(runs=4, source=107, target=14, source_epoch=3)]
+    pairs.start_over()
+    assert pairs.seams == []
+
+
 def test_pairing_stops_when_the_tail_is_used_up():
     pairs = paired([source(100, b"a"), source(101, b"b")], on_target=[ours(10, b"a")])
     assert (pairs.position, pairs.paired_to) == (101, 11)
