@@ -209,7 +209,10 @@ class SourceFlow:
             self._broken = error
 
     def _mend(self, now_s: float) -> None:
-        """The map topic cannot be written: copies end, and go on when it can be again."""
+        """The flow's topics cannot be used: copies end, and go on once they can be again.
+
+        What was refused in reading is refused again, and is no reason to open them for ever.
+        """
         if self.stop_asked.is_set() or self._state is flow_status.FlowState.STOPPING:
             for task in self._tasks:
                 task.stop()
@@ -224,7 +227,9 @@ class SourceFlow:
             return
         try:
             self._ledger.open(OPEN_S)
+            self._ledger.catch_up(OPEN_S)
         except errors.FatalError as error:
+            _log.error("%s", error)
             self._end(flow_status.FlowState.FAILED, str(error))
         except errors.RetriableError as error:
             self._broken = error

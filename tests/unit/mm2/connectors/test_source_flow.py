@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+from connect_runtime.base import errors, ids
 from connect_runtime.system import clock
 from mm2.connectors import flow_ledger, flow_status, source_connector, source_flow
 from mm2.core import flows, naming
@@ -142,3 +143,50 @@ def test_a_flow_that_is_stopped_while_it_plans_copies_nothing():
     flow = pair.start(meanwhile=lambda flow: flow.stop_asked.set())
     assert flow.status.state is flow_status.FlowState.STOPPED
     assert pair.planned == []
+
+
+def test_a_map_that_refuses_to_be_read_while_the_flow_runs_ends_it_with_the_reason():
+    """Opened again it is the same; copies would be ended and begun for ever."""
+    pair = Pair()
+    flow = pair.start()
+    assert flow.status.state is flow_status.FlowState.RUNNING
+    log: Any = flow._ledger._log
+    answered: list[object] = []
+
+    def refuse(timeout_s: float) -> object:
+        raise errors.FatalError("the record at offset 3 has no key")
+
+    log.read_to_end = refuse
+    flow._ledger.want(
+        flow_ledger.FactsWanted(
+            partition=ids.TopicPartition("orders", 0),
+            target=None,
+            answer=lambda *found: answered.append(found),
+        )
+    )
+    flow.run_once()
+    assert (flow.status.state, flow.ended) == (flow_status.FlowState.FAILED, True)
+    assert flow.status.reason == "the record at offset 3 has no key"
+    assert answered == []
+
+
+def test_a_map_that_can_be_read_again_is_gone_on_with():
+    pair = Pair()
+    flow = pair.start()
+    log: Any = flow._ledger._log
+    read, left = log.read_to_end, [errors.RetriableError("no answer")]
+
+    def late(timeout_s: float) -> object:
+        if left:
+            raise left.pop()
+        return read(timeout_s)
+
+    log.read_to_end = late
+    flow._note_broken(errors.RetriableError("the log lost records"))
+    flow.run_once()
+    flow._wait_until_s = 0.0
+    broken = [flow._broken is not None]
+    flow.run_once()
+    broken.append(flow._broken is not None)
+    assert broken == [True, False]
+    assert flow.status.state is flow_status.FlowState.RUNNING
