@@ -43,10 +43,10 @@ class Pairing:
     """Walks the source from `position` until every record of the tail has its source record.
 
     `runs` are what was learned of the map, `seams` where that may be cut, `mismatch` says why a
-    record has none; "" while they pair. `paired_to` is the target offset behind the last that did, at first `start`. An `obstacle`
-    is damage that was read at `position`, and that says nothing of the tail. Invariant: the first
-    `paired` batches of `tail` are paired, and `_mine` is what is left of the next, if that was
-    opened.
+    record has none; "" while they pair. `paired_to` is the target offset behind the last that did,
+    at first `start`. An `obstacle` is damage that was read at `position`, and that says nothing of
+    the tail. Invariant: the first `paired` batches of `tail` are paired, and `_mine` is what is
+    left of the next, if that was opened.
     """
 
     tail: list[tail.OurBatch]
