@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from connect_runtime.base import clock
-from connect_runtime.wire.codec import failures, fetch, fetch_session, versions
+from connect_runtime.wire.codec import cluster_view, failures, fetch, fetch_session, versions
 from connect_runtime.wire.connection import cluster
 from mm2.core.copy import budget, fetch_sizes, instructions, partition, read_replica, throttle
 from mm2.pipeline import client_options, fetch_versions
@@ -89,6 +89,7 @@ class SourceSide:
         self._lanes: dict[tuple[int, str, bool], _Lane] = {}
         self._place: dict[Key, _Lane] = {}
         self._caught_up: set[Key] = set()
+        self._paced: dict[Key, tuple[float, cluster_view.PartitionLeader | None]] = {}
 
     def add(self, copy: partition.PartitionCopy) -> None:
         key = (copy.where.topic, copy.where.partition)
@@ -104,7 +105,7 @@ class SourceSide:
         lane = self._place.get(key)
         room = copy.outbox.queued_bytes < self._queue_bytes
         hungry = copy.wants_data and room and self._can_send(copy) and self._affords(key)
-        if leader is None or not hungry:
+        if leader is None or not hungry or self._is_paced(key):
             if lane is not None:
                 lane.session.drop(key)
                 del self._place[key]
@@ -151,6 +152,14 @@ class SourceSide:
         self._throttled.add(key)
         return False
 
+    def _is_paced(self, key: Key) -> bool:
+        """Who refused us just now would so again, as fast as we ask: until another one leads."""
+        until_s, refused_by = self._paced.get(key, (0.0, None))
+        if self._clock.now_s() < until_s and self._source.view.leader(*key) == refused_by:
+            return True
+        self._paced.pop(key, None)
+        return False
+
     def place_all(self) -> None:
         """The source's leaders may have moved."""
         for copy in self._copies.values():
@@ -164,6 +173,7 @@ class SourceSide:
     def pump(self, now_s: float) -> None:
         """Send a fetch on every lane that is free and has partitions, as far as the budget goes."""
         waiting, self._throttled = self._throttled, set()
+        waiting.update(key for key, (until_s, _) in self._paced.items() if now_s >= until_s)
         for key in waiting:
             self.place(self._copies[key])
         for lane in list(self._lanes.values()):
@@ -358,10 +368,12 @@ class SourceSide:
     def _refused(
         self, copy: partition.PartitionCopy, found: fetch.FetchedPartition, now_s: float
     ) -> None:
+        key = (copy.where.topic, copy.where.partition)
+        asked = self._source.view.leader(*key)
         if found.current_leader is not None:
-            leader = found.current_leader
-            where = copy.where
-            self._source.view.leader_seen(where.topic, where.partition, *leader)
+            self._source.view.leader_seen(*key, *found.current_leader)
         else:
             self._source.refresh_metadata()
         self._carry(copy, copy.source_refused(found.error_code, now_s))
+        if copy.wants_data:
+            self._paced[key] = (now_s + RETRY_S, asked)

@@ -306,6 +306,28 @@ def test_what_a_broker_says_to_a_whole_request_it_says_of_its_partitions():
     assert reading.source.fetches == []
 
 
+@pytest.mark.parametrize("code", [6, 74, 75])
+def test_who_does_not_lead_any_more_is_not_asked_again_at_once(code):
+    reading = Reading(rack="")
+    reading.asked()
+    reading.answer(error=code)
+    assert (reading.source.fetches, reading.source.refreshes) == ([], 1)
+    reading.now_s += source_side.RETRY_S / 2
+    reading.side.pump(reading.now_s)
+    assert reading.source.fetches == []
+    reading.now_s += source_side.RETRY_S
+    assert reading.asked() == (LEADER, "")
+
+
+def test_another_leader_is_asked_at_once():
+    reading = Reading(rack="")
+    reading.asked()
+    reading.answer(error=6)
+    reading.source.leader = 3
+    reading.side.place_all()
+    assert reading.asked() == (3, "")
+
+
 @pytest.mark.parametrize("code", sorted(source_side.SESSION_ERRORS))
 def test_a_session_that_a_broker_has_forgotten_begins_anew_at_once(code):
     reading = Reading(rack="")
