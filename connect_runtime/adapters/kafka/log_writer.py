@@ -19,6 +19,7 @@ from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors
 from connect_runtime.ports import shared_log
+from connect_runtime.system import outstanding
 
 _PRODUCER: Mapping[str, object] = {
     "acks": "all",
@@ -51,8 +52,7 @@ class Patience(enum.Enum):
 class LogWriter:
     """One producer's life. `run` is the body of its thread.
 
-    Invariant: `_waiting` has every record that was taken and whose callback has not run yet, in
-    the order in which they were sent.
+    Invariant: `_waiting` counts every record that was taken and whose callback has not run yet.
     """
 
     def __init__(
@@ -68,9 +68,8 @@ class LogWriter:
         self._topic = topic
         self._clock = clock
         self._reports = translate_errors.ConnectionReports()
-        self._changed = threading.Condition()
-        self._waiting: dict[int, None] = {}
-        self._sent = 0
+        self._waiting = outstanding.Outstanding()
+        self._lock = threading.Lock()
         self._recorded: dict[int, int] = {}
         self._closed = False
         self._producer = kafka_access.producer(
@@ -86,20 +85,17 @@ class LogWriter:
 
     def send(self, record: shared_log.Record, *, on_recorded: shared_log.OnRecorded) -> None:
         """See `SharedLog.send`."""
-        with self._changed:
-            if self._closed:
-                raise errors.FatalError(f"{self._doing()}: the log was stopped")
-            self._sent += 1
-            number = self._sent
-            self._waiting[number] = None
+        if self._closed:
+            raise errors.FatalError(f"{self._doing()}: the log was stopped")
+        number = self._waiting.begin()
         answer = functools.partial(self._answered, number=number, on_recorded=on_recorded)
         try:
             self._producer.produce(self._topic, record.value, record.key, on_delivery=answer)
         except confluent_kafka.KafkaException as error:
-            self._forget(number)
+            self._waiting.end(number)
             raise self._translated(error.args[0]) from error
         except BufferError as error:
-            self._forget(number)
+            self._waiting.end(number)
             raise errors.RetriableError(
                 f"{self._doing()}: {len(self._waiting)} records wait already; look at the brokers"
             ) from error
@@ -109,43 +105,29 @@ class LogWriter:
 
         Raises `RetriableError` when time is up.
         """
-        with self._changed:
-            last = self._sent
-            left_s = end.left_s(self._clock.now_s())
-            if self._changed.wait_for(lambda: self._settled(last), timeout=left_s):
-                return
-            waiting = len(self._waiting)
+        if self._waiting.wait(end.left_s(self._clock.now_s())):
+            return
         reason = self._reports.reason() or translate_errors.timed_out()
         raise errors.RetriableError(
-            f"{self._translated(reason)}; {waiting} records wait for their acknowledgement"
+            f"{self._translated(reason)}; {len(self._waiting)} records wait for their acknowledgement"
         )
 
     def recorded_ends(self) -> Mapping[int, int]:
         """By partition, the offset behind the newest record that was acknowledged to us."""
-        with self._changed:
+        with self._lock:
             return dict(self._recorded)
 
     def forget_ends(self) -> None:
         """Offsets begin again: the topic is another one."""
-        with self._changed:
+        with self._lock:
             self._recorded.clear()
 
     def close(self, timeout_s: float) -> None:
         """Wait for what was sent, then give up on it; its thread must still run."""
-        with self._changed:
-            self._closed = True
-        self._wait_for_all(timeout_s)
-        if self._waiting:
+        self._closed = True
+        if not self._waiting.wait(timeout_s):
             self._producer.purge(in_queue=True, in_flight=True, blocking=True)
-            self._wait_for_all(_LAST_REPORTS_S)
-
-    def _settled(self, last: int) -> bool:
-        oldest = next(iter(self._waiting), None)
-        return oldest is None or oldest > last
-
-    def _wait_for_all(self, timeout_s: float) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: not self._waiting, timeout=timeout_s)
+            self._waiting.wait(_LAST_REPORTS_S)
 
     def _answered(
         self,
@@ -161,18 +143,13 @@ class LogWriter:
         try:
             on_recorded(None if error is None else self._translated(error))
         finally:
-            self._forget(number)
+            self._waiting.end(number)
 
     def _note_recorded(self, message: confluent_kafka.Message) -> None:
         partition, offset = message.partition(), message.offset()
         if partition is not None and offset is not None:
-            with self._changed:
+            with self._lock:
                 self._recorded[partition] = max(self._recorded.get(partition, 0), offset + 1)
-
-    def _forget(self, number: int) -> None:
-        with self._changed:
-            self._waiting.pop(number, None)
-            self._changed.notify_all()
 
     def _doing(self) -> str:
         return f"writing to {self._topic} on {self._where}"

@@ -10,7 +10,7 @@ from connect_runtime.ports import shared_log
 
 
 def write(
-    log: shared_log.SharedLog, records: Sequence[shared_log.Record], *, timeout_s: float
+    log: shared_log.SharedLog, records: Sequence[shared_log.Record], timeout_s: float
 ) -> None:
     """Send them in this order, wait for all. Raises the first failure; `RetriableError` when time
     is up: then they may be written, or may still be."""

@@ -1,57 +1,79 @@
 """The cluster's configuration: the config topic, folded, and the writes to it.
 
-What was written counts when it was read back: `put_…` returns then, so that what comes next here is
+What was written counts when it was read back: a write returns then, so that what comes next here is
 decided by what everybody else reads. Java: KafkaConfigBackingStore.
 """
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Callable, Sequence
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
-from connect_runtime.core.state import cluster_config, config_log, config_records, skipped
-from connect_runtime.ports import shared_log
-from connect_runtime.runtime.stores import acknowledged
+from connect_runtime.core.state import (
+    cluster_config,
+    config_differences,
+    config_log,
+    config_records,
+)
+from connect_runtime.ports import fenced_writer, shared_log
+from connect_runtime.runtime.stores import acknowledged, folded_log
 
-_LOG = logging.getLogger(__name__)
 WRITE_S = 30.0
-"""The time that a write may take, with reading it back."""
+"""The time that a write may take in all, with reading it back."""
 
 OnChange = Callable[[config_log.Change], None]
 """Hears what changed since the start, on the log's thread, when `snapshot` says so too."""
 
 
 class ConfigStore:
-    """Any thread may ask and write, but not `on_change`. Writers do not wait for each other: there
-    is one leader, and it has one herder."""
+    """Any thread may ask and write; `on_change` may ask, and must not wait.
+
+    With `fenced` all writes are made by it that only the leader may make. Every write raises
+    `RetriableError` when time is up (it may have been made), `PrivilegeLost` if it was not the
+    leader's to make, and what `SharedLog.send` and `SharedLog.read_to_end` raise.
+    """
 
     def __init__(
-        self, log: shared_log.SharedLog, *, clock: base_clock.Clock, on_change: OnChange
+        self,
+        log: shared_log.SharedLog,
+        *,
+        clock: base_clock.Clock,
+        on_change: OnChange,
+        fenced: fenced_writer.FencedWriter | None = None,
     ) -> None:
         self._log = log
         self._clock = clock
         self._on_change = on_change
-        self._lock = threading.Lock()
-        self._fold = config_log.ConfigLog()
+        self._fenced = fenced
+        self._view: folded_log.FoldedLog[config_log.ConfigLog, config_log.Change] = (
+            folded_log.FoldedLog(
+                make=config_log.ConfigLog, on_change=on_change, on_replayed=self._replayed
+            )
+        )
 
     def start(self, timeout_s: float) -> None:
         """Read all that is configured. Raises as `SharedLog.start`."""
-        self._log.start(self, timeout_s)
+        self._log.start(self._view, timeout_s)
 
     def stop(self, timeout_s: float) -> None:
+        if self._fenced is not None:
+            self._fenced.stop()
         self._log.stop(timeout_s)
 
     def snapshot(self) -> cluster_config.ClusterConfig:
         """What is configured, as far as it was read."""
-        with self._lock:
-            return self._fold.snapshot()
+        with self._view.lock:
+            return self._view.fold.snapshot()
 
     def refresh(self, timeout_s: float) -> None:
         """Read to the end as of now. Raises as `SharedLog.read_to_end`."""
         self._log.read_to_end(timeout_s)
+
+    def claim_writes(self, timeout_s: float = WRITE_S) -> None:
+        """Fence whoever wrote as leader before, where that is wanted. Raises `ConnectError`."""
+        if self._fenced is not None:
+            self._fenced.claim(timeout_s)
 
     def put_connector(
         self,
@@ -60,33 +82,60 @@ class ConfigStore:
         *,
         target_state: cluster_config.TargetState | None = None,
     ) -> None:
-        """Raises `RetriableError` when time is up, what `SharedLog` raises; so for all below."""
-        self._write(config_records.creation(name, config, target_state))
+        """Configure it; a target state, where one is wanted, is there before it."""
+        self._write_as_leader(config_records.creation(name, config, target_state))
 
-    def _write(self, records: Sequence[config_records.Record]) -> None:
-        end = base_deadline.Deadline.after(WRITE_S, now_s=self._clock.now_s())
-        acknowledged.write(self._log, records, timeout_s=WRITE_S)
-        self._log.read_to_end(end.left_s(self._clock.now_s()))
+    def remove_connector(self, name: str) -> None:
+        self._write_as_leader(config_records.removal(name))
 
-    def on_record(self, record: shared_log.LogRecord) -> None:
-        """See `shared_log.Listener`; so for all below."""
-        with self._lock:
-            change = self._fold.apply(record.key, record.value, offset=record.offset)
-        if isinstance(change, skipped.Skipped):
-            _LOG.warning(
-                "skipping the record of %s-%d at offset %d: %s",
-                record.topic,
-                record.partition,
-                record.offset,
-                change.reason,
-            )
-        elif change is not None:
-            self._on_change(change)
+    def put_task_configs(self, name: str, configs: Sequence[cluster_config.RawConfig]) -> None:
+        """All of a connector's tasks; they count together, at the end.
 
-    def on_replayed(self) -> None:
-        with self._lock:
-            self._fold.finish_replay()
+        The commit record is written only when everybody who reads it has read what it commits.
+        """
+        end = self._deadline()
+        self._log.read_to_end(self._left_s(end))
+        if configs:
+            self._write_as_leader(config_records.task_configs(name, configs), end)
+        self._write_as_leader((config_records.commit(name, len(configs)),), end)
 
-    def on_start_over(self) -> None:
-        with self._lock:
-            self._fold = config_log.ConfigLog()
+    def put_restart(self, request: config_records.RestartRequest) -> None:
+        self._write_as_leader((config_records.restart(request),))
+
+    def put_session_key(self, key: cluster_config.SessionKey) -> None:
+        self._write_as_leader((config_records.session_key(key),))
+
+    def put_fencing_count(self, name: str, tasks: int) -> None:
+        self._write_as_leader((config_records.fencing_count(name, tasks),))
+
+    def put_target_state(self, name: str, state: cluster_config.TargetState) -> None:
+        """Any worker may; returns when it is acknowledged, read or not."""
+        acknowledged.write(self._log, (config_records.target_state(name, state),), WRITE_S)
+
+    def put_logger_level(self, namespace: str, level: str) -> None:
+        """Any worker may; returns when it is acknowledged, read or not."""
+        acknowledged.write(self._log, (config_records.logger_level(namespace, level),), WRITE_S)
+
+    def _deadline(self) -> base_deadline.Deadline:
+        return base_deadline.Deadline.after(WRITE_S, now_s=self._clock.now_s())
+
+    def _left_s(self, end: base_deadline.Deadline) -> float:
+        return end.left_s(self._clock.now_s())
+
+    def _write_as_leader(
+        self,
+        records: Sequence[config_records.Record],
+        end: base_deadline.Deadline | None = None,
+    ) -> None:
+        end = end or self._deadline()
+        if self._fenced is None:
+            acknowledged.write(self._log, records, self._left_s(end))
+        else:
+            self._fenced.write(records, self._left_s(end))
+        self._log.read_to_end(self._left_s(end))
+
+    def _replayed(self, before: config_log.ConfigLog | None, now: config_log.ConfigLog) -> None:
+        now.finish_replay()
+        if before is not None:
+            for change in config_differences.differences(before.snapshot(), now.snapshot()):
+                self._on_change(change)
