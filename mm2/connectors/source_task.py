@@ -27,6 +27,8 @@ RESTART_MAX_S = 30.0
 STARTUP_S = 120.0
 """How long a copy that has a slot may take until its first report."""
 STOP_S = 1.6
+LAST_WORDS_S = 0.5
+"""An engine says why a copy ended a little after its connection broke."""
 
 _log = logging.getLogger(__name__)
 
@@ -95,6 +97,7 @@ class SourceTask:
         self._stream = stream.StoredStream()
         self._unappended: deque[tuple[int, instructions.LogItem]] = deque()
         self._fatal = ""
+        self._gone: tuple[str, float] | None = None
         self._paused = False
         self._names = [each.name for each in settings.partitions]
         self._holdups = holdups.Holdups()
@@ -136,7 +139,7 @@ class SourceTask:
         self._append()
         for line in self._holdups.news(self._names, now_s):
             self._tell(logging.WARNING, "%s", line)
-        if now_s >= self._beat_at_s:
+        if now_s >= self._beat_at_s and self._gone is None:
             self._beat_at_s = now_s + messages.BEAT_EVERY_S
             self._send({"type": "beat"})
 
@@ -146,6 +149,7 @@ class SourceTask:
         channel.send(messages.configure(self.settings))
         self._channel = channel
         self._fatal = ""
+        self._gone = None
         self._stream = stream.StoredStream()
         self._reported_at_s = now_s
         self._handle = around.engine.start(
@@ -163,6 +167,9 @@ class SourceTask:
     def _watch(self, now_s: float) -> None:
         """Has the copy a slot, is it alive, has it ended?"""
         assert self._handle is not None
+        if self._gone is not None:
+            self._await_last_words(*self._gone, now_s)
+            return
         if self._handle.state is engine.CopyState.ENDED:
             self._copy_ended(self._handle.error or self._fatal or "the copy ended", now_s)
             return
@@ -216,10 +223,17 @@ class SourceTask:
                 self._closed(message["reason"], now_s)
 
     def _closed(self, reason: str, now_s: float) -> None:
+        """Its engine may say why; many copies may have ended at once, so that nothing waits."""
         if self._handle is None:
             return
-        if self._handle.state is not engine.CopyState.ENDED:
-            self._handle.wait(0.2)
+        wait_s = 0.0 if self.ended else LAST_WORDS_S
+        self._gone = (reason, now_s + wait_s)
+        self._await_last_words(*self._gone, now_s)
+
+    def _await_last_words(self, reason: str, until_s: float, now_s: float) -> None:
+        assert self._handle is not None
+        if self._handle.state is not engine.CopyState.ENDED and now_s < until_s:
+            return
         error = self._handle.error
         self._handle.cancel()
         self._copy_ended(self._fatal or error or f"the copy is gone ({reason})", now_s)

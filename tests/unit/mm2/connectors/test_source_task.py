@@ -8,13 +8,15 @@ import random
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from connect_runtime.base import log_context
 from mm2.cluster import flow_log_writer
 from mm2.connectors import flow_ledger, source_task
 from mm2.core import naming
 from mm2.core.copy import instructions, messages
 from mm2.formats import receipt
-from mm2.pipeline import engine
+from mm2.pipeline import control_channel, engine
 from tests.fakes import admin, flow_log, taking
 
 LOST = receipt.Receipt(
@@ -170,6 +172,8 @@ def test_why_one_copy_ended_is_not_told_of_the_next():
     made.now_s += 60.0
     made.turn()
     made.task.received({"type": "closed", "reason": "killed"}, made.now_s)
+    made.now_s += source_task.LAST_WORDS_S
+    made.turn()
     assert made.task.reason == "the copy is gone (killed)"
 
 
@@ -186,3 +190,58 @@ def test_a_task_that_follows_another_counts_on():
     assert later.receipts.stored(key, value) is None
     assert later.receipts.counts == {("orders", "source-gone"): 1}
     assert later.restarts == 1
+
+
+# The end of a copy
+
+
+def closed(made: Task) -> None:
+    made.task.received({"type": control_channel.CLOSED, "reason": "reset"}, made.now_s)
+
+
+def test_nothing_waits_for_what_an_engine_says_of_a_copy_whose_connection_broke():
+    """A hundred copies may end at once, when the JVM dies."""
+    made = Task()
+    made.turn()
+    made.handle.wait = pytest.fail
+    closed(made)
+    made.turn()
+    assert made.task.state is source_task.TaskState.STARTING
+    made.handle.state, made.handle.error = engine.CopyState.ENDED, "the JVM died"
+    made.turn()
+    assert (made.task.state, made.task.reason) == (source_task.TaskState.RESTARTING, "the JVM died")
+    assert made.task.channel is None
+
+
+def test_an_engine_that_says_nothing_is_waited_for_a_moment():
+    made = Task()
+    made.turn()
+    cancelled: list[bool] = []
+    made.handle.cancel = lambda: cancelled.append(True)
+    closed(made)
+    made.now_s += source_task.LAST_WORDS_S
+    made.turn()
+    assert made.task.reason == "the copy is gone (reset)"
+    assert (made.task.channel, cancelled) == (None, [True])
+    made.now_s += 60.0
+    made.turn()
+    made.turn()
+    assert made.task.state is source_task.TaskState.STARTING, "the next one has all its time"
+    assert made.task.restarts == 1
+
+
+def test_a_copy_that_was_told_to_stop_has_stopped_when_its_connection_ends():
+    made = Task()
+    made.turn()
+    made.task.stop()
+    made.handle.state = engine.CopyState.ENDED
+    closed(made)
+    assert made.task.state is source_task.TaskState.STOPPED
+
+
+def test_a_fenced_copy_is_let_go_at_once():
+    made = Task()
+    made.turn()
+    made.task.state = source_task.TaskState.FENCED
+    closed(made)
+    assert (made.task.state, made.task.channel) == (source_task.TaskState.FENCED, None)
