@@ -214,6 +214,9 @@ class Cluster:
                 return events.TimedOut()
             case instructions.Write(write):
                 self._append(write)
+                acknowledged = isinstance(write, instructions.WriteTargetState)
+                if worker.reads_to is not None and not acknowledged:
+                    return events.Failed(reason="not read back in time")
             case instructions.StopWork(what):
                 for item in what.items:
                     worker.runs.pop(item, None)

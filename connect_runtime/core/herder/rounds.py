@@ -102,12 +102,16 @@ def _start_work(m: memory.Memory) -> memory.Script[None]:
 def catch_up(m: memory.Memory) -> memory.Script[bool]:
     """Read the config topic to its end; where that takes too long, leave the group and wait.
 
-    Who holds on to a round that it cannot act on holds up everybody.
+    Who holds on to a round that it cannot act on holds up everybody. A follower goes on running
+    meanwhile: its leader waits longer for it than it tries. But nobody remembers what a leader
+    ran, and others run it at once. (Java's leader goes on all the same.)
     """
     if (yield from memory.read_configs(m)):
         m.tries_left = memory.SYNC_TRIES
         return True
     if not m.left:
+        if m.leads or m.eager or m.settings.rebalance_delay_max_s == 0:
+            yield from _give_up(m)
         m.left, m.joined, m.join_asked = True, False, None
         yield instructions.Leave("reading the config topic to its end takes too long")
     yield from _back_off(m)
@@ -127,5 +131,10 @@ def _back_off(m: memory.Memory) -> memory.Script[None]:
     yield instructions.Note(
         f"stopping all work: the config topic could not be read in {memory.SYNC_TRIES} tries"
     )
+    yield from _give_up(m)
+
+
+def _give_up(m: memory.Memory) -> memory.Script[None]:
+    """Stop everything, and say so when joining."""
     yield from _give_back(m, m.running)
     yield instructions.GiveUpWork()
