@@ -7,6 +7,7 @@ The client's id, its secret and the scope stand in properties of their own (4.1)
 
 from __future__ import annotations
 
+import ipaddress
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -16,7 +17,7 @@ from connect_runtime.wire.codec import setting_account, tls_settings, vendor_log
 
 MECHANISM = "OAUTHBEARER"
 LOGIN_MODULE = "OAuthBearerLoginModule"
-_URL = "sasl.oauthbearer.token.endpoint.url"
+ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 _HANDLER = "sasl.login.callback.handler.class"
 _RETRIEVER = "sasl.oauthbearer.jwt.retriever.class"
 _VALIDATOR = "sasl.oauthbearer.jwt.validator.class"
@@ -29,7 +30,7 @@ FORM = (
 )
 
 KEYS = frozenset({
-    _URL,
+    ENDPOINT,
     _ID,
     _SECRET,
     "sasl.oauthbearer.scope",
@@ -83,6 +84,17 @@ class OAuth:
     refresh_jitter: float = 0.05
     refresh_min_period_s: float = 60.0
     refresh_buffer_s: float = 300.0
+
+    @property
+    def in_clear(self) -> bool:
+        """Does the secret go over a network unencrypted on its way to the issuer?"""
+        parts = urllib.parse.urlsplit(self.endpoint)
+        host = parts.hostname or ""
+        try:
+            loopback = ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            loopback = host == "localhost" or host.endswith(".localhost")
+        return parts.scheme == "http" and not loopback
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-able dict; it holds the secret."""
@@ -171,9 +183,9 @@ def _is_extension(name: str, value: str) -> bool:
 
 def _endpoint(account: setting_account.Account) -> str:
     allowed = "the issuer's token endpoint, https://host/path"
-    text = account.get(_URL)
+    text = account.get(ENDPOINT)
     if not text:
-        account.error(_URL, "it is missing", allowed)
+        account.error(ENDPOINT, "it is missing", allowed)
         return ""
     try:
         parts = urllib.parse.urlsplit(text)
@@ -181,9 +193,9 @@ def _endpoint(account: setting_account.Account) -> str:
     except ValueError:
         right = None
     if not right:
-        account.error(_URL, "it is no http or https address", allowed)
+        account.error(ENDPOINT, "it is no http or https address", allowed)
     elif parts.username or parts.password:
-        account.error(_URL, "it holds credentials", "give them as clientId and clientSecret")
+        account.error(ENDPOINT, "it holds credentials", "give them as clientId and clientSecret")
     return text
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connect_runtime.adapters.config import value_providers, yaml_source
-from connect_runtime.wire.codec import security_settings
+from connect_runtime.wire.codec import oauth_settings, security_settings
 from connect_runtime.wire.connection import security as tls
 from connect_runtime.wire.connection import store_files
 from mm2.app.settings import client_properties, problems, reader, settings
@@ -261,7 +261,21 @@ def _security(
     usable = parsed.security is not None and _are_usable(
         account, parsed.security, path=path, line=line, found=found
     )
+    if parsed.security is not None and parsed.security.oauth is not None:
+        _warn_in_clear(account, parsed.security.oauth, line=line, found=found)
     return parsed.security if usable and not unread else None
+
+
+def _warn_in_clear(
+    account: reader.Account, oauth: security_settings.OAuth, *, line: int, found: _Properties
+) -> None:
+    if oauth.in_clear:
+        name = oauth_settings.ENDPOINT
+        text = (
+            "sends the client's secret, and gets tokens, unencrypted over the network: write "
+            "https:// if the issuer can"
+        )
+        account.warn(found.lines.get(name, line), found.keys.get(name, name), text)
 
 
 def _are_usable(

@@ -75,7 +75,8 @@ class Account:
 
     def warn(self, line: int, key: str, text: str, *, nearest: str | None = None) -> None:
         found = problems.Problem(line=line, key=key, text=text, nearest=nearest)
-        self.warnings.append(found)
+        if found not in self.warnings:  # one property may be read for several kinds of clients
+            self.warnings.append(found)
 
     def note_unknown(self, line: int, key: str, *, nearest: str | None) -> None:
         if self.lenient:

@@ -110,6 +110,23 @@ def test_times_are_javas_in_milliseconds_and_seconds():
     assert found.urlencode
 
 
+@pytest.mark.parametrize(
+    ("url", "in_clear"),
+    [
+        ("https://id/token", False),
+        ("http://id/token", True),
+        ("http://10.0.0.1:8080/token", True),
+        ("HTTP://ID/token", True),
+        ("http://localhost:8080/token", False),
+        ("http://127.0.0.9/token", False),
+        ("http://[::1]:8080/token", False),
+        ("http://localhost.example.com/token", True),
+    ],
+)
+def test_whether_a_secret_would_travel_in_clear(url, in_clear):
+    assert accepted(url=url).in_clear == in_clear
+
+
 def test_the_secret_is_in_no_repr_and_survives_the_way_to_an_executor():
     security = parse().security
     assert security is not None

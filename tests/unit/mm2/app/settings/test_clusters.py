@@ -159,6 +159,27 @@ def test_the_authority_of_an_issuer_is_looked_at_too(wrong, tmp_path):
     assert problem.text.startswith("its option ssl.truststore: ")
 
 
+@pytest.mark.parametrize(
+    ("url", "warned"),
+    [("http://id.example.com/token", True), ("https://id/token", False), ("http://[::1]/t", False)],
+)
+def test_a_secret_that_would_travel_in_clear_is_warned_of_once(read, url, warned):
+    text = clusters(
+        "bootstrap.servers: a:1\nsecurity.protocol: SASL_SSL\nsasl.mechanism: OAUTHBEARER\n"
+        f'sasl.oauthbearer.token.endpoint.url: "{url}"\n'
+        "sasl.jaas.config: x.OAuthBearerLoginModule required clientId=a clientSecret=hunter2;\n"
+        "consumer.fetch.min.bytes: 1"
+    )
+    found = read(text.replace("to: b}", "to: b, source.admin.request.timeout.ms: 1000}"))
+    lines = found.warning_lines()
+    assert len(lines) == warned
+    for line in lines:
+        assert ":6: " in line
+        assert "clusters.a.sasl.oauthbearer.token.endpoint.url" in line
+        assert "unencrypted" in line
+        assert "hunter2" not in line
+
+
 def test_mistakes_beside_an_unreadable_security_value_are_still_told(wrong):
     found = wrong(
         clusters(
