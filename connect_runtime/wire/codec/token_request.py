@@ -74,12 +74,14 @@ def decode(
     """
     host, port, _ = place(oauth.endpoint)
     address = cluster_view.format_address(host, port)
-    head, found, rest = answer.partition(b"\r\n\r\n")
-    if not found:
-        if ended:
-            raise failures.ConnectionFailed(address, "the issuer closed without an answer")
-        return None
-    status, headers = _read_head(head, address)
+    status, rest = 0, answer
+    while status < 200:  # interim answers (RFC 9110, 15.2) come before the one that counts
+        head, found, rest = rest.partition(b"\r\n\r\n")
+        if not found:
+            if ended:
+                raise failures.ConnectionFailed(address, "the issuer closed without an answer")
+            return None
+        status, headers = _read_head(head, address)
     body = _read_body(rest, headers, ended=ended)
     if body is None:
         if ended:

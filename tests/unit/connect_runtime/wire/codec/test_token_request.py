@@ -108,6 +108,18 @@ def test_an_answer_is_read_however_it_comes():
     assert decode(to_the_end) is None
 
 
+def test_interim_answers_are_passed_over():
+    interim = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
+    whole = interim + answer({"access_token": "opaque", "expires_in": 300})
+    for cut in range(len(whole)):
+        assert decode(whole[:cut]) is None
+    found = decode(whole)
+    assert found is not None
+    assert found.text == "opaque"
+    with pytest.raises(failures.ConnectionFailed, match="closed without an answer"):
+        decode(interim, ended=True)
+
+
 @pytest.mark.parametrize("data", [b"", b"HTTP/1.1 200 OK\r\n", answer({"access_token": "x"})[:-1]])
 def test_an_answer_that_ends_too_early_may_come_whole_next_time(data):
     with pytest.raises(failures.ConnectionFailed):
