@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import stat
 from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
@@ -12,12 +14,14 @@ from connect_runtime.wire.codec import tls_settings
 
 _JKS_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 """JKS, and its sister JCEKS."""
+BYTES_MAX = 8 << 20
+"""Of one file: a hundred times what all authorities of a system take."""
 
 
 def below(folder: Path) -> tls_settings.Files:
     """Reads files whose paths are relative to `folder`, absolute ones as they are."""
     return tls_settings.Files(
-        text=lambda path: _place(folder, path).read_text("utf-8"),
+        text=lambda path: _read(_place(folder, path)).decode().replace("\r\n", "\n"),
         store=lambda path, password: _store(_place(folder, path), password),
     )
 
@@ -28,8 +32,23 @@ def _place(folder: Path, path: str) -> Path:
     return folder / path
 
 
+def _read(file: Path) -> bytes:
+    """Raises OSError, also for what may hold a reader up, or never end: a pipe, a device."""
+    opened = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file")
+        with os.fdopen(opened, "rb", closefd=False) as stream:
+            data = stream.read(BYTES_MAX + 1)
+    finally:
+        os.close(opened)
+    if len(data) > BYTES_MAX:
+        raise OSError(errno.EFBIG, f"it is larger than {BYTES_MAX >> 20} MB")
+    return data
+
+
 def _store(file: Path, password: str) -> tls_settings.Store:
-    data = file.read_bytes()
+    data = _read(file)
     if data.startswith(_JKS_MAGIC):
         raise tls_settings.JksFormat
     try:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from connect_runtime.wire.codec import tls_settings
@@ -38,3 +40,25 @@ def test_what_cannot_be_opened_is_an_os_error(tmp_path):
             files.store(name, "")
         with pytest.raises(FileNotFoundError):
             files.text(name)
+
+
+def test_what_may_never_end_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    files = store_files.below(tmp_path)
+    for name in ("pipe", "/dev/zero", "."):
+        for read in (files.text, lambda path: files.store(path, "")):
+            with pytest.raises(OSError, match="no regular file"):
+                read(name)
+
+
+def test_a_file_that_is_far_too_large_is_not_read_to_its_end(tmp_path):
+    with (tmp_path / "large").open("wb") as large:
+        large.truncate(1 << 40)
+    files = store_files.below(tmp_path)
+    with pytest.raises(OSError, match="it is larger than 8 MB"):
+        files.text("large")
+
+
+def test_lines_end_as_text_does(tmp_path):
+    (tmp_path / "dos.pem").write_bytes(b"a\r\nb\r\n")
+    assert store_files.below(tmp_path).text("dos.pem") == "a\nb\n"
