@@ -5,6 +5,7 @@ A command that is built anywhere goes through a cluster's `_tool`, or begins wit
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -83,11 +84,9 @@ def _stops(where: setup.PartitionSetup, *, hanging: int) -> Iterator[stops.Stop]
     yield stops.source_gap(where, position=5, start=9)
     yield stops.hanging(where, offset=hanging, retry_after_s=1.0)
     yield stops.mirror_unreadable(where, offset=5, why="it is damaged")
-    for behind, by_transform in ((-1, False), (9, False), (9, True)):
-        obstacle = source_batches.Obstacle(
-            offset=5, why="no", behind=behind, by_transform=by_transform
-        )
-        yield stops.blocked(where, obstacle)
+    damaged = source_batches.Obstacle(offset=5, why="no")
+    for changed in ({}, {"behind": 9}, {"behind": 9, "sound": True}, {"by_transform": True}):
+        yield stops.blocked(where, dataclasses.replace(damaged, **changed))
     foreign = tail.Foreign(producer_id=5, offset=7)
     yield resume._foreign(where, foreign, source=3)
     yield resume._source_truncated(where, position=9, start=1)

@@ -165,6 +165,7 @@ class Outbox:
                     offset=head.first,
                     why=str(error),
                     behind=head.header.last_offset + 1,
+                    sound=True,
                     by_transform=isinstance(error, opening.TransformError),
                 )
                 return

@@ -266,7 +266,7 @@ class PartitionCopy:
             self.map.skipped_to(self.source.position, source_epoch=self.source.epoch, now_s=now_s)
             found = self.source.obstacle
             if found is not None and not self.mode.open:
-                return self._stop(stops.blocked(self.where, found), now_s)
+                return self._drain(refusals.blocked(self.where, found), now_s)
         if self.standing.closing:
             return self._close(now_s)
         step = self.mode.next_step(

@@ -1,4 +1,5 @@
-"""What a partition does about Kafka's error codes, in one table each for produce and fetch.
+"""What a partition does about Kafka's error codes, in one table each for produce and fetch, and
+about batches that it cannot read.
 
 Codes are Kafka's (`org.apache.kafka.common.protocol.Errors`).
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from mm2.core.copy import remedies, setup, stops
+from mm2.core.copy import remedies, setup, source_batches, stops
 
 OFFSET_OUT_OF_RANGE = 1
 UNKNOWN_TOPIC = 3
@@ -151,3 +152,11 @@ def fetch(where: setup.PartitionSetup, *, code: int, offset: int) -> Reaction | 
         stop = stops.Stop(cause=stops.Cause.SOURCE_REFUSED, message=told, retry_after_s=RETRY_S)
     then = Then.BACK_OFF if code in _PASSING else Then.STOP
     return Reaction(then=then, reason=reason, stop=stop)
+
+
+def blocked(where: setup.PartitionSetup, found: source_batches.Obstacle) -> Reaction:
+    """To a batch of the source that can be neither copied nor skipped: what may be better when it
+    is read again is read again, before that is a stop."""
+    stop = stops.blocked(where, found)
+    then = Then.STOP if stop.retry_after_s is None else Then.BACK_OFF
+    return Reaction(then=then, reason=stops.blocked_at(where, found), stop=stop)

@@ -32,13 +32,15 @@ class Copyable(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacle:
-    """The batch at `offset` can be neither copied nor skipped: it is damaged, or the transform does
-    not take it. `behind` is the source offset behind it, -1 where that cannot be known.
+    """The batch at `offset` can be neither copied nor skipped: it is damaged, cannot be opened
+    although it is `sound` (as it was written), or the transform does not take it. `behind` is the
+    source offset behind it, -1 where that cannot be known.
     """
 
     offset: int
     why: str
     behind: int = -1
+    sound: bool = False
     by_transform: bool = False
 
 

@@ -9,6 +9,8 @@ from mm2.core import commands
 from mm2.core.copy import remedies, setup, source_batches
 from mm2.formats import map_record
 
+DAMAGED_RETRY_S = 30.0
+
 
 class Cause(enum.Enum):
     """What kind of thing is wrong; the message says exactly what."""
@@ -185,25 +187,37 @@ def mirror_unreadable(where: setup.PartitionSetup, *, offset: int, why: str) -> 
 
 
 def blocked(where: setup.PartitionSetup, obstacle: source_batches.Obstacle) -> Stop:
-    """The next batch of the source can be neither copied nor skipped."""
-    at = f"{where.name} at source offset {obstacle.offset}: {obstacle.why}. "
+    """The next batch of the source can be neither copied nor skipped.
+
+    Of what is damaged another read, or another broker, may bring better bytes.
+    """
+    at = f"{blocked_at(where, obstacle)}. "
     # Where a damaged batch ends cannot be known, and a position inside it leads to it again.
     position = at_offset(obstacle.behind) if obstacle.behind >= 0 else "latest"
     past = way_on(where, position=position)
-    start = where.operator.run()
     if obstacle.by_transform:
         return Stop(
             cause=Cause.TRANSFORM_FAILED,
             message=(
-                f"{at}Mend the transform, then start the flow again ({start}), or leave it out. "
-                f"{past}"
+                f"{at}Mend the transform, then start the flow again ({where.operator.run()}), or "
+                f"leave it out. {past}"
             ),
+        )
+    if obstacle.sound:
+        return Stop(
+            cause=Cause.CORRUPT,
+            message=f"{at}Its checksum is right, so it was written like that: leave it out. {past}",
         )
     return Stop(
         cause=Cause.CORRUPT,
         message=(
             f"{at}The source broker's log segment or the network damaged it: see which brokers "
-            f"hold it ({where.operator.source.show_topic(where.topic)}), let one with a sound log "
-            f"lead, then start the flow again ({start}), or leave it out. {past}"
+            f"hold it ({where.operator.source.show_topic(where.topic)}) and let one with a sound "
+            f"log lead, or leave it out. {past}"
         ),
+        retry_after_s=DAMAGED_RETRY_S,
     )
+
+
+def blocked_at(where: setup.PartitionSetup, obstacle: source_batches.Obstacle) -> str:
+    return f"{where.name} at source offset {obstacle.offset}: {obstacle.why}"

@@ -323,16 +323,39 @@ def test_an_obstacle_is_met_only_when_all_before_it_is_acknowledged():
         assert world.standing.phase is Phase.COPYING
         world.acknowledge()
         world.send()
-    assert world.standing.stop.cause is stops.Cause.CORRUPT
+    assert world.standing.phase is Phase.WAITING
     assert "offset 8" in world.standing.reason
     assert world.anchors
     assert anchor(world.anchors[-1]).through == 8
 
 
-def test_a_damaged_batch_stops_at_once_when_nothing_precedes_it():
+def test_a_damaged_batch_is_met_at_once_when_nothing_precedes_it():
     world = copying.begun()
     world.offer(copying.damaged(0))
+    assert (world.standing.phase, world.standing.stop) == (Phase.WAITING, None)
+    assert "source offset 0: the checksum" in world.standing.reason
+
+
+def test_damage_that_passes_is_read_past():
+    world = copying.begun()
+    for _ in range(standing.PASSING_TRIES):
+        world.offer(copying.damaged(0))
+        world.tick(20.0)
+    world.copied(LOG[0])
+    assert (world.standing.phase, world.copy.map.through) == (Phase.COPYING, 1)
+
+
+def test_damage_that_stays_is_a_stop_and_looked_at_again_all_the_same():
+    world = copying.begun()
+    for _ in range(standing.PASSING_TRIES):
+        world.offer(copying.damaged(0))
+        assert world.standing.phase is Phase.WAITING
+        world.tick(20.0)
+    world.offer(copying.damaged(0))
     assert world.standing.stop.cause is stops.Cause.CORRUPT
+    assert "tried again after 30 s" in world.standing.reason
+    world.tick(31.0).copied(LOG[0])
+    assert (world.standing.phase, world.copy.map.through) == (Phase.COPYING, 1)
 
 
 def test_an_obstacle_behind_a_dropped_queue_is_met_again():

@@ -136,7 +136,8 @@ def test_an_obstacle_is_met_only_when_the_transaction_before_it_is_committed():
     assert (world.standing.phase, world.standing.stop) == (Phase.BOUNDARY, None)
     world.withheld.clear()
     world.do([world.open]).tick()
-    assert world.standing.stop.cause is stops.Cause.CORRUPT
+    assert world.standing.phase is Phase.WAITING
+    assert "source offset 2: the checksum" in world.standing.reason
     assert said(world).through == 2
 
 

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from mm2.core import commands
-from mm2.core.copy import refusals, setup, stops
+from mm2.core.copy import refusals, setup, source_batches, stops
 
 WHERE = setup.PartitionSetup(
     flow="a->b", topic="orders", remote_topic="a.orders", partition=7, transactional_id="mm2-x"
@@ -199,3 +199,18 @@ def test_only_where_the_batch_itself_may_be_at_fault_it_may_be_left_out(code, of
 def test_a_refusal_ends_with_a_command(code):
     assert produce(code).stop.message.endswith(commands.found_in(produce(code).stop.message))
     assert commands.found_in(produce(code).stop.message)
+
+
+# Batches that cannot be read
+
+
+@pytest.mark.parametrize(
+    ("changed", "then"),
+    [({}, BACK_OFF), ({"sound": True}, STOP), ({"by_transform": True}, STOP)],
+    ids=["damaged", "sound", "by the transform"],
+)
+def test_only_what_is_damaged_is_read_again_before_it_is_a_stop(changed, then):
+    found = source_batches.Obstacle(offset=50, why="no", behind=51)
+    reaction = refusals.blocked(WHERE, dataclasses.replace(found, **changed))
+    assert (reaction.then, reaction.reason) == (then, "orders-7 at source offset 50: no")
+    assert reaction.stop == stops.blocked(WHERE, dataclasses.replace(found, **changed))

@@ -36,9 +36,16 @@ TABLE = [
         stops.Cause.CORRUPT,
         [
             f"kafka-topics.sh {TOOLS} --describe --topic orders",
-            "mm2 run clusters.yaml",
+            "let one with a sound log lead",
             f"{WAY_ON} latest {FILE}",
         ],
+    ),
+    (
+        stops.blocked(
+            WHERE, source_batches.Obstacle(offset=50, why="its gzip", behind=54, sound=True)
+        ),
+        stops.Cause.CORRUPT,
+        ["its gzip. Its checksum is right", f"{WAY_ON} offset:54 {FILE}"],
     ),
     (
         stops.blocked(
@@ -95,8 +102,8 @@ def test_a_stop_says_where_what_and_how_to_go_on(stop, cause, names):
 
 @pytest.mark.parametrize(("stop", "cause", "_"), TABLE, ids=lambda each: str(each)[:20])
 def test_only_what_others_can_repair_is_tried_again(stop, cause, _):
-    others = (stops.Cause.REFUSED, stops.Cause.HANGING)
-    assert stop.retry_after_s == (30.0 if cause in others else None)
+    others = cause in (stops.Cause.REFUSED, stops.Cause.HANGING) or "sound log" in stop.message
+    assert stop.retry_after_s == (30.0 if others else None)
 
 
 @pytest.mark.parametrize(("stop", "_", "names"), TABLE, ids=lambda each: str(each)[:20])

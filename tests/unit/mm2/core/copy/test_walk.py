@@ -225,7 +225,7 @@ def test_damage_that_stays_stops_the_partition_with_the_way_past_it():
     played = walked(paired(ours(40, b"a"), ours(41, b"b")), held)
     stop = played.outcome
     assert isinstance(stop, stops.Stop)
-    assert stop.cause is stops.Cause.CORRUPT
+    assert (stop.cause, stop.retry_after_s) == (stops.Cause.CORRUPT, 30.0)
     assert "orders-4 at source offset 101: the checksum" in stop.message
     assert "--from offset:103 " in stop.message
     assert len(played.asked) == walk.LOOKS + 1
