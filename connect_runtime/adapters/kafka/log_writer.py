@@ -27,6 +27,7 @@ _PRODUCER: Mapping[str, object] = {
     "max.in.flight.requests.per.connection": 1,
     "partitioner": "murmur2_random",
     "linger.ms": 0,
+    "batch.size": 65_536,  # a record that is too large is refused alone
     "message.max.bytes": 100_000_000,  # what is too large, the topic says
     "queue.buffering.max.kbytes": 262_144,
     "allow.auto.create.topics": False,
@@ -109,7 +110,7 @@ class LogWriter:
             return
         reason = self._reports.reason() or translate_errors.timed_out()
         raise errors.RetriableError(
-            f"{self._translated(reason)}; {len(self._waiting)} records wait for their acknowledgement"
+            f"{self._translated(reason)}; {len(self._waiting)} records are not acknowledged yet"
         )
 
     def recorded_ends(self) -> Mapping[int, int]:

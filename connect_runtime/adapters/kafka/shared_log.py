@@ -50,6 +50,7 @@ class KafkaSharedLog:
         self._committed_only = committed_only
         self._threads = threads.Threads(on_unasked_end=self._on_unasked_end)
         self._partitions = 0
+        self._stopped = False
         self._reader: log_reader.LogReader | None = None
         self._writer: log_writer.LogWriter | None = None
 
@@ -95,6 +96,8 @@ class KafkaSharedLog:
         end = base_deadline.Deadline.after(timeout_s, now_s=self._clock.now_s())
         writer, reader = self._started_writer(), self._reader
         assert reader is not None
+        if self._stopped:
+            raise errors.FatalError(f"reading {self._topic} to its end: the log was stopped")
         writer.settle(end)
         reader.wait_for(self._ends(writer, end), end)
 
@@ -102,6 +105,7 @@ class KafkaSharedLog:
         writer, reader = self._writer, self._reader
         if writer is None or reader is None:
             return
+        self._stopped = True
         writer.close(timeout_s)
         running = self._threads.stop_all(_THREADS_S)
         if running:
