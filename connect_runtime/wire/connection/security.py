@@ -45,6 +45,25 @@ def tls_context(security: security_settings.Security) -> ssl.SSLContext | None:
     return context
 
 
+def server_tls_context(
+    security: security_settings.Security, *, clients: ssl.VerifyMode
+) -> ssl.SSLContext:
+    """For those who connect to us. `clients`: must they show a certificate that we trust?
+
+    Raises UnusableCertificate.
+    """
+    if security.certificate_pem is None:
+        raise UnusableCertificate("ssl.keystore", "a server needs a certificate and its key")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_mode = clients
+    if clients is not ssl.CERT_NONE and security.ca_pem is None:
+        context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
+    _load_authorities(context, security)
+    _load_own(context, security)
+    return context
+
+
 def _load_authorities(context: ssl.SSLContext, security: security_settings.Security) -> None:
     if security.ca_pem is None:
         return
