@@ -13,7 +13,7 @@ top hold for clusters that do not say otherwise; of other client properties only
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from connect_runtime.adapters.config import properties_source, value_providers, yaml_source
@@ -88,6 +88,22 @@ class _Sorted:
     clusters: dict[str, Pairs] = field(default_factory=dict)
     flows: dict[tuple[str, str], Pairs] = field(default_factory=dict)
     ours: dict[str, Pairs] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ends:
+    """The clusters that flows of the file read from, and those that they copy to."""
+
+    sources: Collection[str]
+    targets: Collection[str]
+
+    def without(self, prefix: str, alias: str) -> str:
+        """Why the cluster has no such client; "" if it has."""
+        if prefix == "producer." and alias not in self.targets:
+            return f"no flow of this file copies to {alias}"
+        if prefix == "consumer." and alias not in self.sources:
+            return f"no flow of this file reads from {alias}"
+        return ""
 
 
 class _Translation:
@@ -171,10 +187,12 @@ class _Translation:
 
     def _document(self, found: _Sorted, line: int) -> yaml_source.Document:
         plain = {alias: self._plain(alias, found) for alias in found.clusters}
+        flows = self._wanted(found)
+        ends = _Ends(sources={one for one, _ in flows}, targets={other for _, other in flows})
         sections: dict[str, yaml_source.Node] = {
             _CLUSTERS: section(
                 {
-                    alias: section({**plain[alias], **self._roles(alias, pairs)}, line)
+                    alias: section({**plain[alias], **self._roles(alias, pairs, ends)}, line)
                     for alias, pairs in found.clusters.items()
                 },
                 line,
@@ -209,7 +227,7 @@ class _Translation:
             for key in filter(_is_protocol, self._pairs)
         )
 
-    def _roles(self, alias: str, pairs: Pairs) -> Pairs:
+    def _roles(self, alias: str, pairs: Pairs, ends: _Ends) -> Pairs:
         """What holds for one kind of client; everything else is told."""
         found: Pairs = {}
         for name, pair in pairs.items():
@@ -218,7 +236,12 @@ class _Translation:
                 continue
             if prefix is not None:
                 bare = name.removeprefix(prefix)
-                if self._account.takes_client(pair, bare, prefix=prefix):
+                if not self._account.takes_client(pair, bare, prefix=prefix):
+                    continue
+                nobody = ends.without(prefix, alias)
+                if nobody:
+                    self._account.warn(pair, f"has no effect: {nobody}")
+                else:
                     found[name] = pair
             elif name in keys.CLIENT_KNOWN and name not in keys.WORKER_NAMES:
                 text = (

@@ -20,7 +20,9 @@ _HEARTBEATS = f"{_NOT_YET}: heartbeats are not emitted, those of others are mirr
 _SYNCS = f"{_NOT_YET}: offset syncs are not written; mm2 keeps a map of its own on the target"
 _GROUPS = f"{_NOT_YET}: offsets of consumer groups are not synced"
 _ACLS = f"{_NOT_YET}: ACLs are not synced"
-_ONCE = "has no effect: every flow is copied exactly once"
+_ONCE = (
+    "has no effect: delivery says how a flow is copied, else exactly once where that is possible"
+)
 _RECORDS = "has no effect: mm2 copies whole batches and converts no records"
 _METRICS = "has no effect: metrics are served for Prometheus, see mm2.metrics.port"
 _REMOVED = "has no effect: it was removed in Kafka 4.0"

@@ -61,6 +61,8 @@ def test_a_flow_with_what_it_inherits(read):
         ("a->c.enabled = true", "has no effect: names no two of a, b"),
         ("a.request.timeout.ms = 1", "write a.consumer.request.timeout.ms"),
         ("a.producer.linger.ms = 1", "record batches are passed on"),
+        ("a.producer.request.timeout.ms = 1", "no flow of this file copies to a"),
+        ("b.consumer.fetch.min.bytes = 1", "no flow of this file reads from b"),
         ("a.consumer.isolation.level = read_uncommitted", "only records of committed"),
         ("consumer.fetch.min.bytes = 1", "write A.consumer.fetch.min.bytes"),
         ("use.defaults.from = source", "write A->B.use.defaults.from"),
@@ -69,7 +71,7 @@ def test_a_flow_with_what_it_inherits(read):
         ("offset.storage.replication.factor = 1", "keeps its own topics"),
         ("b.offset.flush.interval.ms = 1", "mm2 runs no Connect worker"),
         ("b.exactly.once.source.support = enabled", "mm2 runs no Connect worker"),
-        ("a->b.exactly.once.support = required", "every flow is copied exactly once"),
+        ("a->b.exactly.once.support = required", "delivery says how a flow is copied"),
         ("listeners = http://:1", "serves no REST API"),
         ("a->b.producer.acks = 1", "write A->B.producer.override."),
         ("a->b.consumer.bootstrap.servers = x:1", "what cluster a says of bootstrap.servers"),
@@ -218,6 +220,15 @@ def test_an_alias_with_a_dot_has_its_own_keys(read):
     assert found.warnings == ()
     clients = found.clients_of(found.flows[0])
     assert clients.producer.properties["request.timeout.ms"] == "9000"
+
+
+@pytest.mark.parametrize("line", ["b->a.enabled = true", "enabled = true"])
+def test_clients_of_clusters_at_the_end_of_a_flow_are_taken_however_it_is_switched_on(read, line):
+    found = read(f"{line}\na.producer.request.timeout.ms = 1001\nb.consumer.fetch.min.bytes = 7")
+    assert not [line for line in found.warning_lines() if "no flow of this file" in line]
+    (back,) = [flow for flow in found.flows if flow.name == "b->a"]
+    assert found.clients_of(back).producer.properties["request.timeout.ms"] == "1001"
+    assert found.clients_of(back).consumer.properties["fetch.min.bytes"] == "7"
 
 
 def test_of_two_aliases_the_longer_one_is_meant(read):
