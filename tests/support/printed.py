@@ -83,6 +83,7 @@ def _stops(where: setup.PartitionSetup, *, hanging: int) -> Iterator[stops.Stop]
     yield stops.source_diverged(where, end=5, copied=9)
     yield stops.source_gap(where, position=5, start=9)
     yield stops.hanging(where, offset=hanging, retry_after_s=1.0)
+    yield stops.mirror_unknown(where, copied=9, leader_epoch=3)
     yield stops.mirror_unreadable(where, offset=5, why="it is damaged")
     damaged = source_batches.Obstacle(offset=5, why="no")
     for changed in ({}, {"behind": 9}, {"behind": 9, "sound": True}, {"by_transform": True}):

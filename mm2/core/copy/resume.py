@@ -22,7 +22,7 @@ from mm2.core.copy import (
     tail,
     walk,
 )
-from mm2.formats import receipt, record_batch, record_sets
+from mm2.formats import map_record, receipt, record_batch, record_sets
 
 BATCHES_BACK = 1000
 """So many batches are looked at for one of ours: more than others write while we have a
@@ -60,7 +60,7 @@ def where_we_were(
     if 0 <= answer.offset < segment.target_next:
         return (yield from _cut_back(attempt, answer.offset, source_epoch=segment.source_epoch))
     if segment.target_next > attempt.fence.marker_offset + 1:
-        return outcomes.BeginAgain(reason="another owner took the partition behind our marker")
+        return _anchor_ahead(attempt, segment, epoch_known=answer.offset >= 0)
     if attempt.known.untaken:
         return _era_alone(attempt)
     return Position(
@@ -71,6 +71,19 @@ def where_we_were(
         last_crc=segment.last_crc,
         lost="" if answer.offset >= 0 else "the target does not know the map's leader epoch",
     )
+
+
+def _anchor_ahead(
+    attempt: outcomes.Attempt, segment: map_record.Segment, *, epoch_known: bool
+) -> outcomes.BeginAgain:
+    """Another owner is there, or, where topics have no ids, another mirror of this name."""
+    if epoch_known:
+        return outcomes.BeginAgain(reason="another owner took the partition behind our marker")
+    stop = stops.mirror_unknown(
+        attempt.where, copied=segment.target_next, leader_epoch=segment.leader_epoch
+    )
+    reason = f"{attempt.where.mirror} does not know the map's leader epoch {segment.leader_epoch}"
+    return outcomes.BeginAgain(reason=reason, lasting=stop)
 
 
 def _era_alone(attempt: outcomes.Attempt) -> Position:

@@ -125,6 +125,19 @@ def recreated(
     )
 
 
+def mirror_unknown(where: setup.PartitionSetup, *, copied: int, leader_epoch: int) -> Stop:
+    """Where topics have no ids, this is how a mirror that was made again shows."""
+    return Stop(
+        cause=Cause.RECREATED,
+        message=(
+            f"{where.mirror}: this flow wrote it up to offset {copied}, in leader epoch "
+            f"{leader_epoch}, and its log neither reaches there nor knows that epoch: it was "
+            "deleted and created again, or restored from elsewhere. "
+            f"{way_on(where, position='earliest', whole_topic=True)}"
+        ),
+    )
+
+
 def source_diverged(where: setup.PartitionSetup, *, end: int, copied: int) -> Stop:
     return Stop(
         cause=Cause.SOURCE_TRUNCATED,

@@ -61,6 +61,14 @@ def test_an_anchor_behind_our_marker_is_another_owners():
     played = placed(taking.anchor(100, 60), end=70)
     assert isinstance(played.outcome, outcomes.BeginAgain)
     assert "behind our marker" in played.outcome.reason
+    assert played.outcome.lasting is None
+
+
+def test_an_anchor_behind_our_marker_in_an_epoch_unheard_of_is_another_mirrors_if_it_lasts():
+    again = placed(taking.anchor(100, 60), end=-1).outcome
+    assert isinstance(again, outcomes.BeginAgain)
+    assert "does not know the map's leader epoch 1" in again.reason
+    assert again.lasting == stops.mirror_unknown(taking.where(), copied=60, leader_epoch=1)
 
 
 @pytest.mark.parametrize("answer", [*NOT_SURE, instructions.Refused(code=74)])

@@ -77,6 +77,11 @@ TABLE = [
         ["orders-7", "offset 40", "up to 50", f"{WAY_ON} offset:40 {FILE}"],
     ),
     (
+        stops.mirror_unknown(WHERE, copied=60, leader_epoch=9),
+        stops.Cause.RECREATED,
+        ["a.orders-7", "offset 60", "leader epoch 9", "created again", f"--from earliest {FILE}"],
+    ),
+    (
         stops.mirror_unreadable(WHERE, offset=50, why="it is damaged"),
         stops.Cause.NOT_PAIRED,
         ["a.orders-7 at offset 50: it is damaged", f"{WAY_ON} earliest {FILE}"],
