@@ -258,15 +258,15 @@ class Cluster:
             for other in self._alive():
                 if item in other.runs:
                     self.doubles.append((item, other.name, worker.name))
+            config = view.config(item) if isinstance(item, str) else view.task_config(item)
+            if config is None:
+                failed.append((item, "it is configured no more"))
+                continue
+            worker.runs[item] = config
             if isinstance(item, str):
-                worker.runs[item] = view.config(item)
                 state = view.target_state(item)
                 assert state is not None, item
                 worker.inbox.append(events.ConnectorReached(connector=item, state=state))
-            elif (config := view.task_config(item)) is None:
-                failed.append((item, "no configuration"))
-            else:
-                worker.runs[item] = config
             self.say(worker, item, status_records.State.RUNNING)
         return events.Started(tuple(failed))
 

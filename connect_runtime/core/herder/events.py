@@ -146,7 +146,11 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """All were begun but these: connectors and tasks with what was wrong."""
+    """All were begun but these: connectors and tasks with what was wrong.
+
+    Where something is wrong with the thing itself its status is FAILED, and it waits for somebody
+    to act; it counts as running here, all the same.
+    """
 
     failed: tuple[tuple[work.Item, str], ...] = ()
 

@@ -117,8 +117,8 @@ class StopWork:
 class StartWork:
     """Start these from what is configured now, in the target state of now.
 
-    Answer: `Started`, once all were begun; what cannot be begun has its status FAILED. For every
-    connector a `ConnectorReached` follows, sooner or later.
+    Answer: `Started`, once all were begun; what cannot be begun, or is configured no more, is named
+    there. For every connector that was begun a `ConnectorReached` follows, sooner or later.
     """
 
     work: work.Work

@@ -68,12 +68,7 @@ def _reply_later(
             )
             return None
         case requests.RestartConnector(name):
-            if waiting.ticket is not None:
-                m.restarting.setdefault(name, []).append(waiting.ticket)
-            ours = work.Work(connectors=(name,))
-            yield from memory.stop(m, ours, for_good=False)
-            yield from memory.start(m, ours)
-            return None
+            return (yield from _restart_connector(m, name, waiting.ticket))
         case requests.FenceTasks(connector=name):
             return (yield from _fence(m, name, ticket))
         case requests.ReadOffsets() as request:
@@ -153,6 +148,21 @@ def _restart_all(m: memory.Memory, request: requests.RestartAll) -> memory.Scrip
         name = request.request.connector
         return requests.Refused(admission.NOT_FOUND, f"Status for connector {name} not found")
     return requests.Restarting(plan)
+
+
+def _restart_connector(
+    m: memory.Memory, name: str, ticket: int | None
+) -> memory.Script[requests.Reply | None]:
+    ours = work.Work(connectors=(name,))
+    yield from memory.stop(m, ours, for_good=False)
+    if ticket is not None:
+        m.restarting.setdefault(name, []).append(ticket)
+    started = yield from memory.start(m, ours)
+    if not started.failed:
+        return None
+    if ticket is not None:
+        m.restarting[name].remove(ticket)
+    return _failed(f"Failed to start connector: {name}: {started.failed[0][1]}")
 
 
 def _restart_task(m: memory.Memory, request: requests.RestartTask) -> memory.Script[requests.Reply]:

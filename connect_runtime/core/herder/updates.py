@@ -46,7 +46,8 @@ def restart(m: memory.Memory) -> memory.Script[None]:
     wanted, m.changes.restarts = m.changes.restarts, {}
     for _, request in sorted(wanted.items()):
         plan = restart_plan.plan(request, m.seen.statuses)
-        ours = work.NO_WORK if plan is None else plan.own(m.running)
+        configured = work.Work.of(item for item in m.running.items if m.seen.config.has(item))
+        ours = work.NO_WORK if plan is None else plan.own(configured)
         if not ours:
             continue
         yield instructions.Note(f"{plan}; here {ours}")

@@ -88,6 +88,12 @@ class ClusterConfig:
     def contains(self, connector: str) -> bool:
         return self._entry(connector).config is not None
 
+    def has(self, item: str | ids.ConnectorTaskId) -> bool:
+        """Whether this connector or task is configured."""
+        if isinstance(item, str):
+            return self.contains(item)
+        return 0 <= item.task < self._usable_tasks(item.connector)
+
     def config(self, connector: str) -> RawConfig | None:
         return self._entry(connector).config
 
@@ -103,10 +109,13 @@ class ClusterConfig:
 
     def tasks(self, connector: str) -> list[ids.ConnectorTaskId]:
         """The tasks that may run, in order: none while their configs are inconsistent."""
+        count = self._usable_tasks(connector)
+        return [ids.ConnectorTaskId(connector, number) for number in range(count)]
+
+    def _usable_tasks(self, connector: str) -> int:
         entry = self._entry(connector)
         usable = entry.config is not None and not entry.inconsistent
-        count = (entry.task_count or 0) if usable else 0
-        return [ids.ConnectorTaskId(connector, number) for number in range(count)]
+        return (entry.task_count or 0) if usable else 0
 
     def task_config(self, task: ids.ConnectorTaskId) -> RawConfig | None:
         return self._entry(task.connector).task_configs.get(task.task)

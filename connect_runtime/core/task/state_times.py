@@ -16,7 +16,7 @@ class StateTimes:
     _spent_s: dict[status_records.State, float] = field(default_factory=dict)
 
     def enter(self, state: status_records.State, now_s: float) -> None:
-        """From now on it is in this state. Time begins with the first; entering again is nothing."""
+        """From now on it is in this state; time begins with the first. Again is nothing new."""
         if state is self.state:
             return
         if self.state is not None:

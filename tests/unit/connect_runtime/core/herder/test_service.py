@@ -120,6 +120,14 @@ def test_a_connector_that_does_not_start_again_is_told(world, worker):
     assert worker.replies[ticket] == requests.Refused(500, "Failed to start connector: c: ouch")
 
 
+def test_a_connector_that_cannot_even_be_begun_is_told_at_once(world, worker):
+    worker.outcomes[instructions.StartWork] = [events.Started((("c", "no such class"),))]
+    ticket = world.ask(worker, requests.RestartConnector("c"))
+    assert worker.replies[ticket].message == "Failed to start connector: c: no such class"
+    state = cluster_config.TargetState.STARTED
+    world.tell(worker, events.ConnectorReached(connector="c", state=state))
+
+
 def test_a_paused_connector_is_restarted_without_its_tasks(world, worker):
     world.write(config_records.target_state("c", cluster_config.TargetState.PAUSED))
     before = len(worker.of(instructions.GenerateTaskConfigs))

@@ -92,6 +92,13 @@ def test_what_nobody_runs_here_is_not_restarted(world, worker):
     assert worker.said[before:] == []
 
 
+def test_what_was_deleted_meanwhile_is_not_restarted(world, worker):
+    request = config_records.RestartRequest(connector="c", include_tasks=True)
+    world.write(config_records.restart(request), *config_records.removal("c"))
+    assert worker.of(instructions.SayRestarting) == []
+    assert sorted(world.owners()) == ["d", "d-0"]
+
+
 def test_logger_levels_are_set_in_their_order_even_outside_a_round(world, worker):
     worker.in_group = False
     world.write(config_records.logger_level("a", "DEBUG"), config_records.logger_level("a", "INFO"))

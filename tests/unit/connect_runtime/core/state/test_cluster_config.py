@@ -68,3 +68,17 @@ def test_an_empty_view_is_before_every_record():
 @pytest.mark.parametrize("shown", [repr, str])
 def test_what_is_configured_is_in_no_representation(shown):
     assert "hunter" not in shown(VIEW)
+
+
+@pytest.mark.parametrize(
+    ("item", "configured"),
+    [
+        ("b", True),
+        ("gone", False),
+        (ids.ConnectorTaskId("b", 1), True),
+        (ids.ConnectorTaskId("b", 2), False),
+        (ids.ConnectorTaskId("a", 1), False),
+    ],
+)
+def test_what_is_configured(item, configured):
+    assert VIEW.has(item) is configured
