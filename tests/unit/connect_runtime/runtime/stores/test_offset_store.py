@@ -1,0 +1,117 @@
+"""Offsets are found again whoever wrote them, and committed as a whole."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+
+from connect_runtime.base import errors
+from connect_runtime.core.state import offset_records
+from connect_runtime.runtime.stores import offset_store
+from tests.fakes import shared_log
+
+FILE = {"filename": "/tmp/a"}
+
+
+@pytest.fixture
+def topic():
+    return shared_log.FakeTopic(partitions=25)
+
+
+@pytest.fixture
+def store(topic):
+    store = offset_store.OffsetStore(shared_log.FakeSharedLog(topic))
+    store.start(1.0)
+    yield store
+    store.stop(1.0)
+
+
+def commit(store, *pairs, connector="c"):
+    offset_store.commit(store, connector, pairs, timeout_s=1.0)
+
+
+def read(store, *partitions, connector="c"):
+    return store.read(connector, partitions, 1.0)
+
+
+def test_what_was_committed_is_read_by_whoever_comes_next(store, topic):
+    commit(store, (FILE, {"position": 7}), (None, {"n": 1}))
+    again = offset_store.OffsetStore(shared_log.FakeSharedLog(topic))
+    again.start(1.0)
+    for each in (store, again):
+        assert read(each, FILE, None, {"filename": "/tmp/b"}) == [{"position": 7}, {"n": 1}, None]
+        assert each.read_all("c", 1.0) == [(FILE, {"position": 7})]
+        assert read(each, FILE, connector="d") == [None]
+    assert [each.key for each in topic.records] == [b'["c",{"filename":"/tmp/a"}]', b'["c",null]']
+
+
+def test_reading_waits_for_the_end(store, topic):
+    topic.silent = True
+    topic.append(b'["c",{"filename":"/tmp/a"}]', b'{"position":9}')
+    assert read(store, FILE) == [{"position": 9}]
+    with topic.unreachable(), pytest.raises(errors.RetriableError):
+        read(store, FILE)
+
+
+def test_a_partition_in_another_order_of_its_fields_is_the_same(store, topic):
+    topic.append(b'["c",{"topic":"t","partition":0}]', b'{"offset":1}')
+    topic.append(b'["c",{"partition":0,"topic":"t"}]', b'{"offset":2}')
+    sought = {"partition": 0, "topic": "t"}
+    assert read(store, sought) == [{"offset": 2}]
+    assert len(store.read_all("c", 1.0)) == 1
+    commit(store, (sought, None))
+    assert read(store, sought, {"topic": "t", "partition": 0}) == [None, None]
+    assert [each.value for each in topic.records][2:] == [None, None]
+
+
+def test_what_cannot_be_written_is_refused_whole(store, topic):
+    with pytest.raises(offset_records.BadOffset):
+        commit(store, (FILE, {"position": 1}), (FILE, {"nested": {"a": 1}}))
+    with pytest.raises(offset_records.BadOffset):
+        commit(store, ({"nested": []}, {"position": 1}))
+    assert topic.records == []
+
+
+def test_one_failure_fails_the_commit_when_all_have_answered(store, topic):
+    """KafkaOffsetBackingStoreTest.testSetFailure."""
+    topic.refusals = deque([errors.RetriableError("not now")])
+    with pytest.raises(errors.RetriableError, match="not now"):
+        commit(store, (FILE, {"position": 1}), ({"filename": "/tmp/b"}, {"position": 2}))
+    assert len(topic.records) == 1
+
+
+def test_nothing_is_committed_at_once(store, topic):
+    commit(store)
+    assert topic.records == []
+
+
+def test_a_commit_that_takes_too_long_ends_and_its_late_answer_is_nobodys(store, topic):
+    """OffsetStorageWriterTest.testCancelAfterAwaitFlush and its like."""
+    with topic.unreachable():
+        with pytest.raises(errors.RetriableError, match=r"offset.flush.timeout.ms"):
+            offset_store.commit(store, "c", [(FILE, {"position": 1})], timeout_s=0.01)
+        assert topic.records == []
+    assert read(store, FILE) == [{"position": 1}]
+
+
+def test_after_a_stop_commits_fail(store):
+    store.stop(0.0)
+    with pytest.raises(errors.FatalError, match="stopped"):
+        commit(store, (FILE, {"position": 1}))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [b"{}", b"7", b'["c"]', b'["c",{},1]', b"[3,{}]", b'["c",[]]', b"\xff", None],
+)
+def test_keys_that_are_no_offsets_are_logged_and_skipped(store, topic, caplog, key):
+    """OffsetUtilsTest.testProcessPartitionKey*."""
+    topic.append(key, b'{"position":1}')
+    commit(store, (FILE, {"position": 2}))
+    assert read(store, FILE) == [{"position": 2}]
+    assert "skipping the record of fake" in caplog.text
+
+
+def test_the_topic_names_itself(store):
+    assert store.name == "fake"

@@ -1,0 +1,149 @@
+"""Statuses are tried again while they are worth it, and give way to newer words."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+
+from connect_runtime.base import errors, ids
+from connect_runtime.core.state import status_records
+from connect_runtime.runtime.stores import memory_log, status_store
+from connect_runtime.system import clock
+from tests.fakes import shared_log
+from tests.support import eventually
+
+State = status_records.State
+CLOCK = clock.SystemClock()
+TASK = ids.ConnectorTaskId("c", 0)
+REFUSED = errors.RetriableError("too few replicas")
+
+
+def says(state, generation=1, worker="us:1"):
+    return status_records.Status(state=state, worker_id=worker, generation=generation)
+
+
+@pytest.fixture
+def topic():
+    return shared_log.FakeTopic(partitions=5)
+
+
+@pytest.fixture
+def store(topic):
+    store = status_store.StatusStore(shared_log.FakeSharedLog(topic), clock=CLOCK)
+    store.start(1.0)
+    yield store
+    store.stop(1.0)
+
+
+def written(topic):
+    return [(each.key, each.value is None) for each in topic.records]
+
+
+def test_what_was_said_is_seen_when_it_was_read_back(store, topic):
+    topic.silent = True
+    store.put(TASK, says(State.RUNNING))
+    store.flush(1.0)
+    assert store.snapshot().task(TASK) is None
+    store.refresh(1.0)
+    assert store.snapshot().task(TASK) == says(State.RUNNING)
+
+
+def test_a_safe_word_gives_way_to_a_newer_one_of_another_worker(store, topic):
+    """KafkaStatusBackingStoreTest.putSafe*."""
+    theirs = status_records.status("c", says(State.RUNNING, 5, "them:1"))
+    topic.append(theirs.key, theirs.value)
+    store.put("c", says(State.UNASSIGNED, 4), safe=True)
+    assert len(topic.records) == 1
+    store.put("c", says(State.RUNNING, 4))
+    assert store.snapshot().connector("c") == says(State.RUNNING, 4)
+
+
+def test_a_destroyed_one_is_forgotten_with_its_tasks(store, topic):
+    store.put("c", says(State.RUNNING))
+    store.put(TASK, says(State.RUNNING))
+    store.put("c", says(State.DESTROYED))
+    assert store.snapshot().connectors() == []
+    assert store.snapshot().tasks("c") == {}
+    assert written(topic)[-1] == (b"status-connector-c", True)
+
+
+def test_what_was_refused_for_now_is_tried_again(store, topic):
+    topic.refusals = deque([REFUSED, REFUSED])
+    store.put(TASK, says(State.RUNNING))
+    store.flush(10.0)
+    assert store.snapshot().task(TASK) == says(State.RUNNING)
+    assert len(topic.records) == 1
+
+
+def test_what_was_refused_is_not_tried_again_behind_a_newer_word(store, topic):
+    topic.refusals = deque([REFUSED])
+    store.put(TASK, says(State.RUNNING))
+    store.put(TASK, says(State.FAILED))
+    store.flush(10.0)
+    assert len(topic.records) == 1
+    assert store.snapshot().task(TASK) == says(State.FAILED)
+
+
+def test_what_was_refused_does_not_come_back_after_its_removal(store, topic):
+    store.put("c", says(State.RUNNING))
+    topic.refusals = deque([REFUSED])
+    store.put(TASK, says(State.RUNNING))
+    gone = status_records.status("c", says(State.DESTROYED))
+    topic.append(gone.key, gone.value)
+    store.flush(10.0)
+    assert store.snapshot().tasks("c") == {}
+    assert written(topic)[-1] == (b"status-connector-c", True)
+
+
+def test_what_is_refused_for_good_is_said_and_not_waited_for(store, topic, caplog):
+    topic.refusals = deque([errors.FatalError("no right to")])
+    store.put(TASK, says(State.RUNNING))
+    store.flush(1.0)
+    assert "a status is lost: no right to" in caplog.text
+
+
+def test_flushing_ends_at_its_deadline(store, topic):
+    with topic.unreachable():
+        store.put(TASK, says(State.RUNNING))
+        with pytest.raises(errors.RetriableError, match="1 statuses"):
+            store.flush(0.01)
+    store.flush(1.0)
+
+
+def test_topics_in_use_are_kept_and_forgotten_per_connector(store, topic):
+    for name, connector in (("t1", "c"), ("t2", "c"), ("t1", "d")):
+        store.put_topic(
+            status_records.TopicStatus(topic=name, connector=connector, task=0, discovered_ms=1)
+        )
+    assert [each.topic for each in store.snapshot().topics("c")] == ["t1", "t2"]
+    store.forget_topics("c")
+    assert store.snapshot().topics("c") == []
+    assert [each.topic for each in store.snapshot().topics("d")] == ["t1"]
+
+
+def test_a_topic_in_use_is_tried_for_ever(store, topic):
+    topic.refusals = deque([REFUSED] * 3)
+    used = status_records.TopicStatus(topic="t", connector="c", task=0, discovered_ms=1)
+    store.put_topic(used)
+    eventually.eventually(
+        lambda: store.snapshot().topics("c") == [used], deadline_s=10.0, what="the topic is known"
+    )
+
+
+def test_who_stops_leaves_nobody_waiting(topic):
+    store = status_store.StatusStore(shared_log.FakeSharedLog(topic), clock=CLOCK)
+    store.start(1.0)
+    with topic.unreachable():
+        store.put(TASK, says(State.RUNNING))
+        store.stop(0.01)
+    assert topic.records == []
+
+
+def test_standalone_keeps_it_in_memory():
+    store = status_store.StatusStore(memory_log.MemoryLog("statuses"), clock=CLOCK)
+    store.start(1.0)
+    store.put(TASK, says(State.RUNNING, 0))
+    store.flush(1.0)
+    assert store.snapshot().task(TASK) == says(State.RUNNING, 0)
+    store.stop(1.0)
