@@ -52,7 +52,7 @@ class Place:
 Answer: TypeAlias = list[Place] | failures.ConnectionFailed
 Done: TypeAlias = Callable[[Answer], None]
 LookUp: TypeAlias = Callable[[Question], list[Place]]
-"""Blocks as long as the system does. Raises OSError, UnicodeError."""
+"""Blocks as long as the system does. Raises OSError, ValueError (no name could be like that)."""
 
 
 def literal(question: Question) -> list[Place] | None:
@@ -61,7 +61,7 @@ def literal(question: Question) -> list[Place] | None:
         return None
     try:
         found = transport.resolve(question.host, question.port, flags=socket.AI_NUMERICHOST)
-    except (OSError, UnicodeError):
+    except (OSError, ValueError):
         return None
     return [Place(address, question.host) for address in found]
 
@@ -165,7 +165,7 @@ class Resolver:
                     return
                 try:
                     found: list[Place] | Exception = self._look_up(question)
-                except (OSError, UnicodeError) as error:
+                except (OSError, ValueError) as error:
                     found = error
                 self._answers.put((question, found))
                 _ring(rung)

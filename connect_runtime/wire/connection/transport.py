@@ -134,7 +134,7 @@ def canonical_name(address: Address) -> str:
 def resolve(host: str, port: int, *, flags: int = 0) -> list[Address]:
     """All addresses of a host name, in the system's order; blocks as long as the resolver does.
 
-    flags: AI_… of getaddrinfo. Raises OSError, UnicodeError (no name could be like that).
+    flags: AI_… of getaddrinfo. Raises OSError, ValueError (no name could be like that).
     """
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
     return [(family, address) for family, _, _, _, address in found]

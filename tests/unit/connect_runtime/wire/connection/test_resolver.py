@@ -132,11 +132,13 @@ def test_a_name_that_is_gone_stands_for_nothing_any_more(asked):
     assert "Name or service not known" in str(failure)
 
 
-def test_what_no_name_can_be_is_an_answer_too():
+@pytest.mark.parametrize("host", ["a" * 80, "a\0b"])
+def test_what_no_name_can_be_is_an_answer_too(host):
     loop = poller.Poller()
     names = resolver.Resolver(poller=loop)
     told: list[resolver.Answer] = []
-    names.ask(resolver.Question("a" * 80, 9092), told.append)
+    assert resolver.literal(resolver.Question(host, 9092)) is None
+    names.ask(resolver.Question(host, 9092), told.append)
     wait_for(lambda: bool(loop.poll(0.02) or told), "where is the answer")
     assert "does not resolve" in str(told[0])
     names.close()
