@@ -8,6 +8,7 @@ backlog. Which broker that is, leader or replica, `read_replica` decides.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -88,6 +89,7 @@ class SourceSide:
         )
         self._lanes: dict[tuple[int, str, bool], _Lane] = {}
         self._place: dict[Key, _Lane] = {}
+        self._backlogs: Counter[str] = Counter()
         self._caught_up: set[Key] = set()
         self._paced: dict[Key, tuple[float, cluster_view.PartitionLeader | None]] = {}
 
@@ -108,7 +110,7 @@ class SourceSide:
         if leader is None or not hungry or self._is_paced(key):
             if lane is not None:
                 lane.session.drop(key)
-                del self._place[key]
+                self._settle(key, None)
             return
         place = self._replicas.choose(
             key, leader.node_id, brokers=self._source.view.brokers, now_s=self._clock.now_s()
@@ -117,7 +119,7 @@ class SourceSide:
             if lane is not None:
                 lane.session.drop(key)
             lane = self._lane(place.node_id, BACKLOG, alone=place.alone)
-            self._place[key] = lane
+            self._settle(key, lane)
             self._caught_up.discard(key)
         self._want(lane, key, copy)
 
@@ -137,9 +139,20 @@ class SourceSide:
                 leader.epoch if leader is not None else -1,
                 copy.source.position,
                 copy.source.epoch,
-                self._throttles.most_bytes(copy.where.topic, self.sizes.partition_bytes),
+                self._throttles.most_bytes(
+                    key[0], self.sizes.partition_bytes, sharers=self._backlogs[key[0]]
+                ),
             ),
         )
+
+    def _settle(self, key: Key, lane: _Lane | None) -> None:
+        """Invariant: `_backlogs` counts the partitions of each topic that have a backlog."""
+        before = self._place.pop(key, None)
+        if before is not None and before.name == BACKLOG:
+            self._backlogs[key[0]] -= 1
+        if lane is not None:
+            self._place[key] = lane
+            self._backlogs[key[0]] += lane.name == BACKLOG
 
     def throttle(self, throttles: throttle.Throttles) -> None:
         """From now on these budgets hold."""
@@ -192,7 +205,7 @@ class SourceSide:
                 continue
             if lane is not tail:
                 lane.session.drop(key)
-                self._place[key] = tail
+                self._settle(key, tail)
                 self._want(tail, key, self._copies[key])
             self._caught_up.discard(key)
 
@@ -205,7 +218,7 @@ class SourceSide:
         request = lane.session.next_request()
         under_way = sum(each.asked_bytes for each in self._lanes.values())
         limit = max(1, min(self._limits.max_bytes, self._held.free_bytes - under_way))
-        limit = max(limit, 1024 * 1024)
+        limit = self._throttles.most_at_once(max(limit, 1024 * 1024))
         lane.asked_bytes = min(limit, self.sizes.partition_bytes * lane.session.wanted())
         body = fetch.encode_fetch_request(
             version,
@@ -363,7 +376,7 @@ class SourceSide:
 
     def _to_backlog(self, lane: _Lane, key: Key) -> None:
         lane.session.drop(key)
-        self._place[key] = self._lane(lane.node_id, BACKLOG, alone=lane.alone)
+        self._settle(key, self._lane(lane.node_id, BACKLOG, alone=lane.alone))
 
     def _refused(
         self, copy: partition.PartitionCopy, found: fetch.FetchedPartition, now_s: float

@@ -56,12 +56,21 @@ class Throttles:
         if found is not None:
             found.spent(size)
 
-    def most_bytes(self, topic: str, wanted: int) -> int:
-        """What one answer may bring of one partition: large ones would make a small budget jump."""
+    def most_at_once(self, wanted: int) -> int:
+        """What one answer may bring in all: a large one would make a small budget jump, and then
+        close it for long, to fresh records too."""
+        return _bounded(wanted, self.flow, sharers=1)
+
+    def most_bytes(self, topic: str, wanted: int, *, sharers: int) -> int:
+        """What one answer may bring of one partition, where so many of its topic want as much."""
         found = self.topics.get(topic)
-        if found is None or not found.bytes_per_s:
-            return wanted
-        return min(wanted, max(_LEAST_BYTES, int(found.bytes_per_s * _ANSWERS_S)))
+        return wanted if found is None else _bounded(wanted, found, sharers=sharers)
+
+
+def _bounded(wanted: int, by: Throttle, *, sharers: int) -> int:
+    if not by.bytes_per_s:
+        return wanted
+    return min(wanted, max(_LEAST_BYTES, int(by.bytes_per_s * _ANSWERS_S / max(1, sharers))))
 
 
 def make(flow_bytes_s: int, topics: Mapping[str, int]) -> Throttles:

@@ -271,6 +271,32 @@ def test_a_topic_with_a_spent_budget_is_not_asked_for_until_it_has_earned_more()
     assert len(reading.source.fetches) == 1
 
 
+def test_one_answer_does_not_overdraw_a_budget_for_long(monkeypatch):
+    asked = []
+
+    def keep(version, **given):
+        asked.append((given["max_bytes"], {each.max_bytes for each in given["partitions"]}))
+        return b""
+
+    monkeypatch.setattr(source_side.fetch, "encode_fetch_request", keep)
+    reading = Reading(rack="")
+    topic = reading.world.copy.where.topic
+    others = [copying.begun(partition=number) for number in range(10, 13)]
+    for each in others:
+        reading.side.add(each.copy)
+    reading.side.throttle(throttle.make(400_000, {topic: 160_000}))
+    for _ in range(2):  # only then the first ones know of the last
+        reading.side.place_all()
+    reading.side.pump(reading.now_s)
+    assert asked == [(200_000, {20_000})]
+    for each in others:
+        each.copy.paused = True
+    reading.side.place_all()
+    reading.side.place_all()
+    reading.answer(end=5)
+    assert asked[1:] == [(200_000, {80_000})]
+
+
 def test_a_budget_that_is_lifted_is_lifted_at_once():
     reading = Reading(rack="")
     topic = reading.world.copy.where.topic

@@ -16,7 +16,7 @@ def test_without_a_budget_it_is_always_open():
     assert free.flow.open(0.0)
     assert free.open_for("orders", 0.0)
     assert free.open_for("other", 0.0)
-    assert free.most_bytes("orders", 5) == 5
+    assert free.most_bytes("orders", 5, sharers=1) == free.most_at_once(5) == 5
 
 
 @given(
@@ -52,6 +52,14 @@ def test_a_topic_has_a_budget_of_its_own_and_small_answers():
     assert not both.open_for("slow", 0.1)
     assert both.open_for("fast", 0.1)
     assert both.flow.open(0.1)
-    assert both.most_bytes("slow", 1 << 20) == 50_000
-    assert both.most_bytes("fast", 1 << 20) == 1 << 20
-    assert throttle.make(0, {"slow": 1}).most_bytes("slow", 1 << 20) == 16 * 1024
+    assert both.most_bytes("slow", 1 << 20, sharers=1) == 50_000
+    assert both.most_bytes("slow", 1 << 20, sharers=2) == 25_000
+    assert both.most_bytes("slow", 1000, sharers=0) == 1000
+    assert both.most_bytes("fast", 1 << 20, sharers=2) == 1 << 20
+    assert throttle.make(0, {"slow": 1}).most_bytes("slow", 1 << 20, sharers=9) == 16 * 1024
+
+
+def test_a_flow_with_a_small_budget_asks_for_little_at_once():
+    assert throttle.make(1_000_000, {}).most_at_once(32 << 20) == 500_000
+    assert throttle.make(1_000_000, {}).most_at_once(1000) == 1000
+    assert throttle.make(1, {}).most_at_once(32 << 20) == 16 * 1024
