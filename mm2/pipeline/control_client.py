@@ -53,11 +53,6 @@ class ControlClient:
         self._interest = 0
         self.closed_reason: str | None = None
 
-    @property
-    def pending_bytes(self) -> int:
-        """Bytes of messages that wait for the worker to take them: hold back when they grow."""
-        return self._outbox.pending_bytes
-
     def connect(self, timeout_s: float) -> None:
         """Connect, check the certificate, say hello and wait for the answer: blocking, once.
 
