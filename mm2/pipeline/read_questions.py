@@ -110,11 +110,14 @@ class ReadQuestions:
     ) -> None:
         self._reading.discard((side.is_target, node_id))
         found = _decode(reply)
-        for question in group:
-            if isinstance(found, instructions.Unanswered):
+        if isinstance(found, instructions.Unanswered):
+            for question in group:
                 self._reply(question, found)
-                continue
-            each = _of(found, side, question)
+            return
+        named = [(_of(found, side, question), question) for question in group]
+        # Brokers fill an answer from the front: who got nothing asks first the next time.
+        named.sort(key=_got_something)
+        for each, question in named:
             if each is not None and each.error_code:
                 self._refuse(side, question, each)
             else:
@@ -153,6 +156,10 @@ def _decode(reply: cluster.RawReply) -> _Found | instructions.Unanswered:
     if response is None or response.error_code:
         return instructions.Unanswered(reason=f"reading: {reason}")
     return {(each.topic or each.topic_id, each.partition): each for each in response.partitions}
+
+
+def _got_something(answer: tuple[fetch.FetchedPartition | None, asked.Asked]) -> bool:
+    return answer[0] is not None and len(answer[0].records) > 0
 
 
 def _of(found: _Found, side: asked.Side, question: asked.Asked) -> fetch.FetchedPartition | None:

@@ -389,6 +389,14 @@ def test_a_leader_is_read_from_once_at_a_time():
     assert set(world.answered()) == {0, 1}
 
 
+def test_whom_the_others_left_nothing_asks_first_the_next_time():
+    world = World()
+    world.ask(instructions.ReadTarget(offset=3), 0, 1, 2)
+    told = fetched("a.orders", (0, 0, 0, b"full"), (1, 0, 0, b""), (2, 0, 0, b"more"))
+    world.target.answer_raw(told)
+    assert [number for number, _ in world.answers] == [1, 0, 2]
+
+
 def test_a_read_waits_for_a_connection_and_is_told_why_there_is_none():
     world = World()
     world.target.version = None
