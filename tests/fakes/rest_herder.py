@@ -30,6 +30,7 @@ T = TypeVar("T")
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 WORKER = "127.0.0.1:8083"
+ACCEPTED = requests.Accepted()
 
 _TYPES = {
     SOURCE: herder.ConnectorType.SOURCE,
@@ -64,8 +65,9 @@ TOPIC_KEY = config_infos.ConfigKeyInfo(
 class FakeHerder:
     """Implements `ports.herder.Herder`.
 
-    `silent`: nothing that is submitted is ever answered. `fails`: every future fails with this.
-    `elsewhere`: connectors and tasks that another worker runs, with its URL.
+    `silent`: nothing that is submitted is answered, unless a test does it with `pending`.
+    `fails`: every future fails with this. `elsewhere`: connectors and tasks that
+    another worker runs, with its URL.
     """
 
     leads: bool = True
@@ -79,6 +81,7 @@ class FakeHerder:
     key: cluster_config.SessionKey | None = None
     signed: bool = False
     submitted: list[requests.Request] = field(default_factory=list)
+    pending: list[futures.Future[herder.Reply]] = field(default_factory=list)
     offsets: dict[str, list[herder.PartitionOffset]] = field(default_factory=dict)
     cluster_levels: dict[str, str] = field(default_factory=dict)
     installed: tuple[herder.PluginInfo, ...] = (
@@ -131,7 +134,8 @@ class FakeHerder:
     def submit(self, request: requests.Request) -> futures.Future[herder.Reply]:
         self.submitted.append(request)
         if self.silent:
-            return futures.Future()
+            self.pending.append(futures.Future())
+            return self.pending[-1]
         future: futures.Future[herder.Reply] = futures.Future()
         if self.fails is not None:
             future.set_exception(self.fails)
@@ -219,10 +223,15 @@ class FakeHerder:
         self.write_status(status_records.status(subject, status))
 
     def make(
-        self, name: str, state: cluster_config.TargetState | None = None, **config: str
+        self,
+        name: str,
+        config: Mapping[str, str] | None = None,
+        *,
+        state: cluster_config.TargetState | None = None,
     ) -> None:
         """A connector that runs."""
-        written = {"connector.class": "FileStreamSource", "topic": "t", "name": name} | config
+        written = {"connector.class": "FileStreamSource", "topic": "t", "name": name}
+        written |= config or {}
         self.write(config_records.creation(name, written, state))
         self.run(name)
 

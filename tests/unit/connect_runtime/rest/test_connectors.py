@@ -144,7 +144,7 @@ def test_a_creation_is_refused(
 
 
 def test_a_connector_is_shown(herder: rest_herder.FakeHerder) -> None:
-    herder.make("c", **{"tasks.max": "2"})
+    herder.make("c", {"tasks.max": "2"})
     ask = rest.Rest(herder)
     info = ask("GET", "/connectors/c").json()
     assert list(info) == ["name", "config", "tasks", "type"]
@@ -174,7 +174,7 @@ def test_a_pending_rebalance_is_a_conflict(herder: rest_herder.FakeHerder) -> No
 
 
 def test_a_connector_of_no_known_class_is_of_unknown_type(herder: rest_herder.FakeHerder) -> None:
-    herder.make("c", **{"connector.class": "Gone"})
+    herder.make("c", {"connector.class": "Gone"})
     assert rest.Rest(herder)("GET", "/connectors/c").json()["type"] == "unknown"
 
 
@@ -199,7 +199,7 @@ def test_a_configuration_of_another_name_is_refused(herder: rest_herder.FakeHerd
 
 
 def test_a_configuration_is_patched(herder: rest_herder.FakeHerder) -> None:
-    herder.make("c", old="1", kept="2")
+    herder.make("c", {"old": "1", "kept": "2"})
     answer = rest.Rest(herder)("PATCH", "/connectors/c/config", json={"old": None, "new": 3})
     assert answer.status_code == 200
     assert answer.json()["config"] == {
@@ -225,7 +225,7 @@ def test_a_connector_is_deleted(herder: rest_herder.FakeHerder) -> None:
 
 
 def test_a_status_has_traces_where_there_are_any(herder: rest_herder.FakeHerder) -> None:
-    herder.make("c", **{"tasks.max": "11"})
+    herder.make("c", {"tasks.max": "11"})
     herder.say(
         ids.ConnectorTaskId("c", 1),
         status_records.State.FAILED,
@@ -296,7 +296,7 @@ def test_topics_may_be_kept_from_being_reset(herder: rest_herder.FakeHerder) -> 
 
 def test_a_creation_is_forwarded_as_it_was_asked(herder: rest_herder.FakeHerder) -> None:
     herder.leads, herder.leader_url = False, "http://leader:8083/"
-    told = {"name": "ä", "config": {}, "tasks": [], "type": "source"}
+    told: Any = {"name": "ä", "config": {}, "tasks": [], "type": "source"}
     others = rest.FakePeers(says=peers.Said(status=201, value=told))
     ask = rest.Rest(herder, among=others)
     body = {"name": "ä", "config": {"topic": "t", **CONFIG}, "initial_state": "Paused"}

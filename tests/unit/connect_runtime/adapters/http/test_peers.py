@@ -1,0 +1,218 @@
+"""Requests to other workers, over real sockets; mostly to our own API over a fake herder."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from http import server
+
+import pytest
+
+from connect_runtime.adapters.http import peers as http_peers
+from connect_runtime.core.herder import requests
+from connect_runtime.core.state import cluster_config
+from connect_runtime.ports import peers
+from connect_runtime.system import threads
+from tests.fakes import rest_herder
+from tests.support import rest_server
+
+KEY = cluster_config.SessionKey(key=b"k" * 32, algorithm="HmacSHA256", created_ms=0)
+OTHER = cluster_config.SessionKey(key=b"o" * 32, algorithm="HmacSHA256", created_ms=0)
+
+
+def test_a_follower_passes_on_to_the_leader_and_that_to_the_owner() -> None:
+    leader, owner, follower = (rest_herder.FakeHerder() for _ in range(3))
+    others = http_peers.HttpPeers(timeout_s=10)
+    with (
+        rest_server.serving(owner, among=others) as at_owner,
+        rest_server.serving(leader, among=others) as at_leader,
+        rest_server.serving(follower, among=others) as at_follower,
+    ):
+        for each in (leader, owner, follower):
+            each.make("a/b ä")
+        owner.leads, owner.leader_url = False, at_leader.advertised_url
+        follower.leads, follower.leader_url = False, at_leader.advertised_url
+        follower.elsewhere = {"a/b ä": ""}
+        leader.elsewhere = {"a/b ä": at_owner.advertised_url}
+        said = others.send_and_wait(
+            peers.Call(
+                url=at_follower.advertised_url,
+                method="POST",
+                path=peers.connector_path("a/b ä", "restart"),
+            )
+        )
+    assert said == peers.Said(status=204)
+    expected = [requests.RestartConnector("a/b ä")]
+    assert follower.submitted == leader.submitted == owner.submitted == expected
+
+
+def test_the_third_hop_is_a_conflict() -> None:
+    leader, follower = rest_herder.FakeHerder(), rest_herder.FakeHerder()
+    others = http_peers.HttpPeers(timeout_s=10)
+    with (
+        rest_server.serving(leader, among=others) as at_leader,
+        rest_server.serving(follower, among=others) as at_follower,
+    ):
+        follower.leads, follower.leader_url = False, at_leader.advertised_url
+        leader.leads, leader.leader_url = False, at_follower.advertised_url
+        for each in (leader, follower):
+            each.make("c")
+        call = peers.Call(url=at_follower.advertised_url, method="DELETE", path="/connectors/c")
+        with pytest.raises(peers.PeerRefused, match="conflicting operation") as refused:
+            others.send_and_wait(call)
+    assert refused.value.status == 409
+    assert [len(each.submitted) for each in (follower, leader)] == [2, 1]
+
+
+def test_bodies_and_answers_arrive_whole() -> None:
+    leader, follower = rest_herder.FakeHerder(), rest_herder.FakeHerder()
+    others = http_peers.HttpPeers(timeout_s=10)
+    with (
+        rest_server.serving(leader, among=others) as at_leader,
+        rest_server.serving(follower, among=others) as at_follower,
+    ):
+        follower.leads, follower.leader_url = False, at_leader.advertised_url
+        said = others.send_and_wait(
+            peers.Call(
+                url=at_follower.advertised_url,
+                method="PUT",
+                path="/connectors/c/config",
+                body='{"connector.class":"FileStreamSource","topic":"ä"}'.encode(),
+            )
+        )
+    assert said.status == 201
+    assert said.value == {
+        "name": "c",
+        "config": {"connector.class": "FileStreamSource", "topic": "ä", "name": "c"},
+        "tasks": [],
+        "type": "source",
+    }
+    assert leader.config().contains("c")
+
+
+@pytest.mark.parametrize(
+    ("key", "status"), [(KEY, None), (OTHER, 403), (None, 400)], ids=["ours", "old", "none"]
+)
+def test_task_configs_are_taken_with_the_key_of_the_group(
+    key: cluster_config.SessionKey | None, status: int | None
+) -> None:
+    leader = rest_herder.FakeHerder(signed=True, key=KEY)
+    leader.make("c")
+    with rest_server.serving(leader) as at_leader:
+        call = peers.task_configs(
+            at_leader.advertised_url, "c", [{"a": "ä"}] * 3, key=key, algorithm="HmacSHA256"
+        )
+        others = http_peers.HttpPeers(timeout_s=10)
+        if status is None:
+            assert others.send_and_wait(call) == peers.Said(status=204)
+        else:
+            with pytest.raises(peers.PeerRefused) as refused:
+                others.send_and_wait(call)
+            assert refused.value.status == status
+    assert leader.config().task_count("c") == (3 if status is None else 1)
+
+
+def test_a_wish_to_fence_is_signed() -> None:
+    leader = rest_herder.FakeHerder(signed=True, key=KEY)
+    leader.make("c")
+    with rest_server.serving(leader) as at_leader:
+        call = peers.fence(at_leader.advertised_url, "c", key=KEY, algorithm="HmacSHA256")
+        assert http_peers.HttpPeers().send_and_wait(call).status == 204
+
+
+def test_credentials_are_passed_on() -> None:
+    leader = rest_herder.FakeHerder()
+    with rest_server.serving(leader, users={"u": "p"}) as at_leader:
+        said = http_peers.HttpPeers().send_and_wait(
+            peers.Call(
+                url=at_leader.advertised_url,
+                method="GET",
+                path="/connectors",
+                authorization="Basic dTpw",
+            )
+        )
+    assert said.value == []
+
+
+# Workers that are no workers
+
+
+@pytest.fixture
+def answering() -> Iterator[Callable[[int, bytes], str]]:
+    """Serves one status and body to everybody; gives its URL."""
+    running = threads.Threads(on_unasked_end=lambda _: None)
+
+    def serve(status: int, body: bytes) -> str:
+        class Handler(server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.send_header("Location", "/elsewhere")
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:
+                del format, args
+
+        listening = server.HTTPServer(("127.0.0.1", 0), Handler)
+        listening.timeout = 0.05
+
+        def body_of_thread(stop: threading.Event) -> None:
+            with listening:
+                while not stop.is_set():
+                    listening.handle_request()
+
+        running.start("answering", body_of_thread)
+        return f"http://127.0.0.1:{listening.server_port}/"
+
+    yield serve
+    assert running.stop_all(5) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "told"),
+    [
+        (200, b"<html>", "status 200 with what is no JSON"),
+        (500, b"<html>", "status 500 with what is no JSON"),
+        (401, b'"User cannot access the resource."', "status 401 without a message"),
+        (302, b"", "Unexpected status code when handling forwarded request: 302"),
+    ],
+)
+def test_an_answer_that_makes_no_sense_is_a_failure(
+    answering: Callable[[int, bytes], str], status: int, body: bytes, told: str
+) -> None:
+    call = peers.Call(url=answering(status, body), method="GET", path="/connectors")
+    with pytest.raises(peers.PeerFailed, match=told):
+        http_peers.HttpPeers(timeout_s=10).send_and_wait(call)
+
+
+def test_an_error_is_told_as_the_other_worker_told_it(
+    answering: Callable[[int, bytes], str],
+) -> None:
+    url = answering(409, b'{"error_code":40901,"message":"not now"}')
+    with pytest.raises(peers.PeerRefused, match=r"^not now$") as refused:
+        http_peers.HttpPeers().send_and_wait(peers.Call(url=url, method="GET", path="/"))
+    assert (refused.value.status, refused.value.error_code) == (409, 40901)
+
+
+def test_nobody_there_is_a_failure() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        port = reserved.getsockname()[1]
+    call = peers.Call(url=f"http://127.0.0.1:{port}", method="GET", path="/")
+    with pytest.raises(peers.PeerFailed, match=f"GET http://127.0.0.1:{port}/: "):
+        http_peers.HttpPeers(timeout_s=10).send_and_wait(call)
+
+
+def test_silence_is_a_failure_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(peers.PeerFailed, match=r"no answer within 0.2 s"):
+            http_peers.HttpPeers(timeout_s=0.2).send_and_wait(
+                peers.Call(url=url, method="GET", path="/")
+            )
+
+
+def test_a_url_that_is_none_is_a_failure() -> None:
+    with pytest.raises(peers.PeerFailed):
+        http_peers.HttpPeers().send_and_wait(peers.Call(url="nonsense", method="GET", path="/"))

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import asyncio
+from concurrent import futures
+
+import pytest
+
+from connect_runtime.ports import herder as herder_port
+from connect_runtime.rest import asking
+from tests.fakes import rest_herder
+from tests.support import rest
+
+SOON = asking.Deadlines(request_s=0.05, health_s=0.05)
+
+
+@pytest.mark.parametrize(
+    ("stage", "message"),
+    [
+        (None, "Request timed out"),
+        (
+            herder_port.Stage(description="joining", started_ms=0),
+            "Request timed out. The worker is currently joining, which began at"
+            " 1970-01-01T00:00:00Z.",
+        ),
+    ],
+)
+def test_a_herder_that_is_busy_too_long_is_told_about(
+    stage: herder_port.Stage | None, message: str
+) -> None:
+    herder = rest_herder.FakeHerder(silent=True, doing=stage)
+    answer = rest.Rest(herder, deadlines=SOON)("GET", "/connectors/c")
+    assert answer.status_code == 500
+    assert answer.json() == {"error_code": 500, "message": message}
+
+
+def test_a_late_answer_is_dropped() -> None:
+    herder = rest_herder.FakeHerder(silent=True)
+    rest.Rest(herder, deadlines=SOON)("GET", "/connectors/c")
+    (future,) = herder.pending
+    assert not future.cancelled()
+    future.set_result(rest_herder.ACCEPTED)  # the loop that waited for it is gone
+
+
+def test_an_answer_from_another_thread_is_seen_at_once() -> None:
+    async def wait() -> str:
+        with futures.ThreadPoolExecutor(1) as pool:
+            return await asking.answer(pool.submit(str, 7), timeout_s=5)
+
+    assert asyncio.run(wait()) == "7"
+
+
+def test_what_an_answer_fails_with_is_raised() -> None:
+    failed: futures.Future[None] = futures.Future()
+    failed.set_exception(KeyError("x"))
+    with pytest.raises(KeyError):
+        asyncio.run(asking.answer(failed, timeout_s=5))
+
+
+@pytest.mark.parametrize(
+    ("forward", "url", "message"),
+    [
+        ("", None, "Cannot complete request momentarily due to no known leader URL"),
+        ("?forward=true", None, "Cannot complete request momentarily due to no known leader URL"),
+        ("?forward=false", "http://leader", "Cannot complete request because of a conflicting"),
+        ("?forward=odd", "http://leader", "Cannot complete request because of a conflicting"),
+    ],
+)
+def test_nobody_to_forward_to_is_a_conflict(forward: str, url: str | None, message: str) -> None:
+    herder = rest_herder.FakeHerder()
+    herder.make("c")
+    herder.leads, herder.leader_url = False, url
+    others = rest.FakePeers()
+    answer = rest.Rest(herder, among=others)("DELETE", f"/connectors/c{forward}")
+    assert answer.status_code == 409
+    assert answer.json()["message"].startswith(message)
+    assert others.asked == []

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from connect_runtime.core.state import cluster_config
+from connect_runtime.rest import bodies
+
+
+def test_values_become_strings_as_they_were_written() -> None:
+    data = '{"i":1,"f":1.50,"e":1e3,"t":true,"n":null,"s":"ä","big":123456789012345678901}'
+    assert bodies.config(data.encode()) == {
+        "i": "1",
+        "f": "1.50",
+        "e": "1e3",
+        "t": "true",
+        "n": None,
+        "s": "ä",
+        "big": "123456789012345678901",
+    }
+
+
+def test_a_byte_order_mark_is_none_of_our_business() -> None:
+    assert bodies.config(b"\xef\xbb\xbf{}") == {}
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"", "no body"),
+        (b" \n", "no body"),
+        (b"{nope", "no JSON: .* line 1, column 2"),
+        (b"[1]", "a JSON object of strings was expected, not an array"),
+        (b"null", "not null"),
+        (b'{"a":{"b":1}}', "the configuration has an object as 'a'"),
+        (b'{"a":[]}', "an array as 'a'"),
+        (b'{"a":NaN}', "no JSON"),
+        (b'{"a":"\xff"}', "no UTF-8, from byte 6 on"),
+        (b"[" * 100_000, "no JSON"),
+    ],
+)
+def test_what_is_no_configuration_is_unreadable(data: bytes, told: str) -> None:
+    with pytest.raises(bodies.Unreadable, match=told):
+        bodies.config(data)
+
+
+@pytest.mark.parametrize("read", [bodies.config, bodies.creation, bodies.configs, bodies.offsets])
+def test_values_are_not_told(read: Callable[[bytes], Any]) -> None:
+    with pytest.raises(bodies.Unreadable) as unreadable:
+        read(b'{"password": {"geheim": geheim}')
+    assert "geheim" not in str(unreadable.value)
+
+
+def test_a_creation_is_read_and_said_again() -> None:
+    data = {"name": " c ", "config": {"a": 1}, "initial_state": "Stopped"}
+    read = bodies.creation(json.dumps(data).encode())
+    assert read == bodies.Creation(
+        name="c", config={"a": "1"}, initial_state=cluster_config.TargetState.STOPPED
+    )
+    said = read.to_json()
+    assert said == {"name": "c", "config": {"a": "1"}, "initial_state": "STOPPED"}
+    assert bodies.creation(json.dumps(said).encode()) == read
+
+
+def test_a_creation_may_lack_a_name_and_a_state() -> None:
+    read = bodies.creation(b'{"config": {}}')
+    assert (read.name, read.initial_state) == ("", None)
+    assert bodies.creation(b'{"name": 5, "config": {}}').name == "5"
+    assert read.to_json()["initial_state"] is None
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b'{"name":"c","config":{},"more":1}', 'Unrecognized field "more"; there are name, config'),
+        (b'{"name":["c"],"config":{}}', "'name' is a string, not an array"),
+        (b'{"name":"c","config":{},"initial_state":"odd"}', "none of RUNNING, PAUSED, STOPPED"),
+        (b'{"name":"c","config":{},"initial_state":1}', "none of RUNNING, PAUSED, STOPPED"),
+        (b'{"name":"c"}', "'config', a JSON object of strings, was expected, not null"),
+        (b"[]", "was expected, not an array"),
+    ],
+)
+def test_what_is_no_creation_is_unreadable(data: bytes, told: str) -> None:
+    with pytest.raises(bodies.Unreadable, match=told):
+        bodies.creation(data)
+
+
+def test_task_configs_are_a_list() -> None:
+    assert bodies.configs(b'[{"a":1},{}]') == [{"a": "1"}, {}]
+    for data in (b"{}", b"[1]"):
+        with pytest.raises(bodies.Unreadable):
+            bodies.configs(data)
+
+
+def test_offsets_keep_their_types() -> None:
+    entry = {"partition": {"p": 1, "q": "1", "r": None}, "offset": {"o": [1.5, True, 2**63]}}
+    data = json.dumps({"offsets": [entry]}).encode()
+    assert bodies.offsets(data) == [(entry["partition"], entry["offset"])]
+
+
+def test_the_last_offset_of_a_partition_counts() -> None:
+    entries: list[Any] = [
+        {"partition": {"a": 1, "b": 2}, "offset": {"o": 1}},
+        {"partition": {"a": "1", "b": 2}, "offset": {"o": 2}},
+        {"partition": {"b": 2, "a": 1}, "offset": None},
+        {"partition": None, "offset": {"o": 3}},
+    ]
+    assert bodies.offsets(json.dumps({"offsets": entries}).encode()) == [
+        ({"b": 2, "a": 1}, None),
+        ({"a": "1", "b": 2}, {"o": 2}),
+        (None, {"o": 3}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b'{"x":1}', 'Unrecognized field "x"; there is offsets'),
+        (b'{"offsets":{}}', "'offsets' is an array, not an object"),
+        (b'{"offsets":[1]}', "was expected, not a number"),
+        (b'{"offsets":[{"partition":1}]}', "'partition' is a JSON object, not a number"),
+        (b'{"offsets":[{"partition":{},"offset":"x"}]}', "'offset' is a JSON object, not a string"),
+        (b'{"offsets":[{"topic":{}}]}', 'Unrecognized field "topic"'),
+    ],
+)
+def test_what_are_no_offsets_is_unreadable(data: bytes, told: str) -> None:
+    with pytest.raises(bodies.Unreadable, match=told):
+        bodies.offsets(data)

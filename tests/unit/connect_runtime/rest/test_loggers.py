@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from tests.fakes import rest_herder
+from tests.support import rest
+
+_names = itertools.count()
+
+
+@pytest.fixture
+def name() -> Iterator[str]:
+    name = f"restloggers{next(_names)}"
+    yield name
+    table = logging.Logger.manager.loggerDict
+    for each in [known for known in table if known == name or known.startswith(f"{name}.")]:
+        del table[each]
+
+
+@pytest.fixture
+def herder() -> rest_herder.FakeHerder:
+    return rest_herder.FakeHerder()
+
+
+def test_a_level_is_set_shown_and_listed(herder: rest_herder.FakeHerder, name: str) -> None:
+    logging.getLogger(f"{name}.b")
+    ask = rest.Rest(herder)
+    answer = ask("PUT", f"/admin/loggers/{name}", json={"level": "debug"})
+    assert (answer.status_code, answer.json()) == (200, [name, f"{name}.b"])
+    told = ask("GET", f"/admin/loggers/{name}.b").json()
+    assert list(told) == ["level", "last_modified"]
+    assert told["level"] == "DEBUG"
+    assert isinstance(told["last_modified"], int)
+    listed = ask("GET", "/admin/loggers").json()
+    assert listed[name]["level"] == "DEBUG"
+    assert "root" in listed
+
+
+def test_a_level_is_set_for_all_workers(herder: rest_herder.FakeHerder, name: str) -> None:
+    answer = rest.Rest(herder)(
+        "PUT", f"/admin/loggers/{name}?scope=CLUSTER", json={"level": "warn"}
+    )
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert herder.cluster_levels == {name: "WARN"}
+    assert name not in logging.Logger.manager.loggerDict
+
+
+def test_an_unknown_scope_is_this_worker(herder: rest_herder.FakeHerder, name: str) -> None:
+    answer = rest.Rest(herder)("PUT", f"/admin/loggers/{name}?scope=odd", json={"level": "INFO"})
+    assert (answer.status_code, answer.json()) == (200, [name])
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        ({}, 400, "Desired 'level' parameter was not specified in request."),
+        ({"level": "loud"}, 404, "invalid log level 'loud'."),
+    ],
+)
+def test_no_level_and_a_wrong_one(
+    herder: rest_herder.FakeHerder, *, name: str, body: object, status: int, message: str
+) -> None:
+    answer = rest.Rest(herder)("PUT", f"/admin/loggers/{name}", json=body)
+    assert (answer.status_code, answer.json()["message"]) == (status, message)
+
+
+def test_an_unknown_logger_is_not_found(herder: rest_herder.FakeHerder, name: str) -> None:
+    answer = rest.Rest(herder)("GET", f"/admin/loggers/{name}")
+    assert (answer.status_code, answer.json()["message"]) == (404, f"Logger {name} not found.")

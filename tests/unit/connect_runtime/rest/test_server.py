@@ -1,0 +1,207 @@
+"""The server thread, at real sockets of this machine."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import ssl
+from pathlib import Path
+
+import httpx
+import pytest
+
+from connect_runtime.rest import app, https, server, settings
+from connect_runtime.system import certificates, clock
+from connect_runtime.wire.connection import store_files
+from tests.fakes import rest_herder
+from tests.support import eventually, rest, rest_server
+
+
+@pytest.fixture
+def herder() -> rest_herder.FakeHerder:
+    return rest_herder.FakeHerder()
+
+
+@pytest.fixture(scope="module")
+def authority() -> certificates.Authority:
+    return certificates.Authority.create("test", wall_ms=clock.SystemClock().wall_ms())
+
+
+def get(url: str, *, verify: ssl.SSLContext | bool = False) -> httpx.Response:
+    """Without `verify` no certificate is looked at, nor are any read, which takes its time."""
+    with httpx.Client(trust_env=False, timeout=10, verify=verify) as client:
+        return client.get(url)
+
+
+def now_s() -> float:
+    return clock.SystemClock().now_s()
+
+
+def test_nothing_is_found_until_the_api_is_attached(herder: rest_herder.FakeHerder) -> None:
+    with rest_server.started() as running:
+        answer = get(f"{running.advertised_url}connectors")
+        assert (answer.status_code, answer.json()["error_code"]) == (404, 404)
+        running.attach(app.build(rest.parts(herder), settings.RestSettings()))
+        assert get(f"{running.advertised_url}connectors").json() == []
+
+
+def test_every_interface_is_listened_at(herder: rest_herder.FakeHerder) -> None:
+    everywhere = settings.Listener(scheme="http", host="", port=0)
+    with rest_server.serving(herder, rest_server.at(everywhere)) as running:
+        port = running.worker_id.rpartition(":")[2]
+        assert get(f"http://127.0.0.1:{port}/").json()["version"] == "4.3.1"
+
+
+def test_a_used_port_is_an_error_and_nothing_stays_open(herder: rest_herder.FakeHerder) -> None:
+    with rest_server.started() as running:
+        taken = settings.Listener(
+            scheme="http", host="127.0.0.1", port=int(running.worker_id.rpartition(":")[2])
+        )
+        second = server.RestServer(
+            rest_server.at(rest_server.LOCAL, taken), on_unasked_end=lambda _: None
+        )
+        with pytest.raises(server.RestServerError, match=r"listening at http://127.0.0.1:.*in use"):
+            second.start()
+        assert second.stop()
+
+
+def test_https_needs_settings() -> None:
+    listener = settings.Listener(scheme="https", host="127.0.0.1", port=0)
+    broken = server.RestServer(rest_server.at(listener), on_unasked_end=lambda _: None)
+    with pytest.raises(server.RestServerError, match="https needs ssl"):
+        broken.start()
+
+
+def test_it_stops_in_time_although_a_request_hangs(herder: rest_herder.FakeHerder) -> None:
+    herder.silent = True
+    with (
+        concurrent.futures.ThreadPoolExecutor(1) as pool,
+        rest_server.serving(herder) as running,
+    ):
+        hanging = pool.submit(get, f"{running.advertised_url}connectors/c")
+        eventually.eventually(lambda: bool(herder.submitted), 5, "the request arrives")
+        began_s = now_s()
+        assert running.stop(graceful_s=1)
+        assert now_s() - began_s < 5
+        with pytest.raises(httpx.HTTPError):
+            hanging.result(timeout=5).raise_for_status()
+
+
+def test_a_running_request_is_answered_before_the_end(herder: rest_herder.FakeHerder) -> None:
+    herder.silent = True
+    with (
+        concurrent.futures.ThreadPoolExecutor(2) as pool,
+        rest_server.serving(herder) as running,
+    ):
+        asked = pool.submit(get, f"{running.advertised_url}health")
+        eventually.eventually(lambda: bool(herder.submitted), 5, "the request arrives")
+        stopped = pool.submit(running.stop, 10)
+        herder.pending[0].set_result(rest_herder.ACCEPTED)
+        assert asked.result(timeout=5).json()["status"] == "healthy"
+        assert stopped.result(timeout=5)
+
+
+def test_it_stops_twice_and_before_it_started() -> None:
+    never = server.RestServer(rest_server.at(), on_unasked_end=lambda _: None)
+    assert never.stop()
+    assert never.stop()
+
+
+# What is advertised
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        (settings.Advertised(), "http://127.0.0.1:{http}/"),
+        (settings.Advertised(scheme="HTTPS"), "https://127.0.0.1:{https}/"),
+        (settings.Advertised(host="worker-1", port=1234), "http://worker-1:1234/"),
+        (settings.Advertised(host="fd00::1"), "http://[fd00::1]:{http}/"),
+    ],
+)
+def test_what_is_advertised(told: settings.Advertised, expected: str, secured: https.Https) -> None:
+    configured = rest_server.at(
+        settings.Listener(scheme="https", host="127.0.0.1", port=0),
+        rest_server.LOCAL,
+        advertised=told,
+    )
+    with rest_server.started(configured, main_https=secured) as running:
+        ports = {each.listener.scheme: each.port for each in running._bound}
+        url = expected.format(**ports)
+        assert running.advertised_url == url
+        assert running.worker_id == url.split("//")[1].rstrip("/")
+        assert running.admin_url == url
+
+
+def test_another_machine_reaches_a_listener_at_every_interface() -> None:
+    everywhere = settings.Listener(scheme="http", host="0.0.0.0", port=0)
+    with rest_server.started(rest_server.at(everywhere)) as running:
+        assert not running.advertised_url.startswith("http://0.0.0.0")
+
+
+# Administrators
+
+
+def test_loggers_are_served_apart(herder: rest_herder.FakeHerder) -> None:
+    configured = rest_server.at(admin_listeners=(rest_server.LOCAL,))
+    with rest_server.serving(herder, configured) as running:
+        assert running.admin_url is not None
+        assert running.admin_url != running.advertised_url
+        assert get(f"{running.admin_url}admin/loggers").status_code == 200
+        assert get(f"{running.advertised_url}admin/loggers").status_code == 404
+        assert get(f"{running.admin_url}connectors").status_code == 404
+
+
+def test_loggers_are_served_nowhere(herder: rest_herder.FakeHerder) -> None:
+    with rest_server.serving(herder, rest_server.at(admin_listeners=())) as running:
+        assert running.admin_url is None
+        assert get(f"{running.advertised_url}admin/loggers").status_code == 404
+
+
+# https
+
+
+@pytest.fixture(scope="module")
+def secured(
+    authority: certificates.Authority, tmp_path_factory: pytest.TempPathFactory
+) -> https.Https:
+    return _https(authority, tmp_path_factory.mktemp("https"))
+
+
+def _https(authority: certificates.Authority, folder: Path, **more: str) -> https.Https:
+    issued = authority.issue("worker", hosts=["127.0.0.1"], wall_ms=clock.SystemClock().wall_ms())
+    (folder / "key.pem").write_bytes(issued.certificate_pem + issued.key_pem)
+    properties = {
+        "listeners.https.ssl.keystore.type": "PEM",
+        "listeners.https.ssl.keystore.location": "key.pem",
+        "listeners.https.ssl.truststore.type": "PEM",
+        "listeners.https.ssl.truststore.certificates": authority.certificate_pem.decode(),
+        "ssl.keystore.location": "not looked at",
+    }
+    return https.read(properties | more, files=store_files.below(folder))
+
+
+HTTPS = settings.Listener(scheme="https", host="127.0.0.1", port=0)
+
+
+@pytest.fixture
+def trusting(authority: certificates.Authority) -> ssl.SSLContext:
+    return ssl.create_default_context(cadata=authority.certificate_pem.decode())
+
+
+def test_https_is_served(secured: https.Https, trusting: ssl.SSLContext) -> None:
+    with rest_server.started(rest_server.at(HTTPS), main_https=secured) as running:
+        assert running.advertised_url.startswith("https://")
+        assert get(running.advertised_url, verify=trusting).status_code == 404
+        with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+            get(running.advertised_url, verify=True)
+
+
+def test_clients_must_show_a_certificate(
+    authority: certificates.Authority, tmp_path: Path, trusting: ssl.SSLContext
+) -> None:
+    required = {"listeners.https.ssl.client.auth": "required"}
+    secured = _https(authority, tmp_path, **required)
+    with rest_server.started(rest_server.at(HTTPS), main_https=secured) as running:
+        with pytest.raises(httpx.HTTPError):
+            get(running.advertised_url, verify=trusting)
+        assert get(running.advertised_url, verify=secured.client).status_code == 404
