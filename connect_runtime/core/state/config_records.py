@@ -69,8 +69,8 @@ def connector(name: str, config: cluster_config.RawConfig) -> Record:
 def removal(name: str) -> tuple[Record, Record]:
     """The connector and its target state are gone; to be written in this order, at once."""
     return (
-        Record(key=(Kind.CONNECTOR.value + name).encode(), value=None),
-        Record(key=(Kind.TARGET_STATE.value + name).encode(), value=None),
+        Record(key=key_bytes(Kind.CONNECTOR.value + name), value=None),
+        Record(key=key_bytes(Kind.TARGET_STATE.value + name), value=None),
     )
 
 
@@ -134,7 +134,12 @@ def logger_level(namespace: str, level: str) -> Record:
 
 
 def _record(key: str, value: json_bytes.Json) -> Record:
-    return Record(key=key.encode(), value=json_bytes.encode(value))
+    return Record(key=key_bytes(key), value=json_bytes.encode(value))
+
+
+def key_bytes(key: str) -> bytes:
+    """As Java's serializer of strings: half of a surrogate pair becomes a question mark."""
+    return key.encode("utf-8", "replace")
 
 
 # What is read

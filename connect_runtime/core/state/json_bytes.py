@@ -1,8 +1,9 @@
 """JSON of the internal topics, byte for byte as Java's JsonConverter (schemas.enable=false) has it.
 
 Bytes matter where they are keys: an offset is found again only by the very bytes of its partition.
-Java writes no spaces, keeps the order of the map, escapes only what must be and control characters
-in upper-case hexadecimal, and numbers as `Long.toString` and `Double.toString` print them.
+Java writes no spaces, keeps the order of the map, prints numbers as `Long.toString` and
+`Double.toString` do, and escapes only what must be, in upper-case hexadecimal; and characters
+beyond U+FFFF, as two surrogates each.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ Json: TypeAlias = (
 INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1
 
-_ESCAPED = re.compile(r'[\x00-\x1f"\\]')
+_ESCAPED = re.compile(r'[\x00-\x1f"\\\ud800-\udfff\U00010000-\U0010ffff]')
+_LAST_OF_ONE_UNIT = 0xFFFF
 _SHORT_ESCAPES = {
     '"': '\\"',
     "\\": "\\\\",
@@ -56,8 +58,6 @@ def encode(value: Json) -> bytes:
     """
     try:
         return _text(value).encode()
-    except UnicodeEncodeError as error:
-        raise Unencodable(f"writing JSON: half of a surrogate pair in {error.object!r}") from error
     except RecursionError as error:
         raise Unencodable("writing JSON: nested too deeply") from error
 
@@ -106,6 +106,9 @@ def _quoted(text: str) -> str:
 
 def _escape(match: re.Match[str]) -> str:
     character = match.group()
+    if ord(character) > _LAST_OF_ONE_UNIT:
+        units = character.encode("utf-16-be").hex().upper()
+        return f"\\u{units[:4]}\\u{units[4:]}"
     return _SHORT_ESCAPES.get(character) or f"\\u{ord(character):04X}"
 
 
@@ -139,7 +142,7 @@ def _plain(digits: str, point: int) -> str:
 
 
 def decode(data: bytes | None) -> Json:
-    """The value; None for no bytes, as for JSON's null. What follows the value is ignored.
+    """The value; None for no bytes, as for JSON's null. What follows an object or array is ignored.
 
     Integers come in any width, as a tombstone comes as None or as `null`: so does Java read them.
     Raises `Malformed`.
@@ -150,9 +153,12 @@ def decode(data: bytes | None) -> Json:
         text = data.decode("utf-8-sig").lstrip(_WHITESPACE)
         if not text:
             return None
-        value: Json = _DECODER.raw_decode(text)[0]
+        value: Json
+        value, end = _DECODER.raw_decode(text)
     except (ValueError, RecursionError) as error:
         raise Malformed(f"reading JSON: {_reason(error)}") from error
+    if not isinstance(value, dict | list) and text[end:].strip(_WHITESPACE):
+        raise Malformed(f"reading JSON: something follows the value at character {end}")
     return value
 
 

@@ -92,7 +92,8 @@ def status(subject: Subject, value: Status) -> Record:
 
 
 def _key(subject: Subject) -> bytes:
-    return f"{CONNECTOR if isinstance(subject, str) else TASK}{subject}".encode()
+    prefix = CONNECTOR if isinstance(subject, str) else TASK
+    return config_records.key_bytes(f"{prefix}{subject}")
 
 
 def topic(value: TopicStatus) -> Record:
@@ -113,7 +114,7 @@ def topic_removal(key: TopicKey) -> Record:
 
 
 def _topic_key(key: TopicKey) -> bytes:
-    return f"{TOPIC}{key.topic}{TOPIC_SEPARATOR}{key.connector}".encode()
+    return config_records.key_bytes(f"{TOPIC}{key.topic}{TOPIC_SEPARATOR}{key.connector}")
 
 
 # What is read

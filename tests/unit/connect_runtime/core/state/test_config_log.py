@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from connect_runtime.base import ids
 from connect_runtime.core.state import cluster_config, config_log, config_records, skipped
+from tests.support import examples
 
 State = cluster_config.TargetState
 C = {"name": "c", "v": "0"}
@@ -411,7 +412,7 @@ def shown(log):
     }
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples.of(60))
 @given(LOGS)
 def test_the_fold_agrees_with_the_rules_in_plain_words(records):
     log, oracle = replayed(), Oracle()
@@ -422,7 +423,7 @@ def test_the_fold_agrees_with_the_rules_in_plain_words(records):
         assert shown(log) == oracle.view()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples.of(60))
 @given(LOGS, st.data())
 def test_reading_again_from_anywhere_changes_nothing(records, data):
     once = config_log.ConfigLog()
@@ -437,7 +438,7 @@ def test_reading_again_from_anywhere_changes_nothing(records, data):
     assert again.snapshot() == once.snapshot()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples.of(60))
 @given(LOGS, st.data())
 def test_compaction_never_brings_back_a_connector_nor_loses_one(records, data):
     """Any earlier record of a key that was written again may be gone."""

@@ -34,6 +34,11 @@ def test_records_are_written_as_java_writes_them(record, key, value):
     assert record == config_records.Record(key=key.encode(), value=value.encode())
 
 
+def test_a_key_is_utf_8_whatever_the_name_is():
+    assert config_records.commit("ü😀", 0).key == "commit-ü😀".encode()
+    assert config_records.commit("\ud800", 0).key == b"commit-?"
+
+
 def test_task_configs_are_numbered_from_zero():
     records = config_records.task_configs("c", [{"a": "1"}, {}])
     assert [(each.key, each.value) for each in records] == [

@@ -27,7 +27,10 @@ from connect_runtime.core.state import json_bytes
         ("a/b", '"a/b"'),
         ('"\\\b\t\n\f\r', '"\\"\\\\\\b\\t\\n\\f\\r"'),
         ("\x00\x1f\x0b\x7f", '"\\u0000\\u001F\\u000B\x7f"'),
-        ("é€😀\u2028", '"é€😀\u2028"'),
+        ("é€\uffff\u2028", '"é€\uffff\u2028"'),
+        ("x😀\U0010ffff", '"x\\uD83D\\uDE00\\uDBFF\\uDFFF"'),
+        ("\ud800-", '"\\uD800-"'),
+        ({"😀": 1}, '{"\\uD83D\\uDE00":1}'),
         (b"\x01\x9c", '"AZw="'),
         ({1: "one", "two": 2}, '[[1,"one"],["two",2]]'),
     ],
@@ -71,7 +74,7 @@ def test_a_printed_double_is_the_same_number(number):
     assert float(json_bytes.java_double(number)) == number
 
 
-@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, "\ud800", {1, 2}, object(), {"a": 1j}])
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, {1, 2}, object(), {"a": 1j}])
 def test_what_has_no_form_is_refused(value):
     with pytest.raises(json_bytes.Unencodable, match="writing JSON"):
         json_bytes.encode(value)
@@ -105,7 +108,7 @@ def test_json_is_read_as_java_reads_it(data, value):
 @pytest.mark.parametrize(
     "data",
     [b"{", b"nonsense", b"NaN", b"[1,]", b'{"a"}', b"\xff\xfe", b"\xc3(", b"[" * 200_000,
-     b"9" * 5000, b"'a'"],
+     b"9" * 5000, b"'a'", b"007", b'"a" "b"', b"true false"],
 )  # fmt: skip
 def test_what_is_no_json_is_malformed_and_nothing_worse(data):
     with pytest.raises(json_bytes.Malformed, match="reading JSON"):
@@ -117,7 +120,7 @@ JSON = st.recursive(
     | st.booleans()
     | st.integers(-(2**63), 2**63 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(exclude_categories=["Cs"])),
+    | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=5), inner),
     max_leaves=10,
 )

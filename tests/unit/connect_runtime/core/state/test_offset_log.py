@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect_runtime.core.state import offset_log, offset_records, skipped
+from tests.support import examples
 
 
 def put(log, key, value):
@@ -101,7 +102,7 @@ WRITES = st.tuples(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples.of(60))
 @given(st.lists(WRITES, max_size=20), st.data())
 def test_the_fold_is_a_table_and_reading_again_changes_nothing(writes, data):
     records = [

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from connect_runtime.base import ids
 from connect_runtime.core.state import skipped, status_log, status_records
+from tests.support import examples
 
 State = status_records.State
 TASK = ids.ConnectorTaskId("c", 0)
@@ -134,7 +135,7 @@ RECORDS = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples.of(60))
 @given(st.lists(RECORDS, max_size=20))
 def test_the_fold_agrees_with_a_plain_table_and_replay_changes_nothing(writes):
     log, table = status_log.StatusLog(), {}
