@@ -8,7 +8,7 @@ decides what follows.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from connect_runtime.base import errors
 from connect_runtime.wire.codec import failures
@@ -18,6 +18,9 @@ OUT_OF_ORDER, DUPLICATE_SEQUENCE, INVALID_EPOCH, FENCED = 45, 46, 47, 90
 DENIED_ID = 53
 DENIED_HERE = frozenset({29, 31})
 """TOPIC_ and CLUSTER_AUTHORIZATION_FAILED: of the scratch topic, which says nothing of mirrors."""
+PASSING = frozenset({3, 5, 6, 7, 13, 19, 20, 56, 74, 75, 89})
+"""While leaders move, replicas are missing, a disk or a quota is full: brokers' answers of the
+moment, which say nothing of what they can do."""
 GAP = 1000
 
 
@@ -37,6 +40,9 @@ class Refused:
 
     def __str__(self) -> str:
         return failures.error_name(self.code)
+
+
+_Answer = TypeVar("_Answer", bound=Owner | Refused | int | None)
 
 
 class ScratchPartition(Protocol):
@@ -92,14 +98,14 @@ class TargetProbe:
         second = self._take()
         if second is None:
             return
-        late = self._scratch.send(first, 1)
+        late = self._send(first, 1)
         self._note(
             capabilities.Check.FENCE,
             f"epoch {first.epoch} of producer {first.id} is answered {_told(late)} after epoch "
             f"{second.epoch} of {second.id} wrote",
             holds=isinstance(late, Refused) and late.code in {INVALID_EPOCH, FENCED},
         )
-        own = self._scratch.send(second, 0)
+        own = self._send(second, 0)
         self._note(
             capabilities.Check.SUCCESSOR,
             f"answered {_told(own)}",
@@ -108,7 +114,7 @@ class TargetProbe:
 
     def _try_unfenced(self) -> None:
         """What is left without a fence: numbered batches of a producer of one's own."""
-        owner = self._scratch.new_plain_owner()
+        owner = _lasting(self._scratch.new_plain_owner())
         if isinstance(owner, Refused):
             self._note_refusal(capabilities.Check.OFFSET, owner)
         else:
@@ -116,11 +122,11 @@ class TargetProbe:
 
     def _take(self) -> Owner | None:
         """A new owner whose marker was read; None: that is as far as it goes."""
-        owner = self._scratch.new_owner()
+        owner = _lasting(self._scratch.new_owner())
         if isinstance(owner, Refused):
             self._note_refusal(capabilities.Check.TRANSACTIONAL_ID, owner)
             return None
-        refused = self._scratch.commit_empty(owner)
+        refused = _lasting(self._scratch.commit_empty(owner))
         if refused is not None:
             self._note_refusal(capabilities.Check.TRANSACTIONAL_ID, refused)
             return None
@@ -131,7 +137,7 @@ class TargetProbe:
 
     def _write(self, owner: Owner) -> bool:
         expected = self._scratch.end()
-        sent = self._scratch.send(owner, 0)
+        sent = self._send(owner, 0)
         if isinstance(sent, Refused):
             self._note_refusal(capabilities.Check.OFFSET, sent)
             return False
@@ -143,7 +149,7 @@ class TargetProbe:
             "other bytes are read",
             holds=self._scratch.unchanged(expected),
         )
-        again = self._scratch.send(owner, 0)
+        again = self._send(owner, 0)
         stored_twice = self._scratch.end() != expected + 1
         refused = isinstance(again, Refused) and again.code != DUPLICATE_SEQUENCE
         self._note(
@@ -151,13 +157,16 @@ class TargetProbe:
             "it is stored again" if stored_twice else f"answered {_told(again)}",
             holds=not stored_twice and not refused,
         )
-        gap = self._scratch.send(owner, GAP)
+        gap = self._send(owner, GAP)
         self._note(
             capabilities.Check.SEQUENCE,
             f"answered {_told(gap)}",
             holds=isinstance(gap, Refused) and gap.code == OUT_OF_ORDER,
         )
         return True
+
+    def _send(self, owner: Owner, sequence: int) -> int | Refused:
+        return _lasting(self._scratch.send(owner, sequence))
 
     def _note(self, check: capabilities.Check, otherwise: str = "", *, holds: bool) -> None:
         """What failed once stays failed."""
@@ -175,6 +184,13 @@ class TargetProbe:
         elif refused.code in DENIED_HERE:
             outcome = capabilities.Outcome.UNKNOWN
         self.answers[check] = capabilities.Answer(outcome=outcome, detail=str(refused))
+
+
+def _lasting(answer: _Answer) -> _Answer:
+    """Raises `RetriableError` for a refusal that may be another one the next time."""
+    if isinstance(answer, Refused) and answer.code in PASSING:
+        raise errors.RetriableError(f"the broker answered {answer}: probe again when that is over")
+    return answer
 
 
 def _told(answer: int | Refused) -> str:

@@ -19,6 +19,7 @@ class Broker:
         self.owner = Owner(id=7, epoch=-1)
         self.fenced_below = -1
         self.next_sequence: dict[Owner, int] = {}
+        self.sends = self.moves_at = 0
 
     def new_owner(self) -> Owner | Refused:
         if "denied" in self.faults:
@@ -32,6 +33,8 @@ class Broker:
     def commit_empty(self, owner: Owner) -> Refused | None:
         if "scratch topic denied" in self.faults:
             return Refused(code=29)
+        if "scratch topic unheard of" in self.faults:
+            return Refused(code=3)
         self.log.append((owner, -1))
         self.fenced_below = owner.epoch
         return None
@@ -43,6 +46,9 @@ class Broker:
         return len(self.log)
 
     def send(self, owner: Owner, sequence: int) -> int | Refused:
+        self.sends += 1
+        if self.sends == self.moves_at:
+            return Refused(code=6)
         if "silent" in self.faults:
             raise errors.RetriableError("nothing within 20 s")
         if owner.id == 7 and owner.epoch < self.fenced_below and "no fence" not in self.faults:
@@ -104,6 +110,24 @@ def test_without_the_transactional_id_all_is_tried_that_needs_none():
 
 def test_a_denied_scratch_topic_says_nothing_of_the_mirrors():
     assert found("scratch topic denied")[Check.TRANSACTIONAL_ID].outcome is Outcome.UNKNOWN
+
+
+# A batch, the same again, one behind a gap, the older owner's, the newer one's.
+@pytest.mark.parametrize("moves_at", [1, 2, 3, 4, 5])
+def test_a_leader_that_moves_meanwhile_fails_nothing(moves_at):
+    broker = Broker()
+    broker.moves_at = moves_at
+    probe = target_probe.TargetProbe(broker)
+    probe.run()
+    outcomes = [answer.outcome for answer in probe.answers.values()]
+    assert Outcome.FAILS not in outcomes
+    (unknown,) = {a.detail for a in probe.answers.values() if a.outcome is Outcome.UNKNOWN}
+    assert unknown.startswith("the broker answered NOT_LEADER_OR_FOLLOWER (6): probe again")
+
+
+def test_a_coordinator_that_does_not_know_the_topic_yet_denies_nothing():
+    answers = found("scratch topic unheard of")
+    assert answers[Check.TRANSACTIONAL_ID].outcome is Outcome.UNKNOWN
 
 
 def test_what_was_found_before_nobody_answered_any_more_is_kept():
