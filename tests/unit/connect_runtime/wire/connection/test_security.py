@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import ssl
+
 import pytest
 
 from connect_runtime.system import certificates, clock
@@ -55,3 +57,15 @@ def test_what_is_not_is_told_at_once_and_refused(changed, stores):
     assert all(str(each).startswith(f"{each.store}: OpenSSL says ") for each in found)
     with pytest.raises(security.UnusableCertificate):
         security.tls_context(settings(**changed))
+
+
+@pytest.mark.parametrize("clients", list(ssl.VerifyMode))
+def test_a_server_asks_clients_as_it_is_told(clients: ssl.VerifyMode) -> None:
+    context = security.server_tls_context(settings(), clients=clients)
+    assert context.verify_mode is clients
+    assert len(context.get_ca_certs()) == 1
+
+
+def test_a_server_needs_a_certificate() -> None:
+    with pytest.raises(security.UnusableCertificate, match=r"^ssl.keystore: a server needs"):
+        security.server_tls_context(settings(certificate_pem=None), clients=ssl.CERT_NONE)

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import logging
+import re
+
+import pytest
+
+from connect_runtime.rest import access_log
+from tests.fakes import rest_herder
+from tests.support import rest
+
+LINE = re.compile(
+    r'127\.0\.0\.1 - - \[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d \+0000\] "GET (.*) HTTP/1.1" (\d+) (\d+)'
+    r' "-" "(.*)" \d+'
+)
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, ...]]:
+    found = [LINE.fullmatch(each.getMessage()) for each in caplog.records]
+    assert all(found), caplog.messages
+    return [each.groups() for each in found if each]
+
+
+def test_every_request_is_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    ask = rest.Rest(rest_herder.FakeHerder())
+    with caplog.at_level(logging.INFO, access_log.__name__):
+        ask("GET", "/connectors?expand=info", headers={"User-Agent": "me"})
+        ask("GET", "/a%2Fb/", headers={"User-Agent": "me"})
+    assert lines(caplog) == [
+        ("/connectors?expand=info", "200", "2", "me"),
+        ("/a%2Fb/", "404", "49", "me"),
+    ]
+
+
+def test_nobody_writes_lines_of_their_own(caplog: pytest.LogCaptureFixture) -> None:
+    ask = rest.Rest(rest_herder.FakeHerder())
+    with caplog.at_level(logging.INFO, access_log.__name__):
+        ask("GET", "/", headers={"User-Agent": 'a" 200 1 "\x1b[31m'})
+    (line,) = lines(caplog)
+    assert line[3] == "a? 200 1 ??[31m"
+
+
+def test_nothing_is_logged_above_info(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, access_log.__name__):
+        rest.Rest(rest_herder.FakeHerder())("GET", "/")
+    assert caplog.records == []

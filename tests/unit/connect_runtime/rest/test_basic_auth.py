@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from connect_runtime.rest import basic_auth, settings
+from tests.fakes import rest_herder
+from tests.support import rest
+
+USERS = {"alice": "pass:wörd", "empty": ""}
+
+
+def header(text: str, scheme: str = "Basic") -> dict[str, str]:
+    return {"Authorization": f"{scheme} {base64.b64encode(text.encode()).decode()}"}
+
+
+@pytest.fixture
+def herder() -> rest_herder.FakeHerder:
+    made = rest_herder.FakeHerder()
+    made.make("c")
+    return made
+
+
+@pytest.mark.parametrize("scheme", ["Basic", "basic", "BASIC"])
+def test_a_user_enters(herder: rest_herder.FakeHerder, scheme: str) -> None:
+    ask = rest.Rest(herder, users=USERS)
+    answer = ask("GET", "/connectors", headers=header("alice:pass:wörd", scheme))
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        header("alice:wrong"),
+        header("alice"),
+        header(":pass:wörd"),
+        header("nobody:"),
+        header("alice:pass:wörd", "Bearer"),
+        {"Authorization": "Basic"},
+        {"Authorization": "Basic !!!"},
+    ],
+    ids=["none", "wrong", "no colon", "no user", "unknown", "scheme", "empty", "no base64"],
+)
+@pytest.mark.parametrize("path", ["/connectors", "/", "/nope"])
+def test_nobody_else_does(
+    herder: rest_herder.FakeHerder, headers: dict[str, str], path: str
+) -> None:
+    answer = rest.Rest(herder, users=USERS)("GET", path, headers=headers)
+    assert (answer.status_code, answer.text) == (401, "User cannot access the resource.")
+    assert answer.headers["content-type"].startswith("text/plain")
+
+
+def test_an_empty_password_is_a_password(herder: rest_herder.FakeHerder) -> None:
+    ask = rest.Rest(herder, users=USERS)
+    assert ask("GET", "/connectors", headers=header("empty:")).status_code == 200
+    assert ask("GET", "/connectors", headers=header("empty:x")).status_code == 401
+
+
+def test_without_users_everybody_enters(herder: rest_herder.FakeHerder) -> None:
+    assert rest.Rest(herder, users={})("GET", "/connectors").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("POST", "/connectors/c/tasks", 204),
+        ("POST", "/connectors/a%2Fb/tasks/", 404),
+        ("PUT", "/connectors/c/fence", 204),
+        ("GET", "/connectors/c/tasks", 401),
+        ("PUT", "/connectors/c/tasks", 401),
+        ("POST", "/connectors/c/fence", 401),
+        ("POST", "/connectors/c/tasks/0/restart", 401),
+        ("POST", "/connectors/c/d/tasks", 401),
+    ],
+)
+def test_workers_sign_instead(
+    herder: rest_herder.FakeHerder, *, method: str, path: str, status: int
+) -> None:
+    json: list[str] | None = [] if status != 401 and "tasks" in path else None
+    answer = rest.Rest(herder, users=USERS)(method, path, json=json)
+    assert answer.status_code == status
+
+
+def test_administrators_are_asked_too(herder: rest_herder.FakeHerder) -> None:
+    listener = settings.Listener(scheme="http", host="", port=1)
+    configured = settings.RestSettings(admin_listeners=(listener,))
+    apps = rest.Rest(herder, configured=configured, users=USERS).apps
+    assert apps.admin is not None
+    assert rest.ask(apps.admin, "GET", "/admin/loggers").status_code == 401
+
+
+def test_credentials() -> None:
+    assert basic_auth.credentials(header("a:b:c")["Authorization"]) == ("a", "b:c")
+    assert basic_auth.credentials(None) is None

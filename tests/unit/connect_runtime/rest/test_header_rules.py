@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import pytest
+from starlette import datastructures
+
+from connect_runtime.api import errors
+from connect_runtime.rest import header_rules, settings
+from tests.fakes import rest_herder
+from tests.support import rest
+
+R = header_rules.Rule
+
+
+@pytest.mark.parametrize(
+    ("text", "rules"),
+    [
+        ("", ()),
+        ("  ", ()),
+        ("set X-A:b", (R(name="X-A", value="b", adds=False),)),
+        (
+            'add Cache-Control: no-cache, "SET X-A: b, c"',
+            (
+                R(name="Cache-Control", value="no-cache", adds=True),
+                R(name="X-A", value="b, c", adds=False),
+            ),
+        ),
+        (
+            "setDate Expires:31540000000,adddate Last-Modified:0",
+            (
+                R(name="Expires", value="", adds=False, offset_ms=31_540_000_000),
+                R(name="Last-Modified", value="", adds=True, offset_ms=0),
+            ),
+        ),
+    ],
+)
+def test_rules_are_read(text: str, rules: tuple[header_rules.Rule, ...]) -> None:
+    assert header_rules.parse(text) == rules
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("drop X-A:b", "begins with none of set, add, setDate, addDate"),
+        ("set", "one header name, one colon"),
+        ("set X-A", "one header name, one colon"),
+        ("set X-A:b:c", "one header name, one colon"),
+        ("set X A:b", "'X A' is no name of a header"),
+        ("set :b", "'' is no name of a header"),
+        ("set X-A:b\x00", "control character"),
+        ("setDate X-A:soon", "needs milliseconds"),
+    ],
+)
+def test_wrong_rules_are_refused(text: str, told: str) -> None:
+    with pytest.raises(errors.ConfigError, match=told):
+        header_rules.parse(text)
+
+
+def test_rules_are_applied_to_every_answer() -> None:
+    rules = "set Content-Type:application/x, add X-A:1, add X-A:2, setDate X-B:0"
+    configured = settings.RestSettings(response_headers=rules)
+    ask = rest.Rest(rest_herder.FakeHerder(), configured=configured)
+    for path in ("/connectors", "/nope"):
+        headers = ask("GET", path).headers
+        assert headers["content-type"] == "application/x"
+        assert headers.get_list("x-a") == ["1", "2"]
+        assert headers["x-b"].endswith(" GMT")
+
+
+def test_dates_count_from_now() -> None:
+    async def nothing(*_: object) -> None:
+        return None
+
+    rules = header_rules.parse("setDate Expires:86400000")
+    served = header_rules.HeaderRules(nothing, rules=rules, wall_ms=lambda: 0)
+    headers: list[tuple[bytes, bytes]] = []
+    served._apply(datastructures.MutableHeaders(raw=headers))
+    assert headers == [(b"expires", b"Fri, 02 Jan 1970 00:00:00 GMT")]

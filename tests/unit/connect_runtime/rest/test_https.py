@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+from connect_runtime.api import errors
+from connect_runtime.rest import https
+from connect_runtime.system import certificates, clock
+from connect_runtime.wire.connection import store_files
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("stores")
+    wall_ms = clock.SystemClock().wall_ms()
+    authority = certificates.Authority.create("test", wall_ms=wall_ms)
+    issued = authority.issue("worker", hosts=["127.0.0.1"], wall_ms=wall_ms)
+    (made / "own.pem").write_bytes(issued.certificate_pem + issued.key_pem)
+    return made
+
+
+OWN = {"ssl.keystore.type": "PEM", "ssl.keystore.location": "own.pem"}
+
+
+def read(folder: Path, properties: dict[str, str], **options: str) -> https.Https:
+    return https.read(properties, files=store_files.below(folder), **options)
+
+
+@pytest.mark.parametrize(
+    ("auth", "mode"),
+    [
+        ({}, ssl.CERT_NONE),
+        ({"ssl.client.auth": "requested"}, ssl.CERT_OPTIONAL),
+        ({"ssl.client.auth": "Required"}, ssl.CERT_REQUIRED),
+    ],
+)
+def test_the_workers_own_settings_count(
+    folder: Path, auth: dict[str, str], mode: ssl.VerifyMode
+) -> None:
+    made = read(folder, OWN | auth | {"group.id": "g"})
+    assert made.server.verify_mode is mode
+    assert made.server.minimum_version is ssl.TLSVersion.TLSv1_2
+    assert made.client.check_hostname
+
+
+def test_prefixed_settings_count_alone(folder: Path) -> None:
+    own = {f"listeners.https.{key}": value for key, value in OWN.items()}
+    worker = {"ssl.client.auth": "required", "ssl.keystore.location": "gone.pem"}
+    assert read(folder, own | worker).server.verify_mode is ssl.CERT_NONE
+    with pytest.raises(errors.ConfigError, match=r"ssl.keystore.location: gone.pem cannot be read"):
+        read(folder, OWN | worker | {"listeners.https.x": "1"}, prefix=https.ADMIN_LISTENERS)
+
+
+@pytest.mark.parametrize(
+    ("properties", "told"),
+    [
+        ({}, "ssl.keystore: a server needs a certificate and its key"),
+        (OWN | {"ssl.client.auth": "maybe"}, "ssl.client.auth: maybe is unknown; allowed are none"),
+        (OWN | {"ssl.cipher.suites": "x"}, "ssl.cipher.suites: it is not supported"),
+        (
+            {f"listeners.https.{key}": value for key, value in OWN.items()}
+            | {"listeners.https.ssl.keystore.location": "gone.pem"},
+            "listeners.https.ssl.keystore.location: gone.pem cannot be read",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told(folder: Path, properties: dict[str, str], told: str) -> None:
+    with pytest.raises(errors.ConfigError, match=told):
+        read(folder, properties)

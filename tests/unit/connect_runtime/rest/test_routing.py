@@ -1,0 +1,157 @@
+"""What all endpoints have in common, asked through the whole API."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from connect_runtime.rest import app, asking, exchange, settings
+from tests.fakes import rest_herder
+from tests.support import rest
+
+
+@pytest.fixture
+def herder() -> rest_herder.FakeHerder:
+    made = rest_herder.FakeHerder()
+    made.make("c")
+    return made
+
+
+def error(answer: httpx.Response) -> tuple[int, Any]:
+    return answer.status_code, answer.json()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "message"),
+    [
+        ("GET", "/nope", 404, "HTTP 404 Not Found"),
+        ("GET", "/connectors/c/nope", 404, "HTTP 404 Not Found"),
+        ("GET", "/connectors/c/tasks-config", 404, "HTTP 404 Not Found"),
+        ("DELETE", "/", 405, "HTTP 405 Method Not Allowed"),
+        ("POST", "/connectors/c", 405, "HTTP 405 Method Not Allowed"),
+        ("PATCH", "/connectors/c/tasks/0/restart", 405, "HTTP 405 Method Not Allowed"),
+    ],
+)
+def test_unknown_paths_and_methods(
+    herder: rest_herder.FakeHerder, *, method: str, path: str, status: int, message: str
+) -> None:
+    answer = rest.Rest(herder)(method, path)
+    assert error(answer) == (status, {"error_code": status, "message": message})
+    assert ("allow" in answer.headers) == (status == 405)
+
+
+@pytest.mark.parametrize("path", ["/connectors/", "/connectors/c/", "/connectors/c/status/"])
+def test_a_slash_at_the_end_means_nothing(herder: rest_herder.FakeHerder, path: str) -> None:
+    assert rest.Rest(herder)("GET", path).status_code == 200
+
+
+def test_options_name_the_methods(herder: rest_herder.FakeHerder) -> None:
+    answer = rest.Rest(herder)("OPTIONS", "/connectors")
+    assert answer.status_code == 200
+    assert answer.headers["allow"] == "GET, HEAD, OPTIONS, POST"
+
+
+def test_head_goes_with_get(herder: rest_herder.FakeHerder) -> None:
+    assert rest.Rest(herder)("HEAD", "/connectors").status_code == 200
+    assert rest.Rest(herder)("HEAD", "/connectors/c/pause").status_code == 405
+
+
+@pytest.mark.parametrize(
+    "accept", ["application/json", "text/html, */*;q=0.1", "application/*", ""]
+)
+def test_json_is_accepted(herder: rest_herder.FakeHerder, accept: str) -> None:
+    answer = rest.Rest(herder)("GET", "/connectors", headers={"Accept": accept})
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("accept", ["text/plain", "application/json;q=0", "application/xml"])
+def test_nothing_but_json_is_given(herder: rest_herder.FakeHerder, accept: str) -> None:
+    answer = rest.Rest(herder)("GET", "/connectors", headers={"Accept": accept})
+    told = {"error_code": 406, "message": "HTTP 406 Not Acceptable"}
+    assert error(answer) == (406, told)
+
+
+@pytest.mark.parametrize("declared", [{}, {"Content-Type": "text/plain"}])
+def test_nothing_but_json_is_taken(
+    herder: rest_herder.FakeHerder, declared: dict[str, str]
+) -> None:
+    answer = rest.Rest(herder)("PUT", "/connectors/c/config", content=b"{}", headers=declared)
+    told = {"error_code": 415, "message": "HTTP 415 Unsupported Media Type"}
+    assert error(answer) == (415, told)
+
+
+def test_json_has_a_charset(herder: rest_herder.FakeHerder) -> None:
+    answer = rest.Rest(herder)(
+        "PUT",
+        "/connectors/c/config",
+        content=b'{"connector.class":"FileStreamSource","topic":"t"}',
+        headers={"Content-Type": "Application/JSON; charset=utf-8"},
+    )
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/connectors", "/connectors/c", "/connectors/c/pause"])
+def test_a_content_type_without_content_is_looked_at_too(
+    herder: rest_herder.FakeHerder, path: str
+) -> None:
+    method = "PUT" if path.endswith("pause") else "GET"
+    ask = rest.Rest(herder)
+    assert ask(method, path, headers={"Content-Type": "text/plain"}).status_code == 415
+    assert ask(method, path, headers={"Content-Type": "application/json"}).status_code < 300
+
+
+def test_a_long_body_is_refused(herder: rest_herder.FakeHerder) -> None:
+    answer = rest.Rest(herder)(
+        "PUT",
+        "/connectors/c/config",
+        content=b" " * (exchange.BODY_BYTES_MAX + 1),
+        headers={"Content-Type": "application/json"},
+    )
+    assert answer.status_code == 413
+    assert "8388608 bytes" in answer.json()["message"]
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(herder: rest_herder.FakeHerder) -> None:
+    async def slowly() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.sleep(60)
+
+    async def ask() -> httpx.Response:
+        parts = rest.parts(herder, deadlines=asking.Deadlines(request_s=0.05))
+        served = app.build(parts, settings.RestSettings()).main
+        transport = httpx.ASGITransport(served)
+        async with httpx.AsyncClient(transport=transport, base_url=rest.BASE) as client:
+            headers = {"Content-Type": "application/json"}
+            return await client.put("/connectors/c/config", content=slowly(), headers=headers)
+
+    assert asyncio.run(ask()).status_code == 408
+
+
+def test_what_nobody_foresaw_is_logged_and_answered(
+    herder: rest_herder.FakeHerder, caplog: pytest.LogCaptureFixture
+) -> None:
+    herder.fails = ZeroDivisionError("a plugin divided by zero")
+    answer = rest.Rest(herder)("GET", "/connectors/c")
+    told = {"error_code": 500, "message": "a plugin divided by zero"}
+    assert error(answer) == (500, told)
+    assert [each.levelno for each in caplog.records if each.levelno > logging.INFO] == [
+        logging.ERROR
+    ]
+
+
+def test_half_a_character_is_a_question_mark(herder: rest_herder.FakeHerder) -> None:
+    herder.make("c", {"odd": "\ud800"})
+    assert rest.Rest(herder)("GET", "/connectors/c/config").json()["odd"] == "?"
+
+
+def test_only_what_workers_ask_each_other() -> None:
+    herder = rest_herder.FakeHerder()
+    herder.make("c")
+    served = app.build_internal(rest.parts(herder))
+    assert rest.ask(served, "POST", "/connectors/c/tasks", json=[]).status_code == 204
+    assert rest.ask(served, "GET", "/connectors").status_code == 404
