@@ -23,15 +23,18 @@ def members() -> Iterator[group_members.Members]:
         yield every
 
 
-@pytest.fixture
-def join(members: group_members.Members, east: cluster.Cluster, topic: Callable[..., str]) -> Join:
-    group = topic("group")
-
+def joining(members: group_members.Members, running: cluster.Cluster, group: str) -> Join:
     def add(name: str, **options: object) -> group_members.GroupMember:
-        made = group_members.GroupMember(east.client_properties(), group, name, **options)  # type: ignore[arg-type]
+        properties = running.client_properties()
+        made = group_members.GroupMember(properties, group, name, **options)  # type: ignore[arg-type]
         return members.add(made, SIX)
 
     return add
+
+
+@pytest.fixture
+def join(members: group_members.Members, east: cluster.Cluster, topic: Callable[..., str]) -> Join:
+    return joining(members, east, topic("group"))
 
 
 def test_members_join_share_the_work_and_leave(members, join):
@@ -111,3 +114,29 @@ def test_a_group_of_another_kind_is_no_group_for_workers(members, join):
     assert isinstance(worker.failed, verdicts.MembershipError)
     assert "INCONSISTENT_GROUP_PROTOCOL" in str(worker.failed)
     assert "choose another group.id" in str(worker.failed)
+
+
+@pytest.mark.full
+def test_members_stop_their_work_when_the_broker_is_gone_and_share_it_again(members, own_cluster):
+    own = own_cluster()
+    join = joining(members, own, "group")
+    one, two = join("one"), join("two")
+    members.until(lambda: members.share([one, two], 6))
+    own.brokers[1].kill()
+    members.until(lambda: not one.runs and not two.runs)
+    own.brokers[1].start()
+    members.until(lambda: members.share([one, two], 6), deadline_s=60.0)
+
+
+@pytest.mark.full
+@pytest.mark.kafka_versions("2.8", "3.9")
+@pytest.mark.parametrize("version", ["2.8", "3.9"])
+def test_old_brokers_have_groups_of_workers_too(members, own_cluster, version):
+    join = joining(members, own_cluster(kafka_version=version), "group")
+    one, two = join("one"), join("two")
+    members.until(lambda: members.share([one, two], 6))
+    two.close()
+    members.until(lambda: two.closed)
+    members.every.remove(two)
+    two.driver.__exit__()
+    members.until(lambda: members.share([one], 6))
