@@ -127,8 +127,9 @@ class Memory:
         return self.round is not None and self.round.speaks is protocol.Protocol.SESSIONED
 
     def standing(self) -> admission.Standing:
+        """Requests are judged by the newest configurations: what the one before wrote counts."""
         return admission.Standing(
-            config=self.config,
+            config=self.seen.config,
             leads=self.leads,
             leader_url=self.leader_url,
             assigned=self.assigned,

@@ -39,13 +39,13 @@ def attempt(m: memory.Memory, request: requests.Reconfigure) -> memory.Script[No
 def _attempt(m: memory.Memory, request: requests.Reconfigure) -> memory.Script[str | None]:
     """Why it is to be tried again, if it is."""
     name = request.connector
-    started = m.config.target_state(name) is cluster_config.TargetState.STARTED
+    started = m.seen.config.target_state(name) is cluster_config.TargetState.STARTED
     if name not in m.running.connectors or not started:
         return None
     outcome = yield instructions.GenerateTaskConfigs(name)
     match outcome:
         case events.Generated(configs=configs, config_applied=applied):
-            if not task_configs.changed(m.config, name, configs, config_applied=applied):
+            if not task_configs.changed(m.seen.config, name, configs, config_applied=applied):
                 return None
             return (yield from _publish(m, request, outcome))
         case events.Failed(lasting=False) as failed:

@@ -89,10 +89,10 @@ def _failed(reason: str) -> requests.Refused:
 
 
 def _describe(m: memory.Memory, name: str) -> requests.Reply:
-    config = m.config.config(name)
+    config = m.seen.config.config(name)
     assert config is not None, name
-    entry = m.config.entries[name]
-    numbers = range(m.config.task_count(name))
+    entry = m.seen.config.entries[name]
+    numbers = range(m.seen.config.task_count(name))
     return requests.Description(
         connector=name,
         config=config,
@@ -101,8 +101,8 @@ def _describe(m: memory.Memory, name: str) -> requests.Reply:
 
 
 def _put(m: memory.Memory, request: requests.PutConnector) -> memory.Script[requests.Reply]:
-    created = not m.config.contains(request.connector)
-    tasks = tuple(m.config.tasks(request.connector))
+    created = not m.seen.config.contains(request.connector)
+    tasks = tuple(m.seen.config.tasks(request.connector))
     failure = yield from memory.write(
         m,
         instructions.WriteConnector(
@@ -117,7 +117,7 @@ def _put(m: memory.Memory, request: requests.PutConnector) -> memory.Script[requ
 
 
 def _patched(m: memory.Memory, request: requests.PatchConnector) -> cluster_config.RawConfig:
-    config = dict(m.config.config(request.connector) or {})
+    config = dict(m.seen.config.config(request.connector) or {})
     config.update(request.patch)
     removed = {name for name, value in request.patch.items() if value is None}
     return {name: value for name, value in config.items() if name not in removed}
@@ -177,7 +177,7 @@ def _restart_task(m: memory.Memory, request: requests.RestartTask) -> memory.Scr
 def _fence(m: memory.Memory, name: str, ticket: int) -> memory.Script[requests.Reply | None]:
     if not (yield from memory.read_configs(m)):
         return _failed("Failed to read to end of config topic before performing zombie fencing")
-    match fencing.plan(m.config, name):
+    match fencing.plan(m.seen.config, name):
         case fencing.NothingToFence():
             return requests.Accepted()
         case fencing.OnlyRecord(tasks):
@@ -199,7 +199,7 @@ def _modify_offsets(
 ) -> memory.Script[requests.Reply | None]:
     if not (yield from memory.read_configs(m)):
         return _failed("Failed to read to end of config topic before modifying connector offsets")
-    verdict = admission.may_modify_offsets(request.connector, m.config)
+    verdict = admission.may_modify_offsets(request.connector, m.seen.config)
     if not isinstance(verdict, admission.Proceed):
         return verdict
     yield instructions.AnswerByWorker(ticket=ticket, request=request)

@@ -11,6 +11,7 @@ from connect_runtime.core.assignment import protocol
 from connect_runtime.core.herder import events, memory, requests, rounds
 from connect_runtime.core.state import cluster_config, config_records
 from tests.fakes import herder_cluster
+from tests.support import examples
 
 NAMES = st.sampled_from(["x", "y", "z"])
 STATES = st.sampled_from([cluster_config.TargetState.STARTED, cluster_config.TargetState.PAUSED])
@@ -171,7 +172,7 @@ class AnyCluster(RuleBasedStateMachine):
 
 
 QUICK = settings(
-    max_examples=15,
+    max_examples=examples.of(15),
     stateful_step_count=12,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -57,6 +57,16 @@ def test_a_connector_configured_anew_is_not_created_and_its_tasks_are_told(world
     assert worker.runs["c"] == {"name": "c"}
 
 
+def test_of_two_who_create_the_same_connector_at_once_one_is_too_late(world, worker):
+    """Java lets both."""
+    create = requests.PutConnector(connector="new", config={}, replace=False)
+    for ticket in (70, 71):
+        worker.inbox.append(events.Submitted(ticket=ticket, request=create))
+    world.run()
+    assert worker.replies[70].created
+    assert worker.replies[71] == requests.Refused(409, "Connector new already exists")
+
+
 def test_a_patch_is_merged_and_validated_before_it_is_written(world, worker):
     patch = requests.PatchConnector(connector="c", patch={"password": None, "new": "1"})
     ticket = world.ask(worker, patch)
