@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -33,8 +33,8 @@ class OffsetLog:
     """
 
     _raw: dict[bytes, bytes] = field(default_factory=dict)
-    _same: dict[bytes, _Same] = field(default_factory=dict)
-    _connectors: dict[str, dict[bytes, None]] = field(default_factory=dict)
+    _same: dict[Hashable, _Same] = field(default_factory=dict)
+    _connectors: dict[str, dict[Hashable, None]] = field(default_factory=dict)
 
     def apply(
         self, key: bytes | None, value: bytes | None, *, offset: int
@@ -64,7 +64,7 @@ class OffsetLog:
         else:
             self._raw[key] = value
 
-    def _forget(self, canonical: bytes, key: bytes, *, connector: str) -> None:
+    def _forget(self, canonical: Hashable, key: bytes, *, connector: str) -> None:
         same = self._same.get(canonical)
         if same is None:
             return

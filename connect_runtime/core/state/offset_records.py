@@ -7,7 +7,8 @@ as the connector gives them, or as Java's HashMap would (`java_map_order`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -101,11 +102,22 @@ def decode_value(value: bytes | None, *, connector: str = "") -> dict[str, Primi
     return None if offset is None else _flat(offset, f"a stored offset of '{connector}'")
 
 
-def canonical(key: OffsetKey) -> bytes:
+def canonical(key: OffsetKey) -> Hashable:
     """The same for keys that differ in nothing but the order of their fields.
 
-    Raises `BadOffset` where a field cannot be written.
+    Bytes are what they are stored as. Raises `BadOffset` where a field cannot be hashed, for then
+    it cannot be stored either.
     """
     if key.partition is None:
-        return encode_key(key.connector, None)
-    return encode_key(key.connector, dict(sorted(key.partition.items())))
+        return key.connector, None
+    fields = ((name, *_stored(value)) for name, value in key.partition.items())
+    try:
+        return key.connector, frozenset(fields)
+    except TypeError as error:
+        raise BadOffset(f"a partition of '{key.connector}' has a field that is no value") from error
+
+
+def _stored(value: Primitive) -> tuple[type, Primitive]:
+    if isinstance(value, bytes):
+        return str, base64.b64encode(value).decode()
+    return type(value), value

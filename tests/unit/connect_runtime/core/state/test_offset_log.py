@@ -57,6 +57,13 @@ def test_the_order_given_comes_first_and_else_the_one_written_last():
     assert log.aliases("c", {"a": 9}) == []
 
 
+def test_bytes_are_found_as_what_they_are_stored_as():
+    log = offset_log.OffsetLog()
+    put(log, b'["c",{"b":"AQ==","a":1}]', b'{"o":1}')
+    assert log.get("c", {"a": 1, "b": b"\x01"}) == {"o": 1}
+    assert log.get("c", {"a": 1, "b": "AQ=="}) == {"o": 1}
+
+
 def test_numbers_and_strings_are_different_partitions():
     log = offset_log.OffsetLog()
     put(log, b'["c",{"p":0}]', b'{"o":1}')
