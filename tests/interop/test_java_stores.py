@@ -1,0 +1,258 @@
+"""Internal topics and offset files change hands between Java's workers and our stores."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from pathlib import Path
+
+import pytest
+
+from connect_runtime.adapters.files import offset_file
+from connect_runtime.adapters.kafka import access as kafka_access
+from connect_runtime.adapters.kafka import internal_topics, shared_log, topic_admin
+from connect_runtime.base import ids
+from connect_runtime.core.state import (
+    cluster_config,
+    config_records,
+    status_records,
+    topic_settings,
+)
+from connect_runtime.ports import shared_log as port
+from connect_runtime.runtime.stores import config_store, offset_store, status_store
+from connect_runtime.system import clock
+from mm2.sandbox import cluster
+from tests.support import eventually, java_connect, kafka
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+
+CLOCK = clock.SystemClock()
+WAIT_S = 30.0
+State = status_records.State
+
+
+class Stores:
+    """Ours, on the topics of one cluster."""
+
+    def __init__(self, running: cluster.Cluster, name: str) -> None:
+        properties = {**java_connect.storage(name), "config.storage.replication.factor": "1"}
+        properties["offset.storage.replication.factor"] = "1"
+        properties["status.storage.replication.factor"] = "1"
+        self._access = kafka_access.Access(bootstrap=running.bootstrap)
+        self._admin = topic_admin.TopicAdmin(self._access, client_id="admin", clock=CLOCK)
+        logs = [self._log(each) for each in topic_settings.wanted(properties).topics]
+        self.changes: list[object] = []
+        self.config = config_store.ConfigStore(logs[0], clock=CLOCK, on_change=self.changes.append)
+        self.offset = offset_store.OffsetStore(logs[1])
+        self.status = status_store.StatusStore(logs[2], clock=CLOCK)
+
+    def _log(self, topic: topic_settings.InternalTopic) -> port.SharedLog:
+        makes = internal_topics.InternalTopics(admin=self._admin, clock=CLOCK)
+        return shared_log.KafkaSharedLog(
+            self._access,
+            topic=topic.name,
+            client_id=f"ours-{topic.purpose.name}",
+            admin=self._admin,
+            prepare=functools.partial(makes.ensure, topic),
+            clock=CLOCK,
+        )
+
+    def __enter__(self) -> Stores:
+        for each in (self.config, self.offset, self.status):
+            each.start(WAIT_S)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in (self.config, self.offset, self.status):
+            each.stop(5.0)
+
+
+def source(path: Path, topic: str, *, name: str) -> dict[str, str]:
+    return {
+        "name": name,
+        "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
+        "tasks.max": "1",
+        "file": str(path),
+        "topic": topic,
+    }
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    path = tmp_path / "lines.txt"
+    path.write_text("".join(f"line {number}\n" for number in range(10)))
+    return path
+
+
+def values(running: cluster.Cluster, topic: str) -> list[bytes | None]:
+    return [each.value for each in kafka.read_partition(running.client_properties(), topic)]
+
+
+def test_a_cluster_changes_hands(east, topic, lines, tmp_path, caplog):
+    name, moved, made = topic("connect"), topic("moved"), topic("made")
+    properties = {"bootstrap.servers": east.bootstrap, **java_connect.storage(name)}
+    for each in (moved, made):
+        kafka.create_topic(east.client_properties(), each)
+    caplog.set_level(logging.WARNING)
+    with Stores(east, name) as ours:
+        write_as_a_worker(ours, lines, moved)
+        with java_connect.JavaWorker(properties, folder=tmp_path) as java:
+            java_goes_on(java, east, lines, moved)
+            java_does_its_own(java, lines, made)
+            we_read_it_as_it_comes(ours, java, lines)
+            stays = java.get("/connectors?expand=info&expand=status")
+            java.stop()
+        with Stores(east, name) as later:
+            later_workers_read_the_same(later, ours, stays)
+    assert "skipping" not in caplog.text
+
+
+def write_as_a_worker(ours: Stores, lines: Path, topic: str) -> None:
+    """Five of ten lines were read, as it seems; of another connector everything is stopped."""
+    config = source(lines, topic, name="moved")
+    ours.config.put_connector("moved", config)
+    task = {
+        **config,
+        "task.class": "org.apache.kafka.connect.file.FileStreamSourceTask",
+    }
+    ours.config.put_task_configs("moved", [task])
+    ours.config.put_connector(
+        "stopped",
+        source(lines, topic, name="stopped"),
+        target_state=cluster_config.TargetState.STOPPED,
+    )
+    ours.config.put_task_configs("stopped", [])
+    ours.config.put_connector("removed", source(lines, topic, name="removed"))
+    ours.config.remove_connector("removed")
+    position = sum(len(f"line {number}\n") for number in range(5))
+    pairs = [({"filename": str(lines)}, {"position": position})]
+    offset_store.commit(ours.offset, "moved", pairs, timeout_s=WAIT_S)
+    for subject in ("moved", ids.ConnectorTaskId("moved", 0)):
+        said = status_records.Status(
+            state=State.FAILED, worker_id="ours:8083", generation=1, trace="ours\n\tat x"
+        )
+        ours.status.put(subject, said)
+    ours.status.put_topic(
+        status_records.TopicStatus(topic="t-ours", connector="moved", task=0, discovered_ms=1)
+    )
+    ours.status.flush(WAIT_S)
+
+
+def java_goes_on(
+    java: java_connect.JavaWorker, east: cluster.Cluster, lines: Path, topic: str
+) -> None:
+    assert sorted(java.get("/connectors")) == ["moved", "stopped"]
+    assert java.get("/connectors/moved")["config"] == source(lines, topic, name="moved")
+    eventually.eventually(lambda: java.runs("moved"), WAIT_S, java.log_text)
+    assert java.get("/connectors/stopped/status")["connector"]["state"] == "STOPPED"
+    eventually.eventually(lambda: len(values(east, topic)) >= 5, WAIT_S, java.log_text)
+    assert values(east, topic) == [b"line %d" % number for number in range(5, 10)]
+    assert "t-ours" in java.get("/connectors/moved/topics")["moved"]["topics"]
+    offsets = java.get("/connectors/moved/offsets")["offsets"]
+    assert [each["partition"] for each in offsets] == [{"filename": str(lines)}]
+
+
+def java_does_its_own(java: java_connect.JavaWorker, lines: Path, topic: str) -> None:
+    body = {
+        "name": "made-1",
+        "config": source(lines, topic, name="made-1"),
+        "initial_state": "PAUSED",
+    }
+    assert java.ask("POST", "/connectors", body).status_code == 201
+    body = {"name": "made 2-3", "config": source(lines, topic, name="made 2-3")}
+    assert java.ask("POST", "/connectors", body).status_code == 201
+    eventually.eventually(lambda: java.runs("made%202-3"), WAIT_S, java.log_text)
+    path = "/connectors/made%202-3/restart?includeTasks=true&onlyFailed=false"
+    assert java.ask("POST", path).status_code == 202
+    body = {"level": "WARN"}
+    assert java.ask("PUT", "/admin/loggers/org.x?scope=cluster", body).status_code == 204
+    eventually.eventually(lambda: java.runs("made%202-3"), WAIT_S, java.log_text)
+    assert java.ask("DELETE", "/connectors/moved").status_code == 204
+
+
+def we_read_it_as_it_comes(ours: Stores, java: java_connect.JavaWorker, lines: Path) -> None:
+    ours.config.refresh(WAIT_S)
+    view = ours.config.snapshot()
+    assert view.connectors() == ["made 2-3", "made-1", "stopped"]
+    assert view.config("made 2-3") == java.get("/connectors/made%202-3")["config"]
+    assert view.target_state("made-1") is cluster_config.TargetState.PAUSED
+    (task,) = java.get("/connectors/made%202-3/tasks")
+    assert view.task_config(ids.ConnectorTaskId("made 2-3", 0)) == task["config"]
+    assert view.session_key is not None
+    assert len(view.session_key.key) == 32
+    names = {type(each).__name__ for each in ours.changes}
+    assert {"RestartRequested", "LoggerLevelSet", "SessionKeyChanged"} <= names
+    restart = config_records.RestartRequest(connector="made 2-3", include_tasks=True)
+    assert restart in [getattr(each, "request", None) for each in ours.changes]
+
+    def said() -> bool:
+        ours.status.refresh(WAIT_S)
+        found = ours.status.snapshot()
+        task_status = found.task(ids.ConnectorTaskId("made 2-3", 0))
+        assert task_status is not None
+        assert task_status.state is State.RUNNING
+        assert task_status.worker_id == java.address
+        assert task_status.version == "4.3.1"
+        assert found.connector("moved") is None
+        assert found.tasks("moved") == {}
+        return bool(found.topics("made 2-3"))
+
+    eventually.eventually(said, WAIT_S)
+    partition = {"filename": str(lines)}
+
+    def committed() -> bool:
+        return ours.offset.read("made 2-3", [partition], WAIT_S) == [
+            {"position": lines.stat().st_size}
+        ]
+
+    eventually.eventually(committed, WAIT_S)
+    assert ours.offset.read_all("made 2-3", WAIT_S) == [
+        (partition, {"position": lines.stat().st_size})
+    ]
+
+
+def later_workers_read_the_same(later: Stores, ours: Stores, seen: dict) -> None:
+    """What compaction would leave is not asked for here: all of it is read again."""
+    ours.config.refresh(WAIT_S)
+    view, before = later.config.snapshot(), ours.config.snapshot()
+    assert view.entries.keys() >= before.entries.keys()
+    for name in before.connectors():
+        assert view.config(name) == before.config(name) == seen[name]["info"]["config"]
+        assert view.tasks(name) == before.tasks(name)
+        assert view.target_state(name) is before.target_state(name)
+    assert view.session_key == before.session_key
+    ours.status.refresh(WAIT_S)
+    assert later.status.snapshot() == ours.status.snapshot()
+    assert {each.state for each in later.status.snapshot().by_connector.values()} == {
+        State.UNASSIGNED,
+    }
+
+
+def test_an_offset_file_changes_hands(east, topic, lines, tmp_path):
+    target, path = topic("lines"), tmp_path / "connect.offsets"
+    kafka.create_topic(east.client_properties(), target)
+    partition, position = {"filename": str(lines)}, len("line 0\n") * 3
+    ours = offset_store.OffsetStore(offset_file.OffsetFile(path))
+    ours.start(WAIT_S)
+    offset_store.commit(ours, "file", [(partition, {"position": position})], timeout_s=WAIT_S)
+    ours.stop(WAIT_S)
+    connector = source(lines, target, name="file")
+    settings = {
+        "bootstrap.servers": east.bootstrap,
+        "offset.storage.file.filename": str(path),
+    }
+    with java_connect.JavaWorker(
+        settings,
+        folder=tmp_path,
+        main=java_connect.STANDALONE,
+        connectors=(connector,),
+    ) as java:
+        eventually.eventually(lambda: len(values(east, target)) >= 7, WAIT_S, java.log_text)
+        assert values(east, target) == [b"line %d" % number for number in range(3, 10)]
+        java.stop()
+    after = offset_store.OffsetStore(offset_file.OffsetFile(path))
+    after.start(WAIT_S)
+    try:
+        assert after.read("file", [partition], WAIT_S) == [{"position": lines.stat().st_size}]
+    finally:
+        after.stop(WAIT_S)
