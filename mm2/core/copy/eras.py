@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mm2.core.copy import facts, fence, instructions, opening, outcomes, setup, stops
+from mm2.core.copy import facts, fence, instructions, opening, outcomes, setup, stops, walk
 from mm2.formats import map_record, receipt, record_sets
 
 
@@ -68,7 +68,10 @@ def requested_era(attempt: outcomes.Attempt) -> instructions.Script[outcomes.Out
 def _must_be_empty(
     attempt: outcomes.Attempt,
 ) -> instructions.Script[outcomes.BeginAgain | outcomes.Fenced | stops.Stop | None]:
-    """None when nothing but control batches stands before our marker and nothing was deleted."""
+    """None when nothing but control batches stands before our marker and nothing was deleted.
+
+    Raises `DamagedBatchError` where that cannot be read, however often it is tried.
+    """
     deleted = "its log no longer starts at 0, so records were deleted from it"
     reading = "reading the mirror from its start"
     at = idle = 0
@@ -80,18 +83,37 @@ def _must_be_empty(
         if not isinstance(answer, instructions.Records):
             return outcomes.again(reading, answer)  # an unclean election cut the log back, say
         before = at
-        for header, _ in record_sets.batches(answer.records):
-            if fence.is_newer(header, attempt.fence.producer):
-                return outcomes.Fenced(than=attempt.fence.producer)
-            if header.base_offset > attempt.fence.marker_offset:
-                return None  # what stands behind our marker is a newer owner's
-            if not header.is_control and header.record_count > 0:
-                return _not_empty(attempt.where, f"it holds records at offset {header.base_offset}")
-            at = header.last_offset + 1
+        at, found = _looked_through(attempt, answer.records, start=at)
+        if isinstance(found, outcomes.Fenced | stops.Stop):
+            return found
         idle = 0 if at > before else idle + 1
+        if found is not None:
+            if idle >= walk.LOOKS:
+                raise found
+            yield instructions.Sleep(delay_s=walk.LOOK_AGAIN_S)
         if idle > outcomes.READS_WITHOUT_NEWS:
             return outcomes.stuck(reading)
     return None
+
+
+def _looked_through(
+    attempt: outcomes.Attempt, held: memoryview, *, start: int
+) -> tuple[int, outcomes.Fenced | stops.Stop | record_sets.DamagedBatchError | None]:
+    """Up to which offset one read was looked through, and what was met there, if anything."""
+    at = start
+    try:
+        for header, _ in walk.sound(held, start=start):
+            if fence.is_newer(header, attempt.fence.producer):
+                return at, outcomes.Fenced(than=attempt.fence.producer)
+            if header.base_offset > attempt.fence.marker_offset:
+                return attempt.fence.tail_end, None  # a newer owner's stands behind our marker
+            if not header.is_control and header.record_count > 0:
+                why = f"it holds records at offset {header.base_offset}"
+                return at, _not_empty(attempt.where, why)
+            at = header.last_offset + 1
+    except record_sets.DamagedBatchError as error:
+        return at, error if at < attempt.fence.tail_end else None
+    return at, None
 
 
 def _not_empty(where: setup.PartitionSetup, why: str) -> stops.Stop:

@@ -72,7 +72,7 @@ def _add(
 ) -> outcomes.Fenced | record_sets.DamagedBatchError | None:
     """What one read brought; the error where damage stands before the tail's end."""
     try:
-        for header, batch in _sound(records, start=left.start):
+        for header, batch in sound(records, start=left.start):
             if fence.is_newer(header, us):
                 return outcomes.Fenced(than=us)
             left.add(header, batch)
@@ -81,7 +81,7 @@ def _add(
     return None
 
 
-def _sound(
+def sound(
     records: memoryview, *, start: int
 ) -> Iterator[tuple[record_batch.BatchHeader, memoryview]]:
     """As `record_sets.batches`; from `start` on a batch whose checksum does not match is damaged,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mm2.core.copy import eras, instructions, outcomes, setup, stops
-from mm2.formats import map_record, receipt
+from mm2.core.copy import eras, instructions, outcomes, setup, stops, walk
+from mm2.formats import map_record, receipt, record_sets
 from tests.fakes import scripts, taking
 
 SHARED = setup.TargetTopics.SHARED
@@ -88,6 +88,30 @@ def test_records_in_an_exclusive_mirror_stop_a_first_start():
     assert (stop.cause, stop.retry_after_s) == (stops.Cause.NOT_EMPTY, None)
     assert "it holds records at offset 1" in stop.message
     assert "--new-era" in stop.message
+
+
+def damaged(batch, at):
+    """One byte of it is another; the header's flags stand from byte 21 on."""
+    whole = bytearray(batch)
+    whole[at] ^= 0x20
+    return bytes(whole)
+
+
+def test_damage_does_not_make_a_mirror_empty_when_another_read_is_sound():
+    """Its flags say control: a record would go unseen."""
+    held = [scripts.data(0, b"x"), scripts.marker(50, taking.OURS)]
+    broken = scripts.Log(damaged(held[0], 22), held[1])
+    played = start(taking.attempt(), ReadTarget=[broken, broken, scripts.Log(*held)])
+    assert played.outcome.cause is stops.Cause.NOT_EMPTY
+    assert played.slept == [walk.LOOK_AGAIN_S] * 2
+
+
+def test_damage_that_stays_is_told_and_that_behind_our_marker_is_not():
+    marker = scripts.marker(50, taking.OURS)
+    with pytest.raises(record_sets.DamagedBatchError, match="checksum"):
+        start(taking.attempt(), ReadTarget=scripts.Log(damaged(scripts.data(0, b"x"), -1), marker))
+    behind = scripts.Log(marker, damaged(scripts.data(51, b"x"), -1))
+    assert isinstance(start(taking.attempt(), ReadTarget=behind).outcome, outcomes.Taken)
 
 
 @pytest.mark.parametrize(
