@@ -110,7 +110,10 @@ class TaskConfigsForwarded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
-    """Somebody asks; exactly one answer with this ticket follows. Due after `delay_s`."""
+    """Somebody asks; exactly one answer with this ticket follows. Due after `delay_s`.
+
+    Without a ticket nobody is answered; of restarts of one connector only the last then counts.
+    """
 
     ticket: int | None
     request: requests.Request

@@ -114,6 +114,8 @@ class Herder:
         if m.closing:
             reply = requests.Refused(service.FAILURE, service.CLOSING)
         else:
+            if event.ticket is None and isinstance(event.request, requests.RestartConnector):
+                m.queue.drop_scheduled_restart(event.request.connector)
             try:
                 at_s = m.seen.now_s + event.delay_s
                 m.queue.add(event.request, ticket=event.ticket, at_s=at_s)

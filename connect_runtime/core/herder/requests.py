@@ -252,12 +252,27 @@ class RequestQueue:
 
     def take_reconfigurations(self, connector: str) -> list[Reconfigure]:
         """Remove what waits to reconfigure this connector: a new request does for all of them."""
-        taken = [
-            each.request
-            for each in self._waiting
-            if isinstance(each.request, Reconfigure) and each.request.connector == connector
-        ]
-        self._waiting = [each for each in self._waiting if each.request not in taken]
+        taken = self._take_own(Reconfigure, connector)
+        return [each for each in taken if isinstance(each, Reconfigure)]
+
+    def drop_scheduled_restart(self, connector: str) -> None:
+        """Remove the herder's own restart of this connector: it is scheduled anew, or not at all.
+
+        (Values from a provider that live for some time: `config.action.reload`.)
+        """
+        self._take_own(RestartConnector, connector)
+
+    def _take_own(
+        self, kind: type[Reconfigure | RestartConnector], connector: str
+    ) -> list[Reconfigure | RestartConnector]:
+        kept, taken = [], []
+        for each in self._waiting:
+            ours = each.ticket is None
+            if isinstance(each.request, kind) and ours and each.request.connector == connector:
+                taken.append(each.request)
+            else:
+                kept.append(each)
+        self._waiting = kept
         return taken
 
     @property

@@ -218,9 +218,13 @@ def test_the_owner_is_asked_to_restart_what_runs_elsewhere(world, worker):
 def test_a_scheduled_restart_that_nobody_asked_for_is_answered_to_nobody(world, worker):
     event = events.Submitted(ticket=None, request=requests.RestartConnector("c"), delay_s=30)
     world.tell(worker, event)
+    world.pass_time(10)
+    world.tell(worker, event)  # in place of the one before
     before = len(worker.of(instructions.StartWork))
+    world.pass_time(20)
+    assert len(worker.of(instructions.StartWork)) == before
     replies = dict(worker.replies)
-    world.pass_time(30)
+    world.pass_time(100)
     assert len(worker.of(instructions.StartWork)) == before + 1
     assert worker.replies == replies
 
