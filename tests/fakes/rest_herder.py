@@ -244,6 +244,8 @@ class FakeHerder:
         count = 0 if stopped else int(config.get("tasks.max") or 1)
         self.write(config_records.task_configs(name, [config | {"task": "x"}] * count))
         self.write([config_records.commit(name, count)])
+        for task in self.statuses().tasks(name):
+            self.say(task, status_records.State.DESTROYED)
         self.say(name, _STATES[state])
         for number in range(count):
             self.say(ids.ConnectorTaskId(name, number), _STATES[state])
