@@ -28,6 +28,8 @@ TABLE = [
         stops.Cause.HANGING,
         [
             "a.orders-7",
+            "unclean leader election",
+            "a batch came late",
             f"kafka-transactions.sh {TOOLS} abort --topic a.orders --partition 7 --start-offset 50",
         ],
     ),
