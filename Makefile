@@ -24,12 +24,12 @@ test: $(READY) ## every test that fits into a coffee break
 test-full: $(READY) ## every test, the long ones too
 	@$(BIN)/pytest -m "not bench" $(PYTEST_ARGS)
 
-check: $(READY) ## format, lint, types, import contracts, unit and model tests (a minute or two)
+check: $(READY) ## format, lint, types, import contracts, unit and model tests (few examples): no brokers
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/pytest -q -n 2 --dist loadfile -m "$(FAST)" $(wildcard tests/unit tests/model) $(PYTEST_ARGS)
+	@MM2_EXAMPLES=few $(BIN)/pytest -q -n 2 --dist worksteal -m "$(FAST) and not judges" $(wildcard tests/unit tests/model) $(PYTEST_ARGS)
 
 bench: $(READY) ## this and Java MirrorMaker 2 side by side (long; one row: make bench ROWS=tiny)
 	@$(BIN)/python -m tests.bench.run $(addprefix --row ,$(ROWS)) $(BENCH_ARGS)

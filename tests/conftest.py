@@ -8,10 +8,17 @@ import re
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
+
+from tests.support import examples
 
 if TYPE_CHECKING:
     from mm2.sandbox import cluster
+
+# Without a deadline for each example: a shared machine pauses, and that is no failure.
+hypothesis.settings.register_profile("mm2", deadline=None, max_examples=examples.of(100))
+hypothesis.settings.load_profile("mm2")
 
 _NEED_BROKERS = frozenset({"integration", "system", "chaos", "bench"})
 

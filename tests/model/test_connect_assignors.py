@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from connect_runtime.core.assignment import balance, cooperative, work
 from tests.fakes import connect_group
+from tests.support import examples
 
 WORKERS = [f"w{number}" for number in range(7)]
 SEEDS = st.integers(0, 2**32)
-FAST = hypothesis.settings(max_examples=120, deadline=None)
+FAST = hypothesis.settings(max_examples=examples.of(120), deadline=None)
 
 
 class Weather:

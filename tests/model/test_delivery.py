@@ -14,6 +14,7 @@ from random import Random
 import pytest
 
 from tests.model.delivery import faults, judge, openings, owner, schedule, silences, weather
+from tests.support import examples
 
 QUICK = 300
 FULL = 20_000
@@ -160,7 +161,7 @@ def violations(seeds: range) -> list[str]:
 
 @pytest.mark.timeout(120)
 def test_nothing_is_lost_and_nothing_doubled_in_random_schedules() -> None:
-    assert violations(range(QUICK)) == []
+    assert violations(range(examples.of(QUICK))) == []
 
 
 @pytest.mark.full
@@ -173,6 +174,7 @@ def test_nothing_is_lost_and_nothing_doubled_in_many_random_schedules(chunk: int
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.judges
 @pytest.mark.parametrize("fault", PLANTED)
 def test_the_judge_sees_a_planted_fault_as_what_it_is(fault: str) -> None:
     planted = PLANTED[fault]
@@ -183,6 +185,7 @@ def test_the_judge_sees_a_planted_fault_as_what_it_is(fault: str) -> None:
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.judges
 @pytest.mark.parametrize("kind", CONTENT_SEES)
 def test_contents_alone_tell_a_loss_and_a_double(kind: judge.Kind) -> None:
     """No stop and no broken invariant was there before them to tell it."""

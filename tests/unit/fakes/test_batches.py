@@ -7,6 +7,7 @@ from hypothesis import strategies
 from kio.records import readers as kio_records
 
 from tests.fakes import batches
+from tests.support import examples
 
 NOW_MS = 1_790_000_000_000
 
@@ -29,7 +30,7 @@ some_records = strategies.lists(
 
 
 @hypothesis.given(some_records, strategies.integers(0, 1 << 60), strategies.integers(0, 0x7FFFFFFF))
-@hypothesis.settings(deadline=None, max_examples=100)
+@hypothesis.settings(deadline=None, max_examples=examples.of(100))
 def test_another_decoder_reads_the_same_records(records, base_offset, sequence):
     stamp = batches.Stamp(
         base_offset=base_offset,

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from connect_runtime.api import logical, schema, schema_builder
 from connect_runtime.builtin import text_parsing, text_values
+from tests.support import examples
 
 Builder = schema_builder.SchemaBuilder
 UTC = datetime.UTC
@@ -165,7 +166,7 @@ LISTS_AND_MAPS = st.recursive(
 )
 
 
-@hypothesis.settings(max_examples=50)
+@hypothesis.settings(max_examples=examples.of(50))
 @given(LISTS_AND_MAPS)
 def test_what_was_written_is_understood(value):
     text = text_values.to_text(None, [value])

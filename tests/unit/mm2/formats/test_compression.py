@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from mm2.formats import compression
 from tests.fakes import batches
+from tests.support import examples
 
 CODECS = sorted(compression.NAMES)
 PACKING = [compression.GZIP, compression.SNAPPY, compression.LZ4, compression.ZSTD]
@@ -138,7 +139,7 @@ def test_a_zstd_frame_may_say_its_size_and_others_may_follow():
 # Damage
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples.of(300))
 @given(st.integers(0, 7), st.binary(max_size=300))
 def test_arbitrary_bytes_are_unpacked_or_refused(codec, data):
     refused_or_bytes(codec, data)
@@ -152,13 +153,13 @@ HEADS = {
 }
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples.of(300))
 @given(st.sampled_from(PACKING), st.binary(max_size=300))
 def test_arbitrary_bytes_behind_the_right_beginning_are_too(codec, data):
     refused_or_bytes(codec, HEADS[codec] + data)
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=examples.of(400))
 @given(st.data(), st.sampled_from(PACKING), plain_data.filter(bool), st.booleans())
 def test_changed_bytes_are_unpacked_to_something_or_refused(data, codec, plain, theirs):
     packed = bytearray((batches.packed if theirs else compression.pack)(codec, plain))
@@ -176,7 +177,7 @@ def refused_or_bytes(codec, data):
     assert len(found) <= compression.OPENED_BYTES_MAX
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples.of(300))
 @given(st.data(), st.sampled_from(PACKING), plain_data.filter(bool))
 def test_what_is_cut_off_is_refused_or_all_that_stands_before_a_cut_between_blocks(
     data, codec, plain

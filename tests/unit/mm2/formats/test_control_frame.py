@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mm2.formats import control_frame
+from tests.support import examples
 
 
 def frame_of(*messages):
@@ -39,7 +40,7 @@ messages = st.dictionaries(st.text(min_size=1), json_values, max_size=4).map(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples.of(200), deadline=None)
 @given(st.lists(messages, min_size=1, max_size=6), st.lists(st.integers(0, 400), max_size=6))
 def test_messages_survive_any_cutting_of_the_stream(sent, cuts):
     pending = deque(control_frame.encode_message(m) for m in sent)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from mm2.formats import message_sets, record_batch, records
 from tests.fakes import generated, messages
+from tests.support import examples
 
 NOW_MS = 1_790_000_000_000
 CODECS = [1, 2, 3, 4]
@@ -32,7 +33,7 @@ def record(offset, timestamp, key, value):
 # Single messages
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples.of(60))
 @given(maybe_bytes, maybe_bytes, st.integers(0, (1 << 63) - 1))
 def test_a_message_of_v0_is_a_batch_of_one_without_timestamp(key, value, offset):
     header, found = as_records(messages.message(offset, value, magic=0, key=key))
@@ -40,7 +41,7 @@ def test_a_message_of_v0_is_a_batch_of_one_without_timestamp(key, value, offset)
     assert (header.base_offset, header.last_offset, header.attributes) == (offset, offset, 0)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples.of(60))
 @given(maybe_bytes, maybe_bytes, st.integers(-1, (1 << 63) - 1), st.booleans())
 def test_a_message_of_v1_has_the_timestamp_that_stands_in_it(key, value, timestamp, appended):
     attributes = messages.APPEND_TIME if appended else 0
@@ -55,7 +56,7 @@ def test_a_message_of_v1_has_the_timestamp_that_stands_in_it(key, value, timesta
 # Messages that hold others
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples.of(60))
 @given(held_messages, st.sampled_from(CODECS), st.integers(0, 1 << 50), st.data())
 def test_what_a_message_of_v0_holds_has_whole_offsets(said, codec, base, data):
     offsets = data.draw(gapped(base, len(said)))
@@ -70,7 +71,7 @@ def test_what_a_message_of_v0_holds_has_whole_offsets(said, codec, base, data):
     assert (header.attributes, header.last_offset) == (codec, offsets[-1])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples.of(60))
 @given(held_messages, st.sampled_from(CODECS), st.integers(0, 1 << 50), st.data())
 def test_what_a_message_of_v1_holds_counts_from_its_first(said, codec, base, data):
     deltas = data.draw(gapped(0, len(said)))
@@ -207,7 +208,7 @@ def batch_or_refused(message):
     assert found[-1].offset == header.last_offset
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples.of(200))
 @given(st.binary(max_size=80), st.sampled_from([0, 1, 2, 255]), st.integers(0, 15))
 def test_arbitrary_bytes_are_a_message_or_refused(data, magic, attributes):
     whole = bytearray(data.ljust(18, b"\0"))
@@ -215,7 +216,7 @@ def test_arbitrary_bytes_are_a_message_or_refused(data, magic, attributes):
     batch_or_refused(messages.rechecked(whole))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples.of(100))
 @given(st.data(), st.sampled_from([0, 1]), st.sampled_from([0, 1, 2, 3, 4]))
 def test_changed_messages_are_messages_or_refused(data, magic, codec):
     held = [

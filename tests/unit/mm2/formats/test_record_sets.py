@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from mm2.formats import record_batch, record_sets, records
 from tests.fakes import batches, messages
+from tests.support import examples
 
 NOW_MS = 1_790_000_000_000
 
@@ -158,13 +159,13 @@ def batches_or_refused(data):
     return given
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples.of(150))
 @given(st.binary(max_size=200))
 def test_arbitrary_bytes_are_batches_or_refused(data):
     batches_or_refused(data)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples.of(150))
 @given(st.binary(min_size=17, max_size=120), st.integers(0, 3), st.integers(-20, 130))
 def test_arbitrary_bytes_that_say_their_format_are_too(data, magic, length):
     whole = bytearray(data)
@@ -173,7 +174,7 @@ def test_arbitrary_bytes_that_say_their_format_are_too(data, magic, length):
     batches_or_refused(bytes(whole))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples.of(150), deadline=None)
 @given(st.data())
 def test_changed_and_cut_sets_are_batches_or_refused(data):
     kinds = st.sampled_from(

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from mm2.formats import compression, record_batch, records, varints
 from tests.fakes import batches, generated
+from tests.support import examples
 
 NOW_MS = 1_790_000_000_000
 BODY = records.write_body(records.Fields(b"k", b"v"))
@@ -28,7 +29,7 @@ def record(offset=0, timestamp=NOW_MS, body=BODY):
 # Built and opened
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples.of(60))
 @given(generated.some_records(), codecs)
 def test_what_is_built_with_its_gaps_opens_to_the_same(found, codec):
     batch = records.build(found, codec=codec, sparse=True)
@@ -37,7 +38,7 @@ def test_what_is_built_with_its_gaps_opens_to_the_same(found, codec):
     assert (header.base_offset, header.last_offset) == (found[0].offset, found[-1].offset)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples.of(60))
 @given(generated.some_records(), codecs)
 def test_what_is_built_densely_counts_its_records_from_zero(found, codec):
     batch = records.build(found, codec=codec)
@@ -46,7 +47,7 @@ def test_what_is_built_densely_counts_its_records_from_zero(found, codec):
     assert (header.base_offset, header.last_offset_delta) == (0, len(found) - 1)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples.of(50))
 @given(generated.some_records(), st.booleans())
 def test_a_built_batch_is_the_one_that_the_specification_says(found, sparse):
     if not sparse:
@@ -56,7 +57,7 @@ def test_a_built_batch_is_the_one_that_the_specification_says(found, sparse):
     assert bytes(batch) == generated.by_hand(found, nobody)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples.of(50))
 @given(generated.some_records(), codecs)
 def test_a_built_batch_is_whole_and_of_nobody(found, codec):
     batch = records.build(found, codec=codec)
@@ -69,7 +70,7 @@ def test_a_built_batch_is_whole_and_of_nobody(found, codec):
     assert header.max_timestamp == max(each.timestamp for each in found)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples.of(50))
 @given(generated.some_records(), codecs, st.integers(0, 5))
 def test_what_others_write_is_opened(found, codec, behind):
     batch = generated.by_hand(found, codec=codec, last=found[-1].offset + behind)
@@ -146,7 +147,7 @@ def test_what_cannot_be_unpacked_is_told_as_such():
 # The only record
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples.of(200))
 @given(generated.some_records(most=2), st.integers(0, 3), st.integers(0, 3))
 def test_the_only_record_is_the_one_that_opening_finds_or_is_left_to_it(found, before, behind):
     before = min(before, found[0].offset)
@@ -173,7 +174,7 @@ def test_the_only_record_behind_a_longer_length_is_left_to_opening(size):
     assert opened(batch) == [one]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples.of(200))
 @given(st.binary(max_size=40) | st.builds(lambda b: b"\x14\0\0\0" + b, st.binary(max_size=12)))
 @example(b"\x92\x80" + bytes(8201))
 def test_a_record_is_only_taken_for_the_only_one_when_opening_finds_it_too(data):
@@ -192,13 +193,13 @@ def split(data, count):
     return records.split(data, count=count, base_offset=100, base_timestamp=NOW_MS)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples.of(200))
 @given(st.binary(max_size=200), st.integers(-3, 40))
 def test_arbitrary_bytes_are_records_or_refused(data, count):
     records_or_refused(data, count)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples.of(200))
 @given(generated.some_records(), st.data(), st.integers(-1, 1))
 def test_changed_records_are_records_or_refused(found, data, more):
     body = bytearray(records.build(found, codec=0)[record_batch.HEADER_BYTES :])
@@ -207,7 +208,7 @@ def test_changed_records_are_records_or_refused(found, data, more):
     records_or_refused(bytes(body), len(found) + more)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples.of(200))
 @given(generated.some_records(), st.data())
 def test_records_that_are_cut_off_are_refused(found, data):
     body = bytes(records.build(found, codec=0)[record_batch.HEADER_BYTES :])
@@ -285,13 +286,13 @@ def test_a_body_says_what_was_written(fields):
     assert records.read_body(records.write_body(fields)) == fields
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples.of(200))
 @given(st.binary(max_size=60))
 def test_arbitrary_bytes_are_a_body_or_refused(data):
     body_or_refused(data)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples.of(200))
 @given(generated.bodies, st.data())
 def test_a_changed_or_cut_body_is_a_body_or_refused(body, data):
     changed = bytearray(body[: data.draw(st.integers(0, len(body)))])

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect_runtime.core.offsets import pending_offsets
+from tests.support import examples
 
 
 def put(pending, partition, offset):
@@ -71,7 +72,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples.of(80))
 @given(STEPS)
 def test_in_the_end_the_store_has_the_newest_of_everything(steps):
     pending, store, newest, flush, late = pending_offsets.PendingOffsets("c"), {}, {}, None, None

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from connect_runtime.core.state import cluster_config, status_records
 from connect_runtime.core.task import connector_lifecycle as cl
+from tests.support import examples
 
 Target = cluster_config.TargetState
 State = status_records.State
@@ -151,7 +152,7 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples.of(100))
 @given(EVENTS)
 def test_every_wish_is_told_of_exactly_once(steps):
     connector, calls, said, wishes = cl.ConnectorLifecycle(), 0, [], 0

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from connect_runtime.core.state import cluster_config, status_records
 from connect_runtime.core.task import lifecycle
+from tests.support import examples
 
 Target = cluster_config.TargetState
 State = status_records.State
@@ -109,7 +110,7 @@ def test_after_the_end_nothing_happens():
     assert said[3:] == [[], [], [], []]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples.of(100))
 @given(
     st.sampled_from(list(Target)),
     st.lists(

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect_runtime.core.task import submitted_offsets
+from tests.support import examples
 
 P1, P2, P3 = {"p": 1}, {"p": 2}, {"p": 3}
 
@@ -128,7 +129,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples.of(100))
 @given(STEPS)
 def test_only_what_has_no_hole_before_it_is_committed(steps):
     offsets, tickets, log, committed = submitted_offsets.SubmittedOffsets(), [], {}, {}

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from connect_runtime.adapters.config import yaml_source
 from connect_runtime.system import certificates, clock
 from mm2.app.settings import convert, load, mirror_maker, settings
+from tests.support import examples
 
 ENVIRONMENT = {"MM2_A_SERVERS": "a:9092", "MM2_ENABLED": "true", "MM2_TASKS": "7", "S": "s:1"}
 SHAPES = sorted((pathlib.Path(__file__).parents[4] / "interop" / "shapes").glob("*.properties"))
@@ -127,7 +128,7 @@ TREES = st.fixed_dictionaries(
 )
 
 
-@hypothesis.settings(max_examples=40, deadline=None)
+@hypothesis.settings(max_examples=examples.of(40), deadline=None)
 @given(TREES)
 def test_any_yaml_goes_to_properties_and_back(tree):
     tree.setdefault("defaults", {})["replication.policy.separator"] = "__"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from mm2.core.copy import map_writer
 from mm2.formats import map_record
 from tests.fakes import copying
+from tests.support import examples
 
 OWNER = b"12345678"
 
@@ -199,7 +200,7 @@ def test_what_a_long_transaction_keeps_from_being_written_is_cut_into_segments(m
     assert len(written.write(1.0).items) == 1
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples.of(50), deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 50), st.integers(0, 50), st.integers(1, 5), st.booleans()),
@@ -225,7 +226,7 @@ def test_no_segment_grows_far_beyond_its_size_and_together_they_hold_every_batch
         assert one.through == key.first_source
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples.of(40), deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -21,6 +21,7 @@ from mm2.core.copy import (
 )
 from mm2.core.offsets import offset_map
 from mm2.formats import map_record
+from tests.support import examples
 
 NUMBERS = st.integers(-1, 1 << 62)
 I16, I32 = st.integers(0, (1 << 15) - 1), st.integers(0, (1 << 31) - 1)
@@ -140,7 +141,7 @@ def over_the_channel(message):
     return json.loads(json.dumps(message))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples.of(50))
 @given(configurations)
 def test_a_configuration_survives_json(sent):
     message = over_the_channel(messages.configure(sent))
@@ -155,7 +156,7 @@ def test_security_settings_are_not_printed():
     assert "hunter2" not in repr(access)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples.of(50))
 @given(known, I32)
 def test_facts_survive_json(sent, number):
     message = over_the_channel(messages.facts_answer(number, sent))
@@ -187,7 +188,7 @@ def test_the_ordered_stream_survives_json(sent, first):
     assert messages.read_record(message) == sent
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples.of(50))
 @given(st.lists(gauges, max_size=5))
 def test_gauges_survive_json(sent):
     message = over_the_channel(messages.gauges(sent, troubles={}))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mm2.core.copy import budget, limits, outbox, outgoing, source_batches
 from mm2.formats import record_batch, records
 from tests.fakes import odd_logs, transforms
+from tests.support import examples
 
 
 class Sender:
@@ -143,7 +144,7 @@ def check(sender, wanted):
         assert one.next_source <= two.source
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples.of(150))
 @given(st.integers(0, 1 << 40))
 def test_exactly_the_records_of_the_source_come_out(seed):
     rng = random.Random(seed)
@@ -152,7 +153,7 @@ def test_exactly_the_records_of_the_source_come_out(seed):
     check(sender, expected(sender))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples.of(50))
 @given(st.integers(0, 1 << 40))
 def test_a_transform_leaves_out_and_changes_what_it_says_and_nothing_else(seed):
     rng = random.Random(seed)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from mm2.core.copy import opening, outgoing, source_batches
 from mm2.formats import record_batch, records
 from tests.fakes import generated, scripts
+from tests.support import examples
 
 NOW_MS = scripts.NOW_MS
 ANY = 1 << 31
@@ -141,7 +142,7 @@ def test_the_codec_is_the_one_asked_for(codec):
     assert [records.read_body(each.body).value for each in content(out)] == [b"a" * 99, b"b"]
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples.of(80))
 @given(
     generated.some_records(most=12),
     st.sampled_from([0, 0, 1, 2, 3, 4]),

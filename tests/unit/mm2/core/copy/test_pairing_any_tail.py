@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mm2.core.copy import budget, limits, outbox, outgoing, pairing, source_batches, tail
 from mm2.formats import record_batch, records
 from tests.fakes import batches, odd_logs, scripts, transforms
+from tests.support import examples
 
 OURS = 7
 
@@ -123,21 +124,21 @@ def check(copied, pairs):
     assert all(one.delta != two.delta for one, two in itertools.pairwise(pairs.runs))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples.of(150))
 @given(st.integers(0, 1 << 40))
 def test_any_tail_pairs_with_the_records_that_it_was_made_of(seed):
     copied = Copied(random.Random(seed))
     check(copied, copied.pair())
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples.of(40))
 @given(st.integers(0, 1 << 40))
 def test_under_a_transform_too(seed):
     copied = Copied(random.Random(seed), transform=transforms.Filter(b"", change=b"new "))
     check(copied, copied.pair())
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples.of(80))
 @given(st.integers(0, 1 << 40))
 def test_one_changed_record_ends_the_pairing_there(seed):
     rng = random.Random(seed)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from mm2.core.copy import source_batches
 from tests.fakes import batches, messages, scripts
+from tests.support import examples
 
 A, B, C = (1, 0), (2, 0), (3, 0)
 
@@ -357,13 +358,13 @@ def check(data, *, position, aborted=()):
         assert found.obstacle.why
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples.of(150))
 @given(st.binary(max_size=200), st.integers(0, 1 << 60))
 def test_arbitrary_bytes_crash_nothing(data, position):
     check(data, position=position)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples.of(200), deadline=None)
 @given(st.data())
 def test_changed_bytes_crash_nothing(data):
     """Half of the time with checksums that fit what was changed."""

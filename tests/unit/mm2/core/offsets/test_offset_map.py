@@ -13,6 +13,7 @@ from mm2.core.copy import map_writer
 from mm2.core.offsets import offset_map, segment_store
 from mm2.formats import map_record
 from tests.fakes import copying
+from tests.support import examples
 
 T7 = ids.TopicPartition("orders", 7)
 FIRST = map_record.Producer(ordinal=1, era=1)
@@ -369,7 +370,7 @@ def history(owners):
     return copied
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples.of(80), deadline=None)
 @given(owners)
 def test_runs_say_where_every_copied_record_stands(owners):
     copied = history(owners)
@@ -380,7 +381,7 @@ def test_runs_say_where_every_copied_record_stands(owners):
         assert source + delta == target, (source, runs)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples.of(80), deadline=None)
 @given(owners)
 def test_a_position_lies_behind_all_that_is_below_the_target_and_before_all_else(owners):
     copied = history(owners)
@@ -392,7 +393,7 @@ def test_a_position_lies_behind_all_that_is_below_the_target_and_before_all_else
         assert max(below, default=9) < position <= min(above, default=copied.source), target
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples.of(50), deadline=None)
 @given(owners)
 def test_superseded_segments_change_nothing_when_they_go(owners):
     copied = history(owners)
