@@ -6,8 +6,10 @@ librdkafka's log lines go to the Python logger `librdkafka`, handed out whenever
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
-from collections.abc import Iterator, Mapping
+import urllib.parse
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,10 +23,14 @@ LOGGER = logging.getLogger("librdkafka")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """How to reach one cluster. `settings` are librdkafka's own, shared by all clients."""
+    """How to reach one cluster. `settings` are librdkafka's own, shared by all clients.
+
+    `secret` is what the library may repeat of what an issuer of tokens said, and nobody may see.
+    """
 
     bootstrap: str
     settings: Mapping[str, object] = field(default_factory=dict, repr=False)
+    secret: str | None = field(default=None, repr=False)
 
     @property
     def where(self) -> str:
@@ -42,7 +48,7 @@ def producer(
     """A producer; `settings` win. Raises `FatalError` on refused settings."""
     config = _config(access, client_id=client_id, settings=settings, reports=reports)
     with _explained(access):
-        return confluent_kafka.Producer(config, logger=LOGGER)
+        return confluent_kafka.Producer(config, logger=_logger(access))
 
 
 def consumer(
@@ -55,7 +61,7 @@ def consumer(
     """A consumer; `settings` win. Raises `FatalError` on refused settings."""
     config = _config(access, client_id=client_id, settings=settings, reports=reports)
     with _explained(access):
-        return confluent_kafka.Consumer(config, logger=LOGGER)
+        return confluent_kafka.Consumer(config, logger=_logger(access))
 
 
 def admin_client(
@@ -64,7 +70,7 @@ def admin_client(
     """An admin client. Raises `FatalError` on refused settings."""
     config = _config(access, client_id=client_id, settings={}, reports=reports)
     with _explained(access):
-        return library.AdminClient(config, logger=LOGGER)
+        return library.AdminClient(config, logger=_logger(access))
 
 
 def _config(
@@ -82,8 +88,44 @@ def _config(
         "bootstrap.servers": access.bootstrap,
         "client.id": client_id,
         "enable.metrics.push": False,
-        "error_cb": reports.on_error,
+        "error_cb": _discreet(access, reports.on_error),
     }
+
+
+def _discreet(
+    access: Access, on_error: Callable[[confluent_kafka.KafkaError], None]
+) -> Callable[[confluent_kafka.KafkaError], None]:
+    if access.secret is None:
+        return on_error
+    hide = _hiding(access.secret)
+    return lambda error: on_error(confluent_kafka.KafkaError(error.code(), hide(error.str())))
+
+
+def _logger(access: Access) -> logging.Logger:
+    """What the library logs for this cluster's clients, without the secret of an issuer's."""
+    if access.secret is None:
+        return LOGGER
+    found = LOGGER.getChild(hashlib.sha256(access.bootstrap.encode()).hexdigest()[:8])
+    hide = _hiding(access.secret)
+
+    def discreet(record: logging.LogRecord) -> bool:
+        record.msg, record.args = hide(record.getMessage()), ()
+        return True
+
+    found.filters = [discreet]
+    return found
+
+
+def _hiding(secret: str) -> Callable[[str], str]:
+    """As it is, and as it is sent where `sasl.oauthbearer.header.urlencode` is on."""
+    forms = sorted({secret, urllib.parse.quote_plus(secret)} - {""}, key=len, reverse=True)
+
+    def hide(text: str) -> str:
+        for each in forms:
+            text = text.replace(each, "…")
+        return text
+
+    return hide
 
 
 @contextlib.contextmanager
