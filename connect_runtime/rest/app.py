@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from urllib import parse
 
 from starlette import applications, exceptions, types
 
@@ -28,8 +30,6 @@ from connect_runtime.rest import (
     settings,
 )
 from connect_runtime.system import log_levels
-
-Wrapper = Callable[[types.ASGIApp], types.ASGIApp]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +68,19 @@ def build(parts: Parts, configured: settings.RestSettings) -> Apps:
     )
 
 
-def build_internal(parts: Parts) -> types.ASGIApp:
-    """Only what workers ask each other: `dedicated.mode.enable.internal.rest` (KIP-710)."""
-    return _outer(_application(internal_endpoints(parts), parts), parts)
+def build_internal(by_namespace: Mapping[tuple[str, ...], Parts]) -> types.ASGIApp:
+    """Only what workers ask each other, of several herders in one process (KIP-710).
+
+    Each under its namespace: `("a", "b")` is at `/a/b/connectors/…`.
+    """
+    served: list[routing.Endpoint] = []
+    for namespace, parts in by_namespace.items():
+        prefix = "".join(f"/{parse.quote(each, safe='')}" for each in namespace)
+        served += [
+            dataclasses.replace(each, path=prefix + each.path) for each in internal_endpoints(parts)
+        ]
+    first = next(iter(by_namespace.values()))
+    return _outer(_application(served, first), first)
 
 
 def public_endpoints(parts: Parts, configured: settings.RestSettings) -> list[routing.Endpoint]:

@@ -15,13 +15,48 @@ from collections.abc import Mapping
 
 from starlette import datastructures, responses, types
 
-EXTENSION = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
-"""Its name in `rest.extension.classes`."""
+from connect_runtime.api import errors
+from connect_runtime.wire.codec import jaas
+
+_ENTRY = "KafkaConnect"
+_MODULE = "PropertyFileLoginModule"
+_COMMENT = re.compile(r'"[^"]*"|//[^\n]*|#[^\n]*|/\*.*?\*/', re.DOTALL)
+_SECTION = re.compile(r"\bKafkaConnect\s*\{(?P<entry>[^}]*)\}\s*;")
 
 _INTERNAL = (
     ("POST", re.compile(r"/connectors/[^/]+/tasks/?")),
     ("PUT", re.compile(r"/connectors/[^/]+/fence/?")),
 )
+
+
+def users_file(jaas_text: str) -> str:
+    """The file of users that a JAAS file names, as `java.security.auth.login.config` has it.
+
+        KafkaConnect { ….PropertyFileLoginModule required file="/etc/connect/users.properties"; };
+
+    Raises `ConfigError`.
+    """
+    plain = _COMMENT.sub(lambda each: each[0] if each[0].startswith('"') else " ", jaas_text)
+    section = _SECTION.search(plain)
+    if section is None:
+        raise errors.ConfigError(
+            f"basic authentication: the JAAS file has no entry {_ENTRY} {{ … }};"
+        )
+    try:
+        module = jaas.parse(section["entry"].strip())
+    except jaas.JaasProblem as error:
+        raise errors.ConfigError(
+            f"basic authentication, the entry {_ENTRY} of the JAAS file: {error}"
+        ) from None
+    if module.simple_name != _MODULE:
+        raise errors.ConfigError(
+            f"basic authentication: {module.class_name} cannot be loaded here; there is {_MODULE},"
+            " which reads users and passwords from a properties file"
+        )
+    file = module.options.get("file", "").strip()
+    if not file:
+        raise errors.ConfigError(f"basic authentication: {_MODULE} needs the option file")
+    return file
 
 
 def credentials(authorization: str | None) -> tuple[str, str] | None:

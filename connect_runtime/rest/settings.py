@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connect_runtime.api import errors
@@ -86,7 +86,7 @@ class RestSettings:
     """`admin_listeners` None: logger levels are served where everything else is; empty: nowhere.
 
     `topic_tracking`, `topic_reset`: `topic.tracking.enable`, `topic.tracking.allow.reset`;
-    `response_headers`: `response.http.headers.config`, as given.
+    `response_headers`: `response.http.headers.config`, as given. `basic_auth`: users must log in.
     """
 
     listeners: tuple[Listener, ...] = (Listener(scheme="http", host="", port=8083),)
@@ -96,4 +96,82 @@ class RestSettings:
     response_headers: str = ""
     topic_tracking: bool = True
     topic_reset: bool = True
+    basic_auth: bool = False
     identity: Identity = field(default_factory=Identity)
+
+    def needs_https(self) -> bool:
+        """Does a listener, but for administrators', speak https?"""
+        return any(each.scheme == "https" for each in self.listeners)
+
+    def needs_admin_https(self) -> bool:
+        return any(each.scheme == "https" for each in self.admin_listeners or ())
+
+
+BASIC_AUTH = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
+"""What may stand in `rest.extension.classes`, in full or without its package."""
+
+
+def read(properties: Mapping[str, str]) -> RestSettings:
+    """From a worker's properties, of which others are not looked at. Raises `ConfigError`."""
+    admin = properties.get("admin.listeners")
+    return RestSettings(
+        listeners=_listeners(properties),
+        admin_listeners=None if admin is None else listeners(_listed(admin), key="admin.listeners"),
+        advertised=_advertised(properties),
+        access=Access(
+            origins=properties.get("access.control.allow.origin", ""),
+            methods=properties.get("access.control.allow.methods", ""),
+        ),
+        response_headers=properties.get("response.http.headers.config", ""),
+        topic_tracking=_boolean(properties, "topic.tracking.enable"),
+        topic_reset=_boolean(properties, "topic.tracking.allow.reset"),
+        basic_auth=_basic_auth(properties),
+    )
+
+
+def _listeners(properties: Mapping[str, str]) -> tuple[Listener, ...]:
+    given = properties.get("listeners")
+    if given is None:
+        return RestSettings().listeners
+    found = listeners(_listed(given))
+    if not found:
+        raise errors.ConfigError("listeners: it is empty; name one at least, such as http://:8083")
+    return found
+
+
+def _advertised(properties: Mapping[str, str]) -> Advertised:
+    scheme = properties.get("rest.advertised.listener", "").strip().lower() or None
+    if scheme not in (None, *SCHEMES):
+        raise errors.ConfigError(
+            f"rest.advertised.listener: '{scheme}' is not allowed; allowed are http and https"
+        )
+    port = properties.get("rest.advertised.port", "").strip() or None
+    if port is not None and not (port.isdecimal() and 0 < int(port) <= _PORT_MAX):
+        raise errors.ConfigError(f"rest.advertised.port: '{port}' is no port from 1 to {_PORT_MAX}")
+    return Advertised(
+        host=properties.get("rest.advertised.host.name", "").strip() or None,
+        port=None if port is None else int(port),
+        scheme=scheme,
+    )
+
+
+def _basic_auth(properties: Mapping[str, str]) -> bool:
+    given = _listed(properties.get("rest.extension.classes", ""))
+    for each in given:
+        if each not in (BASIC_AUTH, BASIC_AUTH.rpartition(".")[2]):
+            raise errors.ConfigError(
+                f"rest.extension.classes: '{each}' is unknown: Java classes cannot be loaded here;"
+                f" there is {BASIC_AUTH}"
+            )
+    return bool(given)
+
+
+def _boolean(properties: Mapping[str, str], key: str) -> bool:
+    text = properties.get(key, "true").strip().lower()
+    if text not in {"true", "false"}:
+        raise errors.ConfigError(f"{key}: '{text}' is not allowed; allowed are true and false")
+    return text == "true"
+
+
+def _listed(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]

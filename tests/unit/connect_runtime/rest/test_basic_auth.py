@@ -4,6 +4,7 @@ import base64
 
 import pytest
 
+from connect_runtime.api import errors
 from connect_runtime.rest import basic_auth, settings
 from tests.fakes import rest_herder
 from tests.support import rest
@@ -94,3 +95,35 @@ def test_administrators_are_asked_too(herder: rest_herder.FakeHerder) -> None:
 def test_credentials() -> None:
     assert basic_auth.credentials(header("a:b:c")["Authorization"]) == ("a", "b:c")
     assert basic_auth.credentials(None) is None
+
+
+MODULE = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
+
+
+def test_the_file_of_users_is_found_in_a_jaas_file() -> None:
+    text = f"""
+    // KafkaConnect {{ commented out }};
+    KafkaClient {{ a.B required file="other"; }};
+    /* and
+       so on */
+    KafkaConnect {{
+        {MODULE} required   # the only one
+        file="/etc/users//x.properties";
+    }};
+    """
+    assert basic_auth.users_file(text) == "/etc/users//x.properties"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "no entry KafkaConnect"),
+        ("KafkaConnectX { a required; };", "no entry KafkaConnect"),
+        ("KafkaConnect { };", "it must end with a semicolon"),
+        ("KafkaConnect { com.sun.Ldap required; };", "com.sun.Ldap cannot be loaded here"),
+        (f"KafkaConnect {{ {MODULE} required; }};", "needs the option file"),
+    ],
+)
+def test_a_jaas_file_without_users(text: str, told: str) -> None:
+    with pytest.raises(errors.ConfigError, match=told):
+        basic_auth.users_file(text)

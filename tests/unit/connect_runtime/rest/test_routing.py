@@ -149,9 +149,14 @@ def test_half_a_character_is_a_question_mark(herder: rest_herder.FakeHerder) -> 
     assert rest.Rest(herder)("GET", "/connectors/c/config").json()["odd"] == "?"
 
 
-def test_only_what_workers_ask_each_other() -> None:
-    herder = rest_herder.FakeHerder()
-    herder.make("c")
-    served = app.build_internal(rest.parts(herder))
-    assert rest.ask(served, "POST", "/connectors/c/tasks", json=[]).status_code == 204
-    assert rest.ask(served, "GET", "/connectors").status_code == 404
+def test_only_what_workers_ask_each_other_for_several_herders() -> None:
+    herders = {("a", "b/c"): rest_herder.FakeHerder(), ("b/c", "a"): rest_herder.FakeHerder()}
+    for each in herders.values():
+        each.make("c")
+    served = app.build_internal({name: rest.parts(each) for name, each in herders.items()})
+    one = "/b%2Fc/a/connectors/c"
+    assert rest.ask(served, "POST", f"{one}/tasks", json=[]).status_code == 204
+    assert [len(each.submitted) for each in herders.values()] == [0, 1]
+    assert rest.ask(served, "PUT", "/a/b%2Fc/connectors/c/fence").status_code == 204
+    for path in (one, "/connectors", "/x/y/connectors/c/tasks", "/connectors/c/tasks"):
+        assert rest.ask(served, "GET", path).status_code in {404, 405}

@@ -42,3 +42,62 @@ def test_two_listeners_at_one_address_are_refused() -> None:
     with pytest.raises(errors.ConfigError, match=r"admin.listeners: two of"):
         settings.listeners(["http://a:1", "https://a:1"], key="admin.listeners")
     assert len(settings.listeners(["http://a:0", "https://a:0", "http://b:1"])) == 3
+
+
+def test_without_properties_the_defaults_hold() -> None:
+    assert settings.read({}) == settings.RestSettings()
+    assert [str(each) for each in settings.read({}).listeners] == ["http://:8083"]
+
+
+def test_a_workers_properties_are_read() -> None:
+    read = settings.read(
+        {
+            "listeners": "http://:8083, HTTPS://a:8443",
+            "admin.listeners": "https://:1",
+            "rest.advertised.host.name": "worker-1",
+            "rest.advertised.port": "99",
+            "rest.advertised.listener": "HTTPS",
+            "access.control.allow.origin": "*",
+            "access.control.allow.methods": "GET",
+            "response.http.headers.config": "set X-A:b",
+            "topic.tracking.enable": "False",
+            "topic.tracking.allow.reset": "false",
+            "rest.extension.classes": settings.BASIC_AUTH,
+            "group.id": "not ours",
+        }
+    )
+    assert read == settings.RestSettings(
+        listeners=(
+            L(scheme="http", host="", port=8083),
+            L(scheme="https", host="a", port=8443),
+        ),
+        admin_listeners=(L(scheme="https", host="", port=1),),
+        advertised=settings.Advertised(host="worker-1", port=99, scheme="https"),
+        access=settings.Access(origins="*", methods="GET"),
+        response_headers="set X-A:b",
+        topic_tracking=False,
+        topic_reset=False,
+        basic_auth=True,
+    )
+    assert (read.needs_https(), read.needs_admin_https()) == (True, True)
+
+
+def test_admin_listeners_may_be_switched_off() -> None:
+    assert settings.read({"admin.listeners": " "}).admin_listeners == ()
+    assert settings.read({}).admin_listeners is None
+
+
+@pytest.mark.parametrize(
+    ("properties", "told"),
+    [
+        ({"listeners": ""}, "listeners: it is empty"),
+        ({"rest.advertised.listener": "ftp"}, "rest.advertised.listener: 'ftp' is not allowed"),
+        ({"rest.advertised.port": "0"}, "rest.advertised.port: '0' is no port"),
+        ({"rest.advertised.port": "x"}, "rest.advertised.port: 'x' is no port"),
+        ({"topic.tracking.enable": "yes"}, "topic.tracking.enable: 'yes' is not allowed"),
+        ({"rest.extension.classes": "com.acme.Ext"}, "'com.acme.Ext' is unknown: Java classes"),
+    ],
+)
+def test_wrong_properties_are_refused(properties: dict[str, str], told: str) -> None:
+    with pytest.raises(errors.ConfigError, match=told):
+        settings.read(properties)
