@@ -14,6 +14,7 @@ class Facts:
     """The partition's newest era and anchor, every producer id of ours, an unanswered request.
 
     `untaken`: the era was begun by a newer owner than the anchor's, and holds nothing yet.
+    `era_ordinal` is the place of the newest owner that began one, 0 for none.
     `producers` maps producer id to its ordinal. `source_position` answers the target offset that
     was asked about: the source offset to go on from when the target's log ends there.
     """
@@ -22,6 +23,7 @@ class Facts:
     era: map_record.Era | None = None
     anchor: offset_map.Anchor | None = None
     untaken: bool = False
+    era_ordinal: int = 0
     producers: dict[int, int] = field(default_factory=dict)
     request: map_record.Request | None = None
     source_position: int | None = None
@@ -36,6 +38,7 @@ def from_map(partition: offset_map.PartitionMap, *, target: int | None) -> Facts
         era=partition.eras.get(number),
         anchor=partition.anchor,
         untaken=partition.untaken,
+        era_ordinal=max((key.ordinal for key in partition.begun), default=0),
         producers={key: value.ordinal for key, value in partition.producers.items()},
         request=partition.open_request,
         source_position=position,

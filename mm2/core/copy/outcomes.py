@@ -37,15 +37,15 @@ class Attempt:
     def ordinal(self) -> int:
         """Our producer id's place among all that ever wrote the partition.
 
-        A place that another id holds too is none, and neither is one below the newest anchor's:
-        our transactional id was not used in between. Nobody fences two owners that have no
+        A place that another id holds too is none, and neither is one below the newest anchor's or
+        era's: our transactional id was not used in between. Nobody fences two owners that have no
         transactional id and read the same map: their ids keep their places apart.
         """
         number = self.fence.producer.id
         places = list(self.known.producers.values())
         held = self.known.producers.get(number)
         anchor = self.known.anchor
-        newest = anchor.key.ordinal if anchor is not None else 0
+        newest = max(anchor.key.ordinal if anchor is not None else 0, self.known.era_ordinal)
         if held is not None and held >= newest and places.count(held) == 1:
             return held
         apart = 0 if self.fence.holds else number % PLACES_APART

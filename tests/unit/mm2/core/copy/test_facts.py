@@ -51,10 +51,11 @@ def test_the_newest_era_and_anchor_are_told():
 
 
 def test_an_era_begun_by_a_newer_owner_than_the_anchors_is_told():
-    newer = map_record.EraKey(topic="orders", partition=7, era=1, ordinal=1, epoch=1)
+    newer = map_record.EraKey(topic="orders", partition=7, era=1, ordinal=3, epoch=1)
     partition = known()
     partition.begun[newer] = ERA
-    assert facts.from_map(partition, target=None).untaken
+    found = facts.from_map(partition, target=None)
+    assert (found.untaken, found.era_ordinal) == (True, 3)
 
 
 def test_producer_ids_come_with_their_ordinals():

@@ -107,6 +107,8 @@ known = st.builds(
     era_number=I32,
     era=st.none() | eras,
     anchor=st.none() | anchors,
+    untaken=st.booleans(),
+    era_ordinal=I32,
     producers=st.dictionaries(NUMBERS, I32, max_size=3),
     request=st.none() | st.builds(map_record.Request, request=TEXTS, position=TEXTS),
     source_position=st.none() | NUMBERS,

@@ -49,6 +49,15 @@ def test_an_id_that_comes_back_behind_newer_owners_gets_a_newer_place():
     assert eras.producer_items(again, era=1) != []
 
 
+def test_so_does_one_that_comes_back_behind_an_era_whose_owner_died_before_its_anchor():
+    """Else that era held nothing yet for every owner to come, and was read from its beginning."""
+    known = taking.known(
+        taking.anchor(100, 8), producers={4711: 1, 9: 300}, untaken=True, era_ordinal=300
+    )
+    again = dataclasses.replace(attempt({}, 4711), known=known)
+    assert again.ordinal == 301
+
+
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
