@@ -14,9 +14,11 @@ import ssl
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import uvicorn
 from starlette import types
+from uvicorn.protocols.http import h11_impl
 
 from connect_runtime.base import errors as base_errors
 from connect_runtime.rest import app, errors, https, settings
@@ -25,8 +27,10 @@ from connect_runtime.system import threads
 GRACEFUL_S = 60
 """How long running requests may take to end, once the server is to stop."""
 
+IDLE_S = 90
+"""A connection on which nothing is asked for so long is closed."""
+
 _CONCURRENT_MAX = 1000
-_IDLE_S = 90
 _BACKLOG = 1024
 _TICK_S = 0.1
 _JOIN_S = 5.0
@@ -50,6 +54,19 @@ class _Late:
         else:
             answer = errors.respond(errors.RestError(404, "HTTP 404 Not Found"))
             await answer(scope, receive, send)
+
+
+class _Protocol(h11_impl.H11Protocol):
+    """Closes what connects and asks nothing: the library waits for a first request for ever."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.loop.call_later(self.timeout_keep_alive, self._close_if_silent)
+
+    def _close_if_silent(self) -> None:
+        asked = cast("object | None", self.cycle)  # the library declares it as never None
+        if asked is None:
+            self.transport.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +93,7 @@ class RestServer:
         main_https: https.Https | None = None,
         admin_https: https.Https | None = None,
         on_unasked_end: Callable[[threads.UnaskedEnd], None],
+        idle_s: int = IDLE_S,
     ) -> None:
         """`main_https` is needed by listeners with https, and `admin_https` by admin listeners."""
         self._settings = configured
@@ -85,6 +103,7 @@ class RestServer:
         self._bound: list[_Bound] = []
         self._admin_bound: list[_Bound] = []
         self._graceful_s = GRACEFUL_S
+        self._idle_s = idle_s
         self._threads = threads.Threads(on_unasked_end=on_unasked_end)
 
     def start(self) -> None:
@@ -160,7 +179,9 @@ class RestServer:
             each.socket.close()
 
     async def _serve(self, stop: threading.Event) -> None:
-        servers = [_server(each) for each in (*self._bound, *self._admin_bound)]
+        servers = [
+            _server(each, idle_s=self._idle_s) for each in (*self._bound, *self._admin_bound)
+        ]
         running = [
             asyncio.create_task(server.serve(sockets=[each.socket]))
             for server, each in zip(servers, (*self._bound, *self._admin_bound), strict=True)
@@ -173,12 +194,12 @@ class RestServer:
         await asyncio.gather(*running)
 
 
-def _server(bound: _Bound) -> uvicorn.Server:
+def _server(bound: _Bound, *, idle_s: int) -> uvicorn.Server:
     tls = bound.tls
     return uvicorn.Server(
         uvicorn.Config(
             bound.served,
-            http="h11",
+            http=_Protocol,
             ws="none",
             lifespan="off",
             interface="asgi3",
@@ -188,7 +209,7 @@ def _server(bound: _Bound) -> uvicorn.Server:
             server_header=False,
             backlog=_BACKLOG,
             limit_concurrency=_CONCURRENT_MAX,
-            timeout_keep_alive=_IDLE_S,
+            timeout_keep_alive=idle_s,
             ssl_context_factory=None if tls is None else lambda *_: tls,
         )
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import socket
 import ssl
 from pathlib import Path
 
@@ -32,6 +33,11 @@ def get(url: str, *, verify: ssl.SSLContext | bool = False) -> httpx.Response:
         return client.get(url)
 
 
+def address(running: server.RestServer) -> tuple[str, int]:
+    host, _, port = running.worker_id.rpartition(":")
+    return host, int(port)
+
+
 def now_s() -> float:
     return clock.SystemClock().now_s()
 
@@ -47,15 +53,12 @@ def test_nothing_is_found_until_the_api_is_attached(herder: rest_herder.FakeHerd
 def test_every_interface_is_listened_at(herder: rest_herder.FakeHerder) -> None:
     everywhere = settings.Listener(scheme="http", host="", port=0)
     with rest_server.serving(herder, rest_server.at(everywhere)) as running:
-        port = running.worker_id.rpartition(":")[2]
-        assert get(f"http://127.0.0.1:{port}/").json()["version"] == "4.3.1"
+        assert get(f"http://127.0.0.1:{address(running)[1]}/").json()["version"] == "4.3.1"
 
 
 def test_a_used_port_is_an_error_and_nothing_stays_open(herder: rest_herder.FakeHerder) -> None:
     with rest_server.started() as running:
-        taken = settings.Listener(
-            scheme="http", host="127.0.0.1", port=int(running.worker_id.rpartition(":")[2])
-        )
+        taken = settings.Listener(scheme="http", host="127.0.0.1", port=address(running)[1])
         second = server.RestServer(
             rest_server.at(rest_server.LOCAL, taken), on_unasked_end=lambda _: None
         )
@@ -104,6 +107,28 @@ def test_it_stops_twice_and_before_it_started() -> None:
     never = server.RestServer(rest_server.at(), on_unasked_end=lambda _: None)
     assert never.stop()
     assert never.stop()
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: "], ids=["nothing", "half"])
+def test_who_asks_nothing_is_let_go(sent: bytes) -> None:
+    with (
+        rest_server.started(idle_s=1) as running,
+        socket.create_connection(address(running), timeout=10) as client,
+    ):
+        client.sendall(sent)
+        assert client.recv(1) == b""
+
+
+def test_a_connection_serves_many_requests(herder: rest_herder.FakeHerder) -> None:
+    with (
+        rest_server.serving(herder) as running,
+        httpx.Client(trust_env=False, verify=False, base_url=running.advertised_url) as client,
+    ):
+        ports = {
+            client.get("connectors").extensions["network_stream"].get_extra_info("client_addr")
+            for _ in range(3)
+        }
+    assert len(ports) == 1
 
 
 # What is advertised
