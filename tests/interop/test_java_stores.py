@@ -104,6 +104,7 @@ def test_a_cluster_changes_hands(east, topic, lines, tmp_path, caplog):
             java.stop()
         with Stores(east, name) as later:
             later_workers_read_the_same(later, ours, stays)
+    every_key_has_one_partition(east, properties)
     assert "skipping" not in caplog.text
 
 
@@ -228,6 +229,19 @@ def later_workers_read_the_same(later: Stores, ours: Stores, seen: dict) -> None
     }
 
 
+def every_key_has_one_partition(east: cluster.Cluster, properties: dict[str, str]) -> None:
+    """Whoever wrote it: else one's last word would be read before the other's first."""
+    seen: set[bytes | None] = set()
+    for key in ("offset.storage.topic", "status.storage.topic"):
+        found = kafka.read_topic(east.client_properties(), properties[key])
+        keys = [{record.key for record in records} for records in found.values()]
+        assert sum(map(len, keys)) == len(set().union(*keys))
+        assert sum(map(bool, keys)) > 1
+        seen |= set().union(*keys)
+    assert {b"status-connector-moved", b"status-task-moved-0"} <= seen
+
+
+@pytest.mark.full
 def test_an_offset_file_changes_hands(east, topic, lines, tmp_path):
     target, path = topic("lines"), tmp_path / "connect.offsets"
     kafka.create_topic(east.client_properties(), target)

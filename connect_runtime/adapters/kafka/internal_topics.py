@@ -83,7 +83,8 @@ class InternalTopics:
             except _MAY_NOT as error:
                 _LOG.warning("%s; taking it for granted that the topic is there", error)
             except errors.RetriableError as error:
-                failure = error
+                if failure is None or not isinstance(error, kafka_errors.UnreachableError):
+                    failure = error  # that time was up at last says less than what was before
                 return False
             else:
                 _LOG.info("created topic %s on %s", topic.name, self.admin.where)
@@ -111,21 +112,38 @@ class InternalTopics:
             found = self._partitions(topic, end)
             return found is not None
 
-        left_s = min(_KNOWN_S, end.left_s(self.clock.now_s()))
-        polling.until(known, timeout_s=left_s)
+        polling.until(known, timeout_s=self._patience_s(end))
         if found is None:
-            raise kafka_errors.TopicMissingError(
-                f"looking for topic {topic.name} on {self.admin.where}: after {left_s:.0f} s no"
-                f" broker knows it; create it with {topic_settings.CLEANUP_POLICY}="
-                f"{topic_settings.COMPACT} ({topic.purpose.topic_key} names it)"
-            )
+            raise self._missing(topic)
         return found
 
     def _policy(
         self, topic: topic_settings.InternalTopic, end: base_deadline.Deadline
     ) -> str | None:
-        try:
-            return self.admin.cleanup_policy(topic.name, end)
-        except (*_MAY_NOT, kafka_errors.TopicMissingError) as error:
-            _LOG.debug("%s", error)
-            return None
+        """None where it may not be read. A broker that has not heard of the topic is asked again:
+        another one described it."""
+        found: str | None = None
+
+        def answered() -> bool:
+            nonlocal found
+            try:
+                found = self.admin.cleanup_policy(topic.name, end)
+            except _MAY_NOT as error:
+                _LOG.debug("%s", error)
+            except kafka_errors.TopicMissingError:
+                return False
+            return True
+
+        if not polling.until(answered, timeout_s=self._patience_s(end)):
+            raise self._missing(topic)
+        return found
+
+    def _patience_s(self, end: base_deadline.Deadline) -> float:
+        return min(_KNOWN_S, end.left_s(self.clock.now_s()))
+
+    def _missing(self, topic: topic_settings.InternalTopic) -> errors.ConnectError:
+        return kafka_errors.TopicMissingError(
+            f"looking for topic {topic.name} on {self.admin.where}: no broker knows it; create it"
+            f" with {topic_settings.CLEANUP_POLICY}={topic_settings.COMPACT}"
+            f" ({topic.purpose.topic_key} names it)"
+        )

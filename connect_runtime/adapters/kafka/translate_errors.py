@@ -129,6 +129,7 @@ _RETRIABLE: dict[int, _Advice] = dict.fromkeys(
         KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError._DESTROY_BROKER,
         KafkaError._ISR_INSUFF,
+        KafkaError._NOENT,  # no leader at the moment
         KafkaError._WAIT_CACHE,
     ),
     (errors.RetriableError, _LATER),

@@ -1,0 +1,266 @@
+"""Internal topics on real brokers: made, refused, and read past what transactions leave."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+from connect_runtime.adapters.kafka import (
+    client_settings,
+    fenced_writer,
+    internal_topics,
+    shared_log,
+    topic_admin,
+)
+from connect_runtime.base import errors, ids
+from connect_runtime.core.state import config_records, topic_settings
+from connect_runtime.ports import fenced_writer as fenced_port
+from connect_runtime.ports import shared_log as port
+from connect_runtime.runtime.stores import config_store, offset_store
+from connect_runtime.system import clock
+from connect_runtime.wire.connection import store_files
+from mm2.sandbox import cluster
+from tests.support import eventually, kafka
+
+pytestmark = pytest.mark.integration
+
+CLOCK = clock.SystemClock()
+WAIT_S = 30.0
+Purpose = topic_settings.Purpose
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.values: list[bytes | None] = []
+
+    def on_record(self, record: port.LogRecord) -> None:
+        self.values.append(record.value)
+
+    def on_replayed(self) -> None: ...
+
+    def on_start_over(self) -> None: ...
+
+
+def internal(name: str, **more: Any) -> topic_settings.InternalTopic:
+    given: dict[str, Any] = {
+        "purpose": Purpose.CONFIG,
+        "partitions": 1,
+        "replication_factor": 1,
+        "settings": {"cleanup.policy": "compact"},
+    }
+    return topic_settings.InternalTopic(name=name, **(given | more))
+
+
+class Place:
+    """What makes and reads topics, with somebody's rights."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self.access = client_settings.access(properties, files=store_files.below(Path()))
+        self.admin = topic_admin.TopicAdmin(self.access, client_id="admin", clock=CLOCK)
+
+    def ensure(self, timeout_s: float, *, may_create: bool = True, **wanted: Any) -> int:
+        makes = internal_topics.InternalTopics(admin=self.admin, clock=CLOCK, may_create=may_create)
+        return makes.ensure(internal(**wanted), timeout_s)
+
+    def log(self, name: str, **options: Any) -> shared_log.KafkaSharedLog:
+        return shared_log.KafkaSharedLog(
+            self.access,
+            topic=name,
+            client_id=f"log-of-{name}",
+            admin=self.admin,
+            prepare=functools.partial(self.ensure, name=name),
+            clock=CLOCK,
+            **options,
+        )
+
+
+@pytest.fixture
+def place(east: cluster.Cluster) -> Place:
+    return Place(east.client_properties())
+
+
+@pytest.fixture
+def logs():
+    """Starts logs, stops them in the end."""
+    started: list[shared_log.KafkaSharedLog] = []
+
+    def start(log: shared_log.KafkaSharedLog, timeout_s: float = WAIT_S) -> Heard:
+        heard = Heard()
+        started.append(log)
+        log.start(heard, timeout_s)
+        return heard
+
+    yield start
+    for each in started:
+        each.stop(0.0)
+
+
+@pytest.mark.parametrize(("purpose", "partitions"), [(Purpose.OFFSET, 25), (Purpose.STATUS, -1)])
+def test_a_missing_topic_is_made_as_wanted(place, topic, purpose, partitions):
+    name = topic()
+    settings = {"cleanup.policy": "compact", "segment.bytes": "1048576"}
+    wanted = {"purpose": purpose, "partitions": partitions, "settings": settings}
+    made = place.ensure(WAIT_S, name=name, **wanted)
+    assert made == (partitions if partitions > 0 else 1)
+    assert place.ensure(WAIT_S, name=name, may_create=False, **wanted) == made
+
+
+@pytest.mark.parametrize(
+    ("exists", "told"),
+    [
+        ({"partitions": 2}, "exactly one"),
+        ({"config": {"cleanup.policy": "delete"}}, "cleanup.policy=delete"),
+        ({"config": {"cleanup.policy": "compact,delete"}}, r"set cleanup\.policy=compact"),
+        (None, r"internal\.topics\.automatic\.creation\.enable"),
+    ],
+)
+def test_what_would_lose_configurations_is_refused(east, place, topic, exists, told):
+    name = topic()
+    if exists is not None:
+        config = exists.get("config", {"cleanup.policy": "compact"})
+        partitions = exists.get("partitions", 1)
+        kafka.create_topic(east.client_properties(), name, partitions=partitions, config=config)
+    with pytest.raises(errors.FatalError, match=told):
+        place.ensure(WAIT_S, name=name, may_create=exists is not None)
+
+
+def test_too_few_brokers_are_waited_for_until_time_is_up(place, topic):
+    begun_s = CLOCK.now_s()
+    with pytest.raises(errors.RetriableError, match=r"replication\.factor"):
+        place.ensure(1.5, name=topic(), replication_factor=3)
+    assert CLOCK.now_s() - begun_s >= 1.0
+
+
+@pytest.mark.parametrize("committed_only", [False, True])
+def test_what_transactions_leave_behind_does_not_stop_a_reader(
+    east, place, topic, logs, committed_only
+):
+    """KafkaBasedLogTest: ends that no record has. Markers, and records that are not shown."""
+    name = topic()
+    log = place.log(name, committed_only=committed_only)
+    heard = logs(log)
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": east.bootstrap, "transactional.id": name}
+    )
+    producer.init_transactions(WAIT_S)
+    seen: list[bytes] = []
+    for number, commits in enumerate((True, False, False, True, False)):
+        producer.begin_transaction()
+        producer.produce(name, b"%d" % number, b"k")
+        producer.flush(WAIT_S)
+        if committed_only:
+            with pytest.raises(errors.RetriableError):
+                log.read_to_end(0.3)
+        if commits:
+            producer.commit_transaction(WAIT_S)
+        else:
+            producer.abort_transaction(WAIT_S)
+        log.read_to_end(WAIT_S)
+        seen += [b"%d" % number] if commits or not committed_only else []
+        assert heard.values == seen
+    again = place.log(name, committed_only=committed_only)
+    assert logs(again).values == seen
+
+
+def test_one_leader_writes_at_a_time(east, place, topic, logs):
+    """KafkaConfigBackingStoreTest.testWritePrivileges."""
+    name = topic()
+
+    def store() -> config_store.ConfigStore:
+        writes = fenced_writer.KafkaFencedWriter(
+            place.access,
+            topic=name,
+            client_id="connect-configs-leader",
+            transactional_id=f"connect-cluster-{name}",
+            clock=CLOCK,
+        )
+        log = place.log(name, committed_only=True)
+        made = config_store.ConfigStore(log, clock=CLOCK, on_change=lambda _: None, fenced=writes)
+        made.start(WAIT_S)
+        return made
+
+    old, new = store(), store()
+    try:
+        with pytest.raises(fenced_port.PrivilegeLost, match="not claimed"):
+            old.put_connector("c", {"by": "nobody"})
+        old.claim_writes()
+        old.put_connector("c", {"by": "old"})
+        old.put_task_configs("c", [{"n": "0"}])
+        new.claim_writes()
+        new.put_connector("c", {"by": "new"})
+        with pytest.raises(fenced_port.PrivilegeLost):
+            old.put_connector("c", {"by": "old"})
+        with pytest.raises(fenced_port.PrivilegeLost, match="not claimed, or is lost"):
+            old.remove_connector("c")
+        for each in (old, new):
+            each.refresh(WAIT_S)
+            assert each.snapshot().config("c") == {"by": "new"}
+            assert each.snapshot().tasks("c") == [ids.ConnectorTaskId("c", 0)]
+        old.claim_writes()
+        old.remove_connector("c")
+        new.refresh(WAIT_S)
+        assert new.snapshot().connectors() == []
+    finally:
+        old.stop(0.0)
+        new.stop(0.0)
+
+
+def test_a_broker_that_comes_back_is_read_and_written_again(own_cluster, logs):
+    running = own_cluster()
+    place = Place(running.client_properties())
+    log = place.log("connect-offsets")
+    store = offset_store.OffsetStore(log)
+    store.start(WAIT_S)
+    try:
+        offset_store.commit(store, "c", [({"p": 1}, {"n": 1})], timeout_s=WAIT_S)
+        running.kill()
+        with pytest.raises(errors.RetriableError):
+            store.read("c", [{"p": 1}], 1.0)
+        with pytest.raises(errors.RetriableError, match="not acknowledged"):
+            offset_store.commit(store, "c", [({"p": 1}, {"n": 2})], timeout_s=0.2)
+        running.start()
+        eventually.eventually(
+            lambda: store.read("c", [{"p": 1}], WAIT_S) == [{"n": 2}], deadline_s=WAIT_S
+        )
+    finally:
+        store.stop(5.0)
+
+
+@pytest.mark.full
+def test_who_has_no_rights_is_told_so_at_start(own_cluster, logs, caplog):
+    fort = own_cluster("fort", users=["alice"])
+    admin, alice = Place(fort.client_properties()), Place(fort.client_properties("alice"))
+    with pytest.raises(errors.FatalError, match=r"nobody-made-it.*grant"):
+        alice.ensure(1.0, name="nobody-made-it")
+    admin.ensure(WAIT_S, name="made")
+    begun_s = CLOCK.now_s()
+    with pytest.raises(errors.FatalError, match=r"grant"):
+        logs(alice.log("made"))
+    assert CLOCK.now_s() - begun_s < WAIT_S / 2
+    wrong = dict(fort.client_properties("alice"))
+    wrong["sasl.jaas.config"] = wrong["sasl.jaas.config"].replace('password="', 'password="x')
+    begun_s = CLOCK.now_s()
+    with pytest.raises(errors.FatalError, match=r"sasl\.jaas\.config"):
+        logs(Place(wrong).log("made"))
+    assert CLOCK.now_s() - begun_s < WAIT_S / 2
+
+
+def test_records_that_are_no_configuration_are_passed_over(east, place, topic, caplog):
+    name = topic()
+    store = config_store.ConfigStore(place.log(name), clock=CLOCK, on_change=lambda _: None)
+    store.start(WAIT_S)
+    try:
+        for key, value in ((b"connector-a", b"\x00{"), (b"\xff\xfe", b"{}"), (b"", b"[]")):
+            kafka.produce(east.client_properties(), name, [kafka.Outgoing(key=key, value=value)])
+        store.put_restart(config_records.RestartRequest(connector="a"))
+        store.put_connector("b", {})
+        assert store.snapshot().connectors() == ["b"]
+        for offset in range(3):
+            assert f"{name}-0 at offset {offset}:" in caplog.text
+    finally:
+        store.stop(5.0)

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError
+
+from connect_runtime.adapters.kafka import errors as kafka_errors
+from connect_runtime.adapters.kafka import translate_errors
+from connect_runtime.base import errors
+
+WHERE = "west (127.0.0.1:9092)"
+
+
+def translate(code, text=None, reports=None):
+    error = KafkaError(code, text) if text else KafkaError(code)
+    return translate_errors.translate(error, "creating topic t", where=WHERE, reports=reports)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (KafkaError._TRANSPORT, kafka_errors.UnreachableError),
+        (KafkaError._ALL_BROKERS_DOWN, kafka_errors.UnreachableError),
+        (KafkaError._TIMED_OUT, kafka_errors.UnreachableError),
+        (KafkaError._RESOLVE, kafka_errors.UnreachableError),
+        (KafkaError._AUTHENTICATION, kafka_errors.AuthenticationError),
+        (KafkaError.SASL_AUTHENTICATION_FAILED, kafka_errors.AuthenticationError),
+        (KafkaError._SSL, kafka_errors.AuthenticationError),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, kafka_errors.NotAuthorizedError),
+        (KafkaError.CLUSTER_AUTHORIZATION_FAILED, kafka_errors.NotAuthorizedError),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, kafka_errors.TopicMissingError),
+        (KafkaError.TOPIC_ALREADY_EXISTS, kafka_errors.TopicExistsError),
+        (KafkaError.POLICY_VIOLATION, errors.FatalError),
+        (KafkaError.INVALID_REPLICATION_FACTOR, errors.RetriableError),
+        (KafkaError.INVALID_CONFIG, errors.FatalError),
+        (KafkaError.MSG_SIZE_TOO_LARGE, errors.FatalError),
+        (KafkaError._NOENT, errors.RetriableError),
+        (KafkaError.UNSUPPORTED_VERSION, kafka_errors.UnsupportedError),
+        (KafkaError.NOT_CONTROLLER, errors.RetriableError),
+        (KafkaError.NOT_ENOUGH_REPLICAS, errors.RetriableError),
+        (KafkaError.KAFKA_STORAGE_ERROR, errors.RetriableError),
+        (KafkaError._GAPLESS_GUARANTEE, errors.FatalError),  # in no table
+    ],
+)
+def test_codes_become_types(code, kind):
+    assert type(translate(code)) is kind
+
+
+def test_a_message_says_what_where_why_and_what_to_do():
+    message = str(translate(KafkaError.POLICY_VIOLATION, "At most 3 partitions."))
+    assert message == (
+        "creating topic t on west (127.0.0.1:9092): At most 3 partitions (POLICY_VIOLATION); "
+        "the cluster's own policy forbids it: change what is asked for, or the policy"
+    )
+
+
+def test_the_librarys_inner_state_is_left_out():
+    text = (
+        "h:1/bootstrap: Connect to ipv4#h:1 failed: Connection refused (after 0ms in state CONNECT)"
+    )
+    message = str(translate(KafkaError._TRANSPORT, text))
+    assert "Connection refused (TRANSPORT)" in message
+    assert "bootstrap.servers" in message
+
+
+def test_a_mere_time_out_is_explained_by_what_connections_said():
+    reports = translate_errors.ConnectionReports()
+    reports.on_error(KafkaError(KafkaError._TRANSPORT, "Connection refused"))
+    reports.on_error(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
+    unreachable = translate(KafkaError._TIMED_OUT, reports=reports)
+    assert isinstance(unreachable, kafka_errors.UnreachableError)
+    assert "Connection refused" in str(unreachable)
+    reports.on_error(KafkaError(KafkaError._AUTHENTICATION, "invalid credentials"))
+    refused = translate(KafkaError._TIMED_OUT, reports=reports)
+    assert isinstance(refused, kafka_errors.AuthenticationError)
+    assert "sasl.jaas.config" in str(refused)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "error:0A000412:SSL routines::ssl/tls alert bad certificate: SSL alert number 42",
+        "error:0A00045C:SSL routines::tlsv13 alert certificate required: SSL alert number 116",
+        "error:0A000418:SSL routines::tlsv1 alert unknown ca: SSL alert number 48",
+        "error:0A000410:SSL routines::ssl/tls alert handshake failure: SSL alert number 40",
+    ],
+)
+def test_a_certificate_that_brokers_refuse_is_no_broken_connection(said):
+    reports = translate_errors.ConnectionReports()
+    reports.on_error(KafkaError(KafkaError._TRANSPORT, f"ssl://h:1/1: Receive failed: {said}"))
+    refused = translate(KafkaError._TIMED_OUT, reports=reports)
+    assert isinstance(refused, kafka_errors.AuthenticationError)
+    assert "ssl.keystore" in str(refused)
+
+
+def test_what_a_broker_answered_is_not_overruled_by_reports():
+    reports = translate_errors.ConnectionReports()
+    reports.on_error(KafkaError(KafkaError._TRANSPORT, "Connection refused"))
+    assert isinstance(
+        translate(KafkaError.TOPIC_AUTHORIZATION_FAILED, reports=reports),
+        kafka_errors.NotAuthorizedError,
+    )
+
+
+def test_reports_are_forgotten_after_an_answer_and_keep_one_of_each_kind():
+    reports = translate_errors.ConnectionReports()
+    for number in range(1000):
+        reports.on_error(KafkaError(KafkaError._TRANSPORT, str(number)))
+        reports.on_error(KafkaError(KafkaError._MSG_TIMED_OUT, str(number)))
+    assert len(reports._latest) == 1
+    reason = reports.reason()
+    assert reason is not None
+    assert reason.str() == "999"
+    assert reports.refused() is None
+    reports.forget()
+    assert reports.reason() is None
+
+
+def test_retriable_and_missing_are_told_apart():
+    def error(code):
+        return KafkaError(code)
+
+    assert translate_errors.is_retriable(error(KafkaError.LEADER_NOT_AVAILABLE))
+    assert translate_errors.is_retriable(translate_errors.timed_out())
+    assert not translate_errors.is_retriable(error(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    assert translate_errors.is_missing_topic(error(KafkaError.UNKNOWN_TOPIC_OR_PART))
+    assert not translate_errors.is_missing_topic(error(KafkaError.LEADER_NOT_AVAILABLE))
