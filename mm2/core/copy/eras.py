@@ -217,21 +217,24 @@ def write_down(
 def settle_id(
     attempt: outcomes.Attempt, *, era: int
 ) -> instructions.Script[outcomes.BeginAgain | None]:
-    """Our producer id is recorded, in a place of its own; before anything that bears its place.
+    """Our producer id is recorded, in a place of its own and the newest; before anything that bears
+    its place.
 
     Two may have read the same map, where nobody is fenced or where one slept until the id that it
-    was given had expired.
+    was given had expired. Below another's place our anchors would count for nothing.
     """
     items = producer_items(attempt, era=era)
     if not items:
         return None
+    ours = attempt.fence.producer.id
     failed = yield from write_down(items)
     if failed is not None:
         return failed
     known = yield instructions.ReadFacts()
     if not isinstance(known, facts.Facts):
         return outcomes.again("reading the offset map", known)
-    if list(known.producers.values()).count(attempt.ordinal) > 1:
+    others = [place for each, place in known.producers.items() if each != ours]
+    if max(others, default=0) >= attempt.ordinal:
         return outcomes.BeginAgain(reason="another owner took the partition at the same time")
     return None
 

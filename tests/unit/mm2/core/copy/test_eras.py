@@ -264,6 +264,15 @@ def test_a_place_that_another_id_took_meanwhile_is_none():
     assert (played.outcome, taking.kinds(played)[-1]) == (None, "ProducerKey")
 
 
+def test_below_a_place_that_another_id_took_meanwhile_nothing_is_begun():
+    """Its anchors, stored by then or not, would be the newest for ever."""
+    attempt = taking.attempt(taking.known(producers={}))
+    read = {instructions.ReadFacts: taking.known(producers={taking.US.id: 1, 99: 300})}
+    played = scripts.play(eras.settle_id(attempt, era=1), read)
+    assert isinstance(played.outcome, outcomes.BeginAgain)
+    assert "at the same time" in played.outcome.reason
+
+
 def test_an_id_that_has_its_place_is_not_recorded_again():
     played = scripts.play(eras.settle_id(taking.attempt(taking.known()), era=1), {})
     assert (played.outcome, played.asked) == (None, [])
