@@ -116,6 +116,8 @@ def _inner(body: bytes, *, codec: int, stamped: int | None) -> list[records.Reco
         if magic == _V1 and stamped is not None:
             timestamp = stamped
         found.append(records.Record(offset, timestamp, content))
+        if len(found) > records.OPENED_RECORDS_MAX:
+            raise MalformedMessageError(records.too_many(len(found)))
         at += len(message)
     if not found:
         raise MalformedMessageError("it is compressed and empty")

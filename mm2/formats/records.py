@@ -26,12 +26,18 @@ _FAR = 1 << 62
 """A timestamp below this and a difference below this make one of 64 bits."""
 _PRODUCER_NONE = (-1, -1, -1)
 
+OPENED_RECORDS_MAX = 1_000_000
+"""More records than this are not opened at once: each takes about 200 bytes more than its own, and
+4 us. Producers fill batches by bytes, and reach it only with tiny records in hugely compressed
+ones."""
+
 _SHORTEST = 7
 """Bytes of a record with neither key, value nor headers, with its length."""
 
 
 class MalformedRecordsError(Exception):
-    """What stands in a batch is not the records that its header promises; the text says why."""
+    """What stands in a batch is not the records that its header promises, or too many of them; the
+    text says why."""
 
 
 class Record(NamedTuple):
@@ -107,6 +113,8 @@ def split(data: bytes, *, count: int, base_offset: int, base_timestamp: int) -> 
     """The `count` records that stand in plain bytes. Raises `MalformedRecordsError`."""
     if not 0 <= count <= len(data) // _SHORTEST:
         raise MalformedRecordsError(f"{count} records cannot stand in {len(data)} bytes")
+    if count > OPENED_RECORDS_MAX:
+        raise MalformedRecordsError(too_many(count))
     found: list[Record] = []
     try:
         at, far = _split(data, found, count=count, base=(base_offset, base_timestamp))
@@ -117,6 +125,10 @@ def split(data: bytes, *, count: int, base_offset: int, base_timestamp: int) -> 
     if far or not 0 <= base_timestamp < _FAR:
         return [each._replace(timestamp=_as_long(each.timestamp)) for each in found]
     return found
+
+
+def too_many(count: int) -> str:
+    return f"it holds {count} records, and {OPENED_RECORDS_MAX} are opened at once at most"
 
 
 def _split(

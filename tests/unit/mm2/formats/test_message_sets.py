@@ -185,6 +185,13 @@ def test_damage_inside_is_told(held, saying):
     refused(messages.wrapper(9, [held], magic=1, codec=2), saying)
 
 
+def test_a_message_that_holds_more_than_is_opened_at_once_is_refused(monkeypatch):
+    monkeypatch.setattr(records, "OPENED_RECORDS_MAX", 2)
+    held = [messages.message(at, b"k", magic=1) for at in range(3)]
+    as_records(messages.wrapper(1, held[:2], magic=1, codec=1))
+    refused(messages.wrapper(2, held, magic=1, codec=1), "3 records, and 2 are opened at once")
+
+
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("offsets", [(3, 1), (2, 2), (0, 5, 4), (0, 1 << 31)])
 def test_messages_that_do_not_follow_each_other_are_refused(offsets, magic):

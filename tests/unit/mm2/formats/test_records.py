@@ -265,6 +265,15 @@ def test_damage_is_told(data, count, saying):
         split(data, count)
 
 
+def test_more_records_than_are_opened_at_once_are_refused(monkeypatch):
+    """A few hundred KB of zstd hold a million, and each takes 200 bytes."""
+    monkeypatch.setattr(records, "OPENED_RECORDS_MAX", 2)
+    built = records.build([record(at) for at in range(3)], codec=0)
+    assert len(opened(records.build([record(at) for at in range(2)], codec=0))) == 2
+    with pytest.raises(records.MalformedRecordsError, match="3 records, and 2 are opened at once"):
+        opened(built)
+
+
 def test_records_that_do_not_follow_each_other_are_refused():
     after = raw(6, b"\0", 0, 5, -1, -1, 0)
     for data in (after + FINE, after + after):
