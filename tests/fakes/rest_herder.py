@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from connect_runtime.api import config_infos, errors
 from connect_runtime.base import ids
 from connect_runtime.core.assignment import leader, work
-from connect_runtime.core.herder import admission, requests, restart_plan, session_keys
+from connect_runtime.core.herder import admission, requests, restart_plan, session_keys, validation
 from connect_runtime.core.state import (
     cluster_config,
     config_log,
@@ -285,8 +285,8 @@ class FakeHerder:
         if (error := future.exception()) is not None:
             assert isinstance(error, herder.Refusal)
             return requests.Refused(error.status, str(error))
-        found = future.result().error_messages
-        return requests.Refused(400, "\n".join(found)) if found else None
+        refusal = validation.refusal(future.result())
+        return None if refusal is None else requests.Refused(400, refusal)
 
     def _carry_out(self, request: requests.Request) -> herder.Reply:
         match request:

@@ -119,7 +119,10 @@ def test_a_name_may_hold_anything(herder: rest_herder.FakeHerder) -> None:
         (
             {"name": "c", "config": {"connector.class": "FileStreamSource"}},
             400,
-            'Missing required configuration "topic" which has no default value.',
+            "Connector configuration is invalid and contains the following 1 error(s):\n"
+            'Missing required configuration "topic" which has no default value.\n'
+            "You can also find the above list of errors at the endpoint"
+            " `/connector-plugins/{connectorType}/config/validate`",
         ),
         (
             {"name": "c", "config": CONFIG, "initial_state": "odd"},
