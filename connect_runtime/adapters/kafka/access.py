@@ -1,6 +1,7 @@
 """From settings to configured librdkafka clients, whose troubles are remembered.
 
-librdkafka's log lines go to the Python logger `librdkafka`, handed out whenever a client is polled.
+librdkafka's log lines go to children of the Python logger `librdkafka`, handed out whenever a
+client is polled.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
+import re
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +21,9 @@ from confluent_kafka import admin as library
 from connect_runtime.adapters.kafka import translate_errors
 
 LOGGER = logging.getLogger("librdkafka")
+_QUIET_S = 30.0
+_TEXTS_MAX = 200
+_DURATION = re.compile(r"\(after \d+ms in state [^)]*\)|\d+ms\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,17 +108,34 @@ def _discreet(
 
 def _logger(access: Access) -> logging.Logger:
     """What the library logs for this cluster's clients, without the secret of an issuer's."""
-    if access.secret is None:
-        return LOGGER
     found = LOGGER.getChild(hashlib.sha256(access.bootstrap.encode()).hexdigest()[:8])
-    hide = _hiding(access.secret)
+    if not found.filters:
+        found.addFilter(_Repeats().is_news)
+    if access.secret is not None:
+        hide = _hiding(access.secret)
 
-    def discreet(record: logging.LogRecord) -> bool:
-        record.msg, record.args = hide(record.getMessage()), ()
-        return True
+        def discreet(record: logging.LogRecord) -> bool:
+            record.msg, record.args = hide(record.getMessage()), ()
+            return True
 
-    found.filters = [discreet]
+        found.filters = [discreet, *found.filters[-1:]]
     return found
+
+
+@dataclass(slots=True)
+class _Repeats:
+    """While brokers are away a client tells so many times a second; once in a while is enough."""
+
+    _told_s: dict[str, float] = field(default_factory=dict)
+
+    def is_news(self, record: logging.LogRecord) -> bool:
+        text = _DURATION.sub("", record.getMessage())
+        if record.created - self._told_s.get(text, -_QUIET_S) < _QUIET_S:
+            return False
+        if len(self._told_s) >= _TEXTS_MAX:
+            self._told_s.clear()
+        self._told_s[text] = record.created
+        return True
 
 
 def _hiding(secret: str) -> Callable[[str], str]:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from connect_runtime.adapters.kafka import access as kafka_access
-from connect_runtime.adapters.kafka import log_reader, log_writer, topic_admin
+from connect_runtime.adapters.kafka import log_ends, log_reader, log_writer, topic_admin
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors
@@ -49,6 +49,9 @@ class KafkaSharedLog:
         self._patience = patience
         self._committed_only = committed_only
         self._threads = threads.Threads(on_unasked_end=self._on_unasked_end)
+        self._newest = log_ends.LogEnds(
+            lambda end: admin.end_offsets(topic, self._partitions, end), clock=clock
+        )
         self._partitions = 0
         self._stopped = False
         self._reader: log_reader.LogReader | None = None
@@ -126,7 +129,7 @@ class KafkaSharedLog:
 
         def new_enough() -> bool:
             nonlocal found
-            found = self._admin.end_offsets(self._topic, self._partitions, end)
+            found = self._newest.now(end)
             return all(found.get(each, offset) >= offset for each, offset in known.items())
 
         left_s = end.left_s(self._clock.now_s())
