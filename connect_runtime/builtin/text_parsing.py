@@ -1,7 +1,8 @@
 """What a header's text probably means (Java's Values.parseString).
 
 Numbers take the smallest type that holds them; `true`, `false`, `null`, lists and maps are read,
-dates, times and timestamps recognised, inside quotes too. Whatever makes no sense is a text.
+dates, times and timestamps recognised, inside quotes too. Whatever makes no sense is a text, and
+so is what only begins like a number: of `12:30` Java keeps the 12.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from connect_runtime.api import logical, schema
+from connect_runtime.api import logical, schema, structs
 from connect_runtime.builtin import java_text
 
 Found = schema.SchemaAndValue | None
@@ -179,9 +180,17 @@ class _Common:
         self.schema = widest if self._compatible else None
 
     def aligned(self, value: Any) -> Any:
-        """A whole number among floats is one of them."""
-        if self.schema is not None and self.schema.type in _FLOATS and isinstance(value, int):
-            return float(value)
+        """The value as one of the common schema: a whole number among floats is one of them.
+
+        Null among others does not fit, so that the whole stays a text: as in Java.
+        """
+        if self.schema is None:
+            return value
+        if self.schema.type in _FLOATS and isinstance(value, int):
+            narrow = self.schema.type is schema.Type.FLOAT32
+            return java_text.narrowed(float(value)) if narrow else float(value)
+        if value is None or not structs.of_right_class(self.schema, value):
+            raise _NoValueError
         return value
 
 
