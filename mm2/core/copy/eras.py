@@ -55,6 +55,7 @@ def requested_era(attempt: outcomes.Attempt) -> instructions.Script[outcomes.Out
         target=(min(last.target_next, marker) if last else 0, marker),
         source=(last.through, start) if last and last.through < start else None,
         detail=f"new era from {request.position}, source offset {start}",
+        of=request.request,
     )
     era = NewEra(
         source=start,
@@ -271,14 +272,16 @@ def statement(
     detail: str,
     source: receipt.Range | None = None,
     target: receipt.Range | None = None,
+    of: str = "",
 ) -> receipt.Receipt:
-    """A receipt for this partition; its id makes a repeated statement replace itself."""
+    """A receipt for this partition; its id makes a repeated statement replace itself, but for one
+    that is made `of` another request."""
     where = attempt.where
     place = source or target or (0, 0)
     return receipt.Receipt(
         topic=where.topic,
         partition=where.partition,
-        id=f"{kind.value}-{place[0]}-{place[1]}",
+        id="-".join(filter(None, (kind.value, str(place[0]), str(place[1]), of))),
         kind=kind,
         flow=where.flow,
         at_ms=attempt.context.wall_ms(),

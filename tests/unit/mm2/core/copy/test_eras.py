@@ -292,6 +292,17 @@ def test_a_repeated_statement_replaces_itself():
     assert other.stored[0].key != first.stored[0].key
 
 
+def test_each_request_is_stated_even_where_the_one_before_copied_nothing():
+    """Its era's owner died before an anchor of its own: the same range is skipped again."""
+    anchor = taking.anchor(10, 45)
+    again = map_record.Request(request="again", position=REQUEST.position)
+    first, second = (
+        requested(taking.known(anchor, request=each)).stored[0] for each in (REQUEST, again)
+    )
+    assert receipt.decode(first.key, first.value).source is not None
+    assert first.key != second.key
+
+
 @pytest.mark.parametrize("answer", [scripts.LOST, instructions.Refused(code=7, message="slow")])
 def test_what_could_not_be_stored_ends_the_attempt_before_the_next_record(answer):
     attempt = taking.attempt(taking.known(producers={5: 1}))
