@@ -16,11 +16,12 @@ from connect_runtime.core.membership import events, machine, pulse
 from tests.model.membership import worker as workers
 from tests.model.membership import world as model
 
-QUICK, FULL = 12, 600
+QUICK, FULL = 12, 80
 FALL_BACK_S = 5.0
 """Members that fall back to the eager protocol stop when others start, not before."""
-DISCONNECTED_S = 75.0
-"""A worker that is cut off while the group holds its join back notices after 65 s at the latest."""
+NOTICED_S = 80.0
+"""Who is cut off stops its work after a session (10 s) and a heartbeat's time (3 s); but if the
+group was holding its join back, after that has timed out (65 s), whatever came before it."""
 
 
 class History:
@@ -63,13 +64,21 @@ class History:
             self.rng.choice(self.alive).crash()
 
     def cut(self) -> None:
-        worker = self.rng.choice(self.alive)
+        if all(each.cut for each in self.alive):
+            return
+        worker = self.rng.choice([each for each in self.alive if not each.cut])
         worker.cut = True
+        mended: list[None] = []
 
         def mend() -> None:
+            mended.append(None)
             worker.cut = False
 
-        self.world.after(self.rng.choice([2, 8, 15, 40, 90]), mend)
+        def check() -> None:
+            assert mended or not worker.running, f"worker {worker.number} did not notice"
+
+        self.world.after(self.rng.choice([2, 8, 15, 40, 100]), mend)
+        self.world.after(NOTICED_S, check)
 
     def hang(self) -> None:
         worker = self.rng.choice(self.alive)
@@ -140,9 +149,7 @@ def check_fair(seeds: range, *offers: str, twice_s: float = 0.0) -> None:
 
 def check_foul(seeds: range) -> None:
     for seed in seeds:
-        history = foul(seed)
-        assert max(history.world.overlaps_s, default=0.0) < DISCONNECTED_S, seed
-        history.check_calm()
+        foul(seed).check_calm()
 
 
 @pytest.mark.parametrize("offers", [("SESSIONED",), ("SESSIONED", "COMPATIBLE")])
@@ -154,7 +161,7 @@ def test_with_eager_workers_things_run_twice_only_while_the_protocol_changes():
     check_fair(range(QUICK), "SESSIONED", "EAGER", twice_s=FALL_BACK_S)
 
 
-def test_after_crashes_and_cuts_everything_runs_once_and_never_twice_for_long():
+def test_after_crashes_and_cuts_everything_runs_once():
     check_foul(range(QUICK))
 
 
@@ -164,7 +171,7 @@ def test_after_workers_that_hung_everything_runs_once():
 
 
 @pytest.mark.full
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(600)
 def test_it_holds_for_many_histories():
     check_fair(range(FULL), "SESSIONED", "COMPATIBLE")
     check_fair(range(FULL), "SESSIONED", "EAGER", twice_s=FALL_BACK_S)
@@ -236,7 +243,6 @@ def test_a_planted_fault_is_found(plant, weather, monkeypatch: pytest.MonkeyPatc
             history.check_calm()
         except AssertionError:
             return True
-        allowed_s = DISCONNECTED_S if weather is foul else 0.0
-        return max(history.world.overlaps_s, default=0.0) > allowed_s
+        return weather is fair and history.world.overlaps_s != []
 
     assert any(caught(seed) for seed in range(20))
