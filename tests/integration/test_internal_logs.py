@@ -12,10 +12,10 @@ import pytest
 
 from connect_runtime.adapters.kafka import (
     client_settings,
-    fenced_writer,
     internal_topics,
     shared_log,
     topic_admin,
+    worker_logs,
 )
 from connect_runtime.base import errors, ids
 from connect_runtime.core.state import config_records, topic_settings
@@ -171,16 +171,21 @@ def test_one_leader_writes_at_a_time(east, place, topic, logs):
     """KafkaConfigBackingStoreTest.testWritePrivileges."""
     name = topic()
 
+    topics = topic_settings.Wanted(
+        topics=tuple(internal(name, purpose=each) for each in Purpose), warnings=()
+    )
+
     def store() -> config_store.ConfigStore:
-        writes = fenced_writer.KafkaFencedWriter(
+        logs = worker_logs.make(
             place.access,
-            topic=name,
-            client_id="connect-configs-leader",
-            transactional_id=f"connect-cluster-{name}",
+            topics,
+            group_id=name,
+            exactly_once=worker_logs.ExactlyOnce.ENABLED,
             clock=CLOCK,
         )
-        log = place.log(name, committed_only=True)
-        made = config_store.ConfigStore(log, clock=CLOCK, on_change=lambda _: None, fenced=writes)
+        made = config_store.ConfigStore(
+            logs.config, clock=CLOCK, on_change=lambda _: None, fenced=logs.fenced
+        )
         made.start(WAIT_S)
         return made
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 from pathlib import Path
 
 import pytest
 
 from connect_runtime.adapters.files import offset_file
-from connect_runtime.adapters.kafka import access as kafka_access
-from connect_runtime.adapters.kafka import internal_topics, shared_log, topic_admin
+from connect_runtime.adapters.kafka import access, worker_logs
 from connect_runtime.base import ids
 from connect_runtime.core.state import (
     cluster_config,
@@ -18,7 +16,6 @@ from connect_runtime.core.state import (
     status_records,
     topic_settings,
 )
-from connect_runtime.ports import shared_log as port
 from connect_runtime.runtime.stores import config_store, offset_store, status_store
 from connect_runtime.system import clock
 from mm2.sandbox import cluster
@@ -38,24 +35,18 @@ class Stores:
         properties = {**java_connect.storage(name), "config.storage.replication.factor": "1"}
         properties["offset.storage.replication.factor"] = "1"
         properties["status.storage.replication.factor"] = "1"
-        self._access = kafka_access.Access(bootstrap=running.bootstrap)
-        self._admin = topic_admin.TopicAdmin(self._access, client_id="admin", clock=CLOCK)
-        logs = [self._log(each) for each in topic_settings.wanted(properties).topics]
-        self.changes: list[object] = []
-        self.config = config_store.ConfigStore(logs[0], clock=CLOCK, on_change=self.changes.append)
-        self.offset = offset_store.OffsetStore(logs[1])
-        self.status = status_store.StatusStore(logs[2], clock=CLOCK)
-
-    def _log(self, topic: topic_settings.InternalTopic) -> port.SharedLog:
-        makes = internal_topics.InternalTopics(admin=self._admin, clock=CLOCK)
-        return shared_log.KafkaSharedLog(
-            self._access,
-            topic=topic.name,
-            client_id=f"ours-{topic.purpose.name}",
-            admin=self._admin,
-            prepare=functools.partial(makes.ensure, topic),
+        logs = worker_logs.make(
+            access.Access(bootstrap=running.bootstrap),
+            topic_settings.wanted(properties),
+            group_id=name,
             clock=CLOCK,
         )
+        self.changes: list[object] = []
+        self.config = config_store.ConfigStore(
+            logs.config, clock=CLOCK, on_change=self.changes.append
+        )
+        self.offset = offset_store.OffsetStore(logs.offset)
+        self.status = status_store.StatusStore(logs.status, clock=CLOCK)
 
     def __enter__(self) -> Stores:
         for each in (self.config, self.offset, self.status):

@@ -164,6 +164,7 @@ class LogReader:
                 self._advance(message.partition(), message.offset())
             elif error.code() in translate_errors.OUT_OF_RANGE:
                 self._start_over(error, stop)
+                self._look_whether_replayed()
                 break  # what is left was read before that
             else:
                 self._failed(error, message)

@@ -54,6 +54,7 @@ class KafkaSharedLog:
         )
         self._partitions = 0
         self._stopped = False
+        self._grown = False
         self._reader: log_reader.LogReader | None = None
         self._writer: log_writer.LogWriter | None = None
 
@@ -125,6 +126,7 @@ class KafkaSharedLog:
         (It is that of a leader that was deposed and has not heard of it.)
         """
         known = writer.recorded_ends()
+        self._look_for_growth(known)
         found: Mapping[int, int] = {}
 
         def new_enough() -> bool:
@@ -140,6 +142,17 @@ class KafkaSharedLog:
                 "its leader is not the leader any more"
             )
         return found
+
+    def _look_for_growth(self, known: Mapping[int, int]) -> None:
+        """Partitions are assigned once, as Java does: what is in newer ones is read by nobody."""
+        if not self._grown and any(each >= self._partitions for each in known):
+            self._grown = True
+            _LOG.error(
+                "%s had %d partitions when this worker started, and has more: restart all workers,"
+                " or what they write there is not seen",
+                self._topic,
+                self._partitions,
+            )
 
     def _span(self, end: base_deadline.Deadline) -> log_reader.Span:
         return log_reader.Span(

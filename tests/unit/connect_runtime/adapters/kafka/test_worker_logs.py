@@ -1,0 +1,62 @@
+"""The logs are named as Java's clients are, and leaders fence where sources are exactly once."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.adapters.kafka import access, log_writer, worker_logs
+from connect_runtime.core.state import topic_settings
+from connect_runtime.system import clock
+
+ExactlyOnce = worker_logs.ExactlyOnce
+TOPICS = topic_settings.wanted(
+    {
+        "config.storage.topic": "c",
+        "offset.storage.topic": "o",
+        "status.storage.topic": "s",
+    }
+)
+
+
+def make(**options):
+    return worker_logs.make(
+        access.Access(bootstrap="127.0.0.1:1"),
+        TOPICS,
+        group_id="g",
+        clock=clock.SystemClock(),
+        **options,
+    )
+
+
+def test_three_topics_three_clients():
+    logs = make()
+    assert (logs.config.name, logs.offset.name, logs.status.name) == ("c", "o", "s")
+    assert [each._client_id for each in (logs.config, logs.offset, logs.status)] == [
+        "g-configs",
+        "g-offsets",
+        "g-statuses",
+    ]
+    assert make(client_id="w1").config._client_id == "g-w1-configs"
+
+
+def test_only_statuses_are_tried_once():
+    logs = make()
+    once = log_writer.Patience.TRIED_ONCE
+    tried_once = [each._patience is once for each in (logs.config, logs.offset, logs.status)]
+    assert tried_once == [False, False, True]
+    assert once.settings["retries"] == 0
+
+
+@pytest.mark.parametrize(
+    ("support", "fences", "committed"),
+    [
+        ("disabled", False, [False, False, False]),
+        ("preparing", True, [False, False, False]),
+        ("enabled", True, [True, True, False]),
+    ],
+)
+def test_exactly_once(support, fences, committed):
+    logs = make(exactly_once=ExactlyOnce(support))
+    assert (logs.fenced is not None) is fences
+    every = (logs.config, logs.offset, logs.status)
+    assert [each._committed_only for each in every] == committed
