@@ -154,7 +154,8 @@ class Herder(Protocol):
         """Ask; the reply is what the request's docstring says, `Forward` or `Refused`.
 
         A `PutConnector` comes with `invalid` None: the configuration is validated before it is
-        queued, on another thread, as by `validate`. Standalone never says `Forward`.
+        queued, on another thread, as by `validate`; what it gets then is of
+        `core.herder.validation`. Standalone never says `Forward`.
         """
 
     # Carried out elsewhere

@@ -5,6 +5,7 @@ Behind ours is a herder in name only, so what is asked is what REST itself decid
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,13 @@ import httpx
 import pytest
 
 from connect_runtime.adapters.http import peers
+from connect_runtime.base import ids
+from connect_runtime.core.state import cluster_config, config_log
+from connect_runtime.ports import peers as peers_port
 from connect_runtime.rest import settings
 from tests.fakes import rest_herder
 from tests.interop import java_worker
-from tests.support import rest_server
+from tests.support import kafka, rest_server
 
 if TYPE_CHECKING:
     from mm2.sandbox import cluster
@@ -203,3 +207,66 @@ def test_java_serves_what_is_forwarded(java: str) -> None:
         for name in ("f", "%C3%A4%20x"):
             assert ask.delete(f"/connectors/{name}").status_code == 204
             assert ask.delete(f"/connectors/{name}").status_code == 404
+
+
+# Signed, to a leader in Java
+
+
+@pytest.fixture(scope="module")
+def leader(east: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("leader")
+    with java_worker.distributed(east.bootstrap, folder, {"group.id": GROUP}) as url:
+        yield url
+
+
+GROUP = "beside-java"
+
+
+def _configured(east: cluster.Cluster) -> cluster_config.ClusterConfig:
+    """What the group's config topic says by now."""
+    log = config_log.ConfigLog()
+    for each in kafka.read_partition(east.client_properties(), f"{GROUP}-config", 0):
+        log.apply(each.key, each.value, offset=each.offset)
+    return log.snapshot()
+
+
+def test_a_java_leader_takes_task_configs_that_we_signed(
+    east: cluster.Cluster, leader: str
+) -> None:
+    name, others = "ä 1", peers.HttpPeers(timeout_s=60)
+    made = {"name": name, "config": CONFIG, "initial_state": "paused"}
+    assert httpx.post(f"{leader}/connectors", json=made, trust_env=False).status_code == 201
+    key = _configured(east).session_key
+    assert key is not None
+
+    def send(signing: cluster_config.SessionKey | None) -> peers_port.Said:
+        configs = [CONFIG | {"task.class": "x", "note": "ä"}] * 2
+        return others.send_and_wait(
+            peers_port.task_configs(leader, name, configs, key=signing, algorithm="HmacSHA256")
+        )
+
+    assert send(key) == peers_port.Said(status=204)
+    view = _configured(east)
+    assert view.task_count(name) == 2
+    found = view.task_config(ids.ConnectorTaskId(name, 1))
+    assert found is not None
+    assert found["note"] == "ä"
+    with pytest.raises(peers_port.PeerRefused) as refused:
+        send(dataclasses.replace(key, key=b"x" * 32))
+    assert refused.value.status == 403
+    with pytest.raises(peers_port.PeerRefused) as refused:
+        send(None)
+    assert refused.value.status == 400
+
+
+@pytest.mark.parametrize(("genuine", "status"), [(True, 404), (False, 403)])
+def test_a_java_leader_hears_a_signed_wish_to_fence(
+    east: cluster.Cluster, *, leader: str, genuine: bool, status: int
+) -> None:
+    key = _configured(east).session_key
+    assert key is not None
+    signing = key if genuine else dataclasses.replace(key, key=b"x" * 32)
+    call = peers_port.fence(leader, "none", key=signing, algorithm="HmacSHA256")
+    with pytest.raises(peers_port.PeerRefused) as refused:
+        peers.HttpPeers(timeout_s=60).send_and_wait(call)
+    assert refused.value.status == status

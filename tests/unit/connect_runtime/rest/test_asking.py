@@ -3,8 +3,10 @@ from __future__ import annotations
 import asyncio
 from concurrent import futures
 
+import httpx
 import pytest
 
+from connect_runtime.core.herder import requests
 from connect_runtime.ports import herder as herder_port
 from connect_runtime.rest import asking
 from tests.fakes import rest_herder
@@ -54,6 +56,32 @@ def test_what_an_answer_fails_with_is_raised() -> None:
     failed.set_exception(KeyError("x"))
     with pytest.raises(KeyError):
         asyncio.run(asking.answer(failed, timeout_s=5))
+
+
+def test_many_wait_at_once_and_each_gets_its_own_answer() -> None:
+    herder = rest_herder.FakeHerder(silent=True)
+    served = rest.Rest(herder).apps.main
+
+    async def ask(client: httpx.AsyncClient, number: int) -> str:
+        return str((await client.get(f"/connectors/c{number}/config")).json()["name"])
+
+    async def answer_backwards() -> None:
+        while len(herder.pending) < 100:
+            await asyncio.sleep(0)
+        for future, request in reversed(list(zip(herder.pending, herder.submitted, strict=True))):
+            assert isinstance(request, requests.Describe)
+            config = {"name": request.connector}
+            future.set_result(
+                requests.Description(connector=request.connector, config=config, task_configs=())
+            )
+
+    async def all_at_once() -> list[str]:
+        transport = httpx.ASGITransport(served)
+        async with httpx.AsyncClient(transport=transport, base_url=rest.BASE) as client:
+            asked = [ask(client, number) for number in range(100)]
+            return (await asyncio.gather(answer_backwards(), *asked))[1:]
+
+    assert asyncio.run(all_at_once()) == [f"c{number}" for number in range(100)]
 
 
 @pytest.mark.parametrize(
