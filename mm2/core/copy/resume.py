@@ -33,6 +33,7 @@ transaction open."""
 class Position:
     """Source offset `source` belongs to target offset `target`, where `lost` does not say why not.
 
+    `cut`: that is where the log was cut back, and what stands behind is read all the same.
     `last_crc` is that of the target batch that ends before `target`, when it must be checked.
     """
 
@@ -42,6 +43,7 @@ class Position:
     source_epoch: int = -1
     last_crc: int | None = None
     lost: str = ""
+    cut: bool = False
 
 
 def where_we_were(
@@ -118,6 +120,7 @@ def _cut_back(
         target=target,
         source_epoch=source_epoch,
         lost=lost,
+        cut=True,
     )
 
 
@@ -181,14 +184,16 @@ def _batch_before(
 def pair(attempt: outcomes.Attempt, position: Position) -> instructions.Script[outcomes.Outcome]:
     """Pair the tail and go on behind it; in a new era where part of it can no longer be
     compared."""
+    known_lost = "" if position.cut else position.lost
     left = yield from walk.read_tail(
-        attempt, start=position.target, last_crc=position.last_crc, lost=position.lost
+        attempt, start=position.target, last_crc=position.last_crc, lost=known_lost
     )
     if isinstance(left, outcomes.BeginAgain | outcomes.Fenced):
         return left
     hindrance = _hindrance(attempt, position, left)
     if hindrance is not None:
         return hindrance
+    left.lost = left.lost or position.lost
     changed = _other_transform(attempt)
     pairs = pairing.Pairing(
         tail=[] if left.lost else left.committed,

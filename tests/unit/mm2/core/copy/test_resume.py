@@ -112,7 +112,7 @@ def cut(end, *held, back=90, known=None, **changed):
 
 def test_a_log_cut_back_goes_on_where_the_map_says():
     played = cut(35, copied(34, b"a"))
-    assert played.outcome == resume.Position(era=1, source=90, target=35, source_epoch=9)
+    assert played.outcome == resume.Position(era=1, source=90, target=35, source_epoch=9, cut=True)
     assert played.asked[1:] == [
         instructions.ReadTarget(offset=34),
         instructions.ReadFacts(target=35),
@@ -214,9 +214,8 @@ def test_a_map_that_cannot_be_read_again_begins_again(answer):
 
 def test_a_cut_before_the_newest_era_is_said_to_have_lost_an_older_one():
     known = taking.known(taking.anchor(100, 40), era=taking.era(first_target=38))
-    assert cut(35, copied(34, b"a"), known=known).outcome.lost == (
-        "the target lost what an older era wrote"
-    )
+    found = cut(35, copied(34, b"a"), known=known).outcome
+    assert (found.lost, found.cut) == ("the target lost what an older era wrote", True)
 
 
 # Pairing what stands there
@@ -403,6 +402,18 @@ def test_the_right_batch_before_the_anchor_is_no_trouble():
     last = copied(39, b"z")
     taken = paired(position(last_crc=crc(last)), last, copied(40, b"a")).outcome
     assert (taken.era, taken.source) == (1, 1)
+
+
+def test_what_an_older_era_lost_hides_no_transaction_that_hangs_since():
+    """The cut took its marker, and its id has expired: readers would stand still there for ever."""
+    where = position(lost="the target lost what an older era wrote", cut=True)
+    known = taking.known(taking.anchor(0, 40), producers={5: 1, 7: 2})
+    hung = copied(40, b"a", producer=(5, 0), transactional=True)
+    stop = paired(where, hung, known=known).outcome
+    assert isinstance(stop, stops.Stop)
+    assert stop.cause is stops.Cause.HANGING
+    ended = scripts.marker(41, (5, 1), commit=False)
+    begun_anew(paired(where, hung, ended, known=known), era=2, source=0)
 
 
 def test_an_unknown_leader_epoch_begins_a_new_era_without_reading_the_tail():
