@@ -89,11 +89,11 @@ def setting_of(
 def joined(runs: Sequence[Recorded]) -> Recorded:
     """As if they had been one run, their workloads in this order.
 
-    `ValueError` where their machines, versions, rounds or contestants differ, or two of them
-    measured the same.
+    `rounds` are the most that one of them made. `ValueError` where their machines, versions or
+    contestants differ, or two of them measured the same.
     """
     first = runs[0].setting
-    alike = ("machine", "versions", "rounds", "contestants", "per_second")
+    alike = ("machine", "versions", "contestants", "per_second")
     for name in alike:
         if any(getattr(each.setting, name) != getattr(first, name) for each in runs):
             raise ValueError(f"these runs differ in their {name}: they make no common table")
@@ -106,6 +106,7 @@ def joined(runs: Sequence[Recorded]) -> Recorded:
         setting=replace(
             first,
             produced=produced,
+            rounds=max(each.setting.rounds for each in runs),
             latency_s=max(each.setting.latency_s for each in runs),
         ),
         measured=results.Results(

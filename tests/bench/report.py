@@ -178,13 +178,13 @@ def _at_least(factor: float, actual: float | None, what: str) -> Expectation:
 
 
 def _about(setting: Setting) -> str:
-    rounds = "one round" if setting.rounds == 1 else f"{setting.rounds} rounds in turns"
+    rounds = "one round" if setting.rounds == 1 else f"up to {setting.rounds} rounds in turns"
     return (
         f"{setting.machine}. {setting.versions}. Source broker, target broker and the mirror share "
         f"the machine; {workloads.PARTITIONS} partitions and no compression where nothing else is "
-        f"said; {rounds}: median (least-greatest). MB and GB are 10^6 and 10^9 bytes of values. "
-        "CPU and memory (PSS) are those of all processes of a contestant; *steady* is from the "
-        "first mirrored record to the last."
+        f"said; {rounds}: median (least-greatest, where there were several). MB and GB are 10^6 and "
+        "10^9 bytes of values. CPU and memory (PSS) are those of all processes of a contestant; "
+        "*steady* is from the first mirrored record to the last."
     )
 
 
