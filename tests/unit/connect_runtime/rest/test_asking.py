@@ -65,7 +65,7 @@ def test_many_wait_at_once_and_each_gets_its_own_answer() -> None:
     async def ask(client: httpx.AsyncClient, number: int) -> str:
         return str((await client.get(f"/connectors/c{number}/config")).json()["name"])
 
-    async def answer_backwards() -> None:
+    async def answer_backwards() -> str:
         while len(herder.pending) < 100:
             await asyncio.sleep(0)
         for future, request in reversed(list(zip(herder.pending, herder.submitted, strict=True))):
@@ -74,6 +74,7 @@ def test_many_wait_at_once_and_each_gets_its_own_answer() -> None:
             future.set_result(
                 requests.Description(connector=request.connector, config=config, task_configs=())
             )
+        return "answered"
 
     async def all_at_once() -> list[str]:
         transport = httpx.ASGITransport(served)
