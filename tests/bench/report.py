@@ -183,8 +183,8 @@ def _about(setting: Setting) -> str:
         f"{setting.machine}. {setting.versions}. Source broker, target broker and the mirror share "
         f"the machine; {workloads.PARTITIONS} partitions and no compression where nothing else is "
         f"said; {rounds}: median (least-greatest, where there were several). MB and GB are 10^6 "
-        "and 10^9 bytes of values. CPU and memory (PSS) are those of all processes of a contestant; "
-        "*steady* is from the first mirrored record to the last."
+        "and 10^9 bytes of values. CPU and memory (PSS) are those of all processes of a "
+        "contestant; *steady* is from the first mirrored record to the last."
     )
 
 
