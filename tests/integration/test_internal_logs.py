@@ -215,6 +215,7 @@ def test_one_leader_writes_at_a_time(east, place, topic, logs):
         new.stop(0.0)
 
 
+@pytest.mark.full
 def test_a_broker_that_comes_back_is_read_and_written_again(own_cluster, logs):
     running = own_cluster()
     place = Place(running.client_properties())

@@ -16,6 +16,7 @@ from connect_runtime.core.state import (
     status_records,
     topic_settings,
 )
+from connect_runtime.ports import shared_log
 from connect_runtime.runtime.stores import config_store, offset_store, status_store
 from connect_runtime.system import clock
 from mm2.sandbox import cluster
@@ -32,21 +33,25 @@ class Stores:
     """Ours, on the topics of one cluster."""
 
     def __init__(self, running: cluster.Cluster, name: str) -> None:
-        properties = {**java_connect.storage(name), "config.storage.replication.factor": "1"}
-        properties["offset.storage.replication.factor"] = "1"
-        properties["status.storage.replication.factor"] = "1"
-        logs = worker_logs.make(
-            access.Access(bootstrap=running.bootstrap),
-            topic_settings.wanted(properties),
-            group_id=name,
-            clock=CLOCK,
-        )
+        logs = self.logs(running, name)
         self.changes: list[object] = []
         self.config = config_store.ConfigStore(
             logs.config, clock=CLOCK, on_change=self.changes.append
         )
         self.offset = offset_store.OffsetStore(logs.offset)
         self.status = status_store.StatusStore(logs.status, clock=CLOCK)
+
+    @staticmethod
+    def logs(running: cluster.Cluster, name: str) -> worker_logs.WorkerLogs:
+        given = java_connect.storage(name)
+        for each in topic_settings.Purpose:
+            given[f"{each.value}replication.factor"] = "1"
+        return worker_logs.make(
+            access.Access(bootstrap=running.bootstrap),
+            topic_settings.wanted(given),
+            group_id=name,
+            clock=CLOCK,
+        )
 
     def __enter__(self) -> Stores:
         for each in (self.config, self.offset, self.status):
@@ -95,7 +100,7 @@ def test_a_cluster_changes_hands(east, topic, lines, tmp_path, caplog):
             java.stop()
         with Stores(east, name) as later:
             later_workers_read_the_same(later, ours, stays)
-    every_key_has_one_partition(east, properties)
+    every_key_has_one_partition(east, name)
     assert "skipping" not in caplog.text
 
 
@@ -220,16 +225,30 @@ def later_workers_read_the_same(later: Stores, ours: Stores, seen: dict) -> None
     }
 
 
-def every_key_has_one_partition(east: cluster.Cluster, properties: dict[str, str]) -> None:
+class Places:
+    """Implements `shared_log.Listener`: where each key was found."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[bytes | None, set[int]] = {}
+
+    def on_record(self, record: shared_log.LogRecord) -> None:
+        self.partitions.setdefault(record.key, set()).add(record.partition)
+
+    def on_replayed(self) -> None: ...
+
+    def on_start_over(self) -> None: ...
+
+
+def every_key_has_one_partition(east: cluster.Cluster, name: str) -> None:
     """Whoever wrote it: else one's last word would be read before the other's first."""
-    seen: set[bytes | None] = set()
-    for key in ("offset.storage.topic", "status.storage.topic"):
-        found = kafka.read_topic(east.client_properties(), properties[key])
-        keys = [{record.key for record in records} for records in found.values()]
-        assert sum(map(len, keys)) == len(set().union(*keys))
-        assert sum(map(bool, keys)) > 1
-        seen |= set().union(*keys)
-    assert {b"status-connector-moved", b"status-task-moved-0"} <= seen
+    logs = Stores.logs(east, name)
+    places = Places()
+    for log in (logs.offset, logs.status):
+        log.start(places, WAIT_S)
+        log.stop(5.0)
+    assert {len(each) for each in places.partitions.values()} == {1}
+    assert len(set().union(*places.partitions.values())) > 1
+    assert {b"status-connector-moved", b"status-task-moved-0"} <= places.partitions.keys()
 
 
 @pytest.mark.full
