@@ -278,7 +278,7 @@ def test_one_answer_does_not_overdraw_a_budget_for_long(monkeypatch):
         asked.append((given["max_bytes"], {each.max_bytes for each in given["partitions"]}))
         return b""
 
-    monkeypatch.setattr(source_side.fetch, "encode_fetch_request", keep)
+    monkeypatch.setattr(fetch, "encode_fetch_request", keep)
     reading = Reading(rack="")
     topic = reading.world.copy.where.topic
     others = [copying.begun(partition=number) for number in range(10, 13)]

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from connect_runtime.core.assignment import protocol
 from connect_runtime.core.herder import events, memory, requests, rounds
@@ -184,9 +190,7 @@ QUICK = settings(
 
 def run_any(wanted, **kind_of):
     kind = type("AnyOfThem", (AnyCluster,), kind_of)
-    case = kind.TestCase
-    case.settings = wanted
-    case("runTest").runTest()
+    run_state_machine_as_test(kind, settings=wanted)
 
 
 @pytest.mark.parametrize("speaks", list(protocol.Protocol))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.core.herder import events, instructions, requests
-from connect_runtime.core.state import config_records
+from connect_runtime.core.state import cluster_config, config_records
 from tests.fakes import herder_cluster
 
 WANTED = events.ReconfigurationWanted("c")
@@ -76,11 +76,11 @@ def test_a_new_wish_replaces_what_waits_to_be_tried_again(world, worker):
 def test_only_started_connectors_that_run_here_are_asked(world, worker):
     before = generations(worker)
     world.tell(worker, events.ReconfigurationWanted("elsewhere"))
-    world.write(config_records.target_state("c", herder_cluster.cluster_config.TargetState.PAUSED))
+    world.write(config_records.target_state("c", cluster_config.TargetState.PAUSED))
     world.tell(worker, WANTED)
     assert generations(worker) == before
     world.plans["c"] = events.NotRunning()
-    world.write(config_records.target_state("c", herder_cluster.cluster_config.TargetState.STARTED))
+    world.write(config_records.target_state("c", cluster_config.TargetState.STARTED))
     assert generations(worker) == before + 1
 
 

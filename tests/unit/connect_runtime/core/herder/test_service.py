@@ -208,7 +208,7 @@ def test_who_is_to_be_fenced_is_fenced_once(world, worker):
 def test_the_owner_is_asked_to_restart_what_runs_elsewhere(world, worker):
     other = world.join("b")
     item = next(iter(other.runs))
-    request = requests.RestartTask(item)
+    request: requests.Request = requests.RestartTask(item)
     if isinstance(item, str):
         request = requests.RestartConnector(item)
     assert ask(world, worker, request).url == other.url

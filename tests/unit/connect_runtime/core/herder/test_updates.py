@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from connect_runtime.core.assignment import protocol
-from connect_runtime.core.herder import instructions, requests
-from connect_runtime.core.state import cluster_config, config_records
+from connect_runtime.core.assignment import protocol, work
+from connect_runtime.core.herder import events, instructions, requests
+from connect_runtime.core.state import cluster_config, config_log, config_records
 from tests.fakes import herder_cluster
 
 PAUSED = cluster_config.TargetState.PAUSED
@@ -31,7 +31,7 @@ def test_a_connector_configured_anew_restarts_where_it_runs_without_a_round(worl
     assert world.rounds == rounds
     assert worker.runs["c"] == {"name": "c", "more": "1"}
     [start] = worker.of(instructions.StartWork)[starts:]
-    assert start.work == herder_cluster.work.Work(connectors=("c",))
+    assert start.work == work.Work(connectors=("c",))
 
 
 @pytest.mark.parametrize(
@@ -111,13 +111,13 @@ def test_logger_levels_are_set_in_their_order_even_outside_a_round(world, worker
 def test_between_a_change_and_its_round_owners_are_not_told(world, worker):
     """409, until the herder has asked for the round; after that it only waits."""
     herder = worker.herder
-    change = herder_cluster.config_log.ConnectorConfigured("new", created=True)
+    change = config_log.ConnectorConfigured("new", created=True)
     put = requests.PutConnector(connector="c", config={})
     seen = world.seen(worker)
-    [question] = herder.step(herder_cluster.events.Submitted(ticket=90, request=put), seen)
-    herder.step(herder_cluster.events.ConfigChanged(change), seen)
-    herder.step(herder_cluster.events.Submitted(ticket=91, request=requests.Describe("c")), seen)
-    said = herder.step(herder_cluster.events.Answered(herder_cluster.events.Done()), seen)
+    [question] = herder.step(events.Submitted(ticket=90, request=put), seen)
+    herder.step(events.ConfigChanged(change), seen)
+    herder.step(events.Submitted(ticket=91, request=requests.Describe("c")), seen)
+    said = herder.step(events.Answered(events.Done()), seen)
     assert isinstance(question, instructions.Write)
     [described] = [
         each for each in said if isinstance(each, instructions.Answer) and each.ticket == 91

@@ -75,11 +75,15 @@ STEPS = st.lists(
 @settings(max_examples=examples.of(80))
 @given(STEPS)
 def test_in_the_end_the_store_has_the_newest_of_everything(steps):
-    pending, store, newest, flush, late = pending_offsets.PendingOffsets("c"), {}, {}, None, None
+    pending = pending_offsets.PendingOffsets("c")
+    store: dict[bytes, bytes | None] = {}
+    newest: dict[bytes, bytes | None] = {}
+    flush: pending_offsets.Flush | None = None
+    late: pending_offsets.Flush | None = None
 
-    def succeed():
-        store.update(flush.records)
-        assert pending.succeeded(flush.number)
+    def succeed(done: pending_offsets.Flush) -> None:
+        store.update(done.records)
+        assert pending.succeeded(done.number)
 
     for at, (kind, partition) in enumerate(steps):
         if kind == "put":
@@ -88,7 +92,7 @@ def test_in_the_end_the_store_has_the_newest_of_everything(steps):
         elif kind == "begin" and flush is None:
             flush = pending.begin()
         elif kind == "ok" and flush is not None:
-            succeed()
+            succeed(flush)
             flush = None
         elif kind == "fail" and flush is not None:
             assert pending.failed(flush.number)
@@ -97,8 +101,8 @@ def test_in_the_end_the_store_has_the_newest_of_everything(steps):
             assert not pending.succeeded(late.number)
         pending.check_invariants()
     if flush is not None:
-        succeed()
+        succeed(flush)
     flush = pending.begin()
     if flush is not None:
-        succeed()
+        succeed(flush)
     assert store == newest

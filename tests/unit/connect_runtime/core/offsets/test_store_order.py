@@ -8,7 +8,8 @@ from connect_runtime.core.offsets import store_order
 
 Store = store_order.Store
 BOTH = frozenset(Store)
-KEPT, GONE = {b"a": b"1", b"b": b"2"}, {b"c": None}
+KEPT: dict[bytes, bytes | None] = {b"a": b"1", b"b": b"2"}
+GONE: dict[bytes, bytes | None] = {b"c": None}
 
 
 def shown(plan):

@@ -39,7 +39,7 @@ def test_an_offset_that_java_wrote_in_another_order_is_found_and_kept_up_there()
     log = offset_log.OffsetLog()
     java = b'["mm2",{"cluster":"a","partition":0,"topic":"t"}]'
     put(log, java, b'{"offset":7}')
-    ours = {"topic": "t", "partition": 0, "cluster": "a"}
+    ours: offset_records.Partition = {"topic": "t", "partition": 0, "cluster": "a"}
     assert log.get("mm2", ours) == {"offset": 7}
     assert log.key_for("mm2", ours) == java
 
@@ -115,7 +115,8 @@ def test_the_fold_is_a_table_and_reading_again_changes_nothing(writes, data):
     records = [
         (offset_records.encode_key(c, p), offset_records.encode_value(o)) for c, p, o in writes
     ]
-    log, table = offset_log.OffsetLog(), {}
+    log = offset_log.OffsetLog()
+    table: dict[bytes, bytes] = {}
     again = data.draw(st.integers(0, len(records)))
     for key, value in records[:again] + records:
         put(log, key, value)

@@ -84,8 +84,9 @@ def test_the_order_of_fields_does_not_matter_to_the_canonical_form():
     one = offset_records.OffsetKey("c", {"a": 1, "b": 2})
     other = offset_records.OffsetKey("c", {"b": 2, "a": 1})
     assert offset_records.canonical(one) == offset_records.canonical(other)
-    for different in ({"a": 1, "b": "2"}, {"a": 1}, {}, None):
-        key = offset_records.OffsetKey("c", different)
+    different: list[offset_records.Partition | None] = [{"a": 1, "b": "2"}, {"a": 1}, {}, None]
+    for each in different:
+        key = offset_records.OffsetKey("c", each)
         assert offset_records.canonical(one) != offset_records.canonical(key)
     assert offset_records.canonical(one) != offset_records.canonical(
         offset_records.OffsetKey("d", {"a": 1, "b": 2})

@@ -138,7 +138,8 @@ RECORDS = st.builds(
 @settings(max_examples=examples.of(60))
 @given(st.lists(RECORDS, max_size=20))
 def test_the_fold_agrees_with_a_plain_table_and_replay_changes_nothing(writes):
-    log, table = status_log.StatusLog(), {}
+    log = status_log.StatusLog()
+    table: dict[status_records.Subject, status_records.Status] = {}
     for subject, status in writes:
         record = status_records.status(subject, status)
         for _ in range(2):  # a record that comes twice is as good as one

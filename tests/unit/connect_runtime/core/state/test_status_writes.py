@@ -24,6 +24,19 @@ def knowing(*words):
 NOTHING = knowing()
 
 
+def admit(
+    writes: status_writes.StatusWrites,
+    subject: status_records.Subject,
+    status: status_records.Status,
+    *,
+    safe: bool = False,
+) -> status_writes.WriteTicket:
+    """The ticket of a write that nothing known speaks against."""
+    ticket = writes.admit(subject, status, safe=safe, known=NOTHING)
+    assert ticket is not None
+    return ticket
+
+
 @pytest.mark.parametrize(
     ("known", "safe", "admitted"),
     [
@@ -46,36 +59,36 @@ def test_a_safe_write_gives_way_to_a_newer_word_of_another_worker(known, safe, a
 @pytest.mark.parametrize("safe", [True, False])
 def test_a_lost_write_is_tried_again_until_a_newer_one(safe):
     writes = status_writes.StatusWrites()
-    first = writes.admit(TASK, says(State.FAILED, 1), safe=safe, known=NOTHING)
+    first = admit(writes, TASK, says(State.FAILED, 1), safe=safe)
     assert writes.may_retry(first, known=NOTHING)
-    second = writes.admit(TASK, says(State.UNASSIGNED, 1), safe=safe, known=NOTHING)
+    second = admit(writes, TASK, says(State.UNASSIGNED, 1), safe=safe)
     assert not writes.may_retry(first, known=NOTHING)
     assert writes.may_retry(second, known=NOTHING)
 
 
 def test_a_lost_safe_write_gives_way_to_what_was_read_meanwhile():
     writes = status_writes.StatusWrites()
-    ticket = writes.admit(TASK, says(State.UNASSIGNED, 1), safe=True, known=NOTHING)
+    ticket = admit(writes, TASK, says(State.UNASSIGNED, 1), safe=True)
     newer = knowing((TASK, says(State.RUNNING, 2, "them:1")))
     assert not writes.may_retry(ticket, known=newer)
 
 
 def test_a_lost_write_of_an_older_generation_is_given_up():
     writes = status_writes.StatusWrites()
-    ticket = writes.admit(TASK, says(State.RUNNING, 1), safe=False, known=NOTHING)
-    writes.admit("other", says(State.RUNNING, 2), safe=False, known=NOTHING)
+    ticket = admit(writes, TASK, says(State.RUNNING, 1))
+    admit(writes, "other", says(State.RUNNING, 2))
     assert not writes.may_retry(ticket, known=NOTHING)
 
 
 @pytest.mark.parametrize("removed", [TASK, "c"])
 def test_a_lost_write_does_not_bring_back_what_was_removed(removed):
     writes = status_writes.StatusWrites()
-    ticket = writes.admit(TASK, says(State.RUNNING, 1), safe=False, known=NOTHING)
+    ticket = admit(writes, TASK, says(State.RUNNING, 1))
     writes.observe(status_log.StatusChanged(removed))
     assert writes.may_retry(ticket, known=NOTHING)
     writes.observe(status_log.StatusRemoved(removed))
     assert not writes.may_retry(ticket, known=NOTHING)
-    again = writes.admit(TASK, says(State.RUNNING, 1), safe=False, known=NOTHING)
+    again = admit(writes, TASK, says(State.RUNNING, 1))
     assert again.sequence == ticket.sequence
     assert not writes.may_retry(ticket, known=NOTHING)
     assert writes.may_retry(again, known=NOTHING)
@@ -83,7 +96,7 @@ def test_a_lost_write_does_not_bring_back_what_was_removed(removed):
 
 def test_the_removal_of_another_is_nothing_to_us():
     writes = status_writes.StatusWrites()
-    ticket = writes.admit(TASK, says(State.RUNNING, 1), safe=False, known=NOTHING)
+    ticket = admit(writes, TASK, says(State.RUNNING, 1))
     for other in ("d", ids.ConnectorTaskId("c", 1)):
         writes.observe(status_log.StatusRemoved(other))
     assert writes.may_retry(ticket, known=NOTHING)

@@ -120,7 +120,9 @@ def test_after_the_end_nothing_happens():
 )
 def test_every_task_that_is_asked_to_stop_comes_to_its_end(initial, wishes, throws):
     """Its loop obeys: None is a turn of the loop."""
-    task, waits, said = lifecycle.TaskLifecycle(initial), [BEGUN], []
+    task = lifecycle.TaskLifecycle(initial)
+    waits: list[lifecycle.Event] = [BEGUN]
+    said: list[lifecycle.Instruction] = []
     for wish in [*wishes, STOP, *[None] * 5]:
         if wish is None and not waits:
             continue
