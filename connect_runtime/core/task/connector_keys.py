@@ -1,0 +1,290 @@
+"""The keys that all connectors have, as definitions: `CONNECTOR`, `SOURCE` and `SINK`."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from connect_runtime.api import config_def, config_types, config_validators
+
+Type = config_def.Type
+Importance = config_def.Importance
+_COMMON, _TRANSFORMS, _ERRORS = "Common", "Transforms", "Error Handling"
+
+
+def _aliases(name: str, value: Any) -> None:
+    if value is not None and len(set(value)) != len(value):
+        raise config_types.invalid(name, value, "Duplicate alias provided.")
+
+
+_ALIASES = config_validators.Lambda(_aliases, "unique transformation aliases")
+
+
+def _pattern(name: str, value: Any) -> None:
+    try:
+        re.compile(value or "")
+    except re.error as error:
+        raise config_types.invalid(name, value, f"it is no regular expression: {error}") from None
+
+
+_one_of = config_validators.CaseInsensitiveValidString
+
+
+class _Definition:
+    """Numbers the keys of each group as they come."""
+
+    def __init__(self, base: config_def.ConfigDef | None = None) -> None:
+        self.keys = config_def.ConfigDef(base)
+        self._orders: dict[str, int] = {}
+
+    def add(self, name: str, of: Type, text: str, *, group: str, **options: Any) -> None:
+        order = self._orders[group] = self._orders.get(group, 0) + 1
+        self.keys.define(name, of, text, group=group, order_in_group=order, **options)
+
+
+def _connector() -> config_def.ConfigDef:
+    made = _Definition()
+    made.add(
+        "name",
+        Type.STRING,
+        "Unique among connectors.",
+        group=_COMMON,
+        validator=config_validators.NonEmptyStringWithoutControlChars(),
+        display_name="Connector name",
+    )
+    made.add(
+        "connector.class",
+        Type.STRING,
+        "The connector's class: in full, or its short name where only one has that.",
+        group=_COMMON,
+        display_name="Connector class",
+    )
+    _version(made, "connector")
+    made.add(
+        "tasks.max",
+        Type.INT,
+        "How many tasks at most.",
+        group=_COMMON,
+        default=1,
+        validator=config_validators.Range(at_least=1),
+        display_name="Tasks max",
+    )
+    made.add(
+        "tasks.max.enforce",
+        Type.BOOLEAN,
+        "Whether a connector that wants more tasks fails. Deprecated.",
+        group=_COMMON,
+        default=True,
+        importance=Importance.LOW,
+        display_name="Enforce tasks max",
+    )
+    for part in ("key", "value", "header"):
+        _converter(made, part)
+    for name in ("transforms", "predicates"):
+        made.add(
+            name,
+            Type.LIST,
+            f"Aliases of the {name} of records.",
+            group=_TRANSFORMS if name == "transforms" else "Predicates",
+            default=[],
+            validator=_ALIASES,
+            importance=Importance.LOW,
+            display_name=name.capitalize(),
+        )
+    made.add(
+        "config.action.reload",
+        Type.STRING,
+        "What follows when a provider's value changes.",
+        group=_COMMON,
+        default="restart",
+        validator=_one_of("none", "restart"),
+        importance=Importance.LOW,
+        display_name="Reload Action",
+    )
+    _errors(made)
+    return made.keys
+
+
+def _converter(made: _Definition, part: str) -> None:
+    made.add(
+        f"{part}.converter",
+        Type.CLASS,
+        "The class that converts; without one it is the worker's.",
+        group=_COMMON,
+        default=None,
+        importance=Importance.LOW,
+        display_name=f"{part.capitalize()} converter class",
+    )
+    _version(made, f"{part}.converter")
+
+
+def _version(made: _Definition, of: str) -> None:
+    made.add(
+        f"{of}.plugin.version",
+        Type.STRING,
+        "Which version of it; without one the newest.",
+        group=_COMMON,
+        default=None,
+        importance=Importance.MEDIUM if of == "connector" else Importance.LOW,
+        display_name=f"{of.replace('.', ' ').capitalize()} version",
+    )
+
+
+def _errors(made: _Definition) -> None:
+    made.add(
+        "errors.retry.timeout",
+        Type.LONG,
+        "For how long a failed operation is tried again, in milliseconds; -1: for ever.",
+        group=_ERRORS,
+        default=0,
+        importance=Importance.MEDIUM,
+        display_name="Retry Timeout for Errors",
+    )
+    made.add(
+        "errors.retry.delay.max.ms",
+        Type.LONG,
+        "The longest wait between two tries.",
+        group=_ERRORS,
+        default=60_000,
+        importance=Importance.MEDIUM,
+        display_name="Maximum Delay Between Retries for Errors",
+    )
+    made.add(
+        "errors.tolerance",
+        Type.STRING,
+        "none: any error fails the task; all: records with errors are skipped.",
+        group=_ERRORS,
+        default="none",
+        validator=_one_of("none", "all"),
+        importance=Importance.MEDIUM,
+        display_name="Error Tolerance",
+    )
+    for name, text in (
+        ("errors.log.enable", "Log Errors"),
+        ("errors.log.include.messages", "Log Error Details"),
+    ):
+        made.add(
+            name,
+            Type.BOOLEAN,
+            "Whether errors are logged, and with the record.",
+            group=_ERRORS,
+            default=False,
+            importance=Importance.MEDIUM,
+            display_name=text,
+        )
+
+
+def _source(base: config_def.ConfigDef) -> config_def.ConfigDef:
+    made = _Definition(base)
+    made.add(
+        "topic.creation.groups",
+        Type.LIST,
+        "Groups of topics that are made differently.",
+        group="Topic Creation",
+        default=[],
+        validator=_ALIASES,
+        importance=Importance.LOW,
+        display_name="Topic Creation Groups",
+    )
+    once = "Exactly Once Support"
+    made.add(
+        "exactly.once.support",
+        Type.STRING,
+        "required: the connector is refused unless it writes exactly once.",
+        group=once,
+        default="requested",
+        validator=_one_of("requested", "required"),
+        importance=Importance.MEDIUM,
+        display_name="Exactly once support",
+    )
+    made.add(
+        "transaction.boundary",
+        Type.STRING,
+        "What one transaction holds.",
+        group=once,
+        default="poll",
+        validator=_one_of("poll", "interval", "connector"),
+        importance=Importance.MEDIUM,
+        display_name="Transaction Boundary",
+    )
+    made.add(
+        "transaction.boundary.interval.ms",
+        Type.LONG,
+        "How long it lasts, under interval; without it the worker's flush interval.",
+        group=once,
+        default=None,
+        validator=config_validators.Lambda(_interval, "null or [0,...]"),
+        importance=Importance.LOW,
+        display_name="Transaction boundary interval",
+    )
+    made.add(
+        "offsets.storage.topic",
+        Type.STRING,
+        "A topic of its own for the connector's offsets.",
+        group="offsets.topic",
+        default=None,
+        validator=config_validators.NonEmptyString(),
+        importance=Importance.LOW,
+        display_name="Offsets topic",
+    )
+    return made.keys
+
+
+def _interval(name: str, value: Any) -> None:
+    if value is not None:
+        config_validators.Range(at_least=0).ensure_valid(name, value)
+
+
+def _sink(base: config_def.ConfigDef) -> config_def.ConfigDef:
+    made = _Definition(base)
+    made.add(
+        "topics",
+        Type.LIST,
+        "What to consume.",
+        group=_COMMON,
+        default=[],
+        display_name="Topics",
+    )
+    made.add(
+        "topics.regex",
+        Type.STRING,
+        "What to consume: topics whose whole name matches.",
+        group=_COMMON,
+        default="",
+        validator=config_validators.Lambda(_pattern, "valid regex"),
+        display_name="Topics regex",
+    )
+    dead = "errors.deadletterqueue."
+    made.add(
+        f"{dead}topic.name",
+        Type.STRING,
+        "Where records with errors go.",
+        group=_ERRORS,
+        default="",
+        importance=Importance.MEDIUM,
+        display_name="Dead Letter Queue Topic Name",
+    )
+    made.add(
+        f"{dead}topic.replication.factor",
+        Type.SHORT,
+        "Its replicas, where it is made.",
+        group=_ERRORS,
+        default=3,
+        importance=Importance.MEDIUM,
+        display_name="Dead Letter Queue Topic Replication Factor",
+    )
+    made.add(
+        f"{dead}context.headers.enable",
+        Type.BOOLEAN,
+        "Whether headers tell of the error.",
+        group=_ERRORS,
+        default=False,
+        importance=Importance.MEDIUM,
+        display_name="Enable Error Context Headers",
+    )
+    return made.keys
+
+
+CONNECTOR = _connector()
+SOURCE = _source(CONNECTOR)
+SINK = _sink(CONNECTOR)

@@ -1,0 +1,206 @@
+"""A worker's properties: the keys that it has in Java, their defaults and checks; parsed.
+
+What is asked of the REST API, of the internal topics and of secure connections is checked by those
+who use it (`rest.settings`, `core.state.topic_settings`, `wire.codec.security_settings`).
+Keys, defaults: WorkerConfig, DistributedConfig, StandaloneConfig of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from connect_runtime.api import config_def, errors
+from connect_runtime.core.task import worker_keys
+
+_PREFIXES = (
+    "key.converter.",
+    "value.converter.",
+    "header.converter.",
+    "config.providers.",
+    "config.storage.",
+    "offset.storage.",
+    "status.storage.",
+    "producer.",
+    "consumer.",
+    "admin.",
+    "listeners.",
+    "metrics.context.",
+    "sasl.",
+    "ssl.",
+)
+
+
+class ExactlyOnce(enum.Enum):
+    """`exactly.once.source.support`."""
+
+    DISABLED = "disabled"
+    PREPARING = "preparing"
+    ENABLED = "enabled"
+
+
+class OverridePolicy(enum.Enum):
+    """`connector.client.config.override.policy`: what connectors may set of their clients."""
+
+    ALL = "All"
+    NONE = "None"
+    PRINCIPAL = "Principal"
+    ALLOWLIST = "Allowlist"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerConfig:
+    """What every worker has. `raw` are all properties as given: prefixes are looked up there."""
+
+    raw: Mapping[str, str] = field(repr=False)
+    bootstrap: str
+    key_converter: str
+    value_converter: str
+    header_converter: str
+    plugin_path: tuple[str, ...]
+    graceful_stop_s: float
+    flush_interval_s: float
+    flush_timeout_s: float
+    override_policy: OverridePolicy
+    override_allowed: frozenset[str]
+    topic_creation: bool
+    topic_tracking: bool
+
+    def under(self, prefix: str) -> dict[str, str]:
+        """The properties under a prefix, without it."""
+        return config_def.with_prefix(self.raw, prefix)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributedConfig(WorkerConfig):
+    """What members of a group have besides; times in seconds."""
+
+    group_id: str
+    protocol: str
+    session_timeout_s: float
+    heartbeat_interval_s: float
+    rebalance_timeout_s: float
+    rebalance_delay_s: float
+    sync_timeout_s: float
+    unsync_backoff_s: float
+    exactly_once: ExactlyOnce
+    key_ttl_s: float
+    key_algorithm: str
+    key_size: int | None
+    signature_algorithm: str
+    verification_algorithms: tuple[str, ...]
+    client_id: str
+    creates_topics: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandaloneConfig(WorkerConfig):
+    """What a worker alone has besides."""
+
+    offset_file: str
+
+
+def distributed(properties: Mapping[str, str]) -> DistributedConfig:
+    """Raises `ConfigError` for the first property that cannot be meant."""
+    found = worker_keys.DISTRIBUTED.parse(properties)
+    _check_signatures(found)
+    _check_times(found)
+    return DistributedConfig(
+        **_shared(properties, found),
+        group_id=found["group.id"],
+        protocol=found["connect.protocol"].lower(),
+        session_timeout_s=_seconds(found, "session.timeout.ms"),
+        heartbeat_interval_s=_seconds(found, "heartbeat.interval.ms"),
+        rebalance_timeout_s=_seconds(found, "rebalance.timeout.ms"),
+        rebalance_delay_s=_seconds(found, "scheduled.rebalance.max.delay.ms"),
+        sync_timeout_s=_seconds(found, "worker.sync.timeout.ms"),
+        unsync_backoff_s=_seconds(found, "worker.unsync.backoff.ms"),
+        exactly_once=ExactlyOnce(found["exactly.once.source.support"].lower()),
+        key_ttl_s=_seconds(found, "inter.worker.key.ttl.ms"),
+        key_algorithm=found["inter.worker.key.generation.algorithm"],
+        key_size=found["inter.worker.key.size"],
+        signature_algorithm=found["inter.worker.signature.algorithm"],
+        verification_algorithms=tuple(found["inter.worker.verification.algorithms"]),
+        client_id=found["client.id"],
+        creates_topics=found["internal.topics.automatic.creation.enable"],
+    )
+
+
+def standalone(properties: Mapping[str, str]) -> StandaloneConfig:
+    """Raises `ConfigError` for the first property that cannot be meant."""
+    found = worker_keys.STANDALONE.parse(properties)
+    return StandaloneConfig(
+        **_shared(properties, found), offset_file=found["offset.storage.file.filename"]
+    )
+
+
+def unknown(properties: Iterable[str], definition: config_def.ConfigDef) -> list[str]:
+    """Properties that no worker knows: worth a warning, since Java takes them silently."""
+    return sorted(
+        each
+        for each in properties
+        if each not in definition.keys and not each.startswith(_PREFIXES)
+    )
+
+
+def _shared(properties: Mapping[str, str], found: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "raw": dict(properties),
+        "bootstrap": ",".join(found["bootstrap.servers"]),
+        "key_converter": found["key.converter"],
+        "value_converter": found["value.converter"],
+        "header_converter": found["header.converter"],
+        "plugin_path": tuple(found["plugin.path"] or ()),
+        "graceful_stop_s": _seconds(found, "task.shutdown.graceful.timeout.ms"),
+        "flush_interval_s": _seconds(found, "offset.flush.interval.ms"),
+        "flush_timeout_s": _seconds(found, "offset.flush.timeout.ms"),
+        "override_policy": _policy(found["connector.client.config.override.policy"]),
+        "override_allowed": frozenset(found["connector.client.config.override.allowlist"]),
+        "topic_creation": found["topic.creation.enable"],
+        "topic_tracking": found["topic.tracking.enable"],
+    }
+
+
+def _policy(name: str) -> OverridePolicy:
+    """By its alias, or by the class that Java has for it."""
+    simple = name.rpartition(".")[2].removesuffix("ConnectorClientConfigOverridePolicy")
+    try:
+        return OverridePolicy(simple)
+    except ValueError:
+        allowed = ", ".join(each.value for each in OverridePolicy)
+        raise errors.ConfigError(
+            f"connector.client.config.override.policy: '{name}' is not allowed; allowed are"
+            f" {allowed}: Java classes cannot be loaded here"
+        ) from None
+
+
+def _check_signatures(found: Mapping[str, Any]) -> None:
+    signature = found["inter.worker.signature.algorithm"]
+    verified = found["inter.worker.verification.algorithms"]
+    if signature not in verified:
+        raise errors.ConfigError(
+            f"inter.worker.signature.algorithm: '{signature}' must be one of"
+            f" inter.worker.verification.algorithms, which are {', '.join(verified)}"
+        )
+    given = {found["inter.worker.key.generation.algorithm"], *verified}
+    unknown_names = sorted(given - set(worker_keys.ALGORITHMS))
+    if unknown_names:
+        raise errors.ConfigError(
+            f"inter.worker.*: there is no algorithm {', '.join(unknown_names)} here; there are"
+            f" {', '.join(worker_keys.ALGORITHMS)}"
+        )
+
+
+def _check_times(found: Mapping[str, Any]) -> None:
+    session, heartbeat = found["session.timeout.ms"], found["heartbeat.interval.ms"]
+    if heartbeat >= session:
+        raise errors.ConfigError(
+            f"heartbeat.interval.ms is {heartbeat} and must be less than session.timeout.ms, which"
+            f" is {session}; a third of it is usual"
+        )
+
+
+def _seconds(found: Mapping[str, Any], key: str) -> float:
+    return float(found[key]) / 1000.0

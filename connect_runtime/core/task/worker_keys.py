@@ -1,0 +1,248 @@
+"""The keys of workers' properties as definitions: `COMMON`, and what each kind adds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from connect_runtime.api import config_def, config_types, config_validators
+
+Type = config_def.Type
+ALGORITHMS = ("HmacSHA1", "HmacSHA224", "HmacSHA256", "HmacSHA384", "HmacSHA512")
+PROTOCOLS = ("eager", "compatible", "sessioned")
+_INT_MAX = 2**31 - 1
+
+_AT_LEAST_0 = config_validators.Range(at_least=0)
+_AT_LEAST_1 = config_validators.Range(at_least=1)
+_NON_EMPTY = config_validators.NonEmptyString()
+
+
+def _replication(name: str, value: Any) -> None:
+    if value is None or (value < 1 and value != -1):
+        raise config_types.invalid(
+            name, value, "Value must be -1 for the brokers' default, or at least 1"
+        )
+
+
+_COUNT = config_validators.Lambda(_replication, "-1 or [1,...]")
+
+
+def _common() -> config_def.ConfigDef:
+    keys = config_def.ConfigDef()
+    keys.define(
+        "bootstrap.servers",
+        Type.LIST,
+        "Brokers to begin with, as host:port.",
+        validator=config_validators.ValidList(empty_allowed=False),
+    )
+    for name in ("key.converter", "value.converter"):
+        keys.define(name, Type.STRING, "The class that converts.", validator=_NON_EMPTY)
+    keys.define(
+        "header.converter",
+        Type.STRING,
+        "The class that converts headers.",
+        default="org.apache.kafka.connect.storage.SimpleHeaderConverter",
+        validator=_NON_EMPTY,
+    )
+    for name in ("key.converter", "value.converter", "header.converter"):
+        keys.define(f"{name}.plugin.version", Type.STRING, "Which version of it.", default=None)
+    _times(keys, ("task.shutdown.graceful.timeout.ms", 5000), ("offset.flush.timeout.ms", 5000))
+    keys.define(
+        "offset.flush.interval.ms",
+        Type.LONG,
+        "How often offsets are committed.",
+        default=60_000,
+        validator=_AT_LEAST_0,
+    )
+    keys.define("plugin.path", Type.LIST, "Folders to look for plugins in.", default=None)
+    keys.define(
+        "plugin.discovery",
+        Type.STRING,
+        "Of Java's class loading: of no effect here.",
+        default="hybrid_warn",
+        validator=config_validators.CaseInsensitiveValidString(
+            "only_scan", "hybrid_warn", "hybrid_fail", "service_load"
+        ),
+    )
+    keys.define("config.providers", Type.LIST, "Names of providers of values.", default=[])
+    keys.define(
+        "connector.client.config.override.policy",
+        Type.STRING,
+        "What connectors may set of their clients.",
+        default="All",
+    )
+    keys.define(
+        "connector.client.config.override.allowlist",
+        Type.LIST,
+        "What they may under the policy Allowlist.",
+        default=[],
+    )
+    for name in ("topic.creation.enable", "topic.tracking.enable", "topic.tracking.allow.reset"):
+        keys.define(name, Type.BOOLEAN, "Whether that is done.", default=True)
+    _rest(keys)
+    return _clients(keys)
+
+
+def _rest(keys: config_def.ConfigDef) -> None:
+    keys.define("listeners", Type.LIST, "Where REST listens.", default=["http://:8083"])
+    keys.define("admin.listeners", Type.LIST, "Where administrators' REST does.", default=None)
+    for name in ("rest.advertised.host.name", "rest.advertised.listener"):
+        keys.define(name, Type.STRING, "What other workers are told.", default=None)
+    keys.define("rest.advertised.port", Type.INT, "What other workers are told.", default=None)
+    for name in (
+        "access.control.allow.origin",
+        "access.control.allow.methods",
+        "response.http.headers.config",
+    ):
+        keys.define(name, Type.STRING, "Of the REST API's answers.", default="")
+    keys.define("rest.extension.classes", Type.LIST, "Of the REST API.", default=[])
+
+
+def _clients(keys: config_def.ConfigDef) -> config_def.ConfigDef:
+    keys.define("client.id", Type.STRING, "How clients call themselves.", default="")
+    keys.define(
+        "client.dns.lookup",
+        Type.STRING,
+        "How names are resolved.",
+        default="use_all_dns_ips",
+        validator=config_validators.ValidString(
+            "use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"
+        ),
+    )
+    keys.define("metric.reporters", Type.LIST, "Java's: of no effect here.", default=[])
+    keys.define("metrics.recording.level", Type.STRING, "Java's: of no effect.", default="INFO")
+    keys.define("metrics.num.samples", Type.INT, "Of metrics.", default=2, validator=_AT_LEAST_1)
+    _times(keys, ("metrics.sample.window.ms", 30_000))
+    return keys
+
+
+def _times(keys: config_def.ConfigDef, *times: tuple[str, int]) -> None:
+    for name, default in times:
+        keys.define(name, Type.LONG, "In milliseconds.", default=default, validator=_AT_LEAST_0)
+
+
+def _standalone() -> config_def.ConfigDef:
+    return config_def.ConfigDef(COMMON).define(
+        "offset.storage.file.filename",
+        Type.STRING,
+        "The file that offsets are kept in.",
+        validator=_NON_EMPTY,
+    )
+
+
+def _distributed() -> config_def.ConfigDef:
+    keys = config_def.ConfigDef(COMMON)
+    keys.define("group.id", Type.STRING, "The Connect cluster.", validator=_NON_EMPTY)
+    for name in ("config", "offset", "status"):
+        keys.define(
+            f"{name}.storage.topic", Type.STRING, "An internal topic.", validator=_NON_EMPTY
+        )
+        keys.define(
+            f"{name}.storage.replication.factor",
+            Type.SHORT,
+            "Its replicas.",
+            default=3,
+            validator=_COUNT,
+        )
+    for name, count in (("offset", 25), ("status", 5)):
+        keys.define(
+            f"{name}.storage.partitions",
+            Type.INT,
+            "Its partitions.",
+            default=count,
+            validator=_COUNT,
+        )
+    _group(keys)
+    _connections(keys)
+    return _security(keys)
+
+
+def _group(keys: config_def.ConfigDef) -> None:
+    for name, default in (
+        ("session.timeout.ms", 10_000),
+        ("heartbeat.interval.ms", 3_000),
+        ("rebalance.timeout.ms", 60_000),
+        ("worker.sync.timeout.ms", 3_000),
+        ("worker.unsync.backoff.ms", 300_000),
+    ):
+        keys.define(name, Type.INT, "In milliseconds.", default=default, validator=_AT_LEAST_0)
+    keys.define(
+        "scheduled.rebalance.max.delay.ms",
+        Type.INT,
+        "How long a lost worker's work waits for it.",
+        default=300_000,
+        validator=config_validators.Range(at_least=0, at_most=_INT_MAX),
+    )
+    keys.define(
+        "connect.protocol",
+        Type.STRING,
+        "How work is handed out.",
+        default="sessioned",
+        validator=config_validators.CaseInsensitiveValidString(*PROTOCOLS),
+    )
+    keys.define(
+        "exactly.once.source.support",
+        Type.STRING,
+        "Whether sources write exactly once.",
+        default="disabled",
+        validator=config_validators.CaseInsensitiveValidString("disabled", "preparing", "enabled"),
+    )
+
+
+def _security(keys: config_def.ConfigDef) -> config_def.ConfigDef:
+    keys.define(
+        "inter.worker.key.ttl.ms",
+        Type.INT,
+        "How long a session key is used.",
+        default=3_600_000,
+        validator=config_validators.Range(at_least=0, at_most=_INT_MAX),
+    )
+    for name in ("inter.worker.key.generation.algorithm", "inter.worker.signature.algorithm"):
+        keys.define(name, Type.STRING, "Of session keys.", default="HmacSHA256")
+    keys.define("inter.worker.key.size", Type.INT, "In bits; None: usual.", default=None)
+    keys.define(
+        "inter.worker.verification.algorithms",
+        Type.LIST,
+        "Which signatures count.",
+        default=["HmacSHA256"],
+        validator=config_validators.ValidList(empty_allowed=False),
+    )
+    return keys.define("security.protocol", Type.STRING, "To brokers.", default="PLAINTEXT")
+
+
+def _connections(keys: config_def.ConfigDef) -> None:
+    _times(
+        keys,
+        ("metadata.max.age.ms", 300_000),
+        ("reconnect.backoff.ms", 50),
+        ("reconnect.backoff.max.ms", 1_000),
+        ("retry.backoff.ms", 100),
+        ("retry.backoff.max.ms", 1_000),
+        ("socket.connection.setup.timeout.ms", 10_000),
+        ("socket.connection.setup.timeout.max.ms", 30_000),
+        ("request.timeout.ms", 40_000),
+        ("connections.max.idle.ms", 540_000),
+        ("metadata.recovery.rebootstrap.trigger.ms", 300_000),
+        ("bootstrap.resolve.timeout.ms", 0),
+    )
+    for name, size in (("send.buffer.bytes", 131_072), ("receive.buffer.bytes", 32_768)):
+        keys.define(
+            name,
+            Type.INT,
+            "-1: the system's default.",
+            default=size,
+            validator=config_validators.Range(at_least=-1),
+        )
+    keys.define(
+        "metadata.recovery.strategy",
+        Type.STRING,
+        "When no known broker is left.",
+        default="rebootstrap",
+        validator=config_validators.CaseInsensitiveValidString("none", "rebootstrap"),
+    )
+    for name in ("internal.topics.automatic.creation.enable", "metadata.cluster.check.enable"):
+        keys.define(name, Type.BOOLEAN, "Whether that is done.", default=True)
+
+
+COMMON = _common()
+STANDALONE = _standalone()
+DISTRIBUTED = _distributed()

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.api import errors
+from connect_runtime.base import ids
+from connect_runtime.core.task import client_settings, worker_config
+
+TASK = ids.ConnectorTaskId("c", 3)
+
+
+def worker(**more):
+    return worker_config.standalone(
+        {
+            "bootstrap.servers": "a:1",
+            "key.converter": "K",
+            "value.converter": "V",
+            "offset.storage.file.filename": "f",
+            **{name.replace("_", "."): value for name, value in more.items()},
+        }
+    )
+
+
+def test_a_source_task_loses_and_reorders_nothing_by_default():
+    plan = client_settings.source_producer(worker(), {}, TASK)
+    assert plan.client_id == "connector-producer-c-3"
+    assert plan.properties == {
+        "client.id": "connector-producer-c-3",
+        "bootstrap.servers": "a:1",
+        "max.block.ms": "9223372036854775807",
+        "enable.idempotence": "false",
+        "acks": "all",
+        "max.in.flight.requests.per.connection": "1",
+        "delivery.timeout.ms": "2147483647",
+    }
+
+
+def test_connector_goes_before_worker_and_worker_before_connect():
+    plan = client_settings.source_producer(
+        worker(producer_acks="1", producer_linger_ms="5", acks="0", consumer_linger_ms="9"),
+        {"producer.override.linger.ms": "7", "consumer.override.linger.ms": "8"},
+        TASK,
+    )
+    assert plan.properties["acks"] == "1"
+    assert plan.properties["linger.ms"] == "7"
+
+
+def test_a_sink_task_reads_in_its_connectors_group_and_never_commits_by_itself():
+    plan = client_settings.sink_consumer(
+        worker(), {"consumer.override.enable.auto.commit": "true"}, TASK
+    )
+    assert plan.properties["group.id"] == "connect-c"
+    assert plan.properties["enable.auto.commit"] == "false"
+    assert plan.properties["auto.offset.reset"] == "earliest"
+    mine = {"consumer.override.group.id": "mine"}
+    assert client_settings.sink_consumer(worker(), mine, TASK).properties["group.id"] == "mine"
+
+
+def test_administrators_begin_with_the_workers_own_settings():
+    plan = client_settings.admin(
+        worker(sasl_mechanism="PLAIN", client_id="w", admin_retries="2", producer_acks="1"),
+        {},
+        "c",
+    )
+    assert plan.properties["sasl.mechanism"] == "PLAIN"
+    assert plan.properties["retries"] == "2"
+    assert plan.client_id == "connector-adminclient-c"
+    assert "producer.acks" not in plan.properties
+
+
+@pytest.mark.parametrize(
+    ("policy", "allowed"),
+    [
+        ("All", {"acks", "sasl.mechanism", "linger.ms"}),
+        ("None", set()),
+        ("Principal", {"sasl.mechanism"}),
+        ("Allowlist", {"linger.ms"}),
+    ],
+)
+def test_policies_say_what_a_connector_may_override(policy, allowed):
+    ours = worker(
+        connector_client_config_override_policy=policy,
+        connector_client_config_override_allowlist="linger.ms",
+    )
+    for key in ("acks", "sasl.mechanism", "linger.ms"):
+        config = {f"producer.override.{key}": "x"}
+        if key in allowed:
+            assert client_settings.refused_overrides(ours, config) == {}
+            continue
+        told = f"The '{policy}' policy does not allow '{key}' to be overridden"
+        assert told in client_settings.refused_overrides(ours, config)[f"producer.override.{key}"]
+        with pytest.raises(errors.ConfigError, match=key):
+            client_settings.source_producer(ours, config, TASK)
+
+
+def test_secrets_are_not_printed():
+    plan = client_settings.source_producer(worker(producer_password="hush"), {}, TASK)
+    assert "hush" not in repr(plan)

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.api import errors
+from connect_runtime.core.task import worker_config, worker_keys
+
+COMMON = {
+    "bootstrap.servers": "a:1, b:2",
+    "key.converter": "K",
+    "value.converter": "V",
+    "value.converter.schemas.enable": "false",
+    "producer.linger.ms": "5",
+}
+GROUP = {
+    **COMMON,
+    "group.id": "g",
+    "config.storage.topic": "c",
+    "offset.storage.topic": "o",
+    "status.storage.topic": "s",
+}
+
+
+def test_a_worker_alone():
+    found = worker_config.standalone({**COMMON, "offset.storage.file.filename": "/tmp/o"})
+    assert (found.offset_file, found.bootstrap) == ("/tmp/o", "a:1,b:2")
+    assert (found.flush_interval_s, found.flush_timeout_s, found.graceful_stop_s) == (60, 5, 5)
+    assert found.header_converter.endswith("SimpleHeaderConverter")
+    assert found.under("value.converter.") == {"schemas.enable": "false"}
+    assert found.plugin_path == ()
+
+
+def test_a_member_of_a_group():
+    given = {**GROUP, "connect.protocol": "EAGER", "plugin.path": "/a,/b"}
+    found = worker_config.distributed(given)
+    assert (found.group_id, found.protocol, found.plugin_path) == ("g", "eager", ("/a", "/b"))
+    assert (found.session_timeout_s, found.heartbeat_interval_s) == (10, 3)
+    assert found.exactly_once is worker_config.ExactlyOnce.DISABLED
+    assert found.verification_algorithms == ("HmacSHA256",)
+
+
+def test_secrets_are_not_printed():
+    assert "hush" not in repr(worker_config.distributed({**GROUP, "sasl.password": "hush"}))
+
+
+@pytest.mark.parametrize(
+    ("given", "policy"),
+    [
+        ("Principal", worker_config.OverridePolicy.PRINCIPAL),
+        (
+            "org.apache.kafka.connect.connector.policy.NoneConnectorClientConfigOverridePolicy",
+            worker_config.OverridePolicy.NONE,
+        ),
+    ],
+)
+def test_policies_go_by_alias_and_by_javas_class(given, policy):
+    key = "connector.client.config.override.policy"
+    assert worker_config.distributed({**GROUP, key: given}).override_policy is policy
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"connector.client.config.override.policy": "Mine"}, "Mine"),
+        ({"inter.worker.signature.algorithm": "HmacSHA512"}, "verification.algorithms"),
+        ({"inter.worker.key.generation.algorithm": "ROT13"}, "ROT13"),
+        ({"heartbeat.interval.ms": "10000"}, "less than session.timeout.ms"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(wrong, told):
+    with pytest.raises(errors.ConfigError, match=told):
+        worker_config.distributed({**GROUP, **wrong})
+
+
+def test_unknown_properties_are_named():
+    given = {
+        **GROUP,
+        "sasl.mechanism": "PLAIN",
+        "config.storage.segment.bytes": "1",
+        "grop.id": "x",
+    }
+    assert worker_config.unknown(given, worker_keys.DISTRIBUTED) == ["grop.id"]
