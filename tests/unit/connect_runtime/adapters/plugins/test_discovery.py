@@ -1,0 +1,130 @@
+"""Plugins are found by every name that users have for them."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import pytest
+
+from connect_runtime.adapters.plugins import discovery
+from connect_runtime.api import errors
+from connect_runtime.builtin.connectors import file_stream_sink, file_stream_source
+from connect_runtime.builtin.converters import json, simple_header
+from connect_runtime.ports import plugins
+
+Kind = plugins.Kind
+CONNECTORS = (Kind.SOURCE, Kind.SINK)
+MODULE = """
+from connect_runtime.api import config_def, connector, converter
+from connect_runtime.builtin.converters.json import JsonConverter
+
+class {name}(connector.SourceConnector):
+    def version(self): return "7"
+    def config(self): return config_def.ConfigDef()
+    def task_class(self): return None
+    def task_configs(self, max_tasks): return []
+
+class Abstract(converter.Converter): ...
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder for `plugin.path`; what it brings is gone afterwards."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    known = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - known:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "org.apache.kafka.connect.file.FileStreamSourceConnector",
+        "FileStreamSourceConnector",
+        "FileStreamSource",
+        "connect_runtime.builtin.connectors.file_stream_source:FileStreamSourceConnector",
+        "connect_runtime.builtin.connectors.file_stream_source.FileStreamSourceConnector",
+        " FileStreamSource ",
+    ],
+)
+def test_shipped_connectors_go_by_javas_names_and_ours(name):
+    found = discovery.discover().find(name, *CONNECTORS)
+    assert found is file_stream_source.FileStreamSourceConnector
+
+
+def test_kinds_are_told_apart():
+    found = discovery.discover()
+    assert found.find("Json", Kind.CONVERTER) is json.JsonConverter
+    assert found.find("Simple", Kind.HEADER_CONVERTER) is simple_header.SimpleHeaderConverter
+    with pytest.raises(errors.ConfigError, match="name matches FileStreamSource"):
+        found.find("FileStreamSource", Kind.CONVERTER)
+
+
+def test_what_is_there_is_listed_with_versions():
+    found = {
+        (each.kind, each.class_name): each.version for each in discovery.discover().installed()
+    }
+    name = "org.apache.kafka.connect.file.FileStreamSinkConnector"
+    assert found[Kind.SINK, name] == file_stream_sink.FileStreamSinkConnector().version()
+    assert (Kind.HEADER_CONVERTER, "org.apache.kafka.connect.json.JsonConverter") in found
+
+
+def test_a_folder_of_modules_brings_plugins(folder):
+    (folder / "acme_orders.py").write_text(MODULE.format(name="OrdersConnector"))
+    found = discovery.discover([str(folder)])
+    for name in ("acme_orders.OrdersConnector", "OrdersConnector", "Orders"):
+        assert found.find(name, *CONNECTORS).__module__ == "acme_orders"
+    listed = [each for each in found.installed() if "acme_orders" in each.class_name]
+    assert [(each.kind, each.version) for each in listed] == [(Kind.SOURCE, "7")]
+
+
+def test_a_short_name_of_two_is_refused_and_full_names_are_not(folder):
+    (folder / "one_of_two.py").write_text(MODULE.format(name="FileStreamSourceConnector"))
+    found = discovery.discover([str(folder)])
+    with pytest.raises(errors.ConfigError, match="More than one connector matches alias") as told:
+        found.find("FileStreamSource", *CONNECTORS)
+    assert "one_of_two.FileStreamSourceConnector" in str(told.value)
+    assert "org.apache.kafka.connect.file.FileStreamSourceConnector" in str(told.value)
+    assert (
+        found.find("one_of_two.FileStreamSourceConnector", *CONNECTORS).__module__ == "one_of_two"
+    )
+
+
+def test_a_module_that_cannot_be_imported_harms_no_other(folder, caplog):
+    (folder / "broken_plugin.py").write_text("raise RuntimeError('out of paper')")
+    (folder / "good_plugin.py").write_text(MODULE.format(name="Good"))
+    (folder / "driver.jar").touch()
+    with caplog.at_level(logging.WARNING):
+        found = discovery.discover([str(folder), str(folder / "absent")])
+    assert found.find("Good", *CONNECTORS)
+    assert "out of paper" in caplog.text
+    assert "jars" in caplog.text
+    assert "absent is no folder" in caplog.text
+
+
+def test_entry_points_may_bring_a_name_of_javas(folder):
+    (folder / "declared_plugin.py").write_text(MODULE.format(name="Mirror"))
+    points = folder / "declared_plugin-1.0.dist-info"
+    points.mkdir()
+    (points / "METADATA").write_text("Metadata-Version: 2.1\nName: declared-plugin\nVersion: 1.0\n")
+    (points / "entry_points.txt").write_text(
+        f"[{discovery.GROUP}]\norg.acme.MirrorConnector = declared_plugin:Mirror\n"
+        "broken = declared_plugin:Nothing\nnone = json:loads\n"
+    )
+    sys.path.append(str(folder))
+    found = discovery.discover()
+    for name in ("org.acme.MirrorConnector", "MirrorConnector", "Mirror", "declared_plugin:Mirror"):
+        assert found.find(name, *CONNECTORS).__name__ == "Mirror"
+    assert "org.acme.MirrorConnector" in [each.class_name for each in found.installed()]
+
+
+def test_an_installed_class_need_not_be_declared(folder):
+    (folder / "quiet_plugin.py").write_text(MODULE.format(name="Quiet"))
+    sys.path.append(str(folder))
+    found = discovery.discover()
+    assert found.find("quiet_plugin.Quiet", *CONNECTORS).__name__ == "Quiet"
+    with pytest.raises(errors.ConfigError, match="Failed to find any class"):
+        found.find("quiet_plugin.Abstract", Kind.CONVERTER)
