@@ -2,141 +2,172 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from connect_runtime.core.assignment import protocol, work
-from connect_runtime.core.membership import verdicts
+from connect_runtime.core.assignment import leader, protocol, work
+from connect_runtime.core.herder import events
+from connect_runtime.core.membership import requests, verdicts
+from connect_runtime.wire.codec import targets
 from mm2.sandbox import cluster
-from tests.support import group_members
+from tests.support import group_workers, wire
 
 pytestmark = pytest.mark.integration
 
 SIX = work.Configured(offset=3, task_counts={"c1": 4, "c2": 2})
-Join = Callable[..., group_members.GroupMember]
+NINE = work.Configured(offset=4, task_counts={"c1": 4, "c2": 5})
+Join = Callable[..., group_workers.Worker]
 
 
 @pytest.fixture
-def members() -> Iterator[group_members.Members]:
-    with group_members.Members() as every:
+def workers() -> Iterator[group_workers.Workers]:
+    with group_workers.Workers() as every:
         yield every
 
 
-def joining(members: group_members.Members, running: cluster.Cluster, group: str) -> Join:
-    def add(name: str, **options: object) -> group_members.GroupMember:
-        properties = running.client_properties()
-        made = group_members.GroupMember(properties, group, name, **options)  # type: ignore[arg-type]
-        return members.add(made, SIX)
+def joining(workers: group_workers.Workers, running: cluster.Cluster, group: str) -> Join:
+    def add(name: str, **options: Any) -> group_workers.Worker:
+        member = group_workers.kafka_member(running.client_properties(), group, name, **options)
+        return workers.add(group_workers.Worker(name, member, SIX))
 
     return add
 
 
 @pytest.fixture
-def join(members: group_members.Members, east: cluster.Cluster, topic: Callable[..., str]) -> Join:
-    return joining(members, east, topic("group"))
+def group(topic: Callable[..., str]) -> str:
+    return topic("group")
 
 
-def test_members_join_share_the_work_and_leave(members, join):
+@pytest.fixture
+def join(workers: group_workers.Workers, east: cluster.Cluster, group: str) -> Join:
+    return joining(workers, east, group)
+
+
+def test_members_join_share_the_work_and_leave(workers, join):
     one, two = join("one"), join("two")
-    members.until(lambda: members.share([one, two], 6))
-    assert {each.rounds[-1].protocol for each in (one, two)} == {"sessioned"}
-    assert one.machine.member_id.startswith("connect-one-")
-    before = one.runs | two.runs
+    workers.until(lambda: workers.share([one, two], 6))
+    assert {each.last.speaks for each in (one, two)} == {protocol.Protocol.SESSIONED}
+    assert one.group.member_id.startswith("connect-one-")
+    before = one.tasks | two.tasks
 
     three = join("three")
-    members.until(lambda: members.share([one, two, three], 6))
-    assert one.runs | two.runs | three.runs == before
+    workers.until(lambda: workers.share([one, two, three], 6))
+    assert one.tasks | two.tasks | three.tasks == before
 
-    kept = {one.name: one.runs, two.name: two.runs}
-    three.close()
-    members.until(lambda: three.closed)
-    members.every.remove(three)
-    three.driver.__exit__()
-    members.until(lambda: members.share([one, two], 6))
-    assert one.runs >= kept["one"], "nothing stopped that did not have to"
-    assert two.runs >= kept["two"]
+    kept = {one.name: one.tasks, two.name: two.tasks}
+    workers.close(three)
+    workers.until(lambda: workers.share([one, two], 6))
+    assert one.tasks >= kept["one"], "nothing stopped that did not have to"
+    assert two.tasks >= kept["two"]
 
 
-def test_a_new_configuration_is_a_new_round(members, join):
+def test_a_new_configuration_is_a_new_round(workers, join):
     one, two = join("one"), join("two")
-    members.until(lambda: members.share([one, two], 6))
-    more = work.Configured(offset=4, task_counts={"c1": 4, "c2": 5})
+    workers.until(lambda: workers.share([one, two], 6))
     for each in (one, two):
-        each.configure(more)
-    members.until(lambda: members.share([one, two], 9))
+        each.configure(NINE)
+    workers.until(lambda: workers.share([one, two], 9))
 
 
-def test_a_leader_that_is_behind_has_all_of_them_join_again(members, join):
+def test_a_leader_that_is_behind_has_all_of_them_join_again(workers, join):
     one, two = join("one"), join("two")
-    members.until(lambda: members.share([one, two], 6))
-    leads = next(each for each in (one, two) if each.rounds[-1].leader == each.machine.member_id)
-    (other,) = {one, two} - {leads}
-    more = work.Configured(offset=4, task_counts={"c1": 4, "c2": 5})
-    other.configure(more)
-    members.until(lambda: other.part.rejoin_needed)
-    assert other.runs, "what it runs goes on"
-    assert other.part.assignment.config_offset == 4
-    leads.configured = more
-    members.until(lambda: members.share([one, two], 9))
+    workers.until(lambda: workers.share([one, two], 6))
+    leads = one if one.leads else two
+    (other,) = {one.name, two.name} - {leads.name}
+    follows = one if other == "one" else two
+    follows.configure(NINE)
+    workers.until(lambda: follows.rounds[-1].assignment.failed)
+    assert follows.runs, "what it runs goes on"
+    assert follows.last.assignment.config_offset == 4
+    leads.configured = NINE
+    workers.until(lambda: workers.share([one, two], 9))
 
 
-def test_one_eager_member_makes_the_group_eager(members, join):
+def test_one_eager_member_makes_the_group_eager(workers, join):
     one = join("one")
-    members.until(lambda: members.share([one], 6))
+    workers.until(lambda: workers.share([one], 6))
     old = join("old", offers=protocol.Protocol.EAGER)
-    members.until(lambda: members.share([one, old], 6))
-    assert {each.rounds[-1].protocol for each in (one, old)} == {"default"}
-    old.close()
-    members.until(lambda: old.closed)
-    members.every.remove(old)
-    old.driver.__exit__()
-    members.until(lambda: members.share([one], 6))
-    assert one.rounds[-1].protocol == "sessioned"
+    workers.until(lambda: workers.share([one, old], 6))
+    assert {each.last.speaks for each in (one, old)} == {protocol.Protocol.EAGER}
+    workers.close(old)
+    workers.until(lambda: workers.share([one], 6))
+    assert one.last.speaks is protocol.Protocol.SESSIONED
 
 
-def test_a_member_that_says_nothing_for_a_session_is_replaced(members, join):
+def test_a_member_that_the_group_forgot_joins_anew(workers, join, east, group):
     one, two = join("one"), join("two")
-    members.until(lambda: members.share([one, two], 6))
-    members.every.remove(two)
-    members.until(lambda: members.share([one], 6))
-    members.every.append(two)
-    members.until(lambda: members.share([one, two], 6))
-    assert any("UNKNOWN_MEMBER_ID" in each for each in two.notes)
+    workers.until(lambda: workers.share([one, two], 6))
+    was = two.group.member_id
+    with wire.Driver(east.client_properties()) as driver:
+        gone = requests.leave_group(group, member_id=was, reason="thrown out")
+        coordinator = targets.Coordinator(targets.GROUP, group)
+        assert int(driver.ask(coordinator, gone).error_code) == 0
+    workers.until(lambda: two.joined and two.group.member_id not in {"", was})
+    workers.until(lambda: workers.share([one, two], 6))
 
 
-def test_a_group_of_another_kind_is_no_group_for_workers(members, join):
+def test_a_worker_that_is_stuck_leaves_and_comes_back(workers, join):
+    one, two = join("one"), join("two", rebalance_timeout_s=3.0)
+    workers.until(lambda: workers.share([one, two], 6))
+    two.ticks = False
+    workers.until(lambda: workers.share([one], 6))
+    two.ticks = True
+    workers.until(lambda: workers.share([one, two], 6))
+
+
+def test_heartbeats_go_on_while_the_leader_computes(workers, join, monkeypatch):
+    computes, goes_on = threading.Event(), threading.Event()
+    plan = leader.lead
+
+    def slowly(*args: Any, **more: Any) -> leader.Lead:
+        computes.set()
+        assert goes_on.wait(60.0)
+        return plan(*args, **more)
+
+    monkeypatch.setattr(leader, "lead", slowly)
+    one = join("one")
+    workers.until(computes.is_set)
+    end_s = group_workers.CLOCK.now_s() + 1.5 * group_workers.SESSION_S
+    workers.until(lambda: group_workers.CLOCK.now_s() >= end_s)
+    goes_on.set()
+    workers.until(lambda: workers.share([one], 6))
+    asked = [each for each in one.heard if isinstance(each, events.JoinAsked)]
+    assert one.last.generation == 1, "the session outlived the wait"
+    assert len(asked) <= 2, "as asked for its id (KIP-394), and to join"
+
+
+def test_a_group_of_another_kind_is_no_group_for_workers(workers, join):
     """Schema registries have groups of type `sr`."""
     registry = join("registry", protocol_type="sr")
-    members.until(lambda: registry.stable)
+    workers.until(lambda: registry.joined)
     worker = join("worker")
-    members.until(lambda: worker.failed)
+    workers.until(lambda: worker.failed)
     assert isinstance(worker.failed, verdicts.MembershipError)
     assert "INCONSISTENT_GROUP_PROTOCOL" in str(worker.failed)
     assert "choose another group.id" in str(worker.failed)
 
 
 @pytest.mark.full
-def test_members_stop_their_work_when_the_broker_is_gone_and_share_it_again(members, own_cluster):
+def test_members_stop_their_work_when_the_broker_is_gone_and_share_it_again(workers, own_cluster):
     own = own_cluster()
-    join = joining(members, own, "group")
+    join = joining(workers, own, "group")
     one, two = join("one"), join("two")
-    members.until(lambda: members.share([one, two], 6))
+    workers.until(lambda: workers.share([one, two], 6))
     own.brokers[1].kill()
-    members.until(lambda: not one.runs and not two.runs)
+    workers.until(lambda: not one.runs and not two.runs)
     own.brokers[1].start()
-    members.until(lambda: members.share([one, two], 6), deadline_s=60.0)
+    workers.until(lambda: workers.share([one, two], 6), deadline_s=60.0)
 
 
 @pytest.mark.full
 @pytest.mark.kafka_versions("2.8", "3.9")
 @pytest.mark.parametrize("version", ["2.8", "3.9"])
-def test_old_brokers_have_groups_of_workers_too(members, own_cluster, version):
-    join = joining(members, own_cluster(kafka_version=version), "group")
+def test_old_brokers_have_groups_of_workers_too(workers, own_cluster, version):
+    join = joining(workers, own_cluster(kafka_version=version), "group")
     one, two = join("one"), join("two")
-    members.until(lambda: members.share([one, two], 6))
-    two.close()
-    members.until(lambda: two.closed)
-    members.every.remove(two)
-    two.driver.__exit__()
-    members.until(lambda: members.share([one], 6))
+    workers.until(lambda: workers.share([one, two], 6))
+    workers.close(two)
+    workers.until(lambda: workers.share([one], 6))

@@ -1,0 +1,282 @@
+"""A worker's group over connections of its own: `ports.group` for real brokers.
+
+Two threads of its own: one moves the connections, so that heartbeats go out in time whatever the
+herder does; one makes plans, so that they go out while this worker leads and computes. Whoever has
+something to say steps the participation himself, under one lock that nobody waits under; requests
+that come of it are sent by the first thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import math
+import queue
+import random
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from connect_runtime.base import clock as base_clock
+from connect_runtime.base import deadline, errors
+from connect_runtime.core.assignment import cooperative, leader, lost
+from connect_runtime.core.herder import participation
+from connect_runtime.core.membership import events, instructions
+from connect_runtime.ports import group as port
+from connect_runtime.system import threads
+from connect_runtime.wire.connection import buffers, cluster, poller
+
+log = logging.getLogger(__name__)
+
+_TURN_MAX_S = 1.0
+_POOL_BYTES = 4 << 20
+_END_S = 5.0
+"""Threads wait for nothing longer than a turn, and a plan ends by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """worker_id: what others call this worker, in Java host:port; brokers see it as client id."""
+
+    worker_id: str
+    part: participation.Settings
+    connections: cluster.ConnectionSettings
+
+
+class KafkaGroup:
+    """`ports.group.Group`. Invariant: the participation is touched under the lock alone, and the
+    connections by their own thread alone."""
+
+    def __init__(self, settings: Settings, *, clock: base_clock.Clock, rng: random.Random) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._rng = rng
+        self._lock = threading.Lock()
+        self._part: participation.Participation | None = None
+        self._configured: port.Configured | None = None
+        self._on_news: port.OnNews = _nobody
+        self._told = False
+        self._sends: list[instructions.Send] = []
+        self._plans: queue.Queue[participation.PlanAsked | None] = queue.Queue(maxsize=1)
+        self._threads = threads.Threads(on_unasked_end=self._thread_ended)
+        self._planner: threads.OwnedThread | None = None
+        self._left = threading.Event()
+        self._closing = False
+        self._bell: socket.socket | None = None
+
+    @property
+    def member_id(self) -> str:
+        with self._lock:
+            return "" if self._part is None else self._part.member_id
+
+    def start(self, on_news: port.OnNews, configured: port.Configured) -> None:
+        assert self._part is None, "a group is started once"
+        loop = _Loop(self._settings, clock=self._clock, rng=self._rng)
+        self._bell = loop.bell
+        self._on_news, self._configured = on_news, configured
+        with self._lock:
+            self._part = participation.Participation(
+                self._settings.part, rng=self._rng, configured=configured
+            )
+        name = self._settings.part.membership.group_id
+        self._threads.start(f"group-{name}", lambda stop: self._move(loop, stop))
+        self._planner = self._threads.start(f"group-plans-{name}", self._make_plans)
+
+    # the herder's thread
+
+    def take(self) -> list[port.News]:
+        with self._lock:
+            self._told = False
+            return [] if self._part is None else self._part.take()
+
+    def ticked(self) -> None:
+        self._step(lambda part, now_s: part.tell(events.WorkerTicked(), now_s))
+
+    def prepared(self) -> None:
+        self._step(lambda part, now_s: part.prepared(now_s))
+
+    def rejoin(self, reason: str) -> None:
+        self._step(lambda part, now_s: part.rejoin(reason, now_s))
+
+    def leave(self, reason: str) -> None:
+        self._step(lambda part, now_s: part.leave(reason, now_s))
+
+    def give_up_work(self) -> None:
+        self._step(lambda part, _: part.give_up_work())
+
+    def close(self, timeout_s: float) -> None:
+        if self._part is None or self._closing:
+            self._closing = True
+            return
+        end = deadline.Deadline.after(timeout_s, now_s=self._clock.now_s())
+        self._closing = True
+        self._step(lambda part, now_s: part.close("the worker is shutting down", now_s))
+        if not self._left.wait(end.left_s(self._clock.now_s())):
+            log.warning(
+                "group %s: no answer to leaving it within %g s; its members wait for a session",
+                self._settings.part.membership.group_id,
+                timeout_s,
+            )
+        if self._planner is not None:
+            self._planner.stop.set()
+        with contextlib.suppress(queue.Full):  # then it has something to do, and looks again
+            self._plans.put_nowait(None)
+        for name in self._threads.stop_all(_END_S):
+            log.error("thread %s did not end within %g s", name, _END_S)
+
+    # any thread
+
+    def _step(self, act: Callable[[participation.Participation, float], None]) -> None:
+        """Let the participation hear something, and see to what comes of it."""
+        with self._lock:
+            part = self._part
+            if part is None:
+                return
+            act(part, self._clock.now_s())
+            for each in part.outgoing():
+                self._go_about(each)
+            news = part.has_news and not self._told
+            self._told = self._told or news
+            if part.closed:
+                self._left.set()
+        self._ring()
+        if news:
+            self._on_news()
+
+    def _go_about(self, told: participation.Outgoing) -> None:
+        match told:
+            case instructions.Send():
+                self._sends.append(told)
+            case participation.PlanAsked():
+                with contextlib.suppress(queue.Empty):
+                    self._plans.get_nowait()  # of a round that is over
+                self._plans.put_nowait(told)
+            case instructions.SlowTick(reason):
+                log.warning("leaving the group: %s", reason)
+            case instructions.Note(text):
+                log.info("%s", text)
+
+    def _ring(self) -> None:
+        if self._bell is not None:
+            with contextlib.suppress(OSError):  # full: it rings; closed: nobody listens any more
+                self._bell.send(b"\0")
+
+    def _fail(self, error: errors.FatalError) -> None:
+        log.error("%s", error)
+        self._step(lambda part, now_s: part.fail(error, now_s))
+
+    def _thread_ended(self, end: threads.UnaskedEnd) -> None:
+        self._fail(errors.FatalError(f"thread {end.name} ended: {end.error!r}; restart the worker"))
+        self._left.set()
+
+    # the connections' thread
+
+    def _move(self, loop: _Loop, stop: threading.Event) -> None:
+        with loop:
+            while not stop.is_set():
+                with self._lock:
+                    sends, self._sends = self._sends, []
+                for each in sends:
+                    self._send(loop, each)
+                with self._lock:
+                    due_s = math.inf if self._part is None else self._part.due_s()
+                loop.turn(due_s)
+                if due_s <= self._clock.now_s():
+                    self._step(lambda part, now_s: part.tell(events.TimePassed(), now_s))
+
+    def _send(self, loop: _Loop, send: instructions.Send) -> None:
+        def done(reply: cluster.Reply) -> None:
+            said: events.Event
+            if reply.failure is None:
+                said = events.Answered(token=send.token, body=reply.body)
+            else:
+                said = events.Unanswered(token=send.token, failure=reply.failure)
+            self._step(lambda part, now_s: part.tell(said, now_s))
+
+        loop.connections.call(
+            send.to, send.message, done=done, timeout_s=send.timeout_s, lane=send.lane
+        )
+
+    # the planning thread
+
+    def _make_plans(self, stop: threading.Event) -> None:
+        """What the assignor remembers is nobody else's: plans are made one after the other."""
+        remembered = cooperative.State()
+        while not stop.is_set():
+            try:
+                asked = self._plans.get(timeout=_TURN_MAX_S)
+            except queue.Empty:
+                asked = None
+            if asked is None:
+                continue
+            try:
+                lead = self._plan(asked, remembered)
+            except ValueError as error:
+                self._fail(errors.FatalError(f"the group cannot be led: {error}"))
+                continue
+            remembered = lead.state
+            for name, why in lead.malformed.items():
+                log.warning("group member %s is given nothing to do: %s", name, why)
+            self._planned(asked.election.generation, lead)
+
+    def _plan(self, asked: participation.PlanAsked, remembered: cooperative.State) -> leader.Lead:
+        assert self._configured is not None
+        snapshots = leader.Snapshots(joined_with=asked.joined_with, newest=self._configured())
+        times = lost.Times(
+            now_ms=round(self._clock.now_s() * 1000),
+            delay_max_ms=self._settings.part.delay_max_ms,
+        )
+        return leader.lead(asked.election, snapshots, remembered, times=times)
+
+    def _planned(self, generation: int, lead: leader.Lead) -> None:
+        self._step(lambda part, now_s: part.planned(generation, lead, now_s))
+
+
+def _nobody() -> None:
+    """Nobody listens yet."""
+
+
+class _Loop:
+    """Connections, and a bell that ends a wait from outside. Made anywhere, moved by one thread."""
+
+    def __init__(self, settings: Settings, *, clock: base_clock.Clock, rng: random.Random) -> None:
+        self._clock = clock
+        self._poller = poller.Poller()
+        try:
+            self.connections = cluster.ClusterConnections(
+                dataclasses.replace(
+                    settings.connections, client_id=f"connect-{settings.worker_id}"
+                ),
+                poller=self._poller,
+                clock=clock,
+                random=rng,
+                pool=buffers.BufferPool(_POOL_BYTES),
+            )
+        except ValueError as error:
+            self._poller.close()
+            raise errors.FatalError(f"connecting to the group's cluster: {error}") from error
+        self.bell, self._rings = socket.socketpair()
+        self.bell.setblocking(False)
+        self._rings.setblocking(False)
+        self._poller.register(self._rings, poller.READ, handler=self._rung)
+
+    def turn(self, due_s: float) -> None:
+        """Move what can move; wait for something to, but not beyond `due_s`."""
+        wait_s = self.connections.tick(self._clock.now_s())
+        self._poller.poll(min(wait_s, due_s - self._clock.now_s(), _TURN_MAX_S))
+
+    def _rung(self, _: int) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while self._rings.recv(4096):
+                pass
+
+    def __enter__(self) -> _Loop:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.connections.close()
+        self._poller.close()
+        self._rings.close()
+        self.bell.close()

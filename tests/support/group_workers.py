@@ -1,0 +1,185 @@
+"""Workers of a group that run what they are told at once: herders in name only."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from connect_runtime.adapters.kafka import group as kafka_group
+from connect_runtime.base import errors
+from connect_runtime.core.assignment import protocol, work
+from connect_runtime.core.herder import events, participation
+from connect_runtime.core.membership import settings as membership
+from connect_runtime.ports import group as port
+from connect_runtime.system import clock
+from connect_runtime.wire.connection import cluster
+from tests.support import eventually, wire
+
+CLOCK = clock.SystemClock()
+SESSION_S = 6.0
+"""The shortest that brokers allow."""
+CLOSE_S = 10.0
+
+
+def kafka_member(
+    properties: Mapping[str, str],
+    group_id: str,
+    name: str,
+    *,
+    offers: protocol.Protocol = protocol.Protocol.SESSIONED,
+    protocol_type: str = "connect",
+    rebalance_timeout_s: float = 60.0,
+    delay_max_ms: int = 500,
+    url: str | None = None,
+) -> port.Group:
+    """A member of a real broker's group, in a hurry."""
+    settings = kafka_group.Settings(
+        worker_id=name,
+        part=participation.Settings(
+            membership=membership.Settings(
+                group_id=group_id,
+                protocol_type=protocol_type,
+                session_timeout_s=SESSION_S,
+                heartbeat_interval_s=0.5,
+                rebalance_timeout_s=rebalance_timeout_s,
+            ),
+            url=url or f"http://{name}/",
+            offers=offers,
+            delay_max_ms=delay_max_ms,
+        ),
+        connections=cluster.ConnectionSettings(
+            bootstrap=tuple(properties["bootstrap.servers"].split(",")),
+            security=wire.security_of(properties),
+        ),
+    )
+    return kafka_group.KafkaGroup(settings, clock=CLOCK, rng=random.Random(name))
+
+
+@dataclass(slots=True)
+class Worker:
+    """`runs` is what it runs; every piece of news is in `heard`. `ticks` False: it is stuck."""
+
+    name: str
+    group: port.Group
+    configured: work.Configured = field(default_factory=work.Configured)
+    ticks: bool = True
+    runs: work.Work = work.NO_WORK
+    heard: list[port.News] = field(default_factory=list)
+    rounds: list[events.RoundCompleted] = field(default_factory=list)
+    joined: bool = False
+    failed: errors.FatalError | None = None
+    woken: int = 0
+    _rejoin_s: float = float("inf")
+
+    def start(self) -> None:
+        self.group.start(self._wake, lambda: self.configured)
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+    @property
+    def last(self) -> events.RoundCompleted:
+        return self.rounds[-1]
+
+    @property
+    def leads(self) -> bool:
+        return self.joined and self.last.leads
+
+    @property
+    def settled(self) -> bool:
+        return self.joined and not self.last.assignment.failed and not self.last.assignment.revoked
+
+    @property
+    def tasks(self) -> set[str]:
+        return {str(each) for each in self.runs.tasks}
+
+    def configure(self, configured: work.Configured) -> None:
+        self.configured = configured
+        self.group.rejoin("the configuration changed")
+
+    def turn(self) -> None:
+        if not self.ticks:
+            return
+        self.group.ticked()
+        if CLOCK.now_s() >= self._rejoin_s:
+            self._rejoin_s = float("inf")
+            self.group.rejoin("the delay is over")
+        for each in self.group.take():
+            self.heard.append(each)
+            self._hear(each)
+
+    def _hear(self, news: port.News) -> None:
+        match news:
+            case events.JoinAsked(stop):
+                self.joined = False
+                self.runs = self.runs.without(stop.items)
+                self.group.prepared()
+            case events.RoundCompleted():
+                self._complete(news)
+            case events.GroupLost():
+                self.joined = False
+                self.runs = work.NO_WORK
+            case participation.Failed(error):
+                self.joined = False
+                self.failed = error
+
+    def _complete(self, told: events.RoundCompleted) -> None:
+        self.rounds.append(told)
+        self.joined = True
+        self.runs = self.runs.without(told.stop.items)
+        if not told.assignment.failed:
+            self.runs = told.assignment.assigned
+        delay_s = told.assignment.delay_ms / 1000
+        self._rejoin_s = CLOCK.now_s() + delay_s if delay_s else float("inf")
+        if told.assignment.failed or told.assignment.revoked:
+            self.group.rejoin("work was taken away")
+
+
+class Workers:
+    """Several in one loop; closes them at the end."""
+
+    def __init__(self) -> None:
+        self.every: list[Worker] = []
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in self.every:
+            each.group.close(CLOSE_S)
+
+    def add(self, one: Worker) -> Worker:
+        self.every.append(one)
+        one.start()
+        return one
+
+    def close(self, one: Worker) -> None:
+        self.every.remove(one)
+        one.group.close(CLOSE_S)
+
+    def until(
+        self, condition: Callable[[], object], what: str = "it holds", *, deadline_s: float = 60.0
+    ) -> None:
+        def holds() -> object:
+            for each in self.every:
+                each.turn()
+            return condition()
+
+        eventually.eventually(
+            lambda: bool(holds()), deadline_s, lambda: f"{what}: {self._seen()}", interval_s=0.01
+        )
+
+    def _seen(self) -> list[tuple[str, list[port.News]]]:
+        return [(each.name, each.heard[-4:]) for each in self.every]
+
+    def share(self, workers: Sequence[Worker], tasks: int) -> bool:
+        """Whether these run so many tasks, each once and evenly, in one complete round."""
+        sizes = [len(each.runs.tasks) for each in workers]
+        together = set().union(*(each.tasks for each in workers))
+        return (
+            all(each.settled for each in workers)
+            and len({each.last.generation for each in workers}) == 1
+            and sum(sizes) == tasks == len(together)
+            and max(sizes) - min(sizes) <= 1
+        )
