@@ -270,3 +270,55 @@ def test_records_that_are_no_configuration_are_passed_over(east, place, topic, c
             assert f"{name}-0 at offset {offset}:" in caplog.text
     finally:
         store.stop(5.0)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(300)
+def test_a_lost_leader_loses_no_write_and_no_reader(own_cluster):
+    """What a deposed leader says of the end of the log is not believed."""
+    running = own_cluster("three", brokers=3)
+    place = Place(running.client_properties())
+    properties = running.client_properties()
+    name = kafka.create_topic(
+        properties,
+        "configs",
+        replication_factor=3,
+        config={"cleanup.policy": "compact", "min.insync.replicas": "2"},
+    )
+    writes, reads = (
+        config_store.ConfigStore(place.log(name), clock=CLOCK, on_change=lambda _: None)
+        for _ in range(2)
+    )
+    for each in (writes, reads):
+        each.start(WAIT_S)
+    client = kafka.admin_client(properties)
+
+    def put(number: int) -> bool:
+        try:
+            writes.put_connector(f"c{number}", {})
+        except errors.RetriableError:
+            return False
+        return True
+
+    def read() -> bool:
+        try:
+            reads.refresh(5.0)
+        except errors.RetriableError:
+            return False
+        return True
+
+    try:
+        for number in range(40):
+            if number in (10, 25):
+                metadata = client.list_topics(name, timeout=WAIT_S)
+                leader = running.brokers[metadata.topics[name].partitions[0].leader]
+                leader.freeze()
+            eventually.eventually(functools.partial(put, number), deadline_s=90.0)
+            assert writes.snapshot().contains(f"c{number}")
+            eventually.eventually(read, deadline_s=60.0)
+            assert reads.snapshot().contains(f"c{number}")
+            if number in (20, 35):
+                leader.thaw()
+    finally:
+        for each in (writes, reads):
+            each.stop(0.0)

@@ -70,10 +70,14 @@ def consumer(
 
 
 def admin_client(
-    access: Access, *, client_id: str, reports: translate_errors.ConnectionReports
+    access: Access,
+    *,
+    client_id: str,
+    settings: Mapping[str, object],
+    reports: translate_errors.ConnectionReports,
 ) -> library.AdminClient:
-    """An admin client. Raises `FatalError` on refused settings."""
-    config = _config(access, client_id=client_id, settings={}, reports=reports)
+    """An admin client; `settings` win. Raises `FatalError` on refused settings."""
+    config = _config(access, client_id=client_id, settings=settings, reports=reports)
     with _explained(access):
         return library.AdminClient(config, logger=_logger(access))
 
@@ -87,6 +91,7 @@ def _config(
 ) -> dict[str, Any]:
     return {
         "log.connection.close": False,
+        "socket.timeout.ms": 10_000,  # a broker that fell silent is noticed within a write's 30 s
         "reconnect.backoff.max.ms": 1_000,  # Java's default; librdkafka's 10 s delays recovery
         **access.settings,
         **settings,

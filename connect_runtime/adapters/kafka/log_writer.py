@@ -27,6 +27,7 @@ _PRODUCER: Mapping[str, object] = {
     "max.in.flight.requests.per.connection": 1,
     "partitioner": "murmur2_random",
     "linger.ms": 0,
+    "request.timeout.ms": 8_000,  # of one try: a silent leader may be none any more
     "batch.size": 65_536,  # a record that is too large is refused alone
     "message.max.bytes": 100_000_000,  # what is too large, the topic says
     "queue.buffering.max.kbytes": 262_144,

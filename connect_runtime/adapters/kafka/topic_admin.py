@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 from collections.abc import Callable, Mapping
 from concurrent import futures
 from typing import Any, TypeVar
@@ -24,6 +25,10 @@ T = TypeVar("T")
 
 _SLICE_S = 0.25
 _REQUEST_S = 5.0
+_ADMIN: Mapping[str, object] = {
+    # A broker that fell silent is asked everything, for new leaders too, until it is given up.
+    "socket.timeout.ms": round(_REQUEST_S * 1000),
+}
 _LOOK_AROUND_S = 1.0
 _PAUSE_S = 0.1
 _EARLIEST = library.OffsetSpec.earliest()  # type: ignore[no-untyped-call]
@@ -43,7 +48,9 @@ class TopicAdmin:
         self.where = access.where
         self._clock = clock
         self._reports = translate_errors.ConnectionReports()
-        self._client = kafka_access.admin_client(access, client_id=client_id, reports=self._reports)
+        self._client = kafka_access.admin_client(
+            access, client_id=client_id, settings=_ADMIN, reports=self._reports
+        )
 
     def partitions(self, topic: str, end: base_deadline.Deadline) -> int:
         """How many the topic has. Raises `TopicMissingError` for one that is not there."""
@@ -99,7 +106,7 @@ class TopicAdmin:
         asked = [confluent_kafka.TopicPartition(topic, number) for number in range(partitions)]
 
         def request(left_s: float) -> futures.Future[Any]:
-            return _all_of(
+            return _offsets_of(
                 self._client.list_offsets(
                     dict.fromkeys(asked, spec),
                     isolation_level=confluent_kafka.IsolationLevel.READ_UNCOMMITTED,
@@ -107,8 +114,8 @@ class TopicAdmin:
                 )
             )
 
-        found = self._ask(request, end, doing=f"asking for the offsets of {topic}")
-        return {partition.partition: result.offset for partition, result in found.items()}
+        doing = f"asking for the offsets of {topic}"
+        return self._ask(request, end, doing=doing)
 
     def close(self) -> None:
         """Hear the library out; it lets go by itself."""
@@ -164,21 +171,33 @@ class TopicAdmin:
         return translate_errors.translate(error, doing, where=self.where, reports=self._reports)
 
 
-def _all_of(waiting: Mapping[Any, futures.Future[Any]]) -> futures.Future[Any]:
-    """One future for all of a request's: they are answered together, or by a leader each."""
-    whole: futures.Future[Any] = futures.Future()
-    left = set(waiting)
+def _offsets_of(
+    waiting: Mapping[confluent_kafka.TopicPartition, futures.Future[Any]],
+) -> futures.Future[Mapping[int, int]]:
+    """One future for all of a question's: they are answered together, or by a leader each.
 
-    def settled(key: Any, future: futures.Future[Any]) -> None:
-        left.discard(key)
+    Of a leader that did not answer the library says neither offset nor error.
+    """
+    whole: futures.Future[Mapping[int, int]] = futures.Future()
+    found: dict[int, int] = {}
+    lock = threading.Lock()
+
+    def settled(partition: int, future: futures.Future[Any]) -> None:
         error = future.exception()
-        if whole.done():
-            return
-        if error is not None:
-            whole.set_exception(error)
-        elif not left:
-            whole.set_result({each: done.result() for each, done in waiting.items()})
+        with lock:
+            if whole.done():
+                return
+            if error is not None:
+                whole.set_exception(error)
+                return
+            offset = future.result().offset
+            if offset < 0:
+                whole.set_exception(confluent_kafka.KafkaException(translate_errors.timed_out()))
+                return
+            found[partition] = offset
+            if len(found) == len(waiting):
+                whole.set_result(found)
 
-    for key, future in waiting.items():
-        future.add_done_callback(functools.partial(settled, key))
+    for partition, future in waiting.items():
+        future.add_done_callback(functools.partial(settled, partition.partition))
     return whole

@@ -41,7 +41,9 @@ def test_settings_that_the_library_refuses_are_named_without_the_others():
         bootstrap="h:1", settings={"sasl.password": "s3cret", "socket.timeout.ms": "soon"}
     )
     with pytest.raises(errors.FatalError) as refused:
-        access.admin_client(given, client_id="c", reports=translate_errors.ConnectionReports())
+        access.admin_client(
+            given, client_id="c", settings={}, reports=translate_errors.ConnectionReports()
+        )
     assert "socket.timeout.ms" in str(refused.value)
     assert "s3cret" not in str(refused.value)
     assert refused.value.__suppress_context__

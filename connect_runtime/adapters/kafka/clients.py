@@ -1,0 +1,102 @@
+"""Adapter of `ports.clients`: producers and consumers of confluent-kafka for tasks.
+
+Settings come in Java's words; what librdkafka has no counterpart for is not passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from connect_runtime.adapters.kafka import client_settings, record_consumer, record_producer
+from connect_runtime.base import clock as base_clock
+from connect_runtime.core.task import client_settings as plans
+from connect_runtime.ports import clients
+from connect_runtime.wire.codec import tls_settings
+
+_INT_MAX = 2_147_483_647
+_Number = client_settings.Number
+
+_PRODUCER_NUMBERS: Mapping[str, client_settings.Number] = {
+    "batch.size": _Number("batch.size", 1, _INT_MAX),
+    "delivery.timeout.ms": _Number("message.timeout.ms", 1, _INT_MAX),
+    "linger.ms": _Number("linger.ms", 0, 900_000),
+    "max.in.flight.requests.per.connection": _Number(
+        "max.in.flight.requests.per.connection", 1, 1_000_000
+    ),
+    "max.request.size": _Number("message.max.bytes", 1_000, 1_000_000_000),
+    "retries": _Number("retries", 0, _INT_MAX),
+}
+_CONSUMER_NUMBERS: Mapping[str, client_settings.Number] = {
+    "fetch.max.bytes": _Number("fetch.max.bytes", 1_000_000, _INT_MAX - 512),
+    "fetch.max.wait.ms": _Number("fetch.wait.max.ms", 0, 300_000),
+    "fetch.min.bytes": _Number("fetch.min.bytes", 1, 100_000_000),
+    "heartbeat.interval.ms": _Number("heartbeat.interval.ms", 1, 3_600_000),
+    "max.partition.fetch.bytes": _Number("max.partition.fetch.bytes", 1, 1_000_000_000),
+    "max.poll.interval.ms": _Number("max.poll.interval.ms", 1, 86_400_000),
+    "session.timeout.ms": _Number("session.timeout.ms", 1, 3_600_000),
+}
+_PRODUCER_NAMED = ("acks", "compression.type", "enable.idempotence")
+_CONSUMER_NAMED = (
+    "auto.offset.reset",
+    "client.rack",
+    "enable.auto.commit",
+    "group.id",
+    "group.instance.id",
+    "isolation.level",
+)
+_PRODUCER_DEFAULTS: Mapping[str, object] = {
+    "partitioner": "murmur2_random",
+    "linger.ms": 5,
+    "message.max.bytes": 1_048_576,
+    "queue.buffering.max.kbytes": 32_768,  # Java's buffer.memory
+}
+
+
+class KafkaClients:
+    """Implements `clients.Clients`. `files` is what relative paths of certificates start at."""
+
+    def __init__(self, *, files: tls_settings.Files, clock: base_clock.Clock) -> None:
+        self._files = files
+        self._clock = clock
+
+    def producer(self, plan: plans.ClientPlan) -> clients.RecordProducer:
+        """See `clients.Clients`; so for both."""
+        settings = {
+            **_PRODUCER_DEFAULTS,
+            **_translated(plan.properties, _PRODUCER_NUMBERS, _PRODUCER_NAMED),
+        }
+        if "buffer.memory" in plan.properties:
+            memory = _Number("kbytes", 1_024, _INT_MAX)
+            given = memory.convert("buffer.memory", plan.properties["buffer.memory"])
+            settings["queue.buffering.max.kbytes"] = max(1, given // 1_024)
+        return record_producer.KafkaRecordProducer(
+            client_settings.access(plan.properties, files=self._files),
+            client_id=plan.client_id,
+            settings=settings,
+        )
+
+    def consumer(self, plan: plans.ClientPlan) -> clients.RecordConsumer:
+        poll_max = _Number("records", 1, 1_000_000)
+        return record_consumer.KafkaRecordConsumer(
+            client_settings.access(plan.properties, files=self._files),
+            client_id=plan.client_id,
+            settings=_translated(plan.properties, _CONSUMER_NUMBERS, _CONSUMER_NAMED),
+            records_max=poll_max.convert(
+                "max.poll.records", plan.properties.get("max.poll.records", "500")
+            ),
+            clock=self._clock,
+        )
+
+
+def _translated(
+    properties: Mapping[str, str],
+    numbers: Mapping[str, client_settings.Number],
+    named: tuple[str, ...],
+) -> dict[str, object]:
+    settings: dict[str, object] = {
+        rule.name: rule.convert(name, properties[name])
+        for name, rule in numbers.items()
+        if name in properties
+    }
+    settings |= {name: properties[name] for name in named if name in properties}
+    return settings

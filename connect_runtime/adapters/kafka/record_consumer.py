@@ -1,0 +1,256 @@
+"""Reads a sink task's records: one consumer of confluent-kafka, a member of the group.
+
+Rebalances are told of while the task polls, on its thread, as in Java; what the task raises then
+comes out of `poll` once the library has been answered.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import confluent_kafka
+
+from connect_runtime.adapters.kafka import access as kafka_access
+from connect_runtime.adapters.kafka import translate_errors
+from connect_runtime.api import records
+from connect_runtime.base import clock as base_clock
+from connect_runtime.base import deadline as base_deadline
+from connect_runtime.base import errors, ids
+from connect_runtime.ports import clients
+
+_LOG = logging.getLogger(__name__)
+_POSITION_S = 10.0
+_Partition = ids.TopicPartition
+_Told = Callable[[Collection[ids.TopicPartition]], None]
+
+
+class KafkaRecordConsumer:
+    """Implements `clients.RecordConsumer`."""
+
+    def __init__(
+        self,
+        access: kafka_access.Access,
+        *,
+        client_id: str,
+        settings: Mapping[str, object],
+        records_max: int,
+        clock: base_clock.Clock,
+    ) -> None:
+        self._where = access.where
+        self._clock = clock
+        self._records_max = records_max
+        self._reset_to_end = settings.get("auto.offset.reset") == "latest"
+        self._reports = translate_errors.ConnectionReports()
+        self._commits: dict[frozenset[tuple[_Partition, int]], clients.OnCommitted] = {}
+        self._raised: BaseException | None = None
+        self._beginning: dict[_Partition, int] | None = None  # while an assignment is told of
+        self._begin_paused: set[_Partition] = set()
+        self._consumer = kafka_access.consumer(
+            access,
+            client_id=client_id,
+            settings={**settings, "on_commit": self._on_commit},
+            reports=self._reports,
+        )
+
+    def subscribe(
+        self, topics: Sequence[str] | re.Pattern[str], listener: clients.RebalanceListener
+    ) -> None:
+        """See `clients.RecordConsumer`; so for all below."""
+        chosen = [
+            *([f"^({topics.pattern})$"] if isinstance(topics, re.Pattern) else topics),
+        ]
+
+        def assigned(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
+            self._assign(partitions, listener.on_assigned)
+
+        def revoked(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
+            self._tell(listener.on_revoked, partitions)
+
+        def lost(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
+            self._tell(listener.on_lost, partitions)
+
+        self._consumer.subscribe(chosen, on_assign=assigned, on_revoke=revoked, on_lost=lost)
+
+    def poll(self, timeout_s: float) -> Sequence[clients.ConsumedRecord]:
+        try:
+            messages = self._consumer.consume(self._records_max, timeout_s)
+        except confluent_kafka.KafkaException as error:
+            raise self._translated(error.args[0], "consuming") from error
+        raised, self._raised = self._raised, None
+        if raised is not None:
+            raise raised
+        found = []
+        for message in messages:
+            wrong = message.error()
+            if wrong is None:
+                found.append(_record(message))
+            elif not translate_errors.is_retriable(wrong) and not _waits(wrong):
+                raise self._translated(wrong, f"consuming {message.topic()}")
+        if found:
+            self._reports.forget()
+        return found
+
+    def positions(self, partitions: Collection[_Partition]) -> Mapping[_Partition, int]:
+        beginning = self._beginning or {}
+        if all(each in beginning for each in partitions):
+            return {each: beginning[each] for each in partitions}
+        end = base_deadline.Deadline.after(_POSITION_S, now_s=self._clock.now_s())
+        try:
+            committed = self._consumer.committed(_theirs(partitions), timeout=_POSITION_S)
+            return {
+                ids.TopicPartition(each.topic, each.partition): (
+                    each.offset if each.offset >= 0 else self._first(each, end)
+                )
+                for each in committed
+            }
+        except confluent_kafka.KafkaException as error:
+            raise self._translated(error.args[0], "asking for offsets") from error
+
+    def seek(self, offsets: Mapping[_Partition, int]) -> None:
+        if self._beginning is not None:
+            self._beginning.update(offsets)
+            return
+        try:
+            for each, offset in offsets.items():
+                self._consumer.seek(
+                    confluent_kafka.TopicPartition(each.topic, each.partition, offset)
+                )
+        except confluent_kafka.KafkaException as error:
+            raise self._translated(error.args[0], "going back") from error
+
+    def pause(self, partitions: Collection[_Partition]) -> None:
+        if self._beginning is not None:
+            self._begin_paused.update(partitions)
+        elif partitions:
+            self._consumer.pause(_theirs(partitions))
+
+    def resume(self, partitions: Collection[_Partition]) -> None:
+        if self._beginning is not None:
+            self._begin_paused.difference_update(partitions)
+        elif partitions:
+            self._consumer.resume(_theirs(partitions))
+
+    def commit(
+        self, offsets: Mapping[_Partition, int], *, on_committed: clients.OnCommitted
+    ) -> None:
+        self._commits[frozenset(offsets.items())] = on_committed
+        try:
+            self._consumer.commit(offsets=_with_offsets(offsets), asynchronous=True)
+        except confluent_kafka.KafkaException as error:
+            del self._commits[frozenset(offsets.items())]
+            raise self._translated(error.args[0], "committing offsets") from error
+
+    def commit_now(self, offsets: Mapping[_Partition, int], timeout_s: float) -> None:
+        """The library has a deadline of its own, `socket.timeout.ms`."""
+        del timeout_s
+        try:
+            answers = self._consumer.commit(offsets=_with_offsets(offsets), asynchronous=False)
+        except confluent_kafka.KafkaException as error:
+            raise self._translated(error.args[0], "committing offsets") from error
+        for each in answers or ():
+            if each.error is not None:
+                raise self._translated(each.error, f"committing offsets of {each.topic}")
+
+    def close(self, timeout_s: float) -> None:
+        """The library leaves the group within `session.timeout.ms` at the latest."""
+        del timeout_s
+        self._consumer.close()
+
+    def _assign(self, partitions: list[confluent_kafka.TopicPartition], told: _Told) -> None:
+        """What the listener seeks and pauses meanwhile is what the assignment begins with."""
+        try:
+            ours = [ids.TopicPartition(each.topic, each.partition) for each in partitions]
+            self._beginning = dict(self.positions(ours))
+            self._begin_paused = set()
+            self._tell(told, partitions)
+            self._consumer.assign(_with_offsets(self._beginning))
+            if self._begin_paused:
+                self._consumer.pause(_theirs(self._begin_paused))
+        except (confluent_kafka.KafkaException, errors.ConnectError) as error:
+            self._raised = self._raised or error
+        finally:
+            self._beginning = None
+
+    def _tell(self, told: _Told, partitions: list[confluent_kafka.TopicPartition]) -> None:
+        """Nothing may be raised into the library."""
+        try:
+            told([ids.TopicPartition(each.topic, each.partition) for each in partitions])
+        except BaseException as error:  # noqa: BLE001 - raised by `poll`
+            self._raised = self._raised or error
+
+    def _first(self, of: confluent_kafka.TopicPartition, end: base_deadline.Deadline) -> int:
+        """Where a group without an offset begins."""
+        low, high = self._consumer.get_watermark_offsets(
+            confluent_kafka.TopicPartition(of.topic, of.partition),
+            timeout=max(0.1, end.left_s(self._clock.now_s())),
+        )
+        return int(high if self._reset_to_end else low)
+
+    def _on_commit(
+        self,
+        error: confluent_kafka.KafkaError | None,
+        partitions: list[confluent_kafka.TopicPartition],
+    ) -> None:
+        key = frozenset(
+            (ids.TopicPartition(each.topic, each.partition), each.offset) for each in partitions
+        )
+        told = self._commits.pop(key, None)
+        failed = error or next((each.error for each in partitions if each.error), None)
+        if told is not None:
+            told(None if failed is None else self._translated(failed, "committing offsets"))
+
+    def _translated(self, error: confluent_kafka.KafkaError, doing: str) -> errors.ConnectError:
+        return translate_errors.translate(error, doing, where=self._where, reports=self._reports)
+
+
+def _waits(error: confluent_kafka.KafkaError) -> bool:
+    """A topic that does not exist yet may come."""
+    return error.code() == translate_errors.PARTITION_EOF or translate_errors.is_missing_topic(
+        error
+    )
+
+
+def _theirs(partitions: Collection[_Partition]) -> list[confluent_kafka.TopicPartition]:
+    return [confluent_kafka.TopicPartition(each.topic, each.partition) for each in partitions]
+
+
+def _with_offsets(offsets: Mapping[_Partition, int]) -> list[confluent_kafka.TopicPartition]:
+    return [
+        confluent_kafka.TopicPartition(each.topic, each.partition, offset)
+        for each, offset in offsets.items()
+    ]
+
+
+def _record(message: confluent_kafka.Message) -> clients.ConsumedRecord:
+    kind, timestamp = message.timestamp()
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    assert topic is not None, "what is consumed has a topic"
+    assert partition is not None, "and a partition"
+    assert offset is not None, "and an offset"
+    types = {
+        confluent_kafka.TIMESTAMP_CREATE_TIME: records.TimestampType.CREATE_TIME,
+        confluent_kafka.TIMESTAMP_LOG_APPEND_TIME: records.TimestampType.LOG_APPEND_TIME,
+    }
+    known = types.get(kind, records.TimestampType.NO_TIMESTAMP_TYPE)
+    return clients.ConsumedRecord(
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        key=_bytes(message.key()),
+        value=_bytes(message.value()),
+        timestamp=None if known is records.TimestampType.NO_TIMESTAMP_TYPE else timestamp,
+        timestamp_type=known,
+        headers=tuple((each[0], _bytes(each[1])) for each in _headers(message)),
+    )
+
+
+def _headers(message: confluent_kafka.Message) -> Sequence[tuple[str, str | bytes | None]]:
+    found: Any = message.headers()
+    return found or ()
+
+
+def _bytes(given: str | bytes | None) -> bytes | None:
+    return given.encode() if isinstance(given, str) else given

@@ -1,0 +1,129 @@
+"""Writes a task's records: one producer of confluent-kafka, and a thread that hears of each."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import confluent_kafka
+
+from connect_runtime.adapters.kafka import access as kafka_access
+from connect_runtime.adapters.kafka import translate_errors
+from connect_runtime.api import records
+from connect_runtime.base import errors
+from connect_runtime.ports import clients
+from connect_runtime.system import outstanding, threads
+
+_LOG = logging.getLogger(__name__)
+_POLL_S = 0.2
+_LAST_REPORTS_S = 5.0
+
+
+class KafkaRecordProducer:
+    """Implements `clients.RecordProducer`. Invariant: `_waiting` counts every record that was
+    taken and of which nobody was told."""
+
+    def __init__(
+        self,
+        access: kafka_access.Access,
+        *,
+        client_id: str,
+        settings: Mapping[str, object],
+    ) -> None:
+        self._where = access.where
+        self._reports = translate_errors.ConnectionReports()
+        self._waiting = outstanding.Outstanding()
+        self._producer = kafka_access.producer(
+            access, client_id=client_id, settings=settings, reports=self._reports
+        )
+        self._threads = threads.Threads(on_unasked_end=_on_unasked_end)
+        self._threads.start(f"{client_id}-reports", self._poll)
+
+    def send(self, record: clients.KafkaRecord, *, on_delivered: clients.OnDelivered) -> None:
+        """See `clients.RecordProducer`; so for all below."""
+        number = self._waiting.begin()
+        told = functools.partial(
+            self._told, number=number, topic=record.topic, on_delivered=on_delivered
+        )
+        placed: dict[str, Any] = {}
+        if record.partition is not None:
+            placed["partition"] = record.partition
+        if record.timestamp is not None:
+            placed["timestamp"] = record.timestamp
+        try:
+            self._producer.produce(
+                record.topic,
+                record.value,
+                record.key,
+                on_delivery=told,
+                headers=list(record.headers),
+                **placed,
+            )
+        except confluent_kafka.KafkaException as error:
+            self._waiting.end(number)
+            raise self._translated(error.args[0], record.topic) from error
+        except BufferError as error:
+            self._waiting.end(number)
+            raise errors.RetriableError(
+                f"writing to {record.topic} on {self._where}: {len(self._waiting)} records wait "
+                "already; look at the brokers"
+            ) from error
+
+    def flush(self, timeout_s: float) -> bool:
+        return self._waiting.wait(timeout_s)
+
+    def close(self, timeout_s: float) -> None:
+        if not self._waiting.wait(timeout_s):
+            self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+            if timeout_s > 0:
+                self._waiting.wait(_LAST_REPORTS_S)
+        self._threads.stop_all(_LAST_REPORTS_S if timeout_s > 0 else 0.0)
+
+    def _poll(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            self._producer.poll(_POLL_S)
+        self._producer.poll(0)
+
+    def _told(
+        self,
+        error: confluent_kafka.KafkaError | None,
+        message: confluent_kafka.Message,
+        *,
+        number: int,
+        topic: str,
+        on_delivered: clients.OnDelivered,
+    ) -> None:
+        try:
+            if error is not None:
+                on_delivered(None, self._translated(error, topic))
+            else:
+                self._reports.forget()
+                on_delivered(_metadata(message, topic), None)
+        finally:
+            self._waiting.end(number)
+
+    def _translated(self, error: confluent_kafka.KafkaError, topic: str) -> errors.ConnectError:
+        doing = f"writing to {topic}"
+        if error.code() in translate_errors.PURGED:
+            return errors.RetriableError(
+                f"{doing} on {self._where}: stopped before it was acknowledged; it may or may not "
+                "be there"
+            )
+        return translate_errors.translate(error, doing, where=self._where, reports=self._reports)
+
+
+def _metadata(message: confluent_kafka.Message, topic: str) -> records.RecordMetadata:
+    partition, offset = message.partition(), message.offset()
+    return records.RecordMetadata(
+        topic=topic,
+        partition=-1 if partition is None else partition,
+        offset=-1 if offset is None else offset,
+        timestamp=message.timestamp()[1],
+    )
+
+
+def _on_unasked_end(ended: threads.UnaskedEnd) -> None:
+    _LOG.error("the thread %s ended: %s", ended.name, ended.error, exc_info=ended.error)
