@@ -1,0 +1,75 @@
+"""Port: what runs connectors and tasks in this process, as the herder sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from connect_runtime.base import ids
+from connect_runtime.core.assignment import work
+from connect_runtime.core.state import cluster_config, status_records
+
+
+class Listener(Protocol):
+    """Told on threads of the worker: post an event, no more."""
+
+    def on_reached(
+        self, connector: str, state: cluster_config.TargetState, error: str | None
+    ) -> None:
+        """What was wished of a connector has come about, or `error` says why not."""
+
+    def on_reconfiguration_wanted(self, connector: str) -> None:
+        """Its task configs would be others now."""
+
+
+class Statuses(Protocol):
+    """Where statuses go; neither waits (`runtime.stores.status_store`)."""
+
+    def put(
+        self, subject: status_records.Subject, status: status_records.Status, *, safe: bool = False
+    ) -> None: ...
+
+    def put_topic(self, topic: status_records.TopicStatus) -> None: ...
+
+
+class Worker(Protocol):
+    """One thread asks. What plugins do wrong becomes their status, and is raised nowhere here."""
+
+    def start_connector(
+        self, name: str, config: cluster_config.RawConfig, state: cluster_config.TargetState
+    ) -> None:
+        """Begin it, and tell `on_reached` sooner or later.
+
+        Raises `ConnectError` if it cannot be begun: then its status is FAILED, and nobody is told.
+        """
+
+    def start_task(
+        self,
+        task: ids.ConnectorTaskId,
+        *,
+        connector: cluster_config.RawConfig,
+        config: cluster_config.RawConfig,
+        state: cluster_config.TargetState,
+    ) -> None:
+        """Begin it. Raises as `start_connector`."""
+
+    def set_target_state(self, connector: str, state: cluster_config.TargetState) -> None:
+        """Of the connector and its tasks, as far as they run here; `on_reached` for itself."""
+
+    def stop(self, gone: work.Work) -> None:
+        """Stop these, all at once; wait within the graceful timeouts, then give up on the rest."""
+
+    def running(self) -> work.Work:
+        """What was begun and not stopped, failed or not."""
+
+    def task_configs(
+        self, connector: str, config: cluster_config.RawConfig
+    ) -> Sequence[cluster_config.RawConfig] | None:
+        """What the connector wants its tasks to be; None if it does not run here.
+
+        `config` is what it is configured with now. Raises `ConfigError` for more than `tasks.max`,
+        other `ConnectError` for what the connector raises, or returns amiss.
+        """
+
+    def close(self) -> None:
+        """Stop everything that runs."""

@@ -1,0 +1,265 @@
+"""Body of a sink task: poll, convert, put, commit what the task says may be.
+
+Java: WorkerSinkTask. Offsets are those behind what was delivered; a batch that `put` refuses with
+a RetriableError is kept and put again, while the consumer rests but stays in its group.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import re
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from connect_runtime.api import errors, records
+from connect_runtime.api import task as tasks
+from connect_runtime.base import clock as base_clock
+from connect_runtime.base import ids
+from connect_runtime.core.state import status_records
+from connect_runtime.core.task import sink_offsets
+from connect_runtime.ports import clients
+from connect_runtime.runtime import closing, offset_commits, record_pipeline, sink_context
+
+_LOG = logging.getLogger(__name__)
+_POLL_S = 0.5
+_CLOSE_S = 30.0
+_Item = tuple[clients.ConsumedRecord, records.SinkRecord | None]
+"""As it was read, and what it was converted to; None: it is left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkParts:
+    """What one sink task is made of; see `source_task.SourceParts`."""
+
+    task: tasks.SinkTask
+    props: Callable[[], Mapping[str, str]] = field(repr=False)
+    topics: Sequence[str] | re.Pattern[str]
+    context: sink_context.SinkTaskContext
+    pipeline: record_pipeline.RecordPipeline
+    make_consumer: Callable[[], clients.RecordConsumer]
+    timing: offset_commits.Timing
+    on_topic: Callable[[str], None]
+    stopping: threading.Event
+    given_up: threading.Event
+    clock: base_clock.Clock
+
+
+class SinkTaskBody:
+    """Implements `task_run.Body` and `clients.RebalanceListener`, both on the task's thread."""
+
+    def __init__(self, parts: SinkParts) -> None:
+        self._parts = parts
+        self._task = parts.task
+        self._context = parts.context
+        self._consumer: clients.RecordConsumer | None = None
+        self._start_tried = False
+        self._resting = False
+        self._held = False  # paused, since what was put was refused
+        self._kept: list[_Item] = []
+        self._offsets = sink_offsets.SinkOffsets()
+        self._topics: set[str] = set()
+        self._next_commit_s = parts.clock.now_s() + parts.timing.interval_s
+
+    def start_up(self) -> None:
+        """See `task_run.Body`; so for all below."""
+        self._consumer = self._parts.make_consumer()
+        self._consumer.subscribe(self._parts.topics, self)
+        self._context.on_pause = self._task_pauses
+        props = self._parts.props()
+        self._task.initialize(self._context)
+        self._start_tried = True
+        self._task.start(props)
+
+    def come_round(self) -> None:
+        self._rest_partitions(resting=False)
+        self._commit_if_due()
+        consumed = self._polled(self._wait_s())
+        self._put([*self._kept, *self._converted(consumed)])
+
+    def rest(self) -> None:
+        if self._start_tried:
+            self._rest_partitions(resting=True)
+            self._commit_if_due()
+            # What was fetched before the pause is not lost: it is put once the task goes on.
+            self._kept += self._converted(self._polled(0.0))
+
+    def shown(self) -> tuple[status_records.State, str | None]:
+        return status_records.State.RUNNING, None
+
+    def stop_asked(self) -> None:
+        self._parts.stopping.set()
+
+    def given_up(self) -> None:
+        self._parts.given_up.set()
+
+    def close_down(self) -> None:
+        self._parts.stopping.set()
+        steps = closing.Steps(str(self._context.task_id))
+        if self._start_tried and self._offsets.assigned and not self._parts.given_up.is_set():
+            steps.take("closing its partitions", self._let_go_of_all)
+        if self._start_tried:
+            steps.take("stopping it", self._task.stop)
+        self._context.close()
+        if self._consumer is not None:
+            steps.take("closing its consumer", functools.partial(self._consumer.close, _CLOSE_S))
+        steps.take("closing its converters", self._parts.pipeline.close)
+        steps.raise_first()
+
+    # RebalanceListener
+
+    def on_assigned(self, partitions: Collection[ids.TopicPartition]) -> None:
+        """See `clients.RebalanceListener`; so for both below."""
+        consumer = self._made()
+        self._offsets.assign(consumer.positions(partitions))
+        self._context.assigned = self._offsets.assigned
+        if self._start_tried and partitions:
+            self._task.open(sorted(partitions))
+        self._rewind()
+        if self._resting or self._held:
+            consumer.pause(partitions)
+
+    def on_revoked(self, partitions: Collection[ids.TopicPartition]) -> None:
+        if partitions:
+            self._commit_closing(partitions)
+            self._forget(partitions)
+
+    def on_lost(self, partitions: Collection[ids.TopicPartition]) -> None:
+        if partitions:
+            self._forget(partitions)
+
+    # Delivering
+
+    def _made(self) -> clients.RecordConsumer:
+        assert self._consumer is not None, "it is made at the start"
+        return self._consumer
+
+    def _wait_s(self) -> float:
+        wait_s = max(0.0, self._next_commit_s - self._parts.clock.now_s())
+        retry_s = self._context.take_retry_s()
+        return min(_POLL_S, wait_s, _POLL_S if retry_s is None else retry_s)
+
+    def _polled(self, timeout_s: float) -> Sequence[clients.ConsumedRecord]:
+        self._rewind()
+        return self._made().poll(timeout_s)
+
+    def _converted(self, consumed: Sequence[clients.ConsumedRecord]) -> list[_Item]:
+        for each in consumed:
+            if each.topic not in self._topics:
+                self._topics.add(each.topic)
+                self._parts.on_topic(each.topic)
+        return [(each, self._parts.pipeline.from_kafka(each)) for each in consumed]
+
+    def _put(self, batch: list[_Item]) -> None:
+        """What conversion left out counts as delivered, once all before it is."""
+        consumer = self._made()
+        try:
+            self._task.put([record for _, record in batch if record is not None])
+        except errors.RetriableError as error:
+            _LOG.warning("putting %d records failed and is tried again: %s", len(batch), error)
+            if not self._held:
+                consumer.pause(self._offsets.assigned)
+            self._held, self._kept = True, batch
+            self._parts.stopping.wait(_POLL_S / 5)
+            return
+        if self._held:
+            consumer.resume(self._offsets.assigned - self._context.paused)
+        self._held, self._kept = False, []
+        for consumed, _ in batch:
+            self._offsets.deliver(consumed.place, consumed.offset + 1)
+
+    def _rewind(self) -> None:
+        rewound = self._context.take_rewinds(self._offsets.assigned)
+        if rewound:
+            self._made().seek(rewound)
+            self._offsets.rewind(rewound)
+            self._kept = [each for each in self._kept if each[0].place not in rewound]
+
+    def _rest_partitions(self, *, resting: bool) -> None:
+        if resting is self._resting:
+            return
+        self._resting = resting
+        if resting:
+            self._made().pause(self._offsets.assigned)
+        elif not self._held:
+            self._made().resume(self._offsets.assigned - self._context.paused)
+
+    def _task_pauses(self, partitions: frozenset[ids.TopicPartition], paused: bool) -> None:
+        if paused:
+            self._made().pause(partitions)
+        elif not self._resting and not self._held:
+            self._made().resume(partitions)
+
+    # Committing
+
+    def _commit_if_due(self) -> None:
+        now_s = self._parts.clock.now_s()
+        if self._parts.given_up.is_set() or not self._offsets.assigned:
+            return
+        if now_s < self._next_commit_s and not self._context.take_commit_request():
+            return
+        self._next_commit_s = now_s + self._parts.timing.interval_s
+        try:
+            wanted = self._may_commit(self._offsets.current())
+        except Exception:  # noqa: BLE001 - of a plugin: records are delivered again, as in Java
+            _LOG.exception("pre_commit of task %s threw", self._context.task_id)
+            committed = self._offsets.back_to_committed()
+            self._kept = []
+            self._made().seek(committed)
+            return
+        if wanted:
+            self._made().commit(wanted, on_committed=functools.partial(self._committed, wanted))
+
+    def _committed(
+        self, wanted: Mapping[ids.TopicPartition, int], error: errors.ConnectError | None
+    ) -> None:
+        if error is None:
+            self._offsets.committed(wanted)
+        else:
+            _LOG.error("offsets were not committed, newer ones will be: %s", error)
+
+    def _may_commit(
+        self, current: Mapping[ids.TopicPartition, int]
+    ) -> Mapping[ids.TopicPartition, int]:
+        answer: object = self._task.pre_commit(dict(current))
+        if not isinstance(answer, Mapping):
+            raise errors.ConnectError(
+                f"pre_commit must return a mapping of partitions to offsets, not "
+                f"{type(answer).__name__}"
+            )
+        wanted, refused = self._offsets.to_commit(answer, current)
+        for each in refused:
+            _LOG.warning("pre_commit of task %s: %s", self._context.task_id, each)
+        return wanted
+
+    def _commit_closing(self, partitions: Collection[ids.TopicPartition]) -> None:
+        current = self._offsets.current()
+        wanted = self._may_commit(
+            {each: offset for each, offset in current.items() if each in partitions}
+        )
+        if wanted:
+            try:
+                self._made().commit_now(wanted, self._parts.timing.timeout_s)
+            except errors.ConnectError as error:
+                self._committed(wanted, error)
+            else:
+                self._committed(wanted, None)
+
+    def _forget(self, partitions: Collection[ids.TopicPartition]) -> None:
+        gone = frozenset(partitions)
+        try:
+            if self._start_tried:
+                self._task.close(sorted(gone))
+        finally:
+            self._offsets.revoke(gone)
+            self._context.assigned = self._offsets.assigned
+            self._context.paused -= gone
+            self._kept = [each for each in self._kept if each[0].place not in gone]
+
+    def _let_go_of_all(self) -> None:
+        partitions = self._offsets.assigned
+        try:
+            self._commit_closing(partitions)
+        finally:
+            self._forget(partitions)

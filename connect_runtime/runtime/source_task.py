@@ -1,0 +1,216 @@
+"""Body of a source task: poll, convert, send, note what is stored, commit.
+
+Java: WorkerSourceTask. An offset is committed when its record, and all before it in its source
+partition, are acknowledged. `commit_record` comes on the producer's thread, `commit` on the task's.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from connect_runtime.api import errors, records
+from connect_runtime.api import task as tasks
+from connect_runtime.base import clock as base_clock
+from connect_runtime.core.state import status_records
+from connect_runtime.core.task import submitted_offsets
+from connect_runtime.ports import clients
+from connect_runtime.runtime import closing, contexts, offset_commits, record_pipeline
+from connect_runtime.runtime.stores import offset_store
+
+_LOG = logging.getLogger(__name__)
+_RETRY_S = 0.1
+_CLOSE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceParts:
+    """What one source task is made of. `stopping` is what its context waits for; `on_topic` hears
+    of each topic that it writes to, once. `make_producer`, `props`: made when it starts."""
+
+    task: tasks.SourceTask
+    props: Callable[[], Mapping[str, str]] = field(repr=False)
+    context: contexts.SourceTaskContext
+    pipeline: record_pipeline.RecordPipeline
+    make_producer: Callable[[], clients.RecordProducer]
+    offsets: offset_store.Offsets
+    timing: offset_commits.Timing
+    on_topic: Callable[[str], None]
+    stopping: threading.Event
+    given_up: threading.Event
+    clock: base_clock.Clock
+
+
+class SourceTaskBody:
+    """Implements `task_run.Body`. `_lock` guards what the producer's thread touches:
+    `_submitted` and `_failure`."""
+
+    def __init__(self, parts: SourceParts) -> None:
+        self._parts = parts
+        self._task = parts.task
+        self._producer: clients.RecordProducer | None = None
+        self._start_tried = False
+        self._to_send: deque[records.SourceRecord] = deque()
+        self._topics: set[str] = set()
+        self._lock = threading.Lock()
+        self._submitted = submitted_offsets.SubmittedOffsets()
+        self._failure: errors.ConnectError | None = None
+        self._commits = offset_commits.OffsetCommits(
+            parts.context.task_id.connector,
+            offsets=parts.offsets,
+            take=self._take,
+            timing=parts.timing,
+            clock=parts.clock,
+        )
+
+    def start_up(self) -> None:
+        """See `task_run.Body`; so for all below."""
+        self._producer = self._parts.make_producer()
+        props = self._parts.props()
+        self._task.initialize(self._parts.context)
+        self._start_tried = True
+        self._task.start(props)
+
+    def come_round(self) -> None:
+        self._raise_failure()
+        self._commit()
+        if not self._to_send:
+            self._to_send.extend(self._polled())
+        self._send_all()
+
+    def rest(self) -> None:
+        if self._start_tried:
+            self._raise_failure()
+            self._commit()
+
+    def shown(self) -> tuple[status_records.State, str | None]:
+        return status_records.State.RUNNING, None
+
+    def stop_asked(self) -> None:
+        self._parts.stopping.set()
+
+    def given_up(self) -> None:
+        self._parts.given_up.set()
+        producer = self._producer
+        if producer is not None:
+            producer.close(0.0)
+
+    def close_down(self) -> None:
+        self._parts.stopping.set()
+        steps = closing.Steps(str(self._parts.context.task_id))
+        if self._producer is not None:
+            steps.take("committing its last offsets", self._commit_last, fails=False)
+        if self._start_tried:
+            steps.take("stopping it", self._task.stop)
+        self._parts.context.close()
+        if self._producer is not None:
+            steps.take("closing its producer", functools.partial(self._producer.close, _CLOSE_S))
+        steps.take("closing its converters", self._parts.pipeline.close)
+        steps.raise_first()
+
+    def _polled(self) -> Sequence[records.SourceRecord]:
+        try:
+            polled: object = self._task.poll()
+        except errors.RetriableError as error:
+            _LOG.warning("polling failed and is tried again: %s", error)
+            self._parts.stopping.wait(_RETRY_S)
+            return ()
+        if polled is None:
+            return ()
+        if isinstance(polled, (str, bytes)) or not isinstance(polled, Sequence):
+            raise errors.ConnectError(
+                f"poll must return a sequence of records or None, not {type(polled).__name__}"
+            )
+        for each in polled:
+            if not isinstance(each, records.SourceRecord):
+                raise errors.ConnectError(
+                    f"poll must return records; among them was a {type(each).__name__}"
+                )
+        return polled
+
+    def _send_all(self) -> None:
+        while self._to_send and not self._parts.given_up.is_set():
+            if not self._send(self._to_send[0]):
+                self._parts.stopping.wait(_RETRY_S)
+                return
+            self._to_send.popleft()
+
+    def _send(self, record: records.SourceRecord) -> bool:
+        """False: not now."""
+        written = self._parts.pipeline.to_kafka(record)
+        if written is None:
+            self._tell_task(record, None)
+            return True
+        assert self._producer is not None, "records are polled after the start"
+        with self._lock:
+            ticket = self._submitted.submit(record.source_partition, record.source_offset)
+        try:
+            self._producer.send(
+                written,
+                on_delivered=lambda found, error: self._delivered((record, ticket), found, error),
+            )
+        except errors.RetriableError as error:
+            with self._lock:
+                self._submitted.drop(ticket)
+            _LOG.debug("sending failed and is tried again: %s", error)
+            return False
+        if written.topic not in self._topics:
+            self._topics.add(written.topic)
+            self._parts.on_topic(written.topic)
+        return True
+
+    def _delivered(
+        self,
+        sent: tuple[records.SourceRecord, submitted_offsets.Ticket],
+        metadata: records.RecordMetadata | None,
+        error: errors.ConnectError | None,
+    ) -> None:
+        """On the producer's thread."""
+        record, ticket = sent
+        with self._lock:
+            if error is not None:
+                self._failure = self._failure or error
+                return
+            self._submitted.ack(ticket)
+        self._tell_task(record, metadata)
+
+    def _tell_task(
+        self, record: records.SourceRecord, metadata: records.RecordMetadata | None
+    ) -> None:
+        try:
+            self._task.commit_record(record, metadata)
+        except Exception:  # noqa: BLE001 - of a plugin: it is logged, as in Java
+            _LOG.exception("commit_record of task %s threw", self._parts.context.task_id)
+
+    def _raise_failure(self) -> None:
+        with self._lock:
+            failure = self._failure
+        if failure is not None:
+            raise errors.ConnectError("Unrecoverable exception from producer send") from failure
+
+    def _take(self) -> submitted_offsets.CommittableOffsets:
+        with self._lock:
+            return self._submitted.take_committable()
+
+    def _commit(self) -> None:
+        if not self._parts.given_up.is_set() and self._commits.tick():
+            self._tell_committed()
+
+    def _commit_last(self) -> None:
+        if self._parts.given_up.is_set() or self._producer is None:
+            return
+        if not self._producer.flush(self._parts.timing.timeout_s):
+            _LOG.warning("records are on their way still: their offsets are not committed")
+        if not self._parts.given_up.is_set():
+            self._commits.finish()
+            self._tell_committed()
+
+    def _tell_committed(self) -> None:
+        try:
+            self._task.commit()
+        except Exception:  # noqa: BLE001 - of a plugin: it is logged, as in Java
+            _LOG.exception("commit of task %s threw", self._parts.context.task_id)

@@ -1,0 +1,247 @@
+"""Puts together what a task is run with, from what is configured and what the worker has."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from connect_runtime.api import connector, context, errors
+from connect_runtime.api import task as tasks
+from connect_runtime.base import clock as base_clock
+from connect_runtime.base import ids
+from connect_runtime.core.state import cluster_config, status_records
+from connect_runtime.core.task import client_settings, connector_config, worker_config
+from connect_runtime.ports import clients, plugins
+from connect_runtime.ports import worker as port
+from connect_runtime.runtime import (
+    contexts,
+    offset_commits,
+    pipeline_task,
+    record_pipeline,
+    sink_context,
+    sink_task,
+    source_task,
+    task_run,
+)
+from connect_runtime.runtime.stores import offset_reader, offset_store
+
+Resolved = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a worker runs its plugins with.
+
+    `resolve` fills `${…}` in, as of now, and raises `ConnectError`; `generation` is the group's.
+    """
+
+    config: worker_config.WorkerConfig
+    worker_id: str
+    generation: Callable[[], int]
+    installed: plugins.Plugins
+    clients: clients.Clients
+    statuses: port.Statuses
+    offsets: offset_store.Offsets
+    resolve: Callable[[cluster_config.RawConfig], Mapping[str, str | None]]
+    clock: base_clock.Clock
+
+    def resolved(self, config: cluster_config.RawConfig) -> Resolved:
+        """For a plugin, to whom a null is as good as nothing."""
+        return {name: value for name, value in self.resolve(config).items() if value is not None}
+
+    def load(self, name: str) -> type:
+        """As `config_types.LoadClass` for a connector's converters."""
+        kinds = (plugins.Kind.CONVERTER, plugins.Kind.HEADER_CONVERTER)
+        try:
+            return self.installed.find(name, *kinds)
+        except errors.ConfigError as error:
+            raise LookupError(str(error)) from error
+
+
+def new_connector(
+    config: Resolved, around: Surroundings
+) -> tuple[connector.Connector, connector_config.ConnectorConfig]:
+    """An instance, not started. Raises `ConfigError`, and whatever its making does."""
+    kinds = (plugins.Kind.SOURCE, plugins.Kind.SINK)
+    made = around.installed.find(config.get("connector.class", ""), *kinds)()
+    parse = (
+        connector_config.sink
+        if isinstance(made, connector.SinkConnector)
+        else connector_config.source
+    )
+    parsed = parse(config, load=around.load)
+    refused = connector_config.not_offered(parsed)
+    if refused:
+        raise errors.ConfigError(
+            f"connector {parsed.name}: {', '.join(refused)} cannot be honoured by this version;"
+            " remove what is not needed"
+        )
+    return made, parsed
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A task, and the body that runs it."""
+
+    task: tasks.Task
+    body: task_run.Body
+
+
+def make(
+    task: ids.ConnectorTaskId,
+    *,
+    connector_raw: cluster_config.RawConfig,
+    task_raw: cluster_config.RawConfig,
+    around: Surroundings,
+) -> Made:
+    """Raises `ConnectError`, and whatever a plugin does when it is made."""
+    resolved = around.resolved(connector_raw)
+    plugin, parsed = new_connector(resolved, around)
+    instance: object = plugin.task_class()()
+    maker = _Maker(task, connector_given=(resolved, parsed), task_raw=task_raw, around=around)
+    if isinstance(instance, tasks.SourceTask):
+        return Made(instance, maker.source(instance))
+    if isinstance(instance, tasks.SinkTask) and isinstance(parsed, connector_config.SinkConfig):
+        return Made(instance, maker.sink(instance, parsed))
+    if isinstance(instance, tasks.PipelineTask):
+        return Made(instance, maker.pipeline(instance))
+    raise errors.ConnectError(
+        f"task_class of {parsed.connector_class} must return a class of tasks of its kind, not "
+        f"{type(instance).__name__}"
+    )
+
+
+class _Maker:
+    """Of one task's body."""
+
+    def __init__(
+        self,
+        task: ids.ConnectorTaskId,
+        *,
+        connector_given: tuple[Resolved, connector_config.ConnectorConfig],
+        task_raw: cluster_config.RawConfig,
+        around: Surroundings,
+    ) -> None:
+        self._task = task
+        self._config, self._parsed = connector_given
+        self._task_raw = task_raw
+        self._around = around
+        self._stopping = threading.Event()
+        self._given_up = threading.Event()
+
+    def source(self, instance: tasks.SourceTask) -> source_task.SourceTaskBody:
+        around = self._around
+        plan = client_settings.source_producer(around.config, self._config, self._task)
+        return source_task.SourceTaskBody(
+            source_task.SourceParts(
+                task=instance,
+                props=self._props,
+                context=contexts.SourceTaskContext(
+                    self._task,
+                    clock=around.clock,
+                    stopping=self._stopping,
+                    resolve=self._props,
+                    offset_reader=self._reader(),
+                ),
+                pipeline=self._pipeline(),
+                make_producer=lambda: around.clients.producer(plan),
+                offsets=around.offsets,
+                timing=self._timing(),
+                on_topic=self._on_topic,
+                stopping=self._stopping,
+                given_up=self._given_up,
+                clock=around.clock,
+            )
+        )
+
+    def sink(
+        self, instance: tasks.SinkTask, parsed: connector_config.SinkConfig
+    ) -> sink_task.SinkTaskBody:
+        around = self._around
+        plan = client_settings.sink_consumer(around.config, self._config, self._task)
+        return sink_task.SinkTaskBody(
+            sink_task.SinkParts(
+                task=instance,
+                props=self._props,
+                topics=parsed.topics if parsed.topics_regex is None else parsed.topics_regex,
+                context=sink_context.SinkTaskContext(
+                    self._task,
+                    clock=around.clock,
+                    stopping=self._stopping,
+                    resolve=self._props,
+                ),
+                pipeline=self._pipeline(),
+                make_consumer=lambda: around.clients.consumer(plan),
+                timing=self._timing(),
+                on_topic=self._on_topic,
+                stopping=self._stopping,
+                given_up=self._given_up,
+                clock=around.clock,
+            )
+        )
+
+    def pipeline(self, instance: tasks.PipelineTask) -> pipeline_task.PipelineTaskBody:
+        around = self._around
+
+        def make_context(
+            on_report: Callable[[context.PipelineProgress], None],
+        ) -> contexts.PipelineTaskContext:
+            return contexts.PipelineTaskContext(
+                self._task,
+                clock=around.clock,
+                stopping=self._stopping,
+                resolve=self._props,
+                offset_reader=self._reader(),
+                stop_timeout_s=around.config.graceful_stop_s,
+                on_report=on_report,
+            )
+
+        return pipeline_task.PipelineTaskBody(
+            pipeline_task.PipelineParts(
+                task=instance,
+                props=self._props,
+                make_context=make_context,
+                connector=self._task.connector,
+                offsets=around.offsets,
+                timing=self._timing(),
+                stopping=self._stopping,
+                given_up=self._given_up,
+                clock=around.clock,
+            )
+        )
+
+    def _props(self) -> Resolved:
+        return self._around.resolved(self._task_raw)
+
+    def _pipeline(self) -> record_pipeline.RecordPipeline:
+        return record_pipeline.RecordPipeline(
+            record_pipeline.converters(
+                self._config, worker=self._around.config, installed=self._around.installed
+            )
+        )
+
+    def _reader(self) -> offset_reader.StoredOffsets:
+        return offset_reader.StoredOffsets(
+            self._task.connector,
+            offsets=self._around.offsets,
+            given_up=self._given_up,
+            clock=self._around.clock,
+        )
+
+    def _timing(self) -> offset_commits.Timing:
+        config = self._around.config
+        return offset_commits.Timing(
+            interval_s=config.flush_interval_s, timeout_s=config.flush_timeout_s
+        )
+
+    def _on_topic(self, topic: str) -> None:
+        if self._around.config.topic_tracking:
+            self._around.statuses.put_topic(
+                status_records.TopicStatus(
+                    topic=topic,
+                    connector=self._task.connector,
+                    task=self._task.task,
+                    discovered_ms=self._around.clock.wall_ms(),
+                )
+            )

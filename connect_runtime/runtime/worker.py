@@ -1,0 +1,245 @@
+"""Runs connectors and tasks of this process, each on a thread of its own.
+
+What a plugin does wrong ends in the status of its connector or task, and nowhere else; one that
+does not stop in time is left to itself, and says nothing any more. Java: Worker.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+
+from connect_runtime.api import connector, context, errors
+from connect_runtime.base import deadline as base_deadline
+from connect_runtime.base import ids
+from connect_runtime.core.assignment import work
+from connect_runtime.core.herder import task_configs
+from connect_runtime.core.state import cluster_config, status_records
+from connect_runtime.core.task import connector_config
+from connect_runtime.ports import plugins
+from connect_runtime.ports import worker as port
+from connect_runtime.runtime import connector_run, contexts, pipeline_task, task_bodies, task_run
+from connect_runtime.runtime.stores import offset_reader
+from connect_runtime.system import threads
+
+_LOG = logging.getLogger(__name__)
+_CONNECTOR_STOP_S = 5.0
+_TASK_CLASS = "task.class"
+_OF_SINKS = ("topics", "topics.regex")
+
+
+class Worker:
+    """Implements `ports.worker.Worker`; for one thread. Invariant: what runs is in `_connectors`
+    or `_tasks`, unless it was given up on."""
+
+    def __init__(self, around: task_bodies.Surroundings, listener: port.Listener) -> None:
+        self._around = around
+        self._listener = listener
+        self._connectors: dict[str, connector_run.ConnectorRun] = {}
+        self._tasks: dict[ids.ConnectorTaskId, task_run.TaskRun] = {}
+        self._threads = threads.Threads(on_unasked_end=_on_unasked_end)
+
+    def start_connector(
+        self, name: str, config: cluster_config.RawConfig, state: cluster_config.TargetState
+    ) -> None:
+        """See `ports.worker.Worker`; so for all below."""
+        assert name not in self._connectors, f"{name} runs already"
+        try:
+            made, _ = task_bodies.new_connector(self._around.resolved(config), self._around)
+            run = connector_run.ConnectorRun(name, self._connector_parts(name, made, config))
+        except Exception as error:
+            raise self._failed(name, error) from error
+        self._connectors[name] = run
+        run.start(self._threads, state)
+
+    def start_task(
+        self,
+        task: ids.ConnectorTaskId,
+        *,
+        connector: cluster_config.RawConfig,
+        config: cluster_config.RawConfig,
+        state: cluster_config.TargetState,
+    ) -> None:
+        assert task not in self._tasks, f"{task} runs already"
+        try:
+            made = task_bodies.make(
+                task, connector_raw=connector, task_raw=config, around=self._around
+            )
+        except Exception as error:
+            raise self._failed(task, error) from error
+        run = task_run.TaskRun(
+            task, body=made.body, target=state, say=self._say(task, _version(made.task))
+        )
+        if isinstance(made.body, pipeline_task.PipelineTaskBody):
+            made.body.on_shown = run.show_again
+        self._tasks[task] = run
+        run.start(self._threads)
+
+    def set_target_state(self, connector: str, state: cluster_config.TargetState) -> None:
+        run = self._connectors.get(connector)
+        if run is not None:
+            run.wish(state)
+        for task, each in self._tasks.items():
+            if task.connector == connector:
+                each.set_target_state(state)
+
+    def stop(self, gone: work.Work) -> None:
+        clock = self._around.clock
+        runs: list[connector_run.ConnectorRun | task_run.TaskRun] = []
+        runs += [self._connectors.pop(each) for each in gone.connectors if each in self._connectors]
+        runs += [self._tasks.pop(each) for each in gone.tasks if each in self._tasks]
+        for run in runs:
+            run.ask_stop()
+        now_s = clock.now_s()
+        ends = {
+            connector_run.ConnectorRun: base_deadline.Deadline.after(
+                _CONNECTOR_STOP_S, now_s=now_s
+            ),
+            task_run.TaskRun: base_deadline.Deadline.after(
+                self._around.config.graceful_stop_s, now_s=now_s
+            ),
+        }
+        for run in sorted(runs, key=lambda each: ends[type(each)]):
+            if not run.join(ends[type(run)].left_s(clock.now_s())):
+                run.give_up()
+
+    def running(self) -> work.Work:
+        return work.Work(connectors=tuple(self._connectors), tasks=tuple(self._tasks))
+
+    def task_configs(
+        self, connector: str, config: cluster_config.RawConfig
+    ) -> Sequence[cluster_config.RawConfig] | None:
+        run = self._connectors.get(connector)
+        if run is None or not run.is_running():
+            return None
+        made, parsed = task_bodies.new_connector(self._around.resolved(config), self._around)
+        try:
+            answer = run.task_configs(parsed.tasks_max)
+        except errors.ConnectError:
+            raise
+        except Exception as error:
+            raise errors.ConnectError(f"task_configs of {connector} threw: {error}") from error
+        checked = _checked(connector, answer)
+        _check_number(checked, parsed)
+        shared = {
+            _TASK_CLASS: self._task_class(made, parsed),
+            **{name: config[name] for name in _OF_SINKS if config.get(name) is not None},
+        }
+        return task_configs.keep_references([{**each, **shared} for each in checked], config)
+
+    def close(self) -> None:
+        self.stop(self.running())
+
+    def _connector_parts(
+        self, name: str, made: connector.Connector, config: cluster_config.RawConfig
+    ) -> connector_run.ConnectorParts:
+        around = self._around
+        stopping, given_up = threading.Event(), threading.Event()
+        reader: context.OffsetReader = offset_reader.StoredOffsets(
+            name, offsets=around.offsets, given_up=given_up, clock=around.clock
+        )
+
+        def make_context(on_error: Callable[[Exception], None]) -> contexts.ConnectorContext:
+            return contexts.ConnectorContext(
+                clock=around.clock,
+                stopping=stopping,
+                offset_reader=reader,
+                on_reconfiguration=lambda: self._listener.on_reconfiguration_wanted(name),
+                on_error=on_error,
+            )
+
+        return connector_run.ConnectorParts(
+            connector=made,
+            props=lambda: around.resolved(config),
+            make_context=make_context,
+            say=self._say(name, _version(made)),
+            on_reached=lambda state, error: self._listener.on_reached(name, state, error),
+            stopping=stopping,
+            given_up=given_up,
+        )
+
+    def _say(self, subject: status_records.Subject, version: str | None) -> task_run.Say:
+        around = self._around
+
+        def say(state: status_records.State, trace: str | None, *, safe: bool) -> None:
+            status = status_records.Status(
+                state=state,
+                worker_id=around.worker_id,
+                generation=around.generation(),
+                trace=trace,
+                version=version,
+            )
+            around.statuses.put(subject, status, safe=safe)
+
+        return say
+
+    def _failed(self, subject: status_records.Subject, error: Exception) -> errors.ConnectError:
+        """It could not even be begun."""
+        trace = "".join(traceback.format_exception(error))
+        self._say(subject, None)(status_records.State.FAILED, trace, safe=False)
+        if isinstance(error, errors.ConnectError):
+            return error
+        return errors.ConnectError(f"starting {subject}: {type(error).__name__}: {error}")
+
+    def _task_class(
+        self, made: connector.Connector, parsed: connector_config.ConnectorConfig
+    ) -> str:
+        """Java's name where the connector goes by one: its workers read it too."""
+        of = made.task_class()
+        names = {
+            each.class_name
+            for each in self._around.installed.installed()
+            if each.kind in (plugins.Kind.SOURCE, plugins.Kind.SINK)
+            and self._around.installed.find(each.class_name, each.kind) is type(made)
+        }
+        java = next((each for each in names if not each.startswith(type(made).__module__)), None)
+        if java is None:
+            return f"{of.__module__}.{of.__qualname__}"
+        return f"{java.removesuffix('Connector')}Task"
+
+
+def _checked(name: str, answer: object) -> list[Mapping[str, str | None]]:
+    if isinstance(answer, (str, bytes)) or not isinstance(answer, Sequence):
+        raise errors.ConnectError(
+            f"task_configs of {name} must return a sequence of mappings, not "
+            f"{type(answer).__name__}"
+        )
+    for config in answer:
+        if not isinstance(config, Mapping) or not all(
+            isinstance(key, str) and (value is None or isinstance(value, str))
+            for key, value in config.items()
+        ):
+            raise errors.ConnectError(
+                f"task_configs of {name} must return mappings of text to text"
+            )
+    return list(answer)
+
+
+def _check_number(found: Sequence[object], parsed: connector_config.ConnectorConfig) -> None:
+    if len(found) <= parsed.tasks_max:
+        return
+    told = (
+        f"The connector {parsed.name} has generated {len(found)} tasks, which is greater than "
+        f"{parsed.tasks_max}, the maximum number of tasks it is configured to create."
+    )
+    if parsed.enforce_tasks_max:
+        raise errors.ConfigError(f"{told} Raise tasks.max, or set tasks.max.enforce to false.")
+    _LOG.warning("%s tasks.max.enforce is false: they are started all the same", told)
+
+
+def _version(plugin: object) -> str | None:
+    """As it says itself; whatever it does, a version is no reason to fail."""
+    try:
+        version = plugin.version()  # type: ignore[attr-defined]  # both kinds have it
+    except Exception as error:  # noqa: BLE001 - of a plugin
+        _LOG.warning("%s does not tell its version: %s", type(plugin).__name__, error)
+        return None
+    return version if isinstance(version, str) else None
+
+
+def _on_unasked_end(ended: threads.UnaskedEnd) -> None:
+    """Tasks end by themselves when they fail, which their status says."""
+    if ended.error is not None:
+        _LOG.error("%s ended: %s", ended.name, ended.error, exc_info=ended.error)

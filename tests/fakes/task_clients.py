@@ -1,0 +1,181 @@
+"""Kafka clients of tasks in memory, statuses that are kept, plugins by name."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from connect_runtime.api import errors, records
+from connect_runtime.base import ids
+from connect_runtime.builtin.converters import byte_array, simple_header, string
+from connect_runtime.core.state import status_records
+from connect_runtime.ports import clients, plugins
+
+
+@dataclass
+class Producer:
+    """Implements `clients.RecordProducer`. `refusals` are raised by the next sends, `failures`
+    are what the next ones come to; `held`: nobody is told before `release`."""
+
+    sent: list[clients.KafkaRecord] = field(default_factory=list)
+    refusals: deque[Exception] = field(default_factory=deque)
+    failures: deque[errors.ConnectError] = field(default_factory=deque)
+    held: bool = False
+    waiting: deque[tuple[clients.KafkaRecord, clients.OnDelivered]] = field(default_factory=deque)
+    closed: list[float] = field(default_factory=list)
+
+    def send(self, record: clients.KafkaRecord, *, on_delivered: clients.OnDelivered) -> None:
+        if self.refusals:
+            raise self.refusals.popleft()
+        self.sent.append(record)
+        if self.held:
+            self.waiting.append((record, on_delivered))
+        else:
+            self._answer(record, on_delivered)
+
+    def release(self, count: int = 1) -> None:
+        for _ in range(count):
+            self._answer(*self.waiting.popleft())
+
+    def flush(self, timeout_s: float) -> bool:
+        return not self.waiting
+
+    def close(self, timeout_s: float) -> None:
+        self.closed.append(timeout_s)
+
+    def _answer(self, record: clients.KafkaRecord, on_delivered: clients.OnDelivered) -> None:
+        if self.failures:
+            on_delivered(None, self.failures.popleft())
+            return
+        found = records.RecordMetadata(topic=record.topic, partition=0, offset=len(self.sent))
+        on_delivered(found, None)
+
+
+@dataclass
+class Consumer:
+    """Implements `clients.RecordConsumer`. `script`: what the next polls do, each a list of
+    records or a call; `begins`: where partitions begin."""
+
+    begins: dict[ids.TopicPartition, int] = field(default_factory=dict)
+    script: deque[Any] = field(default_factory=deque)
+    topics: Any = None
+    listener: Any = None
+    sought: list[dict[ids.TopicPartition, int]] = field(default_factory=list)
+    paused: set[ids.TopicPartition] = field(default_factory=set)
+    committed: list[dict[ids.TopicPartition, int]] = field(default_factory=list)
+    commit_errors: deque[errors.ConnectError] = field(default_factory=deque)
+    closed: bool = False
+
+    def subscribe(self, topics, listener) -> None:
+        self.topics, self.listener = topics, listener
+
+    def poll(self, timeout_s):
+        if not self.script:
+            return []
+        step = self.script.popleft()
+        if callable(step):
+            step()
+            return []
+        return [each for each in step if each.place not in self.paused]
+
+    def positions(self, partitions):
+        return {each: self.begins.get(each, 0) for each in partitions}
+
+    def seek(self, offsets) -> None:
+        self.sought.append(dict(offsets))
+
+    def pause(self, partitions) -> None:
+        self.paused |= set(partitions)
+
+    def resume(self, partitions) -> None:
+        self.paused -= set(partitions)
+
+    def commit(self, offsets, *, on_committed) -> None:
+        self.committed.append(dict(offsets))
+        on_committed(self.commit_errors.popleft() if self.commit_errors else None)
+
+    def commit_now(self, offsets, timeout_s) -> None:
+        self.committed.append(dict(offsets))
+
+    def close(self, timeout_s) -> None:
+        self.closed = True
+
+
+@dataclass
+class Clients:
+    """Implements `clients.Clients`: always the same ones."""
+
+    one_producer: Producer = field(default_factory=Producer)
+    one_consumer: Consumer = field(default_factory=Consumer)
+    plans: list[Any] = field(default_factory=list)
+
+    def producer(self, plan):
+        self.plans.append(plan)
+        return self.one_producer
+
+    def consumer(self, plan):
+        self.plans.append(plan)
+        return self.one_consumer
+
+
+@dataclass
+class Statuses:
+    """Implements `ports.worker.Statuses`; all that was said, in order."""
+
+    said: list[tuple[status_records.Subject, status_records.Status]] = field(default_factory=list)
+    topics: list[status_records.TopicStatus] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def put(self, subject, status, *, safe=False) -> None:
+        with self.lock:
+            self.said.append((subject, status))
+
+    def put_topic(self, topic) -> None:
+        self.topics.append(topic)
+
+    def states(self, subject) -> list[str]:
+        with self.lock:
+            return [status.state.value for each, status in self.said if each == subject]
+
+    def last(self, subject) -> status_records.Status | None:
+        with self.lock:
+            found = [status for each, status in self.said if each == subject]
+        return found[-1] if found else None
+
+
+@dataclass
+class Plugins:
+    """Implements `ports.plugins.Plugins`."""
+
+    classes: dict[str, type[Any]] = field(default_factory=dict)
+
+    def find(self, name, *kinds):
+        known = {
+            "String": string.StringConverter,
+            "ByteArray": byte_array.ByteArrayConverter,
+            "Simple": simple_header.SimpleHeaderConverter,
+            **self.classes,
+        }
+        if name not in known:
+            raise errors.ConfigError(f"Failed to find any class which name matches {name}")
+        return known[name]
+
+    def installed(self):
+        return [
+            plugins.Installed(kind=plugins.Kind.SOURCE, class_name=name, version=None)
+            for name in self.classes
+        ]
+
+
+def consumed(offset: int, value: bytes = b"v", *, topic: str = "t") -> clients.ConsumedRecord:
+    return clients.ConsumedRecord(
+        topic=topic,
+        partition=0,
+        offset=offset,
+        key=None,
+        value=value,
+        timestamp=1,
+        timestamp_type=records.TimestampType.CREATE_TIME,
+    )

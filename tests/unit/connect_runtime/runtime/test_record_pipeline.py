@@ -1,0 +1,120 @@
+"""Between Connect's data and bytes: what converts, what is refused, where the seams are."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+
+from connect_runtime.api import converter, errors, headers, records, schema
+from connect_runtime.core.task import worker_config
+from connect_runtime.runtime import record_pipeline
+from tests.fakes import task_clients
+
+
+class Rubbish(converter.Converter):
+    def from_connect_data(self, topic, data, record_headers):
+        return "text"
+
+    def to_connect_data(self, topic, payload, record_headers):
+        return 7
+
+
+class Configured(Rubbish):
+    given: ClassVar[list] = []
+
+    def configure(self, configs, *, is_key=False):
+        self.given.append((dict(configs), is_key))
+
+
+class Skips:
+    """An operator that leaves out whatever fails."""
+
+    def run(self, stage, step, *, about):
+        try:
+            return step()
+        except Exception:  # noqa: BLE001 - of a test
+            raise record_pipeline.Skipped from None
+
+
+WORKER = worker_config.standalone(
+    {
+        "bootstrap.servers": "a:1",
+        "key.converter": "String",
+        "value.converter": "Mine",
+        "value.converter.x": "worker's",
+        "header.converter": "Simple",
+        "offset.storage.file.filename": "f",
+    }
+)
+
+
+def pipeline(value="String", **options):
+    installed = task_clients.Plugins({"Rubbish": Rubbish})
+    config = {"key.converter": "String", "value.converter": value}
+    made = record_pipeline.converters(config, worker=WORKER, installed=installed)
+    return record_pipeline.RecordPipeline(made, **options)
+
+
+def source_record(value="v"):
+    return records.SourceRecord(
+        topic="t",
+        kafka_partition=3,
+        key="k",
+        value_schema=schema.STRING_SCHEMA,
+        value=value,
+        timestamp=9,
+        headers=headers.Headers([headers.Header("h", 7)]),
+    )
+
+
+def test_a_record_becomes_bytes_and_back():
+    written = pipeline().to_kafka(source_record())
+    assert written is not None
+    assert (written.topic, written.partition, written.timestamp) == ("t", 3, 9)
+    assert (written.key, written.value, written.headers) == (b"k", b"v", (("h", b"7"),))
+    read = pipeline().from_kafka(task_clients.consumed(4, b"v"))
+    assert read is not None
+    assert (read.value, read.kafka_offset, read.original_topic) == ("v", 4, "t")
+
+
+def test_what_a_converter_returns_amiss_fails_the_task():
+    with pytest.raises(errors.ConnectError, match="VALUE_CONVERTER failed") as told:
+        pipeline("Rubbish").to_kafka(source_record())
+    assert "must return bytes" in str(told.value.__cause__)
+    with pytest.raises(errors.ConnectError, match="VALUE_CONVERTER failed"):
+        pipeline("Rubbish").from_kafka(task_clients.consumed(0))
+
+
+def test_an_operator_may_leave_records_out():
+    assert pipeline("Rubbish", operator=Skips()).to_kafka(source_record()) is None
+    assert pipeline("Rubbish", operator=Skips()).from_kafka(task_clients.consumed(0)) is None
+
+
+def test_transforms_come_before_converters_and_may_drop():
+    class Drops:
+        closed = False
+
+        def apply(self, record):
+            return None if record.value == "drop" else record.new_record(topic="u")
+
+        def close(self):
+            self.closed = True
+
+    transforms = Drops()
+    made = pipeline(transforms=transforms)
+    assert made.to_kafka(source_record("drop")) is None
+    written = made.to_kafka(source_record())
+    assert written is not None
+    assert written.topic == "u"
+    made.close()
+    assert transforms.closed
+
+
+def test_a_connectors_converter_knows_its_own_settings_alone():
+    installed = task_clients.Plugins({"Mine": Configured})
+    Configured.given.clear()
+    record_pipeline.converters({"value.converter.x": "no"}, worker=WORKER, installed=installed)
+    own = {"value.converter": "Mine", "value.converter.y": "own", "key.converter": "Mine"}
+    record_pipeline.converters(own, worker=WORKER, installed=installed)
+    assert Configured.given == [({"x": "worker's"}, False), ({}, True), ({"y": "own"}, False)]

@@ -1,0 +1,608 @@
+"""Connectors and tasks run, and what plugins do wrong ends in their own status."""
+
+from __future__ import annotations
+
+import threading
+from typing import ClassVar
+
+import pytest
+
+from connect_runtime.api import config_def, connector, context, errors, records, task
+from connect_runtime.base import ids
+from connect_runtime.core.assignment import work
+from connect_runtime.core.state import cluster_config
+from connect_runtime.core.task import worker_config
+from connect_runtime.runtime import task_bodies, worker
+from connect_runtime.runtime.stores import memory_log, offset_store
+from connect_runtime.system import clock
+from tests.fakes import task_clients
+from tests.support.eventually import eventually
+
+TASK = ids.ConnectorTaskId("c", 0)
+TargetState = cluster_config.TargetState
+CONFIG = {"name": "c", "connector.class": "Source", "secret": "${p:k}"}
+SINK = {"name": "c", "connector.class": "Sink", "topics": "t"}
+
+
+def boom(*_):
+    raise RuntimeError("out of paper")
+
+
+class Plan:
+    """What the plugins of a test do otherwise, by method; what they were called."""
+
+    def __init__(self):
+        self.does = {}
+        self.calls = []
+        self.release = threading.Event()
+
+    def call(self, name, *given):
+        self.calls.append(name)
+        return self.does[name](*given) if name in self.does else None
+
+
+class Planned:
+    plan: ClassVar[Plan]
+
+
+class AnyConnector(Planned):
+    def config(self):
+        return config_def.ConfigDef()
+
+    def version(self):
+        return self.plan.call("version") or "1"
+
+    def initialize(self, given):
+        self.plan.call("connector.initialize")
+        self.context = given
+
+    def start(self, props):
+        self.plan.call("connector.start", self, props)
+
+    def stop(self):
+        self.plan.call("connector.stop")
+
+    def task_configs(self, max_tasks):
+        wanted = self.plan.call("task_configs", max_tasks)
+        return [{"a": "1", "secret": "resolved"}] if wanted is None else wanted
+
+
+class SourceTask(Planned, task.SourceTask):
+    def initialize(self, given):
+        self.plan.call("initialize")
+        super().initialize(given)
+
+    def start(self, props):
+        self.plan.call("start", self, props)
+
+    def poll(self):
+        got = self.plan.call("poll", self)
+        self.context.wait(0.01)
+        return got
+
+    def stop(self):
+        self.plan.call("stop")
+
+    def commit(self):
+        self.plan.call("commit")
+
+    def commit_record(self, record, metadata):
+        self.plan.call("commit_record", record)
+
+
+class SinkTask(Planned, task.SinkTask):
+    def pre_commit(self, offsets):
+        wanted = self.plan.call("pre_commit", offsets)
+        return offsets if wanted is None else wanted
+
+    def open(self, partitions):
+        self.plan.call("open", self, partitions)
+
+    def close(self, partitions):
+        self.plan.call("close", partitions)
+
+    def start(self, props):
+        self.plan.call("start", self, props)
+
+    def put(self, sink_records):
+        self.plan.call("put", sink_records)
+        self.context.wait(0.01)
+
+    def stop(self):
+        self.plan.call("stop")
+
+
+class Pipeline(Planned, task.PipelineTask):
+    def start(self, props):
+        self.plan.call("start", self, props)
+
+    def run_once(self, timeout_s):
+        self.plan.call("run_once", self.context)
+        self.context.wait(0.01)
+
+    def pause(self):
+        self.plan.call("pause")
+
+    def resume(self):
+        self.plan.call("resume")
+
+    def stop(self):
+        self.plan.call("stop")
+
+    def abandon(self):
+        self.plan.call("abandon")
+
+
+class Source(AnyConnector, connector.SourceConnector):
+    def task_class(self):
+        return self.plan.call("task_class") or SourceTask
+
+
+class Pipes(Source):
+    def task_class(self):
+        return Pipeline
+
+
+class Sink(AnyConnector, connector.SinkConnector):
+    def task_class(self):
+        return SinkTask
+
+
+PLUGINS = {"Source": Source, "Sink": Sink, "Pipes": Pipes}
+
+
+@pytest.fixture
+def plan():
+    made = Planned.plan = Plan()
+    yield made
+    made.release.set()
+
+
+class World:
+    def __init__(self):
+        self.clients = task_clients.Clients()
+        self.statuses = task_clients.Statuses()
+        self.reached = []
+        self.wanted = []
+        self.offsets = offset_store.OffsetStore(memory_log.MemoryLog("offsets"))
+        self.offsets.start(1.0)
+        config = worker_config.standalone(
+            {
+                "bootstrap.servers": "a:1",
+                "key.converter": "String",
+                "value.converter": "String",
+                "header.converter": "Simple",
+                "offset.storage.file.filename": "f",
+                "offset.flush.interval.ms": "20",
+                "task.shutdown.graceful.timeout.ms": "300",
+            }
+        )
+        around = task_bodies.Surroundings(
+            config=config,
+            worker_id="here:1",
+            generation=lambda: 3,
+            installed=task_clients.Plugins(PLUGINS),
+            clients=self.clients,
+            statuses=self.statuses,
+            offsets=self.offsets,
+            resolve=lambda raw: {
+                name: "resolved" if value == "${p:k}" else value for name, value in raw.items()
+            },
+            clock=clock.SystemClock(),
+        )
+        self.worker = worker.Worker(around, self)
+
+    def on_reached(self, name, state, error):
+        self.reached.append((name, state.value, error))
+
+    def on_reconfiguration_wanted(self, name):
+        self.wanted.append(name)
+
+    def start_task(self, config=None, state=TargetState.STARTED):
+        config = CONFIG if config is None else config
+        self.worker.start_task(TASK, connector=config, config=config, state=state)
+
+    def wait_for(self, subject, state):
+        eventually(
+            lambda: self.statuses.states(subject)[-1:] == [state],
+            5.0,
+            lambda: str(self.statuses.last(subject)),
+        )
+
+    def stored(self):
+        return self.offsets.read("c", [{"f": "a"}], 1.0)[0]
+
+
+@pytest.fixture
+def world(plan):
+    made = World()
+    yield made
+    plan.release.set()
+    made.worker.close()
+
+
+def record(number, **more):
+    return records.SourceRecord(
+        topic="t",
+        value=f"v{number}",
+        source_partition={"f": "a"},
+        source_offset={"n": number},
+        **more,
+    )
+
+
+def once(*found):
+    left = [list(found)]
+    return lambda _task: left.pop() if left else None
+
+
+def test_a_source_task_sends_commits_and_ends(world, plan):
+    plan.does["poll"] = once(record(1), record(2))
+    world.start_task()
+    eventually(lambda: world.stored() == {"n": 2}, 5.0)
+    assert [each.value for each in world.clients.one_producer.sent] == [b"v1", b"v2"]
+    assert [each.topic for each in world.statuses.topics] == ["t"]
+    world.worker.stop(work.Work(tasks=(TASK,)))
+    assert world.statuses.states(TASK) == ["RUNNING", "UNASSIGNED"]
+    last = world.statuses.last(TASK)
+    assert (last.worker_id, last.generation, last.version) == ("here:1", 3, "undefined")
+    assert plan.calls[-1] == "stop"
+    assert plan.calls.count("commit_record") == 2
+    assert "commit" in plan.calls
+    assert world.worker.running() == work.Work()
+
+
+def test_offsets_wait_for_acknowledgement_and_the_last_ones_go_with_the_stop(world, plan):
+    world.clients.one_producer.held = True
+    plan.does["poll"] = once(record(1), record(2))
+    world.start_task()
+    eventually(lambda: len(world.clients.one_producer.waiting) == 2, 5.0)
+    world.clients.one_producer.release()
+    world.worker.stop(work.Work(tasks=(TASK,)))
+    assert world.stored() == {"n": 1}
+
+
+def test_a_full_producer_is_waited_for_and_keeps_the_order(world, plan):
+    world.clients.one_producer.refusals.append(errors.RetriableError("full"))
+    plan.does["poll"] = once(record(1), record(2))
+    world.start_task()
+    eventually(lambda: world.stored() == {"n": 2}, 5.0)
+    assert [each.value for each in world.clients.one_producer.sent] == [b"v1", b"v2"]
+
+
+def test_a_record_that_cannot_be_written_fails_the_task_and_is_not_committed(world, plan):
+    world.clients.one_producer.failures.append(errors.FatalError("too large"))
+    plan.does["poll"] = once(record(1), record(2))
+    world.start_task()
+    world.wait_for(TASK, "FAILED")
+    assert "too large" in world.statuses.last(TASK).trace
+    assert world.stored() is None
+
+
+def test_a_retriable_poll_is_made_again(world, plan):
+    def poll(_task):
+        if plan.calls.count("poll") == 1:
+            raise errors.RetriableError("later")
+        return [record(7)] if plan.calls.count("poll") == 2 else None
+
+    plan.does["poll"] = poll
+    world.start_task()
+    eventually(lambda: world.stored() == {"n": 7}, 5.0)
+    assert world.statuses.states(TASK) == ["RUNNING"]
+
+
+@pytest.mark.parametrize("where", ["initialize", "start", "poll"])
+def test_what_a_source_task_throws_is_its_status(world, plan, where):
+    plan.does[where] = boom
+    world.start_task()
+    world.wait_for(TASK, "FAILED")
+    assert "RuntimeError: out of paper" in world.statuses.last(TASK).trace
+    assert ("stop" in plan.calls) is (where != "initialize")
+    assert world.clients.one_producer.closed
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_even_what_ends_programs_fails_only_the_task(world, plan, error):
+    def poll(_task):
+        raise error
+
+    plan.does["poll"] = poll
+    world.start_task()
+    world.wait_for(TASK, "FAILED")
+
+
+@pytest.mark.parametrize("where", ["commit", "commit_record"])
+def test_what_is_thrown_when_it_is_told_of_success_is_only_logged(world, plan, where):
+    plan.does.update({"poll": once(record(1)), where: boom})
+    world.start_task()
+    eventually(lambda: world.stored() == {"n": 1}, 5.0)
+    eventually(lambda: where in plan.calls, 5.0)
+    assert world.statuses.states(TASK) == ["RUNNING"]
+
+
+@pytest.mark.parametrize("rubbish", ["text", 7, [None], [{"a": 1}], {"a": 1}])
+def test_what_poll_returns_amiss_fails_the_task(world, plan, rubbish):
+    plan.does["poll"] = lambda _task: rubbish
+    world.start_task()
+    world.wait_for(TASK, "FAILED")
+    assert "poll must return" in world.statuses.last(TASK).trace
+
+
+def test_a_task_that_hangs_in_stop_is_left_and_heard_no_more(world, plan):
+    plan.does["stop"] = lambda: plan.release.wait(10)
+    world.start_task()
+    world.wait_for(TASK, "RUNNING")
+    world.worker.stop(work.Work(tasks=(TASK,)))
+    assert world.statuses.states(TASK) == ["RUNNING"]
+    assert world.clients.one_producer.closed == [0.0]
+    world.start_task()  # again, as another worker might
+    plan.release.set()
+    eventually(lambda: world.statuses.states(TASK) == ["RUNNING", "RUNNING"], 5.0)
+
+
+def test_what_a_stop_throws_is_no_failure(world, plan):
+    plan.does["stop"] = boom
+    world.start_task()
+    world.wait_for(TASK, "RUNNING")
+    world.worker.stop(work.Work(tasks=(TASK,)))
+    assert world.statuses.states(TASK) == ["RUNNING", "UNASSIGNED"]
+
+
+def test_a_task_is_paused_and_goes_on(world, plan):
+    world.start_task(state=TargetState.PAUSED)
+    world.wait_for(TASK, "PAUSED")
+    assert "start" not in plan.calls
+    world.worker.set_target_state("c", TargetState.STARTED)
+    world.wait_for(TASK, "RUNNING")
+    world.worker.set_target_state("c", TargetState.PAUSED)
+    world.wait_for(TASK, "PAUSED")
+    assert plan.calls.count("start") == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ({"connector.class": "Nowhere"}, "Nowhere"),
+        ({"transforms": "a"}, "transforms cannot be honoured"),
+        ({"value.converter": "Nothing"}, "Nothing"),
+        ({"tasks.max": "0"}, "tasks.max"),
+    ],
+)
+def test_what_cannot_be_begun_is_failed_at_once(world, config, told):
+    with pytest.raises(errors.ConnectError, match=told):
+        world.start_task({**CONFIG, **config})
+    assert world.statuses.states(TASK) == ["FAILED"]
+    with pytest.raises(errors.ConnectError, match=told):
+        world.worker.start_connector("c", {**CONFIG, **config}, TargetState.STARTED)
+    assert world.statuses.states("c") == ["FAILED"]
+    assert world.worker.running() == work.Work()
+
+
+def test_a_class_of_tasks_must_be_one(world, plan):
+    plan.does["task_class"] = lambda: dict
+    with pytest.raises(errors.ConnectError, match="task_class"):
+        world.start_task()
+
+
+# Sinks
+
+
+def assigned(world):
+    consumer = world.clients.one_consumer
+    place = ids.TopicPartition("t", 0)
+    consumer.script.append(lambda: consumer.listener.on_assigned([place]))
+    return consumer, place
+
+
+def test_a_sink_task_puts_and_commits_what_it_put(world, plan):
+    consumer, place = assigned(world)
+    consumer.script.append([task_clients.consumed(4, b"x"), task_clients.consumed(5, b"y")])
+    put: list[object] = []
+    plan.does["put"] = lambda found: put.extend(each.value for each in found)
+    world.start_task(SINK)
+    eventually(lambda: {place: 6} in consumer.committed, 5.0)
+    world.worker.stop(work.Work(tasks=(TASK,)))
+    assert put == ["x", "y"]
+    assert consumer.committed == [{place: 6}]
+    assert consumer.closed
+    assert world.statuses.states(TASK) == ["RUNNING", "UNASSIGNED"]
+    assert world.clients.plans[0].properties["group.id"] == "connect-c"
+
+
+def test_a_batch_that_is_refused_is_put_again_and_not_committed_before(world, plan):
+    consumer, place = assigned(world)
+    consumer.script.append([task_clients.consumed(4)])
+    tried = []
+
+    def put(found):
+        tried.append([each.kafka_offset for each in found])
+        if found and len([each for each in tried if each]) < 3:
+            assert consumer.committed == []
+            raise errors.RetriableError("later")
+
+    plan.does["put"] = put
+    world.start_task(SINK)
+    eventually(lambda: consumer.committed == [{place: 5}], 5.0)
+    assert [each for each in tried if each] == [[4], [4], [4]]
+    assert consumer.paused == set()
+
+
+def test_what_a_sink_task_throws_is_its_status_and_nothing_is_committed(world, plan):
+    consumer, _ = assigned(world)
+    consumer.script.append([task_clients.consumed(4)])
+    plan.does["put"] = lambda found: boom() if found else None
+    world.start_task(SINK)
+    world.wait_for(TASK, "FAILED")
+    assert consumer.committed == []
+    assert consumer.closed
+    assert "out of paper" in world.statuses.last(TASK).trace
+
+
+def test_when_pre_commit_throws_records_are_delivered_again(world, plan):
+    consumer, place = assigned(world)
+    consumer.begins[place] = 4
+    consumer.script.append([task_clients.consumed(4)])
+    plan.does["pre_commit"] = lambda given: boom() if given[place] > 4 else {}
+    world.start_task(SINK)
+    eventually(lambda: {place: 4} in consumer.sought, 5.0)
+    assert consumer.committed == []
+    assert world.statuses.states(TASK) == ["RUNNING"]
+
+
+def test_what_is_taken_away_is_committed_and_closed_first(world, plan):
+    consumer, place = assigned(world)
+    consumer.script.append([task_clients.consumed(4)])
+    consumer.script.append(lambda: consumer.listener.on_revoked([place]))
+    world.start_task(SINK)
+    eventually(lambda: "close" in plan.calls, 5.0)
+    assert consumer.committed == [{place: 5}]
+    assert [each for each in plan.calls if each in {"open", "close"}] == ["open", "close"]
+    world.worker.stop(work.Work(tasks=(TASK,)))
+    assert plan.calls.count("close") == 1
+
+
+def test_what_is_lost_is_closed_and_not_committed(world, plan):
+    plan.does["pre_commit"] = lambda _given: {}
+    consumer, place = assigned(world)
+    consumer.script.append([task_clients.consumed(4)])
+    consumer.script.append(lambda: consumer.listener.on_lost([place]))
+    world.start_task(SINK)
+    eventually(lambda: "close" in plan.calls, 5.0)
+    assert consumer.committed == []
+
+
+def test_a_sink_task_may_begin_elsewhere_and_pause_partitions(world, plan):
+    consumer, place = assigned(world)
+    seen = []
+
+    def begin(plugin, _partitions):
+        plugin.context.rewind({place: 2})
+        plugin.context.pause(place)
+        with pytest.raises(errors.IllegalWorkerStateError):
+            plugin.context.pause(ids.TopicPartition("u", 0))
+        seen.append(plugin.context.assignment())
+
+    plan.does["open"] = begin
+    world.start_task(SINK)
+    eventually(lambda: consumer.sought == [{place: 2}], 5.0)
+    assert consumer.paused == {place}
+    assert seen == [{place}]
+
+
+def test_a_paused_sink_task_keeps_its_place_and_puts_nothing(world, plan):
+    consumer, place = assigned(world)
+    world.start_task(SINK)
+    eventually(lambda: "open" in plan.calls, 5.0)
+    world.worker.set_target_state("c", TargetState.PAUSED)
+    world.wait_for(TASK, "PAUSED")
+    eventually(lambda: consumer.paused == {place}, 5.0)
+    calls = plan.calls.count("put")
+    world.worker.set_target_state("c", TargetState.STARTED)
+    eventually(lambda: consumer.paused == set(), 5.0)
+    eventually(lambda: plan.calls.count("put") > calls, 5.0)
+
+
+# Pipelines
+
+
+def test_a_pipeline_is_running_once_it_says_so(world, plan):
+    progress: list[context.PipelineProgress] = []
+    plan.does["run_once"] = lambda given: progress and given.report(progress.pop())
+    world.start_task({**CONFIG, "connector.class": "Pipes"})
+    world.wait_for(TASK, "UNASSIGNED")
+    Pipe = context.PipelineState
+    progress.append(context.PipelineProgress(state=Pipe.WAITING, reason="2 slots are missing"))
+    eventually(lambda: world.statuses.last(TASK).trace == "2 slots are missing", 5.0)
+    progress.append(context.PipelineProgress(offsets=[records.SourceOffset({"f": "a"}, {"n": 3})]))
+    world.wait_for(TASK, "RUNNING")
+    eventually(lambda: world.stored() == {"n": 3}, 5.0)
+    world.worker.set_target_state("c", TargetState.PAUSED)
+    world.wait_for(TASK, "PAUSED")
+    world.worker.set_target_state("c", TargetState.STARTED)
+    world.wait_for(TASK, "RUNNING")
+    eventually(
+        lambda: [each for each in plan.calls if each in {"pause", "resume"}] == ["pause", "resume"],
+        5.0,
+    )
+
+
+def test_a_pipeline_that_does_not_stop_is_abandoned(world, plan):
+    plan.does["stop"] = lambda: plan.release.wait(10)
+    world.start_task({**CONFIG, "connector.class": "Pipes"})
+    eventually(lambda: "run_once" in plan.calls, 5.0)
+    world.worker.stop(work.Work(tasks=(TASK,)))
+    assert plan.calls[-1] == "abandon"
+
+
+# Connectors
+
+
+def test_a_connector_starts_plans_and_stops(world, plan):
+    world.worker.start_connector("c", CONFIG, TargetState.STARTED)
+    eventually(lambda: world.reached == [("c", "STARTED", None)], 5.0)
+    assert world.worker.task_configs("c", CONFIG) == [
+        {"a": "1", "secret": "${p:k}", "task.class": "SourceTask"}
+    ]
+    assert world.worker.task_configs("other", CONFIG) is None
+    world.worker.set_target_state("c", TargetState.PAUSED)
+    eventually(lambda: world.reached[-1] == ("c", "PAUSED", None), 5.0)
+    assert world.worker.task_configs("c", CONFIG) is None
+    world.worker.stop(work.Work(connectors=("c",)))
+    assert world.statuses.states("c") == ["RUNNING", "PAUSED", "UNASSIGNED"]
+
+
+def test_tasks_of_sinks_are_told_their_topics(world):
+    world.worker.start_connector("c", SINK, TargetState.STARTED)
+    eventually(lambda: world.reached, 5.0)
+    [config] = world.worker.task_configs("c", SINK)
+    assert config["topics"] == "t"
+
+
+@pytest.mark.parametrize("where", ["connector.initialize", "connector.start"])
+def test_what_a_connector_throws_is_its_status(world, plan, where):
+    plan.does[where] = boom
+    world.worker.start_connector("c", CONFIG, TargetState.STARTED)
+    world.wait_for("c", "FAILED")
+    eventually(lambda: world.reached, 5.0)
+    assert world.reached[0][2] is not None
+    assert world.worker.task_configs("c", CONFIG) is None
+
+
+def test_a_connector_may_fail_later_and_want_other_tasks(world, plan):
+    held = []
+    plan.does["connector.start"] = lambda plugin, _props: held.append(plugin.context)
+    world.worker.start_connector("c", CONFIG, TargetState.STARTED)
+    eventually(lambda: world.reached, 5.0)
+    held[0].request_task_reconfiguration()
+    assert world.wanted == ["c"]
+    held[0].raise_error(RuntimeError("no source"))
+    world.wait_for("c", "FAILED")
+    assert "no source" in world.statuses.last("c").trace
+    world.worker.stop(work.Work(connectors=("c",)))
+    with pytest.raises(errors.IllegalWorkerStateError):
+        held[0].request_task_reconfiguration()
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ("text", "must return a sequence"),
+        ([7], "mappings of text"),
+        ([{"a": 1}], "mappings of text"),
+        ([{}, {}], "has generated 2 tasks"),
+    ],
+)
+def test_what_task_configs_returns_amiss_is_told(world, plan, answer, told):
+    plan.does["task_configs"] = lambda _most: answer
+    world.worker.start_connector("c", CONFIG, TargetState.STARTED)
+    eventually(lambda: world.reached, 5.0)
+    with pytest.raises(errors.ConnectError, match=told):
+        world.worker.task_configs("c", CONFIG)
+
+
+def test_what_task_configs_throws_is_told(world, plan):
+    plan.does["task_configs"] = boom
+    world.worker.start_connector("c", CONFIG, TargetState.STARTED)
+    eventually(lambda: world.reached, 5.0)
+    with pytest.raises(errors.ConnectError, match="out of paper"):
+        world.worker.task_configs("c", CONFIG)
