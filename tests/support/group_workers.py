@@ -158,6 +158,12 @@ class Workers:
         self.every.remove(one)
         one.group.close(CLOSE_S)
 
+    def kill(self, one: Worker) -> None:
+        """As by SIGKILL: its connections end, and it says nothing."""
+        self.every.remove(one)
+        assert isinstance(one.group, kafka_group.KafkaGroup)
+        assert one.group._threads.stop_all(CLOSE_S) == []
+
     def until(
         self, condition: Callable[[], object], what: str = "it holds", *, deadline_s: float = 60.0
     ) -> None:

@@ -1,0 +1,220 @@
+"""The contract of `group.Group`, on the fake and in a real broker's group."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import pytest
+
+from connect_runtime.core.assignment import protocol, work
+from connect_runtime.core.herder import events
+from connect_runtime.ports import group as port
+from mm2.sandbox import cluster
+from tests.fakes import group as fake_group
+from tests.support import group_workers
+
+SIX = work.Configured(offset=3, task_counts={"c1": 4, "c2": 2})
+EAGER = protocol.Protocol.EAGER
+DELAY_MS = 300
+_UNIQUE = itertools.count()
+
+
+class Place(Protocol):
+    """One group."""
+
+    def member(
+        self, name: str, *, offers: protocol.Protocol = protocol.Protocol.SESSIONED
+    ) -> port.Group: ...
+
+    def away(self) -> contextlib.AbstractContextManager[None]:
+        """The coordinator does not answer."""
+
+
+class FakePlace:
+    def __init__(self) -> None:
+        self._at = fake_group.FakeCoordinator(delay_max_ms=DELAY_MS)
+        self.member = self._at.member
+        self.away = self._at.away
+
+
+class RealPlace:
+    def __init__(self, running: cluster.Cluster) -> None:
+        self._group_id = f"workers-{next(_UNIQUE)}"
+        self._cluster = running
+
+    def member(
+        self, name: str, *, offers: protocol.Protocol = protocol.Protocol.SESSIONED
+    ) -> port.Group:
+        return group_workers.kafka_member(
+            self._cluster.client_properties(),
+            self._group_id,
+            name,
+            offers=offers,
+            delay_max_ms=DELAY_MS,
+        )
+
+    @contextlib.contextmanager
+    def away(self) -> Iterator[None]:
+        self._cluster.freeze()
+        try:
+            yield
+        finally:
+            self._cluster.thaw()
+
+
+@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.integration)])
+def place(request: pytest.FixtureRequest) -> Place:
+    if request.param == "fake":
+        return FakePlace()
+    return RealPlace(request.getfixturevalue("contract_cluster"))
+
+
+@pytest.fixture
+def workers() -> Iterator[group_workers.Workers]:
+    with group_workers.Workers() as every:
+        yield every
+
+
+@pytest.fixture
+def join(place: Place, workers: group_workers.Workers) -> Callable[..., group_workers.Worker]:
+    def add(
+        name: str, offers: protocol.Protocol = protocol.Protocol.SESSIONED
+    ) -> group_workers.Worker:
+        member = place.member(name, offers=offers)
+        return workers.add(group_workers.Worker(name, member, SIX))
+
+    return add
+
+
+def test_it_is_asked_first_and_told_then(workers, join):
+    one = join("one")
+    assert one.group.member_id == ""
+    workers.until(lambda: one.joined)
+    assert one.woken > 0
+    assert one.heard[0] == events.JoinAsked(work.NO_WORK)
+    assert one.group.member_id.startswith("connect-one")
+    assert one.last.leads
+    assert one.last.speaks is protocol.Protocol.SESSIONED
+    assert one.last.assignment.leader_url == "http://one/"
+    assert one.last.assignment.config_offset == 3
+    assert one.last.assignment.assigned == SIX.work()
+    assert one.last.owners is not None
+    assert {one.last.owners.url(each) for each in SIX.work().items} == {"http://one/"}
+
+
+def test_nobody_joins_who_has_not_prepared(workers, place, join):
+    one = join("one")
+    one.group.prepared()
+    workers.until(lambda: workers.share([one], 6))
+    slow = place.member("slow")
+    slow.start(lambda: None, lambda: SIX)
+    slow.prepared()
+    other = join("other")
+    workers.until(lambda: workers.share([one, other], 6))
+    slow.close(group_workers.CLOSE_S)
+
+
+def test_work_is_shared_and_taken_over(workers, join):
+    one, two = join("one"), join("two")
+    workers.until(lambda: workers.share([one, two], 6))
+    assert [one.last.leads, two.last.leads].count(True) == 1
+    follows = two if one.leads else one
+    assert follows.last.owners is None
+    workers.close(two)
+    workers.until(lambda: workers.share([one], 6))
+
+
+@pytest.mark.parametrize("offers", list(protocol.Protocol))
+def test_the_protocol_is_the_one_that_all_speak(workers, join, offers):
+    one, two = join("one"), join("two", offers)
+    workers.until(lambda: workers.share([one, two], 6))
+    assert one.last.speaks is two.last.speaks is offers
+
+
+def test_eager_workers_are_asked_to_stop_everything(workers, join):
+    one = join("one", EAGER)
+    workers.until(lambda: workers.share([one], 6))
+    one.group.rejoin("why not")
+    workers.until(lambda: len(one.rounds) == 2)
+    asked = [each for each in one.heard if isinstance(each, events.JoinAsked)]
+    assert asked[-1].stop == SIX.work()
+    one.runs = work.NO_WORK
+    one.group.give_up_work()
+    one.group.rejoin("it was given up")
+    workers.until(lambda: len(one.rounds) == 3)
+    asked = [each for each in one.heard if isinstance(each, events.JoinAsked)]
+    assert asked[-1].stop == work.NO_WORK
+
+
+def test_who_leaves_stays_out_and_may_come_back(workers, join):
+    one, two = join("one"), join("two")
+    workers.until(lambda: workers.share([one, two], 6))
+    ran = two.tasks
+    two.group.leave("cannot read")
+    assert two.group.member_id == ""
+    two.group.prepared()
+    workers.until(lambda: len(one.tasks | ran) == 6 and one.joined and one.last.leads)
+    before = len(two.rounds)
+    workers.until(lambda: workers.share([one], 6))
+    assert len(two.rounds) == before
+    two.runs = work.NO_WORK
+    two.group.give_up_work()
+    two.group.rejoin("can read")
+    workers.until(lambda: workers.share([one, two], 6))
+
+
+def test_who_leaves_without_giving_up_still_runs_what_it_ran(workers, join):
+    one = join("one")
+    workers.until(lambda: workers.share([one], 6))
+    one.group.leave("cannot read")
+    one.group.rejoin("can read")
+    workers.until(lambda: len(one.rounds) == 2 and workers.share([one], 6))
+    assert one.last.stop == work.NO_WORK
+
+
+def test_a_new_configuration_is_shared_when_all_know_it(workers, join):
+    one, two = join("one"), join("two")
+    workers.until(lambda: workers.share([one, two], 6))
+    leads, follows = (one, two) if one.leads else (two, one)
+    nine = work.Configured(offset=4, task_counts={"c1": 4, "c2": 5})
+    follows.configure(nine)
+    workers.until(lambda: follows.last.assignment.failed)
+    assert follows.last.owners is leads.last.owners is None
+    leads.configured = nine
+    workers.until(lambda: workers.share([one, two], 9))
+
+
+def test_without_a_coordinator_work_is_lost_and_comes_back(workers, place, join):
+    one = join("one")
+    workers.until(lambda: workers.share([one], 6))
+    with place.away():
+        workers.until(lambda: isinstance(one.heard[-1], events.GroupLost))
+        assert one.runs == work.NO_WORK
+    workers.until(lambda: workers.share([one], 6))
+
+
+def test_who_is_closed_says_and_hears_nothing(workers, join):
+    one, two = join("one"), join("two")
+    workers.until(lambda: workers.share([one, two], 6))
+    workers.close(two)
+    for say in (two.group.ticked, two.group.prepared, two.group.give_up_work):
+        say()
+    two.group.rejoin("no")
+    two.group.leave("no")
+    two.group.close(0.0)
+    assert two.group.take() == []
+    assert two.group.member_id == ""
+    workers.until(lambda: workers.share([one], 6))
+
+
+def test_nothing_happens_before_the_start(place):
+    one = place.member("one")
+    one.ticked()
+    one.prepared()
+    one.rejoin("too early")
+    assert one.take() == []
+    assert one.member_id == ""
+    one.close(0.0)

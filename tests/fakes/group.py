@@ -1,0 +1,263 @@
+"""A group of workers without a broker: `ports.group` for tests of those who use it.
+
+Everything happens at once, on the thread of whoever calls; a round is over as soon as the last
+member has prepared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+from connect_runtime.base import errors
+from connect_runtime.core.assignment import cooperative, leader, lost, member, protocol, work
+from connect_runtime.core.herder import events
+from connect_runtime.ports import group as port
+from connect_runtime.system import clock
+
+_CLOCK = clock.SystemClock()
+
+
+class FakeCoordinator:
+    """One group. Members lead in the order in which they came."""
+
+    def __init__(self, *, delay_max_ms: int = 0) -> None:
+        self.lock = threading.RLock()
+        self.generation = 0
+        self._delay_max_ms = delay_max_ms
+        self._newcomers: list[FakeGroup] = []
+        self._every: list[FakeGroup] = []
+        self._round: list[FakeGroup] = []
+        self._there = True
+
+    def member(
+        self, name: str, *, offers: protocol.Protocol = protocol.Protocol.SESSIONED
+    ) -> FakeGroup:
+        """One that is no member before it is started."""
+        return FakeGroup(self, name, offers=offers)
+
+    @contextlib.contextmanager
+    def away(self) -> Iterator[None]:
+        """For so long that all have to stop their work."""
+        with self.lock:
+            self._there = False
+            for each in self._every:
+                each.lose()
+            self._newcomers += self._every
+            self._every, self._round = [], []
+        try:
+            yield
+        finally:
+            with self.lock:
+                self._there = True
+                self.advance()
+
+    def come(self, one: FakeGroup) -> None:
+        """Nobody waits for it before it has prepared."""
+        if one not in self._every and one not in self._newcomers:
+            self._newcomers.append(one)
+
+    def join(self, one: FakeGroup) -> None:
+        if one in self._newcomers:
+            self._newcomers.remove(one)
+            self._every.append(one)
+
+    def part(self, one: FakeGroup) -> None:
+        for each in (self._newcomers, self._every):
+            if one in each:
+                each.remove(one)
+
+    def advance(self) -> None:
+        """Ask whom there is to ask; when all have prepared, complete the round."""
+        if not self._there:
+            return
+        for each in self._newcomers:
+            each.ask()
+        others = self._every != self._round
+        if not others and not any(each.wishes or each.ready for each in self._every):
+            return
+        for each in self._every:
+            each.ask()
+        if self._every and all(each.ready for each in self._every):
+            self._complete()
+
+    def _complete(self) -> None:
+        self.generation += 1
+        self._round = list(self._every)
+        speaks = min((each.offers for each in self._round), key=lambda each: each.version)
+        leads = self._round[0]
+        lead = leads.lead(
+            leader.Election(
+                leader=leads.id,
+                protocol=speaks,
+                generation=self.generation,
+                last_completed=leads.completed,
+                members={each.id: each.said[speaks.wire_name] for each in self._round},
+            ),
+            delay_max_ms=self._delay_max_ms,
+        )
+        for each in self._round:
+            each.complete(
+                lead.answers[each.id],
+                speaks=speaks,
+                generation=self.generation,
+                owners=lead.owners if each is leads else None,
+                leads=each is leads,
+            )
+
+
+class FakeGroup:
+    """`calls` has what the herder said, in order."""
+
+    def __init__(self, at: FakeCoordinator, name: str, *, offers: protocol.Protocol) -> None:
+        self.id = f"connect-{name}"
+        self.offers = offers
+        self.calls: list[str] = []
+        self.wishes = False
+        self.said: dict[str, bytes] = {}
+        self._at = at
+        self._url = f"http://{name}/"
+        self._part = self._heard_part = member.Member.fresh(offers)
+        self._state = cooperative.State()
+        self._joined_with = work.Configured()
+        self._news: list[port.News] = []
+        self._asked = False
+        self._joined = False
+        self._over = True
+        self._on_news: port.OnNews = lambda: None
+        self._configured: port.Configured = work.Configured
+
+    # the port
+
+    @property
+    def member_id(self) -> str:
+        return self.id if self._joined else ""
+
+    def start(self, on_news: port.OnNews, configured: port.Configured) -> None:
+        with self._at.lock:
+            self._on_news, self._configured, self._over = on_news, configured, False
+            self._at.come(self)
+            self._at.advance()
+
+    def take(self) -> list[port.News]:
+        with self._at.lock:
+            taken, self._news = self._news, []
+            self._heard_part = self._part
+            return taken
+
+    def ticked(self) -> None:
+        self.calls.append("ticked")
+
+    def prepared(self) -> None:
+        with self._at.lock:
+            self.calls.append("prepared")
+            unheard = any(
+                isinstance(each, events.JoinAsked | events.GroupLost) for each in self._news
+            )
+            if not self._asked or self.said or unheard or self._over:
+                return
+            self.wishes = False
+            self._joined_with = self._configured()
+            self.said = dict(self._part.metadata(self._url, self._joined_with.offset))
+            self._at.join(self)
+            self._at.advance()
+
+    def rejoin(self, reason: str) -> None:
+        with self._at.lock:
+            self.calls.append(f"rejoin: {reason}")
+            if not self._over:
+                self.wishes = True
+                self._at.come(self)
+                self._at.advance()
+
+    def leave(self, reason: str) -> None:
+        with self._at.lock:
+            self.calls.append(f"leave: {reason}")
+            self._part = self._heard_part
+            self._news = [each for each in self._news if isinstance(each, events.GroupLost)]
+            self._depart()
+
+    def give_up_work(self) -> None:
+        with self._at.lock:
+            self.calls.append("give_up_work")
+            self._part, _ = self._part.given_up()
+            self._heard_part = self._part
+
+    def close(self, timeout_s: float) -> None:
+        with self._at.lock:
+            if not self._over:
+                self.calls.append("close")
+                self._over = True
+                self._news.clear()
+                self._depart()
+
+    # the test
+
+    def fail(self, error: errors.FatalError) -> None:
+        """It cannot be a member any more."""
+        with self._at.lock:
+            self._over = True
+            self._news.append(port.Failed(error))
+            self._depart()
+        self._on_news()
+
+    # the coordinator
+
+    @property
+    def ready(self) -> bool:
+        return bool(self.said)
+
+    @property
+    def completed(self) -> int:
+        return self._part.completed
+
+    def ask(self) -> None:
+        if not self._asked:
+            self._asked, self._joined = True, False
+            self._tell(events.JoinAsked(self._part.stop_before_joining()))
+
+    def lose(self) -> None:
+        self._part, _ = self._part.given_up()
+        self._asked, self._joined, self.wishes, self.said = False, False, True, {}
+        self._news.clear()
+        self._tell(events.GroupLost("the test says so"))
+
+    def lead(self, election: leader.Election, *, delay_max_ms: int) -> leader.Lead:
+        snapshots = leader.Snapshots(joined_with=self._joined_with, newest=self._configured())
+        times = lost.Times(now_ms=round(_CLOCK.now_s() * 1000), delay_max_ms=delay_max_ms)
+        made = leader.lead(election, snapshots, self._state, times=times)
+        self._state = made.state
+        return made
+
+    def complete(
+        self,
+        data: bytes,
+        *,
+        speaks: protocol.Protocol,
+        generation: int,
+        owners: leader.Owners | None,
+        leads: bool,
+    ) -> None:
+        answer = self._part.answered(data, protocol_name=speaks.wire_name, generation=generation)
+        self._part = answer.member
+        self._asked, self._joined, self.said = False, True, {}
+        self._tell(
+            events.RoundCompleted(
+                generation=generation,
+                speaks=speaks,
+                assignment=answer.assignment,
+                stop=answer.stop,
+                leads=leads,
+                owners=owners,
+            )
+        )
+
+    def _depart(self) -> None:
+        self._asked, self._joined, self.wishes, self.said = False, False, False, {}
+        self._at.part(self)
+        self._at.advance()
+
+    def _tell(self, news: port.News) -> None:
+        self._news.append(news)
+        self._on_news()
