@@ -7,6 +7,7 @@ client is polled.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import logging
 import re
@@ -41,6 +42,13 @@ class Access:
     def where(self) -> str:
         """For messages: at which addresses."""
         return self.bootstrap
+
+
+def impatient(access: Access) -> Access:
+    """Gives up silent brokers after 10 s where nothing else is set: a log is read and written
+    within 30 s, from new leaders too."""
+    settings = {"socket.timeout.ms": 10_000, **access.settings}
+    return dataclasses.replace(access, settings=settings)
 
 
 def producer(
@@ -91,7 +99,7 @@ def _config(
 ) -> dict[str, Any]:
     return {
         "log.connection.close": False,
-        "socket.timeout.ms": 10_000,  # a broker that fell silent is noticed within a write's 30 s
+        "socket.timeout.ms": 30_000,  # Java's default of request.timeout.ms
         "reconnect.backoff.max.ms": 1_000,  # Java's default; librdkafka's 10 s delays recovery
         **access.settings,
         **settings,

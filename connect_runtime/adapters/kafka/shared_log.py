@@ -40,7 +40,7 @@ class KafkaSharedLog:
         patience: log_writer.Patience = log_writer.Patience.TRIED_FOREVER,
         committed_only: bool = False,
     ) -> None:
-        self._access = access
+        self._access = kafka_access.impatient(access)
         self._topic = topic
         self._client_id = client_id
         self._admin = admin

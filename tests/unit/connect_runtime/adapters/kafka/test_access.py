@@ -47,3 +47,9 @@ def test_settings_that_the_library_refuses_are_named_without_the_others():
     assert "socket.timeout.ms" in str(refused.value)
     assert "s3cret" not in str(refused.value)
     assert refused.value.__suppress_context__
+
+
+@pytest.mark.parametrize(("given", "wanted"), [({}, 10_000), ({"socket.timeout.ms": 5}, 5)])
+def test_silent_brokers_are_given_up_soon_unless_it_is_said_when(given, wanted):
+    found = access.impatient(access.Access(bootstrap="h:1", settings=given))
+    assert found.settings["socket.timeout.ms"] == wanted
