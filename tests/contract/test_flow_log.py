@@ -313,9 +313,11 @@ def test_a_failed_record_is_not_overtaken(place):
     log = opened(place)
     write(log, "before")
     answers = Answers()
-    for key in ("large", "behind"):
-        value = TOO_LARGE if key == "large" else b"v"
-        log.append(MAP, key.encode(), value, on_recorded=answers.about(key))
+    log.append(MAP, b"large", TOO_LARGE, on_recorded=answers.about("large"))
+    try:
+        log.append(MAP, b"behind", b"v", on_recorded=answers.about("behind"))
+    except cluster_errors.FlowLogBrokenError as error:  # the answer was there already
+        answers.about("behind")(error)
     settle(log)
     assert answers.recorded == []
     assert list(answers.failed) == ["large", "behind"]
