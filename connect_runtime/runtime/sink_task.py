@@ -122,7 +122,8 @@ class SinkTaskBody:
 
     def on_revoked(self, partitions: Collection[ids.TopicPartition]) -> None:
         if partitions:
-            self._commit_closing(partitions)
+            if not self._parts.given_up.is_set():
+                self._commit_closing(partitions)
             self._forget(partitions)
 
     def on_lost(self, partitions: Collection[ids.TopicPartition]) -> None:

@@ -69,6 +69,8 @@ class Process:
         self.wait_for(name, State.RUNNING)
         found = self.worker.task_configs(name, config)
         assert found is not None
+        assert found[0]["task.class"].startswith("org.apache.kafka.connect.file.FileStream")
+        assert found[0]["task.class"].endswith("Task")
         for number, each in enumerate(found):
             self.worker.start_task(
                 ids.ConnectorTaskId(name, number),

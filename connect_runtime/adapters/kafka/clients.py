@@ -5,6 +5,7 @@ Settings come in Java's words; what librdkafka has no counterpart for is not pas
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 from connect_runtime.adapters.kafka import client_settings, record_consumer, record_producer
@@ -13,6 +14,7 @@ from connect_runtime.core.task import client_settings as plans
 from connect_runtime.ports import clients
 from connect_runtime.wire.codec import tls_settings
 
+_LOG = logging.getLogger(__name__)
 _INT_MAX = 2_147_483_647
 _Number = client_settings.Number
 
@@ -44,6 +46,11 @@ _CONSUMER_NAMED = (
     "group.instance.id",
     "isolation.level",
 )
+_OF_JAVA = frozenset(
+    {"key.serializer", "value.serializer", "key.deserializer", "value.deserializer"}
+)
+_ELSEWHERE = ("bootstrap.servers", "client.id", "buffer.memory", "max.block.ms", "max.poll.records")
+_SECURITY = ("sasl.", "ssl.", "security.")
 _PRODUCER_DEFAULTS: Mapping[str, object] = {
     "partitioner": "murmur2_random",
     "linger.ms": 5,
@@ -99,4 +106,8 @@ def _translated(
         if name in properties
     }
     settings |= {name: properties[name] for name in named if name in properties}
+    known = {*numbers, *named, *client_settings.SHARED, *client_settings.NAMED, *_ELSEWHERE}
+    for name in sorted(properties.keys() - known - _OF_JAVA):
+        if not name.startswith(_SECURITY):
+            _LOG.warning("client setting %s is left out: librdkafka has nothing like it", name)
     return settings

@@ -24,6 +24,12 @@ from connect_runtime.ports import clients
 _LOG = logging.getLogger(__name__)
 _POSITION_S = 10.0
 _Partition = ids.TopicPartition
+_PASSING = frozenset(
+    {
+        translate_errors.PARTITION_EOF,
+        confluent_kafka.KafkaError._MAX_POLL_EXCEEDED,  # noqa: SLF001 - its name in the library
+    }
+)
 _Told = Callable[[Collection[ids.TopicPartition]], None]
 
 
@@ -192,8 +198,9 @@ class KafkaRecordConsumer:
     def _on_commit(
         self,
         error: confluent_kafka.KafkaError | None,
-        partitions: list[confluent_kafka.TopicPartition],
+        partitions: list[confluent_kafka.TopicPartition] | None,
     ) -> None:
+        partitions = partitions or []
         key = frozenset(
             (ids.TopicPartition(each.topic, each.partition), each.offset) for each in partitions
         )
@@ -207,10 +214,8 @@ class KafkaRecordConsumer:
 
 
 def _waits(error: confluent_kafka.KafkaError) -> bool:
-    """A topic that does not exist yet may come."""
-    return error.code() == translate_errors.PARTITION_EOF or translate_errors.is_missing_topic(
-        error
-    )
+    """A topic that does not exist yet may come; who polled too late is let in again."""
+    return error.code() in _PASSING or translate_errors.is_missing_topic(error)
 
 
 def _theirs(partitions: Collection[_Partition]) -> list[confluent_kafka.TopicPartition]:

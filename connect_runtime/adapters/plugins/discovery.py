@@ -8,6 +8,7 @@ library cannot live side by side. What cannot be imported is logged, and is miss
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.metadata
 import inspect
@@ -74,6 +75,11 @@ class FoundPlugins:
         return self._elsewhere(name, kinds)
 
     def installed(self) -> Sequence[port.Installed]:
+        return self._installed
+
+    @functools.cached_property
+    def _installed(self) -> tuple[port.Installed, ...]:
+        """An instance of each is made, once, to be asked for its version."""
         found = {
             (kind, plugin.java_name): port.Installed(
                 kind=kind,
@@ -83,7 +89,11 @@ class FoundPlugins:
             for (kind, target), plugin in self._plugins.items()
         }
         order = list(_Kind)
-        return [found[each] for each in sorted(found, key=lambda it: (order.index(it[0]), it[1]))]
+
+        def place(each: tuple[_Kind, str]) -> tuple[int, str]:
+            return order.index(each[0]), each[1]
+
+        return tuple(found[each] for each in sorted(found, key=place))
 
     def _add(self, plugin: aliases.Plugin, of: type[Any]) -> None:
         key = plugin.kind, plugin.target

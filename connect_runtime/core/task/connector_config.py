@@ -132,7 +132,10 @@ def topics_at_odds(props: Mapping[str, str | None]) -> str | None:
 
 
 def not_offered(config: ConnectorConfig) -> list[str]:
-    """Keys that mean something and are not honoured by this version: refused, not ignored."""
+    """Keys that mean something and are not honoured by this version: refused, not ignored.
+
+    `errors.log.enable` may be anything: an error that fails the task is logged in any case.
+    """
     found = []
     if config.transforms:
         found.append("transforms")
@@ -142,8 +145,6 @@ def not_offered(config: ConnectorConfig) -> list[str]:
         found.append("errors.tolerance")
     if config.errors.retry_timeout_ms != 0:
         found.append("errors.retry.timeout")
-    if config.errors.log:
-        found.append("errors.log.enable")
     if isinstance(config, SinkConfig) and config.dead_letter_topic is not None:
         found.append("errors.deadletterqueue.topic.name")
     if isinstance(config, SourceConfig):

@@ -159,7 +159,7 @@ def plan():
 
 
 class World:
-    def __init__(self):
+    def __init__(self, graceful_ms="10000"):
         self.clients = task_clients.Clients()
         self.statuses = task_clients.Statuses()
         self.reached = []
@@ -174,7 +174,7 @@ class World:
                 "header.converter": "Simple",
                 "offset.storage.file.filename": "f",
                 "offset.flush.interval.ms": "20",
-                "task.shutdown.graceful.timeout.ms": "300",
+                "task.shutdown.graceful.timeout.ms": graceful_ms,
             }
         )
         around = task_bodies.Surroundings(
@@ -216,6 +216,15 @@ class World:
 @pytest.fixture
 def world(plan):
     made = World()
+    yield made
+    plan.release.set()
+    made.worker.close()
+
+
+@pytest.fixture
+def hasty(plan):
+    """Waits for no task's end."""
+    made = World(graceful_ms="300")
     yield made
     plan.release.set()
     made.worker.close()
@@ -328,16 +337,16 @@ def test_what_poll_returns_amiss_fails_the_task(world, plan, rubbish):
     assert "poll must return" in world.statuses.last(TASK).trace
 
 
-def test_a_task_that_hangs_in_stop_is_left_and_heard_no_more(world, plan):
+def test_a_task_that_hangs_in_stop_is_left_and_heard_no_more(hasty, plan):
     plan.does["stop"] = lambda: plan.release.wait(10)
-    world.start_task()
-    world.wait_for(TASK, "RUNNING")
-    world.worker.stop(work.Work(tasks=(TASK,)))
-    assert world.statuses.states(TASK) == ["RUNNING"]
-    assert world.clients.one_producer.closed == [0.0]
-    world.start_task()  # again, as another worker might
+    hasty.start_task()
+    hasty.wait_for(TASK, "RUNNING")
+    hasty.worker.stop(work.Work(tasks=(TASK,)))
+    assert hasty.statuses.states(TASK) == ["RUNNING"]
+    assert hasty.clients.one_producer.closed == [0.0]
+    hasty.start_task()  # again, as another worker might
     plan.release.set()
-    eventually(lambda: world.statuses.states(TASK) == ["RUNNING", "RUNNING"], 5.0)
+    eventually(lambda: hasty.statuses.states(TASK) == ["RUNNING", "RUNNING"], 5.0)
 
 
 def test_what_a_stop_throws_is_no_failure(world, plan):
@@ -526,11 +535,11 @@ def test_a_pipeline_is_running_once_it_says_so(world, plan):
     )
 
 
-def test_a_pipeline_that_does_not_stop_is_abandoned(world, plan):
+def test_a_pipeline_that_does_not_stop_is_abandoned(hasty, plan):
     plan.does["stop"] = lambda: plan.release.wait(10)
-    world.start_task({**CONFIG, "connector.class": "Pipes"})
+    hasty.start_task({**CONFIG, "connector.class": "Pipes"})
     eventually(lambda: "run_once" in plan.calls, 5.0)
-    world.worker.stop(work.Work(tasks=(TASK,)))
+    hasty.worker.stop(work.Work(tasks=(TASK,)))
     assert plan.calls[-1] == "abandon"
 
 
