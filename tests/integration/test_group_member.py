@@ -159,7 +159,7 @@ def test_members_stop_their_work_when_the_broker_is_gone_and_share_it_again(work
     own.brokers[1].kill()
     workers.until(lambda: not one.runs and not two.runs)
     own.brokers[1].start()
-    workers.until(lambda: workers.share([one, two], 6), deadline_s=60.0)
+    workers.until(lambda: workers.share([one, two], 6), deadline_s=120.0)
 
 
 @pytest.mark.full
