@@ -121,14 +121,16 @@ class SinkTaskBody:
             consumer.pause(partitions)
 
     def on_revoked(self, partitions: Collection[ids.TopicPartition]) -> None:
-        if partitions:
+        known = self._offsets.assigned.intersection(partitions)
+        if known:
             if not self._parts.given_up.is_set():
-                self._commit_closing(partitions)
-            self._forget(partitions)
+                self._commit_closing(known)
+            self._forget(known)
 
     def on_lost(self, partitions: Collection[ids.TopicPartition]) -> None:
-        if partitions:
-            self._forget(partitions)
+        known = self._offsets.assigned.intersection(partitions)
+        if known:
+            self._forget(known)
 
     # Delivering
 

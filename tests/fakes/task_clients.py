@@ -67,6 +67,7 @@ class Consumer:
     committed: list[dict[ids.TopicPartition, int]] = field(default_factory=list)
     commit_errors: deque[errors.ConnectError] = field(default_factory=deque)
     closed: bool = False
+    revoked_at_close: list[ids.TopicPartition] = field(default_factory=list)
 
     def subscribe(self, topics, listener) -> None:
         self.topics, self.listener = topics, listener
@@ -100,6 +101,8 @@ class Consumer:
         self.committed.append(dict(offsets))
 
     def close(self, timeout_s) -> None:
+        if self.listener is not None:
+            self.listener.on_revoked(self.revoked_at_close)
         self.closed = True
 
 

@@ -400,6 +400,7 @@ def assigned(world):
     consumer = world.clients.one_consumer
     place = ids.TopicPartition("t", 0)
     consumer.script.append(lambda: consumer.listener.on_assigned([place]))
+    consumer.revoked_at_close = [place]  # as the library does
     return consumer, place
 
 
@@ -413,6 +414,8 @@ def test_a_sink_task_puts_and_commits_what_it_put(world, plan):
     world.worker.stop(work.Work(tasks=(TASK,)))
     assert put == ["x", "y"]
     assert consumer.committed == [{place: 6}]
+    assert plan.calls[-2:] == ["close", "stop"]
+    assert plan.calls.count("close") == 1
     assert consumer.closed
     assert world.statuses.states(TASK) == ["RUNNING", "UNASSIGNED"]
     assert world.clients.plans[0].properties["group.id"] == "connect-c"
