@@ -302,7 +302,9 @@ def _check_map(around: world.World, entries: list[target_log.Entry]) -> list[str
 
 
 def _anchor_behind(around: world.World) -> list[str]:
-    """Who takes the partition next would begin there."""
+    """Who takes the partition next would begin there; whoever stands still writes no anchor."""
+    if _stopped(around):
+        return []
     anchor, end = around.log.partition.anchor, _end_of_duty(around)
     through = 0 if anchor is None else anchor.segment.through
     if through >= end:
@@ -325,8 +327,7 @@ def _unjustified_stops(around: world.World) -> list[str]:
                 found.append(f"{Kind.STOPPED}: {each.name}: {machine.standing.stop.message}")
         elif machine.standing.phase is standing.Phase.FENCED and not each.justly_fenced:
             found.append(f"{Kind.STOPPED}: {each.name} believes that another owner fenced it")
-    stopped = any(each.machine.standing.phase is standing.Phase.STOPPED for each in alive)
-    if not found and not around.finished and not stopped:
+    if not found and not around.finished and not _stopped(around):
         places = [(each.name, each.machine.standing) for each in alive]
         states = [(name, place.phase.value, place.reason) for name, place in places]
         found.append(f"{Kind.UNSETTLED}: nobody finished: {states}")
@@ -334,6 +335,12 @@ def _unjustified_stops(around: world.World) -> list[str]:
         takes = f"{around.late_takes} takes after everything was copied"
         found.append(f"{Kind.UNSETTLED}: {takes}: owners fight")
     return found
+
+
+def _stopped(around: world.World) -> bool:
+    """Some copy that lives stands still."""
+    phases = [each.machine.standing.phase for each in around.owners if each.alive]
+    return standing.Phase.STOPPED in phases
 
 
 def _unjustified_receipts(around: world.World) -> list[str]:
