@@ -331,7 +331,8 @@ def _unjustified_stops(around: world.World) -> list[str]:
         places = [(each.name, each.machine.standing) for each in alive]
         states = [(name, place.phase.value, place.reason) for name, place in places]
         found.append(f"{Kind.UNSETTLED}: nobody finished: {states}")
-    if not found and around.finished and around.late_takes:
+    # A stop that lasts is looked at again every half minute: that is no fight.
+    if not found and around.finished and around.late_takes and not _stopped(around):
         takes = f"{around.late_takes} takes after everything was copied"
         found.append(f"{Kind.UNSETTLED}: {takes}: owners fight")
     return found
