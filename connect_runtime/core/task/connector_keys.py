@@ -80,17 +80,7 @@ def _connector() -> config_def.ConfigDef:
     )
     for part in ("key", "value", "header"):
         _converter(made, part)
-    for name in ("transforms", "predicates"):
-        made.add(
-            name,
-            Type.LIST,
-            f"Aliases of the {name} of records.",
-            group=_TRANSFORMS if name == "transforms" else "Predicates",
-            default=[],
-            validator=_ALIASES,
-            importance=Importance.LOW,
-            display_name=name.capitalize(),
-        )
+    _chains(made)
     made.add(
         "config.action.reload",
         Type.STRING,
@@ -103,6 +93,20 @@ def _connector() -> config_def.ConfigDef:
     )
     _errors(made)
     return made.keys
+
+
+def _chains(made: _Definition) -> None:
+    for name in ("transforms", "predicates"):
+        made.add(
+            name,
+            Type.LIST,
+            f"Aliases of the {name} of records.",
+            group=_TRANSFORMS if name == "transforms" else "Predicates",
+            default=[],
+            validator=_ALIASES,
+            importance=Importance.LOW,
+            display_name=name.capitalize(),
+        )
 
 
 def _converter(made: _Definition, part: str) -> None:

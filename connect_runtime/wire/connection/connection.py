@@ -383,12 +383,11 @@ class Connection:
         request.done(framing.Outcome(body, None, True, elapsed_s))
 
     def _lost(self, error: Exception) -> None:
-        if self._transport is None or not self._transport.connected:
-            stage = "connecting"
-        elif self.state is not State.READY:
-            stage = "opening"
-        else:
-            stage = f"waiting for {len(self._pending)} answers" if self._pending else "idle"
+        stage = diagnosis.stage(
+            connected=self._transport is not None and self._transport.connected,
+            ready=self.state is State.READY,
+            pending=len(self._pending),
+        )
         self.close(
             diagnosis.explain(
                 error,

@@ -12,6 +12,15 @@ _TLS_RECORDS = {20, 21, 22, 23}
 _TLS_MAJOR = 3
 
 
+def stage(*, connected: bool, ready: bool, pending: int) -> str:
+    """What a connection was doing; `pending` requests have no answer yet."""
+    if not connected:
+        return "connecting"
+    if not ready:
+        return "opening"
+    return f"waiting for {pending} answers" if pending else "idle"
+
+
 def explain(
     error: Exception,
     *,

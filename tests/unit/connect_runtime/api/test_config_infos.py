@@ -5,6 +5,52 @@ from connect_runtime.api import config_def, config_infos, config_validators
 Type = config_def.Type
 
 
+TOPICS = config_infos.ConfigInfo(
+    definition=config_infos.ConfigKeyInfo(
+        name="topics",
+        type="LIST",
+        required=False,
+        default_value="a,b",
+        importance="HIGH",
+        documentation="Which",
+        group="Common",
+        order_in_group=3,
+        width="LONG",
+        display_name="Topics",
+        dependents=("secret",),
+    ),
+    value=config_infos.ConfigValueInfo(
+        name="topics",
+        value="a,b",
+        recommended_values=("a",),
+        errors=(),
+        visible=True,
+    ),
+)
+SECRET = config_infos.ConfigInfo(
+    definition=config_infos.ConfigKeyInfo(
+        name="secret",
+        type="PASSWORD",
+        required=True,
+        default_value=None,
+        importance="LOW",
+        documentation="",
+        group=None,
+        order_in_group=-1,
+        width="NONE",
+        display_name="secret",
+        dependents=(),
+    ),
+    value=config_infos.ConfigValueInfo(
+        name="secret",
+        value="[hidden]",
+        recommended_values=(),
+        errors=(),
+        visible=True,
+    ),
+)
+
+
 def test_a_validation_in_the_terms_of_the_rest_api():
     definition = config_def.ConfigDef()
     definition.define(
@@ -29,50 +75,8 @@ def test_a_validation_in_the_terms_of_the_rest_api():
         error_count=0,
         groups=("Common",),
         configs=(
-            config_infos.ConfigInfo(
-                definition=config_infos.ConfigKeyInfo(
-                    name="topics",
-                    type="LIST",
-                    required=False,
-                    default_value="a,b",
-                    importance="HIGH",
-                    documentation="Which",
-                    group="Common",
-                    order_in_group=3,
-                    width="LONG",
-                    display_name="Topics",
-                    dependents=("secret",),
-                ),
-                value=config_infos.ConfigValueInfo(
-                    name="topics",
-                    value="a,b",
-                    recommended_values=("a",),
-                    errors=(),
-                    visible=True,
-                ),
-            ),
-            config_infos.ConfigInfo(
-                definition=config_infos.ConfigKeyInfo(
-                    name="secret",
-                    type="PASSWORD",
-                    required=True,
-                    default_value=None,
-                    importance="LOW",
-                    documentation="",
-                    group=None,
-                    order_in_group=-1,
-                    width="NONE",
-                    display_name="secret",
-                    dependents=(),
-                ),
-                value=config_infos.ConfigValueInfo(
-                    name="secret",
-                    value="[hidden]",
-                    recommended_values=(),
-                    errors=(),
-                    visible=True,
-                ),
-            ),
+            TOPICS,
+            SECRET,
         ),
     )
 
