@@ -10,7 +10,9 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mm2.app import logs
+from connect_runtime.app import logs
+
+NOISY_LOGGERS = ("librdkafka", "py4j")
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +30,7 @@ def to_file() -> Iterator[NoiseFile]:
     """In a temporary folder of our own, mode 0700, gone at the end unless it is to be kept."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="mm2-run-"))
     made = NoiseFile(folder / "libraries.log")
-    logs.send_noise_to(made.path)
+    send_noise_to(made.path)
     quiet = _NotFromRoot()
     handlers = list(logging.getLogger().handlers)
     for handler in handlers:
@@ -45,18 +47,34 @@ def to_file() -> Iterator[NoiseFile]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def send_noise_to(file: pathlib.Path) -> None:
+    """From now on what `NOISY_LOGGERS` say goes to `file` alone, warnings and errors too.
+
+    Raises `OSError` when the file cannot be opened.
+    """
+    handler = logging.FileHandler(file, encoding="utf-8")
+    handler.setFormatter(logs.TextFormatter())
+    for name in NOISY_LOGGERS:
+        logger = logging.getLogger(name)
+        for old in list(logger.handlers):
+            logger.removeHandler(old)
+            old.close()
+        logger.addHandler(handler)
+        logger.propagate = False
+
+
 class _NotFromRoot(logging.Filter):
     """py4j logs some of its failures, with their traces, as nobody: on the root logger."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.name != "root":
             return True
-        logging.getLogger(logs.NOISY_LOGGERS[0]).handle(record)
+        logging.getLogger(NOISY_LOGGERS[0]).handle(record)
         return False
 
 
 def _let_go() -> None:
-    for name in logs.NOISY_LOGGERS:
+    for name in NOISY_LOGGERS:
         logger = logging.getLogger(name)
         logger.propagate = True
         for handler in list(logger.handlers):

@@ -12,10 +12,11 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from connect_runtime.app.settings import problems
 from connect_runtime.base import clock, errors
 from connect_runtime.system import signals
 from mm2.app import exits, run_socket, why
-from mm2.app.settings import differences, problems
+from mm2.app.settings import differences
 from mm2.app.settings import settings as app_settings
 from mm2.connectors import flow_status
 

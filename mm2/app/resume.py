@@ -10,8 +10,8 @@ import datetime
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from connect_runtime.app.settings import problems
 from connect_runtime.base import clock, deadline, errors, ids
-from mm2.app.settings import problems
 from mm2.cluster import admin
 from mm2.cluster import errors as cluster_errors
 from mm2.connectors import flow_ledger

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from connect_runtime.adapters.config import properties_source
+from connect_runtime.app.settings import problems
 from connect_runtime.system import certificates, clock
-from mm2.app.settings import load, problems, settings
+from mm2.app.settings import load, settings
 from mm2.app.settings import mirror_maker_keys as keys
 from tests.interop import effective, java_settings
 

@@ -1,4 +1,4 @@
-"""The settings of a worker in a group, from a properties file as Java's ConnectDistributed has it."""
+"""The settings of a worker in a group: the properties that ConnectDistributed takes."""
 
 from __future__ import annotations
 

@@ -8,8 +8,9 @@ import pathlib
 import click
 
 from connect_runtime.adapters.config import yaml_source
+from connect_runtime.app.settings import problems
 from mm2.app import exits
-from mm2.app.settings import convert, load, mirror_maker, problems, settings, show
+from mm2.app.settings import convert, load, mirror_maker, settings, show
 
 _YAML, _PROPERTIES = "yaml", "properties"
 

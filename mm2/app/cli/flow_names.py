@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from mm2.app.settings import problems
+from connect_runtime.app.settings import problems
 from mm2.app.settings import settings as app_settings
 from mm2.core import flows
 

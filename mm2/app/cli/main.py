@@ -17,8 +17,9 @@ from dataclasses import dataclass
 
 import click
 
+from connect_runtime.app import logs
 from connect_runtime.base import errors
-from mm2.app import exits, logs, version
+from mm2.app import exits, version
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _tell(error: errors.ConnectError) -> int:
-    from mm2.app.settings import problems
+    from connect_runtime.app.settings import problems
 
     if isinstance(error, problems.SettingsError):
         click.echo(str(error), err=True)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import click
 
 from connect_runtime.adapters.http import metrics_exporter
+from connect_runtime.app.settings import problems
 from connect_runtime.system import clock, java, polling, signals, threads
 from mm2.app import (
     displays,
@@ -24,7 +25,7 @@ from mm2.app import (
     version,
 )
 from mm2.app.cli import byte_rate, flow_names
-from mm2.app.settings import load, problems
+from mm2.app.settings import load
 from mm2.app.settings import settings as app_settings
 
 _WAKE_S = 0.05

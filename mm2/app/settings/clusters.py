@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connect_runtime.adapters.config import value_providers, yaml_source
+from connect_runtime.app.settings import problems
 from connect_runtime.wire.codec import oauth_settings, security_settings
 from connect_runtime.wire.connection import security as tls
 from connect_runtime.wire.connection import store_files
-from mm2.app.settings import client_properties, problems, reader, settings
+from mm2.app.settings import client_properties, reader, settings
 
 # An alias becomes part of topic names, client ids and transactional ids.
 _ALIAS = re.compile(r"[a-zA-Z0-9._-]{1,100}")

@@ -12,13 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connect_runtime.adapters.config import properties_source, value_providers, yaml_source
-from mm2.app.settings import (
-    client_properties,
-    declared_providers,
-    flow_clients,
-    mirror_maker,
-    settings,
-)
+from connect_runtime.app.settings import declared_providers
+from mm2.app.settings import client_properties, flow_clients, mirror_maker, settings
 from mm2.app.settings import flow_options as options
 from mm2.app.settings import mirror_maker_keys as keys
 

@@ -7,8 +7,9 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from connect_runtime.app.settings import problems
 from mm2.app.settings import flow_options as options
-from mm2.app.settings import flow_reader, problems, reader
+from mm2.app.settings import flow_reader, reader
 from mm2.core import filters, flows, naming
 
 _LITERAL = re.compile(r"(?:[a-zA-Z0-9_-]|\\[.-])+")

@@ -11,6 +11,7 @@ import pathlib
 from collections.abc import Mapping
 
 from connect_runtime.adapters.config import value_providers, yaml_source
+from connect_runtime.app.settings import problems
 from mm2.app.settings import (
     clusters,
     cross_checks,
@@ -18,7 +19,6 @@ from mm2.app.settings import (
     flow_clients,
     flow_reader,
     mirror_maker,
-    problems,
     reader,
     settings,
     spark_reader,

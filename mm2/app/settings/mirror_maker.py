@@ -17,8 +17,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from connect_runtime.adapters.config import properties_source, value_providers, yaml_source
-from mm2.app.settings import declared_providers, mirror_maker_flow, problems
+from connect_runtime.app.settings import declared_providers, problems
 from mm2.app.settings import flow_options as options
+from mm2.app.settings import mirror_maker_flow
 from mm2.app.settings import mirror_maker_keys as keys
 from mm2.app.settings.mirror_maker_flow import Pairs
 

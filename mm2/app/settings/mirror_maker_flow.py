@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from connect_runtime.adapters.config import properties_source
-from mm2.app.settings import flow_clients, problems
+from connect_runtime.app.settings import problems
+from mm2.app.settings import flow_clients
 from mm2.app.settings import flow_options as options
 from mm2.app.settings import mirror_maker_keys as keys
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from connect_runtime.adapters.config import value_providers, yaml_source
-from mm2.app.settings import kinds, problems
+from connect_runtime.app.settings import problems
+from mm2.app.settings import kinds
 from mm2.core import filters
 
 T = TypeVar("T")

@@ -6,8 +6,8 @@ import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from connect_runtime.app.settings import problems
 from connect_runtime.wire.codec import security_settings
-from mm2.app.settings import problems
 from mm2.core import flows as core_flows
 from mm2.pipeline.spark import settings as spark_settings
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from connect_runtime.adapters.config import yaml_source
-from mm2.app.settings import kinds, problems, reader, settings
+from connect_runtime.app.settings import problems
+from mm2.app.settings import kinds, reader, settings
 from mm2.pipeline.spark import settings as spark_settings
 
 T = TypeVar("T")

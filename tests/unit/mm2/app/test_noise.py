@@ -39,3 +39,21 @@ def test_afterwards_libraries_are_heard_again(caplog):
         made.keep = False
     logging.getLogger("librdkafka").warning("again")
     assert caplog.messages == ["again"]
+
+
+def test_noise_goes_to_the_newest_file_alone(caplog, tmp_path):
+    noisy = logging.getLogger("librdkafka")
+    try:
+        noise.send_noise_to(tmp_path / "first.log")
+        noise.send_noise_to(tmp_path / "noise.log")
+        noisy.error("broker gone")
+    finally:
+        for name in noise.NOISY_LOGGERS:
+            logger = logging.getLogger(name)
+            for handler in list(logger.handlers):
+                logger.removeHandler(handler)
+                handler.close()
+            logger.propagate = True
+    assert caplog.messages == []
+    assert "broker gone" in (tmp_path / "noise.log").read_text()
+    assert (tmp_path / "first.log").read_text() == ""

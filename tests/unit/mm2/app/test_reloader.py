@@ -4,10 +4,11 @@ import pathlib
 
 import pytest
 
+from connect_runtime.app.settings import problems
 from connect_runtime.base import errors
 from connect_runtime.system import clock, signals, threads
 from mm2.app import exits, reloader, run_socket
-from mm2.app.settings import differences, load, problems
+from mm2.app.settings import differences, load
 from tests.support import eventually, statuses
 
 BASE = """clusters: {a: {bootstrap.servers: 'a:1'}, b: {bootstrap.servers: 'b:1'}}

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from mm2.app.settings import load, problems, settings
+from connect_runtime.app.settings import problems
+from mm2.app.settings import load, settings
 
 Read = Callable[..., settings.Settings]
 Wrong = Callable[..., list[problems.Problem]]

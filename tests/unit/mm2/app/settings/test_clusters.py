@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from connect_runtime.app.settings import problems
 from connect_runtime.system import certificates, clock
-from mm2.app.settings import problems
 
 WALL_MS = clock.SystemClock().wall_ms()
 AUTHORITY = certificates.Authority.create("ca", wall_ms=WALL_MS)

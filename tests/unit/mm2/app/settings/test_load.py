@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connect_runtime.app.settings import problems
 from connect_runtime.system import certificates, clock
-from mm2.app.settings import load, problems
+from mm2.app.settings import load
 
 BASE = """
 clusters: {a: {bootstrap.servers: 'a:1'}, b: {bootstrap.servers: 'b:1'}}

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mm2.app.settings import load, mirror_maker, problems, settings
+from connect_runtime.app.settings import problems
+from mm2.app.settings import load, mirror_maker, settings
 from mm2.core import flows
 
 BASE = """clusters = a, b
@@ -126,7 +127,7 @@ def test_what_would_change_the_data_is_refused_by_its_key(wrong, line, words):
         (BASE.replace("true", "false"), "", "no flow is enabled: write A->B.enabled"),
         (BASE + "config.providers=x\n", "config.providers.x.class", "is missing"),
         (BASE + "config.providers=x\nconfig.providers.x.class=com.Vault\n",
-         "config.providers.x.class", "is no provider that mm2 has"),
+         "config.providers.x.class", "is no provider that is here"),
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_used_says_what_is_missing(wrong, base, key, words):

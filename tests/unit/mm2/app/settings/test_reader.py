@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from connect_runtime.adapters.config import value_providers, yaml_source
-from mm2.app.settings import kinds, problems, reader
+from connect_runtime.app.settings import problems
+from mm2.app.settings import kinds, reader
 
 SIZE = reader.Option(name="size", kind=kinds.whole(1), default="5")
 NAME = reader.Option(name="name", kind=kinds.text(), default=None)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.app.settings import problems
+from connect_runtime.app.settings import problems
 
 
 def test_a_problem_is_one_line_that_editors_understand():

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from connect_runtime.adapters.config import properties_source, value_providers
-from mm2.app.settings import problems
+from connect_runtime.app.settings import problems
 
 KEY = "config.providers"
 _PACKAGE = "org.apache.kafka.common.config.provider."
@@ -59,7 +59,7 @@ def _provider(
             problems.Problem(
                 line=listed.line if given is None else given.line,
                 key=key,
-                text="is missing" if given is None else "is no provider that mm2 has",
+                text="is missing" if given is None else "is no provider that is here",
                 given=None if given is None else given.value,
                 allowed=", ".join(sorted(CLASSES)),
             )

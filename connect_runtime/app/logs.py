@@ -1,4 +1,4 @@
-"""Log lines: to stderr, in UTC, as text or JSON; what libraries chatter goes to a file.
+"""Log lines: to stderr, in UTC, as text or JSON.
 
 Text: `2026-01-31T08:00:00.123Z INFO [east->west|task 3] caught up (mm2.pipeline.copy_loop)`.
 JSON: one object a line with `time`, `level`, `logger`, `message`, and where there are any
@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 import json
 import logging
-import pathlib
 import sys
 from typing import TextIO
 
@@ -19,8 +18,6 @@ from connect_runtime.base import log_context
 TEXT = "text"
 JSON = "json"
 FORMATS = (TEXT, JSON)
-
-NOISY_LOGGERS = ("librdkafka", "py4j")
 
 
 class TextFormatter(logging.Formatter):
@@ -76,19 +73,3 @@ def configure(log_format: str, *, level: int = logging.INFO, stream: TextIO | No
     root.addHandler(handler)
     root.setLevel(level)
     logging.captureWarnings(capture=True)
-
-
-def send_noise_to(file: pathlib.Path) -> None:
-    """From now on what `NOISY_LOGGERS` say goes to `file` alone, warnings and errors too.
-
-    Raises `OSError` when the file cannot be opened.
-    """
-    handler = logging.FileHandler(file, encoding="utf-8")
-    handler.setFormatter(TextFormatter())
-    for name in NOISY_LOGGERS:
-        logger = logging.getLogger(name)
-        for old in list(logger.handlers):
-            logger.removeHandler(old)
-            old.close()
-        logger.addHandler(handler)
-        logger.propagate = False

@@ -3,13 +3,12 @@ from __future__ import annotations
 import io
 import json
 import logging
-import pathlib
 import warnings
 
 import pytest
 
+from connect_runtime.app import logs
 from connect_runtime.base import log_context
-from mm2.app import logs
 
 LOGGER = logging.getLogger("tests.logs")
 
@@ -84,22 +83,3 @@ def test_warnings_become_log_lines(stream):
         logging.captureWarnings(capture=True)
         warnings.warn("old", DeprecationWarning, stacklevel=1)
     assert "DeprecationWarning: old" in stream.getvalue()
-
-
-def test_noise_goes_to_a_file_alone(stream, tmp_path: pathlib.Path):
-    logs.configure(logs.TEXT, stream=stream)
-    noisy = logging.getLogger("librdkafka")
-    try:
-        logs.send_noise_to(tmp_path / "first.log")
-        logs.send_noise_to(tmp_path / "noise.log")
-        noisy.error("broker gone")
-    finally:
-        for name in logs.NOISY_LOGGERS:
-            logger = logging.getLogger(name)
-            for handler in list(logger.handlers):
-                logger.removeHandler(handler)
-                handler.close()
-            logger.propagate = True
-    assert stream.getvalue() == ""
-    assert "broker gone" in (tmp_path / "noise.log").read_text()
-    assert (tmp_path / "first.log").read_text() == ""
