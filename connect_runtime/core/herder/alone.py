@@ -1,8 +1,9 @@
 """A group of one: what a standalone worker tells its herder in place of a group.
 
 The herder of a standalone worker is that of any other. Only its group is missing, so it leads
-every round, and is to run everything that is configured: here, at once, with generation 0.
-Nothing is signed, for nobody else is there.
+every round, and is to run everything that is configured: here, at once. Nothing is signed, for
+nobody else is there. Rounds are counted all the same: what a status says of before one gives way
+to what is said after it.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ from connect_runtime.core.assignment import leader, protocol, work
 from connect_runtime.core.herder import events, instructions
 from connect_runtime.core.state import cluster_config
 
-GENERATION = 0
-
 
 @dataclass(slots=True, kw_only=True)
 class Alone:
@@ -23,6 +22,7 @@ class Alone:
 
     url: str
     _running: work.Work = work.NO_WORK
+    _generation: int = 0
     _closed: bool = False
 
     def begin(self) -> list[events.Event]:
@@ -53,9 +53,10 @@ class Alone:
         configured = everything(config)
         stop = self._running.without(configured.items)
         self._running = configured
+        self._generation += 1
         owners: Mapping[work.Item, str] = dict.fromkeys(configured.items, self.url)
         return events.RoundCompleted(
-            generation=GENERATION,
+            generation=self._generation,
             speaks=protocol.Protocol.COMPATIBLE,
             assignment=protocol.Assignment(
                 leader=self.url,

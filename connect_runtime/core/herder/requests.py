@@ -110,15 +110,16 @@ class ReadOffsets:
     connector: str
 
 
+NewOffsets: TypeAlias = Sequence[tuple[Mapping[str, object], Mapping[str, object] | None]]
+"""Partitions with their offsets as REST received them; None as an offset deletes it."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModifyOffsets:
-    """Alter offsets, or with None reset them all; answered by the worker.
-
-    `offsets` are as REST received them; None as an offset deletes it.
-    """
+    """Alter offsets, or with None reset them all; answered by the worker."""
 
     connector: str
-    offsets: Sequence[tuple[Mapping[str, object], Mapping[str, object] | None]] | None
+    offsets: NewOffsets | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

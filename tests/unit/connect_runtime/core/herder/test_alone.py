@@ -30,7 +30,7 @@ def test_everything_is_for_the_one_who_is_there():
     event = completed(group, view(5, c=2, d=0))
     assert event.assignment.assigned == work.Work(connectors=("c", "d"), tasks=(T0, T1))
     assert event.assignment.config_offset == 5
-    assert (event.leads, event.generation, event.stop) == (True, 0, work.NO_WORK)
+    assert (event.leads, event.generation, event.stop) == (True, 1, work.NO_WORK)
     assert event.owners.url("c") == event.owners.url(T1) == "http://me/"
 
 

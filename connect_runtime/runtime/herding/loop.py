@@ -1,0 +1,181 @@
+"""Drives the herder's machine: one thread that tells it what happened, and does what it says.
+
+Everything is told with what can be seen then. While a question is answered events wait; they are
+told before its answer, so that a write that was read back is known when it counts as written.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from connect_runtime.base import clock as base_clock
+from connect_runtime.core.assignment import protocol, work
+from connect_runtime.core.herder import events, instructions, machine, memory, stages
+from connect_runtime.ports import group as group_port
+from connect_runtime.ports import herder as port
+from connect_runtime.runtime.herding import inbox as inboxes
+from connect_runtime.runtime.herding import orders as orders_module
+from connect_runtime.runtime.herding import questions as questions_module
+from connect_runtime.runtime.stores import config_store, status_store
+from connect_runtime.system import threads
+
+_LOG = logging.getLogger(__name__)
+_TURN_MAX_S = 1.0
+LEAVE_S = 3.0
+"""What leaving the group may take; then it finds out by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the loop drives the machine with. The stores are started."""
+
+    settings: memory.HerderSettings
+    configs: config_store.ConfigStore
+    statuses: status_store.StatusStore
+    group: group_port.Group
+    questions: questions_module.Questions
+    orders: orders_module.Orders
+    inbox: inboxes.Inbox
+    on_end: Callable[[], None]
+    clock: base_clock.Clock
+
+
+class HerderLoop:
+    """`start` once, then `ask_stop` and `join`; what is shown may be read by any thread.
+
+    Invariant: the machine, the group's methods and the worker are used by its thread alone.
+    """
+
+    def __init__(self, around: Surroundings, *, offers: protocol.Protocol) -> None:
+        """`offers`: what is spoken until a round says otherwise."""
+        self._around = around
+        self._machine = machine.Herder(around.settings, self._seen())
+        self._threads = threads.Threads(on_unasked_end=_log_end)
+        self._thread: threads.OwnedThread | None = None
+        self.speaks = offers
+        self.generation = 0
+        self.joined_once = False
+        self.failure: str | None = None
+        """Why it ended, if nobody had asked it to."""
+        self.stage: port.Stage | None = None
+
+    def start(self) -> None:
+        """Raises `FatalError` for settings of the group that cannot work."""
+        self._around.inbox.post(events.Begun())
+        self._around.group.start(self._around.inbox.wake, self._configured)
+        self._thread = self._threads.start("herder", self._run)
+
+    def ask_stop(self) -> None:
+        """Stop all work, leave the group, end. Again: nothing happens."""
+        self._around.inbox.post(events.ShutdownRequested())
+
+    def join(self, timeout_s: float) -> bool:
+        """Has it ended by then?"""
+        return self._thread is None or self._thread.join(timeout_s)
+
+    def _configured(self) -> work.Configured:
+        view = self._around.configs.snapshot()
+        counts = {name: len(view.tasks(name)) for name in view.connectors()}
+        return work.Configured(offset=view.offset, task_counts=counts)
+
+    def _run(self, stop: threading.Event) -> None:
+        try:
+            while not self._machine.closed:
+                self._turn()
+        except BaseException as error:
+            self.failure = f"the herder ended by a mistake: {error!r}"
+            raise
+        finally:
+            stop.set()  # it ends when it is done, not when it is told
+            self._around.group.close(LEAVE_S)
+            self._around.on_end()
+
+    def _turn(self) -> None:
+        around = self._around
+        if self._machine.question is not None:
+            self._answer(self._machine.question)
+            return
+        around.group.ticked()
+        around.inbox.wait(self._wait_s())
+        if not self._look_around():
+            self._tell(events.TimePassed())
+
+    def _wait_s(self) -> float:
+        due_s = self._machine.wake_at_s()
+        if due_s is None:
+            return _TURN_MAX_S
+        return min(_TURN_MAX_S, due_s - self._around.clock.now_s())
+
+    def _look_around(self) -> bool:
+        """Tell what came since; False: nothing did."""
+        told = self._around.inbox.take_all()  # first: what wakes it now will wake it again
+        news = self._around.group.take()
+        for each in news:
+            self._hear(each)
+        for event in told:
+            self._tell(event)
+        return bool(news or told)
+
+    def _hear(self, news: group_port.News) -> None:
+        match news:
+            case group_port.Failed(error):
+                self.failure = str(error)
+                self._tell(events.ShutdownRequested())
+            case _:
+                if isinstance(news, events.RoundCompleted):
+                    self.generation, self.speaks = news.generation, news.speaks
+                    self.joined_once = True
+                self._tell(news)
+
+    def _answer(self, question: instructions.Question) -> None:
+        began_ms = self._around.clock.wall_ms()
+        description = stages.describe(question)
+        self.stage = port.Stage(description=description, started_ms=began_ms)
+        outcome = self._around.questions.answer(question)
+        self.stage = port.Stage(
+            description=description,
+            started_ms=began_ms,
+            completed_ms=self._around.clock.wall_ms(),
+        )
+        self._look_around()
+        self._tell(events.Answered(outcome))
+
+    def _tell(self, event: events.Event) -> None:
+        for said in self._machine.step(event, self._seen()):
+            if not isinstance(said, instructions.QUESTIONS):
+                self._obey(said)
+
+    def _obey(self, order: instructions.Order) -> None:
+        group = self._around.group
+        match order:
+            case instructions.Prepared():
+                group.prepared()
+                self.stage = port.Stage(
+                    description=stages.JOINING, started_ms=self._around.clock.wall_ms()
+                )
+            case instructions.Rejoin(reason):
+                _LOG.info("asking the group to meet: %s", reason)
+                group.rejoin(reason)
+            case instructions.Leave(reason):
+                _LOG.warning("leaving the group: %s", reason)
+                group.leave(reason)
+            case instructions.GiveUpWork():
+                group.give_up_work()
+            case _:
+                self._around.orders.obey(order)
+
+    def _seen(self) -> events.Seen:
+        around = self._around
+        return events.Seen(
+            now_s=around.clock.now_s(),
+            wall_ms=around.clock.wall_ms(),
+            config=around.configs.snapshot(),
+            statuses=around.statuses.snapshot(),
+        )
+
+
+def _log_end(ended: threads.UnaskedEnd) -> None:
+    _LOG.error("the herder ended: %s", ended.error, exc_info=ended.error)

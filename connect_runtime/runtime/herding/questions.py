@@ -1,0 +1,169 @@
+"""Answers the herder's questions: writes, starts, stops and asks, and waits for what comes of it.
+
+One at a time, on the herder's thread; each ends within a deadline of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Sequence
+from concurrent import futures
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from connect_runtime.api import errors as api_errors
+from connect_runtime.base import errors
+from connect_runtime.core.assignment import work
+from connect_runtime.core.herder import events, instructions, session_keys
+from connect_runtime.core.state import cluster_config
+from connect_runtime.ports import fenced_writer
+from connect_runtime.ports import worker as worker_port
+from connect_runtime.runtime.stores import config_store, status_store
+from connect_runtime.system import pool
+
+_TaskConfigs: TypeAlias = Sequence[cluster_config.RawConfig] | None
+_LOG = logging.getLogger(__name__)
+
+FLUSH_S = 10.0
+"""Enough for a broker that was elected anew; what is not acknowledged then is still tried."""
+GENERATE_S = 30.0
+"""A connector that takes longer to say what its tasks are is asked again later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hands:
+    """What questions are answered with. `resolve` is `task_bodies.Surroundings.resolved`."""
+
+    configs: config_store.ConfigStore
+    statuses: status_store.StatusStore
+    worker: worker_port.Worker
+    calls: pool.Pool
+    keys: session_keys.KeySettings
+    resolve: Callable[[cluster_config.RawConfig], object]
+
+
+class Questions:
+    """For the herder's thread alone."""
+
+    def __init__(self, hands: Hands) -> None:
+        self._hands = hands
+        self._generating: dict[str, futures.Future[_TaskConfigs]] = {}
+        self._applied: dict[str, tuple[cluster_config.RawConfig, object]] = {}
+
+    def answer(self, question: instructions.Question) -> events.Outcome:
+        """What came of it; raises nothing that is not a mistake of ours."""
+        hands = self._hands
+        try:
+            match question:
+                case instructions.ReadConfigs(timeout_s):
+                    return self._read(timeout_s)
+                case instructions.ClaimWrites():
+                    hands.configs.claim_writes()
+                case instructions.Write(write):
+                    self._write(write)
+                case instructions.StopWork(what):
+                    hands.worker.stop(what)
+                case instructions.StartWork(what):
+                    return self._start(what)
+                case instructions.GenerateTaskConfigs(name):
+                    return self._generate(name)
+                case instructions.FlushStatuses():
+                    hands.statuses.flush(FLUSH_S)
+        except fenced_writer.PrivilegeLost as error:
+            return events.Failed(reason=str(error), fenced=True)
+        except errors.ConnectError as error:
+            return events.Failed(reason=str(error))
+        return events.Done()
+
+    def _read(self, timeout_s: float) -> events.Outcome:
+        try:
+            self._hands.configs.refresh(timeout_s)
+        except errors.ConnectError as error:
+            _LOG.warning("%s", error)
+            return events.TimedOut()
+        return events.Done()
+
+    def _write(self, write: instructions.ConfigWrite) -> None:
+        configs = self._hands.configs
+        match write:
+            case instructions.WriteConnector(connector=name, config=config, target_state=state):
+                configs.put_connector(name, config, target_state=state)
+            case instructions.RemoveConnector(name):
+                configs.remove_connector(name)
+            case instructions.WriteTaskConfigs(connector=name, configs=task_configs):
+                configs.put_task_configs(name, task_configs)
+            case instructions.WriteTargetState(connector=name, state=state):
+                configs.put_target_state(name, state)
+            case instructions.WriteRestart(request):
+                configs.put_restart(request)
+            case instructions.WriteNewSessionKey(created_ms=created_ms):
+                configs.put_session_key(self._new_key(created_ms))
+            case instructions.WriteFencingCount(connector=name, tasks=tasks):
+                configs.put_fencing_count(name, tasks)
+
+    def _new_key(self, created_ms: int) -> cluster_config.SessionKey:
+        settings = self._hands.keys
+        entropy = secrets.token_bytes(settings.key_bytes)
+        return session_keys.new_key(settings, entropy=entropy, wall_ms=created_ms)
+
+    def _start(self, what: work.Work) -> events.Outcome:
+        view = self._hands.configs.snapshot()
+        failed: list[tuple[work.Item, str]] = []
+        for item in what.items:
+            try:
+                self._begin(item, view)
+            except errors.ConnectError as error:
+                _LOG.error("%s was not started: %s", item, error)
+                failed.append((item, str(error)))
+        return events.Started(tuple(failed))
+
+    def _begin(self, item: work.Item, view: cluster_config.ClusterConfig) -> None:
+        name = item if isinstance(item, str) else item.connector
+        config, state = view.config(name), view.target_state(name)
+        if config is None:
+            raise errors.FatalError(f"connector {name} is configured no more")
+        state = state or cluster_config.TargetState.STARTED
+        if isinstance(item, str):
+            self._hands.worker.start_connector(name, config, state)
+            return
+        task_config = view.task_config(item)
+        if task_config is None:
+            raise errors.FatalError(f"task {item} is configured no more")
+        self._hands.worker.start_task(item, connector=config, config=task_config, state=state)
+
+    def _generate(self, name: str) -> events.Outcome:
+        """One call per connector at a time: one that hangs is looked at again, not made again."""
+        view = self._hands.configs.snapshot()
+        config = view.config(name)
+        if config is None:
+            self._applied.pop(name, None)
+            return events.NotRunning()
+        asked = self._generating.pop(name, None)
+        if asked is None:
+            worker = self._hands.worker
+            asked = self._hands.calls.submit(lambda: worker.task_configs(name, config))
+        if not futures.wait([asked], timeout=GENERATE_S).done:
+            self._generating[name] = asked
+            return events.Failed(
+                reason=f"connector {name} has not said what its tasks are for {GENERATE_S:g} s"
+            )
+        try:
+            configs = asked.result()
+        except api_errors.ConfigError as error:
+            _LOG.error("%s", error)
+            return events.Failed(reason=str(error), lasting=True)
+        if configs is None:
+            return events.NotRunning()
+        return events.Generated(configs=configs, config_applied=self._is_applied(name, view))
+
+    def _is_applied(self, name: str, view: cluster_config.ClusterConfig) -> bool:
+        """As last looked at: what `${…}` stands for may have changed since."""
+        config, applied = view.config(name), view.applied_config(name)
+        if config is None or applied is None:
+            return False
+        resolve = self._hands.resolve
+        known = self._applied.get(name)
+        if known is None or known[0] != applied:
+            known = self._applied[name] = applied, resolve(applied)
+        return bool(known[1] == resolve(config))
