@@ -1,8 +1,8 @@
 """Headers that every response is to have: `response.http.headers.config` (KIP-577).
 
-Rules are separated by commas, quoted where they hold one: `[action] [header name]:[value]`. `set`
-replaces what is there, `add` does not; with `setDate` and `addDate` the value is milliseconds from
-now on, and the header a date.
+Rules are separated by commas, quoted where they hold one: `[action] [header name]:[value]`, with
+any blanks and line breaks between. `set` replaces what is there, `add` does not; with `setDate` and
+`addDate` the value is milliseconds from now on, and the header a date.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ def parse(text: str) -> tuple[Rule, ...]:
     """Raises `ConfigError`."""
     if not text.strip():
         return ()
-    found = next(csv.reader([text], skipinitialspace=True))
+    line = re.sub(r"[\r\n]", " ", text)
+    found = next(csv.reader([line], skipinitialspace=True))
     return tuple(_rule(each.strip()) for each in found)
 
 
 def _rule(text: str) -> Rule:
-    action, _, header = text.partition(" ")
+    action, header, *_ = (*text.split(maxsplit=1), "", "")
     actions = {each.lower(): each for each in _ACTIONS}
     if action.lower() not in actions:
         raise errors.ConfigError(

@@ -49,6 +49,8 @@ def listener(text: str) -> Listener:
 
 def listeners(values: Sequence[str], *, key: str = "listeners") -> tuple[Listener, ...]:
     """Raises `ConfigError`; two that are the same would be in each other's way."""
+    if not all(values):
+        raise errors.ConfigError(f"{key}: '{', '.join(values)}' has an empty entry; remove it")
     found = tuple(listener(each) for each in values)
     fixed = [(each.host, each.port) for each in found if each.port != 0]
     if len(set(fixed)) != len(fixed):
@@ -116,7 +118,9 @@ def read(properties: Mapping[str, str]) -> RestSettings:
     admin = properties.get("admin.listeners")
     return RestSettings(
         listeners=_listeners(properties),
-        admin_listeners=None if admin is None else listeners(_listed(admin), key="admin.listeners"),
+        admin_listeners=(
+            None if admin is None else listeners(_entries(admin), key="admin.listeners")
+        ),
         advertised=_advertised(properties),
         access=Access(
             origins=properties.get("access.control.allow.origin", ""),
@@ -133,10 +137,15 @@ def _listeners(properties: Mapping[str, str]) -> tuple[Listener, ...]:
     given = properties.get("listeners")
     if given is None:
         return RestSettings().listeners
-    found = listeners(_listed(given))
+    found = listeners(_entries(given))
     if not found:
         raise errors.ConfigError("listeners: it is empty; name one at least, such as http://:8083")
     return found
+
+
+def _entries(text: str) -> list[str]:
+    """All between commas, also what is empty; none of a blank text."""
+    return [each.strip() for each in text.split(",")] if text.strip() else []
 
 
 def _advertised(properties: Mapping[str, str]) -> Advertised:

@@ -38,8 +38,34 @@ def test_rules_are_read(text: str, rules: tuple[header_rules.Rule, ...]) -> None
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("add \t Cache-Control: no-cache", R(name="Cache-Control", value="no-cache", adds=True)),
+        ("add\tX-A:b", R(name="X-A", value="b", adds=True)),
+        ("\n add X-A:b", R(name="X-A", value="b", adds=True)),
+        ("AdD \t X-A : \n   b;  c", R(name="X-A", value="b;  c", adds=True)),
+        ("add X-A: \r b", R(name="X-A", value="b", adds=True)),
+        ("seT \t X-A: \t not cacheable\n ", R(name="X-A", value="not cacheable", adds=False)),
+        ("seTDate \t X-A: \r 31", R(name="X-A", value="", adds=False, offset_ms=31)),
+        ("adDdate \n X-A: \t 0", R(name="X-A", value="", adds=True, offset_ms=0)),
+        ('"add \t X-A: b,\r c"', R(name="X-A", value="b,  c", adds=True)),
+    ],
+)
+def test_blanks_and_line_breaks_mean_nothing(text: str, expected: header_rules.Rule) -> None:
+    """RestServerConfigTest.testValidHeaderConfigs."""
+    assert header_rules.parse(text) == (expected,)
+
+
+@pytest.mark.parametrize(
     ("text", "told"),
     [
+        ("set \t", "one header name, one colon"),
+        ("set add X-A:1", "'add X-A' is no name of a header"),
+        ("addX-A", "begins with none of"),
+        ("X-A:", "begins with none of"),
+        ("add X-A:1 X-A:1 ", "one header name, one colon"),
+        ("set X-A:b, add  :no-cache, no-store", "'' is no name of a header"),
+        ("set X-A:b,", "begins with none of"),
         ("drop X-A:b", "begins with none of set, add, setDate, addDate"),
         ("set", "one header name, one colon"),
         ("set X-A", "one header name, one colon"),

@@ -83,14 +83,23 @@ def test_a_workers_properties_are_read() -> None:
 
 
 def test_admin_listeners_may_be_switched_off() -> None:
-    assert settings.read({"admin.listeners": " "}).admin_listeners == ()
+    for blank in ("", " "):
+        assert settings.read({"admin.listeners": blank}).admin_listeners == ()
     assert settings.read({}).admin_listeners is None
 
 
 @pytest.mark.parametrize(
     ("properties", "told"),
     [
-        ({"listeners": ""}, "listeners: it is empty"),
+        ({"listeners": ""}, "^listeners: it is empty"),
+        ({"listeners": ",,,"}, "^listeners: .* has an empty entry"),
+        ({"listeners": "http://a.b:9999,"}, "^listeners: .* has an empty entry"),
+        ({"listeners": "http://a.b:1, ,https://a.b:2"}, "^listeners: .* has an empty entry"),
+        ({"admin.listeners": "http://a.b:9999,"}, "^admin.listeners: .* has an empty entry"),
+        (
+            {"admin.listeners": "http://a.b:1, ,https://a.b:2"},
+            "^admin.listeners: .* an empty entry",
+        ),
         ({"rest.advertised.listener": "ftp"}, "rest.advertised.listener: 'ftp' is not allowed"),
         ({"rest.advertised.port": "0"}, "rest.advertised.port: '0' is no port"),
         ({"rest.advertised.port": "x"}, "rest.advertised.port: 'x' is no port"),
