@@ -15,7 +15,9 @@ HIDDEN = "[hidden]"
 LoadClass = Callable[[str], type]
 """Finds the class that a name of CLASS type means; raises LookupError if there is none."""
 
-_JAVA_BLANKS = "".join(map(chr, range(33)))
+JAVA_BLANKS = "".join(map(chr, range(33)))
+"""What Java's String.trim takes away: every control character, and no wide blank."""
+
 _BETWEEN_ITEMS = re.compile(r"\s*,\s*")
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)[dDfF]?")
@@ -107,7 +109,7 @@ def parse(name: str, value: object, of: Type, *, load: LoadClass = load_class) -
     """
     if value is None:
         return None
-    text = value.strip(_JAVA_BLANKS) if isinstance(value, str) else None
+    text = value.strip(JAVA_BLANKS) if isinstance(value, str) else None
     match of:
         case Type.BOOLEAN:
             return _boolean(name, value, text)
@@ -147,7 +149,7 @@ def _boolean(name: str, value: object, text: str | None) -> bool:
 def _whole(name: str, value: object, of: Type) -> int:
     bits, described = _WHOLE_TYPES[of]
     if isinstance(value, str):
-        text = value.strip(_JAVA_BLANKS)
+        text = value.strip(JAVA_BLANKS)
         number = int(text) if _WHOLE.fullmatch(text) and len(text) <= 32 else None
     elif isinstance(value, int) and not isinstance(value, bool):
         number = value
@@ -184,7 +186,7 @@ def _class(name: str, value: object, load: LoadClass) -> type:
     if not isinstance(value, str):
         raise invalid(name, value, "Expected a Class instance or class name.")
     try:
-        return load(value.strip(_JAVA_BLANKS))
+        return load(value.strip(JAVA_BLANKS))
     except LookupError as error:
         raise invalid(name, value, f"Class {value} could not be found.") from error
 

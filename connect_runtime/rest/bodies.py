@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from connect_runtime.api import config_types
 from connect_runtime.core.state import cluster_config, json_bytes
 
 _INITIAL_STATES = {
@@ -64,7 +65,7 @@ def creation(data: bytes) -> Creation:
         raise Unreadable(f"'name' is a string, not {json_bytes.kind(name)}")
     wanted = _object(given.get("config"), "'config', a JSON object of strings,")
     return Creation(
-        name="" if name is None else _text(name).strip(),
+        name="" if name is None else _text(name).strip(config_types.JAVA_BLANKS),
         config=_strings(wanted, "'config'"),
         initial_state=_initial_state(given.get("initial_state")),
     )

@@ -65,6 +65,21 @@ def test_a_creation_is_read_and_said_again() -> None:
     assert bodies.creation(json.dumps(said).encode()) == read
 
 
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("   c  \n  ", "c"),
+        ("   \t\n  \b", ""),
+        (None, ""),
+        ("\u3000c", "\u3000c"),
+        ("a\nb", "a\nb"),
+    ],
+)
+def test_a_name_is_trimmed_as_java_trims(given: str | None, name: str) -> None:
+    """ConnectorsResourceTest.testCreateConnectorName*, testCreateConnectorNoName."""
+    assert bodies.creation(json.dumps({"name": given, "config": {}}).encode()).name == name
+
+
 def test_a_creation_may_lack_a_name_and_a_state() -> None:
     read = bodies.creation(b'{"config": {}}')
     assert (read.name, read.initial_state) == ("", None)

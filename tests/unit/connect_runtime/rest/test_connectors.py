@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib import parse
 
 import pytest
 
@@ -11,7 +12,7 @@ from connect_runtime.base import ids
 from connect_runtime.core.herder import requests
 from connect_runtime.core.state import cluster_config, status_records
 from connect_runtime.ports import peers
-from connect_runtime.rest import settings
+from connect_runtime.rest import asking, settings
 from tests.fakes import rest_herder
 from tests.support import rest
 
@@ -97,13 +98,37 @@ def test_a_connector_is_created_stopped(herder: rest_herder.FakeHerder) -> None:
     assert rest.Rest(herder)("GET", "/connectors/c/tasks").json() == []
 
 
-def test_a_name_may_hold_anything(herder: rest_herder.FakeHerder) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ä/b c",
+        "ta/b&c=d//\\rx=1þ.1>< `'\" x%y+z!ሴ#$&'(æ)*+,:;=?ñ@[]ÿ",
+        "ta/b&c=drx=1\n.1>< `'\" x%y+z!#$&'()*+,:;=?@[]",
+    ],
+)
+def test_a_name_may_hold_anything(herder: rest_herder.FakeHerder, name: str) -> None:
+    """ConnectorsResourceTest.test*WithSpecialCharsInName, …ControlSequenceInName."""
     ask = rest.Rest(herder)
-    answer = ask("POST", "/connectors", json={"name": "ä/b c", "config": CONFIG})
-    assert answer.headers["location"] == f"{rest.BASE}/connectors/%C3%A4%2Fb%20c"
-    assert ask("GET", "/connectors/%C3%A4%2Fb%20c").json()["name"] == "ä/b c"
-    assert ask("GET", "/connectors/%C3%A4%2Fb%20c/tasks/0/status").status_code == 200
-    assert ask("DELETE", "/connectors/%C3%A4%2Fb%20c").status_code == 204
+    location = ask("POST", "/connectors", json={"name": name, "config": CONFIG}).headers["location"]
+    assert location == f"{rest.BASE}/connectors/{parse.quote(name, safe='')}"
+    path = location.removeprefix(rest.BASE)
+    assert ask("GET", path).json()["name"] == name
+    assert ask("PUT", f"{path}/config", json=CONFIG | {"name": name}).status_code == 200
+    assert ask("GET", f"{path}/tasks/0/status").status_code == 200
+    assert ask("DELETE", path).status_code == 204
+
+
+@pytest.mark.parametrize("named", [{}, {"name": "  \t "}])
+def test_a_creation_without_a_name_has_an_empty_one(
+    herder: rest_herder.FakeHerder, named: dict[str, str]
+) -> None:
+    """What is wrong with it is for the validation to say."""
+    herder.silent = True
+    ask = rest.Rest(herder, deadlines=asking.Deadlines(request_s=0.01))
+    ask("POST", "/connectors", json=named | {"config": CONFIG})
+    (asked,) = herder.submitted
+    assert isinstance(asked, requests.PutConnector)
+    assert (asked.connector, asked.config["name"], asked.replace) == ("", "", False)
 
 
 @pytest.mark.parametrize(
