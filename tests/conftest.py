@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
@@ -15,6 +17,7 @@ from tests.support import examples
 
 if TYPE_CHECKING:
     from mm2.sandbox import cluster
+    from tests.support import connect_workers
 
 # Without a deadline for each example: a shared machine pauses, and that is no failure.
 hypothesis.settings.register_profile("mm2", deadline=None, max_examples=examples.of(100))
@@ -54,16 +57,47 @@ def own_cluster() -> Iterator[Callable[..., cluster.Cluster]]:
 
 
 @pytest.fixture
+def connect_group(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[Callable[..., connect_workers.Group]]:
+    """Makes groups of Connect workers, on `east` where no client properties are given.
+
+    Arguments are those of `connect_workers.Group` but `folder`; the group's id, and with it the
+    topics, are the test's own. Workers that run at the end of the test are killed.
+    """
+    from tests.support import connect_workers
+
+    counter = itertools.count(1)
+    with contextlib.ExitStack() as groups:
+
+        def make(client: Mapping[str, str] | None = None, **options: Any) -> connect_workers.Group:
+            number = next(counter)
+            folder = tmp_path / f"workers-{number}"
+            folder.mkdir()
+            if client is None:
+                client = request.getfixturevalue("east").client_properties()
+            group_id = f"{_own_name(request)}-{number}"
+            made = connect_workers.Group(client, group_id, folder=folder, **options)
+            return groups.enter_context(made)
+
+        yield make
+
+
+@pytest.fixture
 def topic(request: pytest.FixtureRequest) -> Callable[..., str]:
     """Makes topic names that no other test uses: `topic()`, `topic("orders")`."""
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
-    test = re.sub(r"[^A-Za-z0-9_-]+", "-", request.node.name).strip("-")[:80]
     counter = itertools.count(1)
 
     def name(label: str = "t") -> str:
-        return f"{test}-{worker}-{label}-{next(counter)}"
+        return f"{_own_name(request)}-{label}-{next(counter)}"
 
     return name
+
+
+def _own_name(request: pytest.FixtureRequest) -> str:
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
+    test = re.sub(r"[^A-Za-z0-9_-]+", "-", request.node.name).strip("-")[:80]
+    return f"{test}-{worker}"
 
 
 def _shared_cluster(name: str) -> Iterator[cluster.Cluster]:

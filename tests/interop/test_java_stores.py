@@ -20,7 +20,7 @@ from connect_runtime.ports import shared_log
 from connect_runtime.runtime.stores import config_store, offset_store, status_store
 from connect_runtime.system import clock
 from mm2.sandbox import cluster
-from tests.support import eventually, java_connect, kafka
+from tests.support import connect_workers, eventually, kafka
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -43,7 +43,7 @@ class Stores:
 
     @staticmethod
     def logs(running: cluster.Cluster, name: str) -> worker_logs.WorkerLogs:
-        given = java_connect.storage(name)
+        given = connect_workers.storage(name)
         for each in topic_settings.Purpose:
             given[f"{each.value}replication.factor"] = "1"
         return worker_logs.make(
@@ -86,13 +86,13 @@ def values(running: cluster.Cluster, topic: str) -> list[bytes | None]:
 
 def test_a_cluster_changes_hands(east, topic, lines, tmp_path, caplog):
     name, moved, made = topic("connect"), topic("moved"), topic("made")
-    properties = {"bootstrap.servers": east.bootstrap, **java_connect.storage(name)}
+    properties = {"bootstrap.servers": east.bootstrap, **connect_workers.storage(name)}
     for each in (moved, made):
         kafka.create_topic(east.client_properties(), each)
     caplog.set_level(logging.WARNING)
     with Stores(east, name) as ours:
         write_as_a_worker(ours, lines, moved)
-        with java_connect.JavaWorker(properties, folder=tmp_path) as java:
+        with connect_workers.Worker(connect_workers.Kind.JAVA, properties, folder=tmp_path) as java:
             java_goes_on(java, east, lines, moved)
             java_does_its_own(java, lines, made)
             we_read_it_as_it_comes(ours, java, lines)
@@ -136,7 +136,7 @@ def write_as_a_worker(ours: Stores, lines: Path, topic: str) -> None:
 
 
 def java_goes_on(
-    java: java_connect.JavaWorker, east: cluster.Cluster, lines: Path, topic: str
+    java: connect_workers.Worker, east: cluster.Cluster, lines: Path, topic: str
 ) -> None:
     assert sorted(java.get("/connectors")) == ["moved", "stopped"]
     assert java.get("/connectors/moved")["config"] == source(lines, topic, name="moved")
@@ -149,7 +149,7 @@ def java_goes_on(
     assert [each["partition"] for each in offsets] == [{"filename": str(lines)}]
 
 
-def java_does_its_own(java: java_connect.JavaWorker, lines: Path, topic: str) -> None:
+def java_does_its_own(java: connect_workers.Worker, lines: Path, topic: str) -> None:
     body = {
         "name": "made-1",
         "config": source(lines, topic, name="made-1"),
@@ -167,7 +167,7 @@ def java_does_its_own(java: java_connect.JavaWorker, lines: Path, topic: str) ->
     assert java.ask("DELETE", "/connectors/moved").status_code == 204
 
 
-def we_read_it_as_it_comes(ours: Stores, java: java_connect.JavaWorker, lines: Path) -> None:
+def we_read_it_as_it_comes(ours: Stores, java: connect_workers.Worker, lines: Path) -> None:
     ours.config.refresh(WAIT_S)
     view = ours.config.snapshot()
     assert view.connectors() == ["made 2-3", "made-1", "stopped"]
@@ -265,10 +265,11 @@ def test_an_offset_file_changes_hands(east, topic, lines, tmp_path):
         "bootstrap.servers": east.bootstrap,
         "offset.storage.file.filename": str(path),
     }
-    with java_connect.JavaWorker(
+    with connect_workers.Worker(
+        connect_workers.Kind.JAVA,
         settings,
         folder=tmp_path,
-        main=java_connect.STANDALONE,
+        mode=connect_workers.Mode.STANDALONE,
         connectors=(connector,),
     ) as java:
         eventually.eventually(lambda: len(values(east, target)) >= 7, WAIT_S, java.log_text)

@@ -21,8 +21,7 @@ from connect_runtime.core.assignment import protocol, work
 from connect_runtime.core.state import topic_settings
 from connect_runtime.runtime.stores import config_store
 from connect_runtime.system import clock, threads
-from tests.interop import java_worker
-from tests.support import eventually, group_workers
+from tests.support import connect_workers, eventually, group_workers
 
 if TYPE_CHECKING:
     from mm2.sandbox import cluster
@@ -50,9 +49,8 @@ class Mixed:
         self.speaks = speaks
         self.group = group
         self.workers = group_workers.Workers()
-        topics = {}
+        topics = connect_workers.storage(group)
         for each in ("config", "offset", "status"):
-            topics[f"{each}.storage.topic"] = f"{group}-{each}"
             topics[f"{each}.storage.replication.factor"] = "1"
         logs = worker_logs.make(
             access.Access(bootstrap=running.bootstrap),
@@ -69,27 +67,27 @@ class Mixed:
             pump = threads.Threads(on_unasked_end=lambda _: None)
             pump.start("pump", self._pump)
             try:
-                url = stack.enter_context(self._java(name))
+                running = stack.enter_context(self._java(name))
             finally:
                 assert pump.stop_all(30.0) == []
-            yield url
+            yield running.url
 
     def _pump(self, stop: threading.Event) -> None:
         while not stop.wait(0.05):
             for each in self.workers.every:
                 each.turn()
 
-    def _java(self, name: str) -> contextlib.AbstractContextManager[str]:
-        folder = self.folder / name
-        folder.mkdir()
+    def _java(self, name: str) -> connect_workers.Worker:
         own = {
-            "group.id": self.group,
+            **self.cluster.client_properties(),
+            **connect_workers.storage(self.group),
             "connect.protocol": self.speaks.name.lower(),
             "session.timeout.ms": str(round(group_workers.SESSION_S * 1000)),
             "heartbeat.interval.ms": "500",
             "scheduled.rebalance.max.delay.ms": str(DELAY_MS),
         }
-        return java_worker.distributed(self.cluster.bootstrap, folder, own)
+        kind = connect_workers.Kind.JAVA
+        return connect_workers.Worker(kind, own, folder=self.folder, name=name)
 
     def join(self, name: str) -> group_workers.Worker:
         member = group_workers.kafka_member(
@@ -124,7 +122,7 @@ class Mixed:
 
     def java_has(self, expected: work.Work, java: str) -> bool:
         """Whether Java was told in its last round to run exactly that, as its log has it."""
-        found = _ASSIGNED.findall((self.folder / java / "worker.log").read_text())
+        found = _ASSIGNED.findall((self.folder / f"{java}.log").read_text())
         if not found:
             return False
         connectors, tasks = (set(each.split(", ")) - {""} for each in found[-1])

@@ -18,14 +18,14 @@ from connect_runtime.core.state import cluster_config, config_log
 from connect_runtime.ports import peers as peers_port
 from connect_runtime.rest import settings
 from tests.fakes import rest_herder
-from tests.interop import java_worker
-from tests.support import kafka, rest_server
+from tests.support import connect_workers, kafka, rest_server
 
 if TYPE_CHECKING:
     from mm2.sandbox import cluster
 
 pytestmark = [pytest.mark.full, pytest.mark.integration, pytest.mark.timeout(300)]
 
+JAVA = connect_workers.Kind.JAVA
 ACCESS = {
     "access.control.allow.origin": "http://a.example",
     "access.control.allow.methods": "PUT,GET",
@@ -38,8 +38,14 @@ JSON = "application/json"
 @pytest.fixture(scope="module")
 def java(east: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("java")
-    with java_worker.standalone(east.bootstrap, folder, ACCESS) as url:
-        yield url
+    settings_of = {
+        "bootstrap.servers": east.bootstrap,
+        "offset.storage.file.filename": str(folder / "offsets"),
+        **ACCESS,
+    }
+    mode = connect_workers.Mode.STANDALONE
+    with connect_workers.Worker(JAVA, settings_of, folder=folder, mode=mode) as running:
+        yield running.url
 
 
 def client(url: str) -> httpx.Client:
@@ -215,8 +221,8 @@ def test_java_serves_what_is_forwarded(java: str) -> None:
 @pytest.fixture(scope="module")
 def leader(east: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("leader")
-    with java_worker.distributed(east.bootstrap, folder, {"group.id": GROUP}) as url:
-        yield url
+    with connect_workers.Group(east.client_properties(), GROUP, folder=folder) as group:
+        yield group.start("leader", JAVA).url
 
 
 GROUP = "beside-java"
@@ -225,7 +231,9 @@ GROUP = "beside-java"
 def _configured(east: cluster.Cluster) -> cluster_config.ClusterConfig:
     """What the group's config topic says by now."""
     log = config_log.ConfigLog()
-    for each in kafka.read_partition(east.client_properties(), f"{GROUP}-config", 0):
+    for each in kafka.read_partition(
+        east.client_properties(), connect_workers.storage(GROUP)["config.storage.topic"]
+    ):
         log.apply(each.key, each.value, offset=each.offset)
     return log.snapshot()
 
