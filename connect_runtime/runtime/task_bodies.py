@@ -71,11 +71,9 @@ def new_connector(
         else connector_config.source
     )
     parsed = parse(config, load=around.load)
-    refused = connector_config.not_offered(parsed)
-    if refused:
+    if parsed.not_offered:
         raise errors.ConfigError(
-            f"connector {parsed.name}: {', '.join(refused)} cannot be honoured by this version;"
-            " remove what is not needed"
+            f"connector {parsed.name}: {' '.join(dict.fromkeys(parsed.not_offered.values()))}"
         )
     return made, parsed
 

@@ -121,7 +121,7 @@ class FoundPlugins:
         )
         raise errors.ConfigError(
             f"Failed to find any class that implements {_WORDS[kinds[0]]} and which name matches"
-            f" {name}, available are: {available}"
+            f" {name}, available {_WORDS[kinds[0]].lower()}s are: {available}"
         )
 
 

@@ -66,17 +66,36 @@ def sink_consumer(
     task: ids.ConnectorTaskId,
 ) -> ClientPlan:
     """For a task's records: its group is the connector's, its offsets are committed by us."""
-    base = {**_CONSUMER, "group.id": f"connect-{task.connector}"}
-    plan = _plan(worker, config, kind=ClientKind.CONSUMER, base=base, client_id=f"consumer-{task}")
+    plan = _sink_plan(worker, config, task.connector, client_id=f"consumer-{task}")
     return ClientPlan(
         client_id=plan.client_id, properties={**plan.properties, "enable.auto.commit": "false"}
     )
+
+
+def sink_group(
+    worker: worker_config.WorkerConfig, config: Mapping[str, str | None], connector: str
+) -> str:
+    """The consumer group of a sink connector: of each of its tasks."""
+    return _sink_plan(worker, config, connector, client_id="consumer").properties["group.id"]
 
 
 def admin(
     worker: worker_config.WorkerConfig, config: Mapping[str, str | None], of: str
 ) -> ClientPlan:
     """`of`: the connector, or the task, it is for. It begins with the worker's own settings."""
+    return _admin_plan(worker, config, client_id=f"adminclient-{of}")
+
+
+def offsets_admin(
+    worker: worker_config.WorkerConfig, config: Mapping[str, str | None], connector: str
+) -> ClientPlan:
+    """For the offsets of a sink connector's group: as `admin`, by the name that Java gives it."""
+    return _admin_plan(worker, config, client_id=f"worker-adminclient-{connector}")
+
+
+def _admin_plan(
+    worker: worker_config.WorkerConfig, config: Mapping[str, str | None], *, client_id: str
+) -> ClientPlan:
     inherited = {
         name: value
         for name, value in worker.raw.items()
@@ -87,28 +106,41 @@ def admin(
         config,
         kind=ClientKind.ADMIN,
         base=inherited,
-        client_id=f"adminclient-{of}",
+        client_id=client_id,
     )
 
 
-def refused_overrides(worker: worker_config.WorkerConfig, config: Iterable[str]) -> dict[str, str]:
+def _sink_plan(
+    worker: worker_config.WorkerConfig,
+    config: Mapping[str, str | None],
+    connector: str,
+    *,
+    client_id: str,
+) -> ClientPlan:
+    base = {**_CONSUMER, "group.id": f"connect-{connector}"}
+    return _plan(worker, config, kind=ClientKind.CONSUMER, base=base, client_id=client_id)
+
+
+def overridden(config: Iterable[str], kind: ClientKind) -> dict[str, str]:
+    """A connector's keys that are for its clients of this kind, with what each overrides."""
+    prefix = kind.override_prefix
+    return {
+        name: name.removeprefix(prefix)
+        for name in config
+        if name.startswith(prefix) and name != prefix
+    }
+
+
+def refused_overrides(
+    worker: worker_config.WorkerConfig, config: Iterable[str], kind: ClientKind
+) -> dict[str, str]:
     """Overrides in a connector's configuration that the worker does not allow, with Java's text."""
-    found = {}
-    for name in config:
-        key = _overridden(name)
-        if key is not None and not _allowed(worker, key):
-            found[name] = (
-                f"The '{worker.override_policy.value}' policy does not allow '{key}' to be "
-                "overridden in the connector configuration."
-            )
-    return found
-
-
-def _overridden(name: str) -> str | None:
-    for kind in ClientKind:
-        if name.startswith(kind.override_prefix) and len(name) > len(kind.override_prefix):
-            return name[len(kind.override_prefix) :]
-    return None
+    return {
+        name: f"The '{worker.override_policy.value}' policy does not allow '{key}' to be overridden"
+        " in the connector configuration."
+        for name, key in overridden(config, kind).items()
+        if not _allowed(worker, key)
+    }
 
 
 def _allowed(worker: worker_config.WorkerConfig, key: str) -> bool:
@@ -132,7 +164,7 @@ def _plan(
     client_id: str,
 ) -> ClientPlan:
     """Raises `ConfigError` for overrides that are not allowed."""
-    refused = refused_overrides(worker, config)
+    refused = refused_overrides(worker, config, kind)
     if refused:
         raise errors.ConfigError(" ".join(refused.values()))
     overrides = {

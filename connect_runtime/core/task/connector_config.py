@@ -8,12 +8,21 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from connect_runtime.api import config_types, errors, task
 from connect_runtime.core.task import connector_keys
+
+TOPICS, TOPICS_REGEX = "topics", "topics.regex"
+DEAD_LETTERS = "errors.deadletterqueue.topic.name"
+TOPIC_CREATION = "topic.creation."
+TOPIC_CREATION_GROUPS = f"{TOPIC_CREATION}groups"
+_NO_TOPIC_CREATION = (
+    "Topics are not made by rules of a connector in this version: remove topic.creation.*, and"
+    " make them beforehand."
+)
 
 
 class ReloadAction(enum.Enum):
@@ -43,7 +52,10 @@ class Errors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorConfig:
-    """What both kinds have. `raw`: everything as given, `${…}` resolved; it may hold secrets."""
+    """What both kinds have. `raw`: everything as given, `${…}` resolved; it may hold secrets.
+
+    `not_offered`: why it must not be run, by key.
+    """
 
     raw: Mapping[str, str | None] = field(repr=False)
     name: str
@@ -54,6 +66,7 @@ class ConnectorConfig:
     transforms: tuple[str, ...]
     predicates: tuple[str, ...]
     errors: Errors
+    not_offered: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,65 +113,102 @@ def sink(
     found = connector_keys.SINK.parse(props, load=load)
     topics, pattern = tuple(found["topics"]), found["topics.regex"]
     wrong = topics_at_odds(props)
-    if wrong is not None:
-        raise errors.ConfigError(wrong)
+    if wrong:
+        raise errors.ConfigError(" ".join(dict.fromkeys(wrong.values())))
     return SinkConfig(
         **_shared(props, found),
         topics=topics,
         topics_regex=re.compile(pattern) if pattern else None,
-        dead_letter_topic=found["errors.deadletterqueue.topic.name"] or None,
+        dead_letter_topic=found[DEAD_LETTERS] or None,
         dead_letter_replication=found["errors.deadletterqueue.topic.replication.factor"],
         dead_letter_headers=found["errors.deadletterqueue.context.headers.enable"],
     )
 
 
-def topics_at_odds(props: Mapping[str, str | None]) -> str | None:
-    """What is wrong with a sink's `topics`, `topics.regex` and dead letter topic together."""
-    topics = [each.strip() for each in (props.get("topics") or "").split(",") if each.strip()]
-    pattern = (props.get("topics.regex") or "").strip()
-    dead = (props.get("errors.deadletterqueue.topic.name") or "").strip()
-    if topics and pattern:
-        return "topics and topics.regex are mutually exclusive: configure one of them"
-    if not topics and not pattern:
-        return "one of topics and topics.regex must be configured"
-    if dead and dead in topics:
-        return f"the dead letter topic {dead} is among topics: it would be read again for ever"
-    if dead and pattern and _matches(pattern, dead):
-        return (
-            f"the dead letter topic {dead} matches topics.regex {pattern}: it would be read again"
-            " for ever"
-        )
-    return None
+def topics_at_odds(props: Mapping[str, str | None]) -> dict[str, str]:
+    """What is wrong with a sink's `topics`, `topics.regex` and dead letter topic together, by key.
 
-
-def not_offered(config: ConnectorConfig) -> list[str]:
-    """Keys that mean something and are not honoured by this version: refused, not ignored.
-
-    `errors.log.enable` may be anything: an error that fails the task is logged in any case.
+    In the words of Java's SinkConnectorConfig.validate.
     """
-    found = []
-    if config.transforms:
-        found.append("transforms")
-    if config.predicates:
-        found.append("predicates")
-    if config.errors.tolerance is not Tolerance.NONE:
-        found.append("errors.tolerance")
-    if config.errors.retry_timeout_ms != 0:
-        found.append("errors.retry.timeout")
-    if isinstance(config, SinkConfig) and config.dead_letter_topic is not None:
-        found.append("errors.deadletterqueue.topic.name")
-    if isinstance(config, SourceConfig):
-        found += _not_offered_to_sources(config)
-    return found
+    topics = [each.strip() for each in (props.get(TOPICS) or "").split(",") if each.strip()]
+    pattern = (props.get(TOPICS_REGEX) or "").strip()
+    dead = (props.get(DEAD_LETTERS) or "").strip()
+    if topics and pattern:
+        return dict.fromkeys(
+            (TOPICS, TOPICS_REGEX),
+            f"{TOPICS} and {TOPICS_REGEX} are mutually exclusive options, but both are set.",
+        )
+    if not topics and not pattern:
+        return dict.fromkeys(
+            (TOPICS, TOPICS_REGEX), f"Must configure one of {TOPICS} or {TOPICS_REGEX}"
+        )
+    if dead and dead in topics:
+        listed = config_types.shown(list(dict.fromkeys(topics)))
+        return {
+            TOPICS: f"The DLQ topic '{dead}' may not be included in the list of topics"
+            f" ('{TOPICS}={listed}') consumed by the connector"
+        }
+    if dead and pattern and _matches(pattern, dead):
+        return {
+            TOPICS_REGEX: f"The DLQ topic '{dead}' may not be matched by the regex for the topics"
+            f" ('{TOPICS_REGEX}={pattern}') consumed by the connector"
+        }
+    return {}
 
 
-def _not_offered_to_sources(config: SourceConfig) -> list[str]:
-    found = sorted(each for each in config.raw if each.startswith("topic.creation."))
-    if config.exactly_once_required:
-        found.append("exactly.once.support")
-    if config.offsets_topic is not None:
-        found.append("offsets.storage.topic")
-    return found
+def not_offered(found: Mapping[str, Any], given: Iterable[str]) -> dict[str, str]:
+    """Why what is configured is refused, by key: what this version does not honour, with a remedy.
+
+    `found`: parsed values; what was not understood may be missing. `given`: all names, of which
+    some mean something that no definition has. `errors.log.enable` may be anything: an error that
+    fails the task is logged in any case.
+    """
+    told = {name: text for name, wanted, text in _NOT_OFFERED if wanted(found.get(name))}
+    if TOPIC_CREATION_GROUPS in found:
+        for name in sorted(each for each in given if each.startswith(TOPIC_CREATION)):
+            told[name] = _NO_TOPIC_CREATION
+    return told
+
+
+def _tolerant(value: Any) -> bool:
+    return isinstance(value, str) and value != Tolerance.NONE.value
+
+
+def _required(value: Any) -> bool:
+    return isinstance(value, str) and value.lower() == "required"
+
+
+_NOT_OFFERED: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    ("transforms", bool, "Transforms are not offered by this version: remove transforms."),
+    ("predicates", bool, "Predicates are not offered by this version: remove predicates."),
+    (
+        "errors.tolerance",
+        _tolerant,
+        "Errors cannot be tolerated by this version: set errors.tolerance to none.",
+    ),
+    (
+        "errors.retry.timeout",
+        bool,
+        "What failed is not tried again by this version: set errors.retry.timeout to 0.",
+    ),
+    (
+        DEAD_LETTERS,
+        bool,
+        f"Dead letters are not written by this version: remove {DEAD_LETTERS}.",
+    ),
+    (
+        "exactly.once.support",
+        _required,
+        "This worker does not have exactly-once source support enabled."
+        " Set exactly.once.support to requested.",
+    ),
+    (
+        "offsets.storage.topic",
+        bool,
+        "A connector's own offsets topic is not offered by this version: remove"
+        " offsets.storage.topic.",
+    ),
+)
 
 
 def _shared(props: Mapping[str, str | None], found: Mapping[str, Any]) -> dict[str, Any]:
@@ -168,16 +218,17 @@ def _shared(props: Mapping[str, str | None], found: Mapping[str, Any]) -> dict[s
         "connector_class": found["connector.class"],
         "tasks_max": found["tasks.max"],
         "enforce_tasks_max": found["tasks.max.enforce"],
-        "reload": ReloadAction(found["config.action.reload"].lower()),
+        "reload": ReloadAction(found["config.action.reload"]),
         "transforms": tuple(found["transforms"]),
         "predicates": tuple(found["predicates"]),
         "errors": Errors(
             retry_timeout_ms=found["errors.retry.timeout"],
             retry_delay_max_ms=found["errors.retry.delay.max.ms"],
-            tolerance=Tolerance(found["errors.tolerance"].lower()),
+            tolerance=Tolerance(found["errors.tolerance"]),
             log=found["errors.log.enable"],
             log_messages=found["errors.log.include.messages"],
         ),
+        "not_offered": not_offered(found, props),
     }
 
 

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import Any
 
-from connect_runtime.api import config_def, config_types, config_validators
+from connect_runtime.api import config_def, config_types, config_validators, converter, errors
 
 Type = config_def.Type
 Importance = config_def.Importance
+Width = config_def.Width
 _COMMON, _TRANSFORMS, _ERRORS = "Common", "Transforms", "Error Handling"
+_TOPICS = 4
+"""The place among the common keys that Java gives both, whoever stands there too."""
+_BASES = {
+    "key": converter.Converter,
+    "value": converter.Converter,
+    "header": converter.HeaderConverter,
+}
 
 
 def _aliases(name: str, value: Any) -> None:
@@ -17,29 +26,59 @@ def _aliases(name: str, value: Any) -> None:
         raise config_types.invalid(name, value, "Duplicate alias provided.")
 
 
-_ALIASES = config_validators.Lambda(_aliases, "unique transformation aliases")
+_ALIASES = config_validators.Composite(
+    config_validators.NonNull(),
+    config_validators.Lambda(_aliases, "unique aliases"),
+)
+
+
+def _class_of(base: type, word: str) -> config_validators.Validator:
+    def check(name: str, value: Any) -> None:
+        if value is None:
+            return
+        if not issubclass(value, base):
+            raise errors.ConfigError(
+                f"Class {config_types.shown(value)} does not implement the {word} interface"
+            )
+        if inspect.isabstract(value):
+            raise errors.ConfigError("This class is abstract and cannot be created.")
+
+    return config_validators.Lambda(check, f"A concrete subclass of {word}")
 
 
 def _pattern(name: str, value: Any) -> None:
     try:
         re.compile(value or "")
     except re.error as error:
-        raise config_types.invalid(name, value, f"it is no regular expression: {error}") from None
+        raise config_types.invalid(name, value, f"Invalid regex: {error}") from None
 
 
-_one_of = config_validators.CaseInsensitiveValidString
+_one_of = config_validators.ValidString
+_one_in_any_case = config_validators.CaseInsensitiveValidString
+_COUNTED_WITH = {
+    _TRANSFORMS: _COMMON,
+    "Predicates": _COMMON,
+    "Exactly Once Support": "Topic Creation",
+}
 
 
 class _Definition:
-    """Numbers the keys of each group as they come."""
+    """Numbers the keys of each group as they come; some groups share numbers, as in Java."""
 
     def __init__(self, base: config_def.ConfigDef | None = None) -> None:
         self.keys = config_def.ConfigDef(base)
         self._orders: dict[str, int] = {}
+        for key in self.keys.keys.values():
+            self._next(str(key.group))
 
     def add(self, name: str, of: Type, text: str, *, group: str, **options: Any) -> None:
-        order = self._orders[group] = self._orders.get(group, 0) + 1
-        self.keys.define(name, of, text, group=group, order_in_group=order, **options)
+        options.setdefault("order_in_group", self._next(group))
+        self.keys.define(name, of, text, group=group, **options)
+
+    def _next(self, group: str) -> int:
+        counter = _COUNTED_WITH.get(group, group)
+        self._orders[counter] = self._orders.get(counter, 0) + 1
+        return self._orders[counter]
 
 
 def _connector() -> config_def.ConfigDef:
@@ -51,6 +90,7 @@ def _connector() -> config_def.ConfigDef:
         group=_COMMON,
         validator=config_validators.NonEmptyStringWithoutControlChars(),
         display_name="Connector name",
+        width=Width.MEDIUM,
     )
     made.add(
         "connector.class",
@@ -58,6 +98,7 @@ def _connector() -> config_def.ConfigDef:
         "The connector's class: in full, or its short name where only one has that.",
         group=_COMMON,
         display_name="Connector class",
+        width=Width.LONG,
     )
     _version(made, "connector")
     made.add(
@@ -68,6 +109,7 @@ def _connector() -> config_def.ConfigDef:
         default=1,
         validator=config_validators.Range(at_least=1),
         display_name="Tasks max",
+        width=Width.SHORT,
     )
     made.add(
         "tasks.max.enforce",
@@ -77,6 +119,7 @@ def _connector() -> config_def.ConfigDef:
         default=True,
         importance=Importance.LOW,
         display_name="Enforce tasks max",
+        width=Width.SHORT,
     )
     for part in ("key", "value", "header"):
         _converter(made, part)
@@ -90,6 +133,7 @@ def _connector() -> config_def.ConfigDef:
         validator=_one_of("none", "restart"),
         importance=Importance.LOW,
         display_name="Reload Action",
+        width=Width.MEDIUM,
     )
     _errors(made)
     return made.keys
@@ -106,6 +150,7 @@ def _chains(made: _Definition) -> None:
             validator=_ALIASES,
             importance=Importance.LOW,
             display_name=name.capitalize(),
+            width=Width.LONG,
         )
 
 
@@ -116,8 +161,10 @@ def _converter(made: _Definition, part: str) -> None:
         "The class that converts; without one it is the worker's.",
         group=_COMMON,
         default=None,
+        validator=_class_of(_BASES[part], _BASES[part].__name__),
         importance=Importance.LOW,
         display_name=f"{part.capitalize()} converter class",
+        width=Width.SHORT,
     )
     _version(made, f"{part}.converter")
 
@@ -131,6 +178,7 @@ def _version(made: _Definition, of: str) -> None:
         default=None,
         importance=Importance.MEDIUM if of == "connector" else Importance.LOW,
         display_name=f"{of.replace('.', ' ').capitalize()} version",
+        width=Width.MEDIUM if of == "connector" else Width.SHORT,
     )
 
 
@@ -143,6 +191,7 @@ def _errors(made: _Definition) -> None:
         default=0,
         importance=Importance.MEDIUM,
         display_name="Retry Timeout for Errors",
+        width=Width.MEDIUM,
     )
     made.add(
         "errors.retry.delay.max.ms",
@@ -152,6 +201,7 @@ def _errors(made: _Definition) -> None:
         default=60_000,
         importance=Importance.MEDIUM,
         display_name="Maximum Delay Between Retries for Errors",
+        width=Width.MEDIUM,
     )
     made.add(
         "errors.tolerance",
@@ -162,6 +212,7 @@ def _errors(made: _Definition) -> None:
         validator=_one_of("none", "all"),
         importance=Importance.MEDIUM,
         display_name="Error Tolerance",
+        width=Width.SHORT,
     )
     for name, text in (
         ("errors.log.enable", "Log Errors"),
@@ -175,6 +226,7 @@ def _errors(made: _Definition) -> None:
             default=False,
             importance=Importance.MEDIUM,
             display_name=text,
+            width=Width.SHORT,
         )
 
 
@@ -189,6 +241,7 @@ def _source(base: config_def.ConfigDef) -> config_def.ConfigDef:
         validator=_ALIASES,
         importance=Importance.LOW,
         display_name="Topic Creation Groups",
+        width=Width.LONG,
     )
     once = "Exactly Once Support"
     made.add(
@@ -197,9 +250,10 @@ def _source(base: config_def.ConfigDef) -> config_def.ConfigDef:
         "required: the connector is refused unless it writes exactly once.",
         group=once,
         default="requested",
-        validator=_one_of("requested", "required"),
+        validator=_one_in_any_case("required", "requested"),
         importance=Importance.MEDIUM,
         display_name="Exactly once support",
+        width=Width.SHORT,
     )
     made.add(
         "transaction.boundary",
@@ -207,9 +261,10 @@ def _source(base: config_def.ConfigDef) -> config_def.ConfigDef:
         "What one transaction holds.",
         group=once,
         default="poll",
-        validator=_one_of("poll", "interval", "connector"),
+        validator=_one_in_any_case("interval", "poll", "connector"),
         importance=Importance.MEDIUM,
         display_name="Transaction Boundary",
+        width=Width.SHORT,
     )
     made.add(
         "transaction.boundary.interval.ms",
@@ -220,6 +275,7 @@ def _source(base: config_def.ConfigDef) -> config_def.ConfigDef:
         validator=config_validators.Lambda(_interval, "null or [0,...]"),
         importance=Importance.LOW,
         display_name="Transaction boundary interval",
+        width=Width.SHORT,
     )
     made.add(
         "offsets.storage.topic",
@@ -230,6 +286,7 @@ def _source(base: config_def.ConfigDef) -> config_def.ConfigDef:
         validator=config_validators.NonEmptyString(),
         importance=Importance.LOW,
         display_name="Offsets topic",
+        width=Width.LONG,
     )
     return made.keys
 
@@ -247,7 +304,10 @@ def _sink(base: config_def.ConfigDef) -> config_def.ConfigDef:
         "What to consume.",
         group=_COMMON,
         default=[],
+        validator=config_validators.ValidList(),
         display_name="Topics",
+        width=Width.LONG,
+        order_in_group=_TOPICS,
     )
     made.add(
         "topics.regex",
@@ -257,6 +317,8 @@ def _sink(base: config_def.ConfigDef) -> config_def.ConfigDef:
         default="",
         validator=config_validators.Lambda(_pattern, "valid regex"),
         display_name="Topics regex",
+        width=Width.LONG,
+        order_in_group=_TOPICS,
     )
     dead = "errors.deadletterqueue."
     made.add(
@@ -267,6 +329,7 @@ def _sink(base: config_def.ConfigDef) -> config_def.ConfigDef:
         default="",
         importance=Importance.MEDIUM,
         display_name="Dead Letter Queue Topic Name",
+        width=Width.MEDIUM,
     )
     made.add(
         f"{dead}topic.replication.factor",
@@ -276,6 +339,7 @@ def _sink(base: config_def.ConfigDef) -> config_def.ConfigDef:
         default=3,
         importance=Importance.MEDIUM,
         display_name="Dead Letter Queue Topic Replication Factor",
+        width=Width.MEDIUM,
     )
     made.add(
         f"{dead}context.headers.enable",
@@ -285,6 +349,7 @@ def _sink(base: config_def.ConfigDef) -> config_def.ConfigDef:
         default=False,
         importance=Importance.MEDIUM,
         display_name="Enable Error Context Headers",
+        width=Width.MEDIUM,
     )
     return made.keys
 

@@ -372,7 +372,7 @@ def test_a_task_is_paused_and_goes_on(world, plan):
     ("config", "told"),
     [
         ({"connector.class": "Nowhere"}, "Nowhere"),
-        ({"transforms": "a"}, "transforms cannot be honoured"),
+        ({"transforms": "a"}, "Transforms are not offered"),
         ({"value.converter": "Nothing"}, "Nothing"),
         ({"tasks.max": "0"}, "tasks.max"),
     ],

@@ -7,6 +7,7 @@ from connect_runtime.base import ids
 from connect_runtime.core.task import client_settings, worker_config
 
 TASK = ids.ConnectorTaskId("c", 3)
+PRODUCER = client_settings.ClientKind.PRODUCER
 
 
 def worker(**more):
@@ -85,10 +86,11 @@ def test_policies_say_what_a_connector_may_override(policy, allowed):
     for key in ("acks", "sasl.mechanism", "linger.ms"):
         config = {f"producer.override.{key}": "x"}
         if key in allowed:
-            assert client_settings.refused_overrides(ours, config) == {}
+            assert client_settings.refused_overrides(ours, config, PRODUCER) == {}
             continue
         told = f"The '{policy}' policy does not allow '{key}' to be overridden"
-        assert told in client_settings.refused_overrides(ours, config)[f"producer.override.{key}"]
+        refused = client_settings.refused_overrides(ours, config, PRODUCER)
+        assert told in refused[f"producer.override.{key}"]
         with pytest.raises(errors.ConfigError, match=key):
             client_settings.source_producer(ours, config, TASK)
 
@@ -96,3 +98,13 @@ def test_policies_say_what_a_connector_may_override(policy, allowed):
 def test_secrets_are_not_printed():
     plan = client_settings.source_producer(worker(producer_password="hush"), {}, TASK)
     assert "hush" not in repr(plan)
+
+
+def test_only_what_a_client_would_use_is_judged():
+    ours = worker(connector_client_config_override_policy="None")
+    config = {"consumer.override.a": "1", "producer.override.": "1", "producer.overrides": "1"}
+    assert client_settings.refused_overrides(ours, config, PRODUCER) == {}
+    assert client_settings.overridden(config, client_settings.ClientKind.CONSUMER) == {
+        "consumer.override.a": "a"
+    }
+    client_settings.source_producer(ours, config, TASK)

@@ -3,18 +3,15 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.api import errors, task
+from connect_runtime.builtin.converters import string
 from connect_runtime.core.task import connector_config
 
 NEEDED = {"name": "c", "connector.class": "X"}
 
 
-class Converter:
-    """Stands for any class."""
-
-
 def load(name):
     if name == "Mine":
-        return Converter
+        return string.StringConverter
     raise LookupError(name)
 
 
@@ -23,7 +20,7 @@ def test_a_source():
     assert (found.name, found.tasks_max, found.connector_class) == ("c", 3, "X")
     assert found.boundary is task.TransactionBoundary.POLL
     assert found.errors == connector_config.Errors()
-    assert connector_config.not_offered(found) == []
+    assert found.not_offered == {}
 
 
 def test_a_sink():
@@ -37,10 +34,10 @@ def test_a_sink():
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ({}, "must be configured"),
+        ({}, "Must configure one of"),
         ({"topics": "a", "topics.regex": "b"}, "mutually exclusive"),
-        ({"topics": "a", "errors.deadletterqueue.topic.name": "a"}, "dead letter topic a"),
-        ({"topics.regex": "a.*", "errors.deadletterqueue.topic.name": "ab"}, "dead letter topic"),
+        ({"topics": "a", "errors.deadletterqueue.topic.name": "a"}, "DLQ topic 'a'"),
+        ({"topics.regex": "a.*", "errors.deadletterqueue.topic.name": "ab"}, "DLQ topic 'ab'"),
     ],
 )
 def test_topics_at_odds_are_refused(more, told):
@@ -64,16 +61,16 @@ def test_what_is_not_honoured_is_named():
             "exactly.once.support": "required",
         }
     )
-    assert connector_config.not_offered(source) == [
+    assert list(source.not_offered) == [
         "transforms",
         "errors.tolerance",
-        "topic.creation.default.partitions",
         "exactly.once.support",
+        "topic.creation.default.partitions",
     ]
     sink = connector_config.sink(
         {**NEEDED, "topics": "a", "errors.deadletterqueue.topic.name": "d"}
     )
-    assert connector_config.not_offered(sink) == ["errors.deadletterqueue.topic.name"]
+    assert list(sink.not_offered) == ["errors.deadletterqueue.topic.name"]
 
 
 def test_secrets_are_not_printed():

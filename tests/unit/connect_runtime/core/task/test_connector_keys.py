@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from connect_runtime.api import errors
+from connect_runtime.api import converter, errors
+from connect_runtime.builtin.converters import simple_header
 from connect_runtime.core.task import connector_keys
 
 NEEDED = {"name": "c", "connector.class": "X"}
@@ -52,3 +53,36 @@ def test_all_errors_are_found_at_once():
 def test_groups_are_numbered_from_one():
     keys = connector_keys.CONNECTOR.keys
     assert [keys[each].order_in_group for each in ("name", "connector.class")] == [1, 2]
+
+
+def test_places_and_widths_are_those_of_java():
+    keys = {**connector_keys.SOURCE.keys, **connector_keys.SINK.keys}
+    places = {name: (key.group, key.order_in_group, key.width.value) for name, key in keys.items()}
+    assert places["tasks.max"] == ("Common", 4, "SHORT")
+    assert places["predicates"] == ("Predicates", 13, "LONG")
+    assert places["config.action.reload"] == ("Common", 14, "MEDIUM")
+    assert places["exactly.once.support"] == ("Exactly Once Support", 2, "SHORT")
+    assert places["topics"] == places["topics.regex"] == ("Common", 4, "LONG")
+    assert places["errors.deadletterqueue.topic.name"] == ("Error Handling", 6, "MEDIUM")
+
+
+@pytest.mark.parametrize(
+    ("of", "told"),
+    [
+        (str, "Class class builtins.str does not implement the Converter interface"),
+        (converter.Converter, "abstract"),
+        (simple_header.SimpleHeaderConverter, "does not implement the Converter interface"),
+    ],
+)
+def test_a_converter_is_a_class_that_converts(of, told):
+    found = connector_keys.SOURCE.validate_all(
+        {**NEEDED, "value.converter": of, "header.converter": simple_header.SimpleHeaderConverter}
+    )
+    [message] = found["value.converter"].error_messages
+    assert told in message
+    assert found["header.converter"].error_messages == []
+
+
+def test_topics_are_named_once():
+    with pytest.raises(errors.ConfigError, match="duplicated"):
+        connector_keys.SINK.parse({**NEEDED, "topics": "a,a"})
