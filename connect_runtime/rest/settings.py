@@ -27,22 +27,22 @@ class Listener:
         return f"{self.scheme}://{host}:{self.port}"
 
 
-def listener(text: str) -> Listener:
+def listener(text: str, *, key: str = "listeners") -> Listener:
     """One of `listeners` or `admin.listeners`. Raises `ConfigError`."""
     match = _LISTENER.fullmatch(text.strip())
     if match is None:
         raise errors.ConfigError(
-            f"listeners: '{text}' does not have the form protocol://host:port, such as"
+            f"{key}: '{text}' does not have the form protocol://host:port, such as"
             " http://:8083 or https://connect-1:8443"
         )
     scheme, port = match["scheme"].lower(), int(match["port"])
     if scheme not in SCHEMES:
         raise errors.ConfigError(
-            f"listeners: '{text}' has the protocol '{scheme}'; allowed are http and https"
+            f"{key}: '{text}' has the protocol '{scheme}'; allowed are http and https"
         )
     if not 0 <= port <= _PORT_MAX:
         raise errors.ConfigError(
-            f"listeners: '{text}' has the port {port}; allowed are 0 (any free one) to {_PORT_MAX}"
+            f"{key}: '{text}' has the port {port}; allowed are 0 (any free one) to {_PORT_MAX}"
         )
     return Listener(scheme=scheme, host=match["host"], port=port)
 
@@ -51,7 +51,7 @@ def listeners(values: Sequence[str], *, key: str = "listeners") -> tuple[Listene
     """Raises `ConfigError`; two that are the same would be in each other's way."""
     if not all(values):
         raise errors.ConfigError(f"{key}: '{', '.join(values)}' has an empty entry; remove it")
-    found = tuple(listener(each) for each in values)
+    found = tuple(listener(each, key=key) for each in values)
     fixed = [(each.host, each.port) for each in found if each.port != 0]
     if len(set(fixed)) != len(fixed):
         raise errors.ConfigError(f"{key}: two of {', '.join(values)} listen at the same address")
@@ -146,6 +146,23 @@ def _listeners(properties: Mapping[str, str]) -> tuple[Listener, ...]:
 def _entries(text: str) -> list[str]:
     """All between commas, also what is empty; none of a blank text."""
     return [each.strip() for each in text.split(",")] if text.strip() else []
+
+
+def _admin_listeners(
+    properties: Mapping[str, str], main: tuple[Listener, ...]
+) -> tuple[Listener, ...] | None:
+    key = "admin.listeners"
+    given = properties.get(key)
+    if given is None:
+        return None
+    found = listeners(_listed(given), key=key)
+    taken = {(each.host, each.port) for each in main if each.port != 0}
+    for each in found:
+        if (each.host, each.port) in taken:
+            raise errors.ConfigError(
+                f"{key}: {each} is one of listeners too; give it a port of its own"
+            )
+    return found
 
 
 def _advertised(properties: Mapping[str, str]) -> Advertised:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
@@ -55,7 +55,15 @@ _REPLICATION_DEFAULT = 3
 
 
 class BadTopicSettings(errors.FatalError):
-    """The worker's properties cannot be meant; the message names every one that must change."""
+    """The worker's properties cannot be meant: `problems` has every one that must change, and why.
+
+    The text goes on from the property's name.
+    """
+
+    def __init__(self, problems: Iterable[tuple[str, str]]) -> None:
+        self.problems = tuple(problems)
+        told = "; ".join(f"{key} {text}" for key, text in self.problems)
+        super().__init__(f"the internal topics: {told}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +92,7 @@ class Wanted:
 def wanted(properties: Mapping[str, str]) -> Wanted:
     """What a worker's properties ask for. Raises `BadTopicSettings`."""
     topics: list[InternalTopic] = []
-    problems: list[str] = []
+    problems: list[tuple[str, str]] = []
     warnings: list[str] = []
     for purpose in Purpose:
         own = {
@@ -107,7 +115,7 @@ def wanted(properties: Mapping[str, str]) -> Wanted:
         topics.append(topic)
     problems += _equal_names(topics)
     if problems:
-        raise BadTopicSettings("the internal topics: " + "; ".join(problems))
+        raise BadTopicSettings(problems)
     return Wanted(topics=tuple(topics), warnings=tuple(warnings))
 
 
@@ -126,7 +134,7 @@ def _settings(own: Mapping[str, str]) -> Mapping[str, str]:
     return MappingProxyType(kept | {CLEANUP_POLICY: COMPACT})
 
 
-def _partitions(purpose: Purpose, own: Mapping[str, str], problems: list[str]) -> int:
+def _partitions(purpose: Purpose, own: Mapping[str, str], problems: list[tuple[str, str]]) -> int:
     if purpose is Purpose.CONFIG:
         return 1
     default = _PARTITIONS_DEFAULT[purpose]
@@ -134,29 +142,35 @@ def _partitions(purpose: Purpose, own: Mapping[str, str], problems: list[str]) -
 
 
 def _size(
-    purpose: Purpose, own: Mapping[str, str], name: str, *, problems: list[str], default: int
+    purpose: Purpose,
+    own: Mapping[str, str],
+    name: str,
+    *,
+    problems: list[tuple[str, str]],
+    default: int,
 ) -> int:
     given = own.get(name, str(default))
     if _INTEGER.fullmatch(given) and (int(given) >= 1 or int(given) == BROKER_DEFAULT):
         return int(given)
-    problems.append(
-        f"{purpose.value}{name} is '{given}'; it must be 1 or more, or -1 for the brokers' default"
-    )
+    text = f"is '{given}'; it must be 1 or more, or -1 for the brokers' default"
+    problems.append((f"{purpose.value}{name}", text))
     return default
 
 
-def _bad_name(topic: InternalTopic) -> str:
+def _bad_name(topic: InternalTopic) -> tuple[str, str]:
+    key = topic.purpose.topic_key
     if not topic.name:
-        return f"{topic.purpose.topic_key} is missing: name the topic for {topic.purpose.holds}"
-    return f"{topic.purpose.topic_key} is '{topic.name}', which is no name of a topic"
+        return key, f"is missing: name the topic for {topic.purpose.holds}"
+    return key, f"is '{topic.name}', which is no name of a topic"
 
 
-def _equal_names(topics: list[InternalTopic]) -> list[str]:
+def _equal_names(topics: list[InternalTopic]) -> list[tuple[str, str]]:
     told = []
     for name, times in Counter(each.name for each in topics if each.name).items():
         if times > 1:
-            keys = [each.purpose.topic_key for each in topics if each.name == name]
-            told.append(f"{' and '.join(keys)} are both '{name}'; each needs a topic of its own")
+            first, *others = (each.purpose.topic_key for each in topics if each.name == name)
+            text = f"and {' and '.join(others)} are both '{name}'; each needs a topic of its own"
+            told.append((first, text))
     return told
 
 

@@ -8,7 +8,7 @@ Keys, defaults: WorkerConfig, DistributedConfig, StandaloneConfig of Kafka 4.3.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,9 @@ _PREFIXES = (
     "sasl.",
     "ssl.",
 )
+
+
+_VERIFICATION = "inter.worker.verification.algorithms"
 
 
 class ExactlyOnce(enum.Enum):
@@ -104,9 +107,7 @@ class StandaloneConfig(WorkerConfig):
 
 def distributed(properties: Mapping[str, str]) -> DistributedConfig:
     """Raises `ConfigError` for the first property that cannot be meant."""
-    found = worker_keys.DISTRIBUTED.parse(properties)
-    _check_signatures(found)
-    _check_times(found)
+    found = _parsed(properties, worker_keys.DISTRIBUTED)
     return DistributedConfig(
         **_shared(properties, found),
         group_id=found["group.id"],
@@ -130,7 +131,7 @@ def distributed(properties: Mapping[str, str]) -> DistributedConfig:
 
 def standalone(properties: Mapping[str, str]) -> StandaloneConfig:
     """Raises `ConfigError` for the first property that cannot be meant."""
-    found = worker_keys.STANDALONE.parse(properties)
+    found = _parsed(properties, worker_keys.STANDALONE)
     return StandaloneConfig(
         **_shared(properties, found), offset_file=found["offset.storage.file.filename"]
     )
@@ -164,41 +165,85 @@ def _shared(properties: Mapping[str, str], found: Mapping[str, Any]) -> dict[str
 
 
 def _policy(name: str) -> OverridePolicy:
-    """By its alias, or by the class that Java has for it."""
+    """By its alias, or by the class that Java has for it; ValueError for another."""
     simple = name.rpartition(".")[2].removesuffix("ConnectorClientConfigOverridePolicy")
+    return OverridePolicy(simple)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mistake:
+    """`key` cannot be as it is; the text goes on from its name."""
+
+    key: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.text}"
+
+
+def mistakes(
+    properties: Mapping[str, str], definition: config_def.ConfigDef
+) -> tuple[Mistake, ...]:
+    """All that keep these properties from being parsed: the first of each key."""
+    values = definition.validate_all(properties)
+    single = [
+        Mistake(key=each.name, text=each.error_messages[0])
+        for each in values.values()
+        if each.error_messages
+    ]
+    wrong = {each.key for each in single}
+    found = {name: each.value for name, each in values.items() if name not in wrong}
+    return (*single, *_contradictions(found))
+
+
+def _parsed(properties: Mapping[str, str], definition: config_def.ConfigDef) -> dict[str, Any]:
+    found = definition.parse(properties)
+    for each in _contradictions(found):
+        raise errors.ConfigError(str(each))
+    return found
+
+
+def _contradictions(found: Mapping[str, Any]) -> Iterator[Mistake]:
+    """What is wrong with values that are right by themselves; some may be missing."""
+    policy = "connector.client.config.override.policy"
+    if policy in found:
+        yield from _unknown_policy(policy, found[policy])
+    yield from _unusable_keys(found)
+    heartbeat, session = "heartbeat.interval.ms", "session.timeout.ms"
+    if {heartbeat, session} <= found.keys() and found[heartbeat] >= found[session]:
+        yield Mistake(
+            key=heartbeat,
+            text=f"is {found[heartbeat]} and must be less than {session}, which is"
+            f" {found[session]}; a third of it is usual",
+        )
+
+
+def _unknown_policy(key: str, name: str) -> Iterator[Mistake]:
     try:
-        return OverridePolicy(simple)
+        _policy(name)
     except ValueError:
         allowed = ", ".join(each.value for each in OverridePolicy)
-        raise errors.ConfigError(
-            f"connector.client.config.override.policy: '{name}' is not allowed; allowed are"
-            f" {allowed}: Java classes cannot be loaded here"
-        ) from None
+        text = f"'{name}' is not allowed; allowed are {allowed}: Java classes cannot be loaded here"
+        yield Mistake(key=key, text=text)
 
 
-def _check_signatures(found: Mapping[str, Any]) -> None:
-    signature = found["inter.worker.signature.algorithm"]
-    verified = found["inter.worker.verification.algorithms"]
-    if signature not in verified:
-        raise errors.ConfigError(
-            f"inter.worker.signature.algorithm: '{signature}' must be one of"
-            f" inter.worker.verification.algorithms, which are {', '.join(verified)}"
+def _unusable_keys(found: Mapping[str, Any]) -> Iterator[Mistake]:
+    generation = "inter.worker.key.generation.algorithm"
+    signature, verification = "inter.worker.signature.algorithm", _VERIFICATION
+    for key in (generation, verification):
+        given = found.get(key, [])
+        unknown_names = set([given] if isinstance(given, str) else given) - set(
+            worker_keys.ALGORITHMS
         )
-    given = {found["inter.worker.key.generation.algorithm"], *verified}
-    unknown_names = sorted(given - set(worker_keys.ALGORITHMS))
-    if unknown_names:
-        raise errors.ConfigError(
-            f"inter.worker.*: there is no algorithm {', '.join(unknown_names)} here; there are"
-            f" {', '.join(worker_keys.ALGORITHMS)}"
-        )
-
-
-def _check_times(found: Mapping[str, Any]) -> None:
-    session, heartbeat = found["session.timeout.ms"], found["heartbeat.interval.ms"]
-    if heartbeat >= session:
-        raise errors.ConfigError(
-            f"heartbeat.interval.ms is {heartbeat} and must be less than session.timeout.ms, which"
-            f" is {session}; a third of it is usual"
+        if unknown_names:
+            text = f"there is no algorithm {', '.join(sorted(unknown_names))} here; there are"
+            yield Mistake(key=key, text=f"{text} {', '.join(worker_keys.ALGORITHMS)}")
+    verified = found.get(verification)
+    if verified is not None and found.get(signature, verified[0]) not in verified:
+        yield Mistake(
+            key=signature,
+            text=f"'{found[signature]}' must be one of {verification}, which are"
+            f" {', '.join(verified)}",
         )
 
 

@@ -10,6 +10,8 @@ Type = config_def.Type
 ALGORITHMS = ("HmacSHA1", "HmacSHA224", "HmacSHA256", "HmacSHA384", "HmacSHA512")
 PROTOCOLS = ("eager", "compatible", "sessioned")
 _INT_MAX = 2**31 - 1
+_KEY_BITS_MIN = 40
+"""Java's key generators take no less."""
 
 _AT_LEAST_0 = config_validators.Range(at_least=0)
 _AT_LEAST_1 = config_validators.Range(at_least=1)
@@ -23,6 +25,12 @@ def _replication(name: str, value: Any) -> None:
         )
 
 
+def _key_size(name: str, value: Any) -> None:
+    if value is not None and value < _KEY_BITS_MIN:
+        raise config_types.invalid(name, value, f"Value must be at least {_KEY_BITS_MIN}")
+
+
+_KEY_SIZE = config_validators.Lambda(_key_size, f"[{_KEY_BITS_MIN},...]")
 _COUNT = config_validators.Lambda(_replication, "-1 or [1,...]")
 
 
@@ -198,7 +206,13 @@ def _security(keys: config_def.ConfigDef) -> config_def.ConfigDef:
     )
     for name in ("inter.worker.key.generation.algorithm", "inter.worker.signature.algorithm"):
         keys.define(name, Type.STRING, "Of session keys.", default="HmacSHA256")
-    keys.define("inter.worker.key.size", Type.INT, "In bits; None: usual.", default=None)
+    keys.define(
+        "inter.worker.key.size",
+        Type.INT,
+        "In bits; None: usual.",
+        default=None,
+        validator=_KEY_SIZE,
+    )
     keys.define(
         "inter.worker.verification.algorithms",
         Type.LIST,

@@ -69,3 +69,10 @@ def test_prefixed_settings_count_alone(folder: Path) -> None:
 def test_what_is_wrong_is_told(folder: Path, properties: dict[str, str], told: str) -> None:
     with pytest.raises(errors.ConfigError, match=told):
         read(folder, properties)
+
+
+def test_every_mistake_has_its_key(folder: Path) -> None:
+    given = {"listeners.https.ssl.protocol": "TLS", "listeners.https.ssl.cipher.suites": "x"}
+    with pytest.raises(https.BadHttps) as raised:
+        read(folder, given)
+    assert {key for key, _ in raised.value.problems} == set(given)

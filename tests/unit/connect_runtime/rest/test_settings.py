@@ -44,6 +44,16 @@ def test_two_listeners_at_one_address_are_refused() -> None:
     assert len(settings.listeners(["http://a:0", "https://a:0", "http://b:1"])) == 3
 
 
+def test_administrators_listen_elsewhere() -> None:
+    both = {"listeners": "http://a:1", "admin.listeners": "http://a:1"}
+    with pytest.raises(errors.ConfigError, match=r"^admin.listeners: http://a:1 is one of"):
+        settings.read(both)
+    with pytest.raises(errors.ConfigError, match=r"^admin.listeners: 'a:1' does not have"):
+        settings.read({"admin.listeners": "a:1"})
+    free = {"listeners": "http://a:0", "admin.listeners": "http://a:0"}
+    assert settings.read(free).admin_listeners == settings.listeners(["http://a:0"])
+
+
 def test_without_properties_the_defaults_hold() -> None:
     assert settings.read({}) == settings.RestSettings()
     assert [str(each) for each in settings.read({}).listeners] == ["http://:8083"]

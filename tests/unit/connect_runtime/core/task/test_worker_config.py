@@ -72,6 +72,40 @@ def test_what_does_not_go_together_is_refused(wrong, told):
         worker_config.distributed({**GROUP, **wrong})
 
 
+def test_all_mistakes_are_told_at_once():
+    given = {
+        **COMMON,
+        "key.converter": " ",
+        "rebalance.timeout.ms": "soon",
+        "connector.client.config.override.policy": "Mine",
+        "inter.worker.verification.algorithms": "ROT13,ROT14",
+        "inter.worker.key.size": "8",
+        "heartbeat.interval.ms": "10000",
+    }
+    found = worker_config.mistakes(given, worker_keys.DISTRIBUTED)
+    assert [each.key for each in found] == [
+        "key.converter",
+        "group.id",
+        "config.storage.topic",
+        "offset.storage.topic",
+        "status.storage.topic",
+        "rebalance.timeout.ms",
+        "inter.worker.key.size",
+        "connector.client.config.override.policy",
+        "inter.worker.verification.algorithms",
+        "inter.worker.signature.algorithm",
+        "heartbeat.interval.ms",
+    ]
+    assert "no algorithm ROT13, ROT14" in str(found[-3])
+
+
+def test_a_mistake_hides_what_cannot_be_judged_for_it():
+    given = {**GROUP, "session.timeout.ms": "long", "heartbeat.interval.ms": "20000"}
+    found = worker_config.mistakes(given, worker_keys.DISTRIBUTED)
+    assert [each.key for each in found] == ["session.timeout.ms"]
+    assert worker_config.mistakes(GROUP, worker_keys.DISTRIBUTED) == ()
+
+
 def test_unknown_properties_are_named():
     given = {
         **GROUP,
