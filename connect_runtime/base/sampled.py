@@ -1,0 +1,111 @@
+"""Figures over the last while: average, maximum and rate of what was observed, as Kafka counts.
+
+What is observed goes into windows of time, of which the newest few are kept; a window whose last
+observation is older than all of them together counts no more. So a figure covers about the last
+`windows` x `window_s` seconds, and costs the same however much is observed. Java: SampledStat with
+Avg, Max, Rate and Frequencies; CumulativeSum for the total.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """`metrics.sample.window.ms`, here in seconds, and `metrics.num.samples`."""
+
+    window_s: float = 30.0
+    windows: int = 2
+
+    def __post_init__(self) -> None:
+        assert self.window_s > 0.0, self.window_s
+        assert self.windows >= 1, self.windows
+
+    @property
+    def span_s(self) -> float:
+        return self.windows * self.window_s
+
+
+@dataclass(slots=True)
+class _Window:
+    begun_s: float
+    last_s: float
+    count: int = 0
+    sum: float = 0.0
+    max: float = -math.inf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """As of one moment. `avg`, `max`: nan where nothing was observed lately. `rate`, `count_rate`:
+    the sum, and how many there were, a second. Of outcomes that are 1 or 0 `share` is that of the
+    ones and `share_of_zeros` of the others, both 0 where nothing was observed lately."""
+
+    total: float
+    avg: float
+    max: float
+    rate: float
+    count_rate: float
+
+    @property
+    def share(self) -> float:
+        return 0.0 if math.isnan(self.avg) else self.avg
+
+    @property
+    def share_of_zeros(self) -> float:
+        return 0.0 if math.isnan(self.avg) else 1.0 - self.avg
+
+
+@dataclass(slots=True)
+class Sampled:
+    """A fold over observations; `now_s` never falls from call to call.
+
+    Invariants: windows are in order of time; one more is kept than counts in full, since the
+    oldest may overlap what is looked at.
+    """
+
+    sampling: Sampling
+    total: float = 0.0
+    _windows: list[_Window] = field(default_factory=list)
+
+    def observe(self, value: float, now_s: float) -> None:
+        windows = self._windows
+        if not windows or now_s - windows[-1].begun_s >= self.sampling.window_s:
+            windows.append(_Window(now_s, now_s))
+            del windows[: -self.sampling.windows - 1]
+        window = windows[-1]
+        window.count += 1
+        window.sum += value
+        window.last_s = now_s
+        if value > window.max:
+            window.max = value
+        self.total += value
+
+    def figures(self, now_s: float) -> Figures:
+        live = [each for each in self._windows if now_s - each.last_s < self.sampling.span_s]
+        if not live:
+            return Figures(total=self.total, avg=math.nan, max=math.nan, rate=0.0, count_rate=0.0)
+        count, added = sum(each.count for each in live), sum(each.sum for each in live)
+        elapsed_s = self._elapsed_s(now_s - live[0].begun_s)
+        return Figures(
+            total=self.total,
+            avg=added / count,
+            max=max(each.max for each in live),
+            rate=added / elapsed_s,
+            count_rate=count / elapsed_s,
+        )
+
+    def _elapsed_s(self, since_first_s: float) -> float:
+        """A rate just begun would be wild: all windows but the newest count as if they were full.
+        At least 1 ms."""
+        window_s = self.sampling.window_s
+        missing = max(0, self.sampling.windows - 1 - int(since_first_s / window_s))
+        return max(since_first_s + missing * window_s, 0.001)
+
+    def check_invariants(self) -> None:
+        assert len(self._windows) <= self.sampling.windows + 1, self._windows
+        begins = [each.begun_s for each in self._windows]
+        assert begins == sorted(begins), begins
+        assert all(each.count > 0 for each in self._windows), self._windows

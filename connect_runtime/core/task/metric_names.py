@@ -1,0 +1,228 @@
+"""Every metric of a worker, by its name in Java, and what Java has that is not offered here.
+
+Names: ConnectMetricsRegistry, WorkerCoordinator, AbstractCoordinator, AppInfoParser of Kafka 4.3.
+Times are in milliseconds, percentages and ratios from 0 to 1. What says `-avg`, `-max`, `-rate`
+or `-percentage` is of the last windows (`base.sampled`), all else since the task, or the worker,
+began.
+"""
+
+from __future__ import annotations
+
+from connect_runtime.core.task import metric_groups
+
+Group = metric_groups.Group
+_CONNECTOR = ("connector",)
+_TASK = ("connector", "task")
+
+APP_INFO = Group(
+    name="app-info",
+    tags=("client-id",),
+    numbers={"start-time-ms": "When the worker began, in ms since 1970."},
+    texts={
+        "version": "The release of Kafka Connect that this worker stands in for.",
+        "commit-id": "The commit that it was built from.",
+    },
+)
+
+
+def _startups(what: str) -> dict[str, str]:
+    return {
+        f"{what}-startup-attempts-total": f"Starts of {what}s that came to an end, good or bad.",
+        f"{what}-startup-success-total": f"Starts of {what}s that succeeded.",
+        f"{what}-startup-success-percentage": f"Share of starts of {what}s that succeeded.",
+        f"{what}-startup-failure-total": f"Starts of {what}s that failed.",
+        f"{what}-startup-failure-percentage": f"Share of starts of {what}s that failed.",
+    }
+
+
+WORKER = Group(
+    name="connect-worker-metrics",
+    numbers={
+        "connector-count": "Connectors that this worker has, failed ones too.",
+        "task-count": "Tasks that this worker has, failed ones too.",
+        **_startups("connector"),
+        **_startups("task"),
+    },
+)
+
+TASK_STATES = ("running", "paused", "failed", "unassigned", "destroyed", "restarting")
+TASKS_OF_CONNECTOR = Group(
+    name="connect-worker-metrics",
+    tags=_CONNECTOR,
+    numbers={
+        "connector-total-task-count": "Tasks of this connector on this worker.",
+        **{
+            f"connector-{state}-task-count": f"Tasks of this connector here that are {state}."
+            for state in TASK_STATES
+        },
+    },
+)
+
+REBALANCES = Group(
+    name="connect-worker-rebalance-metrics",
+    numbers={
+        "epoch": "The group's generation, as of the last rebalance.",
+        "completed-rebalances-total": "Rebalances that this worker completed.",
+        "rebalancing": "1 while this worker is in a rebalance, else 0.",
+        "rebalance-max-time-ms": "The longest that a rebalance took lately.",
+        "rebalance-avg-time-ms": "How long a rebalance took lately.",
+        "time-since-last-rebalance-ms": "Since when none was completed; +Inf before the first.",
+    },
+    texts={
+        "leader-name": "URL of the group's leader.",
+        "connect-protocol": "EAGER, COMPATIBLE or SESSIONED.",
+    },
+)
+
+CONNECTOR = Group(
+    name="connector-metrics",
+    tags=_CONNECTOR,
+    texts={
+        "connector-type": "source or sink.",
+        "connector-class": "Its class, by Java's name where it has one.",
+        "connector-version": "Its version, as it says itself.",
+        "status": "unassigned, running, paused, stopped, failed or restarting.",
+    },
+)
+
+TASK = Group(
+    name="connector-task-metrics",
+    tags=_TASK,
+    numbers={
+        "running-ratio": "Share of its time that this task was running.",
+        "pause-ratio": "Share of its time that this task was paused.",
+        "offset-commit-max-time-ms": "The longest that committing offsets took.",
+        "offset-commit-avg-time-ms": "How long committing offsets took.",
+        "offset-commit-success-percentage": "Share of offset commits that succeeded.",
+        "offset-commit-failure-percentage": "Share of offset commits that failed.",
+        "batch-size-max": "Records of the largest batch.",
+        "batch-size-avg": "Records of a batch.",
+    },
+    texts={"status": "unassigned, running, paused, failed or restarting."},
+    lasting=(
+        "connector-class",
+        "connector-type",
+        "connector-version",
+        "task-class",
+        "task-version",
+        "key-converter-class",
+        "key-converter-version",
+        "value-converter-class",
+        "value-converter-version",
+        "header-converter-class",
+        "header-converter-version",
+    ),
+)
+
+SOURCE_TASK = Group(
+    name="source-task-metrics",
+    tags=_TASK,
+    numbers={
+        "source-record-poll-rate": "Records polled a second, before transformation.",
+        "source-record-poll-total": "Records polled, before transformation.",
+        "source-record-write-rate": "Records acknowledged by Kafka a second.",
+        "source-record-write-total": "Records acknowledged by Kafka.",
+        "poll-batch-max-time-ms": "The longest that polling a batch took.",
+        "poll-batch-avg-time-ms": "How long polling a batch took.",
+        "source-record-active-count": "Records polled, and neither acknowledged nor left out yet.",
+        "source-record-active-count-max": "The most that there were of these.",
+        "source-record-active-count-avg": "How many there were of these.",
+    },
+)
+
+SINK_TASK = Group(
+    name="sink-task-metrics",
+    tags=_TASK,
+    numbers={
+        "sink-record-read-rate": "Records read from Kafka a second, before transformation.",
+        "sink-record-read-total": "Records read from Kafka, before transformation.",
+        "sink-record-send-rate": "Records put to the task a second.",
+        "sink-record-send-total": "Records put to the task.",
+        "sink-record-active-count": "Records read whose offsets are not committed yet.",
+        "sink-record-active-count-max": "The most that there were of these.",
+        "sink-record-active-count-avg": "How many there were of these.",
+        "partition-count": "Partitions that this task has.",
+        "offset-commit-seq-no": "The number of the newest offset commit.",
+        "offset-commit-completion-rate": "Offset commits completed a second.",
+        "offset-commit-completion-total": "Offset commits completed.",
+        "offset-commit-skip-rate": "Offset commits a second whose answer came after a newer began.",
+        "offset-commit-skip-total": "Offset commits whose answer came after a newer began.",
+        "put-batch-max-time-ms": "The longest that putting a batch took.",
+        "put-batch-avg-time-ms": "How long putting a batch took.",
+    },
+)
+
+TASK_ERRORS = Group(
+    name="task-error-metrics",
+    tags=_TASK,
+    numbers={
+        "total-record-failures": "Steps of records that failed, tried again or not.",
+        "total-record-errors": "Records of which a step failed for good.",
+        "total-records-skipped": "Records left out because of errors.",
+        "total-retries": "Steps tried again.",
+        "total-errors-logged": "Errors written to the log.",
+        "deadletterqueue-produce-requests": "Records sent to the dead letter queue.",
+        "deadletterqueue-produce-failures": "Records that could not be sent there.",
+        "last-error-timestamp": "When a step last failed, in ms since 1970; 0: never.",
+    },
+)
+
+COORDINATOR = Group(
+    name="connect-coordinator-metrics",
+    tags=("client-id",),
+    numbers={
+        "assigned-connectors": "Connectors that the group has given to this worker.",
+        "assigned-tasks": "Tasks that the group has given to this worker.",
+        "heartbeat-rate": "Heartbeats answered a second.",
+        "heartbeat-total": "Heartbeats answered.",
+        "heartbeat-response-time-max": "The longest that an answer to a heartbeat took, in ms.",
+        "last-heartbeat-seconds-ago": "Since when none was sent; -1 before the first.",
+        "join-rate": "Joins answered well, a second.",
+        "join-total": "Joins answered well.",
+        "join-time-avg": "How long a join took, in ms.",
+        "join-time-max": "The longest that a join took, in ms.",
+        "sync-rate": "Syncs answered well, a second.",
+        "sync-total": "Syncs answered well.",
+        "sync-time-avg": "How long a sync took, in ms.",
+        "sync-time-max": "The longest that a sync took, in ms.",
+        "rebalance-latency-avg": "How long from the first join to a sync, in ms.",
+        "rebalance-latency-max": "The longest of these, in ms.",
+        "rebalance-latency-total": "All of these together, in ms.",
+        "rebalance-total": "Rounds of the group that this worker completed.",
+        "rebalance-rate-per-hour": "Rounds completed an hour.",
+        "failed-rebalance-total": "Joins and syncs that were refused or not answered.",
+        "failed-rebalance-rate-per-hour": "Joins and syncs refused or not answered, an hour.",
+        "last-rebalance-seconds-ago": "Since when none was completed; -1 before the first.",
+    },
+)
+
+EVERY = (
+    APP_INFO,
+    WORKER,
+    TASKS_OF_CONNECTOR,
+    REBALANCES,
+    CONNECTOR,
+    TASK,
+    SOURCE_TASK,
+    SINK_TASK,
+    TASK_ERRORS,
+    COORDINATOR,
+)
+
+_LATER = "comes with exactly-once sources"
+_CLIENT = "of Java's network client: the clients here count in other terms"
+_CHAIN = "comes with transforms and predicates"
+
+NOT_OFFERED = {
+    ("source-task-metrics", "transaction-size-min"): _LATER,
+    ("source-task-metrics", "transaction-size-max"): _LATER,
+    ("source-task-metrics", "transaction-size-avg"): _LATER,
+    ("sink-task-metrics", "sink-record-lag-max"): "Java declares it, and never fills it",
+    ("connector-transform-metrics", "*"): _CHAIN,
+    ("connector-predicate-metrics", "*"): _CHAIN,
+    ("plugins", "*"): "plugins have no way to declare metrics of their own here",
+    ("connect-metrics", "*"): _CLIENT,
+    ("connect-node-metrics", "*"): _CLIENT,
+    ("kafka-metrics-count", "*"): "how many metrics Java's registry holds",
+}
+"""(group, attribute) to the reason; `*` for a whole group."""
