@@ -7,6 +7,7 @@ import contextlib
 import http.server
 import json
 import ssl
+import sys
 import tempfile
 import threading
 import urllib.parse
@@ -114,8 +115,7 @@ def running(*, tls: certificates.Authority | None = None) -> Iterator[Issuer]:
     """With `tls` it speaks HTTPS, with a certificate of that authority."""
     reserved = ports.reserve()
     found = Issuer(port=reserved.port, tls=tls)
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", found.port), _handler(found))
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", found.port), _handler(found))
     if tls is not None:
         server.socket = _context(tls).wrap_socket(server.socket, server_side=True)
 
@@ -156,6 +156,15 @@ def trusting(issuer: Issuer, **settings: str) -> dict[str, Any]:
 def plain_listener(port: int) -> cluster.Listener:
     """For the broker itself, and for tests that need no token."""
     return cluster.Listener(name="INNER", port=port, advertised=f"127.0.0.1:{port}")
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients that were killed, or waited long enough, are no news; all else is printed."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
 
 
 def _handler(issuer: Issuer) -> type[http.server.BaseHTTPRequestHandler]:
