@@ -115,12 +115,10 @@ BASIC_AUTH = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecuri
 
 def read(properties: Mapping[str, str]) -> RestSettings:
     """From a worker's properties, of which others are not looked at. Raises `ConfigError`."""
-    admin = properties.get("admin.listeners")
+    main = _listeners(properties)
     return RestSettings(
-        listeners=_listeners(properties),
-        admin_listeners=(
-            None if admin is None else listeners(_entries(admin), key="admin.listeners")
-        ),
+        listeners=main,
+        admin_listeners=_admin_listeners(properties, main),
         advertised=_advertised(properties),
         access=Access(
             origins=properties.get("access.control.allow.origin", ""),
@@ -156,6 +154,23 @@ def _admin_listeners(
     if given is None:
         return None
     found = listeners(_listed(given), key=key)
+    taken = {(each.host, each.port) for each in main if each.port != 0}
+    for each in found:
+        if (each.host, each.port) in taken:
+            raise errors.ConfigError(
+                f"{key}: {each} is one of listeners too; give it a port of its own"
+            )
+    return found
+
+
+def _admin_listeners(
+    properties: Mapping[str, str], main: tuple[Listener, ...]
+) -> tuple[Listener, ...] | None:
+    key = "admin.listeners"
+    given = properties.get(key)
+    if given is None:
+        return None
+    found = listeners(_entries(given), key=key)
     taken = {(each.host, each.port) for each in main if each.port != 0}
     for each in found:
         if (each.host, each.port) in taken:
