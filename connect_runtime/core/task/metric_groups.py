@@ -73,13 +73,13 @@ def declared(group: Group) -> dict[str, metrics.Metric]:
         for attribute, meaning in group.numbers.items()
     }
     for attribute, meaning in group.texts.items():
-        found[attribute] = _shown(group, attribute, meaning, (attribute,))
+        found[attribute] = _shown(group, attribute, meaning, texts=(attribute,))
     if group.lasting:
-        found[INFO] = _shown(group, INFO, "What it is made of.", group.lasting)
+        found[INFO] = _shown(group, INFO, "What it is made of.", texts=group.lasting)
     return found
 
 
-def _shown(group: Group, attribute: str, meaning: str, texts: tuple[str, ...]) -> metrics.Metric:
+def _shown(group: Group, attribute: str, meaning: str, *, texts: tuple[str, ...]) -> metrics.Metric:
     return metrics.Metric(
         name=name(group.name, attribute),
         kind=metrics.Kind.GAUGE,
