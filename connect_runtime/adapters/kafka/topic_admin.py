@@ -1,4 +1,4 @@
-"""What a worker asks of its cluster about its own topics: one admin client, for any thread.
+"""What a worker asks of its cluster, mostly about its topics: one admin client, for any thread.
 
 The library's futures resolve on a thread of its own, and why a connection fails comes out only when
 the client is polled; so waiting is done in slices, with a look at the reports between them.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from concurrent import futures
@@ -20,9 +21,11 @@ from connect_runtime.adapters.kafka import access as kafka_access
 from connect_runtime.adapters.kafka import translate_errors
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
+from connect_runtime.core.herder import rivals
 
 T = TypeVar("T")
 
+_LOG = logging.getLogger(__name__)
 _SLICE_S = 0.25
 _REQUEST_S = 5.0
 _ADMIN: Mapping[str, object] = {
@@ -51,6 +54,31 @@ class TopicAdmin:
         self._client = kafka_access.admin_client(
             access, client_id=client_id, settings=_ADMIN, reports=self._reports
         )
+
+    def cluster_id(self, end: base_deadline.Deadline) -> str:
+        """As the brokers say it."""
+
+        def request(left_s: float) -> futures.Future[Any]:
+            return self._client.describe_cluster(request_timeout=left_s)
+
+        return str(self._ask(request, end, doing="asking for the cluster's id").cluster_id)
+
+    def groups(self, timeout_s: float) -> list[rivals.GroupSeen]:
+        """All groups that may be seen, with their members. None where that is not allowed."""
+        try:
+            found = self._client.list_groups(timeout=timeout_s)
+        except confluent_kafka.KafkaException as error:
+            _LOG.info("groups cannot be listed at %s: %s", self.where, error.args[0].str())
+            return []
+        return [
+            rivals.GroupSeen(
+                group_id=each.id,
+                protocol_type=each.protocol_type,
+                members=tuple((one.metadata, one.assignment) for one in each.members),
+            )
+            for each in found
+            if each.error is None
+        ]
 
     def partitions(self, topic: str, end: base_deadline.Deadline) -> int:
         """How many the topic has. Raises `TopicMissingError` for one that is not there."""
