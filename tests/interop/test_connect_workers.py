@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support import connect_workers, eventually
+from tests.support import connect_workers, eventually, idle_source
 
 pytestmark = [pytest.mark.full, pytest.mark.integration, pytest.mark.timeout(400)]
 
 WAIT_S = 60.0
-CONFIG = {
-    "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
-    "tasks.max": "2",
-    "file": "/dev/null",
-}
 
 
 @pytest.mark.parametrize("kind", [connect_workers.Kind.JAVA], ids=lambda each: each.value)
-def test_a_worker_stands_still_stops_dies_and_comes_again(connect_group, topic, kind):
+def test_a_worker_stands_still_stops_dies_and_comes_again(connect_group, kind):
     group = connect_group(settings={"scheduled.rebalance.max.delay.ms": "0"})
     worker = group.start("one", kind)
-    worker.configure("many", {**CONFIG, "topics": topic()})
+    worker.configure("many", idle_source.config(tasks=2))
 
     def all_run() -> None:
         eventually.eventually(lambda: worker.runs("many", tasks=2), WAIT_S, worker.log_text)

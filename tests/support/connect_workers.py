@@ -1,4 +1,7 @@
-"""Whole Connect workers as processes: Java's, from the sandbox's jars, and ours; groups of both."""
+"""Whole Connect workers as processes: Java's, from the sandbox's jars, and ours; groups of both.
+
+Every worker has the connector of `idle_source`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ import httpx
 
 from connect_runtime.system import processes as child_processes
 from mm2.sandbox import artefacts, class_archive, jvm, ports, properties
-from tests.support import eventually, processes
+from tests.support import eventually, idle_source, processes
 
 START_S = 120.0
 STOP_S = 60.0
@@ -55,7 +58,13 @@ class Kind(enum.Enum):
         jars = artefacts.jars()
         main = f"org.apache.kafka.connect.cli.Connect{mode.value.title()}"
         every = (*flags, *class_archive.flags(jars))
-        return jvm.command(main, *map(str, files), jars=jars, flags=every)
+        classes = [idle_source.java_classes()]
+        return jvm.command(main, *map(str, files), jars=jars, flags=every, classes=classes)
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """What lets a worker find `idle_source`; Java's has it on its class path."""
+        return {"plugin.path": str(idle_source.PLUGIN_PATH)} if self is Kind.OURS else {}
 
 
 def storage(name: str) -> dict[str, str]:
@@ -99,6 +108,7 @@ class Worker:
         self._connectors = connectors
         self._settings = {
             **_WORKER,
+            **kind.settings,
             **(_DISTRIBUTED if mode is Mode.DISTRIBUTED else {}),
             "listeners": self.url,
             "rest.advertised.host.name": "127.0.0.1",
