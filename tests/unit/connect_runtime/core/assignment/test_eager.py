@@ -52,6 +52,7 @@ def test_each_item_is_run_once_and_no_member_has_two_more_than_another(task_coun
     given_out = [item for has in found.values() for item in has.items]
     assert sorted(map(str, given_out)) == sorted(map(str, configured.work().items))
     assert len(set(given_out)) == len(given_out)
-    for kind in ("connectors", "tasks"):
+    for kind in ("connectors", "tasks", "items"):
         sizes = [len(getattr(has, kind)) for has in found.values()]
         assert max(sizes) - min(sizes) <= 1
+    assert eager.plan(configured, sorted(members, reverse=True)) == found

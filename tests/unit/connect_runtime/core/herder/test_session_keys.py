@@ -32,6 +32,24 @@ def verify(given, key=KEY, body=BODY):
     return session_keys.verify(body, given, key=key, settings=SETTINGS)
 
 
+def test_a_signature_of_the_peers_own_test_is_found_genuine():
+    """InternalRequestSignatureTest's key, body and signature."""
+    secret = "6d749131a219992c9d8a35bb578405305997fe3aa457433183b1d982cdcbab39"
+    key = cluster_config.SessionKey(key=bytes.fromhex(secret), algorithm="HmacSHA256", created_ms=0)
+    body = b'[{"config":"value"},{"config":"other_value"}]'
+    signed = {
+        "X-Connect-Authorization": "Kv1/OSsxzdVIwvZ4e30avyRIVrngDfhzVUm/kAZEKc4=",
+        "X-Connect-Request-Signature-Algorithm": "HmacSHA256",
+    }
+    assert session_keys.headers(key, body, algorithm="HmacSHA256") == signed
+    assert verify(signed, key, body) == session_keys.Genuine()
+    other = b'[{"different_config":"different_value"}]'
+    bad = signed | {"X-Connect-Authorization": "YmFkIHNpZ25hdHVyZQ=="}
+    for verdict in (verify(signed, key, other), verify(bad, key, body)):
+        assert isinstance(verdict, session_keys.NotGenuine)
+        assert verdict.status == 403
+
+
 def test_what_was_signed_is_genuine_whatever_the_case_of_headers():
     given = session_keys.headers(KEY, BODY, algorithm="HmacSHA256")
     assert verify(given) == session_keys.Genuine()

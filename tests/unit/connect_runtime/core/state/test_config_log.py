@@ -79,6 +79,21 @@ def test_restore():
     assert view.inconsistent_connectors() == []
 
 
+def test_restore_fencing():
+    """testRestore's records of task counts: one before a commit, one of an unknown connector."""
+    log = replayed(
+        ("tasks-fencing-c", {"task-count": 6}),
+        connector(),
+        task(0),
+        commit(1),
+        ("tasks-fencing-d", {"task-count": 9}),
+    )
+    view = log.snapshot()
+    assert (view.fencing_count("c"), view.fencing_pending("c")) == (6, True)
+    assert (view.fencing_count("d"), view.fencing_pending("d")) == (9, False)
+    assert view.connectors() == ["c"]
+
+
 def test_restore_zero_tasks():
     """testRestoreZeroTasks."""
     log = replayed(connector(), task(0), task(1), commit(2), task(0, "new"), commit(0))
@@ -167,6 +182,20 @@ def test_restore_connector_deletion():
     assert view.offset == 7
 
 
+def test_what_is_removed_while_it_runs_is_gone_with_all_that_it_had():
+    """testBackgroundConnectorDeletion."""
+    log, append = live(connector(), task(0), task(1), commit(2))
+    assert append(("connector-c", None), ("target-state-c", None)) == [
+        config_log.ConnectorRemoved("c", existed=True),
+        None,
+    ]
+    view = log.snapshot()
+    assert (view.config("c"), view.target_state("c"), view.tasks("c")) == (None, None, [])
+    assert view.task_config(ids.ConnectorTaskId("c", 0)) is None
+    assert view.task_count("c") == 0
+    assert view.inconsistent_connectors() == []
+
+
 def test_a_removal_is_told_also_of_what_was_not_known():
     _, append = live()
     assert append(("connector-x", None)) == [config_log.ConnectorRemoved("x", existed=False)]
@@ -200,6 +229,8 @@ def test_what_is_over_at_the_start_is_not_told():
     log, append = live(
         ("restart-connector-c", {"include-tasks": True, "only-failed": True}),
         ("logger-cluster-a", {"level": "DEBUG"}),
+        ("logger-cluster-b", None),
+        ("restart-connector-c", None),
     )
     told = append(
         ("restart-connector-c", {"include-tasks": True}), ("logger-cluster-a", {"level": "INFO"})
@@ -209,7 +240,7 @@ def test_what_is_over_at_the_start_is_not_told():
         config_log.RestartRequested(request),
         config_log.LoggerLevelSet("a", "INFO"),
     ]
-    assert log.snapshot().offset == 4
+    assert log.snapshot().offset == 6
 
 
 def test_the_session_key_is_replaced_and_told():

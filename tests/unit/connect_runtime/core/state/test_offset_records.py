@@ -49,6 +49,9 @@ def test_what_is_not_flat_cannot_be_stored(bad, reason):
     ("key", "reason"),
     [
         (None, "without key"),
+        (b"", "no pair"),
+        (b"\x00", "no JSON"),
+        (b"{}", "no pair"),
         (b"{", "no JSON"),
         (b'"c"', "no pair"),
         (b"null", "no pair"),

@@ -58,6 +58,16 @@ def test_a_stale_unassigned_task_is_dropped(known, later, kept):
     assert log.snapshot().task(TASK).state is kept
 
 
+def test_a_worker_of_another_life_of_the_group_is_believed():
+    """…ShouldIgnoreStaleStatusesFromOtherWorkers, its end: RUNNING counts whatever came before."""
+    log = status_log.StatusLog()
+    feed(log, status_records.status(TASK, says(State.RUNNING, 10)))
+    feed(log, status_records.status(TASK, says(State.UNASSIGNED, 9, "b:1")))
+    assert log.snapshot().task(TASK) == says(State.RUNNING, 10)
+    feed(log, status_records.status(TASK, says(State.RUNNING, 1, "c:1")))
+    assert log.snapshot().task(TASK) == says(State.RUNNING, 1, "c:1")
+
+
 def test_connectors_have_no_stale_status():
     log = status_log.StatusLog()
     feed(log, status_records.status("c", says(State.RUNNING, 10)))

@@ -85,8 +85,10 @@ def test_a_connector_is_there_when_the_write_returns(store, changes, log):
     assert log.seen == ["connector-c", "read"]
 
 
-def test_a_target_state_goes_before_the_connector_that_is_created_in_it(store, log):
+def test_a_target_state_goes_before_the_connector_that_is_created_in_it(store, log, changes):
+    """KafkaConfigBackingStoreTest.testPutConnectorConfigWithTargetState: of it nobody is told."""
     store.put_connector("c", {}, target_state=PAUSED)
+    assert changes == [config_log.ConnectorConfigured("c", created=True)]
     assert log.seen == ["target-state-c", "connector-c", "read"]
     assert store.snapshot().target_state("c") is PAUSED
 
@@ -181,6 +183,49 @@ def test_a_refused_record_is_the_writers_failure(store, topic):
         store.put_connector("c", {})
     with pytest.raises(errors.RetriableError), topic.unreachable():
         store.refresh(0.01)
+
+
+class Hours:
+    """A clock that a slow log moves on."""
+
+    def __init__(self):
+        self.at_s = 0.0
+
+    def now_s(self):
+        return self.at_s
+
+    def wall_ms(self):
+        return 0
+
+
+class Slow(Watched):
+    """Takes 14.5 s for a record, and notes how long it was given to read to its end."""
+
+    def __init__(self, topic, hours):
+        super().__init__(topic)
+        self.hours = hours
+        self.given: list[float] = []
+
+    def send(self, record, *, on_recorded):
+        self.hours.at_s += 14.5
+        super().send(record, on_recorded=on_recorded)
+
+    def read_to_end(self, timeout_s):
+        self.given.append(timeout_s)
+        super().read_to_end(timeout_s)
+
+
+def test_all_of_a_write_has_one_deadline(topic):
+    """testRemoveConnectorConfigSlowProducer: what sending took is not left for reading."""
+    hours = Hours()
+    log = Slow(topic, hours)
+    store = config_store.ConfigStore(log, clock=hours, on_change=lambda _: None)
+    store.start(1.0)
+    store.remove_connector("c")
+    assert log.given == [pytest.approx(config_store.WRITE_S - 29)]
+    hours.at_s, log.given = 0.0, []
+    store.put_task_configs("c", [{}, {}])
+    assert log.given == [30.0, pytest.approx(1.0), 0.0]
 
 
 def test_a_bad_record_is_logged_with_its_place_and_skipped(store, topic, caplog):
