@@ -1,0 +1,124 @@
+"""Which versions of a plugin a configuration allows (KIP-891): `9`, `[4,5)`, `(,3],[4.1,)`.
+
+A bare version means itself alone. Java: PluginUtils.connectorVersionRequirement, and the ranges
+and order of versions that Maven has.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from connect_runtime.api import errors
+
+LATEST = "latest"
+_PART = re.compile(r"([\[(])([^\[\]()]*)([\])])(?:,|$)")
+_TOKEN = re.compile(r"[0-9]+|[a-z]+")
+_BEFORE_RELEASE = ("alpha", "beta", "milestone", "rc", "snapshot")
+_SHORT = {"a": "alpha", "b": "beta", "m": "milestone", "cr": "rc"}
+_RELEASE = (1, 0, "")
+_Key = tuple[int, int, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Interval:
+    """From `low` to `high`; None: open on that side."""
+
+    low: str | None
+    low_included: bool
+    high: str | None
+    high_included: bool
+
+    def holds(self, version: str) -> bool:
+        after = self.low is None or _fits(self.low, version, included=self.low_included)
+        return after and (
+            self.high is None or _fits(version, self.high, included=self.high_included)
+        )
+
+    def __str__(self) -> str:
+        opening, closing = "[" if self.low_included else "(", "]" if self.high_included else ")"
+        return f"{opening}{self.low or ''},{self.high or ''}{closing}"
+
+
+def refusal(plugin: str, wanted: str | None, available: Sequence[str]) -> str | None:
+    """Why none of the available versions will do, in Java's words; None: one does.
+
+    `plugin`: its class's name. Raises `ConfigError` for what is no version and no range.
+    """
+    if wanted is None or wanted.strip() == LATEST:
+        return None
+    intervals = _parsed(wanted.strip())
+    if any(each.holds(version) for each in intervals for version in available):
+        return None
+    return (
+        f"Plugin {plugin} not found that matches the version range"
+        f" {','.join(map(str, intervals))}, available versions: [{', '.join(available)}]"
+    )
+
+
+def _parsed(text: str) -> list[_Interval]:
+    if not text.startswith(("[", "(")):
+        text = f"[{text}]"
+    found, place = [], 0
+    while place < len(text):
+        part = _PART.match(text, place)
+        if part is None:
+            raise errors.ConfigError(
+                f"Unbounded range: {text}: a version range is such as 4.3.1, [4,5) or [4,)"
+            )
+        found.append(_interval(text, part))
+        place = part.end()
+    return found
+
+
+def _interval(text: str, part: re.Match[str]) -> _Interval:
+    opening, inner, closing = part.groups()
+    low_included, high_included = opening == "[", closing == "]"
+    ends = [each.strip() for each in inner.split(",")]
+    if len(ends) > 2:
+        raise errors.ConfigError(f"Range {text} has more than two ends")
+    if len(ends) == 1:
+        if not (low_included and high_included):
+            raise errors.ConfigError(
+                f"Single version must be surrounded by []: {text}: write [{ends[0]}], or a range"
+            )
+        low: str | None = ends[0]
+        high = low
+    else:
+        low, high = (each or None for each in ends)
+    if low is not None and high is not None and _compared(low, high) > 0:
+        raise errors.ConfigError(f"Range {text} defies version ordering: put the lower one first")
+    return _Interval(low=low, low_included=low_included, high=high, high_included=high_included)
+
+
+def _fits(first: str, second: str, *, included: bool) -> bool:
+    order = _compared(first, second)
+    return order < 0 or (order == 0 and included)
+
+
+def _compared(first: str, second: str) -> int:
+    """Below, equal to, or above zero as `first` is before, the same as, or after `second`."""
+    pairs = itertools.zip_longest(_keys(first), _keys(second), fillvalue=_RELEASE)
+    for one, other in pairs:
+        if one != other:
+            return -1 if one < other else 1
+    return 0
+
+
+def _keys(version: str) -> list[_Key]:
+    return [_key(each) for each in _TOKEN.findall(version.lower())]
+
+
+def _key(token: str) -> _Key:
+    """A zero, and the words for a release, are as good as nothing."""
+    if token.isdigit():
+        number = int(token)
+        return (4, number, "") if number else _RELEASE
+    word = _SHORT.get(token, token)
+    if word in _BEFORE_RELEASE:
+        return 0, _BEFORE_RELEASE.index(word), ""
+    if word in ("final", "ga", "release"):
+        return _RELEASE
+    return (2, 0, "") if word == "sp" else (3, 0, word)
