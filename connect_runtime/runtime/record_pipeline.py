@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 from connect_runtime.api import config_def, converter, errors, headers, records, schema
 from connect_runtime.core.task import worker_config
 from connect_runtime.ports import clients, plugins
+from connect_runtime.runtime import plugin_answers
 
 _Result = TypeVar("_Result")
 
@@ -243,7 +244,9 @@ def converters(
         settings = config_def.with_prefix(config, f"{part}.converter.")
         if own is None:
             settings = worker.under(f"{part}.converter.")
-        found = installed.find(default if own is None else own, kind)()
+        name = default if own is None else own
+        found = installed.find(name, kind)()
+        plugin_answers.check_version(found, name, settings.get("plugin.version"))
         if kind is plugins.Kind.CONVERTER:
             found.configure(settings, is_key=part == "key")
         else:

@@ -11,18 +11,27 @@ from connect_runtime.api import task as tasks
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import ids
 from connect_runtime.core.state import cluster_config, status_records
-from connect_runtime.core.task import client_settings, connector_config, worker_config
+from connect_runtime.core.task import (
+    client_settings,
+    connector_config,
+    plugin_keys,
+    worker_config,
+)
 from connect_runtime.ports import clients, plugins
 from connect_runtime.ports import worker as port
 from connect_runtime.runtime import (
     contexts,
     offset_commits,
     pipeline_task,
+    plugin_answers,
+    plugin_facts,
     record_pipeline,
     sink_context,
     sink_task,
     source_task,
+    task_metrics,
     task_run,
+    worker_metrics,
 )
 from connect_runtime.runtime.stores import offset_reader, offset_store
 
@@ -33,7 +42,8 @@ Resolved = Mapping[str, str]
 class Surroundings:
     """What a worker runs its plugins with.
 
-    `resolve` fills `${…}` in, as of now, and raises `ConnectError`; `generation` is the group's.
+    `resolve` fills `${…}` in, as of now, and raises `ConnectError`; `generation` is the group's;
+    `metrics` is this worker's alone.
     """
 
     config: worker_config.WorkerConfig
@@ -44,6 +54,7 @@ class Surroundings:
     statuses: port.Statuses
     offsets: offset_store.Offsets
     resolve: Callable[[cluster_config.RawConfig], Mapping[str, str | None]]
+    metrics: worker_metrics.WorkerMetrics
     clock: base_clock.Clock
 
     def resolved(self, config: cluster_config.RawConfig) -> Resolved:
@@ -64,7 +75,9 @@ def new_connector(
 ) -> tuple[connector.Connector, connector_config.ConnectorConfig]:
     """An instance, not started. Raises `ConfigError`, and whatever its making does."""
     kinds = (plugins.Kind.SOURCE, plugins.Kind.SINK)
-    made = around.installed.find(config.get("connector.class", ""), *kinds)()
+    name = config.get("connector.class", "")
+    made = around.installed.find(name, *kinds)()
+    plugin_answers.check_version(made, name, config.get(plugin_keys.CONNECTOR_VERSION))
     parse = (
         connector_config.sink
         if isinstance(made, connector.SinkConnector)
@@ -80,10 +93,11 @@ def new_connector(
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A task, and the body that runs it."""
+    """A task, the body that runs it, and what is measured of it."""
 
     task: tasks.Task
     body: task_run.Body
+    metrics: task_metrics.TaskMetrics
 
 
 def make(
