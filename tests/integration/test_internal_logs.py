@@ -215,6 +215,34 @@ def test_one_leader_writes_at_a_time(east, place, topic, logs):
         new.stop(0.0)
 
 
+class Choking(Heard):
+    """Cannot take one of the records."""
+
+    def on_record(self, record: port.LogRecord) -> None:
+        if record.value == b"poison":
+            raise ValueError("choked")
+        super().on_record(record)
+
+
+def test_who_waits_is_told_when_nobody_reads_any_more(place, topic, caplog):
+    """KafkaBasedLogTest.testOffsetReadFailureWhenWorkThreadFails: and does not wait in vain."""
+    log, heard = place.log(topic()), Choking()
+    log.start(heard, WAIT_S)
+    answers: list[errors.ConnectError | None] = []
+    try:
+        log.send(port.Record(key=b"k", value=b"good"), on_recorded=answers.append)
+        log.read_to_end(WAIT_S)
+        log.send(port.Record(key=b"k", value=b"poison"), on_recorded=answers.append)
+        for _ in range(2):
+            with pytest.raises(errors.FatalError, match=r"reads it no more: choked.*restart"):
+                log.read_to_end(WAIT_S)
+    finally:
+        log.stop(5.0)
+    assert heard.values == [b"good"]
+    assert answers == [None, None]
+    assert "choked" in caplog.text
+
+
 @pytest.mark.full
 def test_a_broker_that_comes_back_is_read_and_written_again(own_cluster, logs):
     running = own_cluster()
