@@ -24,14 +24,11 @@ from connect_runtime.runtime import (
     offset_commits,
     pipeline_task,
     plugin_answers,
-    plugin_facts,
     record_pipeline,
     sink_context,
     sink_task,
     source_task,
-    task_metrics,
     task_run,
-    worker_metrics,
 )
 from connect_runtime.runtime.stores import offset_reader, offset_store
 
@@ -42,8 +39,7 @@ Resolved = Mapping[str, str]
 class Surroundings:
     """What a worker runs its plugins with.
 
-    `resolve` fills `${…}` in, as of now, and raises `ConnectError`; `generation` is the group's;
-    `metrics` is this worker's alone.
+    `resolve` fills `${…}` in, as of now, and raises `ConnectError`; `generation` is the group's.
     """
 
     config: worker_config.WorkerConfig
@@ -54,7 +50,6 @@ class Surroundings:
     statuses: port.Statuses
     offsets: offset_store.Offsets
     resolve: Callable[[cluster_config.RawConfig], Mapping[str, str | None]]
-    metrics: worker_metrics.WorkerMetrics
     clock: base_clock.Clock
 
     def resolved(self, config: cluster_config.RawConfig) -> Resolved:
@@ -93,11 +88,10 @@ def new_connector(
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A task, the body that runs it, and what is measured of it."""
+    """A task, and the body that runs it."""
 
     task: tasks.Task
     body: task_run.Body
-    metrics: task_metrics.TaskMetrics
 
 
 def make(
