@@ -1,0 +1,118 @@
+"""Requests about a consumer group's offsets from outside the group, and what is answered to them.
+
+Brokers allow changes while the group has no members alone. Only versions that name topics by their
+names are spoken.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from connect_runtime.base import ids
+from connect_runtime.wire.codec import messages
+
+NOT_COORDINATOR = frozenset({15, 16})
+"""COORDINATOR_NOT_AVAILABLE and NOT_COORDINATOR: look for it anew."""
+PASSING = frozenset({*NOT_COORDINATOR, 14, 27})
+"""And COORDINATOR_LOAD_IN_PROGRESS, REBALANCE_IN_PROGRESS: ask again."""
+GROUP_ID_NOT_FOUND = 69
+
+_NO_MEMBER = -1
+_COMMIT_WITH_RETENTION = range(2, 5)
+_BROKERS_OWN = datetime.timedelta(milliseconds=-1)
+
+
+def fetch(group: str) -> messages.Message:
+    """Which offsets the group has."""
+
+    def build(_: int, m: Any) -> Any:
+        return m.OffsetFetchRequest(group_id=group, topics=None)
+
+    return messages.Message(api="offset_fetch", low=2, high=7, build=build)
+
+
+def commit(group: str, offsets: Mapping[ids.TopicPartition, int]) -> messages.Message:
+    """Give the group these."""
+
+    def build(version: int, m: Any) -> Any:
+        more: dict[str, Any] = {}
+        if version in _COMMIT_WITH_RETENTION:
+            more["retention_time"] = _BROKERS_OWN
+        return m.OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=_NO_MEMBER,
+            member_id="",
+            topics=tuple(
+                m.OffsetCommitRequestTopic(
+                    name=topic,
+                    partitions=tuple(
+                        m.OffsetCommitRequestPartition(
+                            partition_index=number,
+                            committed_offset=offsets[ids.TopicPartition(topic, number)],
+                            committed_metadata="",
+                        )
+                        for number in numbers
+                    ),
+                )
+                for topic, numbers in _by_topic(offsets).items()
+            ),
+            **more,
+        )
+
+    return messages.Message(api="offset_commit", low=2, high=9, build=build)
+
+
+def forget(group: str, partitions: Collection[ids.TopicPartition]) -> messages.Message:
+    """Take from the group the offsets of these."""
+
+    def build(_: int, m: Any) -> Any:
+        return m.OffsetDeleteRequest(
+            group_id=group,
+            topics=tuple(
+                m.OffsetDeleteRequestTopic(
+                    name=topic,
+                    partitions=tuple(
+                        m.OffsetDeleteRequestPartition(partition_index=number) for number in numbers
+                    ),
+                )
+                for topic, numbers in _by_topic(partitions).items()
+            ),
+        )
+
+    return messages.Message(api="offset_delete", low=0, high=0, build=build)
+
+
+def delete(group: str) -> messages.Message:
+    """Take the group away, with all its offsets."""
+
+    def build(_: int, m: Any) -> Any:
+        return m.DeleteGroupsRequest(groups_names=(group,))
+
+    return messages.Message(api="delete_groups", low=0, high=2, build=build)
+
+
+def _by_topic(partitions: Iterable[ids.TopicPartition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for place in sorted(partitions):
+        found.setdefault(place.topic, []).append(place.partition)
+    return found
+
+
+def error(body: Any) -> int:
+    """The first error code in an answer to any of these; 0: there is none."""
+    codes = [getattr(body, "error_code", 0)]
+    codes += [each.error_code for each in getattr(body, "results", ())]
+    codes += [each.error_code for topic in getattr(body, "topics", ()) for each in topic.partitions]
+    return next((int(each) for each in codes if each), 0)
+
+
+def fetched(body: Any) -> dict[ids.TopicPartition, int]:
+    """What an answer to `fetch` says, where it says no error."""
+    return {
+        ids.TopicPartition(topic.name, each.partition_index): each.committed_offset
+        for topic in body.topics
+        for each in topic.partitions
+        if each.committed_offset >= 0
+    }
