@@ -1,4 +1,4 @@
-"""Port: the Kafka clients of a task, made from its plan of settings."""
+"""Port: the Kafka clients of connectors and tasks, made from their plans of settings."""
 
 from __future__ import annotations
 
@@ -116,9 +116,41 @@ class RecordConsumer(Protocol):
         """Leave the group."""
 
 
+class GroupInUseError(errors.RetriableError):
+    """A consumer group has members: only they may change its offsets while they are there."""
+
+
+class GroupOffsets(Protocol):
+    """Offsets of consumer groups, seen and changed from outside; for one thread.
+
+    Asks again until there is an answer. Raises `ConnectError`: what the cluster refuses, or
+    `RetriableError` when time is up.
+    """
+
+    def fetch(self, group: str, timeout_s: float) -> Mapping[ids.TopicPartition, int]:
+        """All that it has; a group that does not exist has none."""
+
+    def commit(
+        self, group: str, offsets: Mapping[ids.TopicPartition, int], timeout_s: float
+    ) -> None:
+        """Give it these, which makes a group that does not exist. Raises `GroupInUseError`."""
+
+    def forget(
+        self, group: str, partitions: Collection[ids.TopicPartition], timeout_s: float
+    ) -> None:
+        """Take these away. Raises `GroupInUseError` where members read one of their topics."""
+
+    def delete(self, group: str, timeout_s: float) -> None:
+        """Take all away; nothing happens if there is no such group. Raises `GroupInUseError`."""
+
+    def close(self) -> None: ...
+
+
 class Clients(Protocol):
     """Makes them. Raises `ConnectError` for settings that cannot be honoured."""
 
     def producer(self, plan: client_settings.ClientPlan) -> RecordProducer: ...
 
     def consumer(self, plan: client_settings.ClientPlan) -> RecordConsumer: ...
+
+    def group_offsets(self, plan: client_settings.ClientPlan) -> GroupOffsets: ...

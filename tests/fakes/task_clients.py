@@ -107,11 +107,48 @@ class Consumer:
 
 
 @dataclass
+class GroupOffsets:
+    """Implements `clients.GroupOffsets`. `refusals` are raised by the next questions; `calls` are
+    the questions, with their times in seconds."""
+
+    groups: dict[str, dict[ids.TopicPartition, int]] = field(default_factory=dict)
+    refusals: deque[Exception] = field(default_factory=deque)
+    calls: list[tuple[str, float]] = field(default_factory=list)
+    closed: int = 0
+
+    def _asked(self, what: str, timeout_s: float) -> None:
+        self.calls.append((what, timeout_s))
+        if self.refusals:
+            raise self.refusals.popleft()
+
+    def fetch(self, group, timeout_s):
+        self._asked("fetch", timeout_s)
+        return dict(self.groups.get(group, {}))
+
+    def commit(self, group, offsets, timeout_s) -> None:
+        self._asked("commit", timeout_s)
+        self.groups.setdefault(group, {}).update(offsets)
+
+    def forget(self, group, partitions, timeout_s) -> None:
+        self._asked("forget", timeout_s)
+        for each in partitions:
+            self.groups[group].pop(each, None)
+
+    def delete(self, group, timeout_s) -> None:
+        self._asked("delete", timeout_s)
+        self.groups.pop(group, None)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@dataclass
 class Clients:
     """Implements `clients.Clients`: always the same ones."""
 
     one_producer: Producer = field(default_factory=Producer)
     one_consumer: Consumer = field(default_factory=Consumer)
+    one_group_offsets: GroupOffsets = field(default_factory=GroupOffsets)
     plans: list[Any] = field(default_factory=list)
 
     def producer(self, plan):
@@ -121,6 +158,10 @@ class Clients:
     def consumer(self, plan):
         self.plans.append(plan)
         return self.one_consumer
+
+    def group_offsets(self, plan):
+        self.plans.append(plan)
+        return self.one_group_offsets
 
 
 @dataclass

@@ -1,4 +1,5 @@
-"""Adapter of `ports.clients`: producers and consumers of confluent-kafka for tasks.
+"""Adapter of `ports.clients`: clients of connectors and tasks, producers and consumers of
+confluent-kafka.
 
 Settings come in Java's words; what librdkafka has no counterpart for is not passed.
 """
@@ -6,9 +7,15 @@ Settings come in Java's words; what librdkafka has no counterpart for is not pas
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Mapping
 
-from connect_runtime.adapters.kafka import client_settings, record_consumer, record_producer
+from connect_runtime.adapters.kafka import (
+    client_settings,
+    group_offsets,
+    record_consumer,
+    record_producer,
+)
 from connect_runtime.base import clock as base_clock
 from connect_runtime.core.task import client_settings as plans
 from connect_runtime.ports import clients
@@ -67,7 +74,7 @@ class KafkaClients:
         self._clock = clock
 
     def producer(self, plan: plans.ClientPlan) -> clients.RecordProducer:
-        """See `clients.Clients`; so for both."""
+        """See `clients.Clients`; so for all."""
         settings = {
             **_PRODUCER_DEFAULTS,
             **_translated(plan.properties, _PRODUCER_NUMBERS, _PRODUCER_NAMED),
@@ -92,6 +99,15 @@ class KafkaClients:
                 "max.poll.records", plan.properties.get("max.poll.records", "500")
             ),
             clock=self._clock,
+        )
+
+    def group_offsets(self, plan: plans.ClientPlan) -> clients.GroupOffsets:
+        return group_offsets.KafkaGroupOffsets(
+            client_settings.connections(
+                plan.properties, client_id=plan.client_id, files=self._files
+            ),
+            clock=self._clock,
+            rng=random.Random(),  # noqa: S311  # spreads waits, no secret
         )
 
 

@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError
 
 from connect_runtime.adapters.kafka import errors as kafka_errors
 from connect_runtime.base import errors
+from connect_runtime.ports import clients
 
 PARTITION_EOF = KafkaError._PARTITION_EOF
 GROUP_TROUBLE = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._UNKNOWN_GROUP})
@@ -109,11 +110,25 @@ _REFUSALS: dict[int, _Advice] = {
     KafkaError.RECORD_LIST_TOO_LARGE: (errors.FatalError, "raise segment.bytes of the topic"),
 }
 
+_GROUPS: dict[int, _Advice] = {
+    **dict.fromkeys(
+        (
+            KafkaError.GROUP_SUBSCRIBED_TO_TOPIC,
+            KafkaError.NON_EMPTY_GROUP,
+            KafkaError.UNKNOWN_MEMBER_ID,
+        ),
+        (clients.GroupInUseError, "stop the group's consumers first"),
+    ),
+    KafkaError.GROUP_ID_NOT_FOUND: (errors.FatalError, "there is nothing to take away"),
+}
+
 _RETRIABLE: dict[int, _Advice] = dict.fromkeys(
     (
         KafkaError.BROKER_NOT_AVAILABLE,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.REBALANCE_IN_PROGRESS,
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.KAFKA_STORAGE_ERROR,
         KafkaError.LEADER_NOT_AVAILABLE,
@@ -135,7 +150,15 @@ _RETRIABLE: dict[int, _Advice] = dict.fromkeys(
     (errors.RetriableError, _LATER),
 )
 
-_ADVICE = {**_AUTHENTICATION, **_NETWORK, **_RIGHTS, **_MISSING, **_REFUSALS, **_RETRIABLE}
+_ADVICE = {
+    **_AUTHENTICATION,
+    **_NETWORK,
+    **_RIGHTS,
+    **_MISSING,
+    **_REFUSALS,
+    **_GROUPS,
+    **_RETRIABLE,
+}
 _UNKNOWN: _Advice = (errors.FatalError, "see the brokers' log")
 
 
@@ -209,3 +232,8 @@ def translate(
     kind, advice = _ADVICE.get(error.code(), _UNKNOWN)
     said = _LOCAL_DETAIL.sub("", error.str()).strip().rstrip(".")
     return kind(f"{doing} on {where}: {said} ({error.name().lstrip('_')}); {advice}")
+
+
+def of_code(code: int, doing: str, *, where: str) -> errors.ConnectError:
+    """As `translate`, of an error code that a broker answered to a request of our own."""
+    return translate(KafkaError(code), doing, where=where)

@@ -86,3 +86,38 @@ def test_an_issuers_secret_is_not_told(caplog):
 def test_what_cannot_be_meant_is_refused(properties, told):
     with pytest.raises(errors.FatalError, match=told):
         client_settings.access(properties, files=FILES)
+
+
+def connections(**properties):
+    given = {key.replace("_", "."): value for key, value in properties.items()}
+    return client_settings.connections(PLAIN | given, client_id="me", files=FILES)
+
+
+def test_our_own_connections_go_by_the_same_settings():
+    plain = connections()
+    assert plain.bootstrap == ("127.0.0.1:1", "127.0.0.1:2")
+    assert (plain.client_id, plain.request_timeout_s) == ("me", 30.0)
+    assert plain.rebootstrap
+    assert not plain.canonical_bootstrap
+    told = connections(
+        request_timeout_ms="1500",
+        retry_backoff_ms="0",
+        metadata_recovery_strategy="NONE",
+        client_dns_lookup="resolve_canonical_bootstrap_servers_only",
+    )
+    assert (told.request_timeout_s, told.retry_backoff_s) == (1.5, 0.001)
+    assert told.canonical_bootstrap
+    assert not told.rebootstrap
+    assert connections(security_protocol="SSL").security.uses_tls
+
+
+def test_a_first_wait_is_no_longer_than_the_longest():
+    assert connections(retry_backoff_ms="5000").retry_backoff_max_s == 5.0
+    assert connections(reconnect_backoff_max_ms="20").reconnect_backoff_s == 0.02
+
+
+def test_our_own_connections_need_an_address_and_settings_that_can_be_meant():
+    with pytest.raises(errors.FatalError, match=r"bootstrap\.servers is missing"):
+        client_settings.connections({}, client_id="me", files=FILES)
+    with pytest.raises(errors.FatalError, match=r"security\.protocol"):
+        connections(security_protocol="ODD")

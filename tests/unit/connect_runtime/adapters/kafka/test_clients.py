@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import pathlib
 import threading
@@ -101,3 +102,22 @@ def test_a_consumer_is_made_with_javas_settings(made):
                 WORKER, {"consumer.override.auto.offset.reset": "sideways"}, TASK
             )
         )
+
+
+def test_who_asks_for_group_offsets_of_nobody_hears_it_in_time(made):
+    plan = client_settings.offsets_admin(WORKER, {"admin.override.request.timeout.ms": "1000"}, "c")
+    with contextlib.closing(made.group_offsets(plan)) as asked:
+        for ask in (
+            lambda: asked.fetch("g", 0.2),
+            lambda: asked.commit("g", {ids.TopicPartition("t", 0): 1}, 0.2),
+            lambda: asked.forget("g", [ids.TopicPartition("t", 0)], 0.2),
+            lambda: asked.delete("g", 0.2),
+        ):
+            with pytest.raises(errors.RetriableError, match="the coordinator of group g"):
+                ask()
+
+
+def test_an_address_that_is_none_is_refused(made):
+    plan = client_settings.offsets_admin(WORKER, {"admin.override.bootstrap.servers": "x"}, "c")
+    with pytest.raises(errors.FatalError, match="x"):
+        made.group_offsets(plan)

@@ -6,6 +6,7 @@ from confluent_kafka import KafkaError
 from connect_runtime.adapters.kafka import errors as kafka_errors
 from connect_runtime.adapters.kafka import translate_errors
 from connect_runtime.base import errors
+from connect_runtime.ports import clients
 
 WHERE = "west (127.0.0.1:9092)"
 
@@ -34,6 +35,10 @@ def translate(code, text=None, reports=None):
         (KafkaError.INVALID_CONFIG, errors.FatalError),
         (KafkaError.MSG_SIZE_TOO_LARGE, errors.FatalError),
         (KafkaError._NOENT, errors.RetriableError),
+        (KafkaError.NOT_COORDINATOR, errors.RetriableError),
+        (KafkaError.NON_EMPTY_GROUP, clients.GroupInUseError),
+        (KafkaError.UNKNOWN_MEMBER_ID, clients.GroupInUseError),
+        (KafkaError.GROUP_SUBSCRIBED_TO_TOPIC, clients.GroupInUseError),
         (KafkaError.UNSUPPORTED_VERSION, kafka_errors.UnsupportedError),
         (KafkaError.NOT_CONTROLLER, errors.RetriableError),
         (KafkaError.NOT_ENOUGH_REPLICAS, errors.RetriableError),
@@ -124,3 +129,9 @@ def test_retriable_and_missing_are_told_apart():
     assert not translate_errors.is_retriable(error(KafkaError.TOPIC_AUTHORIZATION_FAILED))
     assert translate_errors.is_missing_topic(error(KafkaError.UNKNOWN_TOPIC_OR_PART))
     assert not translate_errors.is_missing_topic(error(KafkaError.LEADER_NOT_AVAILABLE))
+
+
+def test_a_code_from_our_own_connections_is_told_alike():
+    found = translate_errors.of_code(30, "reading offsets of group g", where=WHERE)
+    assert isinstance(found, kafka_errors.NotAuthorizedError)
+    assert str(found).startswith(f"reading offsets of group g on {WHERE}: ")

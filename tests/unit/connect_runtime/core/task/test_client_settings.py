@@ -55,6 +55,9 @@ def test_a_sink_task_reads_in_its_connectors_group_and_never_commits_by_itself()
     assert plan.properties["auto.offset.reset"] == "earliest"
     mine = {"consumer.override.group.id": "mine"}
     assert client_settings.sink_consumer(worker(), mine, TASK).properties["group.id"] == "mine"
+    assert client_settings.sink_group(worker(), mine, "c") == "mine"
+    assert client_settings.sink_group(worker(), {}, "c") == "connect-c"
+    assert client_settings.sink_group(worker(consumer_group_id="ours"), {}, "c") == "ours"
 
 
 def test_administrators_begin_with_the_workers_own_settings():
@@ -67,6 +70,14 @@ def test_administrators_begin_with_the_workers_own_settings():
     assert plan.properties["retries"] == "2"
     assert plan.client_id == "connector-adminclient-c"
     assert "producer.acks" not in plan.properties
+
+
+def test_offsets_are_changed_by_a_client_of_a_name_of_its_own():
+    override = {"admin.override.retries": "3"}
+    plan = client_settings.offsets_admin(worker(sasl_mechanism="PLAIN"), override, "c")
+    assert plan.client_id == plan.properties["client.id"] == "connector-worker-adminclient-c"
+    assert plan.properties["retries"] == "3"
+    assert plan.properties["sasl.mechanism"] == "PLAIN"
 
 
 @pytest.mark.parametrize(
