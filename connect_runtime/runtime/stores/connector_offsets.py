@@ -8,7 +8,7 @@ Java: ConnectorOffsetBackingStore.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
@@ -54,13 +54,17 @@ class ConnectorOffsets:
         own = self._own.read_all(connector, timeout_s)
         left_s = end.left_s(self._clock.now_s())
         merged = {
-            offset_records.canonical(offset_records.OffsetKey(connector, partition)): (
-                partition,
-                offset,
-            )
+            _same(connector, partition): (partition, offset)
             for partition, offset in [*self._workers.read_all(connector, left_s), *own]
         }
         return list(merged.values())
+
+    def partitions(self, connector: str, timeout_s: float) -> list[offset_records.Partition]:
+        end = base_deadline.Deadline.after(timeout_s, now_s=self._clock.now_s())
+        own = self._own.partitions(connector, timeout_s)
+        left_s = end.left_s(self._clock.now_s())
+        every = [*self._workers.partitions(connector, left_s), *own]
+        return list({_same(connector, each): each for each in every}.values())
 
     def write(
         self, connector: str, pairs: offset_store.Pairs, *, on_done: shared_log.OnRecorded
@@ -106,3 +110,7 @@ class ConnectorOffsets:
             offsets.write(connector, pairs, on_done=on_done)
         except errors.ConnectError as error:
             on_done(error)
+
+
+def _same(connector: str, partition: offset_records.Partition) -> Hashable:
+    return offset_records.canonical(offset_records.OffsetKey(connector, partition))

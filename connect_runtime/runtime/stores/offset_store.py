@@ -5,6 +5,7 @@ Java: KafkaOffsetBackingStore, FileOffsetBackingStore, OffsetStorageReaderImpl.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeAlias
@@ -13,6 +14,8 @@ from connect_runtime.base import errors
 from connect_runtime.core.state import offset_log, offset_records
 from connect_runtime.ports import shared_log
 from connect_runtime.runtime.stores import folded_log
+
+_LOG = logging.getLogger(__name__)
 
 Partition: TypeAlias = offset_records.Partition | None
 Offset: TypeAlias = offset_records.Offset | None
@@ -34,7 +37,13 @@ class Offsets(Protocol):
     def read_all(
         self, connector: str, timeout_s: float
     ) -> list[tuple[offset_records.Partition, Offset]]:
-        """Every partition of the connector with its offset. Raises as `read`."""
+        """Every partition of the connector with its offset; one that is no offset is left out.
+
+        Raises as `SharedLog.read_to_end`; so does `partitions`.
+        """
+
+    def partitions(self, connector: str, timeout_s: float) -> list[offset_records.Partition]:
+        """Every partition of the connector that has an offset, or what should be one."""
 
     def write(self, connector: str, pairs: Pairs, *, on_done: shared_log.OnRecorded) -> None:
         """Write them; never waits.
@@ -98,10 +107,20 @@ class OffsetStore:
     def read_all(
         self, connector: str, timeout_s: float
     ) -> list[tuple[offset_records.Partition, Offset]]:
+        found: list[tuple[offset_records.Partition, Offset]] = []
         self._log.read_to_end(timeout_s)
         with self._view.lock:
-            fold = self._view.fold
-            return [(each, fold.get(connector, each)) for each in fold.partitions(connector)]
+            for each in self._view.fold.partitions(connector):
+                try:
+                    found.append((each, self._view.fold.get(connector, each)))
+                except offset_records.BadOffset as error:
+                    _LOG.warning("%s: %s; it is left out", self.name, error)
+        return found
+
+    def partitions(self, connector: str, timeout_s: float) -> list[offset_records.Partition]:
+        self._log.read_to_end(timeout_s)
+        with self._view.lock:
+            return self._view.fold.partitions(connector)
 
     def write(self, connector: str, pairs: Pairs, *, on_done: shared_log.OnRecorded) -> None:
         records = self._records(connector, pairs)

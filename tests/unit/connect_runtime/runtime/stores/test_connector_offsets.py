@@ -48,6 +48,7 @@ def test_the_connectors_own_topic_wins(stores):
     offset_store.commit(stores.own, "c", [(A, {"n": 2})], timeout_s=1.0)
     assert stores.both.read("c", [A, B, {"p": "c"}], 1.0) == [{"n": 2}, {"n": 1}, None]
     assert stores.both.read_all("c", 1.0) == [(A, {"n": 2}), (B, {"n": 1})]
+    assert stores.both.partitions("c", 1.0) == [A, B]
 
 
 def test_all_goes_to_both(stores):

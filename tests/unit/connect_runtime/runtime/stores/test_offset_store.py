@@ -46,6 +46,15 @@ def test_what_was_committed_is_read_by_whoever_comes_next(store, topic):
     assert [each.key for each in topic.records] == [b'["c",{"filename":"/tmp/a"}]', b'["c",null]']
 
 
+def test_what_is_no_offset_is_left_out_and_can_be_forgotten(store, topic):
+    commit(store, (FILE, {"position": 7}))
+    topic.append(b'["c",{"p":"odd"}]', b'"no offset"')
+    assert store.read_all("c", 1.0) == [(FILE, {"position": 7})]
+    assert store.partitions("c", 1.0) == [FILE, {"p": "odd"}]
+    commit(store, ({"p": "odd"}, None))
+    assert store.partitions("c", 1.0) == [FILE]
+
+
 def test_reading_waits_for_the_end(store, topic):
     topic.silent = True
     topic.append(b'["c",{"filename":"/tmp/a"}]', b'{"position":9}')
