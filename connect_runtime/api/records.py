@@ -119,7 +119,10 @@ class RecordMetadata:
 
 @dataclass(frozen=True, slots=True)
 class SourceOffset:
-    """A place in a part of the source; `offset` None is its removal."""
+    """A place in a part of the source; `offset` None is its removal.
 
-    partition: Mapping[str, Any]
+    `partition` None: users may say so, and a connector may keep an offset for no part at all.
+    """
+
+    partition: Mapping[str, Any] | None
     offset: Mapping[str, Any] | None

@@ -107,8 +107,7 @@ def _check_offset(partition: Mapping[str, Any] | None, offset: Mapping[str, Any]
     position = offset[POSITION_FIELD]
     if not isinstance(position, int) or isinstance(position, bool):
         raise errors.ConnectError(
-            f"The value for the '{POSITION_FIELD}' key in the offset is expected to be a whole "
-            "number"
+            f"The value for the '{POSITION_FIELD}' key in the offset is expected to be a Long value"
         )
     if position < 0:
         raise errors.ConnectError(

@@ -163,7 +163,7 @@ def test_offsets_that_may_be_set(partition, offset):
     ("partition", "offset", "why"),
     [
         ({"filename": "f"}, {}, "contain the key 'position'"),
-        ({"filename": "f"}, {"position": "5"}, "whole number"),
+        ({"filename": "f"}, {"position": "5"}, "Long value"),
         ({"filename": "f"}, {"position": -1}, "non-negative"),
         (None, {"position": 1}, "cannot be null"),
         ({"name": "f"}, {"position": 1}, "contain the key 'filename'"),

@@ -1,0 +1,255 @@
+"""Offsets of connectors viewed, altered and reset: asked the same, Java's worker and ours say the
+same, of the same consumer group and of a source each."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import confluent_kafka
+import pytest
+
+from connect_runtime.adapters.files import offset_file
+from connect_runtime.adapters.kafka import clients
+from connect_runtime.adapters.plugins import discovery
+from connect_runtime.base import errors
+from connect_runtime.core.task import worker_config
+from connect_runtime.ports import herder
+from connect_runtime.rest import bodies, shapes
+from connect_runtime.runtime import offset_requests, task_bodies
+from connect_runtime.runtime.stores import offset_store
+from connect_runtime.system import clock
+from connect_runtime.wire.connection import store_files
+from tests.fakes import task_clients
+from tests.support import connect_workers, eventually, kafka
+
+if TYPE_CHECKING:
+    from mm2.sandbox import cluster
+
+pytestmark = [pytest.mark.full, pytest.mark.integration, pytest.mark.timeout(300)]
+
+CLOCK = clock.SystemClock()
+TOPIC = "offsets-beside-java"
+SINK = {
+    "name": "beside-sink",
+    "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
+    "topics": TOPIC,
+    "file": "/dev/null",
+    "consumer.override.group.id": "beside-group",
+}
+SOURCE = {
+    "name": "beside-source",
+    "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
+    "topic": TOPIC,
+    "file": "/dev/null",
+}
+STDIN = {**SOURCE, "name": "beside-stdin"}
+del STDIN["file"]
+BIG = 99_999_999_999_999_999_999
+
+Question = tuple[str, Any]
+GET: Question = ("GET", None)
+DELETE: Question = ("DELETE", None)
+
+
+def patch(*pairs: tuple[Any, Any]) -> Question:
+    return "PATCH", {"offsets": [{"partition": at, "offset": offset} for at, offset in pairs]}
+
+
+def place(partition: Any, topic: Any = TOPIC) -> dict[str, Any]:
+    return {"kafka_topic": topic, "kafka_partition": partition}
+
+
+def at(offset: Any) -> dict[str, Any]:
+    return {"kafka_offset": offset}
+
+
+OF_SINKS = [
+    GET,
+    DELETE,
+    patch((place(0), at(5)), (place("1"), at("7"))),
+    GET,
+    patch((place(1), None), (place(0), at(6))),
+    GET,
+    patch((place(1), None)),
+    patch((place(0), {**at(8), "more": [1]})),
+    GET,
+    # what is wrong with them
+    patch((None, at(1))),
+    patch(({}, at(1))),
+    patch(({"kafka_topic": TOPIC}, at(1))),
+    patch((place(0, None), at(1))),
+    patch((place(None), at(1))),
+    *(patch((place(each), at(1))) for each in ("x", 1.5, 3_000_000_000, True, [0], " 0", "")),
+    patch((place(0), {})),
+    *(
+        patch((place(0), at(each)))
+        for each in (None, "x", 1.5, 1e300, 1e25, BIG, [1, "a"], {"a": None}, False, "0x1")
+    ),
+    patch((place(0), at(-1))),
+    patch((place(0, 5), at(1))),
+    patch((place(99), at(1))),
+    patch((place(-1), at(1))),
+    patch((place(0, "no-such-topic"), at(1))),
+    patch((place(0, "no-such-topic"), None)),
+    patch((place(0, "bad topic!"), at(1))),
+    GET,
+]
+WHILE_READ = [patch((place(0), at(1))), patch((place(0), None)), DELETE]
+AFTERWARDS = [GET, DELETE, GET, DELETE, patch((place(0), None))]
+
+FILE = {"filename": "/dev/null"}
+OF_SOURCES = [
+    GET,
+    DELETE,
+    patch((FILE, {"position": 5})),
+    GET,
+    patch(({"filename": "b", "zz": None, "a": 1.5, "Bb": True, "long": 2**40}, {"position": 0})),
+    patch(({}, None), (None, None), (FILE, {"position": 9})),
+    GET,
+    # what is wrong with them
+    patch((FILE, {"position": -1})),
+    patch((FILE, {"position": "5"})),
+    patch((FILE, {"position": 5.0})),
+    patch((FILE, {})),
+    patch(({}, {"position": 5})),
+    patch((None, {"position": 5})),
+    patch((FILE, {"position": [5]})),
+    patch((FILE, {"position": {"a": 5}})),
+    patch((FILE, {"position": BIG})),
+    patch(({"filename": ["a"]}, None)),
+    patch(({"filename": {}}, None)),
+    GET,
+    DELETE,
+    GET,
+    DELETE,
+]
+OF_STDIN = [GET, patch((FILE, {"position": 5})), DELETE]
+
+
+class Ours:
+    """What the worker says, as REST tells it."""
+
+    def __init__(self, folder: pathlib.Path, properties: dict[str, str]) -> None:
+        offsets = offset_store.OffsetStore(offset_file.OffsetFile(folder / "our-offsets"))
+        offsets.start(10.0)
+        self.requests = offset_requests.OffsetRequests(
+            task_bodies.Surroundings(
+                config=worker_config.standalone(
+                    {
+                        **properties,
+                        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+                        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+                        "offset.storage.file.filename": str(folder / "our-offsets"),
+                    }
+                ),
+                worker_id="here:8083",
+                generation=lambda: 0,
+                installed=discovery.discover(),
+                clients=clients.KafkaClients(files=store_files.below(folder), clock=CLOCK),
+                statuses=task_clients.Statuses(),
+                offsets=offsets,
+                resolve=dict,
+                clock=CLOCK,
+            )
+        )
+
+    def ask(self, config: dict[str, str], question: Question) -> tuple[int, Any]:
+        method, body = question
+        name = config["name"]
+        try:
+            if method == "GET":
+                return 200, shapes.offsets(self.requests.read(name, config))
+            given = None if body is None else bodies.offsets(json.dumps(body).encode())
+            return 200, {"message": self.requests.modify(name, config, given).message}
+        except herder.Refusal as error:
+            return error.status, {"error_code": error.status, "message": str(error)}
+        except errors.ConnectError as error:
+            return 500, {"error_code": 500, "message": str(error)}
+
+
+@pytest.fixture(scope="module")
+def java(
+    east: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[connect_workers.Worker]:
+    folder = tmp_path_factory.mktemp("java")
+    kafka.create_topic(east.client_properties(), TOPIC, partitions=2)
+    settings = {
+        **east.client_properties(),
+        "offset.storage.file.filename": str(folder / "offsets"),
+        "connector.client.config.override.policy": "All",
+    }
+    with connect_workers.Worker(
+        connect_workers.Kind.JAVA, settings, folder=folder, mode=connect_workers.Mode.STANDALONE
+    ) as worker:
+        for config in (SINK, SOURCE, STDIN):
+            body = {"name": config["name"], "config": config, "initial_state": "STOPPED"}
+            answer = worker.ask("POST", "/connectors", body)
+            assert answer.is_success, answer.text
+        yield worker
+
+
+@pytest.fixture
+def ours(east: cluster.Cluster, tmp_path: pathlib.Path) -> Ours:
+    return Ours(tmp_path, dict(east.client_properties()))
+
+
+def of_java(
+    worker: connect_workers.Worker, config: dict[str, str], questions: list[Question]
+) -> list[Any]:
+    answers = []
+    for method, body in questions:
+        answer = worker.ask(method, f"/connectors/{config['name']}/offsets", body)
+        answers.append(told(answer.status_code, answer.json()))
+    return answers
+
+
+def told(status: int, body: dict[str, Any]) -> Any:
+    """Java lists offsets in no order."""
+    if "offsets" in body:
+        return status, sorted(json.dumps(each, sort_keys=True) for each in body["offsets"])
+    return status, body
+
+
+def of_ours(ours: Ours, config: dict[str, str], questions: list[Question]) -> list[Any]:
+    return [told(*ours.ask(config, each)) for each in questions]
+
+
+def differences(questions: list[Question], theirs: list[Any], our: list[Any]) -> list[Any]:
+    assert len(questions) == len(theirs) == len(our)
+    every = zip(questions, theirs, our, strict=True)
+    return [(asked, one, other) for asked, one, other in every if one != other]
+
+
+def test_a_sinks_offsets(java, ours, east):
+    theirs = of_java(java, SINK, OF_SINKS)
+    of_ours(ours, SINK, [DELETE])
+    assert differences(OF_SINKS, theirs, of_ours(ours, SINK, OF_SINKS)) == []
+
+    consumer = confluent_kafka.Consumer(
+        kafka.client_config(
+            east.client_properties(), group_id="beside-group", auto_offset_reset="earliest"
+        )
+    )
+    consumer.subscribe([TOPIC])
+    eventually.eventually(
+        lambda: consumer.poll(0.1) is None and len(consumer.assignment()) == 2,
+        30.0,
+        "the consumer joins",
+    )
+    theirs = of_java(java, SINK, WHILE_READ)
+    assert differences(WHILE_READ, theirs, of_ours(ours, SINK, WHILE_READ)) == []
+    assert all(status == 500 for status, _ in theirs)
+    consumer.close()
+
+    theirs = of_java(java, SINK, AFTERWARDS)
+    of_ours(ours, SINK, [patch((place(0), at(8)))])
+    assert differences(AFTERWARDS, theirs, of_ours(ours, SINK, AFTERWARDS)) == []
+
+
+@pytest.mark.parametrize(("config", "questions"), [(SOURCE, OF_SOURCES), (STDIN, OF_STDIN)])
+def test_a_sources_offsets(java, ours, config, questions):
+    theirs = of_java(java, config, questions)
+    assert differences(questions, theirs, of_ours(ours, config, questions)) == []
