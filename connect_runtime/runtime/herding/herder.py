@@ -45,6 +45,7 @@ class Parts:
     """What the herder is made of. `keys`: `inter.worker.*`."""
 
     loop: loops.HerderLoop
+    standing: loops.Standing
     inbox: inboxes.Inbox
     asked: tickets.Tickets
     orders: orders_module.Orders
@@ -63,7 +64,7 @@ class Herder:
         self._parts = parts
 
     def ready(self) -> bool:
-        return self._parts.loop.joined_once
+        return self._parts.standing.joined_once
 
     def stage(self) -> port.Stage | None:
         return self._parts.loop.stage
@@ -84,7 +85,7 @@ class Herder:
         return self._parts.validation.connector_type(config)
 
     def verify(self, body: bytes, headers: Mapping[str, str]) -> session_keys.Verdict:
-        if self._parts.loop.speaks is not protocol.Protocol.SESSIONED:
+        if self._parts.standing.speaks is not protocol.Protocol.SESSIONED:
             return session_keys.Genuine()
         return session_keys.verify(
             body, headers, key=self.config().session_key, settings=self._parts.keys

@@ -28,9 +28,21 @@ LEAVE_S = 3.0
 """What leaving the group may take; then it finds out by itself."""
 
 
+@dataclass(slots=True, kw_only=True)
+class Standing:
+    """How this worker stands in its group, as of the last round; written by the loop alone.
+
+    `speaks`, before any round: what is offered. `generation` is what its statuses are said in.
+    """
+
+    speaks: protocol.Protocol
+    generation: int = 0
+    joined_once: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What the loop drives the machine with. The stores are started."""
+    """What the loop drives the machine with. Before `start` the stores are started."""
 
     settings: memory.HerderSettings
     configs: config_store.ConfigStore
@@ -39,6 +51,7 @@ class Surroundings:
     questions: questions_module.Questions
     orders: orders_module.Orders
     inbox: inboxes.Inbox
+    standing: Standing
     on_end: Callable[[], None]
     clock: base_clock.Clock
 
@@ -49,18 +62,16 @@ class HerderLoop:
     Invariant: the machine, the group's methods and the worker are used by its thread alone.
     """
 
-    def __init__(self, around: Surroundings, *, offers: protocol.Protocol) -> None:
-        """`offers`: what is spoken until a round says otherwise."""
+    def __init__(self, around: Surroundings) -> None:
         self._around = around
         self._machine = machine.Herder(around.settings, self._seen())
         self._threads = threads.Threads(on_unasked_end=_log_end)
         self._thread: threads.OwnedThread | None = None
-        self.speaks = offers
-        self.generation = 0
-        self.joined_once = False
         self.failure: str | None = None
         """Why it ended, if nobody had asked it to."""
-        self.stage: port.Stage | None = None
+        self.stage: port.Stage | None = port.Stage(
+            description=stages.STARTING, started_ms=around.clock.wall_ms()
+        )
 
     def start(self) -> None:
         """Raises `FatalError` for settings of the group that cannot work."""
@@ -126,8 +137,9 @@ class HerderLoop:
                 self._tell(events.ShutdownRequested())
             case _:
                 if isinstance(news, events.RoundCompleted):
-                    self.generation, self.speaks = news.generation, news.speaks
-                    self.joined_once = True
+                    standing = self._around.standing
+                    standing.generation, standing.speaks = news.generation, news.speaks
+                    standing.joined_once = True
                 self._tell(news)
 
     def _answer(self, question: instructions.Question) -> None:
