@@ -41,7 +41,7 @@ class OffsetRequests:
     def read(self, name: str, config: cluster_config.RawConfig) -> herder.Offsets:
         """All offsets of the connector. Raises `ConnectError`, with Java's words."""
         props = self._around.resolved(config)
-        made, _ = task_bodies.new_connector(props, self._around)
+        made = self._instance(name, props)
         with _explained(told.not_read(_kind(made), name)):
             if isinstance(made, connector.SinkConnector):
                 return _shown(_SinkOffsets(name, props, self._around).read())
@@ -56,7 +56,7 @@ class OffsetRequests:
         sink's offsets that are none, else `ConnectError`; with Java's words.
         """
         props = self._around.resolved(config)
-        made, _ = task_bodies.new_connector(props, self._around)
+        made = self._instance(name, props)
         change = told.Change.RESET if offsets is None else told.Change.ALTER
         with _explained(told.not_changed(_kind(made), name)):
             if isinstance(made, connector.SinkConnector):
@@ -66,6 +66,11 @@ class OffsetRequests:
                 done = _SourceOffsets(name, props, self._around).modify(made, offsets)
         _LOG.info("offsets of connector %s: %s", name, change.done)
         return herder.OffsetsModified(told.changed(change, by_connector_too=done))
+
+    def _instance(self, name: str, props: task_bodies.Resolved) -> connector.Connector:
+        """Whatever else is configured: it may run elsewhere, by other means than ours."""
+        with _explained(f"creating connector {name}, to ask it about its offsets"):
+            return task_bodies.instance(props, self._around)
 
 
 def _shown(

@@ -65,14 +65,20 @@ class Surroundings:
             raise LookupError(str(error)) from error
 
 
+def instance(config: Resolved, around: Surroundings) -> connector.Connector:
+    """Of the connector's class, whatever else is configured. Raises as `new_connector`."""
+    kinds = (plugins.Kind.SOURCE, plugins.Kind.SINK)
+    name = config.get("connector.class", "")
+    made: connector.Connector = around.installed.find(name, *kinds)()
+    plugin_answers.check_version(made, name, config.get(plugin_keys.CONNECTOR_VERSION))
+    return made
+
+
 def new_connector(
     config: Resolved, around: Surroundings
 ) -> tuple[connector.Connector, connector_config.ConnectorConfig]:
     """An instance, not started. Raises `ConfigError`, and whatever its making does."""
-    kinds = (plugins.Kind.SOURCE, plugins.Kind.SINK)
-    name = config.get("connector.class", "")
-    made = around.installed.find(name, *kinds)()
-    plugin_answers.check_version(made, name, config.get(plugin_keys.CONNECTOR_VERSION))
+    made = instance(config, around)
     parse = (
         connector_config.sink
         if isinstance(made, connector.SinkConnector)

@@ -18,7 +18,7 @@ from connect_runtime.base import errors
 from connect_runtime.core.task import worker_config
 from connect_runtime.ports import herder
 from connect_runtime.rest import bodies, shapes
-from connect_runtime.runtime import offset_requests, task_bodies
+from connect_runtime.runtime import offset_requests, task_bodies, worker_metrics
 from connect_runtime.runtime.stores import offset_store
 from connect_runtime.system import clock
 from connect_runtime.wire.connection import store_files
@@ -152,6 +152,7 @@ class Ours:
                 statuses=task_clients.Statuses(),
                 offsets=offsets,
                 resolve=dict,
+                metrics=worker_metrics.WorkerMetrics("here:8083", CLOCK),
                 clock=CLOCK,
             )
         )
