@@ -51,6 +51,11 @@ class ConnectorRun:
         self._tokens = 0
         self._thread: threads.OwnedThread | None = None
 
+    @property
+    def subject(self) -> str:
+        """Of its statuses."""
+        return self.name
+
     def start(self, owner: threads.Threads, state: TargetState) -> None:
         self.wish(state)
         self._thread = owner.start(f"connector-thread-{self.name}", self._run)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import errors
 from connect_runtime.core.task import submitted_offsets
+from connect_runtime.runtime import task_metrics
 from connect_runtime.runtime.stores import offset_store
 
 _LOG = logging.getLogger(__name__)
@@ -22,6 +23,7 @@ _LOG = logging.getLogger(__name__)
 @dataclass(slots=True, eq=False)
 class _Attempt:
     taken: submitted_offsets.CommittableOffsets
+    begun_s: float
     ends_s: float
     answered: bool = False
     error: errors.ConnectError | None = None
@@ -46,12 +48,14 @@ class OffsetCommits:
         offsets: offset_store.Offsets,
         take: Callable[[], submitted_offsets.CommittableOffsets],
         timing: Timing,
+        metrics: task_metrics.TaskMetrics,
         clock: base_clock.Clock,
     ) -> None:
         self._connector = connector
         self._offsets = offsets
         self._take = take
         self._timing = timing
+        self._metrics = metrics
         self._clock = clock
         self._pending = submitted_offsets.NOTHING
         self._attempt: _Attempt | None = None
@@ -71,8 +75,9 @@ class OffsetCommits:
         self._due_s = now_s + self._timing.interval_s
         self._pending = self._pending.then(self._take())
         if not self._pending.offsets:
+            self._metrics.commit_ended(took_s=0.0)
             return True
-        attempt = _Attempt(self._pending, now_s + self._timing.timeout_s)
+        attempt = _Attempt(self._pending, now_s, now_s + self._timing.timeout_s)
         self._offsets.write(
             self._connector,
             attempt.taken.offsets,
@@ -86,10 +91,15 @@ class OffsetCommits:
         attempt, self._attempt = self._attempt, None
         before = submitted_offsets.NOTHING if attempt is None else attempt.taken
         last = before.then(self._pending).then(self._take())
-        if last.offsets:
-            offset_store.commit(
-                self._offsets, self._connector, last.offsets, timeout_s=self._timing.timeout_s
-            )
+        begun_s, took_s = self._clock.now_s(), None
+        try:
+            if last.offsets:
+                offset_store.commit(
+                    self._offsets, self._connector, last.offsets, timeout_s=self._timing.timeout_s
+                )
+            took_s = self._clock.now_s() - begun_s
+        finally:
+            self._metrics.commit_ended(took_s=took_s)
 
     def _answer(self, attempt: _Attempt, error: errors.ConnectError | None) -> None:
         with self._lock:
@@ -100,10 +110,12 @@ class OffsetCommits:
             answered, error = attempt.answered, attempt.error
         if answered and error is None:
             self._attempt = None
+            self._metrics.commit_ended(took_s=now_s - attempt.begun_s)
             return True
         if not answered and now_s < attempt.ends_s:
             return False
         self._attempt, self._pending = None, attempt.taken
+        self._metrics.commit_ended(took_s=None)
         _LOG.error(
             "offsets of %s were not committed and are tried again with the next ones: %s",
             self._connector,

@@ -12,7 +12,7 @@ from connect_runtime.api import task as tasks
 from connect_runtime.base import clock as base_clock
 from connect_runtime.core.state import status_records
 from connect_runtime.core.task import submitted_offsets
-from connect_runtime.runtime import closing, contexts, offset_commits
+from connect_runtime.runtime import closing, contexts, offset_commits, task_metrics
 from connect_runtime.runtime.stores import offset_store
 
 _LOG = logging.getLogger(__name__)
@@ -40,14 +40,15 @@ class PipelineParts:
     connector: str
     offsets: offset_store.Offsets
     timing: offset_commits.Timing
+    metrics: task_metrics.SourceTaskMetrics
     stopping: threading.Event
     given_up: threading.Event
     clock: base_clock.Clock
 
 
 class PipelineTaskBody:
-    """Implements `task_run.Body`. `_lock` guards what is reported, from any thread: `_progress`
-    and `_reported`."""
+    """Implements `task_run.Body`. `_lock` guards what is reported, from any thread: `_progress`,
+    `_moved` and `_reported`."""
 
     def __init__(self, parts: PipelineParts) -> None:
         self.on_shown: Callable[[], None] = lambda: None
@@ -58,12 +59,14 @@ class PipelineTaskBody:
         self._paused = False
         self._lock = threading.Lock()
         self._progress = context.PipelineProgress(state=context.PipelineState.STARTING)
+        self._moved = 0
         self._reported = submitted_offsets.SubmittedOffsets()
         self._commits = offset_commits.OffsetCommits(
             parts.connector,
             offsets=parts.offsets,
             take=self._take,
             timing=parts.timing,
+            metrics=parts.metrics,
             clock=parts.clock,
         )
 
@@ -119,8 +122,12 @@ class PipelineTaskBody:
             )
         with self._lock:
             before, self._progress = self._progress, progress
+            moved = max(0, progress.records_total - self._moved)
+            self._moved += moved
             for each in progress.offsets:
                 self._reported.ack(self._reported.submit(each.partition, each.offset))
+        if moved:
+            self._parts.metrics.moved(moved)
         if (before.state, before.reason) != (progress.state, progress.reason):
             self.on_shown()
 

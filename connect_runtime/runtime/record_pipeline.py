@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 from connect_runtime.api import config_def, converter, errors, headers, records, schema
 from connect_runtime.core.task import worker_config
 from connect_runtime.ports import clients, plugins
-from connect_runtime.runtime import plugin_answers
+from connect_runtime.runtime import plugin_answers, task_metrics
 
 _Result = TypeVar("_Result")
 
@@ -42,12 +42,16 @@ class Operator(Protocol):
 class Intolerant:
     """Implements `Operator` for `errors.tolerance=none` without retries."""
 
+    def __init__(self, metrics: task_metrics.TaskMetrics) -> None:
+        self._metrics = metrics
+
     def run(self, stage: Stage, step: Callable[[], _Result], *, about: object) -> _Result:
         """See `Operator`."""
         del about
         try:
             return step()
         except Exception as error:
+            self._metrics.happened(task_metrics.Trouble.FAILURE, task_metrics.Trouble.ERROR)
             raise errors.FatalError(
                 f"Tolerance exceeded in error handler: {stage.value} failed"
             ) from error
@@ -88,12 +92,12 @@ class RecordPipeline:
         self,
         converters: Converters,
         *,
+        operator: Operator,
         transforms: Transforms | None = None,
-        operator: Operator | None = None,
     ) -> None:
         self._converters = converters
         self._transforms = NoTransforms() if transforms is None else transforms
-        self._operator: Operator = Intolerant() if operator is None else operator
+        self._operator = operator
 
     def to_kafka(self, record: records.SourceRecord) -> clients.KafkaRecord | None:
         """None: it is left out. Raises `ConnectError`."""

@@ -20,13 +20,27 @@ from connect_runtime.base import ids
 from connect_runtime.core.state import status_records
 from connect_runtime.core.task import sink_offsets
 from connect_runtime.ports import clients
-from connect_runtime.runtime import closing, offset_commits, record_pipeline, sink_context
+from connect_runtime.runtime import (
+    closing,
+    offset_commits,
+    record_pipeline,
+    sink_context,
+    task_metrics,
+)
 
 _LOG = logging.getLogger(__name__)
 _POLL_S = 0.5
 _CLOSE_S = 30.0
 _Item = tuple[clients.ConsumedRecord, records.SinkRecord | None]
 """As it was read, and what it was converted to; None: it is left out."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Commit:
+    """One attempt; without offsets there is nothing to do."""
+
+    wanted: Mapping[ids.TopicPartition, int]
+    begun_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +55,7 @@ class SinkParts:
     make_consumer: Callable[[], clients.RecordConsumer]
     timing: offset_commits.Timing
     on_topic: Callable[[str], None]
+    metrics: task_metrics.SinkTaskMetrics
     stopping: threading.Event
     given_up: threading.Event
     clock: base_clock.Clock
@@ -60,6 +75,8 @@ class SinkTaskBody:
         self._kept: list[_Item] = []
         self._offsets = sink_offsets.SinkOffsets()
         self._topics: set[str] = set()
+        self._commits_begun = 0
+        self._committing: _Commit | None = None
         self._next_commit_s = parts.clock.now_s() + parts.timing.interval_s
 
     def start_up(self) -> None:
@@ -112,7 +129,9 @@ class SinkTaskBody:
     def on_assigned(self, partitions: Collection[ids.TopicPartition]) -> None:
         """See `clients.RebalanceListener`; so for both below."""
         consumer = self._made()
-        self._offsets.assign(consumer.positions(partitions))
+        positions = consumer.positions(partitions)
+        self._offsets.assign(positions)
+        self._parts.metrics.assigned(positions)
         self._context.assigned = self._offsets.assigned
         if self._start_tried and partitions:
             self._task.open(sorted(partitions))
@@ -152,13 +171,16 @@ class SinkTaskBody:
             if each.topic not in self._topics:
                 self._topics.add(each.topic)
                 self._parts.on_topic(each.topic)
+        self._parts.metrics.read(len(consumed), {each.place: each.offset + 1 for each in consumed})
         return [(each, self._parts.pipeline.from_kafka(each)) for each in consumed]
 
     def _put(self, batch: list[_Item]) -> None:
         """What conversion left out counts as delivered, once all before it is."""
         consumer = self._made()
+        records_put = [record for _, record in batch if record is not None]
+        begun_s = self._parts.clock.now_s()
         try:
-            self._task.put([record for _, record in batch if record is not None])
+            self._task.put(records_put)
         except errors.RetriableError as error:
             _LOG.warning("putting %d records failed and is tried again: %s", len(batch), error)
             if not self._held:
@@ -166,6 +188,7 @@ class SinkTaskBody:
             self._held, self._kept = True, batch
             self._parts.stopping.wait(_POLL_S / 5)
             return
+        self._parts.metrics.put(len(records_put), took_s=self._parts.clock.now_s() - begun_s)
         if self._held:
             consumer.resume(self._offsets.assigned - self._context.paused)
         self._held, self._kept = False, []
@@ -177,6 +200,7 @@ class SinkTaskBody:
         if rewound:
             self._made().seek(rewound)
             self._offsets.rewind(rewound)
+            self._parts.metrics.assigned(rewound)
             self._kept = [each for each in self._kept if each[0].place not in rewound]
 
     def _rest_partitions(self, *, resting: bool) -> None:
@@ -200,6 +224,8 @@ class SinkTaskBody:
         now_s = self._parts.clock.now_s()
         if self._parts.given_up.is_set() or not self._offsets.assigned:
             return
+        if self._still_commits(now_s):
+            return
         if now_s < self._next_commit_s and not self._context.take_commit_request():
             return
         self._next_commit_s = now_s + self._parts.timing.interval_s
@@ -207,19 +233,48 @@ class SinkTaskBody:
             wanted = self._may_commit(self._offsets.current())
         except Exception:  # noqa: BLE001 - of a plugin: records are delivered again, as in Java
             _LOG.exception("pre_commit of task %s threw", self._context.task_id)
+            self._parts.metrics.commit_ended(took_s=None)
             committed = self._offsets.back_to_committed()
+            self._parts.metrics.assigned(committed)
             self._kept = []
             self._made().seek(committed)
             return
+        commit = self._begin_commit(wanted, now_s)
         if wanted:
-            self._made().commit(wanted, on_committed=functools.partial(self._committed, wanted))
-
-    def _committed(
-        self, wanted: Mapping[ids.TopicPartition, int], error: errors.ConnectError | None
-    ) -> None:
-        if error is None:
-            self._offsets.committed(wanted)
+            self._made().commit(wanted, on_committed=functools.partial(self._committed, commit))
         else:
+            self._committed(commit, None)
+
+    def _still_commits(self, now_s: float) -> bool:
+        """One at a time; one that takes too long has failed, and its answer comes too late."""
+        commit = self._committing
+        if commit is None:
+            return False
+        if now_s < commit.begun_s + self._parts.timing.timeout_s:
+            return True
+        self._parts.metrics.commit_ended(took_s=None)
+        _LOG.warning("offsets were not committed within %g s", self._parts.timing.timeout_s)
+        self._committing = None
+        return False
+
+    def _begin_commit(self, wanted: Mapping[ids.TopicPartition, int], now_s: float) -> _Commit:
+        self._commits_begun += 1
+        self._parts.metrics.commit_begun(self._commits_begun)
+        self._committing = _Commit(wanted, now_s)
+        return self._committing
+
+    def _committed(self, commit: _Commit, error: errors.ConnectError | None) -> None:
+        metrics = self._parts.metrics
+        if commit is not self._committing:
+            metrics.commit_skipped()
+            return
+        self._committing = None
+        if error is None:
+            self._offsets.committed(commit.wanted)
+            took_s = self._parts.clock.now_s() - commit.begun_s
+            metrics.commit_completed(commit.wanted, took_s=took_s)
+        else:
+            metrics.commit_ended(took_s=None)
             _LOG.error("offsets were not committed, newer ones will be: %s", error)
 
     def _may_commit(
@@ -241,13 +296,14 @@ class SinkTaskBody:
         wanted = self._may_commit(
             {each: offset for each, offset in current.items() if each in partitions}
         )
-        if wanted:
-            try:
+        commit = self._begin_commit(wanted, self._parts.clock.now_s())
+        try:
+            if wanted:
                 self._made().commit_now(wanted, self._parts.timing.timeout_s)
-            except errors.ConnectError as error:
-                self._committed(wanted, error)
-            else:
-                self._committed(wanted, None)
+        except errors.ConnectError as error:
+            self._committed(commit, error)
+        else:
+            self._committed(commit, None)
 
     def _forget(self, partitions: Collection[ids.TopicPartition]) -> None:
         gone = frozenset(partitions)
@@ -256,6 +312,7 @@ class SinkTaskBody:
                 self._task.close(sorted(gone))
         finally:
             self._offsets.revoke(gone)
+            self._parts.metrics.gone(gone)
             self._context.assigned = self._offsets.assigned
             self._context.paused -= gone
             self._kept = [each for each in self._kept if each[0].place not in gone]

@@ -19,7 +19,13 @@ from connect_runtime.base import clock as base_clock
 from connect_runtime.core.state import status_records
 from connect_runtime.core.task import submitted_offsets
 from connect_runtime.ports import clients
-from connect_runtime.runtime import closing, contexts, offset_commits, record_pipeline
+from connect_runtime.runtime import (
+    closing,
+    contexts,
+    offset_commits,
+    record_pipeline,
+    task_metrics,
+)
 from connect_runtime.runtime.stores import offset_store
 
 _LOG = logging.getLogger(__name__)
@@ -40,6 +46,7 @@ class SourceParts:
     offsets: offset_store.Offsets
     timing: offset_commits.Timing
     on_topic: Callable[[str], None]
+    metrics: task_metrics.SourceTaskMetrics
     stopping: threading.Event
     given_up: threading.Event
     clock: base_clock.Clock
@@ -64,6 +71,7 @@ class SourceTaskBody:
             offsets=parts.offsets,
             take=self._take,
             timing=parts.timing,
+            metrics=parts.metrics,
             clock=parts.clock,
         )
 
@@ -113,6 +121,7 @@ class SourceTaskBody:
         steps.raise_first()
 
     def _polled(self) -> Sequence[records.SourceRecord]:
+        begun_s = self._parts.clock.now_s()
         try:
             polled: object = self._task.poll()
         except errors.RetriableError as error:
@@ -130,6 +139,8 @@ class SourceTaskBody:
                 raise errors.ConnectError(
                     f"poll must return records; among them was a {type(each).__name__}"
                 )
+        took_s = self._parts.clock.now_s() - begun_s
+        self._parts.metrics.polled(len(polled), took_s=took_s)
         return polled
 
     def _send_all(self) -> None:
@@ -143,6 +154,7 @@ class SourceTaskBody:
         """False: not now."""
         written = self._parts.pipeline.to_kafka(record)
         if written is None:
+            self._parts.metrics.left_out()
             self._tell_task(record, None)
             return True
         assert self._producer is not None, "records are polled after the start"
@@ -176,6 +188,7 @@ class SourceTaskBody:
                 self._failure = self._failure or error
                 return
             self._submitted.ack(ticket)
+        self._parts.metrics.written()
         self._tell_task(record, metadata)
 
     def _tell_task(

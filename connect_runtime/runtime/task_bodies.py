@@ -24,11 +24,14 @@ from connect_runtime.runtime import (
     offset_commits,
     pipeline_task,
     plugin_answers,
+    plugin_facts,
     record_pipeline,
     sink_context,
     sink_task,
     source_task,
+    task_metrics,
     task_run,
+    worker_metrics,
 )
 from connect_runtime.runtime.stores import offset_reader, offset_store
 
@@ -39,7 +42,8 @@ Resolved = Mapping[str, str]
 class Surroundings:
     """What a worker runs its plugins with.
 
-    `resolve` fills `${…}` in, as of now, and raises `ConnectError`; `generation` is the group's.
+    `resolve` fills `${…}` in, as of now, and raises `ConnectError`; `generation` is the group's;
+    `metrics` is this worker's alone.
     """
 
     config: worker_config.WorkerConfig
@@ -50,6 +54,7 @@ class Surroundings:
     statuses: port.Statuses
     offsets: offset_store.Offsets
     resolve: Callable[[cluster_config.RawConfig], Mapping[str, str | None]]
+    metrics: worker_metrics.WorkerMetrics
     clock: base_clock.Clock
 
     def resolved(self, config: cluster_config.RawConfig) -> Resolved:
@@ -94,10 +99,11 @@ def new_connector(
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A task, and the body that runs it."""
+    """A task, the body that runs it, and what is measured of it."""
 
     task: tasks.Task
     body: task_run.Body
+    metrics: task_metrics.TaskMetrics
 
 
 def make(
@@ -111,13 +117,15 @@ def make(
     resolved = around.resolved(connector_raw)
     plugin, parsed = new_connector(resolved, around)
     instance: object = plugin.task_class()()
-    maker = _Maker(task, connector_given=(resolved, parsed), task_raw=task_raw, around=around)
+    maker = _Maker(
+        task, plugin=plugin, connector_given=(resolved, parsed), task_raw=task_raw, around=around
+    )
     if isinstance(instance, tasks.SourceTask):
-        return Made(instance, maker.source(instance))
+        return maker.source(instance)
     if isinstance(instance, tasks.SinkTask) and isinstance(parsed, connector_config.SinkConfig):
-        return Made(instance, maker.sink(instance, parsed))
+        return maker.sink(instance, parsed)
     if isinstance(instance, tasks.PipelineTask):
-        return Made(instance, maker.pipeline(instance))
+        return maker.pipeline(instance)
     raise errors.ConnectError(
         f"task_class of {parsed.connector_class} must return a class of tasks of its kind, not "
         f"{type(instance).__name__}"
@@ -131,21 +139,25 @@ class _Maker:
         self,
         task: ids.ConnectorTaskId,
         *,
+        plugin: connector.Connector,
         connector_given: tuple[Resolved, connector_config.ConnectorConfig],
         task_raw: cluster_config.RawConfig,
         around: Surroundings,
     ) -> None:
         self._task = task
+        self._plugin = plugin
         self._config, self._parsed = connector_given
         self._task_raw = task_raw
         self._around = around
         self._stopping = threading.Event()
         self._given_up = threading.Event()
 
-    def source(self, instance: tasks.SourceTask) -> source_task.SourceTaskBody:
+    def source(self, instance: tasks.SourceTask) -> Made:
         around = self._around
         plan = client_settings.source_producer(around.config, self._config, self._task)
-        return source_task.SourceTaskBody(
+        converters = self._converters()
+        metrics = task_metrics.SourceTaskMetrics(self._about(instance, converters))
+        body = source_task.SourceTaskBody(
             source_task.SourceParts(
                 task=instance,
                 props=self._props,
@@ -156,23 +168,25 @@ class _Maker:
                     resolve=self._props,
                     offset_reader=self._reader(),
                 ),
-                pipeline=self._pipeline(),
+                pipeline=_pipeline(converters, metrics),
                 make_producer=lambda: around.clients.producer(plan),
                 offsets=around.offsets,
                 timing=self._timing(),
                 on_topic=self._on_topic,
+                metrics=metrics,
                 stopping=self._stopping,
                 given_up=self._given_up,
                 clock=around.clock,
             )
         )
+        return Made(instance, body, metrics)
 
-    def sink(
-        self, instance: tasks.SinkTask, parsed: connector_config.SinkConfig
-    ) -> sink_task.SinkTaskBody:
+    def sink(self, instance: tasks.SinkTask, parsed: connector_config.SinkConfig) -> Made:
         around = self._around
         plan = client_settings.sink_consumer(around.config, self._config, self._task)
-        return sink_task.SinkTaskBody(
+        converters = self._converters()
+        metrics = task_metrics.SinkTaskMetrics(self._about(instance, converters))
+        body = sink_task.SinkTaskBody(
             sink_task.SinkParts(
                 task=instance,
                 props=self._props,
@@ -183,18 +197,21 @@ class _Maker:
                     stopping=self._stopping,
                     resolve=self._props,
                 ),
-                pipeline=self._pipeline(),
+                pipeline=_pipeline(converters, metrics),
                 make_consumer=lambda: around.clients.consumer(plan),
                 timing=self._timing(),
                 on_topic=self._on_topic,
+                metrics=metrics,
                 stopping=self._stopping,
                 given_up=self._given_up,
                 clock=around.clock,
             )
         )
+        return Made(instance, body, metrics)
 
-    def pipeline(self, instance: tasks.PipelineTask) -> pipeline_task.PipelineTaskBody:
+    def pipeline(self, instance: tasks.PipelineTask) -> Made:
         around = self._around
+        metrics = task_metrics.SourceTaskMetrics(self._about(instance, None))
 
         def make_context(
             on_report: Callable[[context.PipelineProgress], None],
@@ -209,7 +226,7 @@ class _Maker:
                 on_report=on_report,
             )
 
-        return pipeline_task.PipelineTaskBody(
+        body = pipeline_task.PipelineTaskBody(
             pipeline_task.PipelineParts(
                 task=instance,
                 props=self._props,
@@ -217,21 +234,39 @@ class _Maker:
                 connector=self._task.connector,
                 offsets=around.offsets,
                 timing=self._timing(),
+                metrics=metrics,
                 stopping=self._stopping,
                 given_up=self._given_up,
                 clock=around.clock,
             )
         )
+        return Made(instance, body, metrics)
 
     def _props(self) -> Resolved:
         return self._around.resolved(self._task_raw)
 
-    def _pipeline(self) -> record_pipeline.RecordPipeline:
-        return record_pipeline.RecordPipeline(
-            record_pipeline.converters(
-                self._config, worker=self._around.config, installed=self._around.installed
-            )
+    def _converters(self) -> record_pipeline.Converters:
+        return record_pipeline.converters(
+            self._config, worker=self._around.config, installed=self._around.installed
         )
+
+    def _about(
+        self, instance: tasks.Task, converters: record_pipeline.Converters | None
+    ) -> task_metrics.About:
+        """What the metrics say that it is made of; without converters of its own, none."""
+        installed = self._around.installed
+        made_of = {
+            **plugin_facts.of_connector(self._plugin, installed),
+            "task-class": plugin_facts.task_name(self._plugin, installed),
+            "task-version": plugin_facts.version(instance) or "",
+        }
+        if converters is not None:
+            parts = {"key": converters.key, "value": converters.value, "header": converters.header}
+            for part, converter in parts.items():
+                found = plugin_facts.name(type(converter), installed, *plugin_facts.CONVERTERS)
+                made_of[f"{part}-converter-class"] = found
+                made_of[f"{part}-converter-version"] = plugin_facts.version(converter) or ""
+        return self._around.metrics.about(self._task, made_of)
 
     def _reader(self) -> offset_reader.StoredOffsets:
         return offset_reader.StoredOffsets(
@@ -257,3 +292,9 @@ class _Maker:
                     discovered_ms=self._around.clock.wall_ms(),
                 )
             )
+
+
+def _pipeline(
+    converters: record_pipeline.Converters, metrics: task_metrics.TaskMetrics
+) -> record_pipeline.RecordPipeline:
+    return record_pipeline.RecordPipeline(converters, operator=record_pipeline.Intolerant(metrics))

@@ -75,6 +75,11 @@ class TaskRun:
         self._trace: str | None = None
         self._thread: threads.OwnedThread | None = None
 
+    @property
+    def subject(self) -> ids.ConnectorTaskId:
+        """Of its statuses."""
+        return self.task
+
     def start(self, owner: threads.Threads) -> None:
         self._thread = owner.start(f"task-thread-{self.task}", self._run)
 

@@ -18,9 +18,16 @@ from connect_runtime.core.assignment import work
 from connect_runtime.core.herder import task_configs
 from connect_runtime.core.state import cluster_config, status_records
 from connect_runtime.core.task import connector_config
-from connect_runtime.ports import plugins
 from connect_runtime.ports import worker as port
-from connect_runtime.runtime import connector_run, contexts, pipeline_task, task_bodies, task_run
+from connect_runtime.runtime import (
+    connector_run,
+    contexts,
+    pipeline_task,
+    plugin_facts,
+    task_bodies,
+    task_run,
+    worker_metrics,
+)
 from connect_runtime.runtime.stores import offset_reader
 from connect_runtime.system import threads
 
@@ -70,7 +77,14 @@ class Worker:
         except Exception as error:
             raise self._failed(task, error) from error
         run = task_run.TaskRun(
-            task, body=made.body, target=state, say=self._say(task, _version(made.task))
+            task,
+            body=made.body,
+            target=state,
+            say=self._say(
+                task,
+                plugin_facts.version(made.task),
+                said=self._around.metrics.begin_task(task, made.metrics),
+            ),
         )
         if isinstance(made.body, pipeline_task.PipelineTaskBody):
             made.body.on_shown = run.show_again
@@ -104,6 +118,8 @@ class Worker:
         for run in sorted(runs, key=lambda each: ends[type(each)]):
             if not run.join(ends[type(run)].left_s(clock.now_s())):
                 run.give_up()
+        for run in runs:
+            self._around.metrics.end(run.subject)
 
     def running(self) -> work.Work:
         return work.Work(connectors=tuple(self._connectors), tasks=tuple(self._tasks))
@@ -124,7 +140,7 @@ class Worker:
         checked = _checked(connector, answer)
         _check_number(checked, parsed)
         shared = {
-            _TASK_CLASS: self._task_class(made, parsed),
+            _TASK_CLASS: plugin_facts.task_name(made, self._around.installed),
             **{name: config[name] for name in _OF_SINKS if config.get(name) is not None},
         }
         return task_configs.keep_references([{**each, **shared} for each in checked], config)
@@ -154,13 +170,25 @@ class Worker:
             connector=made,
             props=lambda: around.resolved(config),
             make_context=make_context,
-            say=self._say(name, _version(made)),
+            say=self._say(
+                name,
+                plugin_facts.version(made),
+                said=around.metrics.begin_connector(
+                    name, plugin_facts.of_connector(made, around.installed)
+                ),
+            ),
             on_reached=lambda state, error: self._listener.on_reached(name, state, error),
             stopping=stopping,
             given_up=given_up,
         )
 
-    def _say(self, subject: status_records.Subject, version: str | None) -> task_run.Say:
+    def _say(
+        self,
+        subject: status_records.Subject,
+        version: str | None,
+        *,
+        said: worker_metrics.Said,
+    ) -> task_run.Say:
         around = self._around
 
         def say(state: status_records.State, trace: str | None, *, safe: bool) -> None:
@@ -172,32 +200,18 @@ class Worker:
                 version=version,
             )
             around.statuses.put(subject, status, safe=safe)
+            said(state)
 
         return say
 
     def _failed(self, subject: status_records.Subject, error: Exception) -> errors.ConnectError:
         """It could not even be begun."""
         trace = "".join(traceback.format_exception(error))
-        self._say(subject, None)(status_records.State.FAILED, trace, safe=False)
+        say = self._say(subject, None, said=lambda _failed: self._around.metrics.not_begun(subject))
+        say(status_records.State.FAILED, trace, safe=False)
         if isinstance(error, errors.ConnectError):
             return error
         return errors.ConnectError(f"starting {subject}: {type(error).__name__}: {error}")
-
-    def _task_class(
-        self, made: connector.Connector, parsed: connector_config.ConnectorConfig
-    ) -> str:
-        """Java's name where the connector goes by one: its workers read it too."""
-        of = made.task_class()
-        names = {
-            each.class_name
-            for each in self._around.installed.installed()
-            if each.kind in (plugins.Kind.SOURCE, plugins.Kind.SINK)
-            and self._around.installed.find(each.class_name, each.kind) is type(made)
-        }
-        java = next((each for each in names if not each.startswith(type(made).__module__)), None)
-        if java is None:
-            return f"{of.__module__}.{of.__qualname__}"
-        return f"{java.removesuffix('Connector')}Task"
 
 
 def _checked(name: str, answer: object) -> list[Mapping[str, str | None]]:
@@ -227,16 +241,6 @@ def _check_number(found: Sequence[object], parsed: connector_config.ConnectorCon
     if parsed.enforce_tasks_max:
         raise errors.ConfigError(f"{told} Raise tasks.max, or set tasks.max.enforce to false.")
     _LOG.warning("%s tasks.max.enforce is false: they are started all the same", told)
-
-
-def _version(plugin: object) -> str | None:
-    """As it says itself; whatever it does, a version is no reason to fail."""
-    try:
-        version = plugin.version()  # type: ignore[attr-defined]  # both kinds have it
-    except Exception as error:  # noqa: BLE001 - of a plugin
-        _LOG.warning("%s does not tell its version: %s", type(plugin).__name__, error)
-        return None
-    return version if isinstance(version, str) else None
 
 
 def _on_unasked_end(ended: threads.UnaskedEnd) -> None:

@@ -12,7 +12,7 @@ from connect_runtime.adapters.plugins import discovery
 from connect_runtime.base import ids
 from connect_runtime.core.state import cluster_config, status_records
 from connect_runtime.core.task import worker_config
-from connect_runtime.runtime import task_bodies, worker
+from connect_runtime.runtime import task_bodies, worker, worker_metrics
 from connect_runtime.runtime.stores import memory_log, offset_store, status_store
 from connect_runtime.system import clock
 from connect_runtime.wire.connection import store_files
@@ -58,6 +58,7 @@ class Process:
             statuses=self.statuses,
             offsets=self.offsets,
             resolve=dict,
+            metrics=worker_metrics.WorkerMetrics("here:8083", CLOCK),
             clock=CLOCK,
         )
         self.worker = worker.Worker(around, Reached())

@@ -90,6 +90,11 @@ class SourceFigures:
         """One was dropped by transforms, or because of an error."""
         self._count(-1, now_s)
 
+    def moved(self, size: int, now_s: float) -> None:
+        """The task moves its records itself, and so many more are where they belong."""
+        self._polled.observe(size, now_s)
+        self._written.observe(size, now_s)
+
     def _count(self, change: int, now_s: float) -> None:
         self._active = max(0, self._active + change)
         self._actives.observe(self._active, now_s)
@@ -125,7 +130,7 @@ class SinkFigures:
         self._committed: dict[ids.TopicPartition, int] = {}
 
     def assigned(self, positions: Offsets, now_s: float) -> None:
-        """These partitions are the task's now, besides those it has, and begin here."""
+        """These partitions are the task's, besides others it has, and go on from here."""
         self._consumed.update(positions)
         self._committed.update(positions)
         self._count(now_s)

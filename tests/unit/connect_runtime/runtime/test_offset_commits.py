@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from connect_runtime.base import errors
+from connect_runtime.base import errors, ids, sampled
 from connect_runtime.core.task import submitted_offsets
-from connect_runtime.runtime import offset_commits
+from connect_runtime.runtime import offset_commits, task_metrics
 from tests.fakes import plugin_contexts
 
 
@@ -31,11 +31,17 @@ class World:
         self.clock = plugin_contexts.Clock()
         self.store = Offsets()
         self.submitted = submitted_offsets.SubmittedOffsets()
+        self.metrics = task_metrics.TaskMetrics(
+            task_metrics.About(
+                task=ids.ConnectorTaskId("c", 0), clock=self.clock, sampling=sampled.Sampling()
+            )
+        )
         self.commits = offset_commits.OffsetCommits(
             "c",
             offsets=self.store,
             take=self.submitted.take_committable,
             timing=offset_commits.Timing(interval_s=10, timeout_s=5),
+            metrics=self.metrics,
             clock=self.clock,
         )
 

@@ -7,9 +7,10 @@ from typing import ClassVar
 import pytest
 
 from connect_runtime.api import converter, errors, headers, records, schema
+from connect_runtime.base import ids, sampled
 from connect_runtime.core.task import worker_config
-from connect_runtime.runtime import record_pipeline
-from tests.fakes import task_clients
+from connect_runtime.runtime import record_pipeline, task_metrics
+from tests.fakes import plugin_contexts, task_clients
 
 
 class Rubbish(converter.Converter):
@@ -49,10 +50,21 @@ WORKER = worker_config.standalone(
 )
 
 
+def measured():
+    return task_metrics.TaskMetrics(
+        task_metrics.About(
+            task=ids.ConnectorTaskId("c", 0),
+            clock=plugin_contexts.Clock(),
+            sampling=sampled.Sampling(),
+        )
+    )
+
+
 def pipeline(value="String", **options):
     installed = task_clients.Plugins({"Rubbish": Rubbish})
     config = {"key.converter": "String", "value.converter": value}
     made = record_pipeline.converters(config, worker=WORKER, installed=installed)
+    options.setdefault("operator", record_pipeline.Intolerant(measured()))
     return record_pipeline.RecordPipeline(made, **options)
 
 

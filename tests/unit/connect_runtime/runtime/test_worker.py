@@ -12,7 +12,7 @@ from connect_runtime.base import ids
 from connect_runtime.core.assignment import work
 from connect_runtime.core.state import cluster_config
 from connect_runtime.core.task import worker_config
-from connect_runtime.runtime import task_bodies, worker
+from connect_runtime.runtime import task_bodies, worker, worker_metrics
 from connect_runtime.runtime.stores import memory_log, offset_store
 from connect_runtime.system import clock
 from tests.fakes import task_clients
@@ -164,6 +164,7 @@ class World:
         self.statuses = task_clients.Statuses()
         self.reached = []
         self.wanted = []
+        self.metrics = worker_metrics.WorkerMetrics("here:1", clock.SystemClock())
         self.offsets = offset_store.OffsetStore(memory_log.MemoryLog("offsets"))
         self.offsets.start(1.0)
         config = worker_config.standalone(
@@ -188,6 +189,7 @@ class World:
             resolve=lambda raw: {
                 name: "resolved" if value == "${p:k}" else value for name, value in raw.items()
             },
+            metrics=self.metrics,
             clock=clock.SystemClock(),
         )
         self.worker = worker.Worker(around, self)

@@ -77,6 +77,16 @@ def test_a_source_counts_what_it_polled_and_what_kafka_has():
     assert rates == pytest.approx((3 / 40, 1 / 38))
 
 
+def test_what_a_task_moves_itself_is_polled_and_written_at_once():
+    made = task_figures.SourceFigures(SAMPLING)
+    made.moved(700, 1.0)
+    made.moved(50, 2.0)
+    found = made.numbers(3.0)
+    totals = some(found, "source-record-poll-total", "source-record-write-total")
+    assert totals == (750, 750)
+    assert found["source-record-active-count"] == 0
+
+
 def test_a_source_never_has_less_than_nothing_on_its_way():
     made = task_figures.SourceFigures(SAMPLING)
     made.written(0.0)
