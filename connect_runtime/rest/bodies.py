@@ -56,10 +56,14 @@ def configs(data: bytes) -> list[dict[str, str | None]]:
     return [_strings(_object(each, "JSON objects"), "the configuration") for each in value]
 
 
-def creation(data: bytes) -> Creation:
-    """The body of `POST /connectors`; the name without space around it. Raises `Unreadable`."""
+def creation(data: bytes, *, others: bool = False) -> Creation:
+    """The body of `POST /connectors`; the name without space around it. Raises `Unreadable`.
+
+    `others`: fields that are unknown are passed over.
+    """
     given = _object(_texts(data), 'a JSON object {"name": …, "config": {…}}')
-    _only(given, ("name", "config", "initial_state"))
+    if not others:
+        _only(given, ("name", "config", "initial_state"))
     name = given.get("name")
     if isinstance(name, dict | list):
         raise Unreadable(f"'name' is a string, not {json_bytes.kind(name)}")

@@ -35,7 +35,6 @@ def kafka_member(
 ) -> port.Group:
     """A member of a real broker's group, in a hurry."""
     settings = kafka_group.Settings(
-        worker_id=name,
         part=participation.Settings(
             membership=membership.Settings(
                 group_id=group_id,
@@ -51,6 +50,7 @@ def kafka_member(
         connections=cluster.ConnectionSettings(
             bootstrap=tuple(properties["bootstrap.servers"].split(",")),
             security=wire.security_of(properties),
+            client_id=f"connect-{name}",
         ),
     )
     return kafka_group.KafkaGroup(settings, clock=CLOCK, rng=random.Random(name))

@@ -48,6 +48,15 @@ def entries(text: str) -> tuple[Property, ...]:
     return tuple(found)
 
 
+def beyond_ascii(text: str) -> list[int]:
+    """The lines, comments aside, that hold more than ASCII: most editors write them as UTF-8."""
+    return [
+        number
+        for number, line in enumerate(text.split("\n"), 1)
+        if not line.isascii() and line.lstrip(_BLANKS)[:1] not in ("#", "!")
+    ]
+
+
 def render(key: str, value: str) -> str:
     """One line, ASCII alone, that reads back as this pair."""
     escaped = _escape(key, all_blanks=True, also="=:#!")

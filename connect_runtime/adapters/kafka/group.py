@@ -9,7 +9,6 @@ that come of it are sent by the first thread.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import logging
 import math
 import queue
@@ -38,9 +37,9 @@ _END_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """worker_id: what others call this worker, in Java host:port; brokers see it as client id."""
+    """connections: their client id begins the name that the group has for this worker; Java's is
+    `client.id`, or else `connect-` and the worker's host:port."""
 
-    worker_id: str
     part: participation.Settings
     connections: cluster.ConnectionSettings
 
@@ -246,9 +245,7 @@ class _Loop:
         self._poller = poller.Poller()
         try:
             self.connections = cluster.ClusterConnections(
-                dataclasses.replace(
-                    settings.connections, client_id=f"connect-{settings.worker_id}"
-                ),
+                settings.connections,
                 poller=self._poller,
                 clock=clock,
                 random=rng,

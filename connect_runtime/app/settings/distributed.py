@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
+import pathlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from connect_runtime.adapters.kafka import group as kafka_group
 from connect_runtime.adapters.kafka import worker_logs
-from connect_runtime.app.settings import worker
+from connect_runtime.app.settings import account as accounts
+from connect_runtime.app.settings import brokers, properties_file, worker, worker_reader
 from connect_runtime.core.assignment import protocol
-from connect_runtime.core.herder import participation
+from connect_runtime.core.herder import memory, participation, session_keys
 from connect_runtime.core.membership import settings as membership
 from connect_runtime.core.state import topic_settings
-from connect_runtime.core.task import worker_config
+from connect_runtime.core.task import worker_config, worker_keys
 from connect_runtime.wire.connection import settings as connection_settings
+
+_EXACTLY_ONCE = "exactly.once.source.support"
+_IDLE, _REBALANCE = "connections.max.idle.ms", "rebalance.timeout.ms"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +38,106 @@ class Settings(worker.WorkerSettings):
         """Once the REST API listens: `url` is what other workers are told, `worker_id` host:port
         of it."""
         return kafka_group.Settings(
-            worker_id=worker_id,
             part=participation.Settings(
                 membership=self.membership,
                 url=url,
                 offers=self.offers,
                 delay_max_ms=round(self.config.rebalance_delay_s * 1000),
             ),
-            connections=self.connections,
+            connections=dataclasses.replace(
+                self.connections, client_id=self.config.client_id or f"connect-{worker_id}"
+            ),
         )
+
+
+def read(path: pathlib.Path, *, environment: Mapping[str, str] = os.environ) -> Settings:
+    """From a file, whose plugins are imported. Raises `SettingsError` with all that is wrong."""
+    source = worker_reader.Source(
+        file=str(path), folder=pathlib.Path.cwd(), environment=environment
+    )
+    return parse(properties_file.text(path), source)
+
+
+def parse(content: str, source: worker_reader.Source) -> Settings:
+    """As `read`, of text that is already at hand."""
+    given = properties_file.parse(
+        content, file=source.file, folder=source.folder, environment=source.environment
+    )
+    account, parts = worker_reader.read(source, given, worker_keys.DISTRIBUTED)
+    topics = _topics(account)
+    _judge(account)
+    warnings = account.finish()
+    assert topics is not None
+    assert parts.safety is not None
+    config = worker_config.distributed(parts.properties)
+    found = worker_keys.DISTRIBUTED.parse(parts.properties)
+    connections = brokers.connections(found, parts.safety)
+    return Settings(
+        **worker_reader.settings(source, parts, warnings),
+        herder=_herder(config),
+        config=config,
+        topics=topics,
+        exactly_once=worker_logs.ExactlyOnce(config.exactly_once.value),
+        membership=_membership(config, connections),
+        offers=protocol.Protocol[config.protocol.upper()],
+        connections=connections,
+    )
+
+
+def _topics(account: accounts.Account) -> topic_settings.Wanted | None:
+    try:
+        found = topic_settings.wanted(account.values)
+    except topic_settings.BadTopicSettings as error:
+        for key, text in error.problems:
+            account.refuse(key, text)
+        return None
+    for each in found.warnings:
+        key, _, text = each.partition(" ")
+        account.warn(key, text)
+    return found
+
+
+def _judge(account: accounts.Account) -> None:
+    enabled = worker_config.ExactlyOnce.ENABLED.value
+    if account.values.get(_EXACTLY_ONCE, "").strip().lower() == enabled:
+        text = "this version writes no source's records in transactions: remove it, or run the"
+        account.refuse(_EXACTLY_ONCE, f"{text} sources that need it elsewhere")
+    if not account.wrong & {_IDLE, _REBALANCE}:
+        found = worker_keys.DISTRIBUTED.validate_all(account.values)
+        idle_ms, rebalance_ms = found[_IDLE].value, found[_REBALANCE].value
+        if idle_ms < rebalance_ms:
+            account.warn(
+                _IDLE,
+                f"is {idle_ms} and less than {_REBALANCE}, {rebalance_ms}: the connection to the"
+                " group's coordinator may be closed while a rebalance goes on",
+            )
+
+
+def _herder(config: worker_config.DistributedConfig) -> memory.HerderSettings:
+    return memory.HerderSettings(
+        sync_timeout_s=config.sync_timeout_s,
+        unsync_backoff_s=config.unsync_backoff_s,
+        rebalance_delay_max_s=config.rebalance_delay_s,
+        topics_tracked=config.topic_tracking,
+        session_keys=session_keys.KeySettings(
+            ttl_ms=round(config.key_ttl_s * 1000),
+            generation_algorithm=config.key_algorithm,
+            size_bits=config.key_size,
+            signature_algorithm=config.signature_algorithm,
+            verification_algorithms=config.verification_algorithms,
+        ),
+    )
+
+
+def _membership(
+    config: worker_config.DistributedConfig, connections: connection_settings.ConnectionSettings
+) -> membership.Settings:
+    return membership.Settings(
+        group_id=config.group_id,
+        session_timeout_s=config.session_timeout_s,
+        rebalance_timeout_s=config.rebalance_timeout_s,
+        heartbeat_interval_s=config.heartbeat_interval_s,
+        retry_backoff_s=connections.retry_backoff_s,
+        retry_backoff_max_s=connections.retry_backoff_max_s,
+        request_timeout_s=connections.request_timeout_s,
+    )

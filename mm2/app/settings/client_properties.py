@@ -134,18 +134,3 @@ REFUSED: Mapping[str, str] = {
 }
 
 KNOWN = frozenset(TAKEN) | security_settings.SUPPORTED | frozenset(REFUSED)
-
-_SENSITIVE_ENDINGS = ("password", "secret", "passphrase", "token")
-_SENSITIVE = frozenset(
-    {
-        "sasl.jaas.config",
-        "ssl.keystore.certificate.chain",
-        "ssl.keystore.key",
-        "ssl.truststore.certificates",
-    }
-)
-
-
-def is_sensitive(name: str) -> bool:
-    """Is the property's value a secret wherever it comes from (`ConfigDef.Type.PASSWORD`)?"""
-    return name in _SENSITIVE or name.endswith(_SENSITIVE_ENDINGS)

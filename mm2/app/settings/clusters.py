@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connect_runtime.adapters.config import value_providers, yaml_source
-from connect_runtime.app.settings import problems
+from connect_runtime.app.settings import problems, sensitive
 from connect_runtime.wire.codec import oauth_settings, security_settings
 from connect_runtime.wire.connection import security as tls
 from connect_runtime.wire.connection import store_files
@@ -167,7 +167,7 @@ def _read_property(account: reader.Account, given: Given, *, found: _Properties)
         found.broken.add(name)
         return
     text = resolved.text.strip()
-    secret = resolved.secret or client_properties.is_sensitive(name)
+    secret = resolved.secret or sensitive.is_sensitive(name)
     kind = client_properties.TAKEN.get(name)
     if kind is not None and not _parses(kind, text):
         shown = problems.HIDDEN if secret else text

@@ -64,10 +64,10 @@ def translate(text: str) -> Translated:
 
 def _beyond_ascii(text: str) -> Iterable[Problem]:
     """Most editors write UTF-8, which Kafka does not read here."""
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.isascii() and line.lstrip(" \t\f")[:1] not in ("#", "!"):
-            words = "holds characters beyond ASCII, read as ISO-8859-1 as in Java: write \\uXXXX"
-            yield Problem(line=number, key="", text=words)
+    words = "holds characters beyond ASCII, read as ISO-8859-1 as in Java: write \\uXXXX"
+    return (
+        Problem(line=number, key="", text=words) for number in properties_source.beyond_ascii(text)
+    )
 
 
 def _nothing(*found: Problem) -> Translated:

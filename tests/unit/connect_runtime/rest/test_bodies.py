@@ -144,3 +144,10 @@ def test_the_last_offset_of_a_partition_counts() -> None:
 def test_what_are_no_offsets_is_unreadable(data: bytes, told: str) -> None:
     with pytest.raises(bodies.Unreadable, match=told):
         bodies.offsets(data)
+
+
+def test_a_file_may_hold_more_than_a_request() -> None:
+    data = b'{"name": "a", "config": {}, "owner": "me"}'
+    assert bodies.creation(data, others=True).name == "a"
+    with pytest.raises(bodies.Unreadable, match="owner"):
+        bodies.creation(data)

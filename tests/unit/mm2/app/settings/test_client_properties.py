@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pytest
-
 from mm2.app.settings import client_properties
 from mm2.cluster import client_config
 from mm2.pipeline import client_options
@@ -22,19 +20,3 @@ def test_a_property_is_taken_where_something_acts_on_it():
 def test_every_refusal_says_why():
     for name, reason in client_properties.REFUSED.items():
         assert len(reason) > 20, name
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("sasl.jaas.config", True),
-        ("ssl.key.password", True),
-        ("ssl.keystore.key", True),
-        ("ssl.keystore.location", False),
-        ("sasl.oauthbearer.client.credentials.client.secret", True),
-        ("bootstrap.servers", False),
-        ("sasl.mechanism", False),
-    ],
-)
-def test_secrets_are_known_by_name(name, expected):
-    assert client_properties.is_sensitive(name) is expected
