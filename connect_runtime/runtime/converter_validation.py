@@ -93,9 +93,12 @@ def _keys_of(
 ) -> config_infos.ConfigInfos:
     word = key.replace(".", " ")
     try:
-        definition = plugin_answers.definition(instance)
+        definition = plugin_answers.definition_if_any(instance)
     except errors.ConnectError as error:
         connector_checks.add(values, key, f"Failed to load ConfigDef from {word}: {error}")
+        return _NOTHING
+    if definition is None:
+        _LOG.warning("%s has no definition of its keys: they are not looked at", word)
         return _NOTHING
     try:
         return plugin_answers.asked(instance, "config", lambda: _validated(definition, key, config))

@@ -35,11 +35,19 @@ def asked(plugin: object, method: str, call: Callable[[], _Answer]) -> _Answer:
 
 def definition(plugin: Any) -> config_def.ConfigDef:
     """Its keys."""
-    found: object = asked(plugin, "config", plugin.config)
+    found = definition_if_any(plugin)
     if found is None:
         raise errors.ConfigError(
             f"{_of(plugin, 'config')} must return a ConfigDef that is not null."
         )
+    return found
+
+
+def definition_if_any(plugin: Any) -> config_def.ConfigDef | None:
+    """Its keys; None if it answers that, which converters may."""
+    found: object = asked(plugin, "config", plugin.config)
+    if found is None:
+        return None
     if not isinstance(found, config_def.ConfigDef):
         raise errors.ConfigError(
             f"{_of(plugin, 'config')} must return a ConfigDef, not {type(found).__name__}."
