@@ -1,0 +1,285 @@
+"""What is said of a configuration; beside Java it is in tests/interop/test_java_validation.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.api import config_def, connector, errors
+from connect_runtime.core.herder import validation as refusals
+from connect_runtime.core.task import worker_config
+from connect_runtime.ports import herder
+from connect_runtime.runtime import validation
+from tests.fakes import odd_plugins
+
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+WORKER = {"bootstrap.servers": "a:1", "key.converter": JSON, "value.converter": JSON}
+GROUP = {
+    "group.id": "g",
+    "config.storage.topic": "c",
+    "offset.storage.topic": "o",
+    "status.storage.topic": "s",
+}
+SOURCE = {"name": "n", "connector.class": "OddSource", "odd": "1"}
+SINK = {"name": "n", "connector.class": "OddSink", "odd": "1", "topics": "t"}
+DOES = odd_plugins.Odd.does
+
+
+class OutOfPaperError(Exception): ...
+
+
+BOOM = OutOfPaperError("out of paper")
+
+
+def resolve(config):
+    return {name: "hush" if value == "${p:k}" else value for name, value in config.items()}
+
+
+def validating(**more):
+    given = {**WORKER, **{name.replace("_", "."): value for name, value in more.items()}}
+    return validation.Validation(
+        installed=odd_plugins.installed(),
+        worker=worker_config.distributed({**GROUP, **given}),
+        resolve=resolve,
+    )
+
+
+@pytest.fixture
+def validates():
+    return validating()
+
+
+def wrong(infos):
+    values = (each.value for each in infos.configs if each.value is not None)
+    return {value.name: value.errors for value in values if value.errors}
+
+
+def refused(call):
+    with pytest.raises(herder.Refusal) as found:
+        call()
+    assert found.value.status == 400
+    return str(found.value)
+
+
+def test_a_good_configuration(validates):
+    infos = validates.validate(SOURCE)
+    assert (infos.name, infos.error_count, wrong(infos)) == ("OddSource", 0, {})
+    assert infos.groups[0] == "Common"
+    assert infos.groups[-1] == "Odd"
+    names = [each.value.name for each in infos.configs]
+    assert names[:3] == ["name", "connector.class", "connector.plugin.version"]
+    assert names[-1] == "odd"
+    assert refusals.refusal(infos) is None
+    values = {each.value.name: each.value for each in infos.configs}
+    assert values["connector.plugin.version"].value == "2.1"
+    assert values["key.converter"].value == JSON
+    assert "odd.OddConverter" in values["key.converter"].recommended_values
+
+
+def test_all_that_is_wrong_is_told_at_once(validates):
+    infos = validates.validate(
+        {
+            **SINK,
+            "name": "a\tb",
+            "tasks.max": "0",
+            "topics.regex": "x",
+            "odd": "many",
+            "gone": None,
+            "errors.tolerance": "all",
+            "key.converter": "OddConverter",
+            "value.converter": "Nothing",
+        }
+    )
+    found = wrong(infos)
+    assert set(found) == {
+        "gone",
+        "name",
+        "tasks.max",
+        "topics",
+        "topics.regex",
+        "errors.tolerance",
+        "odd",
+        "value.converter",
+        "key.converter.odd",
+    }
+    assert infos.error_count == len(found)
+    text = refusals.refusal(infos)
+    assert text is not None
+    assert "contains the following 9 error(s)" in text
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ({"password": "hush"}, "Connector config {password} contains no connector type"),
+        ({"connector.class": None}, "contains no connector type"),
+        ({"connector.class": "Nope"}, "Failed to find any class that implements Connector and"),
+        ({"connector.class": JSON}, "available connectors are: .*FileStreamSinkConnector"),
+        ({**SOURCE, "connector.plugin.version": "[1"}, "Unbounded range"),
+    ],
+)
+def test_what_cannot_be_validated_is_refused(validates, config, told):
+    message = refused(lambda: validates.validate(config))
+    assert "hush" not in message
+    with pytest.raises(herder.Refusal, match=told):
+        validates.validate(config)
+
+
+@pytest.mark.parametrize(
+    ("method", "does", "told"),
+    [
+        ("__init__", BOOM, "out of paper"),
+        ("config", None, r"config\(\) must return a ConfigDef that is not null"),
+        ("config", [1], "ConfigDef, not list"),
+        ("config", config_def.ConfigDef().define("a", config_def.Type.INT, 7), "texts"),
+        ("validate", None, "must return a Config that is not null"),
+        ("validate", 7, "list of ConfigValue"),
+        ("validate", "ab", "list of ConfigValue"),
+        ("validate", [config_def.ConfigValue(name=3)], "list of ConfigValue"),
+        ("validate", [config_def.ConfigValue(name="a", error_messages=[3])], "ConfigValue"),
+        ("validate", [config_def.ConfigValue(name="a", error_messages=None)], "ConfigValue"),
+        ("validate", [config_def.ConfigValue(name="a", recommended_values=3)], "ConfigValue"),
+    ],
+)
+def test_a_connector_that_answers_rubbish_is_refused(validates, method, does, told):
+    DOES[f"OddSource.{method}"] = does
+    with pytest.raises(herder.Refusal, match=told):
+        validates.validate(SOURCE)
+
+
+@pytest.mark.parametrize("method", ["config", "validate"])
+def test_a_connector_that_throws_fails_its_validation_alone(validates, method):
+    DOES[f"OddSource.{method}"] = BOOM
+    with pytest.raises(errors.ConnectError, match=rf"OddSource\.{method}.*out of paper"):
+        validates.validate(SOURCE)
+    DOES.clear()
+    assert validates.validate(SOURCE).error_count == 0
+
+
+def test_a_value_that_cannot_be_printed_fails_its_validation_alone(validates):
+    class Unprintable:
+        def __str__(self):
+            raise BOOM
+
+    DOES["OddSource.validate"] = [config_def.ConfigValue(name="odd", value=Unprintable())]
+    with pytest.raises(errors.ConnectError, match="out of paper"):
+        validates.validate(SOURCE)
+
+
+def test_a_connector_may_report_keys_that_it_does_not_define(validates):
+    value = config_def.ConfigValue(name="else", value="x", error_messages=["no"])
+    DOES["OddSource.validate"] = [value]
+    infos = validates.validate(SOURCE)
+    assert infos.configs[0].definition is None
+    assert wrong(infos) == {"else": ("no",)}
+
+
+def test_a_connector_sees_what_providers_give_and_the_user_does_not(validates):
+    infos = validates.validate({**SOURCE, "odd": "${p:k}"})
+    assert wrong(infos) == {
+        "odd": ("Invalid value ${p:k} for configuration odd: what it stands for is not valid",)
+    }
+    assert "hush" not in str(infos)
+
+
+def test_another_version_is_told_of_with_those_there_are(validates):
+    infos = validates.validate({**SOURCE, "connector.plugin.version": "3", "tasks.max": "0"})
+    told = (
+        "Plugin odd.OddSource not found that matches the version range [3,3],"
+        " available versions: [2.1]"
+    )
+    assert set(wrong(infos)) == {"connector.class", "connector.plugin.version", "tasks.max"}
+    assert wrong(infos)["connector.class"] == (told,)
+    assert validates.validate({**SOURCE, "connector.plugin.version": "[2,3)"}).error_count == 0
+    DOES["OddSource.version"] = BOOM
+    assert validates.validate(SOURCE).error_count == 0
+    assert validates.validate({**SOURCE, "connector.plugin.version": "2.1"}).error_count == 2
+
+
+@pytest.mark.parametrize(
+    ("does", "told"),
+    [
+        (connector.TransactionBoundaries.SUPPORTED, None),
+        (connector.TransactionBoundaries.UNSUPPORTED, "does not support"),
+        (None, "does not support"),
+        (BOOM, "An unexpected error occurred during validation.*out of paper"),
+    ],
+)
+def test_who_may_end_transactions(validates, does, told):
+    DOES["OddSource.boundaries"] = does
+    found = wrong(validates.validate({**SOURCE, "transaction.boundary": "Connector"}))
+    if told is None:
+        assert found == {}
+        return
+    [message] = found["transaction.boundary"]
+    with pytest.raises(errors.ConnectError, match=told):
+        raise errors.ConnectError(message)
+
+
+def test_the_policy_of_the_worker_counts():
+    validates = validating(connector_client_config_override_policy="None")
+    config = {**SINK, "consumer.override.group.id": "g", "producer.override.acks": "1"}
+    infos = validates.validate(config)
+    messages = [each.value.errors for each in infos.configs if each.value.errors]
+    assert messages == [
+        ("Consumer group g conflicts with Connect worker group g",),
+        (
+            "The 'None' policy does not allow 'group.id' to be overridden in the connector"
+            " configuration.",
+        ),
+    ]
+    assert infos.error_count == 2
+
+
+def test_the_kind_of_a_connector_is_that_of_its_class(validates):
+    kinds = herder.ConnectorType
+    assert validates.connector_type(SOURCE) is kinds.SOURCE
+    assert validates.connector_type({"connector.class": "FileStreamSink"}) is kinds.SINK
+    DOES["OddSink.__init__"] = BOOM
+    assert validates.connector_type(SINK) is kinds.SINK
+    for nothing in (None, {}, {"connector.class": None}, {"connector.class": "Nope"}):
+        assert validates.connector_type(nothing) is kinds.UNKNOWN
+
+
+def test_plugins_are_those_installed(validates):
+    found = {(each.class_name, each.type, each.version) for each in validates.plugins()}
+    assert ("odd.OddSource", herder.PluginType.SOURCE, "2.1") in found
+    assert (JSON, herder.PluginType.HEADER_CONVERTER, "4.3.1") in found
+
+
+def test_the_keys_of_plugins(validates):
+    keys = {each.name: each for each in validates.plugin_config("OddSource", None)}
+    assert list(keys)[:2] == ["odd", "name"]
+    assert keys["connector.plugin.version"].default_value == "2.1"
+    assert keys["key.converter"].default_value is None
+    assert [each.name for each in validates.plugin_config("OddConverter", "2.1")] == ["odd"]
+    assert "topics" in {each.name for each in validates.plugin_config("FileStreamSink", "latest")}
+
+
+def test_a_key_of_its_own_goes_before_what_all_have(validates):
+    own = config_def.ConfigDef().define("tasks.max", config_def.Type.INT, "Mine.", default=7)
+    DOES["OddSource.config"] = own
+    first, *others = validates.plugin_config("OddSource", None)
+    assert (first.name, first.default_value) == ("tasks.max", "7")
+    assert "tasks.max" not in {each.name for each in others}
+
+
+def test_keys_that_cannot_be_told(validates):
+    with pytest.raises(errors.NotFoundError, match=r"Unknown plugin Nope\."):
+        validates.plugin_config("Nope", None)
+    assert "available versions: [2.1]" in refused(lambda: validates.plugin_config("OddSink", "3"))
+    DOES["OddSource.config"] = None
+    refused(lambda: validates.plugin_config("OddSource", None))
+    DOES["OddSource.config"] = BOOM
+    with pytest.raises(errors.ConnectError, match="out of paper"):
+        validates.plugin_config("OddSource", None)
+
+
+def test_alone_there_is_no_group_to_stay_out_of():
+    alone = validation.Validation(
+        installed=odd_plugins.installed(),
+        worker=worker_config.standalone({**WORKER, "offset.storage.file.filename": "f"}),
+        resolve=resolve,
+    )
+    assert alone.validate({**SINK, "consumer.override.group.id": "g"}).error_count == 0
+    DOES["OddSource.boundaries"] = BOOM
+    assert alone.validate({**SOURCE, "transaction.boundary": "connector"}).error_count == 0
