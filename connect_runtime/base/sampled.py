@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +38,7 @@ class _Window:
     max: float = -math.inf
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class Figures(NamedTuple):
     """As of one moment. `avg`, `max`: nan where nothing was observed lately. `rate`, `count_rate`:
     the sum, and how many there were, a second. Of outcomes that are 1 or 0 `share` is that of the
     ones and `share_of_zeros` of the others, both 0 where nothing was observed lately."""
@@ -84,18 +84,17 @@ class Sampled:
         self.total += value
 
     def figures(self, now_s: float) -> Figures:
-        live = [each for each in self._windows if now_s - each.last_s < self.sampling.span_s]
-        if not live:
-            return Figures(total=self.total, avg=math.nan, max=math.nan, rate=0.0, count_rate=0.0)
-        count, added = sum(each.count for each in live), sum(each.sum for each in live)
-        elapsed_s = self._elapsed_s(now_s - live[0].begun_s)
-        return Figures(
-            total=self.total,
-            avg=added / count,
-            max=max(each.max for each in live),
-            rate=added / elapsed_s,
-            count_rate=count / elapsed_s,
-        )
+        count, added, most, begun_s = 0, 0.0, -math.inf, now_s
+        for each in self._windows:
+            if now_s - each.last_s < self.sampling.span_s:
+                count += each.count
+                added += each.sum
+                most = max(most, each.max)
+                begun_s = min(begun_s, each.begun_s)
+        if count == 0:
+            return Figures(self.total, math.nan, math.nan, 0.0, 0.0)
+        elapsed_s = self._elapsed_s(now_s - begun_s)
+        return Figures(self.total, added / count, most, added / elapsed_s, count / elapsed_s)
 
     def _elapsed_s(self, since_first_s: float) -> float:
         """A rate just begun would be wild: all windows but the newest count as if they were full.

@@ -1,4 +1,4 @@
-"""Serves a metrics registry to Prometheus over HTTP, on a thread of its own.
+"""Serves metrics to Prometheus over HTTP, on a thread of its own.
 
 A side service: nothing that goes wrong here reaches the copying. One request at a time; a client
 that is slow is cut off.
@@ -6,17 +6,18 @@ that is slow is cut off.
 
 from __future__ import annotations
 
+import gzip
 import logging
 import socket
 import socketserver
 import threading
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
 from wsgiref import simple_server
 
-import prometheus_client
-from prometheus_client import metrics_core, registry
+from prometheus_client import exposition
 
+from connect_runtime.adapters.http import metrics_text
 from connect_runtime.base import errors, metrics
 from connect_runtime.system import threads
 
@@ -25,10 +26,18 @@ if TYPE_CHECKING:
 
 PATH = "/metrics"
 CLIENT_TIMEOUT_S = 5.0
+_TYPE = exposition.CONTENT_TYPE_PLAIN_0_0_4
 _POLL_S = 0.1
 _JOIN_S = 1.0
 
 _log = logging.getLogger(__name__)
+
+
+class Source(Protocol):
+    """What is served; asked for every scrape, on the exporter's thread."""
+
+    @property
+    def published(self) -> tuple[metrics.Family, ...]: ...
 
 
 class ExporterError(errors.FatalError):
@@ -38,7 +47,7 @@ class ExporterError(errors.FatalError):
 class MetricsExporter:
     """From `start` to `stop` the published values are at `url`."""
 
-    def __init__(self, source: metrics.Registry, *, host: str, port: int) -> None:
+    def __init__(self, source: Source, *, host: str, port: int) -> None:
         """`port` 0 takes any free one."""
         self._host = host
         self._port = port
@@ -112,40 +121,19 @@ def _listen(host: str, port: int, *, app: WSGIApplication) -> _Server:
     return server
 
 
-def _application(source: metrics.Registry) -> WSGIApplication:
-    collectors = registry.CollectorRegistry(auto_describe=False)
-    collectors.register(_Published(source))
-    serve = prometheus_client.make_wsgi_app(collectors)
-
+def _application(source: Source) -> WSGIApplication:
     def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        if environ.get("PATH_INFO") == PATH:
-            answer: Iterable[bytes] = serve(environ, start_response)
-            return answer
-        start_response("404 Not Found", [("Content-Type", "text/plain; charset=utf-8")])
-        return [f"metrics are at {PATH}\n".encode()]
+        if environ.get("PATH_INFO") != PATH:
+            start_response("404 Not Found", [("Content-Type", "text/plain; charset=utf-8")])
+            return [f"metrics are at {PATH}\n".encode()]
+        text, headers = metrics_text.render(source.published), [("Content-Type", _TYPE)]
+        if exposition.gzip_accepted(environ.get("HTTP_ACCEPT_ENCODING", "")):
+            text = gzip.compress(text, compresslevel=1)
+            headers.append(("Content-Encoding", "gzip"))
+        start_response("200 OK", headers)
+        return [text]
 
     return application
-
-
-class _Published(registry.Collector):
-    """The registry as the Prometheus library wants it."""
-
-    def __init__(self, source: metrics.Registry) -> None:
-        self._source = source
-
-    def collect(self) -> Iterator[metrics_core.Metric]:
-        for family in self._source.published:
-            yield _translate(family)
-
-
-def _translate(family: metrics.Family) -> metrics_core.Metric:
-    metric = family.metric
-    name = metric.name.removesuffix("_total")
-    translated = metrics_core.Metric(name, metric.help, metric.kind.value)
-    for values, value in sorted(family.series.items()):
-        labels = dict(zip(metric.labels, values, strict=True))
-        translated.add_sample(metric.name, labels, value)
-    return translated
 
 
 def _log_end(end: threads.UnaskedEnd) -> None:

@@ -29,5 +29,5 @@ class StateTimes:
 
     def ratio(self, state: status_records.State, now_s: float) -> float:
         """The share of all time so far that was spent in `state`, 0 before time began."""
-        total_s = sum(self._in(each, now_s) for each in status_records.State)
+        total_s = sum(self._spent_s.values()) + (now_s - self._since_s if self.state else 0.0)
         return 0.0 if total_s == 0 else self._in(state, now_s) / total_s

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import socket
 import urllib.error
 import urllib.request
@@ -58,6 +59,14 @@ def test_prometheus_reads_what_was_published(exporter):
         "copied_records_total": ({"flow": "a->b", "topic": 'odd"\\\ntopic'}, 5.0),
         "lag_seconds": ({"flow": "a->b"}, 0.25),
     }
+
+
+def test_who_accepts_it_is_answered_compressed(exporter):
+    asked = urllib.request.Request(exporter.url, headers={"Accept-Encoding": "gzip, deflate"})
+    with urllib.request.urlopen(asked, timeout=10) as answer:
+        assert answer.headers["Content-Encoding"] == "gzip"
+        assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        assert gzip.decompress(answer.read()).decode() == get(exporter.url)
 
 
 def test_a_scrape_shows_the_newest_values(exporter, registry):

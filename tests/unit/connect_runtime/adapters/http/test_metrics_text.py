@@ -1,0 +1,63 @@
+"""Our text is the Prometheus library's, byte for byte."""
+
+from __future__ import annotations
+
+import math
+
+import prometheus_client
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import metrics_core, registry
+
+from connect_runtime.adapters.http import metrics_text
+from connect_runtime.base import metrics
+
+COUNTER = metrics.Metric(
+    name="seen_total", kind=metrics.Kind.COUNTER, help="Seen:\n\\ all.", labels=("z", "a")
+)
+GAUGE = metrics.Metric(name="now", kind=metrics.Kind.GAUGE, help="Now.", labels=("z", "a"))
+ALONE = metrics.Metric(name="alone", kind=metrics.Kind.GAUGE, help="Alone.")
+
+
+class Given(registry.Collector):
+    def __init__(self, families):
+        self.families = families
+
+    def collect(self):
+        for family in self.families:
+            metric = family.metric
+            name = metric.name.removesuffix("_total")
+            made = metrics_core.Metric(name, metric.help, metric.kind.value)
+            for values, value in sorted(family.series.items()):
+                made.add_sample(metric.name, dict(zip(metric.labels, values, strict=True)), value)
+            yield made
+
+
+def by_the_library(families):
+    collectors = registry.CollectorRegistry(auto_describe=False)
+    collectors.register(Given(families))
+    return prometheus_client.generate_latest(collectors)
+
+
+LABELS = st.text(st.characters(codec="utf-8"), max_size=6)
+VALUES = st.one_of(st.floats(), st.integers(-(2**60), 2**60)).map(lambda value: value + 0.0)
+"""No -0.0, which would be written as the 0.0 that it equals."""
+SERIES = st.dictionaries(st.tuples(LABELS, LABELS), VALUES, max_size=6)
+
+
+@given(SERIES, SERIES, VALUES)
+def test_it_is_what_the_library_writes(counted, shown, alone):
+    families = [
+        metrics.Family(metric=COUNTER, series=counted),
+        metrics.Family(metric=GAUGE, series=shown),
+        metrics.Family(metric=ALONE, series={(): alone}),
+    ]
+    assert metrics_text.render(families) == by_the_library(families)
+
+
+def test_numbers_that_are_none_and_text_that_has_to_be_escaped():
+    series = {('"\\\n', "é"): math.nan, ("x", ""): math.inf, ("y", ""): -math.inf}
+    assert metrics_text.render([metrics.Family(metric=GAUGE, series=series)]).decode() == (
+        "# HELP now Now.\n# TYPE now gauge\n"
+        'now{a="é",z="\\"\\\\\\n"} NaN\nnow{a="",z="x"} +Inf\nnow{a="",z="y"} -Inf\n'
+    )
