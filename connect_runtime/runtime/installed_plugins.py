@@ -8,8 +8,8 @@ from typing import Any
 from connect_runtime.api import config_types, errors
 from connect_runtime.core.task import plugin_keys, worker_config
 from connect_runtime.ports import plugins
+from connect_runtime.runtime import plugin_facts
 
-CONNECTORS = (plugins.Kind.SOURCE, plugins.Kind.SINK)
 CONVERTERS: Mapping[str, plugins.Kind] = {
     plugin_keys.HEADER_CONVERTER: plugins.Kind.HEADER_CONVERTER,
     plugin_keys.KEY_CONVERTER: plugins.Kind.CONVERTER,
@@ -49,8 +49,7 @@ class InstalledPlugins:
 
     def name(self, of: type) -> str:
         """What users call a class."""
-        full = config_types.class_name(of)
-        return self.names().get(full, full)
+        return plugin_facts.name(of, self._installed, *plugins.Kind)
 
     def choices(
         self, config: Mapping[str, str | None] | None = None

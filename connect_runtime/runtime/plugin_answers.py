@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from connect_runtime.api import config_def, config_types, connector, errors
 from connect_runtime.core.task import plugin_versions
+from connect_runtime.runtime import plugin_facts
 
 _Answer = TypeVar("_Answer")
 _KEY_TEXTS = ("name", "documentation", "display_name")
@@ -62,11 +63,8 @@ def definition_if_any(plugin: Any) -> config_def.ConfigDef | None:
 
 def versions(plugin: Any) -> tuple[str, ...]:
     """The one that it has; none if it tells none, or cannot."""
-    try:
-        found: object = plugin.version()
-    except Exception:  # noqa: BLE001 - of others' code; the list of plugins has told of it
-        return ()
-    return (found,) if isinstance(found, str) and found != "undefined" else ()
+    found = plugin_facts.version(plugin)
+    return () if found in (None, "undefined") else (found,)
 
 
 def check_version(plugin: Any, name: str, wanted: str | None) -> None:

@@ -22,7 +22,12 @@ from connect_runtime.core.task import (
 )
 from connect_runtime.ports import herder
 from connect_runtime.ports import plugins as plugins_port
-from connect_runtime.runtime import converter_validation, installed_plugins, plugin_answers
+from connect_runtime.runtime import (
+    converter_validation,
+    installed_plugins,
+    plugin_answers,
+    plugin_facts,
+)
 
 CLASS = "connector.class"
 _BOUNDARY = "transaction.boundary"
@@ -64,7 +69,7 @@ class Validation:
         if name is None:
             return herder.ConnectorType.UNKNOWN
         try:
-            of = self._plugins.find(name, *installed_plugins.CONNECTORS)
+            of = self._plugins.find(name, *plugin_facts.CONNECTORS)
         except errors.ConfigError:
             return herder.ConnectorType.UNKNOWN
         sink = issubclass(of, connector.SinkConnector)
@@ -112,7 +117,7 @@ class Validation:
                 f"Connector config {{{', '.join(config)}}} contains no connector type"
             )
         made = plugin_answers.made(
-            self._plugins.find(name, *installed_plugins.CONNECTORS), f"connector {name}"
+            self._plugins.find(name, *plugin_facts.CONNECTORS), f"connector {name}"
         )
         one = _One(made, resolved, plugins=self._plugins, worker=self._worker)
         return shown_infos.shown(
