@@ -15,6 +15,7 @@ from connect_runtime.adapters.files import offset_file
 from connect_runtime.adapters.kafka import clients
 from connect_runtime.adapters.plugins import discovery
 from connect_runtime.base import errors
+from connect_runtime.core.state import offset_file as file_codec
 from connect_runtime.core.task import worker_config
 from connect_runtime.ports import herder
 from connect_runtime.rest import bodies, shapes
@@ -172,10 +173,12 @@ class Ours:
 
 
 @pytest.fixture(scope="module")
-def java(
-    east: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[connect_workers.Worker]:
-    folder = tmp_path_factory.mktemp("java")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    return tmp_path_factory.mktemp("java")
+
+
+@pytest.fixture(scope="module")
+def java(east: cluster.Cluster, folder: pathlib.Path) -> Iterator[connect_workers.Worker]:
     kafka.create_topic(east.client_properties(), TOPIC, partitions=2)
     settings = {
         **east.client_properties(),
@@ -254,3 +257,14 @@ def test_a_sinks_offsets(java, ours, east):
 def test_a_sources_offsets(java, ours, config, questions):
     theirs = of_java(java, config, questions)
     assert differences(questions, theirs, of_ours(ours, config, questions)) == []
+
+
+def test_a_source_finds_its_offsets_again_whoever_altered_them(java, ours, folder, tmp_path):
+    """Under the same bytes: so they are found."""
+    topic = {"topic": "t", "partition": 3, "cluster": "east", "filename": "ü\U0001f600"}
+    mixed = {"zz": None, "filename": "b", "a": 1.5, "Bb": True, "Aa": 2**40, "d": 1e25}
+    questions = [patch((topic, {"position": 1, "b": 2.0}), (mixed, {"position": 0}))]
+    assert of_java(java, SOURCE, questions) == of_ours(ours, SOURCE, questions)
+    theirs = file_codec.decode((folder / "offsets").read_bytes())
+    assert theirs == file_codec.decode((tmp_path / "our-offsets").read_bytes())
+    assert len(theirs) == 2

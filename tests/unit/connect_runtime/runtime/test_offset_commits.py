@@ -21,6 +21,8 @@ class Offsets:
 
     def read_all(self, connector, timeout_s): ...
 
+    def partitions(self, connector, timeout_s): ...
+
     def write(self, connector, pairs, *, on_done):
         self.written.append(list(pairs))
         self.answers.append(on_done)
