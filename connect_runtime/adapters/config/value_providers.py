@@ -113,6 +113,8 @@ class ValueProviders:
         if provider is None:
             raise ProviderError(f"there is no provider {name!r}")
         if provider.kind is Kind.ENVIRONMENT:
+            if path:
+                raise ProviderError(f"variables have no path: write ${{{name}:NAME}}")
             return self._from_environment(key, provider)
         file = self._folder / path
         if path and provider.paths and not any(_within(file, each) for each in provider.paths):
@@ -134,8 +136,9 @@ class ValueProviders:
             raise ProviderError(f"${{file:{key}}} names no key: write ${{file:path:key}}")
         file = self._folder / path
         if file not in self._properties:
+            content = _read(file)
             try:
-                self._properties[file] = properties_source.parse(_read(file))
+                self._properties[file] = properties_source.parse(content)
             except ValueError as error:
                 raise ProviderError(f"{file}: {error}") from None
         if key not in self._properties[file]:

@@ -67,14 +67,18 @@ def _provider(
         return None
     paths, pattern = pairs.get(f"{KEY}.{name}.{_PATHS}"), pairs.get(f"{KEY}.{name}.{_NAMES}")
     return value_providers.Provider(
-        kind=kind, paths=_folders(paths), names=_expression(pattern, refuse)
+        kind=kind, paths=_folders(paths, refuse), names=_expression(pattern, refuse)
     )
 
 
-def _folders(pair: properties_source.Property | None) -> tuple[pathlib.Path, ...]:
+def _folders(pair: properties_source.Property | None, refuse: Tell) -> tuple[pathlib.Path, ...]:
     if pair is None:
         return ()
-    return tuple(pathlib.Path(each.strip()) for each in pair.value.split(",") if each.strip())
+    found = [pathlib.Path(each.strip()) for each in pair.value.split(",") if each.strip()]
+    if not all(each.is_absolute() for each in found):
+        text = "needs absolute paths"
+        refuse(problems.Problem(line=pair.line, key=pair.key, text=text, given=pair.value))
+    return tuple(found)
 
 
 def _expression(pair: properties_source.Property | None, refuse: Tell) -> re.Pattern[str] | None:
