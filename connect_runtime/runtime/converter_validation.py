@@ -132,5 +132,5 @@ def _info(
 def _close(instance: Any, name: str) -> None:
     try:
         instance.close()
-    except Exception as error:  # noqa: BLE001 - of others' code: it is done with
+    except BaseException as error:  # noqa: BLE001 - of others' code: it is done with
         _LOG.warning("closing %s after its validation: %s", name, plugin_answers.told(error))

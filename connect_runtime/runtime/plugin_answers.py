@@ -22,7 +22,7 @@ def made(of: type[Any], name: str) -> Any:
     """An instance of its own. Raises `ConfigError`."""
     try:
         return of()
-    except Exception as error:
+    except BaseException as error:  # plugins may raise what would end an event loop
         raise errors.ConfigError(f"Failed to create {name}: {told(error)}") from error
 
 
@@ -30,7 +30,7 @@ def asked(plugin: object, method: str, call: Callable[[], _Answer]) -> _Answer:
     """What the call answers. Raises `ConnectError` for whatever it raises."""
     try:
         return call()
-    except Exception as error:
+    except BaseException as error:  # plugins may raise what would end an event loop
         raise errors.ConnectError(f"{_of(plugin, method)} failed: {told(error)}") from error
 
 
@@ -89,7 +89,7 @@ def values(plugin: connector.Connector, props: Mapping[str, str]) -> list[config
     return list(found)
 
 
-def told(error: Exception) -> str:
+def told(error: BaseException) -> str:
     """The message, or what it is where there is none."""
     return str(error) or type(error).__name__
 

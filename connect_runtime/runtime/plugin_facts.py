@@ -50,7 +50,7 @@ def version(plugin: object) -> str | None:
     """As it says itself; whatever it does, a version is no reason to fail."""
     try:
         found = plugin.version()  # type: ignore[attr-defined]  # all kinds have it
-    except Exception as error:  # noqa: BLE001 - of a plugin
+    except BaseException as error:  # noqa: BLE001 - of a plugin
         _LOG.warning("%s does not tell its version: %s", type(plugin).__name__, error)
         return None
     return found if isinstance(found, str) else None

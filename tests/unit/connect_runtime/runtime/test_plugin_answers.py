@@ -39,7 +39,7 @@ def test_it_cannot_change_what_it_is_given():
     assert props == {"a": "1"}
 
 
-@pytest.mark.parametrize("version", [ValueError(), None, 7, "undefined"])
+@pytest.mark.parametrize("version", [ValueError(), SystemExit(), None, 7, "undefined"])
 def test_a_version_may_be_missing(plugin, version):
     DOES["OddSource.version"] = version
     assert plugin_answers.versions(plugin) == ()

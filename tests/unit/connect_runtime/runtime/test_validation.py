@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from connect_runtime.api import config_def, connector, errors
@@ -22,6 +24,8 @@ GROUP = {
 SOURCE = {"name": "n", "connector.class": "OddSource", "odd": "1"}
 SINK = {"name": "n", "connector.class": "OddSink", "odd": "1", "topics": "t"}
 DOES = odd_plugins.Odd.does
+ANY_VALUE: Any = config_def.ConfigValue
+ANY_KEYS: Any = config_def.ConfigDef
 
 
 class OutOfPaperError(Exception): ...
@@ -130,14 +134,14 @@ def test_what_cannot_be_validated_is_refused(validates, config, told):
         ("__init__", BOOM, "out of paper"),
         ("config", None, r"config\(\) must return a ConfigDef that is not null"),
         ("config", [1], "ConfigDef, not list"),
-        ("config", config_def.ConfigDef().define("a", config_def.Type.INT, 7), "texts"),
+        ("config", ANY_KEYS().define("a", config_def.Type.INT, 7), "texts"),
         ("validate", None, "must return a Config that is not null"),
         ("validate", 7, "list of ConfigValue"),
         ("validate", "ab", "list of ConfigValue"),
-        ("validate", [config_def.ConfigValue(name=3)], "list of ConfigValue"),
-        ("validate", [config_def.ConfigValue(name="a", error_messages=[3])], "ConfigValue"),
-        ("validate", [config_def.ConfigValue(name="a", error_messages=None)], "ConfigValue"),
-        ("validate", [config_def.ConfigValue(name="a", recommended_values=3)], "ConfigValue"),
+        ("validate", [ANY_VALUE(name=3)], "list of ConfigValue"),
+        ("validate", [ANY_VALUE(name="a", error_messages=[3])], "ConfigValue"),
+        ("validate", [ANY_VALUE(name="a", error_messages=None)], "ConfigValue"),
+        ("validate", [ANY_VALUE(name="a", recommended_values=3)], "ConfigValue"),
     ],
 )
 def test_a_connector_that_answers_rubbish_is_refused(validates, method, does, told):
@@ -147,8 +151,9 @@ def test_a_connector_that_answers_rubbish_is_refused(validates, method, does, to
 
 
 @pytest.mark.parametrize("method", ["config", "validate"])
-def test_a_connector_that_throws_fails_its_validation_alone(validates, method):
-    DOES[f"OddSource.{method}"] = BOOM
+@pytest.mark.parametrize("what", [BOOM, SystemExit("out of paper")])
+def test_a_connector_that_throws_fails_its_validation_alone(validates, *, method, what):
+    DOES[f"OddSource.{method}"] = what
     with pytest.raises(errors.ConnectError, match=rf"OddSource\.{method}.*out of paper"):
         validates.validate(SOURCE)
     DOES.clear()
