@@ -31,7 +31,8 @@ def render(families: Iterable[metrics.Family]) -> bytes:
                 text = labels[key] = _labels(*key)
             number = numbers.get(value)
             if number is None:
-                number = numbers[value] = utils.floatToGoString(value)
+                number = utils.floatToGoString(value)  # type: ignore[no-untyped-call]  # theirs
+                numbers[value] = number
             lines.append(f"{metric.name}{text} {number}\n")
     return "".join(lines).encode()
 

@@ -16,13 +16,14 @@ import random
 import socket
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from connect_runtime.base import clock as base_clock
-from connect_runtime.base import deadline, errors
-from connect_runtime.core.assignment import cooperative, leader, lost
+from connect_runtime.base import deadline, errors, sampled
+from connect_runtime.core.assignment import cooperative, leader, lost, work
 from connect_runtime.core.herder import participation
-from connect_runtime.core.membership import events, instructions
+from connect_runtime.core.membership import coordinator_figures, events, instructions
+from connect_runtime.core.task import metric_groups, metric_names
 from connect_runtime.ports import group as port
 from connect_runtime.system import threads
 from connect_runtime.wire.connection import buffers, cluster, poller
@@ -42,17 +43,19 @@ class Settings:
 
     part: participation.Settings
     connections: cluster.ConnectionSettings
+    sampling: sampled.Sampling = field(default_factory=sampled.Sampling)
 
 
 class KafkaGroup:
-    """`ports.group.Group`. Invariant: the participation is touched under the lock alone, and the
-    connections by their own thread alone."""
+    """`ports.group.Group`. Invariant: the participation and the figures are touched under the lock
+    alone, and the connections by their own thread alone."""
 
     def __init__(self, settings: Settings, *, clock: base_clock.Clock, rng: random.Random) -> None:
         self._settings = settings
         self._clock = clock
         self._rng = rng
         self._lock = threading.Lock()
+        self._figures = coordinator_figures.CoordinatorFigures(settings.sampling)
         self._part: participation.Participation | None = None
         self._configured: port.Configured | None = None
         self._on_news: port.OnNews = _nobody
@@ -127,6 +130,20 @@ class KafkaGroup:
 
     # any thread
 
+    def readings(self) -> list[metric_groups.Reading]:
+        """Metrics of this member, as of now."""
+        with self._lock:
+            assigned = work.NO_WORK if self._part is None else self._part.holding
+            numbers = self._figures.numbers(self._clock.now_s())
+        numbers["assigned-connectors"] = float(len(assigned.connectors))
+        numbers["assigned-tasks"] = float(len(assigned.tasks))
+        client_id = self._settings.connections.client_id
+        return [
+            metric_groups.Reading(
+                group=metric_names.COORDINATOR, tags=(client_id,), numbers=numbers
+            )
+        ]
+
     def _step(self, act: Callable[[participation.Participation, float], None]) -> None:
         """Let the participation hear something, and see to what comes of it."""
         with self._lock:
@@ -186,7 +203,10 @@ class KafkaGroup:
                     self._step(lambda part, now_s: part.tell(events.TimePassed(), now_s))
 
     def _send(self, loop: _Loop, send: instructions.Send) -> None:
+        begun_s = self._clock.now_s()
+
         def done(reply: cluster.Reply) -> None:
+            self._measure(send.message.api, reply, begun_s=begun_s)
             said: events.Event
             if reply.failure is None:
                 said = events.Answered(token=send.token, body=reply.body)
@@ -194,9 +214,17 @@ class KafkaGroup:
                 said = events.Unanswered(token=send.token, failure=reply.failure)
             self._step(lambda part, now_s: part.tell(said, now_s))
 
+        with self._lock:
+            self._figures.sent(send.message.api, begun_s)
         loop.connections.call(
             send.to, send.message, done=done, timeout_s=send.timeout_s, lane=send.lane
         )
+
+    def _measure(self, api: str, reply: cluster.Reply, *, begun_s: float) -> None:
+        code = None if reply.failure else int(getattr(reply.body, "error_code", 0))
+        now_s = self._clock.now_s()
+        with self._lock:
+            self._figures.answered(api, code=code, took_s=now_s - begun_s, now_s=now_s)
 
     # the planning thread
 

@@ -11,6 +11,7 @@ from connect_runtime.base import sampled
 _MS = 1000.0
 _HOUR_S = 3600.0
 _NEVER = -1.0
+_HEARTBEAT, _JOIN, _SYNC = "heartbeat", "join_group", "sync_group"
 
 
 class CoordinatorFigures:
@@ -29,33 +30,37 @@ class CoordinatorFigures:
         self._ended_s: float | None = None
         self._failures = sampled.Sampled(sampling)
 
-    def heartbeat_sent(self, now_s: float) -> None:
-        self._beat_s = now_s
-
-    def heartbeat_answered(self, took_s: float, now_s: float) -> None:
-        """Whatever the answer was."""
-        self._heartbeats += 1
-        self._heartbeats_ms.observe(took_s * _MS, now_s)
-
-    def join_sent(self, now_s: float) -> None:
-        if self._begun_s is None:
+    def sent(self, api: str, now_s: float) -> None:
+        """A request of this kind (`messages.Message.api`); others than are measured, too."""
+        if api == _HEARTBEAT:
+            self._beat_s = now_s
+        elif api == _JOIN and self._begun_s is None:
             self._begun_s = now_s
 
-    def joined(self, took_s: float, now_s: float) -> None:
-        self._joins += 1
-        self._joins_ms.observe(took_s * _MS, now_s)
+    def answered(self, api: str, *, code: int | None, took_s: float, now_s: float) -> None:
+        """With this error code, 0 for none; None: there was no answer.
 
-    def synced(self, took_s: float, now_s: float) -> None:
+        A heartbeat counts whatever the code. That a join is refused because a new member has to
+        come again with its id counts as a failure, as in Java.
+        """
+        if api == _HEARTBEAT and code is not None:
+            self._heartbeats += 1
+            self._heartbeats_ms.observe(took_s * _MS, now_s)
+        elif api in (_JOIN, _SYNC) and code != 0:
+            self._failures.observe(1.0, now_s)
+        elif api == _JOIN:
+            self._joins += 1
+            self._joins_ms.observe(took_s * _MS, now_s)
+        elif api == _SYNC:
+            self._synced(took_s, now_s)
+
+    def _synced(self, took_s: float, now_s: float) -> None:
         """The round is complete."""
         self._syncs += 1
         self._syncs_ms.observe(took_s * _MS, now_s)
         begun_s = now_s if self._begun_s is None else self._begun_s
         self._rounds_ms.observe((now_s - begun_s) * _MS, now_s)
         self._begun_s, self._ended_s = None, now_s
-
-    def round_failed(self, now_s: float) -> None:
-        """A join or a sync was refused, or nobody answered."""
-        self._failures.observe(1.0, now_s)
 
     def numbers(self, now_s: float) -> dict[str, float]:
         """All but what is assigned."""
