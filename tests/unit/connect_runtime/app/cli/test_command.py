@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import json
+import logging
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from connect_runtime.app.cli import command, exits
+from connect_runtime.app.settings import problems
+from connect_runtime.base import log_context
+from connect_runtime.system import signals
+
+ROOT = pathlib.Path(__file__).parents[5]
+
+
+@pytest.fixture(autouse=True)
+def _talkative():
+    levels = {name: logging.getLogger(name).level for name in ("httpx",)}
+    yield
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+
+
+def made(body: command.Body) -> command.ApacheCommand:
+    return command.ApacheCommand("probe", body, usage="Probe FILE", help_text="Examples: none")
+
+
+def no_body(files: tuple[pathlib.Path, ...], stop: signals.StopSignals) -> int:
+    raise AssertionError("not to be called")
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["a", "--help"], ["--log-level", "warn"]])
+def test_usage_has_exit_code_1(capsys, arguments):
+    assert command.run(made(no_body), arguments) == exits.USAGE
+    said = capsys.readouterr()
+    shown, silent = (said.out, said.err) if "--help" in arguments else (said.err, said.out)
+    assert shown.startswith("Usage: Probe FILE\n")
+    assert silent == ""
+
+
+@pytest.mark.parametrize("arguments", [["-daemon", "a"], ["--log-level", "loud", "a"]])
+def test_wrong_options_have_it_too(capsys, arguments):
+    assert command.run(made(no_body), arguments) == exits.USAGE
+    assert "Usage: Probe FILE" in capsys.readouterr().err
+
+
+def test_the_body_gets_files_and_signals(capsys):
+    def body(files: tuple[pathlib.Path, ...], stop: signals.StopSignals) -> int:
+        assert files == (pathlib.Path("a"), pathlib.Path("b"))
+        signal.raise_signal(signal.SIGTERM)
+        return 128 + (stop.signal_number or 0)
+
+    assert command.run(made(body), ["a", "b"]) == 143
+
+
+def test_log_lines_have_their_context_and_format(capsys):
+    def body(*_: object) -> int:
+        with log_context.within(connector="c", task=1):
+            logging.getLogger("x").info("unheard")
+            logging.getLogger("x").warning("heard")
+            logging.getLogger("httpx").info("HTTP Request")
+        return 0
+
+    assert command.run(made(body), ["a", "--log-format", "json", "--log-level", "WARN"]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert json.loads(line)["message"] == "heard"
+    assert json.loads(line)["context"] == "connector c|task 1"
+
+
+def test_settings_errors_are_told_without_a_trace(capsys):
+    def body(*_: object) -> int:
+        raise problems.SettingsError("w", [problems.Problem(line=3, key="a", text="is wrong")])
+
+    assert command.run(made(body), ["a", "--log-level", "ERROR"]) == exits.BAD_SETTINGS
+    assert capsys.readouterr().err == "w:3: a: is wrong\n1 problem in w, nothing was started\n"
+
+
+def test_what_nobody_thought_of_is_told_with_its_trace(capsys):
+    def body(*_: object) -> int:
+        raise AssertionError("ours")
+
+    assert command.run(made(body), ["a"]) == exits.BAD_SETTINGS
+    assert "AssertionError: ours" in capsys.readouterr().err
+
+
+def test_an_interrupted_start(capsys):
+    def body(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    assert command.run(made(body), ["a"]) == 130
+
+
+def test_the_end_is_at_once_and_nothing_is_lost():
+    code = (
+        "import sys, threading\n"
+        "from connect_runtime.app.cli import command\n"
+        "threading.Thread(target=threading.Event().wait).start()\n"
+        "sys.stdout.write('all')\n"
+        "command.end(3)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=30
+    )
+    assert (ended.returncode, ended.stdout) == (3, "all")

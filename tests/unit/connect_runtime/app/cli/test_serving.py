@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from connect_runtime.app.cli import exits, serving
+from connect_runtime.base import errors
+from connect_runtime.rest import server
+from connect_runtime.system import signals
+
+
+class FakeWorker:
+    """Ends by itself, or gets a signal, when it is waited for."""
+
+    def __init__(
+        self,
+        *,
+        refuses: Exception | None = None,
+        ends: bool = False,
+        failure: str | None = None,
+        gets: signal.Signals | None = None,
+    ) -> None:
+        self.failure = failure
+        self.did: list[str] = []
+        self._refuses = refuses
+        self._ends = ends
+        self._gets = gets
+
+    def start(self) -> None:
+        self.did.append("start")
+        if self._refuses is not None:
+            raise self._refuses
+
+    def wait(self, timeout_s: float) -> bool:
+        assert timeout_s <= 1
+        if self._gets is not None:
+            os.kill(os.getpid(), self._gets)
+        return self._ends
+
+    def stop(self) -> None:
+        self.did.append("stop")
+
+
+def serve(worker: FakeWorker, **options) -> int:
+    def make() -> FakeWorker:
+        return worker
+
+    with signals.StopSignals() as stop:
+        return serving.serve(make, stop, **options)
+
+
+@pytest.mark.parametrize("number", signals.STOP_SIGNALS)
+def test_a_signal_stops_it_in_order(number):
+    worker = FakeWorker(gets=number)
+    assert serve(worker) == 128 + number
+    assert worker.did == ["start", "stop"]
+
+
+@pytest.mark.parametrize(
+    ("failure", "code", "told"),
+    [(None, exits.DONE, ""), ("its log is gone", 1, "ended by itself: its log is gone")],
+)
+def test_it_may_end_by_itself(caplog, failure, code, told):
+    worker = FakeWorker(ends=True, failure=failure)
+    assert serve(worker) == code
+    assert worker.did == ["start", "stop"]
+    assert told in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("refuses", "code"),
+    [
+        (errors.FatalError("no broker answers"), 3),
+        (server.RestServerError("port 8083 is taken"), 2),
+    ],
+)
+def test_it_may_not_start(caplog, refuses, code):
+    worker = FakeWorker(refuses=refuses)
+    assert serve(worker) == code
+    assert worker.did == ["start", "stop"]
+    assert str(refuses) in caplog.text
+
+
+def test_settings_may_be_refused_when_it_is_made(caplog):
+    def make() -> FakeWorker:
+        raise errors.FatalError("the library takes no such setting")
+
+    with signals.StopSignals() as stop:
+        assert serving.serve(make, stop) == exits.BAD_SETTINGS
+    assert "no such setting" in caplog.text
+
+
+def test_a_connector_that_is_refused_ends_it(caplog):
+    def begin(_: FakeWorker) -> None:
+        raise errors.FatalError("creating connector a: no such class")
+
+    worker = FakeWorker()
+    assert serve(worker, begin=begin) == exits.NOT_STARTED
+    assert worker.did == ["start", "stop"]
+    assert "creating connector a" in caplog.text
+
+
+def test_connectors_are_made_once_it_runs():
+    worker = FakeWorker(ends=True)
+    assert serve(worker, begin=lambda it: it.did.append("begin")) == exits.DONE
+    assert worker.did == ["start", "begin", "stop"]
+
+
+def test_a_mistake_of_ours_is_no_reason_to_leave_it_running():
+    worker = FakeWorker(refuses=AssertionError("ours"))
+    with pytest.raises(AssertionError, match="ours"):
+        serve(worker)
+    assert worker.did == ["start", "stop"]

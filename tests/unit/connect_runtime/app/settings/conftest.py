@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from connect_runtime.adapters.plugins import discovery
+from connect_runtime.app.settings import (
+    account,
+    distributed,
+    problems,
+    properties_file,
+    standalone,
+    worker_reader,
+)
+
+COMMON = {
+    "bootstrap.servers": "a:1,b:2",
+    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter": "StringConverter",
+}
+GROUP = {
+    **COMMON,
+    "group.id": "g",
+    "config.storage.topic": "c",
+    "offset.storage.topic": "o",
+    "status.storage.topic": "s",
+}
+ALONE = {**COMMON, "offset.storage.file.filename": "offsets"}
+_INSTALLED = discovery.discover()
+
+Read = Callable[..., Any]
+
+
+def source(folder: pathlib.Path, environment: Mapping[str, str]) -> worker_reader.Source:
+    return worker_reader.Source(
+        file="w", folder=folder, environment=environment, discover=lambda _: _INSTALLED
+    )
+
+
+def text(properties: Mapping[str, str]) -> str:
+    return "".join(f"{key}={value}\n" for key, value in properties.items())
+
+
+@pytest.fixture
+def in_group(tmp_path: pathlib.Path) -> Callable[..., distributed.Settings]:
+    """A worker in a group, with these properties besides; None takes one away."""
+
+    def read(changed: Mapping[str, str | None] | None = None, **environment: str):
+        merged = {**GROUP, **(changed or {})}
+        kept = {key: value for key, value in merged.items() if value is not None}
+        return distributed.parse(text(kept), source(tmp_path, environment))
+
+    return read
+
+
+@pytest.fixture
+def alone(tmp_path: pathlib.Path) -> Callable[..., standalone.Settings]:
+    def read(changed: Mapping[str, str] | None = None, **environment: str):
+        return standalone.parse(text({**ALONE, **(changed or {})}), source(tmp_path, environment))
+
+    return read
+
+
+@pytest.fixture
+def refused(in_group: Read) -> Callable[..., list[str]]:
+    """What is told of such a worker, a line for each problem."""
+
+    def told(changed: Mapping[str, str | None], **environment: str) -> list[str]:
+        with pytest.raises(problems.SettingsError) as raised:
+            in_group(changed, **environment)
+        return str(raised.value).splitlines()[:-1]
+
+    return told
+
+
+@pytest.fixture
+def an_account(tmp_path: pathlib.Path) -> Callable[[Mapping[str, str]], account.Account]:
+    def make(properties: Mapping[str, str]) -> account.Account:
+        return account.Account(
+            properties_file.parse(text(properties), file="w", folder=tmp_path, environment={})
+        )
+
+    return make
