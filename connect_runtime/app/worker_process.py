@@ -1,0 +1,288 @@
+"""One worker, put together: REST API, herder, group, stores, connectors and tasks."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from connect_runtime.adapters.http import peers as http_peers
+from connect_runtime.adapters.kafka import clients, topic_admin
+from connect_runtime.app.settings import worker as worker_settings
+from connect_runtime.base import deadline
+from connect_runtime.core.assignment import protocol
+from connect_runtime.core.herder import events
+from connect_runtime.core.state import cluster_config, config_log
+from connect_runtime.core.task import worker_config
+from connect_runtime.ports import fenced_writer, group, shared_log
+from connect_runtime.ports import peers as peers_port
+from connect_runtime.rest import app as rest_app
+from connect_runtime.rest import server
+from connect_runtime.runtime import (
+    offset_requests,
+    task_bodies,
+    validation,
+    worker,
+    worker_metrics,
+)
+from connect_runtime.runtime.herding import (
+    herder,
+    inbox,
+    loop,
+    orders,
+    questions,
+    tickets,
+)
+from connect_runtime.runtime.stores import config_store, offset_store, status_store
+from connect_runtime.system import clock as system_clock
+from connect_runtime.system import log_levels, pool, threads
+
+_LOG = logging.getLogger(__name__)
+
+CLUSTER_S = 60.0
+"""How long brokers may keep silent at the start: Java's default.api.timeout.ms."""
+LOGS_S = 120.0
+"""What making and reading one internal topic may take."""
+_STOP_S = 5.0
+_CALLS_MAX = 64
+_CALLS_WAITING_MAX = 1000
+_QUESTION_S = 60.0
+"""What a question may take that the herder was asking when it was asked to end."""
+
+
+class MakeGroup(Protocol):
+    def __call__(
+        self, *, worker_id: str, url: str, configs: config_store.ConfigStore
+    ) -> group.Group: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What a worker in a group and one alone do not have in common. Nothing is started.
+
+    `among_peers`: there are other workers to ask.
+    """
+
+    settings: worker_settings.WorkerSettings
+    config: worker_config.WorkerConfig
+    config_log: shared_log.SharedLog
+    status_log: shared_log.SharedLog
+    offset_log: shared_log.SharedLog
+    fenced: fenced_writer.FencedWriter | None
+    admin: topic_admin.TopicAdmin
+    make_group: MakeGroup
+    offers: protocol.Protocol
+    among_peers: bool
+    check: Callable[[config_store.ConfigStore, status_store.StatusStore], None]
+    """Asked once the stores are read; raises `FatalError` where it must not run."""
+
+
+class _Listener:
+    """Implements `ports.worker.Listener`."""
+
+    def __init__(self, posts: inbox.Inbox) -> None:
+        self._inbox = posts
+
+    def on_reached(
+        self, connector: str, state: cluster_config.TargetState, error: str | None
+    ) -> None:
+        self._inbox.post(events.ConnectorReached(connector=connector, state=state, error=error))
+
+    def on_reconfiguration_wanted(self, connector: str) -> None:
+        self._inbox.post(events.ReconfigurationWanted(connector))
+
+
+class WorkerProcess:
+    """`start`, then `stop`, by one thread; `wait` and `failure` by any."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+        settings = kind.settings
+        self._clock = system_clock.SystemClock()
+        self._ended = threading.Event()
+        self._broken: str | None = None
+        self._rest = server.RestServer(
+            settings.rest,
+            main_https=settings.https,
+            admin_https=settings.admin_https,
+            on_unasked_end=self._thread_ended,
+        )
+        self._calls = pool.Pool(
+            "worker-call", threads_max=_CALLS_MAX, waiting_max=_CALLS_WAITING_MAX
+        )
+        self._inbox = inbox.Inbox()
+        self._tickets = tickets.Tickets()
+        self._configs = config_store.ConfigStore(
+            kind.config_log, clock=self._clock, on_change=self._changed, fenced=kind.fenced
+        )
+        self._statuses = status_store.StatusStore(kind.status_log, clock=self._clock)
+        self._offsets = offset_store.OffsetStore(kind.offset_log)
+        self._standing = loop.Standing(speaks=kind.offers)
+        self._loop: loop.HerderLoop | None = None
+        self._worker: worker.Worker | None = None
+        self.herder: herder.Herder | None = None
+
+    @property
+    def url(self) -> str:
+        """Where the REST API is, once started."""
+        return self._rest.advertised_url
+
+    @property
+    def failure(self) -> str | None:
+        """Why it ended by itself."""
+        if self._loop is not None and self._loop.failure is not None:
+            return self._loop.failure
+        return self._broken
+
+    def start(self) -> None:
+        """Listen, read the internal topics, look for the group. Raises `ConnectError`, and then
+        nothing is left running."""
+        try:
+            end = deadline.Deadline.after(CLUSTER_S, now_s=self._clock.now_s())
+            cluster_id = self._kind.admin.cluster_id(end)
+            _LOG.info("the Kafka cluster is %s", cluster_id)
+            self._rest.start()
+            self._assemble(cluster_id)
+            for store in (self._offsets, self._statuses, self._configs):
+                store.start(LOGS_S)
+            self._kind.check(self._configs, self._statuses)
+            assert self._loop is not None
+            self._loop.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def wait(self, timeout_s: float) -> bool:
+        """Has it ended by itself? `failure` then says why."""
+        return self._ended.wait(timeout_s)
+
+    def stop(self, rest_graceful_s: int = server.GRACEFUL_S) -> None:
+        """Take no more requests, stop all work, leave the group, let go. Again: nothing happens."""
+        self._rest.stop(rest_graceful_s)
+        if self._loop is not None:
+            self._loop.ask_stop()
+            if not self._loop.join(self._kind.config.graceful_stop_s + _QUESTION_S):
+                _LOG.error("the herder did not end in time, and is left behind")
+            elif self._worker is not None:
+                self._worker.close()  # what a herder that ended by a mistake left behind
+        self._inbox.close()
+        self._tickets.refuse_all(tickets.CLOSED)
+        self._calls.stop(_STOP_S)
+        for store in (self._configs, self._statuses, self._offsets):
+            store.stop(_STOP_S)
+        self._kind.admin.close()
+
+    def _assemble(self, cluster_id: str) -> None:
+        settings = self._kind.settings
+        levels = log_levels.LogLevels(clock=self._clock)
+        measured = worker_metrics.WorkerMetrics(worker_id=self._rest.worker_id, clock=self._clock)
+        around = self._surroundings(measured)
+        self._worker = worker.Worker(around, _Listener(self._inbox))
+        checks = validation.Validation(
+            installed=settings.plugins, worker=self._kind.config, resolve=settings.resolve
+        )
+        peers = self._peers()
+        ordered = orders.Orders(
+            orders.Hands(
+                configs=self._configs,
+                statuses=self._statuses,
+                worker=self._worker,
+                offsets=offset_requests.OffsetRequests(around),
+                peers=peers,
+                signs_with=settings.herder.session_keys.signature_algorithm,
+                validate=checks.validate,
+                calls=self._calls,
+                levels=levels,
+                worker_id=self._rest.worker_id,
+                generation=around.generation,
+            ),
+            asked=self._tickets,
+            post=self._inbox.post,
+        )
+        self._loop = self._make_loop(ordered, around)
+        self.herder = herder.Herder(
+            herder.Parts(
+                loop=self._loop,
+                standing=self._standing,
+                inbox=self._inbox,
+                asked=self._tickets,
+                orders=ordered,
+                configs=self._configs,
+                statuses=self._statuses,
+                validation=checks,
+                keys=settings.herder.session_keys,
+                calls=self._calls,
+                cluster_id=cluster_id,
+            )
+        )
+        parts = rest_app.Parts(
+            herder=self.herder,
+            peers=peers,
+            clock=self._clock,
+            levels=levels,
+            users=settings.users,
+        )
+        self._rest.attach(rest_app.build(parts, settings.rest))
+
+    def _surroundings(self, metrics: worker_metrics.WorkerMetrics) -> task_bodies.Surroundings:
+        settings = self._kind.settings
+        return task_bodies.Surroundings(
+            config=self._kind.config,
+            worker_id=self._rest.worker_id,
+            generation=lambda: self._standing.generation,
+            installed=settings.plugins,
+            clients=clients.KafkaClients(files=settings.files, clock=self._clock),
+            statuses=self._statuses,
+            offsets=self._offsets,
+            resolve=settings.resolve,
+            metrics=worker_metrics.WorkerMetrics(self._rest.worker_id, self._clock),
+            clock=self._clock,
+        )
+
+    def _peers(self) -> peers_port.Peers | None:
+        if not self._kind.among_peers:
+            return None
+        https = self._kind.settings.https
+        return http_peers.HttpPeers(tls=None if https is None else https.client)
+
+    def _make_loop(
+        self, ordered: orders.Orders, around: task_bodies.Surroundings
+    ) -> loop.HerderLoop:
+        assert self._worker is not None
+        asks = questions.Questions(
+            questions.Hands(
+                configs=self._configs,
+                statuses=self._statuses,
+                worker=self._worker,
+                calls=self._calls,
+                keys=self._kind.settings.herder.session_keys,
+                resolve=around.resolved,
+            )
+        )
+        return loop.HerderLoop(
+            loop.Surroundings(
+                settings=self._kind.settings.herder,
+                configs=self._configs,
+                statuses=self._statuses,
+                group=self._kind.make_group(
+                    worker_id=self._rest.worker_id,
+                    url=self._rest.advertised_url,
+                    configs=self._configs,
+                ),
+                questions=asks,
+                orders=ordered,
+                inbox=self._inbox,
+                standing=self._standing,
+                on_end=self._ended.set,
+                clock=self._clock,
+            )
+        )
+
+    def _changed(self, change: config_log.Change) -> None:
+        self._inbox.post(events.ConfigChanged(change))
+
+    def _thread_ended(self, ended: threads.UnaskedEnd) -> None:
+        self._broken = f"thread {ended.name} ended: {ended.error!r}"
+        self._ended.set()
