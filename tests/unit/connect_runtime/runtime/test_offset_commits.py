@@ -110,3 +110,22 @@ def test_the_last_one_has_all_that_was_not_stored(world):
     )
     world.commits.finish()
     assert world.store.written[-1] == [({"f": "a"}, {"n": 1}), ({"f": "b"}, {"n": 2})]
+
+
+def test_every_attempt_is_measured(world):
+    def numbers():
+        return world.metrics.readings()[0].numbers
+
+    world.tick(10)
+    assert numbers()["offset-commit-success-percentage"] == 1
+    world.stored(1)
+    world.tick(20)
+    world.store.answers[0](errors.RetriableError("no"))
+    world.tick(21)
+    assert numbers()["offset-commit-failure-percentage"] == 0.5
+    world.tick(30)
+    world.clock.now = 30.5
+    world.store.answers[1](None)
+    world.tick(30.5)
+    assert numbers()["offset-commit-max-time-ms"] == 500
+    assert numbers()["offset-commit-failure-percentage"] == pytest.approx(1 / 3)
