@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import pathlib
+import urllib.request
 
 import pytest
+from prometheus_client import parser
 
 from connect_runtime.adapters.files import offset_file
+from connect_runtime.adapters.http import metrics_exporter
 from connect_runtime.adapters.kafka import clients
 from connect_runtime.adapters.plugins import discovery
+from connect_runtime.api import errors
 from connect_runtime.base import ids
+from connect_runtime.core.assignment import work
 from connect_runtime.core.state import cluster_config, status_records
 from connect_runtime.core.task import worker_config
 from connect_runtime.runtime import task_bodies, worker, worker_metrics
@@ -37,6 +42,7 @@ class Process:
 
     def __init__(self, folder: pathlib.Path, properties) -> None:
         self.generation = 0
+        self.metrics = worker_metrics.WorkerMetrics("here:8083", CLOCK)
         self.offsets = offset_store.OffsetStore(offset_file.OffsetFile(folder / "offsets"))
         self.offsets.start(WAIT_S)
         self.statuses = status_store.StatusStore(memory_log.MemoryLog("statuses"), clock=CLOCK)
@@ -58,7 +64,7 @@ class Process:
             statuses=self.statuses,
             offsets=self.offsets,
             resolve=dict,
-            metrics=worker_metrics.WorkerMetrics("here:8083", CLOCK),
+            metrics=self.metrics,
             clock=CLOCK,
         )
         self.worker = worker.Worker(around, Reached())
@@ -151,3 +157,96 @@ def test_lines_go_through_a_broker_and_on_where_they_were(east, topic, tmp_path)
         second.run(config)
     wait_for_lines(written, ["one", "two", "three"])
     second.stop()
+
+
+class Scraped:
+    """What Prometheus would read there, looked up by the end of a name and some labels."""
+
+    def __init__(self, url: str) -> None:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            families = parser.text_string_to_metric_families(answer.read().decode())
+        self.samples = [each for family in families for each in family.samples]
+
+    def of(self, connector: str) -> list[str]:
+        return [each.name for each in self.samples if each.labels.get("connector") == connector]
+
+    def __call__(self, name: str, **labels: str) -> float | None:
+        """None: there is no such series."""
+        found = [
+            each.value
+            for each in self.samples
+            if each.name == f"kafka_connect_{name}" and labels.items() <= each.labels.items()
+        ]
+        assert len(found) < 2, (name, labels)
+        return found[0] if found else None
+
+
+@pytest.fixture
+def process(east, tmp_path):
+    made = Process(tmp_path, east.client_properties())
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def url(process):
+    exporter = metrics_exporter.MetricsExporter(process.metrics, host="127.0.0.1", port=0)
+    exporter.start()
+    yield exporter.url
+    exporter.stop()
+
+
+def test_metrics_say_what_moved_what_failed_and_forget_what_is_gone(
+    east, topic, tmp_path, process, url
+):
+    name = topic()
+    kafka.create_topic(east.client_properties(), name)
+    out, into, bad = f"{name}-out", f"{name}-in", f"{name}-bad"
+    read, written = tmp_path / "read", tmp_path / "written"
+    read.write_text("one\ntwo\nthree\n")
+    json = "org.apache.kafka.connect.json.JsonConverter"
+    process.run(source(out, read, name))
+    process.run(sink(into, written, name))
+    process.run({**sink(bad, tmp_path / "never", name), "value.converter": json})
+    with pytest.raises(errors.ConnectError):
+        process.worker.start_connector("none", {"connector.class": "NoSuchThing"}, STARTED)
+    wait_for_lines(written, ["one", "two", "three"])
+    process.wait_for(ids.ConnectorTaskId(bad, 0), State.FAILED)
+    eventually.eventually(
+        lambda: Scraped(url)("sink_task_sink_record_active_count", connector=into) == 0,
+        WAIT_S,
+        lambda: "all is committed",
+    )
+
+    found = Scraped(url)
+    for figure in ("source_record_poll_total", "source_record_write_total"):
+        assert found(f"source_task_{figure}", connector=out, task="0") == 3
+    assert found("source_task_source_record_active_count", connector=out) == 0
+    for figure in ("sink_record_read_total", "sink_record_send_total"):
+        assert found(f"sink_task_{figure}", connector=into, task="0") == 3
+    assert found("sink_task_partition_count", connector=into) == 1
+    assert found("sink_task_sink_record_send_total", connector=bad) == 0
+    assert found("task_error_total_record_errors", connector=bad) == 1
+    assert found("task_error_total_record_errors", connector=into) == 0
+    assert found("connector_task_status", connector=bad, status="failed") == 1
+    assert found("worker_connector_failed_task_count", connector=bad) == 1
+    assert found("worker_connector_running_task_count", connector=out) == 1
+    assert found("connector_connector_type", connector=out, connector_type="source") == 1
+    java = "org.apache.kafka.connect.file.FileStreamSinkTask"
+    assert found("connector_task_info", connector=into, task_class=java) == 1
+    running_ratio = found("connector_task_running_ratio", connector=into)
+    assert running_ratio is not None
+    assert 0 < running_ratio <= 1
+    assert found("worker_connector_count") == found("worker_task_count") == 3
+    assert found("worker_connector_startup_success_total") == 3
+    assert found("worker_connector_startup_failure_total") == 1
+    assert found("worker_task_startup_success_total") == 3
+
+    process.worker.stop(work.Work(connectors=(bad,), tasks=(ids.ConnectorTaskId(bad, 0),)))
+    assert Scraped(url).of(bad) == []
+    assert Scraped(url).of(into) != []
+    process.worker.close()
+    found = Scraped(url)
+    assert found.of(out) == found.of(into) == []
+    assert found("worker_task_count") == 0
+    assert found("worker_task_startup_attempts_total") == 3
