@@ -237,7 +237,7 @@ class WorkerProcess:
             statuses=self._statuses,
             offsets=self._offsets,
             resolve=settings.resolve,
-            metrics=worker_metrics.WorkerMetrics(self._rest.worker_id, self._clock),
+            metrics=metrics,
             clock=self._clock,
         )
 
