@@ -68,7 +68,8 @@ class Worker(Protocol):
         """What the connector wants its tasks to be; None if it does not run here.
 
         `config` is what it is configured with now. Raises `ConfigError` for more than `tasks.max`,
-        other `ConnectError` for what the connector raises, or returns amiss.
+        and then its status is FAILED; other `ConnectError` for what the connector raises, or
+        returns amiss.
         """
 
     def close(self) -> None:

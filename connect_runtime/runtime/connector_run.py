@@ -47,7 +47,7 @@ class ConnectorRun:
         self._machine = lifecycle.ConnectorLifecycle()
         self._changed = threading.Condition(threading.RLock())
         self._todo: deque[lifecycle.Instruction] = deque()
-        self._context = parts.make_context(self._on_error)
+        self._context = parts.make_context(self.fail)
         self._tokens = 0
         self._thread: threads.OwnedThread | None = None
 
@@ -74,6 +74,10 @@ class ConnectorRun:
         """What the connector answers. Raises what it raises."""
         return self._connector.task_configs(max_tasks)
 
+    def fail(self, error: Exception) -> None:
+        """The connector says that it has failed, or has done what it may not."""
+        self._tell(lifecycle.Raised(_trace(error)))
+
     def ask_stop(self) -> None:
         self._parts.stopping.set()
         if self._thread is not None:
@@ -89,10 +93,6 @@ class ConnectorRun:
         self._parts.given_up.set()
         self._context.close()
         self._tell(lifecycle.GivenUp())
-
-    def _on_error(self, error: Exception) -> None:
-        """The connector says that it has failed; from any thread."""
-        self._tell(lifecycle.Raised(_trace(error)))
 
     def _run(self, stop: threading.Event) -> None:
         with log_context.within(connector=self.name):

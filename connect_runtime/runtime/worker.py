@@ -138,7 +138,11 @@ class Worker:
         except Exception as error:
             raise errors.ConnectError(f"task_configs of {connector} threw: {error}") from error
         checked = _checked(connector, answer)
-        _check_number(checked, parsed)
+        try:
+            _check_number(checked, parsed)
+        except errors.ConfigError as error:
+            run.fail(error)
+            raise
         shared = {
             _TASK_CLASS: plugin_facts.task_name(made, self._around.installed),
             **{name: config[name] for name in _OF_SINKS if config.get(name) is not None},

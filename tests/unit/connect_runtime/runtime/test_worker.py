@@ -614,6 +614,21 @@ def test_what_task_configs_returns_amiss_is_told(world, plan, answer, told):
         world.worker.task_configs("c", CONFIG)
 
 
+def test_who_wants_too_many_tasks_has_failed(world, plan):
+    """KIP-1004; unless that is allowed."""
+    plan.does["task_configs"] = lambda _most: [{}, {}]
+    world.worker.start_connector("c", CONFIG, TargetState.STARTED)
+    eventually(lambda: world.reached, 5.0)
+    allowed = {**CONFIG, "tasks.max.enforce": "false"}
+    assert len(world.worker.task_configs("c", allowed)) == 2
+    assert world.statuses.states("c") == ["RUNNING"]
+    with pytest.raises(errors.ConfigError, match="has generated 2 tasks"):
+        world.worker.task_configs("c", CONFIG)
+    world.wait_for("c", "FAILED")
+    assert "has generated 2 tasks, which is greater than 1" in world.statuses.last("c").trace
+    assert world.worker.task_configs("c", CONFIG) is None, "it runs no more"
+
+
 def test_what_task_configs_throws_is_told(world, plan):
     plan.does["task_configs"] = boom
     world.worker.start_connector("c", CONFIG, TargetState.STARTED)
