@@ -13,7 +13,7 @@ from typing import Any
 
 from connect_runtime.adapters.kafka import access as kafka_access
 from connect_runtime.base import errors
-from connect_runtime.wire.codec import security_settings, tls_settings
+from connect_runtime.wire.codec import cluster_view, security_settings, tls_settings
 from connect_runtime.wire.connection import settings as connection_settings
 
 _BOOTSTRAP = "bootstrap.servers"
@@ -125,13 +125,20 @@ def _security(
 
 
 def _bootstrap(properties: Mapping[str, str]) -> tuple[str, ...]:
-    found = [each.strip() for each in properties.get(_BOOTSTRAP, "").split(",")]
-    if not any(found):
+    """As host:port, checked; a protocol in front says nothing, as in Java."""
+    given = (each.strip() for each in properties.get(_BOOTSTRAP, "").split(","))
+    found = tuple(each.rpartition("://")[2] for each in given if each)
+    if not found:
         raise errors.FatalError(
             f"reading client settings: {_BOOTSTRAP} is missing; name one broker at least, as"
             " host:port"
         )
-    return tuple(each for each in found if each)
+    for each in found:
+        try:
+            cluster_view.parse_address(each)
+        except ValueError as error:
+            raise errors.FatalError(f"reading client settings: {_BOOTSTRAP}: {error}") from None
+    return found
 
 
 def shared(properties: Mapping[str, str]) -> dict[str, object]:

@@ -32,6 +32,8 @@ def test_a_plain_cluster_needs_little():
     found = client_settings.access(PLAIN, files=FILES)
     assert found.settings == {"security.protocol": "PLAINTEXT"}
     assert found.bootstrap == found.where == "127.0.0.1:1,127.0.0.1:2"
+    told = {"bootstrap.servers": "SASL_PLAINTEXT://h:1, [::1]:2"}
+    assert client_settings.access(told, files=FILES).bootstrap == "h:1,[::1]:2"
 
 
 @pytest.mark.parametrize(
@@ -79,6 +81,8 @@ def test_an_issuers_secret_is_not_told(caplog):
     [
         ({}, r"bootstrap.servers is missing"),
         ({"bootstrap.servers": " , "}, r"bootstrap.servers is missing"),
+        ({"bootstrap.servers": "a:1,nobody"}, r"bootstrap.servers: 'nobody' is not host:port"),
+        ({"bootstrap.servers": "a:0"}, r"bootstrap.servers: 'a:0' has no port"),
         (PLAIN | {"request.timeout.ms": "soon"}, "request.timeout.ms is 'soon'"),
         (PLAIN | {"security.protocol": "SSH"}, "security.protocol"),
     ],
