@@ -48,7 +48,7 @@ class MetricsExporter:
     """From `start` to `stop` the published values are at `url`."""
 
     def __init__(self, source: Source, *, host: str, port: int) -> None:
-        """`port` 0 takes any free one."""
+        """`host` "" is every interface; `port` 0 takes any free one."""
         self._host = host
         self._port = port
         self._app = _application(source)
@@ -59,7 +59,7 @@ class MetricsExporter:
     def url(self) -> str:
         """Where the values are; known once started."""
         assert self._server is not None, "start comes first"
-        host = f"[{self._host}]" if ":" in self._host else self._host
+        host = f"[{self._host}]" if ":" in self._host else self._host or "localhost"
         return f"http://{host}:{self._server.server_port}{PATH}"
 
     def start(self) -> None:
@@ -113,7 +113,7 @@ class _Handler(simple_server.WSGIRequestHandler):
 
 def _listen(host: str, port: int, *, app: WSGIApplication) -> _Server:
     family, *_, address = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
     kind = _Server6 if family == socket.AF_INET6 else _Server
     server = kind((str(address[0]), port), _Handler)

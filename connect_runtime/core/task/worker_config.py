@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connect_runtime.api import config_def, errors
-from connect_runtime.core.task import worker_keys
+from connect_runtime.core.task import metrics_settings, worker_keys
 
 _PREFIXES = (
     "key.converter.",
@@ -70,6 +70,7 @@ class WorkerConfig:
     override_allowed: frozenset[str]
     topic_creation: bool
     topic_tracking: bool
+    metrics: metrics_settings.MetricsSettings
 
     def under(self, prefix: str) -> dict[str, str]:
         """The properties under a prefix, without it."""
@@ -161,6 +162,7 @@ def _shared(properties: Mapping[str, str], found: Mapping[str, Any]) -> dict[str
         "override_allowed": frozenset(found["connector.client.config.override.allowlist"]),
         "topic_creation": found["topic.creation.enable"],
         "topic_tracking": found["topic.tracking.enable"],
+        "metrics": metrics_settings.settings(found),
     }
 
 

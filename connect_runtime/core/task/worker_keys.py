@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from connect_runtime.api import config_def, config_types, config_validators
+from connect_runtime.core.task import metrics_settings
 
 Type = config_def.Type
 ALGORITHMS = ("HmacSHA1", "HmacSHA224", "HmacSHA256", "HmacSHA384", "HmacSHA512")
@@ -120,6 +121,13 @@ def _clients(keys: config_def.ConfigDef) -> config_def.ConfigDef:
     keys.define("metrics.recording.level", Type.STRING, "Java's: of no effect.", default="INFO")
     keys.define("metrics.num.samples", Type.INT, "Of metrics.", default=2, validator=_AT_LEAST_1)
     _times(keys, ("metrics.sample.window.ms", 30_000))
+    keys.define(
+        metrics_settings.LISTENER,
+        Type.STRING,
+        "Where metrics are served to Prometheus, as http://host:port; empty for nowhere.",
+        default="",
+        validator=config_validators.Lambda(metrics_settings.check, "http://host:port"),
+    )
     return keys
 
 

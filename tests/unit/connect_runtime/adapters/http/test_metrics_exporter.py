@@ -117,3 +117,13 @@ def test_a_client_that_says_nothing_is_cut_off(exporter, monkeypatch):
     port = int(exporter.url.split(":")[2].split("/")[0])
     with closing(socket.create_connection(("127.0.0.1", port))):
         assert "lag_seconds" in get(exporter.url)
+
+
+def test_without_a_host_everybody_may_ask(registry):
+    exporter = metrics_exporter.MetricsExporter(registry, host="", port=0)
+    exporter.start()
+    try:
+        assert exporter.url.startswith("http://localhost:")
+        assert "lag_seconds" in get(exporter.url.replace("localhost", "127.0.0.2"))
+    finally:
+        exporter.stop()
