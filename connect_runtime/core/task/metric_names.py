@@ -3,7 +3,8 @@
 Names: ConnectMetricsRegistry, WorkerCoordinator, AbstractCoordinator, AppInfoParser of Kafka 4.3.
 Times are in milliseconds, percentages and ratios from 0 to 1. What says `-avg`, `-max`, `-rate`
 or `-percentage` is of the last windows (`base.sampled`), all else since the task, or the worker,
-began.
+began. Java declares `sink-record-lag-max` and never fills it; here it is what Java's description
+says: how far the task is behind its consumer, not how far the consumer is behind the topic's end.
 """
 
 from __future__ import annotations
@@ -138,6 +139,7 @@ SINK_TASK = Group(
         "sink-record-read-total": "Records read from Kafka, before transformation.",
         "sink-record-send-rate": "Records put to the task a second.",
         "sink-record-send-total": "Records put to the task.",
+        "sink-record-lag-max": "The most, of any partition, that were read and not committed yet.",
         "sink-record-active-count": "Records read whose offsets are not committed yet.",
         "sink-record-active-count-max": "The most that there were of these.",
         "sink-record-active-count-avg": "How many there were of these.",
@@ -217,7 +219,6 @@ NOT_OFFERED = {
     ("source-task-metrics", "transaction-size-min"): _LATER,
     ("source-task-metrics", "transaction-size-max"): _LATER,
     ("source-task-metrics", "transaction-size-avg"): _LATER,
-    ("sink-task-metrics", "sink-record-lag-max"): "Java declares it, and never fills it",
     ("connector-transform-metrics", "*"): _CHAIN,
     ("connector-predicate-metrics", "*"): _CHAIN,
     ("plugins", "*"): "plugins have no way to declare metrics of their own here",

@@ -166,24 +166,25 @@ class SinkFigures:
         """Its answer came when a newer one had begun."""
         self._skipped.observe(1.0, now_s)
 
-    @property
-    def _active(self) -> int:
-        """Tasks may commit less than they were given, and rewind: that is no negative number."""
-        return sum(max(0, end - self._committed[each]) for each, end in self._consumed.items())
+    def _behind(self) -> list[int]:
+        """By partition. Tasks may rewind, and commit what they like: nothing is negative here."""
+        return [max(0, end - self._committed[each]) for each, end in self._consumed.items()]
 
     def _count(self, now_s: float) -> None:
-        self._actives.observe(self._active, now_s)
+        self._actives.observe(sum(self._behind()), now_s)
 
     def numbers(self, now_s: float) -> dict[str, float]:
         read, sent = self._read.figures(now_s), self._sent.figures(now_s)
         completed, skipped = self._completed.figures(now_s), self._skipped.figures(now_s)
         puts, actives = self._puts_ms.figures(now_s), self._actives.figures(now_s)
+        behind = self._behind()
         return {
             "sink-record-read-rate": read.rate,
             "sink-record-read-total": read.total,
             "sink-record-send-rate": sent.rate,
             "sink-record-send-total": sent.total,
-            "sink-record-active-count": float(self._active),
+            "sink-record-lag-max": float(max(behind, default=0)),
+            "sink-record-active-count": float(sum(behind)),
             "sink-record-active-count-max": actives.max,
             "sink-record-active-count-avg": actives.avg,
             "partition-count": float(len(self._consumed)),

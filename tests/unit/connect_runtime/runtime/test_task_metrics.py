@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -85,14 +86,18 @@ class World:
         self.producer = task_clients.Producer(held=True)
         self.offsets = offset_store.OffsetStore(memory_log.MemoryLog("offsets"))
         self.offsets.start(1.0)
-        self.shared = {
+        self.shared: dict[str, Any] = {
             "props": dict,
             "timing": offset_commits.Timing(interval_s=10, timeout_s=5),
             "stopping": threading.Event(),
             "given_up": threading.Event(),
             "clock": self.clock,
         }
-        self.own = {"clock": self.clock, "stopping": threading.Event(), "resolve": dict}
+        self.own: dict[str, Any] = {
+            "clock": self.clock,
+            "stopping": threading.Event(),
+            "resolve": dict,
+        }
 
     def measured(self, of):
         self.metrics = of(

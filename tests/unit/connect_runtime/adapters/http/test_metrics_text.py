@@ -56,7 +56,11 @@ def test_it_is_what_the_library_writes(counted, shown, alone):
 
 
 def test_numbers_that_are_none_and_text_that_has_to_be_escaped():
-    series = {('"\\\n', "é"): math.nan, ("x", ""): math.inf, ("y", ""): -math.inf}
+    series: dict[tuple[str, ...], float] = {
+        ('"\\\n', "é"): math.nan,
+        ("x", ""): math.inf,
+        ("y", ""): -math.inf,
+    }
     assert metrics_text.render([metrics.Family(metric=GAUGE, series=series)]).decode() == (
         "# HELP now Now.\n# TYPE now gauge\n"
         'now{a="é",z="\\"\\\\\\n"} NaN\nnow{a="",z="x"} +Inf\nnow{a="",z="y"} -Inf\n'
