@@ -10,10 +10,12 @@ from typing import Protocol, TypeVar
 from connect_runtime.app.cli import exits
 from connect_runtime.base import errors
 from connect_runtime.rest import server
-from connect_runtime.system import signals
+from connect_runtime.system import signals, threads
 
 _LOG = logging.getLogger(__name__)
 _LOOK_S = 0.1
+_START_LEFT_S = 5.0
+"""For a start that a signal interrupts: to become one that can be stopped in order."""
 
 
 class Running(Protocol):
@@ -41,43 +43,67 @@ def serve(
 ) -> int:
     """The exit code. `begin` is called once the worker has started, and may raise `ConnectError`.
 
-    `stop` is entered: its first signal ends the worker in order.
+    `stop` is entered: its first signal ends the worker in order. One that does not start, because
+    no broker answers, is left as it is.
     """
     try:
         made = make()
     except errors.ConnectError as error:
         _LOG.error("stopping due to error: %s", error)
         return exits.BAD_SETTINGS
+    _LOG.info("Kafka Connect starting")
+    starting = threads.Threads(on_unasked_end=_ignore).start("start", lambda _: made.start())
+    if not _ends(starting, stop):
+        _LOG.warning("told to stop while starting, which takes too long to be waited for")
+        return exits.SIGNALLED + (stop.signal_number or 0)
     try:
-        _LOG.info("Kafka Connect starting")
-        return _start(made, begin) or _watch(made, stop)
+        code = _started(starting.failure)
+        if not code and begin is not None and not stop.asked.is_set():
+            code = _begun(made, begin)
+        return code or _watched(made, stop)
     finally:
         _LOG.info("Kafka Connect stopping")
         made.stop()
         _LOG.info("Kafka Connect stopped")
 
 
-def _start(made: R, begin: Callable[[R], None] | None) -> int:
-    """0 where all has started."""
+def _ignore(_: threads.UnaskedEnd) -> None:
+    """It is waited for, and its failure is looked at."""
+
+
+def _ends(starting: threads.OwnedThread, stop: signals.StopSignals) -> bool:
+    """In the end, or soon after a signal."""
+    while not starting.join(_LOOK_S):
+        if stop.asked.is_set():
+            return starting.join(_START_LEFT_S)
+    return True
+
+
+def _started(failure: BaseException | None) -> int:
+    """0 where it has."""
+    match failure:
+        case None:
+            _LOG.info("Kafka Connect started")
+            return exits.DONE
+        case server.RestServerError():
+            _LOG.error("stopping due to error: %s", failure)
+            return exits.BAD_SETTINGS
+        case errors.ConnectError():
+            _LOG.error("failed to start Connect: %s", failure)
+            return exits.NOT_STARTED
+    raise failure
+
+
+def _begun(made: R, begin: Callable[[R], None]) -> int:
     try:
-        made.start()
-    except server.RestServerError as error:
-        _LOG.error("stopping due to error: %s", error)
-        return exits.BAD_SETTINGS
-    except errors.ConnectError as error:
-        _LOG.error("failed to start Connect: %s", error)
-        return exits.NOT_STARTED
-    _LOG.info("Kafka Connect started")
-    try:
-        if begin is not None:
-            begin(made)
+        begin(made)
     except errors.ConnectError as error:
         _LOG.error("stopping after connector error: %s", error)
         return exits.NOT_STARTED
     return exits.DONE
 
 
-def _watch(made: Running, stop: signals.StopSignals) -> int:
+def _watched(made: Running, stop: signals.StopSignals) -> int:
     while not stop.asked.is_set():
         if made.wait(_LOOK_S):
             if made.failure is None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 
 import pytest
 
@@ -21,15 +22,21 @@ class FakeWorker:
         ends: bool = False,
         failure: str | None = None,
         gets: signal.Signals | None = None,
+        starts_within_s: float = 0.0,
     ) -> None:
         self.failure = failure
         self.did: list[str] = []
         self._refuses = refuses
         self._ends = ends
         self._gets = gets
+        self._starts_within_s = starts_within_s
+        self.may_start = threading.Event()
 
     def start(self) -> None:
         self.did.append("start")
+        if self._starts_within_s:
+            os.kill(os.getpid(), signal.SIGTERM)
+            self.may_start.wait(self._starts_within_s)
         if self._refuses is not None:
             raise self._refuses
 
@@ -113,3 +120,18 @@ def test_a_mistake_of_ours_is_no_reason_to_leave_it_running():
     with pytest.raises(AssertionError, match="ours"):
         serve(worker)
     assert worker.did == ["start", "stop"]
+
+
+def test_a_start_that_is_soon_over_is_stopped_in_order():
+    worker = FakeWorker(starts_within_s=0.3)
+    assert serve(worker, begin=lambda it: it.did.append("begin")) == 143
+    assert worker.did == ["start", "stop"]
+
+
+def test_a_start_without_end_is_left(monkeypatch, caplog):
+    monkeypatch.setattr(serving, "_START_LEFT_S", 0.1)
+    worker = FakeWorker(starts_within_s=60.0)
+    assert serve(worker) == 143
+    assert worker.did == ["start"]
+    assert "told to stop while starting" in caplog.text
+    worker.may_start.set()
