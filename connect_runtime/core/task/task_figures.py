@@ -116,7 +116,8 @@ class SourceFigures:
 
 
 class SinkFigures:
-    """Of a sink task. Invariant: of a partition that is not assigned nothing is kept."""
+    """Of a sink task. Invariants: of a partition that is not assigned nothing is kept; `_active` is
+    the sum of what is behind, which is kept so that a batch costs no more than its partitions."""
 
     def __init__(self, sampling: sampled.Sampling) -> None:
         self._read = sampled.Sampled(sampling)
@@ -126,26 +127,27 @@ class SinkFigures:
         self._skipped = sampled.Sampled(sampling)
         self._actives = sampled.Sampled(sampling)
         self._sequence = 0
+        self._active = 0
         self._consumed: dict[ids.TopicPartition, int] = {}
         self._committed: dict[ids.TopicPartition, int] = {}
 
     def assigned(self, positions: Offsets, now_s: float) -> None:
         """These partitions are the task's, besides others it has, and go on from here."""
-        self._consumed.update(positions)
-        self._committed.update(positions)
-        self._count(now_s)
+        for each, offset in positions.items():
+            self._active -= self._behind(each)
+            self._consumed[each] = self._committed[each] = offset
+        self._actives.observe(self._active, now_s)
 
     def gone(self, partitions: frozenset[ids.TopicPartition], now_s: float) -> None:
-        for each in partitions:
-            self._consumed.pop(each, None)
-            self._committed.pop(each, None)
-        self._count(now_s)
+        for each in partitions & self._consumed.keys():
+            self._active -= self._behind(each)
+            del self._consumed[each], self._committed[each]
+        self._actives.observe(self._active, now_s)
 
     def read(self, size: int, ends: Offsets, now_s: float) -> None:
         """So many records were read, up to these offsets (of the next record)."""
         self._read.observe(size, now_s)
-        self._consumed.update({each: end for each, end in ends.items() if each in self._consumed})
-        self._count(now_s)
+        self._move(self._consumed, ends, now_s)
 
     def put(self, size: int, *, took_s: float, now_s: float) -> None:
         """The task took them."""
@@ -157,34 +159,36 @@ class SinkFigures:
 
     def commit_completed(self, offsets: Offsets, now_s: float) -> None:
         self._completed.observe(1.0, now_s)
-        self._committed.update(
-            {each: to for each, to in offsets.items() if each in self._committed}
-        )
-        self._count(now_s)
+        self._move(self._committed, offsets, now_s)
 
     def commit_skipped(self, now_s: float) -> None:
         """Its answer came when a newer one had begun."""
         self._skipped.observe(1.0, now_s)
 
-    def _behind(self) -> list[int]:
-        """By partition. Tasks may rewind, and commit what they like: nothing is negative here."""
-        return [max(0, end - self._committed[each]) for each, end in self._consumed.items()]
+    def _move(self, marks: dict[ids.TopicPartition, int], offsets: Offsets, now_s: float) -> None:
+        for each, offset in offsets.items():
+            if each in marks:
+                before = self._behind(each)
+                marks[each] = offset
+                self._active += self._behind(each) - before
+        self._actives.observe(self._active, now_s)
 
-    def _count(self, now_s: float) -> None:
-        self._actives.observe(sum(self._behind()), now_s)
+    def _behind(self, partition: ids.TopicPartition) -> int:
+        """Tasks may rewind, and commit what they like: nothing is negative here."""
+        end = self._consumed.get(partition)
+        return 0 if end is None else max(0, end - self._committed[partition])
 
     def numbers(self, now_s: float) -> dict[str, float]:
         read, sent = self._read.figures(now_s), self._sent.figures(now_s)
         completed, skipped = self._completed.figures(now_s), self._skipped.figures(now_s)
         puts, actives = self._puts_ms.figures(now_s), self._actives.figures(now_s)
-        behind = self._behind()
         return {
             "sink-record-read-rate": read.rate,
             "sink-record-read-total": read.total,
             "sink-record-send-rate": sent.rate,
             "sink-record-send-total": sent.total,
-            "sink-record-lag-max": float(max(behind, default=0)),
-            "sink-record-active-count": float(sum(behind)),
+            "sink-record-lag-max": float(max(map(self._behind, self._consumed), default=0)),
+            "sink-record-active-count": float(self._active),
             "sink-record-active-count-max": actives.max,
             "sink-record-active-count-avg": actives.avg,
             "partition-count": float(len(self._consumed)),
@@ -199,6 +203,7 @@ class SinkFigures:
 
     def check_invariants(self) -> None:
         assert self._consumed.keys() == self._committed.keys()
+        assert self._active == sum(map(self._behind, self._consumed)), self._active
 
 
 class Trouble(enum.Enum):

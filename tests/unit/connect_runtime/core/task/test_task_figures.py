@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from connect_runtime.base import ids, sampled
 from connect_runtime.core.state import status_records
@@ -130,6 +132,30 @@ def test_of_partitions_that_are_gone_a_sink_keeps_nothing():
     found = made.numbers(4.0)
     assert some(found, "partition-count", "sink-record-active-count") == (1, 4)
     made.check_invariants()
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["assigned", "gone", "read", "commit"]),
+            st.sampled_from([P0, P1]),
+            st.integers(0, 9),
+        )
+    )
+)
+def test_whatever_happens_a_sink_counts_what_is_behind(steps):
+    made = task_figures.SinkFigures(SAMPLING)
+    for what, place, offset in steps:
+        match what:
+            case "assigned":
+                made.assigned({place: offset}, 0.0)
+            case "gone":
+                made.gone(frozenset({place}), 0.0)
+            case "read":
+                made.read(1, {place: offset}, 0.0)
+            case _:
+                made.commit_completed({place: offset}, 0.0)
+        made.check_invariants()
 
 
 def test_a_sink_that_rewinds_has_no_negative_backlog():
