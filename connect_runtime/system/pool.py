@@ -57,6 +57,7 @@ class Pool:
     def submit(self, run: Callable[[], T]) -> futures.Future[T]:
         """Its result, or what it raised. Raises `PoolFull`, also once the pool is stopped."""
         future: futures.Future[T] = futures.Future()
+        future.set_running_or_notify_cancel()  # who gives up on it must not get in the way
         with self._changed:
             if self._closed:
                 raise PoolFull(f"{self._name}: it is stopping")
@@ -65,11 +66,11 @@ class Pool:
                     f"{self._name}: {self._alive} calls run and {len(self._waiting)} wait; try "
                     "again later"
                 )
-            self._waiting.append(_Call(run=run, future=future))
-            if len(self._waiting) > self._idle and self._alive < self._threads_max:
+            if len(self._waiting) >= self._idle and self._alive < self._threads_max:
+                self._threads.start(f"{self._name}-{self._made + 1}", self._work)
                 self._alive += 1
                 self._made += 1
-                self._threads.start(f"{self._name}-{self._made}", self._work)
+            self._waiting.append(_Call(run=run, future=future))
             self._changed.notify()
         return future
 

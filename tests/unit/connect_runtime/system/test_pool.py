@@ -66,3 +66,29 @@ def test_when_stopped_takes_no_more_and_leaves_nobody_waiting():
     hangs.set()
     assert running.result(WAIT_S) is None
     assert made.stop(WAIT_S) == []
+
+
+def test_who_gives_up_on_a_call_does_not_harm_the_thread_that_makes_it():
+    made = pool.Pool("calls", threads_max=1, waiting_max=3)
+    hangs = threading.Event()
+    running = made.submit(lambda: hangs.wait(WAIT_S))
+    waiting = made.submit(lambda: 1)
+    assert not running.cancel()
+    assert not waiting.cancel()
+    hangs.set()
+    assert made.submit(lambda: 2).result(WAIT_S) == 2
+    assert made.stop(WAIT_S) == []
+
+
+def test_a_thread_that_cannot_be_made_costs_no_place(monkeypatch):
+    made = pool.Pool("calls", threads_max=1, waiting_max=2)
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pool.threads.Threads, "start", refuse)
+        with pytest.raises(RuntimeError, match="new thread"):
+            made.submit(lambda: 1)
+    assert made.submit(lambda: 2).result(WAIT_S) == 2
+    assert made.stop(WAIT_S) == []
