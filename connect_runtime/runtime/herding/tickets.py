@@ -24,6 +24,7 @@ class Tickets:
 
     def issue(self) -> tuple[int, futures.Future[port.Reply]]:
         future: futures.Future[port.Reply] = futures.Future()
+        future.set_running_or_notify_cancel()  # who gives up on it must not get in the way
         with self._lock:
             ticket = next(self._numbers)
             self._waiting[ticket] = future
