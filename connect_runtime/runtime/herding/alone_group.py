@@ -10,13 +10,14 @@ from connect_runtime.ports import group as port
 
 
 class AloneGroup:
-    """Implements `ports.group.Group`; for the herder's thread alone, which needs no waking."""
+    """Implements `ports.group.Group`; for the herder's thread alone."""
 
     def __init__(self, url: str, config: Callable[[], cluster_config.ClusterConfig]) -> None:
         """`url` is where this worker answers, `config` the newest view."""
         self._alone = alone.Alone(url=url)
         self._config = config
         self._news: list[port.News] = []
+        self._on_news: port.OnNews | None = None
 
     @property
     def member_id(self) -> str:
@@ -25,8 +26,8 @@ class AloneGroup:
 
     def start(self, on_news: port.OnNews, configured: port.Configured) -> None:
         del configured  # its own view has more
+        self._on_news = on_news
         self._hear(self._alone.begin())
-        on_news()
 
     def take(self) -> list[port.News]:
         taken, self._news = self._news, []
@@ -50,11 +51,15 @@ class AloneGroup:
     def close(self, timeout_s: float) -> None:
         del timeout_s  # there is nothing to wait for
         self._obey(instructions.Close())
+        self._news.clear()
 
     def _obey(self, order: instructions.Order) -> None:
-        self._hear(self._alone.obey(order, self._config()))
+        if self._on_news is not None:
+            self._hear(self._alone.obey(order, self._config()))
 
     def _hear(self, told: list[events.Event]) -> None:
         for each in told:
             assert isinstance(each, events.JoinAsked | events.RoundCompleted), each
             self._news.append(each)
+        if told and self._on_news is not None:
+            self._on_news()  # the herder would find it, but only when it next comes round
