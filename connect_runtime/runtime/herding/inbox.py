@@ -54,13 +54,10 @@ class Inbox:
     def wait(self, timeout_s: float) -> None:
         """Until something comes, or time is up."""
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._events or self._woken or self._closed, timeout=max(0.0, timeout_s)
-            )
+            self._changed.wait_for(lambda: self._events or self._woken, timeout=max(0.0, timeout_s))
 
-    def close(self) -> list[events.Event]:
-        """Take no more; returns what nobody looked at."""
+    def close(self) -> None:
+        """Take no more. What is there already can still be taken: a herder that was slow to end
+        must yet learn that it was to."""
         with self._changed:
             self._closed = True
-            taken, self._events = list(self._events), deque()
-            return taken
