@@ -7,28 +7,23 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Sequence
-from concurrent import futures
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
-from connect_runtime.api import errors as api_errors
 from connect_runtime.base import errors
 from connect_runtime.core.assignment import work
 from connect_runtime.core.herder import events, instructions, session_keys
 from connect_runtime.core.state import cluster_config
 from connect_runtime.ports import fenced_writer
 from connect_runtime.ports import worker as worker_port
+from connect_runtime.runtime.herding import connector_calls
 from connect_runtime.runtime.stores import config_store, status_store
 from connect_runtime.system import pool
 
-_TaskConfigs: TypeAlias = Sequence[cluster_config.RawConfig] | None
 _LOG = logging.getLogger(__name__)
 
 FLUSH_S = 10.0
 """Enough for a broker that was elected anew; what is not acknowledged then is still tried."""
-GENERATE_S = 30.0
-"""A connector that takes longer to say what its tasks are is asked again later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +43,9 @@ class Questions:
 
     def __init__(self, hands: Hands) -> None:
         self._hands = hands
-        self._generating: dict[str, futures.Future[_TaskConfigs]] = {}
-        self._applied: dict[str, tuple[cluster_config.RawConfig, object]] = {}
+        self._connectors = connector_calls.ConnectorCalls(
+            hands.worker, calls=hands.calls, resolve=hands.resolve
+        )
 
     def answer(self, question: instructions.Question) -> events.Outcome:
         """What came of it; raises nothing that is not a mistake of ours."""
@@ -67,7 +63,7 @@ class Questions:
                 case instructions.StartWork(what):
                     return self._start(what)
                 case instructions.GenerateTaskConfigs(name):
-                    return self._generate(name)
+                    return self._connectors.generate(name, hands.configs.snapshot())
                 case instructions.FlushStatuses():
                     hands.statuses.flush(FLUSH_S)
         except fenced_writer.PrivilegeLost as error:
@@ -75,6 +71,14 @@ class Questions:
         except errors.ConnectError as error:
             return events.Failed(reason=str(error))
         return events.Done()
+
+    def wished(self, connector: str) -> None:
+        """It says that its task configs would be others now."""
+        self._connectors.wished(connector)
+
+    def stop_all(self) -> None:
+        """The end: stop whatever runs still."""
+        self._hands.worker.close()
 
     def _read(self, timeout_s: float) -> events.Outcome:
         try:
@@ -125,45 +129,10 @@ class Questions:
             raise errors.FatalError(f"connector {name} is configured no more")
         state = state or cluster_config.TargetState.STARTED
         if isinstance(item, str):
+            self._connectors.started(name)
             self._hands.worker.start_connector(name, config, state)
             return
         task_config = view.task_config(item)
         if task_config is None:
             raise errors.FatalError(f"task {item} is configured no more")
         self._hands.worker.start_task(item, connector=config, config=task_config, state=state)
-
-    def _generate(self, name: str) -> events.Outcome:
-        """One call per connector at a time: one that hangs is looked at again, not made again."""
-        view = self._hands.configs.snapshot()
-        config = view.config(name)
-        if config is None:
-            self._applied.pop(name, None)
-            return events.NotRunning()
-        asked = self._generating.pop(name, None)
-        if asked is None:
-            worker = self._hands.worker
-            asked = self._hands.calls.submit(lambda: worker.task_configs(name, config))
-        if not futures.wait([asked], timeout=GENERATE_S).done:
-            self._generating[name] = asked
-            return events.Failed(
-                reason=f"connector {name} has not said what its tasks are for {GENERATE_S:g} s"
-            )
-        try:
-            configs = asked.result()
-        except api_errors.ConfigError as error:
-            _LOG.error("%s", error)
-            return events.Failed(reason=str(error), lasting=True)
-        if configs is None:
-            return events.NotRunning()
-        return events.Generated(configs=configs, config_applied=self._is_applied(name, view))
-
-    def _is_applied(self, name: str, view: cluster_config.ClusterConfig) -> bool:
-        """As last looked at: what `${…}` stands for may have changed since."""
-        config, applied = view.config(name), view.applied_config(name)
-        if config is None or applied is None:
-            return False
-        resolve = self._hands.resolve
-        known = self._applied.get(name)
-        if known is None or known[0] != applied:
-            known = self._applied[name] = applied, resolve(applied)
-        return bool(known[1] == resolve(config))
