@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from connect_runtime.api import config_infos
-from connect_runtime.base import errors
 from connect_runtime.core.herder import events, instructions, requests, validation
 from connect_runtime.core.state import cluster_config, status_records
 from connect_runtime.ports import herder as port
@@ -86,8 +85,7 @@ class Orders:
             case instructions.ForgetTopics(name):
                 hands.statuses.forget_topics(name)
             case instructions.SetLoggerLevel(namespace, level):
-                changed = hands.levels.set(namespace, level)
-                _LOG.info("log level %s for %s: %d loggers", level, namespace, len(changed))
+                self._set_level(namespace, level)
             case _:
                 self._obey_elsewhere(order)
 
@@ -111,6 +109,17 @@ class Orders:
                         " by this version; let a worker lead that offers them",
                     ),
                 )
+
+    def refuse_all(self) -> None:
+        """The herder has ended: nobody is left without an answer."""
+        self._tickets.refuse_all(tickets.CLOSED)
+
+    def _set_level(self, namespace: str, level: str) -> None:
+        if level.upper() not in log_levels.LEVELS:
+            _LOG.warning("there is no log level %s: %s stays as it is", level, namespace)
+            return
+        changed = self._hands.levels.set(namespace, level)
+        _LOG.info("log level %s for %s: %d loggers", level, namespace, len(changed))
 
     def validate_and_put(self, ticket: int, request: requests.PutConnector) -> None:
         """Validate, on a thread of its own, then submit it with what was found."""
@@ -175,10 +184,10 @@ class Orders:
         self._tickets.settle(ticket, self._call(run))
 
     def _call(self, run: Callable[[], object]) -> futures.Future[object]:
-        """On a thread that nobody waits for; a failed future if there is none left."""
+        """On a thread that nobody waits for; fails with `QueueFull` if there is none left."""
         try:
             return self._hands.calls.submit(run)
-        except errors.RetriableError as error:
+        except pool.PoolFull as error:
             failed: futures.Future[object] = futures.Future()
-            failed.set_exception(error)
+            failed.set_exception(requests.QueueFull(str(error)))
             return failed
