@@ -6,6 +6,8 @@ told before its answer, so that a write that was read back is known when it coun
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import logging
 import threading
 from collections.abc import Callable
@@ -69,13 +71,10 @@ class HerderLoop:
         self._thread: threads.OwnedThread | None = None
         self.failure: str | None = None
         """Why it ended, if nobody had asked it to."""
-        self.stage: port.Stage | None = port.Stage(
-            description=stages.STARTING, started_ms=around.clock.wall_ms()
-        )
+        self.stage = port.Stage(description=stages.STARTING, started_ms=around.clock.wall_ms())
 
     def start(self) -> None:
         """Raises `FatalError` for settings of the group that cannot work."""
-        self._around.inbox.post(events.Begun())
         self._around.group.start(self._around.inbox.wake, self._configured)
         self._thread = self._threads.start("herder", self._run)
 
@@ -94,6 +93,8 @@ class HerderLoop:
 
     def _run(self, stop: threading.Event) -> None:
         try:
+            self._tell(events.Begun())
+            self._begin_stage(stages.JOINING)
             while not self._machine.closed:
                 self._turn()
         except BaseException as error:
@@ -101,15 +102,25 @@ class HerderLoop:
             raise
         finally:
             stop.set()  # it ends when it is done, not when it is told
-            self._around.group.close(LEAVE_S)
-            self._around.on_end()
+            self._end()
+
+    def _end(self) -> None:
+        """What must be done whatever came before, and whatever comes of the rest of it."""
+        around = self._around
+        self._begin_stage(stages.CLOSING)
+        with contextlib.ExitStack() as last_first:
+            last_first.callback(around.on_end)
+            last_first.callback(around.group.close, LEAVE_S)
+            last_first.callback(around.questions.stop_all)  # before others are given it
+            last_first.callback(around.orders.refuse_all)
+            last_first.callback(around.inbox.close)
 
     def _turn(self) -> None:
         around = self._around
+        around.group.ticked()
         if self._machine.question is not None:
             self._answer(self._machine.question)
             return
-        around.group.ticked()
         around.inbox.wait(self._wait_s())
         if not self._look_around():
             self._tell(events.TimePassed())
@@ -127,6 +138,8 @@ class HerderLoop:
         for each in news:
             self._hear(each)
         for event in told:
+            if isinstance(event, events.ReconfigurationWanted):
+                self._around.questions.wished(event.connector)
             self._tell(event)
         return bool(news or told)
 
@@ -135,23 +148,20 @@ class HerderLoop:
             case group_port.Failed(error):
                 self.failure = str(error)
                 self._tell(events.ShutdownRequested())
+            case events.RoundCompleted():
+                standing = self._around.standing
+                standing.generation, standing.speaks = news.generation, news.speaks
+                standing.joined_once = True
+                if self.stage.description == stages.JOINING:
+                    self._complete_stage()
+                self._tell(news)
             case _:
-                if isinstance(news, events.RoundCompleted):
-                    standing = self._around.standing
-                    standing.generation, standing.speaks = news.generation, news.speaks
-                    standing.joined_once = True
                 self._tell(news)
 
     def _answer(self, question: instructions.Question) -> None:
-        began_ms = self._around.clock.wall_ms()
-        description = stages.describe(question)
-        self.stage = port.Stage(description=description, started_ms=began_ms)
+        self._begin_stage(stages.describe(question))
         outcome = self._around.questions.answer(question)
-        self.stage = port.Stage(
-            description=description,
-            started_ms=began_ms,
-            completed_ms=self._around.clock.wall_ms(),
-        )
+        self._complete_stage()
         self._look_around()
         self._tell(events.Answered(outcome))
 
@@ -165,9 +175,7 @@ class HerderLoop:
         match order:
             case instructions.Prepared():
                 group.prepared()
-                self.stage = port.Stage(
-                    description=stages.JOINING, started_ms=self._around.clock.wall_ms()
-                )
+                self._begin_stage(stages.JOINING)
             case instructions.Rejoin(reason):
                 _LOG.info("asking the group to meet: %s", reason)
                 group.rejoin(reason)
@@ -178,6 +186,14 @@ class HerderLoop:
                 group.give_up_work()
             case _:
                 self._around.orders.obey(order)
+
+    def _begin_stage(self, description: str) -> None:
+        now_ms = self._around.clock.wall_ms()
+        self.stage = port.Stage(description=description, started_ms=now_ms)
+
+    def _complete_stage(self) -> None:
+        now_ms = self._around.clock.wall_ms()
+        self.stage = dataclasses.replace(self.stage, completed_ms=now_ms)
 
     def _seen(self) -> events.Seen:
         around = self._around

@@ -1,0 +1,285 @@
+"""The loop: what is told in which order, what it shows of itself, and how it ends."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from connect_runtime.base import errors, ids
+from connect_runtime.core.assignment import protocol
+from connect_runtime.core.herder import events, requests
+from connect_runtime.core.state import cluster_config
+from connect_runtime.ports import fenced_writer
+from tests.fakes import herding
+from tests.support import eventually
+
+WAIT_S = herding.WAIT_S
+CLOSED = requests.Refused(500, "Worker is shutting down")
+HEALTH = requests.CheckHealth()
+
+
+def until(condition):
+    return eventually.eventually(condition, WAIT_S, interval_s=0.002)
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """What the machines are told, by their nodes' loops, in order."""
+    seen = []
+    real = herding.loop.HerderLoop._tell
+
+    def tell(self, event):
+        seen.append(event)
+        real(self, event)
+
+    monkeypatch.setattr(herding.loop.HerderLoop, "_tell", tell)
+    return seen
+
+
+@pytest.fixture
+def node(cluster):
+    return cluster.node("a")
+
+
+def ready(node):
+    """It has joined, and its leader has written what it does unasked."""
+    node.start()
+    until(lambda: node.herder.ready() and node.configs.snapshot().session_key is not None)
+    return node
+
+
+class Held:
+    """Holds the herder's thread up in a method of its worker."""
+
+    def __init__(self, monkeypatch, node, name):
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        real = getattr(node.worker, name)
+
+        def hold(*args, **more):
+            self.begun.set()
+            assert self.go_on.wait(WAIT_S)
+            return real(*args, **more)
+
+        monkeypatch.setattr(node.worker, name, hold)
+
+    def __enter__(self):
+        assert self.begun.wait(WAIT_S)
+        return self
+
+    def __exit__(self, *_):
+        self.go_on.set()
+
+
+def test_begun_is_told_first_and_once(node, told):
+    node.statuses.start(WAIT_S)
+    node.configs.start(WAIT_S)
+    node.configs.put_connector("early", {"name": "early"})
+    node.loop.start()
+    until(node.herder.ready)
+    assert told[0] == events.Begun()
+    assert told.count(events.Begun()) == 1
+
+
+def test_a_change_that_was_read_is_told_before_the_answer_to_its_write(node, told):
+    ready(node)
+    node.ask(HEALTH)
+    told.clear()
+    node.put("c")
+    kinds = [type(each) for each in told if each != events.TimePassed()]
+    assert kinds[:3] == [events.Submitted, events.ConfigChanged, events.Answered]
+
+
+def test_events_during_a_question_wait_for_nothing_but_its_answer(node, told, monkeypatch):
+    ready(node)
+    held = Held(monkeypatch, node, "start_connector")
+    node.put("c")
+    with held:
+        health = node.herder.submit(HEALTH)
+        assert not health.done()
+    assert health.result(WAIT_S) == requests.Accepted()
+
+
+def test_the_group_is_told_between_questions_that_the_herder_comes_round(node):
+    ready(node)
+    before = node.group.calls.count("ticked")
+    for _ in range(3):
+        node.herder.submit(requests.PutConnector(connector="c", config={}, replace=True))
+    node.ask(HEALTH)
+    assert node.group.calls.count("ticked") >= before + 3
+
+
+def test_a_wish_that_comes_while_the_connector_is_slow_to_answer_is_not_lost(node):
+    """What it says then is of before the wish."""
+    ready(node)
+    go_on = threading.Event()
+    plans = [[{"t": "old"}], [{"t": "new"}]]
+
+    def slow():
+        assert go_on.wait(WAIT_S)
+        return plans.pop(0) if len(plans) > 1 else plans[0]
+
+    node.worker.plans["c"] = slow
+    node.put("c")
+    until(lambda: node.questions._connectors._late)
+    node.inbox.post(events.ReconfigurationWanted("c"))
+    node.ask(HEALTH)
+    go_on.set()
+    task = ids.ConnectorTaskId("c", 0)
+    until(lambda: node.worker.runs.get(task) == {"t": "new"})
+
+
+def test_how_it_stands_is_that_of_the_last_round(cluster, node):
+    assert not node.herder.ready()
+    ready(node)
+    other = cluster.node("b", offers=protocol.Protocol.COMPATIBLE)
+    ready(other)
+    until(lambda: node.standing.speaks is protocol.Protocol.COMPATIBLE)
+    assert node.standing.generation == other.standing.generation == cluster.coordinator.generation
+
+
+def test_shows_what_it_waits_for_when_asked(cluster, node, monkeypatch):
+    assert "currently initializing and reading to the end" in str(node.herder.stage())
+    with cluster.coordinator.lock:
+        node.start()
+        until(lambda: "currently ensuring membership" in str(node.herder.stage()))
+    until(node.herder.ready)
+    held = Held(monkeypatch, node, "start_connector")
+    node.put("c")
+    with held:
+        assert "currently starting 1 connector(s) and 0 task(s)" in str(node.herder.stage())
+    until(lambda: "last operation" in str(node.herder.stage()))
+
+
+def test_a_member_without_work_is_not_said_to_wait_for_the_group(cluster, node):
+    ready(node)
+    follower = ready(cluster.node("b"))
+    until(
+        lambda: (
+            "The last operation the worker completed was ensuring membership"
+            in str(follower.herder.stage())
+        )
+    )
+
+
+def test_shut_down_it_stops_its_work_and_leaves(node):
+    ready(node)
+    node.put("c")
+    until(lambda: "c" in node.worker.runs)
+    node.loop.ask_stop()
+    node.loop.ask_stop()
+    assert node.loop.join(WAIT_S)
+    assert node.ended.is_set()
+    assert node.loop.failure is None
+    assert node.worker.calls[-2:] == ["stop c", "close"]
+    assert node.group.calls[-1] == "close"
+
+
+def test_shut_down_while_a_question_is_outstanding(node, monkeypatch):
+    ready(node)
+    held = Held(monkeypatch, node, "start_connector")
+    node.put("c")
+    with held:
+        waiting = node.herder.submit(requests.Describe("c"))
+        node.loop.ask_stop()
+        late = node.herder.submit(HEALTH)
+        assert not node.loop.join(0.01)
+    assert node.loop.join(WAIT_S)
+    assert late.result(0) == CLOSED
+    assert waiting.done()
+    assert node.worker.runs == {}
+
+
+def test_left_behind_it_still_learns_that_it_is_to_end(node, monkeypatch):
+    ready(node)
+    held = Held(monkeypatch, node, "start_connector")
+    node.put("c")
+    with held:
+        node.loop.ask_stop()
+        node.inbox.close()
+    assert node.loop.join(WAIT_S)
+
+
+def test_it_ends_when_its_group_cannot_go_on(node):
+    ready(node)
+    node.put("c")
+    until(lambda: "c" in node.worker.runs)
+    node.group.fail(errors.FatalError("no right to be in group g"))
+    assert node.ended.wait(WAIT_S)
+    assert node.loop.join(WAIT_S)
+    assert node.loop.failure == "no right to be in group g"
+    assert node.worker.runs == {}
+    assert node.ask(HEALTH) == CLOSED
+
+
+def test_a_mistake_ends_it_and_leaves_nobody_waiting_and_nothing_running(node, caplog):
+    ready(node)
+    node.put("c")
+    until(lambda: "c" in node.worker.runs)
+    until(lambda: node.ask(requests.RestartConnector("c")) == requests.Accepted())
+    node.worker.silent = True
+    waits_for_start = node.herder.submit(requests.RestartConnector("c"))
+    node.ask(HEALTH)
+    node.worker.mistakes["stop"] = RuntimeError("bug")
+    waits_behind = [
+        node.herder.submit(requests.RestartConnector("c")),
+        node.herder.submit(requests.Describe("c")),
+        node.herder.submit(HEALTH),
+    ]
+    assert node.ended.wait(WAIT_S)
+    assert [each.result(0) for each in (waits_for_start, *waits_behind)] == [CLOSED] * 4
+    assert node.worker.runs == {}
+    assert node.group.calls[-1] == "close"
+    assert node.loop.join(WAIT_S)
+    assert node.loop.failure == "the herder ended by a mistake: RuntimeError('bug')"
+    assert "the herder ended: bug" in caplog.text
+    assert node.ask(HEALTH) == CLOSED
+
+
+def test_what_goes_wrong_at_the_end_keeps_nobody_from_hearing_of_it(node, monkeypatch):
+    ready(node)
+
+    def refuse(_timeout_s):
+        raise OSError("no socket")
+
+    monkeypatch.setattr(node.group, "close", refuse)
+    node.loop.ask_stop()
+    assert node.ended.wait(WAIT_S)
+
+
+def test_a_lost_privilege_is_claimed_again_and_the_asker_told(cluster, node):
+    ready(node)
+    cluster.configs.refusals.append(fenced_writer.PrivilegeLost("another leads"))
+    assert node.put("c") == requests.Refused(500, "another leads")
+    assert isinstance(node.put("c"), requests.Put)
+
+
+def test_a_group_that_is_lost_stops_all_work_until_it_is_back(cluster, node):
+    ready(node)
+    node.put("c")
+    until(lambda: "c" in node.worker.runs)
+    with cluster.coordinator.away():
+        until(lambda: not node.worker.runs)
+    until(lambda: "c" in node.worker.runs)
+
+
+def test_a_restarted_task_is_answered_once_it_runs(node):
+    ready(node)
+    node.worker.plans["c"] = [{"t": "1"}]
+    node.put("c")
+    task = ids.ConnectorTaskId("c", 0)
+    until(lambda: task in node.worker.runs)
+    assert node.ask(requests.RestartTask(task)) == requests.Accepted()
+    node.worker.refuses.add(task)
+    refused = node.ask(requests.RestartTask(task))
+    assert (refused.status, refused.message) == (
+        500,
+        "Failed to start task: c-0: c-0 has no class",
+    )
+
+
+def test_starts_in_the_state_that_is_configured(node):
+    ready(node)
+    state = cluster_config.TargetState.PAUSED
+    node.ask(requests.PutConnector(connector="c", config={}, target_state=state))
+    until(lambda: node.worker.states == {"c": state})
