@@ -11,6 +11,7 @@ from connect_runtime.app.settings import distributed
 from connect_runtime.base import errors
 from connect_runtime.core.herder import rivals
 from connect_runtime.ports import group
+from connect_runtime.runtime import rebalance_metrics
 from connect_runtime.runtime.stores import config_store, status_store
 from connect_runtime.system import clock
 
@@ -31,13 +32,19 @@ def worker(settings: distributed.Settings) -> worker_process.WorkerProcess:
         clock=clock.SystemClock(),
     )
 
-    def make_group(*, worker_id: str, url: str, configs: config_store.ConfigStore) -> group.Group:
-        del configs
-        return kafka_group.KafkaGroup(
-            settings.group(worker_id=worker_id, url=url),
+    def make_group(around: worker_process.Around) -> group.Group:
+        rebalances = rebalance_metrics.RebalanceMetrics(
+            clock=clock.SystemClock(), sampling=config.metrics.sampling
+        )
+        made = kafka_group.KafkaGroup(
+            settings.group(worker_id=around.worker_id, url=around.url),
             clock=clock.SystemClock(),
             rng=random.Random(),  # noqa: S311 - spreads retries
+            on_taken=rebalances.told,
         )
+        for each in (rebalances.readings, made.readings):
+            around.metrics.add(each)
+        return made
 
     def check(configs: config_store.ConfigStore, statuses: status_store.StatusStore) -> None:
         topics = rivals.Topics(config=configs.snapshot(), statuses=statuses.snapshot())

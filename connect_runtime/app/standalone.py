@@ -13,7 +13,7 @@ from connect_runtime.core.assignment import protocol
 from connect_runtime.core.herder import requests
 from connect_runtime.ports import group
 from connect_runtime.runtime.herding import alone_group
-from connect_runtime.runtime.stores import config_store, memory_log
+from connect_runtime.runtime.stores import memory_log
 from connect_runtime.system import clock
 
 CREATE_S = 60.0
@@ -23,9 +23,8 @@ CREATE_S = 60.0
 def worker(settings: standalone.Settings) -> worker_process.WorkerProcess:
     """Not started. Raises `FatalError` on settings that the client library refuses."""
 
-    def make_group(*, worker_id: str, url: str, configs: config_store.ConfigStore) -> group.Group:
-        del worker_id
-        return alone_group.AloneGroup(url, configs.snapshot)
+    def make_group(around: worker_process.Around) -> group.Group:
+        return alone_group.AloneGroup(around.url, around.configs.snapshot)
 
     return worker_process.WorkerProcess(
         worker_process.Kind(

@@ -6,8 +6,8 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
+from connect_runtime.adapters.http import metrics_exporter
 from connect_runtime.adapters.http import peers as http_peers
 from connect_runtime.adapters.kafka import clients, topic_admin
 from connect_runtime.app.settings import worker as worker_settings
@@ -52,10 +52,15 @@ _QUESTION_S = 60.0
 """What a question may take that the herder was asking when it was asked to end."""
 
 
-class MakeGroup(Protocol):
-    def __call__(
-        self, *, worker_id: str, url: str, configs: config_store.ConfigStore
-    ) -> group.Group: ...
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What a group is made with. `url`: where others reach this worker, `worker_id` its
+    host:port."""
+
+    worker_id: str
+    url: str
+    configs: config_store.ConfigStore
+    metrics: worker_metrics.WorkerMetrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +77,7 @@ class Kind:
     offset_log: shared_log.SharedLog
     fenced: fenced_writer.FencedWriter | None
     admin: topic_admin.TopicAdmin
-    make_group: MakeGroup
+    make_group: Callable[[Around], group.Group]
     offers: protocol.Protocol
     among_peers: bool
     check: Callable[[config_store.ConfigStore, status_store.StatusStore], None]
@@ -122,6 +127,7 @@ class WorkerProcess:
         self._standing = loop.Standing(speaks=kind.offers)
         self._loop: loop.HerderLoop | None = None
         self._worker: worker.Worker | None = None
+        self._exporter: metrics_exporter.MetricsExporter | None = None
         self.herder: herder.Herder | None = None
 
     @property
@@ -173,11 +179,18 @@ class WorkerProcess:
         for store in (self._configs, self._statuses, self._offsets):
             store.stop(_STOP_S)
         self._kind.admin.close()
+        if self._exporter is not None:
+            self._exporter.stop()
 
     def _assemble(self, cluster_id: str) -> None:
         settings = self._kind.settings
         levels = log_levels.LogLevels(clock=self._clock)
-        measured = worker_metrics.WorkerMetrics(worker_id=self._rest.worker_id, clock=self._clock)
+        measured = worker_metrics.WorkerMetrics(
+            worker_id=self._rest.worker_id,
+            clock=self._clock,
+            sampling=self._kind.config.metrics.sampling,
+        )
+        self._serve_metrics(measured)
         around = self._surroundings(measured)
         self._worker = worker.Worker(around, _Listener(self._inbox))
         checks = validation.Validation(
@@ -241,6 +254,15 @@ class WorkerProcess:
             clock=self._clock,
         )
 
+    def _serve_metrics(self, measured: worker_metrics.WorkerMetrics) -> None:
+        listener = self._kind.config.metrics.listener
+        if listener is not None:
+            self._exporter = metrics_exporter.MetricsExporter(
+                measured, host=listener.host, port=listener.port
+            )
+            self._exporter.start()
+            _LOG.info("metrics for Prometheus are at %s", self._exporter.url)
+
     def _peers(self) -> peers_port.Peers | None:
         if not self._kind.among_peers:
             return None
@@ -267,9 +289,12 @@ class WorkerProcess:
                 configs=self._configs,
                 statuses=self._statuses,
                 group=self._kind.make_group(
-                    worker_id=self._rest.worker_id,
-                    url=self._rest.advertised_url,
-                    configs=self._configs,
+                    Around(
+                        worker_id=self._rest.worker_id,
+                        url=self._rest.advertised_url,
+                        configs=self._configs,
+                        metrics=around.metrics,
+                    )
                 ),
                 questions=asks,
                 orders=ordered,

@@ -50,8 +50,17 @@ class KafkaGroup:
     """`ports.group.Group`. Invariant: the participation and the figures are touched under the lock
     alone, and the connections by their own thread alone."""
 
-    def __init__(self, settings: Settings, *, clock: base_clock.Clock, rng: random.Random) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        clock: base_clock.Clock,
+        rng: random.Random,
+        on_taken: Callable[[port.News], None] = lambda _: None,
+    ) -> None:
+        """`on_taken` hears the news as they are taken, on the herder's thread: to measure them."""
         self._settings = settings
+        self._on_taken = on_taken
         self._clock = clock
         self._rng = rng
         self._lock = threading.Lock()
@@ -91,7 +100,10 @@ class KafkaGroup:
     def take(self) -> list[port.News]:
         with self._lock:
             self._told = False
-            return [] if self._part is None else self._part.take()
+            taken = [] if self._part is None else self._part.take()
+        for each in taken:
+            self._on_taken(each)
+        return taken
 
     def ticked(self) -> None:
         self._step(lambda part, now_s: part.tell(events.WorkerTicked(), now_s))

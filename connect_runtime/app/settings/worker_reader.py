@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connect_runtime.adapters.kafka import access as kafka_access
+from connect_runtime.adapters.kafka import client_settings
 from connect_runtime.adapters.plugins import discovery
 from connect_runtime.api import config_def, errors
 from connect_runtime.app.settings import account as accounts
@@ -31,6 +32,7 @@ _CONVERTERS = {
     "value.converter": port.Kind.CONVERTER,
     "header.converter": port.Kind.HEADER_CONVERTER,
 }
+_OF_CLIENTS = {*client_settings.SHARED, *client_settings.NAMED}
 _OF_JAVA = "has no effect here: it is about Java"
 _NO_EFFECT = {
     "plugin.discovery": _OF_JAVA,
@@ -129,6 +131,8 @@ def _judge_keys(account: accounts.Account, definition: config_def.ConfigDef) -> 
     for each in worker_config.mistakes(account.values, definition):
         account.refuse(each.key, each.text)
     for key in worker_config.unknown(account.values, definition):
+        if key in _OF_CLIENTS or key.startswith("security."):
+            continue  # known to the worker's own clients, which judge it
         account.warn(
             key,
             "has no effect: no worker knows it",
