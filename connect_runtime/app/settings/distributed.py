@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from connect_runtime.adapters.kafka import group as kafka_group
-from connect_runtime.adapters.kafka import worker_logs
 from connect_runtime.app.settings import account as accounts
 from connect_runtime.app.settings import brokers, properties_file, worker, worker_reader
 from connect_runtime.core.assignment import protocol
@@ -29,7 +28,6 @@ class Settings(worker.WorkerSettings):
 
     config: worker_config.DistributedConfig
     topics: topic_settings.Wanted
-    exactly_once: worker_logs.ExactlyOnce
     membership: membership.Settings
     offers: protocol.Protocol
     connections: connection_settings.ConnectionSettings
@@ -47,6 +45,7 @@ class Settings(worker.WorkerSettings):
             connections=dataclasses.replace(
                 self.connections, client_id=self.config.client_id or f"connect-{worker_id}"
             ),
+            sampling=self.config.metrics.sampling,
         )
 
 
@@ -77,7 +76,6 @@ def parse(content: str, source: worker_reader.Source) -> Settings:
         herder=_herder(config),
         config=config,
         topics=topics,
-        exactly_once=worker_logs.ExactlyOnce(config.exactly_once.value),
         membership=_membership(config, connections),
         offers=protocol.Protocol[config.protocol.upper()],
         connections=connections,

@@ -68,6 +68,13 @@ class Source(task.SourceTask):
     def stop(self): ...
 
 
+class DropsOdd:
+    def apply(self, record):
+        return None if record.source_offset["n"] % 2 else record
+
+    def close(self): ...
+
+
 class Moves(task.PipelineTask):
     def start(self, props): ...
     def run_once(self, timeout_s): ...
@@ -105,14 +112,14 @@ class World:
         )
         return self.metrics
 
-    def pipeline(self, value="String"):
+    def pipeline(self, value="String", transforms=None):
         made = record_pipeline.converters(
             {"value.converter": value},
             worker=WORKER,
             installed=task_clients.Plugins({"Refusing": Refusing}),
         )
         return record_pipeline.RecordPipeline(
-            made, operator=record_pipeline.Intolerant(self.metrics)
+            made, operator=record_pipeline.Intolerant(self.metrics), transforms=transforms
         )
 
     def sink(self, value="String"):
@@ -133,7 +140,7 @@ class World:
         self.consumer.listener.on_assigned([PLACE])
         return body
 
-    def source(self, *polls):
+    def source(self, *polls, transforms=None):
         metrics = self.measured(task_metrics.SourceTaskMetrics)
         plugin = Source()
         plugin.polls = list(polls)
@@ -143,7 +150,7 @@ class World:
                 context=contexts.SourceTaskContext(
                     TASK, offset_reader=plugin_contexts.Offsets(), **self.own
                 ),
-                pipeline=self.pipeline(),
+                pipeline=self.pipeline(transforms=transforms),
                 make_producer=lambda: self.producer,
                 offsets=self.offsets,
                 on_topic=lambda _topic: None,
@@ -301,6 +308,31 @@ def test_a_source_counts_as_written_what_is_acknowledged(world):
     world.clock.now = 10.0
     body.come_round()
     assert world.some("source-record-active-count", "offset-commit-success-percentage") == (0, 1)
+
+
+def test_what_transforms_drop_is_polled_and_never_written(world):
+    body = world.source([record(1), record(2), record(3)], transforms=DropsOdd())
+    body.come_round()
+    world.producer.release()
+    names = ("source-record-poll-total", "source-record-write-total")
+    assert world.some(*names, "source-record-active-count") == (3, 1, 0)
+
+
+def test_a_batch_that_is_refused_is_not_sent(world):
+    body = world.sink()
+    world.consumer.script.append([task_clients.consumed(0)])
+    refused = [errors.RetriableError("later")]
+
+    def put(_sink_records):
+        if refused:
+            raise refused.pop()
+
+    body._task.put = put
+    world.shared["stopping"].set()
+    body.come_round()
+    assert world.some("sink-record-read-total", "sink-record-send-total") == (1, 0)
+    body.come_round()
+    assert world.some("sink-record-read-total", "sink-record-send-total") == (1, 1)
 
 
 def test_a_task_that_moves_its_records_itself_reports_how_many(world):
