@@ -27,7 +27,7 @@ def worker(settings: distributed.Settings) -> worker_process.WorkerProcess:
         settings.topics,
         group_id=config.group_id,
         client_id=config.client_id,
-        exactly_once=settings.exactly_once,
+        exactly_once=config.exactly_once,
         may_create=config.creates_topics,
         clock=clock.SystemClock(),
     )

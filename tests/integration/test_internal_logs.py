@@ -19,6 +19,7 @@ from connect_runtime.adapters.kafka import (
 )
 from connect_runtime.base import errors, ids
 from connect_runtime.core.state import config_records, topic_settings
+from connect_runtime.core.task import worker_config
 from connect_runtime.ports import fenced_writer as fenced_port
 from connect_runtime.ports import shared_log as port
 from connect_runtime.runtime.stores import config_store, offset_store
@@ -180,7 +181,7 @@ def test_one_leader_writes_at_a_time(east, place, topic, logs):
             place.access,
             topics,
             group_id=name,
-            exactly_once=worker_logs.ExactlyOnce.ENABLED,
+            exactly_once=worker_config.ExactlyOnce.ENABLED,
             clock=CLOCK,
         )
         made = config_store.ConfigStore(

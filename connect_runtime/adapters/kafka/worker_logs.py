@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import functools
 from dataclasses import dataclass
 
@@ -16,18 +15,11 @@ from connect_runtime.adapters.kafka import (
 )
 from connect_runtime.base import clock as base_clock
 from connect_runtime.core.state import topic_settings
+from connect_runtime.core.task import worker_config
 
+_ExactlyOnce = worker_config.ExactlyOnce
 _Purpose = topic_settings.Purpose
 _NAMES = {_Purpose.CONFIG: "configs", _Purpose.OFFSET: "offsets", _Purpose.STATUS: "statuses"}
-
-
-class ExactlyOnce(enum.Enum):
-    """`exactly.once.source.support`. From PREPARING on leaders fence each other; only when ENABLED
-    everybody reads committed records alone (KIP-618)."""
-
-    DISABLED = "disabled"
-    PREPARING = "preparing"
-    ENABLED = "enabled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +39,14 @@ def make(
     *,
     group_id: str,
     client_id: str = "",
-    exactly_once: ExactlyOnce = ExactlyOnce.DISABLED,
+    exactly_once: _ExactlyOnce = _ExactlyOnce.DISABLED,
     may_create: bool = True,
     clock: base_clock.Clock,
 ) -> WorkerLogs:
     """Clients are called as Java's: `<group.id>-<client.id>-configs` and so on.
 
+    `exactly_once`: from PREPARING on leaders fence each other; only when ENABLED everybody reads
+    committed records alone (KIP-618).
     `may_create`: internal.topics.automatic.creation.enable. Raises `FatalError` on settings that
     the library refuses.
     """
@@ -72,11 +66,11 @@ def make(
             prepare=functools.partial(makes.ensure, found[purpose]),
             clock=clock,
             patience=once if status else forever,
-            committed_only=exactly_once is ExactlyOnce.ENABLED and not status,
+            committed_only=exactly_once is _ExactlyOnce.ENABLED and not status,
         )
 
     fenced = None
-    if exactly_once is not ExactlyOnce.DISABLED:
+    if exactly_once is not _ExactlyOnce.DISABLED:
         fenced = fenced_writer.KafkaFencedWriter(
             access,
             topic=found[_Purpose.CONFIG].name,

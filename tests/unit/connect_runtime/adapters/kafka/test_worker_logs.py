@@ -6,9 +6,10 @@ import pytest
 
 from connect_runtime.adapters.kafka import access, log_writer, worker_logs
 from connect_runtime.core.state import topic_settings
+from connect_runtime.core.task import worker_config
 from connect_runtime.system import clock
 
-ExactlyOnce = worker_logs.ExactlyOnce
+ExactlyOnce = worker_config.ExactlyOnce
 TOPICS = topic_settings.wanted(
     {
         "config.storage.topic": "c",
