@@ -1,0 +1,183 @@
+"""What `POST …/restart` starts and stops, counted. Java: ConnectorRestartApiIntegrationTest."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from mm2.sandbox import cluster
+from tests.support import connect_workers, eventually, watched
+
+pytestmark = pytest.mark.integration
+
+TASKS = 3
+FLAGS = list(itertools.product([False, True], repeat=2))
+"""(onlyFailed, includeTasks)"""
+
+
+@pytest.fixture(scope="module")
+def group(
+    east: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[connect_workers.Group]:
+    folder = tmp_path_factory.mktemp("workers")
+    with connect_workers.Group(east.client_properties(), "worker-restarts", folder=folder) as made:
+        made.start_all({"one": connect_workers.Kind.OURS, "two": connect_workers.Kind.OURS})
+        yield made
+
+
+@pytest.fixture
+def worker(group: connect_workers.Group) -> connect_workers.Worker:
+    return group["one"]
+
+
+@pytest.fixture
+def make(
+    east: cluster.Cluster,
+    topic: Callable[..., str],
+    worker: connect_workers.Worker,
+    tmp_path: Path,
+) -> Iterator[watched.Make]:
+    with watched.connectors(east, topic, worker=worker, folder=tmp_path) as making:
+        yield making
+
+
+def ask(
+    worker: connect_workers.Worker, name: str, *, only_failed: bool, with_tasks: bool
+) -> httpx.Response:
+    flags = {"onlyFailed": str(only_failed).lower(), "includeTasks": str(with_tasks).lower()}
+    return worker.ask("POST", f"/connectors/{name}/restart", params=flags)
+
+
+def restart(
+    worker: connect_workers.Worker, name: str, *, only_failed: bool, with_tasks: bool
+) -> list[str]:
+    """States of the connector and its tasks as the answer has them; none where it has no body."""
+    answer = ask(worker, name, only_failed=only_failed, with_tasks=with_tasks)
+    if not only_failed and not with_tasks:
+        assert (answer.status_code, answer.content) == (204, b""), answer.text
+        return []
+    assert answer.status_code == 202, answer.text
+    told = answer.json()
+    return [told["connector"]["state"], *(each["state"] for each in told["tasks"])]
+
+
+def settled(one: watched.Watched, before: collections.Counter[str]) -> dict[str, int]:
+    """What was started since, when nothing more has been for a while."""
+    seen: list[collections.Counter[str]] = []
+
+    def quiet() -> bool:
+        seen.append(one.counts())
+        return len(seen) > 4 and len({tuple(sorted(each.items())) for each in seen[-5:]}) == 1
+
+    eventually.eventually(quiet, watched.WAIT_S, interval_s=0.3)
+    since = seen[-1] - before
+    return {place: count for place, count in since.items() if place.split(":")[0] in STARTS}
+
+
+STARTS = ("connector.start", "task.start")
+
+
+def starts(*, connector: int = 0, tasks: dict[int, int] | None = None) -> dict[str, int]:
+    found = {f"task.start:{number}": count for number, count in (tasks or {}).items()}
+    return found | ({"connector.start": connector} if connector else {})
+
+
+ALL = dict.fromkeys(range(TASKS), 1)
+
+
+@pytest.mark.parametrize(("only_failed", "with_tasks"), FLAGS)
+def test_what_is_unknown_is_not_restarted(
+    worker: connect_workers.Worker, *, only_failed: bool, with_tasks: bool
+) -> None:
+    """testRestartUnknownConnector*."""
+    answer = ask(worker, "Unknown", only_failed=only_failed, with_tasks=with_tasks)
+    assert (answer.status_code, answer.json()["message"]) == (404, "Unknown connector: Unknown")
+
+
+@pytest.mark.parametrize(
+    ("only_failed", "with_tasks", "expected"),
+    [
+        (False, False, starts(connector=1)),
+        (False, True, starts(connector=1, tasks=ALL)),
+        (True, False, {}),
+        (True, True, {}),
+    ],
+)
+def test_what_runs_is_restarted_unless_only_what_failed_shall_be(
+    group: connect_workers.Group,
+    make: watched.Make,
+    *,
+    only_failed: bool,
+    with_tasks: bool,
+    expected: dict[str, int],
+) -> None:
+    """testRunningConnectorAndTasksRestart*, testMultiWorkerRestart*: at either worker."""
+    one = make(tasks_max=str(TASKS))
+    group["one"].configure(one.name, one.config())
+    watched.reaches(group["one"], one.name, "RUNNING", TASKS)
+    for name in ("one", "two"):
+        before = one.counts()
+        told = restart(group[name], one.name, only_failed=only_failed, with_tasks=with_tasks)
+        restarting = 0 if only_failed or not with_tasks else 1 + TASKS
+        assert told.count("RESTARTING") == restarting
+        assert settled(one, before) == expected
+        watched.reaches(group["one"], one.name, "RUNNING", TASKS)
+
+
+@pytest.mark.parametrize(
+    ("only_failed", "with_tasks"), [(False, False), (False, True), (True, True)]
+)
+def test_a_connector_that_failed_is_tried_again(
+    worker: connect_workers.Worker, make: watched.Make, *, only_failed: bool, with_tasks: bool
+) -> None:
+    """testFailedConnectorRestart*."""
+    one = make(tasks_max=str(TASKS), fail="connector.start")
+    worker.configure(one.name, one.config())
+    watched.reaches(worker, one.name, "FAILED")
+    before = one.counts()
+    answer = ask(worker, one.name, only_failed=only_failed, with_tasks=with_tasks)
+    assert answer.status_code in (202, 500), answer.text
+    assert settled(one, before) == starts(connector=1)
+    watched.reaches(worker, one.name, "FAILED")
+
+
+@pytest.mark.parametrize(
+    ("failing", "only_failed", "with_tasks", "expected"),
+    [
+        ("task.start", False, False, starts(connector=1)),
+        ("task.start", True, True, starts(tasks=ALL)),
+        ("task.start", True, False, {}),
+        ("task.start", False, True, starts(connector=1, tasks=ALL)),
+        ("task.start:1", True, True, starts(tasks={1: 1})),
+    ],
+)
+def test_tasks_that_failed_are_tried_again(
+    worker: connect_workers.Worker,
+    make: watched.Make,
+    *,
+    failing: str,
+    only_failed: bool,
+    with_tasks: bool,
+    expected: dict[str, int],
+) -> None:
+    """testFailedTasksRestart*, testOneFailedTasksRestartOnlyOneTasks."""
+    one = make(tasks_max=str(TASKS), fail=failing)
+    states = ["FAILED"] * TASKS
+    if failing.endswith(":1"):
+        states = ["RUNNING", "FAILED", "RUNNING"]
+    worker.configure(one.name, one.config())
+
+    def stands() -> bool:
+        return watched.status(worker, one.name) == ("RUNNING", states)
+
+    eventually.eventually(stands, watched.WAIT_S, interval_s=0.2)
+    before = one.counts()
+    told = restart(worker, one.name, only_failed=only_failed, with_tasks=with_tasks)
+    assert ("RESTARTING" in told) == (with_tasks)
+    assert settled(one, before) == expected
+    eventually.eventually(stands, watched.WAIT_S, interval_s=0.2)
