@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable
@@ -46,10 +47,11 @@ CLUSTER_S = 60.0
 LOGS_S = 120.0
 """What making and reading one internal topic may take."""
 _STOP_S = 5.0
-_CALLS_MAX = 64
-_CALLS_WAITING_MAX = 1000
-_QUESTION_S = 60.0
-"""What a question may take that the herder was asking when it was asked to end."""
+_CALLS_MAX = 32
+_WAITING_MAX = 1000
+_HERDER_S = 180.0
+"""What the herder may take besides the graceful stop of its work: it ends what it does first, and
+with brokers away every write of that takes its whole time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,8 +116,9 @@ class WorkerProcess:
             admin_https=settings.admin_https,
             on_unasked_end=self._thread_ended,
         )
-        self._calls = pool.Pool(
-            "worker-call", threads_max=_CALLS_MAX, waiting_max=_CALLS_WAITING_MAX
+        self._calls = pool.Pool("worker-call", threads_max=_CALLS_MAX, waiting_max=_WAITING_MAX)
+        self._plugin_calls = pool.Pool(
+            "plugin-call", threads_max=_CALLS_MAX, waiting_max=_WAITING_MAX
         )
         self._inbox = inbox.Inbox()
         self._tickets = tickets.Tickets()
@@ -166,21 +169,28 @@ class WorkerProcess:
 
     def stop(self, rest_graceful_s: int = server.GRACEFUL_S) -> None:
         """Take no more requests, stop all work, leave the group, let go. Again: nothing happens."""
-        self._rest.stop(rest_graceful_s)
+        with contextlib.ExitStack() as last_first:  # each whatever comes of those before
+            if self._exporter is not None:
+                last_first.callback(self._exporter.stop)
+            last_first.callback(self._kind.admin.close)
+            for store in (self._offsets, self._statuses, self._configs):
+                last_first.callback(store.stop, _STOP_S)
+            last_first.callback(self._stop_calls)
+            last_first.callback(self._stop_herder)
+            last_first.callback(self._rest.stop, rest_graceful_s)
+
+    def _stop_herder(self) -> None:
         if self._loop is not None:
             self._loop.ask_stop()
-            if not self._loop.join(self._kind.config.graceful_stop_s + _QUESTION_S):
+            if not self._loop.join(self._kind.config.graceful_stop_s + _HERDER_S):
                 _LOG.error("the herder did not end in time, and is left behind")
-            elif self._worker is not None:
-                self._worker.close()  # what a herder that ended by a mistake left behind
         self._inbox.close()
         self._tickets.refuse_all(tickets.CLOSED)
-        self._calls.stop(_STOP_S)
-        for store in (self._configs, self._statuses, self._offsets):
-            store.stop(_STOP_S)
-        self._kind.admin.close()
-        if self._exporter is not None:
-            self._exporter.stop()
+
+    def _stop_calls(self) -> None:
+        for calls in (self._calls, self._plugin_calls):
+            for name in calls.stop(_STOP_S):
+                _LOG.warning("%s has not ended, and is left to itself", name)
 
     def _assemble(self, cluster_id: str) -> None:
         settings = self._kind.settings
@@ -207,6 +217,7 @@ class WorkerProcess:
                 signs_with=settings.herder.session_keys.signature_algorithm,
                 validate=checks.validate,
                 calls=self._calls,
+                plugin_calls=self._plugin_calls,
                 levels=levels,
                 worker_id=self._rest.worker_id,
                 generation=around.generation,
@@ -227,6 +238,7 @@ class WorkerProcess:
                 validation=checks,
                 keys=settings.herder.session_keys,
                 calls=self._calls,
+                plugin_calls=self._plugin_calls,
                 cluster_id=cluster_id,
             )
         )
@@ -278,7 +290,7 @@ class WorkerProcess:
                 configs=self._configs,
                 statuses=self._statuses,
                 worker=self._worker,
-                calls=self._calls,
+                calls=self._plugin_calls,
                 keys=self._kind.settings.herder.session_keys,
                 resolve=around.resolved,
             )

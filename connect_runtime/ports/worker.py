@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from connect_runtime.api import errors
 from connect_runtime.base import ids
 from connect_runtime.core.assignment import work
 from connect_runtime.core.state import cluster_config, status_records
+
+
+class TooManyTasks(errors.ConfigError):
+    """A connector wants more than `tasks.max`: asking again is useless."""
 
 
 class Listener(Protocol):

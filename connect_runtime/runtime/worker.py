@@ -56,7 +56,7 @@ class Worker:
         try:
             made, _ = task_bodies.new_connector(self._around.resolved(config), self._around)
             run = connector_run.ConnectorRun(name, self._connector_parts(name, made, config))
-        except Exception as error:
+        except BaseException as error:  # plugins may raise anything
             raise self._failed(name, error) from error
         self._connectors[name] = run
         run.start(self._threads, state)
@@ -74,7 +74,7 @@ class Worker:
             made = task_bodies.make(
                 task, connector_raw=connector, task_raw=config, around=self._around
             )
-        except Exception as error:
+        except BaseException as error:  # plugins may raise anything
             raise self._failed(task, error) from error
         run = task_run.TaskRun(
             task,
@@ -140,7 +140,7 @@ class Worker:
         checked = _checked(connector, answer)
         try:
             _check_number(checked, parsed)
-        except errors.ConfigError as error:
+        except port.TooManyTasks as error:
             run.fail(error)
             raise
         shared = {
@@ -208,7 +208,7 @@ class Worker:
 
         return say
 
-    def _failed(self, subject: status_records.Subject, error: Exception) -> errors.ConnectError:
+    def _failed(self, subject: status_records.Subject, error: BaseException) -> errors.ConnectError:
         """It could not even be begun."""
         trace = "".join(traceback.format_exception(error))
         say = self._say(subject, None, said=lambda _failed: self._around.metrics.not_begun(subject))
@@ -243,7 +243,7 @@ def _check_number(found: Sequence[object], parsed: connector_config.ConnectorCon
         f"{parsed.tasks_max}, the maximum number of tasks it is configured to create."
     )
     if parsed.enforce_tasks_max:
-        raise errors.ConfigError(f"{told} Raise tasks.max, or set tasks.max.enforce to false.")
+        raise port.TooManyTasks(f"{told} Raise tasks.max, or set tasks.max.enforce to false.")
     _LOG.warning("%s tasks.max.enforce is false: they are started all the same", told)
 
 

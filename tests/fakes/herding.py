@@ -180,6 +180,7 @@ class Node:
                 signs_with="HmacSHA256",
                 validate=lambda config: self.validation.validate(config),
                 calls=self.calls,
+                plugin_calls=self.calls,
                 levels=self.levels,
                 worker_id=name,
                 generation=lambda: self.standing.generation,
@@ -217,6 +218,7 @@ class Node:
                 validation=self.validation,
                 keys=session_keys.KeySettings(),
                 calls=self.calls,
+                plugin_calls=self.calls,
                 cluster_id="c1",
             )
         )

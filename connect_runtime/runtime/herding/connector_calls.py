@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from concurrent import futures
 from dataclasses import dataclass, field
 
-from connect_runtime.api import errors as api_errors
 from connect_runtime.base import errors
 from connect_runtime.core.herder import events
 from connect_runtime.core.state import cluster_config
@@ -136,7 +135,7 @@ class ConnectorCalls:
 def _failed(name: str, error: BaseException) -> events.Failed:
     """Whatever it is, it is not the herder that is at fault."""
     if isinstance(error, errors.ConnectError):
-        lasting = isinstance(error, api_errors.ConfigError)
+        lasting = isinstance(error, worker_port.TooManyTasks)
         if lasting:
             _LOG.error("%s", error)
         return events.Failed(reason=str(error), lasting=lasting)

@@ -24,6 +24,7 @@ from connect_runtime.runtime.stores import config_store, status_store
 from connect_runtime.system import pool
 
 T = TypeVar("T")
+_STARTING = 503
 
 
 class Validation(Protocol):
@@ -54,6 +55,7 @@ class Parts:
     validation: Validation
     keys: session_keys.KeySettings
     calls: pool.Pool
+    plugin_calls: pool.Pool
     cluster_id: str | None
 
 
@@ -109,29 +111,40 @@ class Herder:
     def set_target_state(
         self, connector: str, state: cluster_config.TargetState
     ) -> futures.Future[None]:
-        return self._call(lambda: self._parts.configs.put_target_state(connector, state))
+        return self._write(lambda: self._parts.configs.put_target_state(connector, state))
 
     def reset_topics(self, connector: str) -> futures.Future[None]:
-        return self._call(lambda: self._parts.statuses.forget_topics(connector))
+        return self._write(lambda: self._parts.statuses.forget_topics(connector))
 
     def set_cluster_logger_level(self, namespace: str, level: str) -> futures.Future[None]:
-        return self._call(lambda: self._parts.configs.put_logger_level(namespace, level))
+        return self._write(lambda: self._parts.configs.put_logger_level(namespace, level))
 
     def validate(
         self, config: cluster_config.RawConfig
     ) -> futures.Future[config_infos.ConfigInfos]:
-        return self._call(lambda: self._parts.validation.validate(config))
+        parts = self._parts
+        return _call(parts.plugin_calls, lambda: parts.validation.validate(config))
 
     def plugin_config(
         self, plugin: str, version: str | None
     ) -> futures.Future[Sequence[config_infos.ConfigKeyInfo]]:
-        return self._call(lambda: self._parts.validation.plugin_config(plugin, version))
+        parts = self._parts
+        return _call(parts.plugin_calls, lambda: parts.validation.plugin_config(plugin, version))
 
-    def _call(self, run: Callable[[], T]) -> futures.Future[T]:
-        """What does not concern the loop, on a thread that nobody waits for."""
-        try:
-            return self._parts.calls.submit(run)
-        except pool.PoolFull as error:
-            full: futures.Future[T] = futures.Future()
-            full.set_exception(requests.QueueFull(str(error)))
-            return full
+    def _write(self, run: Callable[[], None]) -> futures.Future[None]:
+        """To an internal topic, once that was read."""
+        if self._parts.loop.begun:
+            return _call(self._parts.calls, run)
+        early: futures.Future[None] = futures.Future()
+        early.set_exception(port.Refusal(_STARTING, "Worker is still starting up."))
+        return early
+
+
+def _call(calls: pool.Pool, run: Callable[[], T]) -> futures.Future[T]:
+    """What does not concern the loop, on a thread that nobody waits for."""
+    try:
+        return calls.submit(run)
+    except pool.PoolFull as error:
+        full: futures.Future[T] = futures.Future()
+        full.set_exception(requests.QueueFull(str(error)))
+        return full

@@ -78,6 +78,11 @@ class HerderLoop:
         self._around.group.start(self._around.inbox.wake, self._configured)
         self._thread = self._threads.start("herder", self._run)
 
+    @property
+    def begun(self) -> bool:
+        """Was it started, so that what it is asked will be answered?"""
+        return self._thread is not None
+
     def ask_stop(self) -> None:
         """Stop all work, leave the group, end. Again: nothing happens."""
         self._around.inbox.post(events.ShutdownRequested())

@@ -37,7 +37,8 @@ class OffsetOperations(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hands:
-    """What orders are carried out with. `signs_with`: `inter.worker.signature.algorithm`."""
+    """What orders are carried out with. `signs_with`: `inter.worker.signature.algorithm`.
+    `plugin_calls`: for what is asked of plugins, which may never answer."""
 
     configs: config_store.ConfigStore
     statuses: status_store.StatusStore
@@ -47,6 +48,7 @@ class Hands:
     signs_with: str
     validate: Callable[[cluster_config.RawConfig], config_infos.ConfigInfos]
     calls: pool.Pool
+    plugin_calls: pool.Pool
     levels: log_levels.LogLevels
     worker_id: str
     generation: Callable[[], int]
@@ -136,7 +138,7 @@ class Orders:
             if not self._post(events.Submitted(ticket=ticket, request=judged)):
                 self._tickets.answer(ticket, tickets.CLOSED)
 
-        self._tickets.fail_with(ticket, self._call(run))
+        self._tickets.fail_with(ticket, self._call(run, self._hands.plugin_calls))
 
     def _say(self, subject: status_records.Subject, state: status_records.State) -> None:
         status = status_records.Status(
@@ -161,7 +163,7 @@ class Orders:
             status = error.status if isinstance(error, peers_port.PeerRefused) else None
             return events.TaskConfigsForwarded(token=order.token, error=str(error), status=status)
 
-        future = self._call(lambda: peers.send_and_wait(call))
+        future = self._call(lambda: peers.send_and_wait(call), self._hands.calls)
         future.add_done_callback(lambda done: self._post(told(done.exception())))
 
     def _answer_by_worker(
@@ -181,12 +183,12 @@ class Orders:
                 return offsets.read(request.connector, known)
             return offsets.modify(request.connector, known, request.offsets)
 
-        self._tickets.settle(ticket, self._call(run))
+        self._tickets.settle(ticket, self._call(run, self._hands.plugin_calls))
 
-    def _call(self, run: Callable[[], object]) -> futures.Future[object]:
+    def _call(self, run: Callable[[], object], calls: pool.Pool) -> futures.Future[object]:
         """On a thread that nobody waits for; fails with `QueueFull` if there is none left."""
         try:
-            return self._hands.calls.submit(run)
+            return calls.submit(run)
         except pool.PoolFull as error:
             failed: futures.Future[object] = futures.Future()
             failed.set_exception(requests.QueueFull(str(error)))

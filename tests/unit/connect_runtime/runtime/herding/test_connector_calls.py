@@ -9,6 +9,7 @@ import pytest
 from connect_runtime.api import errors
 from connect_runtime.core.herder import events
 from connect_runtime.core.state import config_log, config_records
+from connect_runtime.ports import worker as workers
 from connect_runtime.runtime.herding import connector_calls
 from connect_runtime.system import pool
 from tests.fakes import worker_port
@@ -97,7 +98,7 @@ def test_what_does_not_run_or_is_not_configured(calls, worker, topic, name):
 
 
 def test_too_many_tasks_are_no_reason_to_ask_again(calls, worker, topic):
-    worker.plans["c"] = errors.ConfigError("raise tasks.max")
+    worker.plans["c"] = workers.TooManyTasks("raise tasks.max")
     expected = events.Failed(reason="raise tasks.max", lasting=True)
     assert calls.generate("c", topic.view) == expected
 

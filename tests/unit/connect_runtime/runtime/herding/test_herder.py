@@ -13,6 +13,7 @@ from connect_runtime.core.herder import requests, session_keys
 from connect_runtime.core.state import cluster_config, config_records, status_records
 from connect_runtime.ports import herder as port
 from connect_runtime.ports import peers as peers_port
+from connect_runtime.ports import worker as workers
 from tests.fakes import herding
 from tests.support import eventually
 
@@ -113,7 +114,7 @@ def test_task_configs_that_do_not_reach_the_leader_are_sent_again(cluster, pair,
 
 
 @pytest.mark.parametrize(
-    "plan", [errors.ConfigError("raise tasks.max"), RuntimeError("bug of a plugin")]
+    "plan", [workers.TooManyTasks("raise tasks.max"), RuntimeError("bug of a plugin")]
 )
 def test_a_connector_that_fails_to_say_its_tasks_holds_up_nobody(node, plan):
     node.worker.plans["bad"] = plan
