@@ -140,6 +140,7 @@ class Memory:
     def check_invariants(self) -> None:
         assert not self.joined or self.round is not None
         assert not (self.left and self.joined)
+        assert not (self.left and self.arrived is not None), "a round of a group it has left"
         assert self.to_restart <= set(self.running.tasks), (self.to_restart, self.running)
         assert 0 <= self.tries_left <= SYNC_TRIES, self.tries_left
         self.queue.check_invariants()
