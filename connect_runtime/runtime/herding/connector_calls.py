@@ -107,13 +107,22 @@ class ConnectorCalls:
             if raw is None:
                 return _Answer(configs=configs, applied=None, is_applied=False)
             if known is not None and known.generation == generation and known.raw == raw:
-                applied = known
+                applied: _Applied | None = known
             else:
-                applied = _Applied(generation=generation, raw=raw, resolved=self._resolve(raw))
-            is_applied = applied.resolved == self._resolve(config)
+                applied = self._filled_in(raw, generation)
+            now = self._resolve(config)
+            is_applied = applied is not None and applied.resolved == now
             return _Answer(configs=configs, applied=applied, is_applied=is_applied)
 
         return ask
+
+    def _filled_in(self, raw: cluster_config.RawConfig, generation: int | None) -> _Applied | None:
+        """None where it refers to what is not there any more: another one takes its place."""
+        try:
+            return _Applied(generation=generation, raw=raw, resolved=self._resolve(raw))
+        except errors.ConnectError as error:
+            _LOG.info("what tasks were made from cannot be told any more: %s", error)
+            return None
 
     def _outcome(self, name: str, said: futures.Future[_Answer | None]) -> events.Outcome:
         error = said.exception()

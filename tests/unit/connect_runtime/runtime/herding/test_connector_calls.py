@@ -59,7 +59,7 @@ def calls(worker, secrets):
     threads = pool.Pool("calls", threads_max=2, waiting_max=1)
 
     def resolve(config):
-        if "broken" in secrets:
+        if "broken" in secrets and "secret" in config:
             raise errors.FatalError(secrets["broken"])
         return {**config, "secret": secrets["value"]}
 
@@ -226,6 +226,16 @@ def test_what_cannot_be_filled_in_is_tried_again(calls, topic, secrets):
     topic.publish()
     secrets["broken"] = "no such file"
     assert calls.generate("c", topic.view) == events.Failed(reason="no such file")
+
+
+def test_what_refers_to_a_lost_secret_can_be_replaced(calls, topic, secrets):
+    """ConnectWorkerIntegrationTest.testReconfigureConnectorWithFailingTaskConfigs."""
+    topic.publish()
+    secrets["broken"] = "no such file"
+    topic.write(*config_records.creation("c", {"name": "c", "rate": "10"}))
+    assert not applied(calls, topic)
+    topic.publish()
+    assert applied(calls, topic)
 
 
 def test_secrets_of_removed_connectors_are_forgotten(calls, topic, secrets):
