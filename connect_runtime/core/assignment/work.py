@@ -56,6 +56,11 @@ class Work:
             tasks=self.tasks + tuple(each for each in more.tasks if each not in known),
         )
 
+    @property
+    def counted(self) -> str:
+        """For people, where all names would be too many."""
+        return f"{len(self.connectors)} connector(s) and {len(self.tasks)} task(s)"
+
     def __str__(self) -> str:
         return f"connectors {list(self.connectors)}, tasks {[str(each) for each in self.tasks]}"
 

@@ -40,12 +40,26 @@ def _give_back(m: memory.Memory, stop: work.Work) -> memory.Script[None]:
 
 def accept(m: memory.Memory, arrived: events.RoundCompleted) -> memory.Script[None]:
     """A round is complete: give back what is revoked, and take up what it means to lead."""
+    yield instructions.Note(_described(arrived))
     yield from _give_back(m, arrived.stop)
     m.round, m.joined, m.resolved = arrived, True, False
     delay_ms = arrived.assignment.delay_ms
     m.due_s = m.seen.now_s + delay_ms / 1000 if delay_ms > 0 else None
     if arrived.leads:
         yield from leader.take_office(m)
+
+
+def _described(arrived: events.RoundCompleted) -> str:
+    assignment = arrived.assignment
+    part = "leading" if arrived.leads else f"led from {assignment.leader_url or 'nowhere'}"
+    text = f"in generation {arrived.generation}, {part}: to run {assignment.assigned.counted}"
+    if arrived.stop:
+        text += f", to give back {arrived.stop.counted}"
+    if assignment.delay_ms > 0:
+        text += f"; in {assignment.delay_ms / 1000:g} s the group meets again for lost work"
+    if assignment.failed:
+        text += "; the round failed"
+    return text
 
 
 def lose(m: memory.Memory, reason: str) -> memory.Script[None]:

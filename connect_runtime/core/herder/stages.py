@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from connect_runtime.core.assignment import work
 from connect_runtime.core.herder import instructions
 
 JOINING = "ensuring membership in the cluster"
@@ -21,17 +20,13 @@ def describe(question: instructions.Question) -> str:
         case instructions.Write(write):
             return f"writing {_written(write)} to the config topic"
         case instructions.StopWork(what):
-            return f"stopping {_counted(what)}"
+            return f"stopping {what.counted}"
         case instructions.StartWork(what):
-            return f"starting {_counted(what)}"
+            return f"starting {what.counted}"
         case instructions.GenerateTaskConfigs(connector):
             return f"generating task configs for connector {connector}"
         case instructions.FlushStatuses():
             return "flushing updates to the status topic"
-
-
-def _counted(what: work.Work) -> str:
-    return f"{len(what.connectors)} connector(s) and {len(what.tasks)} task(s)"
 
 
 def _written(write: instructions.ConfigWrite) -> str:

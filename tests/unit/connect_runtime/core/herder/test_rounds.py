@@ -30,7 +30,7 @@ def test_what_is_revoked_stops_and_is_said_before_another_round_is_asked_for():
     world.create(first, "c", tasks=2)
     before = len(first.said)
     world.join("b")
-    said = [name for name in kinds(first, before) if name != "ClaimWrites"]
+    said = [name for name in kinds(first, before) if name not in ("ClaimWrites", "Note")]
     assert said[:5] == ["Prepared", "StopWork", "FlushStatuses", "Rejoin", "Prepared"]
     assert "StartWork" not in said
 
@@ -183,4 +183,18 @@ def test_a_worker_ahead_of_the_round_starts_nothing_and_asks_for_another():
         ),
         seen,
     )
-    assert [type(each).__name__ for each in said] == ["Rejoin"]
+    told, rejoin = said
+    assert told == instructions.Note(
+        "in generation 9, led from http://other/: to run 0 connector(s) and 0 task(s)"
+    )
+    assert isinstance(rejoin, instructions.Rejoin)
+
+
+def test_what_a_round_brings_is_told():
+    world = herder_cluster.Cluster(delay_ms=2000)
+    first, second = world.join("a"), world.join("b")
+    world.create(first, "c", tasks=3)
+    world.kill(second)
+    told = [each.text for each in first.of(instructions.Note)]
+    assert "in generation 1, leading: to run 0 connector(s) and 0 task(s)" in told
+    assert told[-1].endswith("; in 2 s the group meets again for lost work")
