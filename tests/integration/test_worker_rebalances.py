@@ -1,0 +1,195 @@
+"""Three workers and more: who runs what as they come and go.
+
+Java: RebalanceSourceConnectorsIntegrationTest, ConnectWorkerIntegrationTest's testAddAndRemove…,
+SessionedProtocolIntegrationTest.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mm2.sandbox import cluster
+from tests.support import connect_workers, eventually, kafka, watched
+
+pytestmark = pytest.mark.integration
+
+OURS = connect_workers.Kind.OURS
+CONNECTORS, TASKS = 3, 4
+NAMES = ("one", "two", "three")
+
+
+@pytest.fixture(scope="module")
+def group(
+    east: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[connect_workers.Group]:
+    """Three, for all tests of this module; they wait ten seconds for a worker that left."""
+    with connect_workers.Group(
+        east.client_properties(),
+        "worker-rebalances",
+        folder=tmp_path_factory.mktemp("workers"),
+        settings={"scheduled.rebalance.max.delay.ms": "10000"},
+    ) as made:
+        made.start_all(dict.fromkeys(NAMES, OURS))
+        yield made
+
+
+@pytest.fixture
+def make(
+    east: cluster.Cluster,
+    topic: Callable[..., str],
+    group: connect_workers.Group,
+    tmp_path: Path,
+) -> Iterator[watched.Make]:
+    with watched.connectors(east, topic, worker=group["one"], folder=tmp_path) as making:
+        yield making
+
+
+def running(group: connect_workers.Group, made: list[watched.Watched]) -> None:
+    for one in made:
+        watched.reaches(group["one"], one.name, "RUNNING", TASKS)
+
+
+def start(group: connect_workers.Group, make: watched.Make) -> list[watched.Watched]:
+    made = [make(tasks_max=str(TASKS)) for _ in range(CONNECTORS)]
+    for one in made:
+        group["one"].configure(one.name, one.config())
+    running(group, made)
+    return made
+
+
+def shares(group: connect_workers.Group, made: list[watched.Watched]) -> dict[str, list[int]]:
+    """Of each worker that runs anything, how many connectors and tasks, by their statuses."""
+    found: collections.Counter[tuple[str, int]] = collections.Counter()
+    for one in made:
+        told = group["one"].get(f"/connectors/{one.name}/status")
+        found[told["connector"]["worker_id"], 0] += 1
+        for each in told["tasks"]:
+            found[each["worker_id"], 1] += 1
+    return {worker: [found[worker, 0], found[worker, 1]] for worker, _ in found}
+
+
+def balanced(
+    group: connect_workers.Group, made: list[watched.Watched], workers: int
+) -> Callable[[], bool]:
+    def is_so() -> bool:
+        found = shares(group, made)
+        loads = list(zip(*found.values(), strict=True))
+        return len(found) == workers and all(max(each) - min(each) < 2 for each in loads)
+
+    return is_so
+
+
+def runs_once(made: list[watched.Watched]) -> bool:
+    """By what they noted: every task was started once more than it was stopped."""
+    for one in made:
+        counts = one.counts()
+        for number in range(TASKS):
+            if counts[f"task.start:{number}"] != counts[f"task.stop:{number}"] + 1:
+                return False
+    return True
+
+
+def test_work_follows_workers_that_come_and_go(
+    group: connect_workers.Group, make: watched.Make
+) -> None:
+    """testAddingWorker, testRemovingWorker, testAddAndRemoveWorker."""
+    made = start(group, make)
+    eventually.eventually(balanced(group, made, 3), watched.WAIT_S, interval_s=0.3)
+    before = sum((each.counts() for each in made), collections.Counter())
+    group.start("four", OURS)
+    eventually.eventually(balanced(group, made, 4), watched.WAIT_S, interval_s=0.3)
+    running(group, made)
+    moved = sum((each.counts() for each in made), collections.Counter()) - before
+    stops = sum(count for place, count in moved.items() if place.startswith("task.stop"))
+    assert stops == CONNECTORS * TASKS // 4, "only what goes to the new worker stops"
+    group["four"].stop()
+    eventually.eventually(balanced(group, made, 3), watched.WAIT_S, interval_s=0.3)
+    running(group, made)
+    eventually.eventually(lambda: runs_once(made), watched.WAIT_S)
+
+
+@pytest.mark.full
+def test_workers_that_bounce_get_their_work_back(
+    group: connect_workers.Group, make: watched.Make
+) -> None:
+    """testMultipleWorkersRejoining; what stayed where it was is not stopped."""
+    made = start(group, make)
+    eventually.eventually(balanced(group, made, 3), watched.WAIT_S, interval_s=0.3)
+    kept = group["one"].address
+    stays = [
+        (one, each["id"])
+        for one in made
+        for each in group["one"].get(f"/connectors/{one.name}/status")["tasks"]
+        if each["worker_id"] == kept
+    ]
+    assert stays
+    for name in ("two", "three"):
+        group[name].sigterm()
+    for name in ("two", "three"):
+        group[name].ended()
+    for name in ("two", "three"):
+        group[name].launch()
+    for name in ("two", "three"):
+        group[name].await_ready()
+    eventually.eventually(balanced(group, made, 3), watched.WAIT_S, interval_s=0.3)
+    running(group, made)
+    eventually.eventually(lambda: runs_once(made), watched.WAIT_S)
+    for one, number in stays:
+        assert one.count("task.stop", str(number)) == 0, f"{one.name}-{number} was stopped"
+
+
+def test_a_connector_that_goes_leaves_the_rest_even(
+    group: connect_workers.Group, make: watched.Make
+) -> None:
+    """testDeleteConnector, testStartTwoConnectors."""
+    made = start(group, make)
+    gone = made.pop()
+    watched.delete(group["two"], gone)
+    eventually.eventually(balanced(group, made, 3), watched.WAIT_S, interval_s=0.3)
+    running(group, made)
+
+
+def test_another_topic_restarts_all_of_a_connector_once(
+    east: cluster.Cluster, group: connect_workers.Group, make: watched.Make
+) -> None:
+    """testReconfigConnector."""
+    one, other = make(tasks_max=str(TASKS), every_ms="5"), make()
+    properties = east.client_properties()
+    group["one"].configure(one.name, one.config())
+    watched.reaches(group["one"], one.name, "RUNNING", TASKS)
+    eventually.eventually(
+        lambda: len(kafka.read_topic(properties, one.name)[0]) >= 100, watched.WAIT_S
+    )
+    group["two"].configure(one.name, one.config(topic=other.name))
+    eventually.eventually(
+        lambda: len(kafka.read_topic(properties, other.name)[0]) >= 100, watched.WAIT_S
+    )
+    watched.reaches(group["one"], one.name, "RUNNING", TASKS)
+    counts = one.counts()
+    assert counts["connector.start"] == 2
+    assert [counts[f"task.start:{number}"] for number in range(TASKS)] == [2] * TASKS
+
+
+def test_nobody_but_workers_may_write_task_configs(
+    group: connect_workers.Group, make: watched.Make
+) -> None:
+    """SessionedProtocolIntegrationTest, before and after the connector is there."""
+    one = make()
+    wrong = {
+        "X-Connect-Authorization": "S2Fma2Flc3F1ZQ==",
+        "X-Connect-Request-Signature-Algorithm": "HmacSHA256",
+    }
+
+    def refused(headers: dict[str, str]) -> list[int]:
+        path = f"/connectors/{one.name}/tasks"
+        return [group[name].ask("POST", path, [], headers=headers).status_code for name in NAMES]
+
+    for _ in range(2):
+        assert refused({}) == [400] * 3
+        assert refused(wrong) == [403] * 3
+        group["one"].configure(one.name, one.config())
+        watched.reaches(group["one"], one.name, "RUNNING", 1)
