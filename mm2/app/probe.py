@@ -9,10 +9,10 @@ from typing import Any
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import errors
+from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app import connections
 from mm2.app.settings import settings as app_settings
 from mm2.cluster import admin
-from mm2.cluster import errors as cluster_errors
 from mm2.connectors import source_connector
 from mm2.core import capabilities, flows
 from mm2.pipeline import cluster_probe
@@ -118,7 +118,7 @@ def _create_topic(target: admin.Admin, flow: flows.Flow) -> errors.ConnectError 
         configs=_CONFIGS,
     )
     failure = target.create_topics([wanted], _TIMEOUT_S).first_failure()
-    return None if isinstance(failure, cluster_errors.TopicExistsError) else failure
+    return None if isinstance(failure, kafka_errors.TopicExistsError) else failure
 
 
 def _spoken(observed: capabilities.Observed) -> str:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from connect_runtime.app.settings import problems
 from connect_runtime.base import clock, deadline, errors, ids
+from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.cluster import admin
-from mm2.cluster import errors as cluster_errors
 from mm2.connectors import flow_ledger
 from mm2.core import flows
 from mm2.core.copy import instructions
@@ -125,7 +125,7 @@ def _partitions(order: Order, source: admin.Admin) -> tuple[int, ...]:
     flow, topic = order.flow, order.topic
     described = source.describe_topics([topic], TIMEOUT_S)
     failure = described.first_failure()
-    if isinstance(failure, cluster_errors.TopicMissingError):
+    if isinstance(failure, kafka_errors.TopicMissingError):
         mirrored = [
             name for name in source.list_topics(TIMEOUT_S) if flow.should_replicate_topic(name)
         ]

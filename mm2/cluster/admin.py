@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline, errors
-from mm2.cluster import errors as cluster_errors
+from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.core.topics import snapshot
 
 T = TypeVar("T")
@@ -131,7 +131,7 @@ def observe_topics(
     failed = dict(described.failed)
     for name, topic in described.done.items():
         failure = configs.failed.get(name)
-        if failure is not None and not isinstance(failure, cluster_errors.NotAuthorizedError):
+        if failure is not None and not isinstance(failure, kafka_errors.NotAuthorizedError):
             failed[name] = failure
             continue
         done[name] = snapshot.Topic(

@@ -18,8 +18,8 @@ from typing import Any
 import confluent_kafka
 from confluent_kafka import admin as kafka_admin
 
+from connect_runtime.kafka_client import translate_errors
 from connect_runtime.wire.codec import security_settings
-from mm2.cluster import translate_errors
 
 LOGGER = logging.getLogger("librdkafka")
 

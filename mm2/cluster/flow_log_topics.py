@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors
+from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.system import polling
 from mm2.cluster import admin
-from mm2.cluster import errors as cluster_errors
 from mm2.core import commands
 
 _LOG = logging.getLogger(__name__)
@@ -52,13 +52,13 @@ class LogTopics:
         missing = [
             name
             for name, failure in described.failed.items()
-            if isinstance(failure, cluster_errors.TopicMissingError)
+            if isinstance(failure, kafka_errors.TopicMissingError)
         ]
         if missing:
             self._create(missing, end)
             described = self._describe_until_known(names, end)
         failure = described.first_failure()
-        if missing and isinstance(failure, cluster_errors.TopicMissingError):
+        if missing and isinstance(failure, kafka_errors.TopicMissingError):
             raise errors.RetriableError(
                 f"creating the topics of a flow on {self.where}: they are created, but a broker "
                 f"has not heard of {', '.join(sorted(described.failed))} yet"
@@ -83,7 +83,7 @@ class LogTopics:
         for name in sorted(created.done):
             _LOG.info("created topic %s on %s", name, self.where)
         for failure in created.failed.values():
-            if not isinstance(failure, cluster_errors.TopicExistsError):
+            if not isinstance(failure, kafka_errors.TopicExistsError):
                 raise failure
 
     def _describe_until_known(
@@ -115,12 +115,12 @@ class LogTopics:
     def _check_cleanup(self, names: Collection[str], end: base_deadline.Deadline) -> None:
         configs = self.target.topic_configs(names, end.left_s(self.clock.now_s()))
         for name, failure in configs.failed.items():
-            if isinstance(failure, cluster_errors.TopicMissingError):
+            if isinstance(failure, kafka_errors.TopicMissingError):
                 # It was described a moment ago, by a broker that knew more than this one.
                 raise errors.RetriableError(
                     f"checking topic {name} on {self.where}: a broker has not heard of it yet"
                 ) from failure
-            if not isinstance(failure, cluster_errors.NotAuthorizedError):
+            if not isinstance(failure, kafka_errors.NotAuthorizedError):
                 raise failure
             _LOG.warning(
                 "cleanup.policy of topic %s on %s cannot be checked without the right "
@@ -141,6 +141,6 @@ class LogTopics:
 
 def _is_settled(described: admin.PerTopic[admin.TopicDescription]) -> bool:
     return all(
-        not isinstance(failure, cluster_errors.TopicMissingError | errors.RetriableError)
+        not isinstance(failure, kafka_errors.TopicMissingError | errors.RetriableError)
         for failure in described.failed.values()
     ) and all(None not in topic.leaders for topic in described.done.values())

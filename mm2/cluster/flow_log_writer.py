@@ -17,7 +17,8 @@ import confluent_kafka
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors
-from mm2.cluster import client_config, flow_log, translate_errors
+from connect_runtime.kafka_client import translate_errors
+from mm2.cluster import client_config, flow_log
 from mm2.cluster import errors as cluster_errors
 
 _PRODUCER: dict[str, object] = {

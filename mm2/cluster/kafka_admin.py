@@ -20,8 +20,9 @@ from confluent_kafka import admin as library
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors
-from mm2.cluster import admin, client_config, translate_errors
-from mm2.cluster import errors as cluster_errors
+from connect_runtime.kafka_client import errors as kafka_errors
+from connect_runtime.kafka_client import translate_errors
+from mm2.cluster import admin, client_config
 from mm2.core.topics import snapshot
 
 T = TypeVar("T")
@@ -34,6 +35,16 @@ _BROKER_DEFAULT = -1
 
 _Futures = Mapping[str, "futures.Future[Any]"]
 _Answer = Any | confluent_kafka.KafkaError
+_ADVICE: Mapping[int, translate_errors.Advice] = {
+    confluent_kafka.KafkaError.INVALID_REPLICATION_FACTOR: (
+        errors.FatalError,  # of one topic of many: it is told, others go on
+        "set a replication.factor of at most the number of brokers",
+    ),
+    confluent_kafka.KafkaError.INVALID_CONFIG: (
+        errors.FatalError,
+        "correct the property, or leave it out with config.properties.exclude",
+    ),
+}
 
 
 class KafkaAdmin:
@@ -90,10 +101,10 @@ class KafkaAdmin:
             last = tried == len(brokers)
             try:
                 return self._configs_of_broker(broker, names, left_s if last else left_s / 2)
-            except cluster_errors.UnreachableError:  # it may be dead, and still be listed
+            except kafka_errors.UnreachableError:  # it may be dead, and still be listed
                 if last:
                     raise
-        raise cluster_errors.UnreachableError(f"{self._where} lists no brokers; look at them")
+        raise kafka_errors.UnreachableError(f"{self._where} lists no brokers; look at them")
 
     def create_topics(
         self, topics: Collection[admin.NewTopic], timeout_s: float
@@ -157,7 +168,7 @@ class KafkaAdmin:
         doing = "reading settings of broker"
         found = self._each([str(broker)], request, timeout_s, doing=doing, read=_configs)
         failure = found.first_failure()
-        if isinstance(failure, cluster_errors.NotAuthorizedError):
+        if isinstance(failure, kafka_errors.NotAuthorizedError):
             return None
         if failure is not None:
             raise failure
@@ -267,7 +278,9 @@ class KafkaAdmin:
         self._reports.forget()
 
     def _translated(self, error: confluent_kafka.KafkaError, doing: str) -> errors.ConnectError:
-        return translate_errors.translate(error, doing, where=self._where, reports=self._reports)
+        return translate_errors.translate(
+            error, doing, where=self._where, reports=self._reports, own=_ADVICE
+        )
 
 
 def _chunks(names: Sequence[str], size: int) -> list[Sequence[str]]:

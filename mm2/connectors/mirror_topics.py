@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from connect_runtime.base import clock, deadline, errors
+from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.cluster import admin
-from mm2.cluster import errors as cluster_errors
 from mm2.core import commands, flows, naming
 from mm2.core.topics import plan as topic_plan
 from mm2.core.topics import snapshot
@@ -299,7 +299,7 @@ class MirrorTopics:
         right: str,
     ) -> Problem:
         """`right` is the command that grants what may be lacking."""
-        lacking = isinstance(error, cluster_errors.NotAuthorizedError)
+        lacking = isinstance(error, kafka_errors.NotAuthorizedError)
         return Problem(
             cause="topic-refused",
             message=f"{self._flow.name} {name}: {error}",
@@ -337,9 +337,9 @@ def _stops(finding: topic_plan.Finding) -> bool:
 
 def _may_come(error: errors.ConnectError) -> bool:
     """Of a mirror that was listed, or whose creation was acknowledged, just now."""
-    return isinstance(error, (errors.RetriableError, cluster_errors.TopicMissingError))
+    return isinstance(error, (errors.RetriableError, kafka_errors.TopicMissingError))
 
 
 def _may_pass(error: errors.ConnectError) -> bool:
     """Of a mirror: one that exists although it was not listed will be listed."""
-    return _may_come(error) or isinstance(error, cluster_errors.TopicExistsError)
+    return _may_come(error) or isinstance(error, kafka_errors.TopicExistsError)

@@ -13,9 +13,10 @@ import confluent_kafka
 from confluent_kafka import admin as kafka_admin
 
 from connect_runtime.base import errors
+from connect_runtime.kafka_client import translate_errors
 from connect_runtime.wire.codec import security_settings
 from connect_runtime.wire.connection import store_files
-from mm2.cluster import client_config, translate_errors
+from mm2.cluster import client_config
 from mm2.sandbox import failures
 
 PURGED = translate_errors.PURGED

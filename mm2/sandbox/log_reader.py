@@ -9,8 +9,8 @@ import confluent_kafka
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline, ids
+from connect_runtime.kafka_client import translate_errors
 from connect_runtime.system import clock as system_clock
-from mm2.cluster import translate_errors
 from mm2.sandbox import clients, record
 
 READ_COMMITTED = "read_committed"

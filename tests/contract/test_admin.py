@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from connect_runtime.base import errors
+from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.system import polling
 from mm2.cluster import admin as port
-from mm2.cluster import errors as cluster_errors
 from mm2.core.topics import snapshot
 from mm2.sandbox import cluster
 from tests.fakes import admin as fake
@@ -88,7 +88,7 @@ def test_a_missing_topic_fails_alone(admin, name):
     for answer in (admin.describe_topics(asked, WAIT_S), admin.topic_configs(asked, WAIT_S)):
         assert set(answer.done) == {name("there")}
         assert set(answer.failed) == {name("missing")}
-        assert isinstance(answer.failed[name("missing")], cluster_errors.TopicMissingError)
+        assert isinstance(answer.failed[name("missing")], kafka_errors.TopicMissingError)
 
 
 def test_asking_about_nothing_answers_nothing(admin):
@@ -134,7 +134,7 @@ def test_creating_what_is_there_says_so(admin, name):
     create(admin, name("orders"), partitions=2)
     again = port.NewTopic(name=name("orders"), partitions=1, replication_factor=1)
     answer = admin.create_topics([again], WAIT_S)
-    assert isinstance(answer.failed[name("orders")], cluster_errors.TopicExistsError)
+    assert isinstance(answer.failed[name("orders")], kafka_errors.TopicExistsError)
     assert admin.describe_topics([name("orders")], WAIT_S).done[name("orders")].partitions == 2
 
 
@@ -144,7 +144,7 @@ def test_topics_grow_and_having_grown_is_as_good(admin, name):
     wanted = {name("grows"): 3, name("grew"): 3, name("missing"): 3}
     answer = admin.grow_topics(wanted, WAIT_S)
     assert set(answer.done) == {name("grows"), name("grew")}
-    assert isinstance(answer.failed[name("missing")], cluster_errors.TopicMissingError)
+    assert isinstance(answer.failed[name("missing")], kafka_errors.TopicMissingError)
     assert polling.until(
         lambda: admin.describe_topics([name("grows")], WAIT_S).done[name("grows")].partitions == 3,
         timeout_s=WAIT_S,
@@ -175,7 +175,7 @@ def test_a_refused_change_fails_alone_and_changes_nothing(admin, name):
     )
     assert set(answer.done) == {name("good")}
     assert "INVALID_CONFIG" in str(answer.failed[name("bad")])
-    assert isinstance(answer.failed[name("missing")], cluster_errors.TopicMissingError)
+    assert isinstance(answer.failed[name("missing")], kafka_errors.TopicMissingError)
     assert settles(admin, name("good"), {"retention.ms": "2000"})
     assert overrides(admin, name("bad")) == {"retention.ms": "1000"}
 
@@ -194,4 +194,4 @@ def test_observing_joins_descriptions_and_settings(admin, name):
     topic = seen.done[name("orders")]
     assert (topic.partitions, topic.config("retention.ms")) == (2, "1000")
     assert topic.topic_id is not None
-    assert isinstance(seen.failed[name("missing")], cluster_errors.TopicMissingError)
+    assert isinstance(seen.failed[name("missing")], kafka_errors.TopicMissingError)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from connect_runtime.base import errors
+from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.cluster import admin
-from mm2.cluster import errors as cluster_errors
 from mm2.core.topics import snapshot
 
 T = TypeVar("T")
@@ -104,7 +104,7 @@ class FakeAdmin:
         def create(name: str) -> None:
             spec = specs[name]
             if name in self._cluster.topics:
-                raise cluster_errors.TopicExistsError(f"creating topic {name}: it exists")
+                raise kafka_errors.TopicExistsError(f"creating topic {name}: it exists")
             if (spec.replication_factor or 1) > self._cluster.brokers:
                 raise errors.FatalError(f"creating topic {name}: INVALID_REPLICATION_FACTOR")
             if any(key not in DEFAULTS and "." not in key for key in spec.configs):
@@ -141,11 +141,11 @@ class FakeAdmin:
     def _answer(self, operation: str) -> None:
         self.calls.append(operation)
         if self._cluster.away:
-            raise cluster_errors.UnreachableError(f"{operation}: nobody answers")
+            raise kafka_errors.UnreachableError(f"{operation}: nobody answers")
 
     def _topic(self, name: str) -> FakeTopic:
         if name not in self._cluster.topics:
-            raise cluster_errors.TopicMissingError(f"topic {name} does not exist")
+            raise kafka_errors.TopicMissingError(f"topic {name} does not exist")
         return self._cluster.topics[name]
 
     def _each(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 
 from connect_runtime.base import errors
+from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.system import clock
 from mm2.cluster import errors as cluster_errors
 from mm2.cluster import flow_log, flow_log_topics, flow_log_writer
@@ -89,7 +90,7 @@ class FakeFlowLog:
     def read_to_end(self, timeout_s: float) -> list[flow_log.LogRecord]:
         assert self._opened, "open the flow log first"
         if self._cluster.away:
-            raise cluster_errors.UnreachableError("reading: nobody answers")
+            raise kafka_errors.UnreachableError("reading: nobody answers")
         found: list[flow_log.LogRecord] = []
         for topic in flow_log.LogTopic:
             self._check_same(topic)
@@ -129,6 +130,6 @@ class FakeFlowLog:
     def _check_same(self, topic: flow_log.LogTopic) -> None:
         name = self._names[topic]
         if name not in self._cluster.topics:
-            raise cluster_errors.TopicMissingError(f"topic {name} does not exist")
+            raise kafka_errors.TopicMissingError(f"topic {name} does not exist")
         if self._cluster.topics[name].topic_id != self._ids[topic]:
             raise cluster_errors.FlowLogTruncatedError(f"topic {name} was made again")

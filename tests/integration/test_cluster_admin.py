@@ -7,10 +7,10 @@ import logging
 import pytest
 
 from connect_runtime.base import errors
+from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.wire.codec import security_settings
 from mm2.cluster import admin as port
 from mm2.cluster import client_config
-from mm2.cluster import errors as cluster_errors
 from mm2.sandbox import ports
 from tests.support import cluster_access, eventually
 
@@ -45,7 +45,7 @@ def test_nobody_at_the_address_is_said_with_the_address(ask, caplog, capfd):
     started_s = cluster_access.CLOCK.now_s()
     with (
         caplog.at_level(logging.DEBUG, logger="librdkafka"),
-        pytest.raises(cluster_errors.UnreachableError) as raised,
+        pytest.raises(kafka_errors.UnreachableError) as raised,
     ):
         ask(admin)
     assert cluster_access.CLOCK.now_s() - started_s < 5.0
@@ -62,7 +62,7 @@ def test_a_frozen_cluster_costs_no_more_than_the_time_given(own_cluster):
     running.freeze()
     started_s = cluster_access.CLOCK.now_s()
     for ask in (admin.list_topics, lambda left_s: admin.describe_topics(["t"], left_s)):
-        with pytest.raises(cluster_errors.UnreachableError):
+        with pytest.raises(kafka_errors.UnreachableError):
             ask(1.0)
     assert cluster_access.CLOCK.now_s() - started_s < 8.0
     running.thaw()

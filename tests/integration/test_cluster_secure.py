@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 import pytest
 from confluent_kafka import admin as library
 
+from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.system import certificates
 from mm2.cluster import admin as port
 from mm2.cluster import client_config, flow_log
-from mm2.cluster import errors as cluster_errors
 from mm2.sandbox import cluster, secure
 from tests.support import cluster_access, eventually, kafka
 
@@ -73,7 +73,7 @@ def raised_soon(access: client_config.ClusterAccess, kind: type[Exception]) -> s
 def test_a_wrong_password_is_said_and_not_repeated(fort, mechanism):
     right = cluster_access.of(fort, "viewer", mechanism=mechanism)
     access = changed(right, password="wrong-password")
-    message = raised_soon(access, cluster_errors.AuthenticationError)
+    message = raised_soon(access, kafka_errors.AuthenticationError)
     assert "Authentication failed" in message
     assert "sasl.jaas.config" in message
     assert "wrong-password" not in message
@@ -83,14 +83,14 @@ def test_a_certificate_that_nobody_vouches_for_is_refused_by_us(fort):
     wall_ms = cluster_access.CLOCK.wall_ms()
     stranger = certificates.Authority.create("stranger", wall_ms=wall_ms)
     access = changed(cluster_access.of(fort), ca_pem=stranger.certificate_pem.decode())
-    message = raised_soon(access, cluster_errors.AuthenticationError)
+    message = raised_soon(access, kafka_errors.AuthenticationError)
     assert "ssl.truststore" in message
 
 
 def test_the_wrong_protocol_is_hinted_at(fort):
     access = changed(cluster_access.of(fort), protocol="SASL_PLAINTEXT")
     admin = cluster_access.admin(access)
-    with pytest.raises(cluster_errors.UnreachableError) as raised:
+    with pytest.raises(kafka_errors.UnreachableError) as raised:
         admin.list_topics(3.0)
     assert "security.protocol" in str(raised.value)
 
@@ -110,7 +110,7 @@ def test_without_rights_nothing_can_be_seen_or_made(fort):
         assert not answer.done
         assert set(answer.failed) == {"a", "b"}
         for name, failure in answer.failed.items():
-            assert isinstance(failure, cluster_errors.NotAuthorizedError)
+            assert isinstance(failure, kafka_errors.NotAuthorizedError)
             assert f" {name} on fort" in str(failure)
             assert "kafka-acls" in str(failure)
     assert admin.broker_configs(["producer.id.expiration.ms"], WAIT_S) is None
@@ -132,7 +132,7 @@ def test_rights_on_some_topics_work_for_those(fort):
         admin.topic_configs(["pub", "priv"], WAIT_S),
     ):
         assert set(answer.done) == {"pub"}
-        assert isinstance(answer.failed["priv"], cluster_errors.NotAuthorizedError)
+        assert isinstance(answer.failed["priv"], kafka_errors.NotAuthorizedError)
 
 
 def open_log(running: cluster.Cluster, user: str, alias: str) -> flow_log.FlowLog:
@@ -142,14 +142,14 @@ def open_log(running: cluster.Cluster, user: str, alias: str) -> flow_log.FlowLo
 
 
 def test_a_flow_log_that_may_not_be_created_says_which_right_is_missing(fort):
-    with pytest.raises(cluster_errors.NotAuthorizedError) as raised:
+    with pytest.raises(kafka_errors.NotAuthorizedError) as raised:
         open_log(fort, "nobody", "closed")
     assert "mm2-offset-map.closed.internal on fort" in str(raised.value)
     assert "kafka-acls" in str(raised.value)
     allow(fort, "nobody", ("TOPIC", "mm2-", "DESCRIBE"))
 
     def creation_refused() -> bool:
-        with pytest.raises(cluster_errors.NotAuthorizedError) as refused:
+        with pytest.raises(kafka_errors.NotAuthorizedError) as refused:
             open_log(fort, "nobody", "closed")
         return "creating topic mm2-offset-map.closed.internal" in str(refused.value)
 
@@ -165,7 +165,7 @@ def opened_when_rights_are_known(running: cluster.Cluster) -> flow_log.FlowLog:
     def opened() -> flow_log.FlowLog | None:
         try:
             return open_log(running, "mirror", "open")
-        except cluster_errors.NotAuthorizedError:
+        except kafka_errors.NotAuthorizedError:
             return None
 
     log = eventually.eventually(opened, WAIT_S, "the rights are known")
@@ -205,7 +205,7 @@ def test_rights_taken_away_break_the_log_aloud(fort):
     def refused() -> bool:
         log.append(flow_log.LogTopic.MAP, b"k", b"v", on_recorded=heard.append)
         eventually.eventually(lambda: log.poll(0.1), WAIT_S, "an answer came", interval_s=0.0)
-        return isinstance(heard[-1], cluster_errors.NotAuthorizedError)
+        return isinstance(heard[-1], kafka_errors.NotAuthorizedError)
 
     try:
         eventually.eventually(refused, WAIT_S, "writing is refused")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.wire.codec import failures, targets
 from mm2.cluster import client_config
-from mm2.cluster import errors as cluster_errors
 from mm2.sandbox import cluster
 from tests.support import client_certificates, cluster_access, wire
 
@@ -99,7 +99,7 @@ def test_without_a_certificate_that_the_broker_trusts_the_refusal_says_so(door, 
         reply = driver.call(targets.AnyNode(), wire.broker_settings(1), timeout_s=10.0)
     assert isinstance(reply.failure, failures.AuthenticationFailed), reply.failure
     assert "does it want a certificate of ours" in str(reply.failure)
-    with pytest.raises(cluster_errors.AuthenticationError) as raised:
+    with pytest.raises(kafka_errors.AuthenticationError) as raised:
         cluster_access.admin(access(given)).list_topics(WAIT_S)
     assert "certificate" in str(raised.value)
     assert "PRIVATE KEY" not in str(raised.value)

@@ -6,10 +6,10 @@ import logging
 
 import pytest
 
+from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.system import certificates, clock
 from connect_runtime.wire.codec import failures, messages, targets
 from mm2.cluster import client_config
-from mm2.cluster import errors as cluster_errors
 from mm2.sandbox import cluster, ports
 from tests.support import cluster_access, issuer, wire
 
@@ -70,7 +70,7 @@ def refusal(given: dict[str, str]) -> str:
 def control_refusal(given: dict[str, str]) -> str:
     admin = cluster_access.admin(access(given))
     started_s = cluster_access.CLOCK.now_s()
-    with pytest.raises(cluster_errors.AuthenticationError) as raised:
+    with pytest.raises(kafka_errors.AuthenticationError) as raised:
         admin.list_topics(WAIT_S)
     assert cluster_access.CLOCK.now_s() - started_s < WAIT_S / 2
     return str(raised.value)

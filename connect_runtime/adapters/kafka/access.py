@@ -19,7 +19,7 @@ from typing import Any
 import confluent_kafka
 from confluent_kafka import admin as library
 
-from connect_runtime.adapters.kafka import translate_errors
+from connect_runtime.kafka_client import translate_errors
 
 LOGGER = logging.getLogger("librdkafka")
 _QUIET_S = 30.0

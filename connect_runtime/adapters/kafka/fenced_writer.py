@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import confluent_kafka
 
 from connect_runtime.adapters.kafka import access as kafka_access
-from connect_runtime.adapters.kafka import translate_errors
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors
+from connect_runtime.kafka_client import translate_errors
 from connect_runtime.ports import fenced_writer, shared_log
 
 _LOG = logging.getLogger(__name__)

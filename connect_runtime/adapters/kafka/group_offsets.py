@@ -10,15 +10,29 @@ import random
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from connect_runtime.adapters.kafka import translate_errors
+from confluent_kafka import KafkaError
+
 from connect_runtime.base import backoff, errors, ids
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.core.offsets import group_requests
+from connect_runtime.kafka_client import translate_errors
+from connect_runtime.ports import clients
 from connect_runtime.wire.codec import messages, targets
 from connect_runtime.wire.connection import calls, cluster, poller
 
 _LEAST_S = 0.001
+_ADVICE: Mapping[int, translate_errors.Advice] = {
+    **dict.fromkeys(
+        (
+            KafkaError.GROUP_SUBSCRIBED_TO_TOPIC,
+            KafkaError.NON_EMPTY_GROUP,
+            KafkaError.UNKNOWN_MEMBER_ID,
+        ),
+        (clients.GroupInUseError, "stop the group's consumers first"),
+    ),
+    KafkaError.GROUP_ID_NOT_FOUND: (errors.FatalError, "there is nothing to take away"),
+}
 
 
 class KafkaGroupOffsets:
@@ -99,7 +113,7 @@ class KafkaGroupOffsets:
                 code = group_requests.error(reply.body)
                 if code in (0, fine):
                     return reply.body
-                failure = translate_errors.of_code(code, doing, where=self._where)
+                failure = translate_errors.of_code(code, doing, where=self._where, own=_ADVICE)
                 if code not in group_requests.PASSING:
                     raise failure
                 if code in group_requests.NOT_COORDINATOR:

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from confluent_kafka import admin as library
 
-from connect_runtime.adapters.kafka import errors as kafka_errors
 from connect_runtime.adapters.kafka import topic_admin
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors
 from connect_runtime.core.state import topic_settings
+from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.system import polling
 
 _LOG = logging.getLogger(__name__)

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 import confluent_kafka
 
 from connect_runtime.adapters.kafka import access as kafka_access
-from connect_runtime.adapters.kafka import translate_errors
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors
+from connect_runtime.kafka_client import translate_errors
 from connect_runtime.ports import shared_log
 from connect_runtime.system import outstanding
 

@@ -14,11 +14,11 @@ from typing import Any
 import confluent_kafka
 
 from connect_runtime.adapters.kafka import access as kafka_access
-from connect_runtime.adapters.kafka import translate_errors
 from connect_runtime.api import records
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors, ids
+from connect_runtime.kafka_client import translate_errors
 from connect_runtime.ports import clients
 
 _LOG = logging.getLogger(__name__)

@@ -11,9 +11,9 @@ from typing import Any
 import confluent_kafka
 
 from connect_runtime.adapters.kafka import access as kafka_access
-from connect_runtime.adapters.kafka import translate_errors
 from connect_runtime.api import records
 from connect_runtime.base import errors
+from connect_runtime.kafka_client import translate_errors
 from connect_runtime.ports import clients
 from connect_runtime.system import outstanding, threads
 

@@ -18,10 +18,10 @@ import confluent_kafka
 from confluent_kafka import admin as library
 
 from connect_runtime.adapters.kafka import access as kafka_access
-from connect_runtime.adapters.kafka import translate_errors
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.core.herder import rivals
+from connect_runtime.kafka_client import translate_errors
 
 T = TypeVar("T")
 

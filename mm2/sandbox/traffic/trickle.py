@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import confluent_kafka
 
 from connect_runtime.base import clock as base_clock
+from connect_runtime.kafka_client import translate_errors
 from connect_runtime.system import clock as system_clock
 from connect_runtime.system import threads
-from mm2.cluster import translate_errors
 from mm2.sandbox import clients, failures, log_reader
 
 _SENT_NS = struct.Struct(">Q")

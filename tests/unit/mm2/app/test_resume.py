@@ -5,9 +5,9 @@ import itertools
 import pytest
 
 from connect_runtime.base import errors, ids
+from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.system import clock
 from mm2.app import resume
-from mm2.cluster import errors as cluster_errors
 from mm2.connectors import flow_ledger
 from mm2.core import filters, flows, naming
 from mm2.core.offsets import offset_map
@@ -126,7 +126,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(asked, words):
 def test_a_source_that_does_not_answer_is_an_error():
     world = World()
     world.east.away = True
-    with pytest.raises(cluster_errors.UnreachableError):
+    with pytest.raises(kafka_errors.UnreachableError):
         world.ask()
 
 

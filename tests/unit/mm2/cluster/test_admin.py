@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from connect_runtime.base import errors
+from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.system import clock
 from mm2.cluster import admin as port
-from mm2.cluster import errors as cluster_errors
 from tests.fakes import admin as fake
 
 
@@ -15,7 +15,7 @@ def observe(cluster, *names):
 def test_settings_that_may_not_be_read_are_none():
     cluster = fake.FakeCluster()
     cluster.create("a", partitions=2)
-    refused = cluster_errors.NotAuthorizedError("no DESCRIBE_CONFIGS")
+    refused = kafka_errors.NotAuthorizedError("no DESCRIBE_CONFIGS")
     cluster.failures["topic_configs", "a"] = refused
     topic = observe(cluster, "a").done["a"]
     assert topic.configs is None

@@ -5,8 +5,9 @@ import logging
 import pytest
 
 from connect_runtime.base import errors
+from connect_runtime.kafka_client import translate_errors
 from connect_runtime.wire.codec import security_settings
-from mm2.cluster import client_config, translate_errors
+from mm2.cluster import client_config
 
 
 def access(security=None, **properties):

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from connect_runtime.base import errors
+from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.system import clock
 from mm2.cluster import admin as port
-from mm2.cluster import errors as cluster_errors
 from mm2.cluster import flow_log, flow_log_topics
 from tests.fakes import admin as fake
 
@@ -64,7 +64,7 @@ def test_the_cleanup_policy_counts_wherever_it_comes_from():
 
 def test_without_the_right_to_look_the_policy_is_trusted_aloud(caplog):
     cluster = fake.FakeCluster()
-    refused = cluster_errors.NotAuthorizedError("no DESCRIBE_CONFIGS")
+    refused = kafka_errors.NotAuthorizedError("no DESCRIBE_CONFIGS")
     cluster.failures["topic_configs", NAMES[0]] = refused
     with caplog.at_level(logging.WARNING):
         topics(fake.FakeAdmin(cluster)).ensure(NAMES, 1.0)
@@ -80,7 +80,7 @@ def test_other_failures_are_raised(operation):
 
 
 def test_an_unreachable_cluster_is_raised():
-    with pytest.raises(cluster_errors.UnreachableError):
+    with pytest.raises(kafka_errors.UnreachableError):
         topics(fake.FakeAdmin(fake.FakeCluster(away=True))).ensure(NAMES, 1.0)
 
 
@@ -95,7 +95,7 @@ class ForgetfulAdmin(fake.FakeAdmin):
         answer = super().describe_topics(names, timeout_s)
         self._looks += 1
         if self._looks <= 3:
-            missing = {name: cluster_errors.TopicMissingError("not yet") for name in names}
+            missing = {name: kafka_errors.TopicMissingError("not yet") for name in names}
             return port.PerTopic(done={}, failed=missing)
         if self._looks <= 5:
             leaderless = {

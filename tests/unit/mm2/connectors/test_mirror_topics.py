@@ -8,14 +8,14 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from connect_runtime.base import deadline, errors
+from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.cluster import admin as admin_port
-from mm2.cluster import errors as cluster_errors
 from mm2.connectors import mirror_topics
 from mm2.core import flows
 from tests.fakes import admin
 
 LATER = errors.RetriableError("NOT_CONTROLLER")
-REFUSED = cluster_errors.NotAuthorizedError("CREATE is not allowed")
+REFUSED = kafka_errors.NotAuthorizedError("CREATE is not allowed")
 
 
 class LateAdmin(admin.FakeAdmin):
@@ -38,7 +38,7 @@ class LateAdmin(admin.FakeAdmin):
             partitions = self.late[name]
             if partitions is None:
                 del done[name]
-                failed[name] = cluster_errors.TopicMissingError(f"topic {name} does not exist")
+                failed[name] = kafka_errors.TopicMissingError(f"topic {name} does not exist")
             else:
                 done[name] = admin_port.TopicDescription(
                     name=name, topic_id=done[name].topic_id, leaders=(1,) * partitions
@@ -248,7 +248,7 @@ def test_a_mirror_that_cannot_be_seen_is_not_created(pair):
 
 def test_a_cluster_that_goes_away_meanwhile_is_no_topics_problem(pair):
     pair.target.away = True
-    with pytest.raises(cluster_errors.UnreachableError):
+    with pytest.raises(kafka_errors.UnreachableError):
         pair.bring_about()
 
 

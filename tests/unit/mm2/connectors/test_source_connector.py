@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from connect_runtime.base import errors, ids
+from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.system import clock
 from mm2.cluster import admin as admin_port
-from mm2.cluster import errors as cluster_errors
 from mm2.connectors import source_connector
 from mm2.core import commands, flows
 from mm2.core.copy import setup
@@ -147,7 +147,7 @@ def test_without_further_looks_a_failure_is_tried_again_at_the_next_start():
 
 def test_what_is_refused_is_told_with_the_right_that_it_lacks():
     source, target = clusters()
-    target.failures["create_topics", "east.orders"] = cluster_errors.NotAuthorizedError("no")
+    target.failures["create_topics", "east.orders"] = kafka_errors.NotAuthorizedError("no")
     (first, *_) = plan(source, target).findings
     assert commands.found_in(first.message) == (
         "kafka-acls.sh --bootstrap-server HOST:PORT --add --allow-principal User:NAME "

@@ -6,8 +6,9 @@ import logging
 
 import pytest
 
-from connect_runtime.adapters.kafka import access, translate_errors
+from connect_runtime.adapters.kafka import access
 from connect_runtime.base import errors
+from connect_runtime.kafka_client import translate_errors
 
 REFUSED = "FAIL [c#consumer-1] [thrd:h:1/bootstrap]: Connection refused (after %sms in state %s)"
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from connect_runtime.adapters.kafka import errors as kafka_errors
 from connect_runtime.adapters.kafka import group_offsets
 from connect_runtime.base import errors, ids
+from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.ports import clients
 from connect_runtime.system import clock, threads
 from connect_runtime.wire.connection import cluster, poller

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import confluent_kafka
 import pytest
 
-from connect_runtime.adapters.kafka import topic_admin, translate_errors
+from connect_runtime.adapters.kafka import topic_admin
+from connect_runtime.kafka_client import translate_errors
 
 
 def waiting(count):

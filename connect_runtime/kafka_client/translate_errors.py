@@ -9,18 +9,20 @@ callback; `ConnectionReports` keeps that, so that "timed out" becomes "wrong pas
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError
 
 from connect_runtime.base import errors
-from mm2.cluster import errors as cluster_errors
+from connect_runtime.kafka_client import errors as kafka_errors
 
 PARTITION_EOF = KafkaError._PARTITION_EOF
 GROUP_TROUBLE = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._UNKNOWN_GROUP})
 OUT_OF_RANGE = frozenset(
     {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION}
 )
+DAMAGED = frozenset({KafkaError._BAD_MSG, KafkaError.INVALID_MSG})
 _WHOLE_REQUEST = frozenset(
     {
         KafkaError._INVALID_ARG,
@@ -32,8 +34,8 @@ _WHOLE_REQUEST = frozenset(
 )
 PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 
-_CREDENTIALS = "check sasl.mechanism, sasl.jaas.config and security.protocol of this cluster"
-_CERTIFICATES = "check the ssl.truststore.* and ssl.keystore.* settings of this cluster"
+_CREDENTIALS = "check sasl.mechanism, sasl.jaas.config and security.protocol"
+_CERTIFICATES = "check the ssl.truststore.* and ssl.keystore.* settings"
 _ADDRESS = "check bootstrap.servers, security.protocol and the network, and that brokers are up"
 _GRANT = "grant it with kafka-acls.sh --add, or use another user"
 _LATER = "it may pass; look at the brokers when it stays"
@@ -42,17 +44,18 @@ _TLS_REFUSAL = re.compile(
 )
 _LOCAL_DETAIL = re.compile(r" \(after \d+ms in state .*\)$")
 
-_Advice = tuple[type[errors.ConnectError], str]
+Advice = tuple[type[errors.ConnectError], str]
+"""What a code becomes, and what to do about it."""
 
-_AUTHENTICATION: dict[int, _Advice] = {
-    KafkaError._AUTHENTICATION: (cluster_errors.AuthenticationError, _CREDENTIALS),
-    KafkaError.SASL_AUTHENTICATION_FAILED: (cluster_errors.AuthenticationError, _CREDENTIALS),
-    KafkaError.UNSUPPORTED_SASL_MECHANISM: (cluster_errors.AuthenticationError, _CREDENTIALS),
-    KafkaError.ILLEGAL_SASL_STATE: (cluster_errors.AuthenticationError, _CREDENTIALS),
-    KafkaError._SSL: (cluster_errors.AuthenticationError, _CERTIFICATES),
+_AUTHENTICATION: dict[int, Advice] = {
+    KafkaError._AUTHENTICATION: (kafka_errors.AuthenticationError, _CREDENTIALS),
+    KafkaError.SASL_AUTHENTICATION_FAILED: (kafka_errors.AuthenticationError, _CREDENTIALS),
+    KafkaError.UNSUPPORTED_SASL_MECHANISM: (kafka_errors.AuthenticationError, _CREDENTIALS),
+    KafkaError.ILLEGAL_SASL_STATE: (kafka_errors.AuthenticationError, _CREDENTIALS),
+    KafkaError._SSL: (kafka_errors.AuthenticationError, _CERTIFICATES),
 }
 
-_NETWORK: dict[int, _Advice] = dict.fromkeys(
+_NETWORK: dict[int, Advice] = dict.fromkeys(
     (
         KafkaError._TRANSPORT,
         KafkaError._ALL_BROKERS_DOWN,
@@ -60,20 +63,20 @@ _NETWORK: dict[int, _Advice] = dict.fromkeys(
         KafkaError._TIMED_OUT,
         KafkaError._TIMED_OUT_QUEUE,
     ),
-    (cluster_errors.UnreachableError, _ADDRESS),
+    (kafka_errors.UnreachableError, _ADDRESS),
 )
 
-_RIGHTS: dict[int, _Advice] = dict.fromkeys(
+_RIGHTS: dict[int, Advice] = dict.fromkeys(
     (
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
         KafkaError.GROUP_AUTHORIZATION_FAILED,
         KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     ),
-    (cluster_errors.NotAuthorizedError, _GRANT),
+    (kafka_errors.NotAuthorizedError, _GRANT),
 )
 
-_MISSING: dict[int, _Advice] = dict.fromkeys(
+_MISSING: dict[int, Advice] = dict.fromkeys(
     (
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError.UNKNOWN_TOPIC_ID,
@@ -81,14 +84,14 @@ _MISSING: dict[int, _Advice] = dict.fromkeys(
         KafkaError._UNKNOWN_PARTITION,
     ),
     (
-        cluster_errors.TopicMissingError,
+        kafka_errors.TopicMissingError,
         "create the topic, or grant DESCRIBE on it: without that right it looks missing",
     ),
 )
 
-_REFUSALS: dict[int, _Advice] = {
+_REFUSALS: dict[int, Advice] = {
     KafkaError.TOPIC_ALREADY_EXISTS: (
-        cluster_errors.TopicExistsError,
+        kafka_errors.TopicExistsError,
         "use it as it is if its partitions and settings are as wanted",
     ),
     KafkaError.TOPIC_EXCEPTION: (
@@ -100,7 +103,7 @@ _REFUSALS: dict[int, _Advice] = {
         "the cluster's own policy forbids it: change what is asked for, or the policy",
     ),
     KafkaError.INVALID_REPLICATION_FACTOR: (
-        errors.FatalError,
+        errors.RetriableError,  # brokers may still be starting
         "set a replication.factor of at most the number of brokers",
     ),
     KafkaError.INVALID_PARTITIONS: (
@@ -109,18 +112,21 @@ _REFUSALS: dict[int, _Advice] = {
     ),
     KafkaError.INVALID_CONFIG: (
         errors.FatalError,
-        "correct the property, or leave it out with config.properties.exclude",
+        "correct the property",
     ),
-    KafkaError.UNSUPPORTED_VERSION: (errors.FatalError, "this needs newer brokers"),
+    KafkaError._UNSUPPORTED_FEATURE: (kafka_errors.UnsupportedError, "this needs newer brokers"),
+    KafkaError.UNSUPPORTED_VERSION: (kafka_errors.UnsupportedError, "this needs newer brokers"),
     KafkaError.MSG_SIZE_TOO_LARGE: (errors.FatalError, "raise max.message.bytes of the topic"),
     KafkaError.RECORD_LIST_TOO_LARGE: (errors.FatalError, "raise segment.bytes of the topic"),
 }
 
-_RETRIABLE: dict[int, _Advice] = dict.fromkeys(
+_RETRIABLE: dict[int, Advice] = dict.fromkeys(
     (
         KafkaError.BROKER_NOT_AVAILABLE,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.REBALANCE_IN_PROGRESS,
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.KAFKA_STORAGE_ERROR,
         KafkaError.LEADER_NOT_AVAILABLE,
@@ -134,22 +140,31 @@ _RETRIABLE: dict[int, _Advice] = dict.fromkeys(
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError.THROTTLING_QUOTA_EXCEEDED,
         KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.UNKNOWN_MEMBER_ID,  # a consumer joins its group again
         KafkaError._DESTROY_BROKER,
         KafkaError._ISR_INSUFF,
+        KafkaError._NOENT,  # no leader at the moment
         KafkaError._WAIT_CACHE,
     ),
     (errors.RetriableError, _LATER),
 )
 
-_ADVICE = {**_AUTHENTICATION, **_NETWORK, **_RIGHTS, **_MISSING, **_REFUSALS, **_RETRIABLE}
-_UNKNOWN: _Advice = (errors.FatalError, "see the brokers' log")
+_ADVICE = {
+    **_AUTHENTICATION,
+    **_NETWORK,
+    **_RIGHTS,
+    **_MISSING,
+    **_REFUSALS,
+    **_RETRIABLE,
+}
+_UNKNOWN: Advice = (errors.FatalError, "see the brokers' log")
 
 
 @dataclass(slots=True)
 class ConnectionReports:
     """What one client's error callback said since it last got an answer.
 
-    Bounded: the latest of each kind. Only the thread that polls the client touches it.
+    Bounded: the latest of each kind. Any thread may ask.
     """
 
     _latest: dict[int, KafkaError] = field(default_factory=dict)
@@ -177,8 +192,9 @@ class ConnectionReports:
         """The most telling report: a refusal, else the network's answer."""
         return self.refused() or self._first(_NETWORK)
 
-    def _first(self, codes: dict[int, _Advice]) -> KafkaError | None:
-        return next((self._latest[code] for code in codes if code in self._latest), None)
+    def _first(self, codes: dict[int, Advice]) -> KafkaError | None:
+        found = (self._latest.get(code) for code in codes)
+        return next((each for each in found if each is not None), None)
 
 
 def is_network_trouble(error: KafkaError) -> bool:
@@ -207,15 +223,27 @@ def is_retriable(error: KafkaError) -> bool:
 
 
 def translate(
-    error: KafkaError, doing: str, *, where: str, reports: ConnectionReports | None = None
+    error: KafkaError,
+    doing: str,
+    *,
+    where: str,
+    reports: ConnectionReports | None = None,
+    own: Mapping[int, Advice] | None = None,
 ) -> errors.ConnectError:
     """Make ours of the library's. `doing` begins the message: "creating topic orders".
 
     `where` names the cluster with its bootstrap addresses. With `reports`, a mere time-out is
-    explained by what the client's connections said.
+    explained by what the client's connections said. `own`: what codes mean to this question alone.
     """
     if reports is not None and is_network_trouble(error):
         error = reports.reason() or error
-    kind, advice = _ADVICE.get(error.code(), _UNKNOWN)
+    kind, advice = (own or {}).get(error.code()) or _ADVICE.get(error.code(), _UNKNOWN)
     said = _LOCAL_DETAIL.sub("", error.str()).strip().rstrip(".")
     return kind(f"{doing} on {where}: {said} ({error.name().lstrip('_')}); {advice}")
+
+
+def of_code(
+    code: int, doing: str, *, where: str, own: Mapping[int, Advice] | None = None
+) -> errors.ConnectError:
+    """As `translate`, of an error code that a broker answered to a request of our own."""
+    return translate(KafkaError(code), doing, where=where, own=own)

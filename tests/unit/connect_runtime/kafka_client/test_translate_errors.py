@@ -4,35 +4,39 @@ import pytest
 from confluent_kafka import KafkaError
 
 from connect_runtime.base import errors
-from mm2.cluster import errors as cluster_errors
-from mm2.cluster import translate_errors
+from connect_runtime.kafka_client import errors as kafka_errors
+from connect_runtime.kafka_client import translate_errors
 
 WHERE = "west (127.0.0.1:9092)"
 
 
-def translate(code, text=None, reports=None):
+def translate(code, text=None, **more):
     error = KafkaError(code, text) if text else KafkaError(code)
-    return translate_errors.translate(error, "creating topic t", where=WHERE, reports=reports)
+    return translate_errors.translate(error, "creating topic t", where=WHERE, **more)
 
 
 @pytest.mark.parametrize(
     ("code", "kind"),
     [
-        (KafkaError._TRANSPORT, cluster_errors.UnreachableError),
-        (KafkaError._ALL_BROKERS_DOWN, cluster_errors.UnreachableError),
-        (KafkaError._TIMED_OUT, cluster_errors.UnreachableError),
-        (KafkaError._RESOLVE, cluster_errors.UnreachableError),
-        (KafkaError._AUTHENTICATION, cluster_errors.AuthenticationError),
-        (KafkaError.SASL_AUTHENTICATION_FAILED, cluster_errors.AuthenticationError),
-        (KafkaError._SSL, cluster_errors.AuthenticationError),
-        (KafkaError.TOPIC_AUTHORIZATION_FAILED, cluster_errors.NotAuthorizedError),
-        (KafkaError.CLUSTER_AUTHORIZATION_FAILED, cluster_errors.NotAuthorizedError),
-        (KafkaError.UNKNOWN_TOPIC_OR_PART, cluster_errors.TopicMissingError),
-        (KafkaError.TOPIC_ALREADY_EXISTS, cluster_errors.TopicExistsError),
+        (KafkaError._TRANSPORT, kafka_errors.UnreachableError),
+        (KafkaError._ALL_BROKERS_DOWN, kafka_errors.UnreachableError),
+        (KafkaError._TIMED_OUT, kafka_errors.UnreachableError),
+        (KafkaError._RESOLVE, kafka_errors.UnreachableError),
+        (KafkaError._AUTHENTICATION, kafka_errors.AuthenticationError),
+        (KafkaError.SASL_AUTHENTICATION_FAILED, kafka_errors.AuthenticationError),
+        (KafkaError._SSL, kafka_errors.AuthenticationError),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, kafka_errors.NotAuthorizedError),
+        (KafkaError.CLUSTER_AUTHORIZATION_FAILED, kafka_errors.NotAuthorizedError),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, kafka_errors.TopicMissingError),
+        (KafkaError.TOPIC_ALREADY_EXISTS, kafka_errors.TopicExistsError),
         (KafkaError.POLICY_VIOLATION, errors.FatalError),
-        (KafkaError.INVALID_REPLICATION_FACTOR, errors.FatalError),
+        (KafkaError.INVALID_REPLICATION_FACTOR, errors.RetriableError),
         (KafkaError.INVALID_CONFIG, errors.FatalError),
         (KafkaError.MSG_SIZE_TOO_LARGE, errors.FatalError),
+        (KafkaError._NOENT, errors.RetriableError),
+        (KafkaError.NOT_COORDINATOR, errors.RetriableError),
+        (KafkaError.UNKNOWN_MEMBER_ID, errors.RetriableError),
+        (KafkaError.UNSUPPORTED_VERSION, kafka_errors.UnsupportedError),
         (KafkaError.NOT_CONTROLLER, errors.RetriableError),
         (KafkaError.NOT_ENOUGH_REPLICAS, errors.RetriableError),
         (KafkaError.KAFKA_STORAGE_ERROR, errors.RetriableError),
@@ -65,11 +69,11 @@ def test_a_mere_time_out_is_explained_by_what_connections_said():
     reports.on_error(KafkaError(KafkaError._TRANSPORT, "Connection refused"))
     reports.on_error(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
     unreachable = translate(KafkaError._TIMED_OUT, reports=reports)
-    assert isinstance(unreachable, cluster_errors.UnreachableError)
+    assert isinstance(unreachable, kafka_errors.UnreachableError)
     assert "Connection refused" in str(unreachable)
     reports.on_error(KafkaError(KafkaError._AUTHENTICATION, "invalid credentials"))
     refused = translate(KafkaError._TIMED_OUT, reports=reports)
-    assert isinstance(refused, cluster_errors.AuthenticationError)
+    assert isinstance(refused, kafka_errors.AuthenticationError)
     assert "sasl.jaas.config" in str(refused)
 
 
@@ -86,7 +90,7 @@ def test_a_certificate_that_brokers_refuse_is_no_broken_connection(said):
     reports = translate_errors.ConnectionReports()
     reports.on_error(KafkaError(KafkaError._TRANSPORT, f"ssl://h:1/1: Receive failed: {said}"))
     refused = translate(KafkaError._TIMED_OUT, reports=reports)
-    assert isinstance(refused, cluster_errors.AuthenticationError)
+    assert isinstance(refused, kafka_errors.AuthenticationError)
     assert "ssl.keystore" in str(refused)
 
 
@@ -95,7 +99,7 @@ def test_what_a_broker_answered_is_not_overruled_by_reports():
     reports.on_error(KafkaError(KafkaError._TRANSPORT, "Connection refused"))
     assert isinstance(
         translate(KafkaError.TOPIC_AUTHORIZATION_FAILED, reports=reports),
-        cluster_errors.NotAuthorizedError,
+        kafka_errors.NotAuthorizedError,
     )
 
 
@@ -122,3 +126,26 @@ def test_retriable_and_missing_are_told_apart():
     assert not translate_errors.is_retriable(error(KafkaError.TOPIC_AUTHORIZATION_FAILED))
     assert translate_errors.is_missing_topic(error(KafkaError.UNKNOWN_TOPIC_OR_PART))
     assert not translate_errors.is_missing_topic(error(KafkaError.LEADER_NOT_AVAILABLE))
+
+
+def test_what_a_code_means_to_one_question_goes_before_what_it_means_to_all():
+    own = {KafkaError.NON_EMPTY_GROUP: (errors.RetriableError, "stop its consumers first")}
+    told = translate(KafkaError.NON_EMPTY_GROUP, own=own)
+    assert type(told) is errors.RetriableError
+    assert str(told).endswith("; stop its consumers first")
+    assert type(translate(KafkaError.NON_EMPTY_GROUP)) is errors.FatalError
+    assert type(translate(KafkaError.LEADER_NOT_AVAILABLE, own=own)) is errors.RetriableError
+    told = translate_errors.of_code(KafkaError.NON_EMPTY_GROUP, "deleting g", where=WHERE, own=own)
+    assert type(told) is errors.RetriableError
+
+
+def test_one_topic_may_bring_an_answer_upon_all():
+    whole = translate_errors.may_concern_whole_request
+    assert whole(KafkaError(KafkaError.POLICY_VIOLATION))
+    assert not whole(KafkaError(KafkaError.TOPIC_ALREADY_EXISTS))
+
+
+def test_a_code_from_our_own_connections_is_told_alike():
+    found = translate_errors.of_code(30, "reading offsets of group g", where=WHERE)
+    assert isinstance(found, kafka_errors.NotAuthorizedError)
+    assert str(found).startswith(f"reading offsets of group g on {WHERE}: ")

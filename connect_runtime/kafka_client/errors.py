@@ -1,4 +1,4 @@
-"""What a cluster answers instead of doing what was asked, as far as this room decides by it.
+"""What a cluster answers instead of doing what was asked, as far as callers decide by it.
 
 Everything else is a plain `RetriableError` or `FatalError`. Made in `translate_errors`.
 """
