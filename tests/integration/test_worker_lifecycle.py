@@ -18,6 +18,7 @@ WAIT_S = watched.WAIT_S
 SETTINGS = {
     "scheduled.rebalance.max.delay.ms": "0",
     "offset.flush.interval.ms": "300",
+    "heartbeat.interval.ms": "500",
     "connector.client.config.override.policy": "All",
     "config.providers": "file",
     "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
@@ -231,7 +232,7 @@ def test_task_configs_that_cannot_be_resolved_any_more_are_replaced(
     assert "${file:" in json.dumps(worker.get(f"/connectors/{one.name}/tasks"))
     secrets.unlink()
     starts = one.count("task.start")
-    worker.configure(one.name, one.config(every_ms="10", topic=other))
+    worker.configure(one.name, one.config(every_ms="10", topic=other, messages="30"))
     eventually.eventually(lambda: one.count("task.start") >= starts + 2, WAIT_S)
     eventually.eventually(lambda: len(values(east, other)) > 0, WAIT_S)
 

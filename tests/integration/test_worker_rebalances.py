@@ -31,7 +31,10 @@ def group(
         east.client_properties(),
         "worker-rebalances",
         folder=tmp_path_factory.mktemp("workers"),
-        settings={"scheduled.rebalance.max.delay.ms": "10000"},
+        settings={
+            "scheduled.rebalance.max.delay.ms": "10000",
+            "heartbeat.interval.ms": "500",
+        },
     ) as made:
         made.start_all(dict.fromkeys(NAMES, OURS))
         yield made
@@ -157,14 +160,14 @@ def test_another_topic_restarts_all_of_a_connector_once(
     east: cluster.Cluster, group: connect_workers.Group, make: watched.Make
 ) -> None:
     """testReconfigConnector."""
-    one, other = make(tasks_max=str(TASKS), every_ms="5"), make()
+    one, other = make(tasks_max=str(TASKS), every_ms="5", messages="25"), make()
     properties = east.client_properties()
     group["one"].configure(one.name, one.config())
     watched.reaches(group["one"], one.name, "RUNNING", TASKS)
     eventually.eventually(
         lambda: len(kafka.read_topic(properties, one.name)[0]) >= 100, watched.WAIT_S
     )
-    group["two"].configure(one.name, one.config(topic=other.name))
+    group["two"].configure(one.name, one.config(topic=other.name, messages="50"))
     eventually.eventually(
         lambda: len(kafka.read_topic(properties, other.name)[0]) >= 100, watched.WAIT_S
     )

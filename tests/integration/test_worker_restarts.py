@@ -25,7 +25,12 @@ def group(
     east: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[connect_workers.Group]:
     folder = tmp_path_factory.mktemp("workers")
-    with connect_workers.Group(east.client_properties(), "worker-restarts", folder=folder) as made:
+    with connect_workers.Group(
+        east.client_properties(),
+        "worker-restarts",
+        folder=folder,
+        settings={"heartbeat.interval.ms": "500"},
+    ) as made:
         made.start_all({"one": connect_workers.Kind.OURS, "two": connect_workers.Kind.OURS})
         yield made
 
