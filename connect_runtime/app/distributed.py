@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 
 from connect_runtime.adapters.kafka import group as kafka_group
@@ -14,6 +15,8 @@ from connect_runtime.ports import group
 from connect_runtime.runtime import rebalance_metrics
 from connect_runtime.runtime.stores import config_store, status_store
 from connect_runtime.system import clock
+
+_LOG = logging.getLogger(__name__)
 
 GROUPS_S = 10.0
 """What looking for other Connect clusters on the same topics may take."""
@@ -46,11 +49,19 @@ def worker(settings: distributed.Settings) -> worker_process.WorkerProcess:
             around.metrics.add(each)
         return made
 
-    def check(configs: config_store.ConfigStore, statuses: status_store.StatusStore) -> None:
-        topics = rivals.Topics(config=configs.snapshot(), statuses=statuses.snapshot())
-        rival = rivals.find(logs.admin.groups(GROUPS_S), topics, own_group=config.group_id)
-        if rival is not None:
+    def check(
+        worker_id: str, configs: config_store.ConfigStore, statuses: status_store.StatusStore
+    ) -> None:
+        rival = rivals.find(
+            logs.admin.groups(GROUPS_S),
+            rivals.Topics(config=configs.snapshot(), statuses=statuses.snapshot()),
+            own_group=config.group_id,
+            own_address=worker_id,
+        )
+        if rival is not None and rival.certain:
             raise errors.FatalError(f"group {config.group_id}: {rival}")
+        if rival is not None:
+            _LOG.warning("%s", rival)
 
     return worker_process.WorkerProcess(
         worker_process.Kind(

@@ -82,8 +82,9 @@ class Kind:
     make_group: Callable[[Around], group.Group]
     offers: protocol.Protocol
     among_peers: bool
-    check: Callable[[config_store.ConfigStore, status_store.StatusStore], None]
-    """Asked once the stores are read; raises `FatalError` where it must not run."""
+    check: Callable[[str, config_store.ConfigStore, status_store.StatusStore], None]
+    """Asked, with the worker's host:port, once the stores are read; raises `FatalError` where it
+    must not run."""
 
 
 class _Listener:
@@ -156,7 +157,7 @@ class WorkerProcess:
             self._assemble(cluster_id)
             for store in (self._offsets, self._statuses, self._configs):
                 store.start(LOGS_S)
-            self._kind.check(self._configs, self._statuses)
+            self._kind.check(self._rest.worker_id, self._configs, self._statuses)
             assert self._loop is not None
             self._loop.start()
         except BaseException:

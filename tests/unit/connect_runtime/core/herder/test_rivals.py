@@ -10,6 +10,7 @@ from connect_runtime.core.state import config_log, config_records, status_log, s
 TASK = ids.ConnectorTaskId("c", 0)
 BOTH = work.Work(connectors=("c",), tasks=(TASK,))
 SPOKEN = protocol.Protocol.SESSIONED
+OWN = "here:8083"
 RUNNING, UNASSIGNED = status_records.State.RUNNING, status_records.State.UNASSIGNED
 
 
@@ -50,9 +51,10 @@ END = topics().config.offset
 
 def test_a_group_whose_worker_says_in_these_topics_what_it_runs():
     found = rivals.find(
-        [group(member("http://there:8083/", BOTH, 99))],
+        [group(member("http://there:8083/", BOTH, END))],
         topics(worker_id="there:8083"),
         own_group="own",
+        own_address=OWN,
     )
     assert found == rivals.Rival(
         group_id="other",
@@ -62,14 +64,37 @@ def test_a_group_whose_worker_says_in_these_topics_what_it_runs():
     assert "config.storage.topic" in str(found)
 
 
-def test_a_group_that_runs_all_of_this_config_topic():
+def test_a_group_that_runs_all_of_this_config_topic_may_be_one():
     members = [
         member("http://there:1/", work.Work(connectors=("c",)), END),
         member("http://there:2/", work.Work(tasks=(TASK,)), END),
     ]
-    found = rivals.find([group(*members)], topics(), own_group="own")
+    found = rivals.find([group(*members)], topics(), own_group="own", own_address=OWN)
     assert found is not None
     assert "2 connectors and tasks" in found.evidence
+    assert not found.certain
+    assert "may live" in str(found)
+
+
+def test_what_is_certain_is_told_first():
+    offset = group(member("http://away:8083/", BOTH, END), name="a")
+    status = group(member("http://there:8083/", BOTH, END - 1), name="b")
+    for groups in ([offset, status], [status, offset]):
+        found = rivals.find(
+            groups, topics(worker_id="there:8083"), own_group="own", own_address=OWN
+        )
+        assert found is not None
+        assert (found.group_id, found.certain) == ("b", True)
+
+
+def test_what_the_own_group_runs_shows_nothing_of_others():
+    """Two clusters of containers, with the same names and the same connectors."""
+    other = group(member("http://there:8083/", BOTH, END - 1))
+    own = group(member("http://there:8083/", BOTH, END), name="own")
+    said = topics(worker_id="there:8083")
+    assert rivals.find([own, other], said, own_group="own", own_address=OWN) is None
+    elsewhere = group(member("http://away:8083/", BOTH, END), name="own")
+    assert rivals.find([elsewhere, other], said, own_group="own", own_address=OWN) is not None
 
 
 @pytest.mark.parametrize(
@@ -80,13 +105,15 @@ def test_a_group_that_runs_all_of_this_config_topic():
         (group(member("http://there:8083/", BOTH, END + 1)), topics()),
         (group(member("http://there:8083/", work.Work(connectors=("c",)), END)), topics()),
         (group(member("http://there:8083/", work.NO_WORK, -1)), topics(configured=False)),
-        (group(member("http://there:8083/", BOTH, 99)), topics(worker_id="here:8083")),
+        (group(member("http://there:8083/", BOTH, END)), topics(worker_id="here:8083")),
         (
-            group(member("http://there:8083/", BOTH, 99)),
+            group(member("http://there:8083/", BOTH, END)),
             topics(worker_id="there:8083", state=UNASSIGNED),
         ),
         (group((b"\x00", b"junk"), (b"", b"")), topics(worker_id="there:8083")),
         (group(), topics()),
+        (group(member(f"http://{OWN}/", BOTH, END - 1)), topics(worker_id=OWN)),
+        (group(member("http://there:8083/", BOTH, END + 1)), topics(worker_id="there:8083")),
     ],
     ids=[
         "its own",
@@ -98,7 +125,9 @@ def test_a_group_that_runs_all_of_this_config_topic():
         "given back",
         "malformed",
         "empty",
+        "of the same address",
+        "of a longer topic",
     ],
 )
 def test_any_other_group_is_none(seen, said):
-    assert rivals.find([seen], said, own_group="own") is None
+    assert rivals.find([seen], said, own_group="own", own_address=OWN) is None
