@@ -28,13 +28,16 @@ class Listener(Protocol):
 
 
 class Statuses(Protocol):
-    """Where statuses go; neither waits (`runtime.stores.status_store`)."""
+    """Where statuses go; nothing waits (`runtime.stores.status_store`)."""
 
     def put(
         self, subject: status_records.Subject, status: status_records.Status, *, safe: bool = False
     ) -> None: ...
 
     def put_topic(self, topic: status_records.TopicStatus) -> None: ...
+
+    def knows_topic(self, connector: str, topic: str) -> bool:
+        """Is it said already that the connector uses it, and not forgotten?"""
 
 
 class Worker(Protocol):

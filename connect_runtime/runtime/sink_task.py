@@ -74,7 +74,6 @@ class SinkTaskBody:
         self._held = False  # paused, since what was put was refused
         self._kept: list[_Item] = []
         self._offsets = sink_offsets.SinkOffsets()
-        self._topics: set[str] = set()
         self._commits_begun = 0
         self._committing: _Commit | None = None
         self._next_commit_s = parts.clock.now_s() + parts.timing.interval_s
@@ -167,10 +166,8 @@ class SinkTaskBody:
         return self._made().poll(timeout_s)
 
     def _converted(self, consumed: Sequence[clients.ConsumedRecord]) -> list[_Item]:
-        for each in consumed:
-            if each.topic not in self._topics:
-                self._topics.add(each.topic)
-                self._parts.on_topic(each.topic)
+        for topic in {each.topic for each in consumed}:
+            self._parts.on_topic(topic)
         self._parts.metrics.read(len(consumed), {each.place: each.offset + 1 for each in consumed})
         return [(each, self._parts.pipeline.from_kafka(each)) for each in consumed]
 

@@ -36,7 +36,7 @@ _CLOSE_S = 30.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceParts:
     """What one source task is made of. `stopping` is what its context waits for; `on_topic` hears
-    of each topic that it writes to, once. `make_producer`, `props`: made when it starts."""
+    the topic of each record that is sent. `make_producer`, `props`: made when it starts."""
 
     task: tasks.SourceTask
     props: Callable[[], Mapping[str, str]] = field(repr=False)
@@ -62,7 +62,6 @@ class SourceTaskBody:
         self._producer: clients.RecordProducer | None = None
         self._start_tried = False
         self._to_send: deque[records.SourceRecord] = deque()
-        self._topics: set[str] = set()
         self._lock = threading.Lock()
         self._submitted = submitted_offsets.SubmittedOffsets()
         self._failure: errors.ConnectError | None = None
@@ -170,9 +169,7 @@ class SourceTaskBody:
                 self._submitted.drop(ticket)
             _LOG.debug("sending failed and is tried again: %s", error)
             return False
-        if written.topic not in self._topics:
-            self._topics.add(written.topic)
-            self._parts.on_topic(written.topic)
+        self._parts.on_topic(written.topic)
         return True
 
     def _delivered(

@@ -10,7 +10,7 @@ from connect_runtime.api import connector, context, errors
 from connect_runtime.api import task as tasks
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import ids
-from connect_runtime.core.state import cluster_config, status_records
+from connect_runtime.core.state import cluster_config
 from connect_runtime.core.task import (
     client_settings,
     connector_config,
@@ -31,6 +31,7 @@ from connect_runtime.runtime import (
     source_task,
     task_metrics,
     task_run,
+    topics_in_use,
     worker_metrics,
 )
 from connect_runtime.runtime.stores import offset_reader, offset_store
@@ -172,7 +173,7 @@ class _Maker:
                 make_producer=lambda: around.clients.producer(plan),
                 offsets=around.offsets,
                 timing=self._timing(),
-                on_topic=self._on_topic,
+                on_topic=self._topics().used,
                 metrics=metrics,
                 stopping=self._stopping,
                 given_up=self._given_up,
@@ -200,7 +201,7 @@ class _Maker:
                 pipeline=_pipeline(converters, metrics),
                 make_consumer=lambda: around.clients.consumer(plan),
                 timing=self._timing(),
-                on_topic=self._on_topic,
+                on_topic=self._topics().used,
                 metrics=metrics,
                 stopping=self._stopping,
                 given_up=self._given_up,
@@ -282,16 +283,14 @@ class _Maker:
             interval_s=config.flush_interval_s, timeout_s=config.flush_timeout_s
         )
 
-    def _on_topic(self, topic: str) -> None:
-        if self._around.config.topic_tracking:
-            self._around.statuses.put_topic(
-                status_records.TopicStatus(
-                    topic=topic,
-                    connector=self._task.connector,
-                    task=self._task.task,
-                    discovered_ms=self._around.clock.wall_ms(),
-                )
-            )
+    def _topics(self) -> topics_in_use.TopicsInUse:
+        around = self._around
+        return topics_in_use.TopicsInUse(
+            self._task,
+            statuses=around.statuses,
+            clock=around.clock,
+            tracked=around.config.topic_tracking,
+        )
 
 
 def _pipeline(

@@ -179,6 +179,9 @@ class Statuses:
     def put_topic(self, topic) -> None:
         self.topics.append(topic)
 
+    def knows_topic(self, connector: str, topic: str) -> bool:
+        return any((each.connector, each.topic) == (connector, topic) for each in self.topics)
+
     def states(self, subject) -> list[str]:
         with self.lock:
             return [status.state.value for each, status in self.said if each == subject]

@@ -93,6 +93,10 @@ class StatusStore:
         """Say that a connector uses a topic. Never waits."""
         self._send(status_records.topic(topic), None)
 
+    def knows_topic(self, connector: str, topic: str) -> bool:
+        """See `ports.worker.Statuses`."""
+        return self.snapshot().topic(connector, topic) is not None
+
     def forget_topics(self, connector: str) -> None:
         """Of a connector that is gone, or was asked to (`PUT …/topics/reset`). Never waits."""
         for topic in self.snapshot().topics(connector):

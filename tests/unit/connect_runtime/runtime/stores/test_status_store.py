@@ -117,7 +117,10 @@ def test_topics_in_use_are_kept_and_forgotten_per_connector(store, topic):
             status_records.TopicStatus(topic=name, connector=connector, task=0, discovered_ms=1)
         )
     assert [each.topic for each in store.snapshot().topics("c")] == ["t1", "t2"]
+    assert store.knows_topic("c", "t1")
     store.forget_topics("c")
+    assert not store.knows_topic("c", "t1")
+    assert store.knows_topic("d", "t1")
     assert store.snapshot().topics("c") == []
     assert [each.topic for each in store.snapshot().topics("d")] == ["t1"]
 
