@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mm2.formats import heartbeat, schema_fields
+
+BEAT = heartbeat.Heartbeat(source="A", target="B", at_ms=1_700_000_000_000)
+KEY = bytes.fromhex("000141000142")
+VALUE = bytes.fromhex("00000000018bcfe56800")
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+
+
+def test_golden_bytes():
+    assert heartbeat.encode(BEAT) == (KEY, VALUE)
+    assert heartbeat.decode(KEY, VALUE) == BEAT
+
+
+@given(
+    st.builds(
+        heartbeat.Heartbeat,
+        source=texts,
+        target=texts,
+        at_ms=st.integers(-(1 << 63), (1 << 63) - 1),
+    )
+)
+def test_what_was_encoded_is_decoded(beat):
+    assert heartbeat.decode(*heartbeat.encode(beat)) == beat
+
+
+def test_what_stands_behind_is_not_looked_at():
+    assert heartbeat.decode(KEY + b"x", VALUE + b"x") == BEAT
+
+
+def test_cut_bytes_are_malformed():
+    for size in range(len(KEY)):
+        with pytest.raises(schema_fields.MalformedRecordError):
+            heartbeat.decode(KEY[:size], VALUE)
+    for size in range(len(VALUE)):
+        with pytest.raises(schema_fields.MalformedRecordError):
+            heartbeat.decode(KEY, VALUE[:size])
+
+
+def test_another_version_is_refused():
+    with pytest.raises(schema_fields.UnknownVersionError):
+        heartbeat.decode(KEY, b"\0\1" + VALUE[2:])
+
+
+def test_connects_offsets_know_it_by_the_bytes_that_java_writes():
+    found = json.dumps(heartbeat.source_partition(BEAT), separators=(",", ":"))
+    assert found == '{"sourceClusterAlias":"A","targetClusterAlias":"B"}'
