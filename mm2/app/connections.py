@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from connect_runtime.base import clock as base_clock
+from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.wire.connection import cluster as wire
 from mm2.app.settings import settings as app_settings
-from mm2.cluster import client_config, kafka_admin, kafka_flow_log
+from mm2.cluster import kafka_admin, kafka_flow_log
 from mm2.connectors import flow_ledger
 from mm2.core import flows
 from mm2.core.copy import messages
 from mm2.pipeline import client_options
 
 
-def access(cluster: app_settings.ClusterSettings, alias: str) -> client_config.ClusterAccess:
-    return client_config.ClusterAccess(
-        alias=alias,
+def access(cluster: app_settings.ClusterSettings, alias: str) -> kafka_access.Access:
+    return kafka_access.Access(
+        name=alias,
         bootstrap=cluster.bootstrap_servers,
         security=cluster.security,
         properties=cluster.properties,

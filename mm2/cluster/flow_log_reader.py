@@ -15,9 +15,11 @@ import confluent_kafka
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors
+from connect_runtime.kafka_client import access as kafka_access
+from connect_runtime.kafka_client import clients as kafka_clients
 from connect_runtime.kafka_client import translate_errors
-from mm2.cluster import client_config, flow_log
 from mm2.cluster import errors as cluster_errors
+from mm2.cluster import flow_log
 
 _CONSUMER: dict[str, object] = {
     "auto.offset.reset": "error",
@@ -52,7 +54,7 @@ class FlowLogReader:
 
     def __init__(
         self,
-        access: client_config.ClusterAccess,
+        access: kafka_access.Access,
         *,
         client_id: str,
         topics: Mapping[flow_log.LogTopic, str],
@@ -63,7 +65,7 @@ class FlowLogReader:
         self._reports = translate_errors.ConnectionReports()
         self._positions = {name: _Position(topic, name) for topic, name in topics.items()}
         self._found: list[flow_log.LogRecord] = []
-        self._consumer = client_config.consumer(
+        self._consumer = kafka_clients.consumer(
             access,
             client_id=client_id,
             settings={**_CONSUMER, "group.id": client_id},

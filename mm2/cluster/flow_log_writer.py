@@ -17,9 +17,11 @@ import confluent_kafka
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors
+from connect_runtime.kafka_client import access as kafka_access
+from connect_runtime.kafka_client import clients as kafka_clients
 from connect_runtime.kafka_client import translate_errors
-from mm2.cluster import client_config, flow_log
 from mm2.cluster import errors as cluster_errors
+from mm2.cluster import flow_log
 
 _PRODUCER: dict[str, object] = {
     "enable.idempotence": True,
@@ -53,7 +55,7 @@ class FlowLogWriter:
 
     def __init__(
         self,
-        access: client_config.ClusterAccess,
+        access: kafka_access.Access,
         *,
         client_id: str,
         topics: Mapping[flow_log.LogTopic, str],
@@ -79,7 +81,7 @@ class FlowLogWriter:
             **_PRODUCER,
             "queue.buffering.max.messages": bounds.records + 1,  # ours is reached first
         }
-        self._producer = client_config.producer(
+        self._producer = kafka_clients.producer(
             access, client_id=client_id, settings=extra, reports=self._reports
         )
 

@@ -20,9 +20,11 @@ from confluent_kafka import admin as library
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors
+from connect_runtime.kafka_client import access as kafka_access
+from connect_runtime.kafka_client import clients as kafka_clients
 from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.kafka_client import translate_errors
-from mm2.cluster import admin, client_config
+from mm2.cluster import admin
 from mm2.core.topics import snapshot
 
 T = TypeVar("T")
@@ -52,7 +54,7 @@ class KafkaAdmin:
 
     def __init__(
         self,
-        access: client_config.ClusterAccess,
+        access: kafka_access.Access,
         *,
         client_id: str,
         clock: base_clock.Clock,
@@ -62,8 +64,8 @@ class KafkaAdmin:
         self._clock = clock
         self._chunk = topics_per_request
         self._reports = translate_errors.ConnectionReports()
-        self._client = client_config.admin_client(
-            access, client_id=client_id, reports=self._reports
+        self._client = kafka_clients.admin_client(
+            access, client_id=client_id, settings={}, reports=self._reports
         )
 
     def cluster_id(self, timeout_s: float) -> str:

@@ -7,14 +7,8 @@ from collections.abc import Mapping
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
-from mm2.cluster import (
-    admin,
-    client_config,
-    flow_log,
-    flow_log_reader,
-    flow_log_topics,
-    flow_log_writer,
-)
+from connect_runtime.kafka_client import access as kafka_access
+from mm2.cluster import admin, flow_log, flow_log_reader, flow_log_topics, flow_log_writer
 
 
 class KafkaFlowLog:
@@ -25,7 +19,7 @@ class KafkaFlowLog:
 
     def __init__(
         self,
-        access: client_config.ClusterAccess,
+        access: kafka_access.Access,
         *,
         source_alias: str,
         client_id: str,

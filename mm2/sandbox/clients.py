@@ -13,10 +13,10 @@ import confluent_kafka
 from confluent_kafka import admin as kafka_admin
 
 from connect_runtime.base import errors
+from connect_runtime.kafka_client import access as kafka_access
+from connect_runtime.kafka_client import clients as kafka_clients
 from connect_runtime.kafka_client import translate_errors
-from connect_runtime.wire.codec import security_settings
 from connect_runtime.wire.connection import store_files
-from mm2.cluster import client_config
 from mm2.sandbox import failures
 
 PURGED = translate_errors.PURGED
@@ -34,22 +34,18 @@ class Clients:
     """Makes clients of one cluster; `alias` is its name in messages."""
 
     def __init__(self, properties: Properties, *, alias: str) -> None:
-        parsed = security_settings.parse(properties, files=store_files.below(Path()))
-        if parsed.security is None:
-            problems = "; ".join(str(each) for each in parsed.errors)
-            raise ClientFailedError(f"client properties of {alias}: {problems}")
         self._reports = translate_errors.ConnectionReports()
-        self._access = client_config.ClusterAccess(
-            alias=alias,
-            bootstrap=tuple(properties["bootstrap.servers"].split(",")),
-            security=parsed.security,
-            properties=properties,
-        )
+        try:
+            self._access = kafka_access.parse(
+                properties, files=store_files.below(Path()), name=alias
+            )
+        except errors.FatalError as error:
+            raise ClientFailedError(f"client properties of {alias}: {error}") from None
 
     def producer(self, client_id: str, **settings: object) -> confluent_kafka.Producer:
         """`settings` are librdkafka's, `_` for `.`. A missing topic is an error after 10 s."""
         ours = {"topic_metadata_propagation_max_ms": 10_000}
-        return client_config.producer(
+        return kafka_clients.producer(
             self._access,
             client_id=client_id,
             settings=_dotted(ours | settings),
@@ -65,7 +61,7 @@ class Clients:
             "enable_partition_eof": True,
             "check_crcs": True,
         }
-        return client_config.consumer(
+        return kafka_clients.consumer(
             self._access,
             client_id=client_id,
             settings=_dotted(ours | settings),
@@ -73,7 +69,9 @@ class Clients:
         )
 
     def admin(self, client_id: str) -> kafka_admin.AdminClient:
-        return client_config.admin_client(self._access, client_id=client_id, reports=self._reports)
+        return kafka_clients.admin_client(
+            self._access, client_id=client_id, settings={}, reports=self._reports
+        )
 
     def explain(self, error: confluent_kafka.KafkaError, doing: str) -> errors.ConnectError:
         """Our error for the library's; `doing` begins its message."""

@@ -14,11 +14,11 @@ import confluent_kafka
 import pytest
 from confluent_kafka import admin as library
 
-from connect_runtime.adapters.kafka import access as kafka_access
 from connect_runtime.adapters.kafka import internal_topics, topic_admin
 from connect_runtime.adapters.kafka import shared_log as kafka_shared_log
 from connect_runtime.base import errors
 from connect_runtime.core.state import topic_settings
+from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.ports import shared_log as port
 from connect_runtime.system import clock, polling, threads
 from mm2.sandbox import cluster
@@ -74,7 +74,7 @@ class RealPlace:
     def __init__(self, name: str, running: cluster.Cluster) -> None:
         self.name = name
         self._cluster = running
-        self._access = kafka_access.Access(bootstrap=running.bootstrap)
+        self._access = kafka_access.Access(bootstrap=(running.bootstrap,))
         self._topics = topic_admin.TopicAdmin(self._access, client_id="admin", clock=CLOCK)
         self._admin = library.AdminClient({"bootstrap.servers": running.bootstrap})
 

@@ -7,10 +7,10 @@ import logging
 import pytest
 
 from connect_runtime.base import errors
+from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.wire.codec import security_settings
 from mm2.cluster import admin as port
-from mm2.cluster import client_config
 from mm2.sandbox import ports
 from tests.support import cluster_access, eventually
 
@@ -38,8 +38,8 @@ def topic(name: str, partitions: int = 1) -> port.NewTopic:
 )
 def test_nobody_at_the_address_is_said_with_the_address(ask, caplog, capfd):
     address = f"127.0.0.1:{ports.reserve().port}"
-    access = client_config.ClusterAccess(
-        alias="nowhere", bootstrap=(address,), security=security_settings.Security()
+    access = kafka_access.Access(
+        name="nowhere", bootstrap=(address,), security=security_settings.Security()
     )
     admin = cluster_access.admin(access)
     started_s = cluster_access.CLOCK.now_s()

@@ -9,8 +9,9 @@ import pytest
 from confluent_kafka import admin as library
 
 from connect_runtime.base import errors
-from mm2.cluster import client_config, flow_log, kafka_flow_log
+from connect_runtime.kafka_client import access as kafka_access
 from mm2.cluster import errors as cluster_errors
+from mm2.cluster import flow_log, kafka_flow_log
 from mm2.sandbox import cluster
 from tests.support import cluster_access, eventually, kafka, log_judge
 
@@ -61,7 +62,7 @@ def logs() -> Iterator[Callable[..., kafka_flow_log.KafkaFlowLog]]:
     made: list[kafka_flow_log.KafkaFlowLog] = []
 
     def make(
-        access: client_config.ClusterAccess, alias: str = "src", *, replication_factor: int = 1
+        access: kafka_access.Access, alias: str = "src", *, replication_factor: int = 1
     ) -> kafka_flow_log.KafkaFlowLog:
         made.append(cluster_access.flow_log(access, alias, replication_factor=replication_factor))
         made[-1].open(WAIT_S)

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 import pytest
 from confluent_kafka import admin as library
 
+from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.system import certificates
 from mm2.cluster import admin as port
-from mm2.cluster import client_config, flow_log
+from mm2.cluster import flow_log
 from mm2.sandbox import cluster, secure
 from tests.support import cluster_access, eventually, kafka
 
@@ -28,7 +29,7 @@ def fort() -> Iterator[cluster.Cluster]:
         yield running
 
 
-def changed(access: client_config.ClusterAccess, **changes: object) -> client_config.ClusterAccess:
+def changed(access: kafka_access.Access, **changes: object) -> kafka_access.Access:
     security = dataclasses.replace(access.security, **changes)  # type: ignore[arg-type]
     return dataclasses.replace(access, security=security)
 
@@ -58,7 +59,7 @@ def test_every_mechanism_gets_in(fort, mechanism):
     assert cluster_access.admin(access).cluster_id(WAIT_S)
 
 
-def raised_soon(access: client_config.ClusterAccess, kind: type[Exception]) -> str:
+def raised_soon(access: kafka_access.Access, kind: type[Exception]) -> str:
     """A refusal is told at once, not when time is up."""
     admin = cluster_access.admin(access)
     started_s = cluster_access.CLOCK.now_s()

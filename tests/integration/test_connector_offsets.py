@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 import confluent_kafka
 import pytest
 
-from connect_runtime.adapters.kafka import client_settings, clients, worker_logs
+from connect_runtime.adapters.kafka import clients, worker_logs
 from connect_runtime.adapters.plugins import discovery
 from connect_runtime.base import errors
 from connect_runtime.core.offsets import told
 from connect_runtime.core.state import topic_settings
 from connect_runtime.core.task import client_settings as plans
 from connect_runtime.core.task import worker_config
+from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.ports import clients as port
 from connect_runtime.ports import herder
 from connect_runtime.runtime import offset_requests, task_bodies, worker_metrics
@@ -45,7 +46,7 @@ def offsets(east: cluster.Cluster, topic: Callable[..., str]) -> Iterator[offset
     """The offsets topic of a worker, of its own."""
     name = topic("worker")
     logs = worker_logs.make(
-        client_settings.access(east.client_properties(), files=FILES),
+        kafka_access.parse(east.client_properties(), files=FILES),
         topic_settings.wanted(
             {
                 "config.storage.topic": f"{name}-configs",

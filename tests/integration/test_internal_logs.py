@@ -10,16 +10,11 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from connect_runtime.adapters.kafka import (
-    client_settings,
-    internal_topics,
-    shared_log,
-    topic_admin,
-    worker_logs,
-)
+from connect_runtime.adapters.kafka import internal_topics, shared_log, topic_admin, worker_logs
 from connect_runtime.base import errors, ids
 from connect_runtime.core.state import config_records, topic_settings
 from connect_runtime.core.task import worker_config
+from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.ports import fenced_writer as fenced_port
 from connect_runtime.ports import shared_log as port
 from connect_runtime.runtime.stores import config_store, offset_store
@@ -61,7 +56,7 @@ class Place:
     """What makes and reads topics, with somebody's rights."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
-        self.access = client_settings.access(properties, files=store_files.below(Path()))
+        self.access = kafka_access.parse(properties, files=store_files.below(Path()))
         self.admin = topic_admin.TopicAdmin(self.access, client_id="admin", clock=CLOCK)
 
     def ensure(self, timeout_s: float, *, may_create: bool = True, **wanted: Any) -> int:

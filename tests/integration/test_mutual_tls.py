@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.wire.codec import failures, targets
-from mm2.cluster import client_config
 from mm2.sandbox import cluster
 from tests.support import client_certificates, cluster_access, wire
 
@@ -73,9 +73,9 @@ def properties(running, folder, own) -> dict[str, str]:
     }
 
 
-def access(given: dict[str, str]) -> client_config.ClusterAccess:
-    return client_config.ClusterAccess(
-        alias="door",
+def access(given: dict[str, str]) -> kafka_access.Access:
+    return kafka_access.Access(
+        name="door",
         bootstrap=(given["bootstrap.servers"],),
         security=wire.security_of(given),
         properties={},

@@ -6,10 +6,10 @@ import logging
 
 import pytest
 
+from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.system import certificates, clock
 from connect_runtime.wire.codec import failures, messages, targets
-from mm2.cluster import client_config
 from mm2.sandbox import cluster, ports
 from tests.support import cluster_access, issuer, wire
 
@@ -44,9 +44,9 @@ def properties(running: cluster.Cluster, found: issuer.Issuer, **changed: str) -
     return {"bootstrap.servers": running.bootstrap, **found.client_properties(**changed)}
 
 
-def access(given: dict[str, str]) -> client_config.ClusterAccess:
-    return client_config.ClusterAccess(
-        alias="trust",
+def access(given: dict[str, str]) -> kafka_access.Access:
+    return kafka_access.Access(
+        name="trust",
         bootstrap=(given["bootstrap.servers"],),
         security=wire.security_of(given),
         properties={},

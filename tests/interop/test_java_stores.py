@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.adapters.files import offset_file
-from connect_runtime.adapters.kafka import access, worker_logs
+from connect_runtime.adapters.kafka import worker_logs
 from connect_runtime.base import ids
 from connect_runtime.core.state import (
     cluster_config,
@@ -16,6 +16,7 @@ from connect_runtime.core.state import (
     status_records,
     topic_settings,
 )
+from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.ports import shared_log
 from connect_runtime.runtime.stores import config_store, offset_store, status_store
 from connect_runtime.system import clock
@@ -47,7 +48,7 @@ class Stores:
         for each in topic_settings.Purpose:
             given[f"{each.value}replication.factor"] = "1"
         return worker_logs.make(
-            access.Access(bootstrap=running.bootstrap),
+            kafka_access.Access(bootstrap=(running.bootstrap,)),
             topic_settings.wanted(given),
             group_id=name,
             clock=CLOCK,

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from connect_runtime.adapters.kafka import access, worker_logs
+from connect_runtime.adapters.kafka import worker_logs
 from connect_runtime.core.assignment import protocol, work
 from connect_runtime.core.state import topic_settings
+from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.runtime.stores import config_store
 from connect_runtime.system import clock, threads
 from tests.support import connect_workers, eventually, group_workers
@@ -53,7 +54,7 @@ class Mixed:
         for each in ("config", "offset", "status"):
             topics[f"{each}.storage.replication.factor"] = "1"
         logs = worker_logs.make(
-            access.Access(bootstrap=running.bootstrap),
+            kafka_access.Access(bootstrap=(running.bootstrap,)),
             topic_settings.wanted(topics),
             group_id=group,
             clock=CLOCK,

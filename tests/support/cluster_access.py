@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.system import clock
-from connect_runtime.wire.codec import security_settings
 from connect_runtime.wire.connection import store_files
 from mm2.cluster import admin as admin_port
-from mm2.cluster import client_config, flow_log_writer, kafka_admin, kafka_flow_log
+from mm2.cluster import flow_log_writer, kafka_admin, kafka_flow_log
 from mm2.sandbox import cluster, secure
 
 CLOCK = clock.SystemClock()
@@ -16,25 +16,18 @@ CLOCK = clock.SystemClock()
 
 def of(
     running: cluster.Cluster, user: str = secure.ADMIN, *, mechanism: str = secure.SCRAM_512
-) -> client_config.ClusterAccess:
+) -> kafka_access.Access:
     """As settings would give it that hold this cluster's client properties."""
     properties = running.client_properties(user, mechanism=mechanism)
-    parsed = security_settings.parse(properties, files=store_files.below(Path()))
-    assert parsed.security is not None, parsed.errors
-    return client_config.ClusterAccess(
-        alias=running.name,
-        bootstrap=tuple(properties["bootstrap.servers"].split(",")),
-        security=parsed.security,
-        properties=properties,
-    )
+    return kafka_access.parse(properties, files=store_files.below(Path()), name=running.name)
 
 
-def admin(access: client_config.ClusterAccess, **options: int) -> kafka_admin.KafkaAdmin:
+def admin(access: kafka_access.Access, **options: int) -> kafka_admin.KafkaAdmin:
     return kafka_admin.KafkaAdmin(access, client_id="test-admin", clock=CLOCK, **options)
 
 
 def flow_log(
-    access: client_config.ClusterAccess,
+    access: kafka_access.Access,
     source_alias: str,
     *,
     replication_factor: int = 1,

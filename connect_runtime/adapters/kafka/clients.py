@@ -10,16 +10,14 @@ import logging
 import random
 from collections.abc import Mapping
 
-from connect_runtime.adapters.kafka import (
-    client_settings,
-    group_offsets,
-    record_consumer,
-    record_producer,
-)
+from connect_runtime.adapters.kafka import group_offsets, record_consumer, record_producer
 from connect_runtime.base import clock as base_clock
 from connect_runtime.core.task import client_settings as plans
+from connect_runtime.kafka_client import access as kafka_access
+from connect_runtime.kafka_client import client_settings
 from connect_runtime.ports import clients
 from connect_runtime.wire.codec import tls_settings
+from connect_runtime.wire.connection import client_properties
 
 _LOG = logging.getLogger(__name__)
 _INT_MAX = 2_147_483_647
@@ -53,10 +51,23 @@ _CONSUMER_NAMED = (
     "group.instance.id",
     "isolation.level",
 )
+_ASSIGNORS = {
+    "RangeAssignor": "range",
+    "RoundRobinAssignor": "roundrobin",
+    "CooperativeStickyAssignor": "cooperative-sticky",
+}
+_STRATEGY = "partition.assignment.strategy"
 _OF_JAVA = frozenset(
     {"key.serializer", "value.serializer", "key.deserializer", "value.deserializer"}
 )
-_ELSEWHERE = ("bootstrap.servers", "client.id", "buffer.memory", "max.block.ms", "max.poll.records")
+_ELSEWHERE = (
+    "bootstrap.servers",
+    "client.id",
+    "buffer.memory",
+    "max.block.ms",
+    "max.poll.records",
+    _STRATEGY,
+)
 _SECURITY = ("sasl.", "ssl.", "security.")
 _PRODUCER_DEFAULTS: Mapping[str, object] = {
     "partitioner": "murmur2_random",
@@ -84,7 +95,7 @@ class KafkaClients:
             given = memory.convert("buffer.memory", plan.properties["buffer.memory"])
             settings["queue.buffering.max.kbytes"] = max(1, given // 1_024)
         return record_producer.KafkaRecordProducer(
-            client_settings.access(plan.properties, files=self._files),
+            kafka_access.parse(plan.properties, files=self._files),
             client_id=plan.client_id,
             settings=settings,
         )
@@ -92,9 +103,12 @@ class KafkaClients:
     def consumer(self, plan: plans.ClientPlan) -> clients.RecordConsumer:
         poll_max = _Number("records", 1, 1_000_000)
         return record_consumer.KafkaRecordConsumer(
-            client_settings.access(plan.properties, files=self._files),
+            kafka_access.parse(plan.properties, files=self._files),
             client_id=plan.client_id,
-            settings=_translated(plan.properties, _CONSUMER_NUMBERS, _CONSUMER_NAMED),
+            settings={
+                **_translated(plan.properties, _CONSUMER_NUMBERS, _CONSUMER_NAMED),
+                **_strategy(plan.properties),
+            },
             records_max=poll_max.convert(
                 "max.poll.records", plan.properties.get("max.poll.records", "500")
             ),
@@ -102,13 +116,33 @@ class KafkaClients:
         )
 
     def group_offsets(self, plan: plans.ClientPlan) -> clients.GroupOffsets:
+        access = kafka_access.parse(plan.properties, files=self._files)
         return group_offsets.KafkaGroupOffsets(
-            client_settings.connections(
-                plan.properties, client_id=plan.client_id, files=self._files
+            client_properties.settings(
+                access.properties,
+                bootstrap=access.bootstrap,
+                security=access.security,
+                client_id=plan.client_id,
             ),
             clock=self._clock,
             rng=random.Random(),  # noqa: S311  # spreads waits, no secret
         )
+
+
+def _strategy(properties: Mapping[str, str]) -> dict[str, object]:
+    """Java's assignors by name; as in Java, all take all away where only some can do otherwise."""
+    given = [each.strip().rpartition(".")[2] for each in properties.get(_STRATEGY, "").split(",")]
+    found = [_ASSIGNORS[each] for each in given if each in _ASSIGNORS]
+    unknown = [each for each in given if each and each not in _ASSIGNORS]
+    if unknown:
+        _LOG.warning(
+            "client setting %s: %s is left out; librdkafka has %s",
+            _STRATEGY,
+            ", ".join(unknown),
+            ", ".join(_ASSIGNORS),
+        )
+    eager = [each for each in found if each != record_consumer.COOPERATIVE]
+    return {_STRATEGY: ",".join(eager or found)} if found else {}
 
 
 def _translated(

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 
 import confluent_kafka
 
-from connect_runtime.adapters.kafka import access as kafka_access
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors
+from connect_runtime.kafka_client import access as kafka_access
+from connect_runtime.kafka_client import clients as kafka_clients
 from connect_runtime.kafka_client import translate_errors
 from connect_runtime.ports import fenced_writer, shared_log
 
@@ -53,7 +54,7 @@ class KafkaFencedWriter:
         """See `fenced_writer.FencedWriter`; so for all below."""
         self.stop()
         self._reports = translate_errors.ConnectionReports()
-        producer = kafka_access.producer(
+        producer = kafka_clients.producer(
             self._access,
             client_id=self._client_id,
             settings={**_PRODUCER, "transactional.id": self._transactional_id},

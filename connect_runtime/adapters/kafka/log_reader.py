@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 import confluent_kafka
 
-from connect_runtime.adapters.kafka import access as kafka_access
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors
+from connect_runtime.kafka_client import access as kafka_access
+from connect_runtime.kafka_client import clients as kafka_clients
 from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.kafka_client import translate_errors
 from connect_runtime.ports import shared_log
@@ -74,7 +75,7 @@ class LogReader:
         self._trouble: errors.ConnectError | None = None
         self._troubles = 0
         self._ended: BaseException | None = None
-        self._consumer = kafka_access.consumer(
+        self._consumer = kafka_clients.consumer(
             access,
             client_id=client_id,
             settings={

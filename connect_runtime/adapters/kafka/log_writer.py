@@ -13,10 +13,11 @@ from collections.abc import Mapping
 
 import confluent_kafka
 
-from connect_runtime.adapters.kafka import access as kafka_access
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors
+from connect_runtime.kafka_client import access as kafka_access
+from connect_runtime.kafka_client import clients as kafka_clients
 from connect_runtime.kafka_client import translate_errors
 from connect_runtime.ports import shared_log
 from connect_runtime.system import outstanding
@@ -74,7 +75,7 @@ class LogWriter:
         self._lock = threading.Lock()
         self._recorded: dict[int, int] = {}
         self._closed = False
-        self._producer = kafka_access.producer(
+        self._producer = kafka_clients.producer(
             access,
             client_id=client_id,
             settings={**_PRODUCER, **patience.settings},

@@ -13,14 +13,17 @@ from typing import Any
 
 import confluent_kafka
 
-from connect_runtime.adapters.kafka import access as kafka_access
 from connect_runtime.api import records
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors, ids
+from connect_runtime.kafka_client import access as kafka_access
+from connect_runtime.kafka_client import clients as kafka_clients
 from connect_runtime.kafka_client import translate_errors
 from connect_runtime.ports import clients
 
+COOPERATIVE = "cooperative-sticky"
+"""A `partition.assignment.strategy` with which a rebalance takes away only what goes elsewhere."""
 _LOG = logging.getLogger(__name__)
 _POSITION_S = 10.0
 _Partition = ids.TopicPartition
@@ -48,13 +51,14 @@ class KafkaRecordConsumer:
         self._where = access.where
         self._clock = clock
         self._records_max = records_max
+        self._cooperative = settings.get("partition.assignment.strategy") == COOPERATIVE
         self._reset_to_end = settings.get("auto.offset.reset") == "latest"
         self._reports = translate_errors.ConnectionReports()
         self._commits: dict[frozenset[tuple[_Partition, int]], clients.OnCommitted] = {}
         self._raised: BaseException | None = None
         self._beginning: dict[_Partition, int] | None = None  # while an assignment is told of
         self._begin_paused: set[_Partition] = set()
-        self._consumer = kafka_access.consumer(
+        self._consumer = kafka_clients.consumer(
             access,
             client_id=client_id,
             settings={**settings, "on_commit": self._on_commit},
@@ -172,7 +176,10 @@ class KafkaRecordConsumer:
             self._beginning = dict(self.positions(ours))
             self._begin_paused = set()
             self._tell(told, partitions)
-            self._consumer.assign(_with_offsets(self._beginning))
+            if self._cooperative:
+                self._consumer.incremental_assign(_with_offsets(self._beginning))
+            else:
+                self._consumer.assign(_with_offsets(self._beginning))
             if self._begin_paused:
                 self._consumer.pause(_theirs(self._begin_paused))
         except (confluent_kafka.KafkaException, errors.ConnectError) as error:

@@ -10,9 +10,10 @@ from typing import Any
 
 import confluent_kafka
 
-from connect_runtime.adapters.kafka import access as kafka_access
 from connect_runtime.api import records
 from connect_runtime.base import errors
+from connect_runtime.kafka_client import access as kafka_access
+from connect_runtime.kafka_client import clients as kafka_clients
 from connect_runtime.kafka_client import translate_errors
 from connect_runtime.ports import clients
 from connect_runtime.system import outstanding, threads
@@ -36,7 +37,7 @@ class KafkaRecordProducer:
         self._where = access.where
         self._reports = translate_errors.ConnectionReports()
         self._waiting = outstanding.Outstanding()
-        self._producer = kafka_access.producer(
+        self._producer = kafka_clients.producer(
             access, client_id=client_id, settings=settings, reports=self._reports
         )
         self._threads = threads.Threads(on_unasked_end=_on_unasked_end)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
-from connect_runtime.adapters.kafka import access as kafka_access
 from connect_runtime.adapters.kafka import log_ends, log_reader, log_writer, topic_admin
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors
+from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.ports import shared_log
 from connect_runtime.system import polling, threads
 

@@ -17,10 +17,11 @@ from typing import Any, TypeVar
 import confluent_kafka
 from confluent_kafka import admin as library
 
-from connect_runtime.adapters.kafka import access as kafka_access
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.core.herder import rivals
+from connect_runtime.kafka_client import access as kafka_access
+from connect_runtime.kafka_client import clients as kafka_clients
 from connect_runtime.kafka_client import translate_errors
 
 T = TypeVar("T")
@@ -51,7 +52,7 @@ class TopicAdmin:
         self.where = access.where
         self._clock = clock
         self._reports = translate_errors.ConnectionReports()
-        self._client = kafka_access.admin_client(
+        self._client = kafka_clients.admin_client(
             access, client_id=client_id, settings=_ADMIN, reports=self._reports
         )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from connect_runtime.adapters.kafka import access as kafka_access
 from connect_runtime.adapters.kafka import (
     fenced_writer,
     internal_topics,
@@ -16,6 +15,7 @@ from connect_runtime.adapters.kafka import (
 from connect_runtime.base import clock as base_clock
 from connect_runtime.core.state import topic_settings
 from connect_runtime.core.task import worker_config
+from connect_runtime.kafka_client import access as kafka_access
 
 _ExactlyOnce = worker_config.ExactlyOnce
 _Purpose = topic_settings.Purpose

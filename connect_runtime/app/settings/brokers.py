@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from connect_runtime.adapters.kafka import access as kafka_access
-from connect_runtime.adapters.kafka import client_settings
 from connect_runtime.app.settings import account as accounts
 from connect_runtime.base import errors
 from connect_runtime.core.task import client_settings as plans
+from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.wire.codec import security_settings, tls_settings
 from connect_runtime.wire.connection import security
 from connect_runtime.wire.connection import settings as connection_settings
@@ -72,7 +71,7 @@ def access(
 ) -> kafka_access.Access | None:
     """To be asked once the security is found to be right. None: the account knows why."""
     try:
-        return client_settings.access(values, files=files)
+        return kafka_access.parse(values, files=files)
     except errors.FatalError as error:
         account.refuse("", str(error))
         return None

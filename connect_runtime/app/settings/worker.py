@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from connect_runtime.adapters.kafka import access as kafka_access
 from connect_runtime.core.herder import memory
 from connect_runtime.core.state import cluster_config
+from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.ports import plugins
 from connect_runtime.rest import https as rest_https
 from connect_runtime.rest import settings as rest_settings

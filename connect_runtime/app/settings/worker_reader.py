@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from connect_runtime.adapters.kafka import access as kafka_access
-from connect_runtime.adapters.kafka import client_settings
 from connect_runtime.adapters.plugins import discovery
 from connect_runtime.api import config_def, errors
 from connect_runtime.app.settings import account as accounts
@@ -21,6 +19,8 @@ from connect_runtime.app.settings import (
     worker,
 )
 from connect_runtime.core.task import worker_config
+from connect_runtime.kafka_client import access as kafka_access
+from connect_runtime.kafka_client import client_settings
 from connect_runtime.ports import plugins as port
 from connect_runtime.wire.codec import security_settings, tls_settings
 from connect_runtime.wire.connection import store_files

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from connect_runtime.adapters.kafka import access, log_writer, worker_logs
+from connect_runtime.adapters.kafka import log_writer, worker_logs
 from connect_runtime.core.state import topic_settings
 from connect_runtime.core.task import worker_config
+from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.system import clock
 
 ExactlyOnce = worker_config.ExactlyOnce
@@ -21,7 +22,7 @@ TOPICS = topic_settings.wanted(
 
 def make(**options):
     return worker_logs.make(
-        access.Access(bootstrap="127.0.0.1:1"),
+        kafka_access.Access(bootstrap=("127.0.0.1:1",)),
         TOPICS,
         group_id="g",
         clock=clock.SystemClock(),

@@ -30,7 +30,7 @@ def test_what_a_group_needs(in_group):
     assert [each.name for each in found.topics.topics] == ["c", "o", "s"]
     assert found.topics.topics[1].partitions == 5
     assert found.topics.topics[0].settings["min.insync.replicas"] == "2"
-    assert found.access.bootstrap == "a:1,b:2"
+    assert found.access.bootstrap == ("a:1", "b:2")
     assert found.connections.bootstrap == ("a:1", "b:2")
     assert (found.https, found.users, found.warnings) == (None, None, ())
 

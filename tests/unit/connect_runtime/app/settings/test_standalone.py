@@ -11,7 +11,7 @@ def test_a_worker_alone(alone, tmp_path):
     found = alone({"topic.tracking.enable": "false", "offset.flush.interval.ms": "10"})
     assert found.offset_file == tmp_path / "offsets"
     assert (found.config.flush_interval_s, found.herder.topics_tracked) == (0.01, False)
-    assert found.access.bootstrap == "a:1,b:2"
+    assert found.access.bootstrap == ("a:1", "b:2")
 
 
 def test_a_group_is_nothing_to_it(alone):

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from connect_runtime.kafka_client import client_settings
 from mm2.app.settings import client_properties
-from mm2.cluster import client_config
 from mm2.pipeline import client_options
 
 
@@ -12,7 +12,7 @@ def test_a_property_is_either_taken_or_refused():
 
 
 def test_a_property_is_taken_where_something_acts_on_it():
-    shared = {*client_config.SHARED, *client_config.NAMED}
+    shared = {*client_settings.SHARED, *client_settings.NAMED}
     acted_on = shared | client_options.NAMES | {"bootstrap.servers"}
     assert set(client_properties.TAKEN) == acted_on
 

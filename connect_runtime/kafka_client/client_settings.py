@@ -9,14 +9,10 @@ from __future__ import annotations
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from connect_runtime.adapters.kafka import access as kafka_access
 from connect_runtime.base import errors
-from connect_runtime.wire.codec import cluster_view, security_settings, tls_settings
-from connect_runtime.wire.connection import settings as connection_settings
+from connect_runtime.wire.codec import security_settings
 
-_BOOTSTRAP = "bootstrap.servers"
 _INT_MAX = 2_147_483_647
 
 
@@ -56,89 +52,6 @@ SHARED: Mapping[str, Number] = {
 
 NAMED = ("client.dns.lookup", "metadata.recovery.strategy")
 """What the library calls as Java does, with the same values in lower case."""
-
-_SECONDS = {
-    "connections.max.idle.ms": "connections_max_idle_s",
-    "metadata.max.age.ms": "metadata_max_age_s",
-    "reconnect.backoff.max.ms": "reconnect_backoff_max_s",
-    "reconnect.backoff.ms": "reconnect_backoff_s",
-    "request.timeout.ms": "request_timeout_s",
-    "retry.backoff.max.ms": "retry_backoff_max_s",
-    "retry.backoff.ms": "retry_backoff_s",
-    "socket.connection.setup.timeout.ms": "connect_timeout_s",
-}
-_BACKOFF_S, _BACKOFF_MAX_S = 0.05, 1.0
-_CANONICAL = "resolve_canonical_bootstrap_servers_only"
-
-
-def access(properties: Mapping[str, str], *, files: tls_settings.Files) -> kafka_access.Access:
-    """How to reach the cluster that a worker's (or client's) properties tell of.
-
-    Raises `FatalError` that names every setting that cannot be honoured.
-    """
-    secured = _security(properties, files)
-    return kafka_access.Access(
-        bootstrap=",".join(_bootstrap(properties)),
-        settings=shared(properties) | security(secured),
-        secret=None if secured.oauth is None else secured.oauth.client_secret,
-    )
-
-
-def connections(
-    properties: Mapping[str, str], *, client_id: str, files: tls_settings.Files
-) -> connection_settings.ConnectionSettings:
-    """The same for connections of our own, where the library lacks a request. Raises `FatalError`.
-
-    `client_id`: as brokers see it.
-    """
-    given: dict[str, Any] = {
-        option: max(1, SHARED[name].convert(name, properties[name])) / 1000.0
-        for name, option in _SECONDS.items()
-        if name in properties
-    }
-    for first, last in (
-        ("reconnect_backoff_s", "reconnect_backoff_max_s"),
-        ("retry_backoff_s", "retry_backoff_max_s"),
-    ):
-        if first in given:
-            given[last] = max(given[first], given.get(last, _BACKOFF_MAX_S))
-        elif last in given:
-            given[first] = min(given[last], _BACKOFF_S)
-    return connection_settings.ConnectionSettings(
-        bootstrap=_bootstrap(properties),
-        security=_security(properties, files),
-        client_id=client_id,
-        canonical_bootstrap=properties.get("client.dns.lookup", "").lower() == _CANONICAL,
-        rebootstrap=properties.get("metadata.recovery.strategy", "").lower() != "none",
-        **given,
-    )
-
-
-def _security(
-    properties: Mapping[str, str], files: tls_settings.Files
-) -> security_settings.Security:
-    parsed = security_settings.parse(properties, files=files)
-    if parsed.security is None:
-        told = "; ".join(str(each) for each in parsed.errors)
-        raise errors.FatalError(f"reading client settings: {told}")
-    return parsed.security
-
-
-def _bootstrap(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """As host:port, checked; a protocol in front says nothing, as in Java."""
-    given = (each.strip() for each in properties.get(_BOOTSTRAP, "").split(","))
-    found = tuple(each.rpartition("://")[2] for each in given if each)
-    if not found:
-        raise errors.FatalError(
-            f"reading client settings: {_BOOTSTRAP} is missing; name one broker at least, as"
-            " host:port"
-        )
-    for each in found:
-        try:
-            cluster_view.parse_address(each)
-        except ValueError as error:
-            raise errors.FatalError(f"reading client settings: {_BOOTSTRAP}: {error}") from None
-    return found
 
 
 def shared(properties: Mapping[str, str]) -> dict[str, object]:
