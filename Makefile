@@ -6,6 +6,8 @@ FAST := not integration and not system and not chaos and not full and not bench
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 ROWS ?=
+# Compiled code is kept, whatever the shell says: without it every run and every child pays anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-full check bench clean
