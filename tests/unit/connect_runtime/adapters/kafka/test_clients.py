@@ -6,10 +6,11 @@ import contextlib
 import logging
 import pathlib
 import threading
+from collections.abc import Mapping
 
 import pytest
 
-from connect_runtime.adapters.kafka import clients
+from connect_runtime.adapters.kafka import clients, record_consumer
 from connect_runtime.base import errors, ids
 from connect_runtime.core.task import client_settings, worker_config
 from connect_runtime.ports import clients as port
@@ -102,6 +103,30 @@ def test_a_consumer_is_made_with_javas_settings(made):
                 WORKER, {"consumer.override.auto.offset.reset": "sideways"}, TASK
             )
         )
+
+
+JAVA = "org.apache.kafka.clients.consumer."
+
+
+@pytest.mark.parametrize(
+    ("given", "passed"),
+    [
+        (f"{JAVA}CooperativeStickyAssignor", "cooperative-sticky"),
+        (f"{JAVA}RangeAssignor, {JAVA}CooperativeStickyAssignor", "range"),
+        (f"{JAVA}RoundRobinAssignor,{JAVA}RangeAssignor", "roundrobin,range"),
+        (f"{JAVA}StickyAssignor", None),
+        ("", None),
+    ],
+)
+def test_assignors_go_by_javas_names(made, monkeypatch, given, passed):
+    """All take all away where only some can do otherwise; what the library lacks is left out."""
+    seen: list[Mapping[str, object]] = []
+    monkeypatch.setattr(
+        record_consumer, "KafkaRecordConsumer", lambda *_, settings, **__: seen.append(settings)
+    )
+    config = {"consumer.override.partition.assignment.strategy": given}
+    made.consumer(client_settings.sink_consumer(WORKER, config, TASK))
+    assert seen[0].get("partition.assignment.strategy") == passed
 
 
 def test_who_asks_for_group_offsets_of_nobody_hears_it_in_time(made):
