@@ -34,7 +34,7 @@ from mm2.core.copy import messages
 from mm2.core.copy import setup as copy_setup
 from mm2.core.topics import split
 from mm2.formats import map_record
-from mm2.pipeline import client_options, engine, inline
+from mm2.pipeline import engine, inline
 from mm2.pipeline.spark import engine as spark_engine
 from mm2.pipeline.spark import settings as spark_settings
 
@@ -299,8 +299,12 @@ class Appliance:
                 flow=flow.name,
                 task=number,
                 owner=self._owner,
-                source=_copy_access(clients.consumer, flow.source, f"mm2-{flow.name}-{number}"),
-                target=_copy_access(clients.producer, flow.target, f"mm2-{flow.name}-{number}"),
+                source=connections.copy_access(
+                    clients.consumer, flow.source, client_id=f"mm2-{flow.name}-{number}"
+                ),
+                target=connections.copy_access(
+                    clients.producer, flow.target, client_id=f"mm2-{flow.name}-{number}"
+                ),
                 partitions=tuple(by_name[each] for each in share),
                 budget_bytes=flow.buffer_bytes,
                 throttle_bytes_s=budget.flow,
@@ -345,19 +349,3 @@ def _discard(made: Iterable[source_flow.SourceFlow], asked: Iterable[flow_change
 
 def _partition(where: copy_setup.PartitionSetup) -> ids.TopicPartition:
     return ids.TopicPartition(where.topic, where.partition)
-
-
-def _copy_access(
-    cluster: app_settings.ClusterSettings, alias: str, client_id: str
-) -> messages.ClusterAccess:
-    return messages.ClusterAccess(
-        alias=alias,
-        bootstrap=cluster.bootstrap_servers,
-        security=cluster.security.to_dict(),
-        client_id=client_id,
-        properties={
-            name: value
-            for name, value in cluster.properties.items()
-            if name in client_options.NAMES
-        },
-    )

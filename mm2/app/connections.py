@@ -22,23 +22,28 @@ def access(cluster: app_settings.ClusterSettings, alias: str) -> kafka_access.Ac
     )
 
 
+def copy_access(
+    cluster: app_settings.ClusterSettings, alias: str, *, client_id: str
+) -> messages.ClusterAccess:
+    """How the copies reach a cluster."""
+    return messages.ClusterAccess(
+        alias=alias,
+        bootstrap=cluster.bootstrap_servers,
+        security=cluster.security.to_dict(),
+        client_id=client_id,
+        properties={
+            name: value
+            for name, value in cluster.properties.items()
+            if name in client_options.NAMES
+        },
+    )
+
+
 def wire_settings(
     cluster: app_settings.ClusterSettings, alias: str, *, client_id: str
 ) -> wire.ConnectionSettings:
     """How connections of our own reach a cluster: as the copies do."""
-    return client_options.connection_settings(
-        messages.ClusterAccess(
-            alias=alias,
-            bootstrap=cluster.bootstrap_servers,
-            security=cluster.security.to_dict(),
-            client_id=client_id,
-            properties={
-                name: value
-                for name, value in cluster.properties.items()
-                if name in client_options.NAMES
-            },
-        )
-    )
+    return client_options.connection_settings(copy_access(cluster, alias, client_id=client_id))
 
 
 def source_admin(

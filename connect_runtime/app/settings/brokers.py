@@ -10,7 +10,7 @@ from connect_runtime.base import errors
 from connect_runtime.core.task import client_settings as plans
 from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.wire.codec import security_settings, tls_settings
-from connect_runtime.wire.connection import security
+from connect_runtime.wire.connection import client_properties, security
 from connect_runtime.wire.connection import settings as connection_settings
 
 _CLIENT_AUTH = "ssl.client.auth"
@@ -78,25 +78,14 @@ def access(
 
 
 def connections(
-    found: Mapping[str, Any], safety: security_settings.Security
+    values: Mapping[str, str], found: Mapping[str, Any], safety: security_settings.Security
 ) -> connection_settings.ConnectionSettings:
-    """From the parsed properties of a worker in a group. Buffers are the system's own where the
-    properties do not say otherwise."""
-    return connection_settings.ConnectionSettings(
+    """From the properties of a worker in a group, as they are and parsed. Buffers are the system's
+    own where they are not given: what Java takes instead is too little for long lines."""
+    names = client_properties.NAMES.difference(client_properties.BUFFERS) | values.keys()
+    return client_properties.settings(
+        {name: str(found[name]) for name in names & client_properties.NAMES},
         bootstrap=tuple(found["bootstrap.servers"]),
         security=safety,
-        request_timeout_s=_seconds(found, "request.timeout.ms"),
-        connect_timeout_s=_seconds(found, "socket.connection.setup.timeout.ms"),
-        reconnect_backoff_s=_seconds(found, "reconnect.backoff.ms"),
-        reconnect_backoff_max_s=_seconds(found, "reconnect.backoff.max.ms"),
-        retry_backoff_s=_seconds(found, "retry.backoff.ms"),
-        retry_backoff_max_s=_seconds(found, "retry.backoff.max.ms"),
-        metadata_max_age_s=_seconds(found, "metadata.max.age.ms"),
-        connections_max_idle_s=_seconds(found, "connections.max.idle.ms"),
-        canonical_bootstrap=found["client.dns.lookup"] != "use_all_dns_ips",
-        rebootstrap=found["metadata.recovery.strategy"].lower() == "rebootstrap",
+        client_id=found["client.id"],
     )
-
-
-def _seconds(found: Mapping[str, Any], key: str) -> float:
-    return float(found[key]) / 1000.0

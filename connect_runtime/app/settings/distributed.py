@@ -70,7 +70,7 @@ def parse(content: str, source: worker_reader.Source) -> Settings:
     assert parts.safety is not None
     config = worker_config.distributed(parts.properties)
     found = worker_keys.DISTRIBUTED.parse(parts.properties)
-    connections = brokers.connections(found, parts.safety)
+    connections = brokers.connections(parts.properties, found, parts.safety)
     return Settings(
         **worker_reader.settings(source, parts, warnings),
         herder=_herder(config),

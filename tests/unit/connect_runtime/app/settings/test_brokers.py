@@ -89,7 +89,7 @@ def test_numbers_of_clients_are_judged(an_account):
 
 
 def test_connections_of_the_group():
-    found = worker_keys.DISTRIBUTED.parse({
+    given = {
         "bootstrap.servers": "a:1,b:2",
         "key.converter": "k",
         "value.converter": "v",
@@ -101,9 +101,15 @@ def test_connections_of_the_group():
         "reconnect.backoff.max.ms": "5000",
         "client.dns.lookup": "resolve_canonical_bootstrap_servers_only",
         "metadata.recovery.strategy": "NONE",
-    })  # fmt: skip
-    made = brokers.connections(found, security_settings.Security())
+    }
+    found = worker_keys.DISTRIBUTED.parse(given)
+    made = brokers.connections(given, found, security_settings.Security())
     assert (made.bootstrap, made.request_timeout_s) == (("a:1", "b:2"), 40)
     assert (made.connect_timeout_s, made.reconnect_backoff_max_s) == (2, 5)
     assert (made.metadata_max_age_s, made.connections_max_idle_s) == (300, 540)
     assert (made.canonical_bootstrap, made.rebootstrap) == (True, False)
+    assert made.socket_buffer_bytes is None
+    given["send.buffer.bytes"] = "65536"
+    found = worker_keys.DISTRIBUTED.parse(given)
+    made = brokers.connections(given, found, security_settings.Security())
+    assert made.socket_buffer_bytes == 65536
