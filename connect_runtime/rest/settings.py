@@ -153,23 +153,6 @@ def _admin_listeners(
     given = properties.get(key)
     if given is None:
         return None
-    found = listeners(_listed(given), key=key)
-    taken = {(each.host, each.port) for each in main if each.port != 0}
-    for each in found:
-        if (each.host, each.port) in taken:
-            raise errors.ConfigError(
-                f"{key}: {each} is one of listeners too; give it a port of its own"
-            )
-    return found
-
-
-def _admin_listeners(
-    properties: Mapping[str, str], main: tuple[Listener, ...]
-) -> tuple[Listener, ...] | None:
-    key = "admin.listeners"
-    given = properties.get(key)
-    if given is None:
-        return None
     found = listeners(_entries(given), key=key)
     taken = {(each.host, each.port) for each in main if each.port != 0}
     for each in found:

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent import futures
 from typing import Any, TypeVar
 
@@ -67,7 +67,7 @@ class TopicAdmin:
     def groups(self, timeout_s: float) -> list[rivals.GroupSeen]:
         """All groups that may be seen, with their members. None where that is not allowed."""
         try:
-            found = self._client.list_groups(timeout=timeout_s)
+            found: Iterable[Any] = self._client.list_groups(timeout=timeout_s)
         except confluent_kafka.KafkaException as error:
             _LOG.info("groups cannot be listed at %s: %s", self.where, error.args[0].str())
             return []
