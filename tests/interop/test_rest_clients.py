@@ -1,29 +1,39 @@
-"""Clients that other people wrote: one from PyPI, and curl as Kafka's documentation uses it."""
+"""Clients that other people wrote, at workers of both kinds: one from PyPI, and curl as Kafka's
+documentation uses it.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from connect_runtime.core.state import cluster_config
-from tests.fakes import rest_herder
-from tests.support import rest_server
+from tests.support import connect_workers, eventually
 
+if TYPE_CHECKING:
+    from mm2.sandbox import cluster
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+
+JAVA, OURS = connect_workers.Kind.JAVA, connect_workers.Kind.OURS
 CLIENT = "kafka-connect-py==1.0.0"
 SESSION = Path(__file__).with_name("rest_session.py")
 DEADLINE_S = 180
+SETTLE_S = 30.0
 CONFIG = {
     "connector.class": "FileStreamSource",
     "topic": "t",
     "tasks.max": "2",
     "file": "/dev/null",
 }
+LOGIN = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
+MODULE = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
 
 
 def run(*argv: str | Path) -> str:
@@ -41,85 +51,171 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin/python"
 
 
-@pytest.mark.full
-@pytest.mark.timeout(2 * DEADLINE_S)
-@pytest.mark.parametrize("users", [None, {"alice": "secret"}])
-def test_a_client_from_pypi(client: Path, users: dict[str, str] | None) -> None:
-    login = [] if users is None else ["alice:secret"]
-    with rest_server.serving(rest_herder.FakeHerder(), users=users) as running:
-        said = json.loads(run(client, SESSION, running.advertised_url.rstrip("/"), *login))
-    told = dict(enumerate(said.values()))
+@pytest.fixture(scope="module")
+def workers(
+    east: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[connect_workers.Kind], connect_workers.Worker]]:
+    """One of each kind, in a group of its own, started for who asks first."""
+    client, folder = east.client_properties(), tmp_path_factory.mktemp("workers")
+    with (
+        connect_workers.Group(client, "clients-of-java", folder=folder) as java,
+        connect_workers.Group(client, "clients-of-ours", folder=folder) as ours,
+    ):
+        groups = {JAVA: java, OURS: ours}
+
+        def worker(kind: connect_workers.Kind) -> connect_workers.Worker:
+            group = groups[kind]
+            return group[kind.value] if group.workers else group.start(kind.value, kind)
+
+        yield worker
+
+
+def session(client: Path, worker: connect_workers.Worker, *login: str) -> list[Any]:
+    """What the client's library returned, call by call; the worker's address is HERE."""
+    said = run(client, SESSION, worker.url, *login).replace(worker.address, "HERE")
+    return list(json.loads(said).values())
+
+
+def check(told: list[Any]) -> None:
     assert told[0]["version"] == "4.3.1"
     assert told[1]["config"] == CONFIG | {"name": "c"}
-    assert [told[2]["tasks"], len(told[3]["tasks"])] == [[], 2]
-    assert told[4] == ["c", "d"]
+    assert [told[2]["tasks"], len(told[3]["tasks"])] == [[], 1]
+    assert sorted(told[4]) == ["c", "d"]
     assert sorted(told[5]) == ["c", "d"]
     assert told[6]["d"]["info"]["config"]["tasks.max"] == "1"
     assert told[7]["type"] == "source"
     assert told[8] == told[7]["config"]
-    assert [each["id"] for each in told[9]["tasks"]] == [0, 1]
-    assert told[10][1]["id"] == {"connector": "c", "task": 1}
+    assert [each["id"] for each in told[9]["tasks"]] == [0]
+    assert told[10][0]["id"] == {"connector": "c", "task": 0}
     assert told[11]["state"] == "RUNNING"
     assert [told[each] for each in (12, 13, 15, 16, 18, 19, 22, 25, 26)] == [None] * 9
     assert told[14]["connector"]["state"] == "RESTARTING"
     assert told[17]["connector"]["state"] == "PAUSED"
     assert (told[20]["connector"]["state"], told[20]["tasks"]) == ("STOPPED", [])
     assert told[21] == {"c": {"topics": []}}
-    assert [each["type"] for each in told[23]] == ["sink", "source"]
-    assert told[24]["error_count"] == 1
+    assert {each["type"] for each in told[23]} == {"sink", "source"}
+    assert told[24]["error_count"] == 2  # no name, no topic
     assert told[27] == []
 
 
-@pytest.fixture
-def curl() -> Iterator[Any]:
-    """`curl(path, *options)`: the status, and the answer's JSON if there is any."""
-    herder = rest_herder.FakeHerder()
-    herder.make("c", {"tasks.max": "2"})
-    herder.make("s", state=cluster_config.TargetState.STOPPED)
-    with rest_server.serving(herder) as running:
-
-        def ask(path: str, *options: str) -> tuple[int, Any]:
-            status = ["-w", "\n%{http_code}"]
-            url = running.advertised_url.rstrip("/") + path
-            said = run("curl", "-q", "-sS", "--noproxy", "*", *status, *options, url)
-            body, _, code = said.rpartition("\n")
-            return int(code), json.loads(body) if body else None
-
-        yield ask
+@pytest.mark.full
+def test_a_client_from_pypi_sees_no_difference(client, workers):
+    ours, java = (session(client, workers(kind)) for kind in (OURS, JAVA))
+    check(ours)
+    check(java)
+    for told in (ours, java):
+        told[0]["commit"] = "of its own"
+        told[4].sort()
+        told[23] = [each for each in told[23] if "FileStream" in each["class"]]
+        configs = told[24]["configs"]  # what they say of each, test_java_validation compares
+        told[24] = told[24]["error_count"], sorted(each["value"]["name"] for each in configs)
+    for number, (found, expected) in enumerate(zip(ours, java, strict=True)):
+        assert found == expected, number
 
 
+@pytest.mark.full
+def test_a_client_from_pypi_logs_in(client, connect_group, tmp_path, monkeypatch):
+    jaas, users = tmp_path / "jaas.conf", tmp_path / "users"
+    users.write_text("alice=secret\n")
+    jaas.write_text(f'KafkaConnect {{ {MODULE} required file="{users}"; }};\n')
+    monkeypatch.setenv("KAFKA_OPTS", f"-Djava.security.auth.login.config={jaas}")
+    group = connect_group(settings={"rest.extension.classes": LOGIN})
+    worker = group.add("one", OURS).launch()
+    eventually.eventually(
+        lambda: worker.runs_process and "Kafka Connect started" in worker.log_text(), SETTLE_S
+    )
+    assert worker.ask("GET", "/connectors").status_code == 401
+    check(session(client, worker, "alice:secret"))
+
+
+KINDS = pytest.mark.parametrize(
+    "kind", [OURS, pytest.param(JAVA, marks=pytest.mark.full)], ids=lambda each: each.value
+)
 JSON = ["-H", "Content-Type: application/json"]
 
 
-def test_curl_as_the_documentation_has_it(curl: Any) -> None:
+class Curl:
+    """`curl(path, *options)`: the status, and the answer's JSON if there is any.
+
+    While the group rebalances it is asked again, as the documentation says.
+    """
+
+    def __init__(self, worker: connect_workers.Worker) -> None:
+        self.worker = worker
+
+    def __call__(self, path: str, *options: str) -> tuple[int, Any]:
+        found: list[tuple[int, Any]] = []
+
+        def answered() -> bool:
+            found[:] = [self._once(path, *options)]
+            code, said = found[0]
+            return code != 409 or "rebalance" not in said["message"]
+
+        eventually.eventually(answered, SETTLE_S, interval_s=0.2)
+        return found[0]
+
+    def _once(self, path: str, *options: str) -> tuple[int, Any]:
+        status = ["-w", "\n%{http_code}"]
+        said = run("curl", "-q", "-sS", "--noproxy", "*", *status, *options, self.worker.url + path)
+        body, _, code = said.rpartition("\n")
+        return int(code), json.loads(body) if body else None
+
+    def until(self, expected: object, path: str, *options: str) -> None:
+        """Until it is answered so: what was asked before has been done then."""
+        eventually.eventually(
+            lambda: self(path, *options) == expected,
+            SETTLE_S,
+            lambda: f"{path}: {self(path, *options)}, not {expected}",
+            interval_s=0.2,
+        )
+
+
+@KINDS
+def test_curl_as_the_documentation_has_it(workers, kind):
+    curl = Curl(workers(kind))
     assert curl("/")[0] == 200
-    assert curl("/connectors") == (200, ["c", "s"])
-    assert sorted(curl("/connectors?expand=status&expand=info")[1]["c"]) == ["info", "status"]
+    assert curl("/connectors") == (200, [])
+    made = json.dumps({"name": "s", "config": CONFIG, "initial_state": "STOPPED"})
+    assert curl("/connectors", "-X", "POST", *JSON, "-d", made)[0] == 201
     made = json.dumps({"name": "n", "config": CONFIG})
     assert curl("/connectors", "-X", "POST", *JSON, "-d", made)[0] == 201
     assert curl("/connectors", *JSON, "--data", made)[0] == 409
+    expanded = curl("/connectors?expand=status&expand=info")[1]
+    assert {name: sorted(each) for name, each in expanded.items()}["n"] == ["info", "status"]
     assert curl("/connectors/n/config", "-X", "PUT", *JSON, "-d", json.dumps(CONFIG))[0] == 200
-    patch = json.dumps({"file": None})
-    assert curl("/connectors/n/config", "-X", "PATCH", *JSON, "-d", patch)[0] == 200
+    patch = json.dumps({"tasks.max": None, "batch.size": "10"})
+    code, patched = curl("/connectors/n/config", "-X", "PATCH", *JSON, "-d", patch)
+    assert (code, sorted(patched["config"])) == (
+        200,
+        ["batch.size", "connector.class", "file", "name", "topic"],
+    )
+    eventually.eventually(lambda: curl.worker.runs("n"), SETTLE_S)
     assert curl("/connectors/n/restart", "-X", "POST") == (204, None)
     assert curl("/connectors/n/restart?includeTasks=true&onlyFailed=true", "-XPOST")[0] == 202
     assert curl("/connectors/n/tasks/0/restart", "-X", "POST", "-d", "", *JSON) == (204, None)
-    assert curl("/connectors/n/pause", "-X", "PUT") == (202, None)
-    assert curl("/connectors/n/resume", "-X", "PUT") == (202, None)
+    for state, word, code in (("PAUSED", "pause", 202), ("RUNNING", "resume", 202)):
+        assert curl(f"/connectors/n/{word}", "-X", "PUT") == (code, None)
+        running = {"id": 0, "state": state, "worker_id": curl.worker.address, "version": "4.3.1"}
+        curl.until((200, running), "/connectors/n/tasks/0/status")
     assert curl("/connectors/n/stop", "-X", "PUT") == (204, None)
+    curl.until((200, []), "/connectors/n/tasks")
     offsets = {"offsets": [{"partition": {"filename": "f"}, "offset": {"position": 30}}]}
     given = json.dumps(offsets)
     assert curl("/connectors/s/offsets", "-X", "PATCH", *JSON, "-d", given)[0] == 200
     assert curl("/connectors/s/offsets") == (200, offsets)
     assert curl("/connectors/s/offsets", "-X", "DELETE")[0] == 200
+    assert curl("/connectors/s/offsets") == (200, {"offsets": []})
     assert curl("/connectors/n/topics") == (200, {"n": {"topics": []}})
     assert curl("/connectors/n/topics/reset", "-X", "PUT") == (202, None)
-    assert curl("/connectors/n", "-X", "DELETE") == (204, None)
-    assert curl("/connectors/n") == (404, {"error_code": 404, "message": "Connector n not found"})
-    assert len(curl("/connector-plugins?connectorsOnly=false")[1]) == 3
+    for name in ("n", "s"):
+        assert curl(f"/connectors/{name}", "-X", "DELETE") == (204, None)
+    code, told = curl("/connectors/n")
+    assert (code, told["error_code"]) == (404, 404)
+    assert re.fullmatch(r"Connector n not found", told["message"])
+    assert len(curl("/connector-plugins?connectorsOnly=false")[1]) > 5
     validated = curl(
         "/connector-plugins/FileStreamSource/config/validate",
-        "-X", "PUT", *JSON, "-d", json.dumps(CONFIG),
+        "-X", "PUT", *JSON, "-d", json.dumps(CONFIG | {"name": "n"}),
     )  # fmt: skip
     assert validated[1]["error_count"] == 0
     assert curl("/admin/loggers/org.apache", "-XPUT", *JSON, "-d", '{"level": "INFO"}')[0] == 200

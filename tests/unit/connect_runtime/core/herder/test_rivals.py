@@ -105,9 +105,9 @@ def test_what_the_own_group_runs_shows_nothing_of_others():
         (group(member("http://there:8083/", BOTH, END + 1)), topics()),
         (group(member("http://there:8083/", work.Work(connectors=("c",)), END)), topics()),
         (group(member("http://there:8083/", work.NO_WORK, -1)), topics(configured=False)),
-        (group(member("http://there:8083/", BOTH, END)), topics(worker_id="here:8083")),
+        (group(member("http://there:8083/", BOTH, END - 1)), topics(worker_id="away:8083")),
         (
-            group(member("http://there:8083/", BOTH, END)),
+            group(member("http://there:8083/", BOTH, END - 1)),
             topics(worker_id="there:8083", state=UNASSIGNED),
         ),
         (group((b"\x00", b"junk"), (b"", b"")), topics(worker_id="there:8083")),
