@@ -6,6 +6,7 @@ it was asked through it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import pytest
@@ -100,7 +101,7 @@ def check_requests(pair: Pair, asker: connect_workers.Worker) -> None:
     for name in (*CONNECTORS, "more"):  # one of them runs where its leader is not
         asked(asker, "PUT", f"/connectors/{name}/config", idle_source.config(tasks=3), status=200)
     for name in (*CONNECTORS, "more"):
-        pair.until(lambda name=name: asker.runs(name, tasks=3), f"{name} has more tasks")
+        pair.until(functools.partial(asker.runs, name, tasks=3), f"{name} has more tasks")
     asked(asker, "PUT", "/connectors/more/pause", status=202)
     pair.until(
         lambda: (
@@ -118,7 +119,7 @@ def check_requests(pair: Pair, asker: connect_workers.Worker) -> None:
         asked(asker, "POST", f"/connectors/{connector}/restart", status=204)
         path = f"/connectors/{connector}/restart?includeTasks=true&onlyFailed=false"
         asked(asker, "POST", path, status=202)
-        pair.until(lambda name=connector: asker.runs(name, tasks=3), "it is restarted")
+        pair.until(functools.partial(asker.runs, connector, tasks=3), "it is restarted")
     asked(asker, "PUT", "/connectors/more/stop", status=204)
     pair.until(
         lambda: (

@@ -6,6 +6,7 @@ a time or have stayed away, and no line that went through it may be missing or d
 
 from __future__ import annotations
 
+import functools
 import pathlib
 
 import pytest
@@ -66,7 +67,7 @@ class Cluster:
         self.any.configure("sink", sink)
         for name, how in (("paused", "pause"), ("stopped", "stop")):
             self.any.configure(name, idle_source.config(tasks=1))
-            eventually.eventually(lambda name=name: self.any.runs(name), WAIT_S, name)
+            eventually.eventually(functools.partial(self.any.runs, name), WAIT_S, name)
             assert self.any.ask("PUT", f"/connectors/{name}/{how}").is_success
         altered = {"offsets": [{"partition": {"p": 1}, "offset": {"o": 7}}]}
 
@@ -80,7 +81,7 @@ class Cluster:
     def settled(self) -> None:
         """Everything is as it should be, on workers that are there."""
 
-        def holds() -> None:
+        def holds() -> bool:
             serving = {self.group[name].address for name in self.serving}
             found = self.any.get("/connectors?expand=status")
             for name, tasks in (("idle", TASKS), ("source", 1), ("sink", 1)):
@@ -90,8 +91,9 @@ class Cluster:
             assert self.written.read_text().splitlines() == self.sent
             offset = self.any.get("/connectors/source/offsets")["offsets"]
             assert [each["offset"] for each in offset] == [{"position": self.read.stat().st_size}]
+            return True
 
-        eventually.eventually(lambda: holds() is None, WAIT_S, self.group.log_texts)
+        eventually.eventually(holds, WAIT_S, self.group.log_texts)
 
     def remembered(self) -> dict[str, object]:
         """What must not change."""

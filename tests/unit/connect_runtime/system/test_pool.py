@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from connect_runtime.system import pool
+from connect_runtime.system import pool, threads
 
 WAIT_S = 10.0
 
@@ -87,7 +87,7 @@ def test_a_thread_that_cannot_be_made_costs_no_place(monkeypatch):
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patched:
-        patched.setattr(pool.threads.Threads, "start", refuse)
+        patched.setattr(threads.Threads, "start", refuse)
         with pytest.raises(RuntimeError, match="new thread"):
             made.submit(lambda: 1)
     assert made.submit(lambda: 2).result(WAIT_S) == 2

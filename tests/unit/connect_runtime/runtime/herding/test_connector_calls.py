@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent import futures
 
 import pytest
 
@@ -121,13 +122,13 @@ def test_one_that_hangs_is_waited_for_once_and_not_asked_twice(calls, worker, to
     expected = events.Failed(reason="connector c has not said what its tasks are for 0.05 s")
     assert calls.generate("c", topic.view) == expected
     waited = []
-    real = connector_calls.futures.wait
+    real = futures.wait
 
     def wait(asked, timeout):
         waited.append(timeout)
         return real(asked, timeout=timeout)
 
-    monkeypatch.setattr(connector_calls.futures, "wait", wait)
+    monkeypatch.setattr(futures, "wait", wait)
     assert calls.generate("c", topic.view) == expected
     assert waited == [0.0]
     assert worker.asked == ["c"]

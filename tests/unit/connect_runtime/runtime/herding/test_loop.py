@@ -11,6 +11,7 @@ from connect_runtime.core.assignment import protocol
 from connect_runtime.core.herder import events, requests
 from connect_runtime.core.state import cluster_config
 from connect_runtime.ports import fenced_writer
+from connect_runtime.runtime.herding import loop
 from tests.fakes import herding
 from tests.support import eventually
 
@@ -27,13 +28,13 @@ def until(condition):
 def told(monkeypatch):
     """What the machines are told, by their nodes' loops, in order."""
     seen = []
-    real = herding.loop.HerderLoop._tell
+    real = loop.HerderLoop._tell
 
     def tell(self, event):
         seen.append(event)
         real(self, event)
 
-    monkeypatch.setattr(herding.loop.HerderLoop, "_tell", tell)
+    monkeypatch.setattr(loop.HerderLoop, "_tell", tell)
     return seen
 
 

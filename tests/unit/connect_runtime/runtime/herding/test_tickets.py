@@ -36,7 +36,7 @@ def test_tickets_differ_and_unknown_ones_are_nobodys(asked):
 
 
 def test_settled_with_what_comes_of_a_call(asked):
-    outcomes = [futures.Future(), futures.Future()]
+    outcomes: list[futures.Future[object]] = [futures.Future(), futures.Future()]
     answers = []
     for each in outcomes:
         ticket, future = asked.issue()
@@ -51,7 +51,8 @@ def test_settled_with_what_comes_of_a_call(asked):
 
 def test_fails_with_a_call_and_else_waits_on(asked):
     (one, well), (two, badly) = asked.issue(), asked.issue()
-    done, broken = futures.Future(), futures.Future()
+    done: futures.Future[object] = futures.Future()
+    broken: futures.Future[object] = futures.Future()
     asked.fail_with(one, done)
     asked.fail_with(two, broken)
     done.set_result(None)
