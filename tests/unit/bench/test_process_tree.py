@@ -12,6 +12,8 @@ from tests.support import eventually
 # It works 0.2 s, has a child that works as long, waits for it if told to, and says so.
 PARENT = """
 import subprocess, sys
+
+pytestmark = pytest.mark.judges
 work = "import sys, time\\nwhile time.process_time() < 0.2: pass\\n"
 exec(work)
 waiting = work + "print('worked', flush=True)\\nsys.stdin.readline()"

@@ -13,6 +13,8 @@ ROOT = Path(__file__).parents[3]
 
 _SKIPPING = """
 import pytest
+
+pytestmark = pytest.mark.judges
 pytestmark = pytest.mark.{marker}
 def test_skips():
     pytest.skip("no broker")
