@@ -9,11 +9,11 @@ import pytest
 from tests.bench import process_tree
 from tests.support import eventually
 
+pytestmark = pytest.mark.judges
+
 # It works 0.2 s, has a child that works as long, waits for it if told to, and says so.
 PARENT = """
 import subprocess, sys
-
-pytestmark = pytest.mark.judges
 work = "import sys, time\\nwhile time.process_time() < 0.2: pass\\n"
 exec(work)
 waiting = work + "print('worked', flush=True)\\nsys.stdin.readline()"

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.judges
+
 ROOT = Path(__file__).parents[3]
 
 _SKIPPING = """
 import pytest
-
-pytestmark = pytest.mark.judges
 pytestmark = pytest.mark.{marker}
 def test_skips():
     pytest.skip("no broker")
