@@ -1,0 +1,155 @@
+"""From where consumer groups stand on the source to where they go on on the target: checkpoints.
+
+What `MirrorCheckpointTask` and `CheckpointStore` of MirrorMaker 2 decide. A checkpoint is made of
+what a group has committed, and published when it says something new; it never goes back on the
+target unless its group went back on the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from connect_runtime.base import ids
+from mm2.core import naming
+from mm2.core.offsets import translation
+from mm2.formats import checkpoint, schema_fields
+
+TakesName = Callable[[str], bool]
+Points = Mapping[ids.TopicPartition, checkpoint.Checkpoint]
+"""By the partition's name on the target."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """What a group has committed for one partition. `metadata` is its own note, "" for none."""
+
+    offset: int
+    metadata: str = ""
+
+
+Positions = Mapping[ids.TopicPartition, Committed | None]
+"""One group's; None where it has no offset, as clients that reset to -1 leave it."""
+
+
+@dataclass(slots=True)
+class CheckpointTable:
+    """The checkpoints topic as a fold, of those groups that `takes_group` takes.
+
+    Also holds what was published since, so it is both: what stands, and what readers translate by.
+    """
+
+    takes_group: TakesName
+    _groups: dict[str, dict[ids.TopicPartition, checkpoint.Checkpoint]] = field(
+        default_factory=dict
+    )
+
+    def apply(self, key: bytes, value: bytes | None) -> None:
+        """Fold one record in; None is a tombstone. Raises `schema_fields.MalformedRecordError`,
+        and holds what it held then: whoever reads a topic says so, and goes on."""
+        about = checkpoint.decode_key(key)
+        if not self.takes_group(about.group):
+            return
+        if value is None:
+            self._groups.get(about.group, {}).pop(about.partition, None)
+        else:
+            self.publish(checkpoint.decode(key, value))
+
+    def publish(self, point: checkpoint.Checkpoint) -> None:
+        """It stands from now on, or is about to."""
+        self._groups.setdefault(point.group, {})[point.partition] = point
+
+    def group(self, group: str) -> Points:
+        """Empty for a group without any."""
+        return self._groups.get(group, {})
+
+    def groups(self) -> list[str]:
+        """Those with at least one checkpoint."""
+        return sorted(group for group, points in self._groups.items() if points)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpointing:
+    """What one flow makes checkpoints by.
+
+    `takes_topic`: the flow's topic filter alone, by names on the source: what is mirrored for
+    other reasons (heartbeats) or never (internal topics) makes no difference here, as in Java.
+    """
+
+    source: str
+    target: str
+    policy: naming.ReplicationPolicy
+    takes_topic: TakesName
+    translate: translation.Translate
+
+    def is_concerned(self, positions: Positions) -> bool:
+        """Is this a group to look after: has it committed anything in a topic of the flow?"""
+        return any(self.takes_topic(partition.topic) for partition in positions)
+
+    def new_checkpoints(
+        self, group: str, positions: Positions, standing: Points
+    ) -> list[checkpoint.Checkpoint]:
+        """What `group` should publish now: `positions` on the source, `standing` before.
+
+        Leaves out what cannot be told: text that no checkpoint can hold is left empty.
+        """
+        found: dict[ids.TopicPartition, checkpoint.Checkpoint] = {}
+        for partition in sorted(positions):
+            committed = positions[partition]
+            if committed is None or not self.takes_topic(partition.topic):
+                continue
+            point = self._checkpoint(group, partition, committed)
+            if point is not None and is_news(point, standing.get(point.partition)):
+                found.setdefault(point.partition, point)
+        return list(found.values())
+
+    def renamed(self, partition: ids.TopicPartition) -> ids.TopicPartition:
+        """The partition on the target that holds what this one of the source holds.
+
+        A topic that came from the target goes by its name there, one hop back; Java strips all
+        hops, which is another topic where there were several.
+        """
+        if self.policy.topic_source(partition.topic) == self.target:
+            topic = self.policy.upstream_topic(partition.topic)
+            assert topic is not None, partition
+        else:
+            topic = self.policy.format_remote_topic(self.source, partition.topic)
+        return ids.TopicPartition(topic, partition.partition)
+
+    def _checkpoint(
+        self, group: str, partition: ids.TopicPartition, committed: Committed
+    ) -> checkpoint.Checkpoint | None:
+        match self.translate(partition, committed.offset):
+            case translation.Exact(downstream=downstream):
+                pass
+            case translation.Earlier(downstream=downstream):
+                pass
+            case translation.Untranslated():
+                return None
+        if downstream < 0:  # of a sync that nobody should have written
+            return None
+        return checkpoint.Checkpoint(
+            group=group,
+            partition=self.renamed(partition),
+            upstream=committed.offset,
+            downstream=downstream,
+            metadata=_fitting(committed.metadata),
+        )
+
+
+def is_news(point: checkpoint.Checkpoint, standing: checkpoint.Checkpoint | None) -> bool:
+    """Should `point` be published where `standing` is (`checkpointIsMoreRecent`)?
+
+    Yes if there is none, if its group went back on the source, or if it is further on the target.
+    The same place or an earlier one says nothing: translations of old offsets get less precise
+    while time passes.
+    """
+    if standing is None:
+        return True
+    return point.upstream < standing.upstream or point.downstream > standing.downstream
+
+
+def _fitting(metadata: str) -> str:
+    """Brokers take longer notes than a checkpoint holds, if set so."""
+    fits = len(metadata.encode(errors="replace")) <= schema_fields.STRING_BYTES_MAX
+    return metadata if fits else ""

@@ -1,0 +1,388 @@
+"""MirrorMaker 2's own records, offset syncs and checkpoints: Java's classes and ours agree.
+
+Generated questions go to both; in each direction bytes are written by one and read by the other.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect_runtime.base import ids
+from mm2.core import naming
+from mm2.core.offsets import checkpoints, group_sync, sync_emitter, sync_table, translation
+from mm2.formats import checkpoint, heartbeat, offset_sync, schema_fields
+from tests.interop import java_mirror
+
+Question = dict[str, Any]
+
+LONG_MAX = (1 << 63) - 1
+TEXTS = ("", "a", "orders", "A.orders", "größe", "日本", "🦀", "\0", 'q"\\', "x" * 32_767)
+NUMBERS = (0, 1, -1, 255, 1 << 31, 1 << 40, LONG_MAX, -(1 << 63))
+PARTITIONS = (0, 1, 7, -1, (1 << 31) - 1, -(1 << 31))
+TYPES = ("sync", "checkpoint", "heartbeat")
+
+
+@pytest.fixture
+def rng() -> random.Random:
+    return random.Random(13)
+
+
+def some_values(rng: random.Random, kind: str) -> list[Any]:
+    def text() -> str:
+        drawn = "".join(chr(rng.choice((97, 46, 228, 0x65E5, 0x1F980))) for _ in range(5))
+        return rng.choice((*TEXTS, drawn))
+
+    def number() -> int:
+        return rng.choice((*NUMBERS, rng.randrange(1 << 62)))
+
+    if kind == "sync":
+        return [text(), rng.choice(PARTITIONS), number(), number()]
+    if kind == "checkpoint":
+        return [text(), text(), rng.choice(PARTITIONS), number(), number(), text()]
+    return [text(), text(), number()]
+
+
+def as_sync(values: list[Any]) -> offset_sync.OffsetSync:
+    topic, partition, upstream, downstream = values
+    return offset_sync.OffsetSync(
+        partition=ids.TopicPartition(topic, partition), upstream=upstream, downstream=downstream
+    )
+
+
+def as_checkpoint(values: list[Any]) -> checkpoint.Checkpoint:
+    group, topic, partition, upstream, downstream, metadata = values
+    return checkpoint.Checkpoint(
+        group=group,
+        partition=ids.TopicPartition(topic, partition),
+        upstream=upstream,
+        downstream=downstream,
+        metadata=metadata,
+    )
+
+
+def sync_values(sync: offset_sync.OffsetSync) -> list[Any]:
+    return [sync.partition.topic, sync.partition.partition, sync.upstream, sync.downstream]
+
+
+def checkpoint_values(point: checkpoint.Checkpoint) -> list[Any]:
+    where = [point.partition.topic, point.partition.partition]
+    return [point.group, *where, point.upstream, point.downstream, point.metadata]
+
+
+def written(kind: str, values: list[Any]) -> tuple[bytes, bytes]:
+    if kind == "sync":
+        return offset_sync.encode(as_sync(values))
+    if kind == "checkpoint":
+        return checkpoint.encode(as_checkpoint(values))
+    source, target, at_ms = values
+    return heartbeat.encode(heartbeat.Heartbeat(source=source, target=target, at_ms=at_ms))
+
+
+def read(kind: str, key: bytes, value: bytes) -> list[Any] | None:
+    try:
+        if kind == "sync":
+            return sync_values(offset_sync.decode(key, value))
+        if kind == "checkpoint":
+            return checkpoint_values(checkpoint.decode(key, value))
+        beat = heartbeat.decode(key, value)
+    except schema_fields.MalformedRecordError:
+        return None
+    return [beat.source, beat.target, beat.at_ms]
+
+
+def test_records_are_the_same_bytes_in_both_directions(tmp_path: Path, rng: random.Random) -> None:
+    cases = [(kind, some_values(rng, kind)) for kind in TYPES for _ in range(200)]
+    ours = [written(kind, values) for kind, values in cases]
+    asked: list[Question] = [
+        {"kind": "write", "type": kind, "values": values} for kind, values in cases
+    ]
+    asked += [
+        {"kind": "read", "type": kind, "key": key.hex(), "value": value.hex()}
+        for (kind, _), (key, value) in zip(cases, ours, strict=True)
+    ]
+    told = java_mirror.ask(tmp_path, asked)
+    theirs, back = told[: len(cases)], told[len(cases) :]
+    for (kind, values), (key, value), java, found in zip(cases, ours, theirs, back, strict=True):
+        assert java == [key.hex(), value.hex()], (kind, values)
+        assert found == values, (kind, values)
+        assert read(kind, *map(bytes.fromhex, java)) == values, (kind, values)
+
+
+def test_bad_bytes_are_no_record_for_either(tmp_path: Path, rng: random.Random) -> None:
+    cases = []
+    for kind in TYPES:
+        for _ in range(150):
+            key, value = map(bytearray, written(kind, some_values(rng, kind)))
+            cut = rng.choice((key, value))
+            match rng.randrange(3):
+                case 0:
+                    del cut[rng.randrange(len(cut)) :]
+                case 1:
+                    cut += bytes(rng.randrange(256) for _ in range(rng.randrange(1, 9)))
+                case 2:
+                    cut[:2] = rng.choice((b"\xff\xff", b"\x80\x00", b"\x7f\xff", b"\0\0"))
+            if kind == "sync" or bytes(value[:2]) in {b"", b"\0", b"\0\0"}:  # no other version
+                cases.append((kind, bytes(key), bytes(value)))
+    assert len(cases) > 300
+    told = java_mirror.ask(
+        tmp_path,
+        [
+            {"kind": "read", "type": kind, "key": key.hex(), "value": value.hex()}
+            for kind, key, value in cases
+        ],
+    )
+    assert [read(*each) for each in cases] == told
+    assert None in told
+    assert any(told)
+
+
+def test_java_reads_any_version_as_its_own_and_we_refuse(tmp_path: Path) -> None:
+    key, value = written("heartbeat", ["A", "B", 5])
+    newer = b"\0\1" + value[2:]
+    question = {"kind": "read", "type": "heartbeat", "key": key.hex(), "value": newer.hex()}
+    assert java_mirror.ask(tmp_path, [question]) == [["A", "B", 5]]
+    with pytest.raises(schema_fields.UnknownVersionError):
+        heartbeat.decode(key, newer)
+
+
+def some_syncs(rng: random.Random) -> list[list[Any]]:
+    steps = rng.choice(
+        ((1,), (10,), (1, 1, 1, 50, 1000), (100, 200), (0, 1, 7), (1, 5, -3), (1 << 56, 1), (1, 2))
+    )
+    upstream = rng.choice((0, 0, 29, 1 << 40))
+    syncs, downstream = [], 0
+    for _ in range(rng.randrange(1, 120)):
+        syncs.append(["t", rng.choice((0, 0, 0, 1)), upstream, downstream])
+        step = rng.choice(steps)
+        upstream = min(max(0, upstream + step), LONG_MAX)
+        downstream += rng.choice((1, 1, 2, 10, -1)) if downstream else 1
+    return syncs
+
+
+def java_number(found: translation.Translation) -> int | None:
+    match found:
+        case translation.Exact(downstream=downstream):
+            return downstream
+        case translation.Earlier(downstream=downstream):
+            return downstream
+        case translation.Untranslated.TOO_OLD:
+            return -1
+        case _:
+            return None
+
+
+def our_state(table: sync_table.SyncTable, question: Question) -> list[Any]:
+    partition = ids.TopicPartition(*question["partition"])
+    slots = table.slots(partition)
+    kept = [
+        [at, sync.upstream] for at, sync in enumerate(slots) if at == 0 or sync is not slots[at - 1]
+    ]
+    return [kept, [java_number(table.translate(partition, each)) for each in question["asked"]]]
+
+
+def our_store(question: Question) -> list[Any]:
+    table = sync_table.SyncTable(keep_history=not question["must read to end"])
+    for values in question["loaded"]:
+        table.apply(*offset_sync.encode(as_sync(values)))
+    table.read_through()
+    states = [our_state(table, question)]
+    for values in question["then"]:
+        table.apply(*offset_sync.encode(as_sync(values)))
+        table.check_invariants()
+        states.append(our_state(table, question))
+    return states
+
+
+def test_offset_syncs_are_kept_and_translated_alike(tmp_path: Path, rng: random.Random) -> None:
+    questions: list[Question] = []
+    for _ in range(150):
+        syncs = some_syncs(rng)
+        loaded = rng.choice((0, len(syncs), rng.randrange(len(syncs))))
+        around = [max(0, each[2] + rng.choice((-1, 0, 1, 2, 40))) for each in syncs]
+        questions.append(
+            {
+                "kind": "store",
+                "must read to end": rng.random() < 0.5,
+                "loaded": syncs[:loaded],
+                "then": syncs[loaded:],
+                "asked": [0, *rng.sample(around, min(len(around), 12))],
+                "partition": ["t", 0],
+            }
+        )
+    told = java_mirror.ask(tmp_path, questions)
+    for question, java in zip(questions, told, strict=True):
+        assert our_store(question) == java, question
+
+
+def our_writer(question: Question) -> list[Any]:
+    emitter = sync_emitter.SyncEmitter(question["lag"], under_way_max=question["permits"])
+    under_way: list[offset_sync.OffsetSync] = []
+    found = []
+    for step in question["steps"]:
+        sent: list[offset_sync.OffsetSync] = []
+        if step == "commit":
+            emitter.promote_delayed()
+        elif step == "fire":
+            sent = emitter.take_due()
+            under_way += sent
+        elif step == "answer":
+            if under_way:
+                emitter.answered(under_way.pop(0), stored=True)
+        else:
+            sync = as_sync(step)
+            emitter.acknowledge(sync.partition, upstream=sync.upstream, downstream=sync.downstream)
+        queues = (sent, emitter.pending.values(), emitter.delayed.values())
+        found.append([[sync_values(each) for each in queue] for queue in queues])
+    return found
+
+
+def test_offset_syncs_are_written_alike(tmp_path: Path, rng: random.Random) -> None:
+    questions: list[Question] = []
+    for _ in range(150):
+        places = {0: (0, 0), 1: (50, 7)}
+        steps: list[Any] = []
+        for _ in range(rng.randrange(1, 120)):
+            action = rng.choice(("copy", "copy", "copy", "copy", "commit", "fire", "answer"))
+            if action != "copy":
+                steps.append(action)
+                continue
+            partition = rng.choice((0, 0, 1))
+            up, down = places[partition]
+            steps.append(["t", partition, up, down])
+            up = max(0, up + rng.choice((1, 1, 1, 1, 1, 2, 0, -4)))
+            down = max(0, down + rng.choice((1, 1, 1, 1, 1, 3, 30, 0, -9)))
+            places[partition] = (up, down)
+        questions.append(
+            {
+                "kind": "writer",
+                "lag": rng.choice((0, 1, 2, 10, 100)),
+                "permits": rng.choice((1, 2, 10)),
+                "steps": steps,
+            }
+        )
+    told = java_mirror.ask(tmp_path, questions)
+    for question, java in zip(questions, told, strict=True):
+        assert our_writer(question) == java, question
+
+
+def our_policy(settings: dict[str, str]) -> naming.ReplicationPolicy:
+    separator = settings.get("replication.policy.separator", ".")
+    default = naming.DefaultReplicationPolicy(separator=separator, internal_separator=separator)
+    if "source.cluster.alias" in settings:
+        alias = settings["source.cluster.alias"]
+        return naming.IdentityReplicationPolicy(source_alias=alias, defaults=default)
+    return default
+
+
+def as_positions(given: list[list[Any]]) -> dict[ids.TopicPartition, checkpoints.Committed | None]:
+    return {
+        ids.TopicPartition(topic, partition): None
+        if offset is None
+        else checkpoints.Committed(offset=offset, metadata=note or "")
+        for topic, partition, offset, note in given
+    }
+
+
+def our_task(question: Question) -> list[Any]:
+    syncs = sync_table.SyncTable(keep_history=False)
+    syncs.read_through()
+    table = checkpoints.CheckpointTable(takes_group=lambda group: True)
+    for values in question["standing"]:
+        table.apply(*checkpoint.encode(as_checkpoint(values)))
+    flow = checkpoints.Checkpointing(
+        source=question["source"],
+        target=question["target"],
+        policy=our_policy(question["policy"]),
+        takes_topic=lambda topic: True,
+        translate=syncs.translate,
+    )
+    made = []
+    for each in question["rounds"]:
+        for values in each["syncs"]:
+            syncs.add(as_sync(values))
+        group = each["group"]
+        points = flow.new_checkpoints(group, as_positions(each["committed"]), table.group(group))
+        for point in points:
+            table.publish(point)
+        made.append([checkpoint_values(p) for p in sorted(points, key=lambda p: str(p.partition))])
+    to_write = {}
+    for group in table.groups():
+        seen = group_sync.TargetGroup(state=group_sync.GroupState.ABSENT)
+        if group in question["idle"]:
+            seen = group_sync.TargetGroup(
+                state=group_sync.GroupState.EMPTY, positions=as_positions(question["idle"][group])
+            )
+        plan = group_sync.plan(group, table.group(group), seen)
+        if plan.write:
+            to_write[group] = [
+                [at.topic, at.partition, position.offset, position.metadata]
+                for at, position in sorted(plan.write.items(), key=lambda pair: str(pair[0]))
+            ]
+    return [made, to_write]
+
+
+TOPICS = ("orders", "heartbeats", "C.orders", "B.orders", "x.y.z")
+
+
+def some_round(rng: random.Random) -> dict[str, Any]:
+    def offset() -> int | None:
+        return rng.choice((None, rng.randrange(60), rng.randrange(60), rng.randrange(60)))
+
+    at = {(rng.choice(TOPICS), rng.choice((0, 1))) for _ in range(4)}
+    return {
+        "group": rng.choice(("g1", "g2")),
+        "syncs": [
+            [topic, partition, rng.randrange(50), rng.randrange(50)]
+            for topic, partition in rng.choices(sorted(at), k=rng.randrange(4))
+        ],
+        "committed": [[topic, partition, offset(), "note"] for topic, partition in sorted(at)],
+    }
+
+
+def test_checkpoints_are_made_and_groups_are_synced_alike(
+    tmp_path: Path, rng: random.Random
+) -> None:
+    questions: list[Question] = []
+    policies: tuple[dict[str, str], ...] = (
+        {},
+        {"replication.policy.separator": "_"},
+        {"source.cluster.alias": "A"},
+    )
+    remote = ("A.orders", "orders", "A.C.orders", "A_orders")
+    for _ in range(200):
+        idle = {
+            group: [
+                [topic, number, rng.choice((None, rng.randrange(60))), "n"]
+                for topic in rng.sample(remote, 2)
+                for number in (0, 1)
+            ]
+            for group in ("g1", "g2", "g3")
+            if rng.random() < 0.6
+        }
+        questions.append(
+            {
+                "kind": "task",
+                "source": "A",
+                "target": "B",
+                "policy": rng.choice(policies),
+                "standing": [
+                    [group, topic, rng.choice((0, 1)), rng.randrange(60), rng.randrange(60), "old"]
+                    for group in ("g1", "g3")
+                    for topic in rng.sample(remote, 2)
+                ],
+                "idle": idle,
+                "rounds": [some_round(rng) for _ in range(rng.randrange(1, 12))],
+            }
+        )
+    told = java_mirror.ask(tmp_path, questions)
+    for question, java in zip(questions, told, strict=True):
+        made, to_write = java
+        # Java says so, too, when there is nothing to write of a group without checkpoints.
+        expected = [made, {group: offsets for group, offsets in to_write.items() if offsets}]
+        assert our_task(question) == expected, question
+    assert sum(len(made) for rounds, _ in told for made in rounds) > 300
+    assert sum(len(groups) for _, groups in told) > 100

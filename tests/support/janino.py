@@ -1,0 +1,29 @@
+"""Java files compiled by Janino, which ships inside PySpark: no JDK is needed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from connect_runtime.system import java
+from mm2.pipeline.spark import jvm
+from mm2.sandbox import artefacts
+
+_COMPILER = Path(__file__).with_name("CompileTo.java")
+_TIMEOUT_S = 60.0
+
+
+def compile_to(folder: Path, sources: Sequence[Path]) -> None:
+    """Classes for a class path, compiled against Kafka's jars."""
+    sparks = jvm.spark_home() / "jars"
+    compiler = [*sparks.glob("janino-*.jar"), *sparks.glob("commons-compiler-*.jar")]
+    assert len(compiler) == 2, compiler
+    kafka = os.pathsep.join(map(str, artefacts.jars().glob("*.jar")))
+    argv = [str(java.find().program), "-XX:TieredStopAtLevel=1"]
+    argv += ["-cp", os.pathsep.join(map(str, compiler)), "org.codehaus.janino.SimpleCompiler"]
+    argv += [str(_COMPILER), "tests.support.CompileTo"]
+    argv += [str(folder), kafka, *map(str, sources)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

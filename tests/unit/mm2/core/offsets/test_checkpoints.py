@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.base import ids
+from mm2.core import naming
+from mm2.core.offsets import checkpoints, sync_table, translation
+from mm2.formats import checkpoint, offset_sync, schema_fields
+
+DEFAULT = naming.DefaultReplicationPolicy()
+IDENTITY = naming.IdentityReplicationPolicy(source_alias="s1")
+
+
+def at(topic, partition=0):
+    return ids.TopicPartition(topic, partition)
+
+
+def point(upstream, downstream, *, group="g1", partition=None, metadata=""):
+    return checkpoint.Checkpoint(
+        group=group,
+        partition=partition or at("s1.t1"),
+        upstream=upstream,
+        downstream=downstream,
+        metadata=metadata,
+    )
+
+
+def flow(translate, *, policy=DEFAULT, takes_topic=lambda topic: True):
+    return checkpoints.Checkpointing(
+        source="s1", target="t2", policy=policy, takes_topic=takes_topic, translate=translate
+    )
+
+
+def table_of(*syncs):
+    table = sync_table.SyncTable(keep_history=True)
+    for partition, upstream, downstream in syncs:
+        table.add(
+            offset_sync.OffsetSync(partition=partition, upstream=upstream, downstream=downstream)
+        )
+    table.read_through()
+    return table
+
+
+def committed(offset, metadata=""):
+    return checkpoints.Committed(offset=offset, metadata=metadata)
+
+
+def made(found):
+    return [(each.partition, each.upstream, each.downstream) for each in found]
+
+
+@pytest.mark.parametrize(
+    ("policy", "topic", "expected"),
+    [
+        (DEFAULT, "topic3", "s1.topic3"),
+        (DEFAULT, "t2.topic3", "topic3"),
+        (DEFAULT, "s6.topic7", "s1.s6.topic7"),
+        (DEFAULT, "t2.s6.topic7", "s6.topic7"),  # Java says topic7
+        (IDENTITY, "topic3", "topic3"),
+        (IDENTITY, "t2.topic3", "t2.topic3"),
+        (IDENTITY, "heartbeats", "s1.heartbeats"),
+        (IDENTITY, "t2.heartbeats", "heartbeats"),
+    ],
+)
+def test_topics_go_by_their_names_on_the_target(policy, topic, expected):
+    found = flow(table_of().translate, policy=policy).renamed(at(topic, 4))
+    assert found == at(expected, 4)
+
+
+@pytest.mark.parametrize(
+    ("topic", "offset", "expected"),
+    [
+        (at("topic1", 2), 10, (at("s1.topic1", 2), 10, 5)),
+        (at("t2.topic5", 6), 12, (at("topic5", 6), 12, 9)),
+        (at("t2.topic5", 6), 7, (at("topic5", 6), 7, 8)),
+    ],
+)
+def test_a_position_becomes_a_checkpoint(topic, offset, expected):
+    table = table_of((at("topic1", 2), 3, 4), (at("t2.topic5", 6), 7, 8))
+    found = flow(table.translate).new_checkpoints("g1", {topic: committed(offset, "note")}, {})
+    assert made(found) == [expected]
+    assert (found[0].group, found[0].metadata) == ("g1", "note")
+
+
+def test_what_cannot_be_told_makes_no_checkpoint():
+    table = table_of((at("t1"), 5, 5), (at("t3"), 5, -9))
+    positions = {
+        at("t1"): None,
+        at("t1", 1): committed(10),
+        at("t1", 0): committed(4),
+        at("t3"): committed(5),
+    }
+    assert flow(table.translate).new_checkpoints("g1", positions, {}) == []
+    unread = sync_table.SyncTable(keep_history=True)
+    assert flow(unread.translate).new_checkpoints("g1", {at("t1"): committed(9)}, {}) == []
+
+
+def test_only_topics_of_the_flow_count():
+    table = table_of((at("t1"), 5, 5), (at("t2"), 5, 5))
+    flow_of_t1 = flow(table.translate, takes_topic=lambda topic: topic == "t1")
+    positions = {at("t1"): committed(5), at("t2"): committed(5)}
+    assert made(flow_of_t1.new_checkpoints("g1", positions, {})) == [(at("s1.t1"), 5, 5)]
+    assert flow_of_t1.is_concerned(positions)
+    assert flow_of_t1.is_concerned({at("t1", 9): None})
+    assert not flow_of_t1.is_concerned({at("t2"): committed(5)})
+    assert not flow_of_t1.is_concerned({})
+
+
+@pytest.mark.parametrize(
+    ("upstream", "downstream", "standing", "expected"),
+    [
+        (10, 5, None, True),
+        (10, 5, (10, 5), False),
+        (11, 5, (10, 5), False),
+        (11, 6, (10, 5), True),
+        (11, 4, (10, 5), False),
+        (9, 4, (10, 5), True),
+        (9, 5, (10, 5), True),
+        (10, 6, (10, 5), True),
+    ],
+)
+def test_what_is_news(upstream, downstream, standing, expected):
+    before = None if standing is None else point(*standing)
+    assert checkpoints.is_news(point(upstream, downstream), before) is expected
+
+
+def test_checkpoints_do_not_go_back_when_translations_do():
+    table = table_of((at("t1"), 11, 4), (at("t1"), 12, 5))
+    of_flow = flow(table.translate)
+    (first,) = of_flow.new_checkpoints("g1", {at("t1"): committed(13)}, {})
+    assert first.downstream == 6
+    standing = {first.partition: first}
+    for each in range(13, 18):
+        table.add(offset_sync.OffsetSync(partition=at("t1"), upstream=each, downstream=each - 7))
+    assert table.translate(at("t1"), 13) == translation.Earlier(downstream=5, again_max=1)
+    assert of_flow.new_checkpoints("g1", {at("t1"): committed(13)}, standing) == []
+    rewound = of_flow.new_checkpoints("g1", {at("t1"): committed(12)}, standing)
+    assert made(rewound) == [(at("s1.t1"), 12, 5)]
+
+
+def test_a_restart_goes_on_from_what_stands():
+    table = table_of(*((at("t1"), each, each) for each in (175, 275, 375, 475)))
+    of_flow = flow(table.translate)
+    standing = {at("s1.t1"): point(250, 201)}
+    found = {
+        offset: made(of_flow.new_checkpoints("g1", {at("t1"): committed(offset)}, standing))
+        for offset in (250, 370, 400)
+    }
+    assert found == {250: [], 370: [], 400: [(at("s1.t1"), 400, 376)]}
+
+
+def test_two_topics_of_one_name_on_the_target_make_one_checkpoint():
+    table = table_of((at("heartbeats"), 1, 1), (at("t2.s1.heartbeats"), 1, 9))
+    positions = {at("t2.s1.heartbeats"): committed(1), at("heartbeats"): committed(1)}
+    found = flow(table.translate, policy=IDENTITY).new_checkpoints("g1", positions, {})
+    assert made(found) == [(at("s1.heartbeats"), 1, 1)]
+
+
+def test_a_note_that_no_checkpoint_holds_is_left_out():
+    table = table_of((at("t1"), 1, 1), (at("t3"), 1, 1))
+    longest = "ü" * (schema_fields.STRING_BYTES_MAX // 2)
+    positions = {at("t1"): committed(1, longest), at("t3"): committed(1, f"{longest}ü")}
+    found = flow(table.translate).new_checkpoints("g1", positions, {})
+    assert [each.metadata for each in found] == [longest, ""]
+    assert all(checkpoint.encode(each) for each in found)
+
+
+def fold(*records, groups=("g1",)):
+    table = checkpoints.CheckpointTable(takes_group=lambda group: group in groups)
+    for each in records:
+        table.apply(*each)
+    return table
+
+
+def test_the_last_checkpoint_of_our_groups_counts():
+    table = fold(
+        checkpoint.encode(point(0, 0)),
+        checkpoint.encode(point(0, 0, group="g2")),
+        checkpoint.encode(point(1, 1)),
+        checkpoint.encode(point(7, 7, partition=at("s1.t1", 1))),
+    )
+    assert table.groups() == ["g1"]
+    assert dict(table.group("g1")) == {
+        at("s1.t1"): point(1, 1),
+        at("s1.t1", 1): point(7, 7, partition=at("s1.t1", 1)),
+    }
+    assert table.group("g2") == {}
+
+
+def test_a_tombstone_takes_a_checkpoint_away():
+    key, value = checkpoint.encode(point(5, 5))
+    table = fold((key, value), (key, None), (checkpoint.encode(point(1, 1, group="g2"))[0], None))
+    assert table.groups() == []
+    assert table.group("g1") == {}
+    assert fold((key, None)).groups() == []
+
+
+def test_bytes_that_are_no_checkpoint_change_nothing():
+    key, value = checkpoint.encode(point(5, 5))
+    table = fold((key, value))
+    for bad in ((b"", b""), (key, value[:-1]), (key, b"\0\1" + value[2:]), (key[:-1], None)):
+        with pytest.raises(schema_fields.MalformedRecordError):
+            table.apply(*bad)
+    assert dict(table.group("g1")) == {at("s1.t1"): point(5, 5)}
+
+
+def test_what_is_published_stands():
+    table = fold()
+    table.publish(point(5, 5))
+    assert dict(table.group("g1")) == {at("s1.t1"): point(5, 5)}
