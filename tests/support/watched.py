@@ -138,7 +138,11 @@ def delete(worker: connect_workers.Worker, one: Watched) -> None:
         return True
 
     eventually.eventually(deleted, WAIT_S, interval_s=_INTERVAL_S)
-    assert worker.ask("GET", f"/connectors/{one.name}").status_code == 404
+
+    def gone() -> bool:  # soon, where it was the leader that heard of it first
+        return worker.ask("GET", f"/connectors/{one.name}").status_code == 404
+
+    eventually.eventually(gone, WAIT_S, interval_s=_INTERVAL_S)
     eventually.eventually(
         lambda: status(worker, one.name) == ("", []), WAIT_S, interval_s=_INTERVAL_S
     )
