@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from connect_runtime.app.settings import distributed, problems
+from connect_runtime.app.settings import distributed, problems, worker_reader
 from connect_runtime.core.assignment import protocol
 from connect_runtime.core.state import topic_settings
 
@@ -126,3 +126,17 @@ def test_a_file_is_read(tmp_path: pathlib.Path):
 
 def test_purposes_keep_their_order(in_group):
     assert [each.purpose for each in in_group().topics.topics] == list(topic_settings.Purpose)
+
+
+def test_the_sample_is_as_good_as_it_says():
+    sample = pathlib.Path(__file__).parents[5] / "deploy" / "connect-distributed.properties"
+    found = distributed.read(sample, environment={})
+    assert found.warnings == ()
+    assert found.config.group_id == "connect-cluster"
+    optional = sample.read_text().replace("\n#rest", "\nrest").replace("\n#prom", "\nprom")
+    assert optional != sample.read_text()
+    more = distributed.parse(
+        optional.encode(),
+        worker_reader.Source(file="sample", folder=sample.parent, environment={}),
+    )
+    assert more.warnings == ()
