@@ -136,7 +136,7 @@ def test_the_sample_is_as_good_as_it_says():
     optional = sample.read_text().replace("\n#rest", "\nrest").replace("\n#prom", "\nprom")
     assert optional != sample.read_text()
     more = distributed.parse(
-        optional.encode(),
+        optional,
         worker_reader.Source(file="sample", folder=sample.parent, environment={}),
     )
     assert more.warnings == ()
