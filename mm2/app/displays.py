@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import sys
 from collections.abc import Iterator
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from rich import console, file_proxy, live
 
@@ -86,6 +87,12 @@ def restore_terminal() -> None:
         if sys.stdout.isatty():
             sys.stdout.write("\x1b[?25h")
             sys.stdout.flush()
+
+
+def exit_now(code: int) -> NoReturn:
+    """Ends the process at once, whatever it does. Fit for signal handlers."""
+    restore_terminal()
+    os._exit(code)
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from connect_runtime.adapters.config import properties_source
+from connect_runtime.system import file_bytes
 
 _PLACEHOLDER = re.compile(r"\$\{([^}:]*):(?:([^}]*?):)?([^}]*?)\}")
 _FILE_BYTES_MAX = 1024 * 1024
@@ -163,12 +164,9 @@ def _read(file: pathlib.Path) -> str:
     if "\0" in str(file):
         raise ProviderError("a path cannot hold a NUL character")
     try:
-        with file.open("rb") as stream:
-            content = stream.read(_FILE_BYTES_MAX + 1)
+        content = file_bytes.read(file, most=_FILE_BYTES_MAX)
     except OSError as error:
         raise ProviderError(f"cannot read {file}: {error.strerror}") from None
-    if len(content) > _FILE_BYTES_MAX:
-        raise ProviderError(f"{file} is larger than 1 MB")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:

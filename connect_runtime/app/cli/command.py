@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
 import pathlib
 import signal
-import sys
 from collections.abc import Callable
 
 import click
@@ -97,12 +94,3 @@ def run(command: click.Command, arguments: list[str]) -> int:
         return exits.BAD_SETTINGS
     assert isinstance(code, int), code
     return code
-
-
-def end(code: int) -> None:
-    """Ends the process at once: Python's own end would wait for what is being collected."""
-    logging.shutdown()
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            stream.flush()
-    os._exit(code)

@@ -9,7 +9,7 @@ import sys
 from connect_runtime.app import distributed
 from connect_runtime.app.cli import command, serving
 from connect_runtime.app.settings import distributed as settings
-from connect_runtime.system import signals
+from connect_runtime.system import process_end, signals
 
 _LOG = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ COMMAND = command.ApacheCommand(
 
 def main() -> None:
     """The entry point: never returns."""
-    command.end(command.run(COMMAND, sys.argv[1:]))
+    process_end.end(command.run(COMMAND, sys.argv[1:]))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from connect_runtime.app import standalone
 from connect_runtime.app.cli import command, exits, serving
 from connect_runtime.app.settings import connector_files
 from connect_runtime.app.settings import standalone as settings
-from connect_runtime.system import signals
+from connect_runtime.system import process_end, signals
 
 _LOG = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ COMMAND = command.ApacheCommand(
 
 def main() -> None:
     """The entry point: never returns."""
-    command.end(command.run(COMMAND, sys.argv[1:]))
+    process_end.end(command.run(COMMAND, sys.argv[1:]))
 
 
 if __name__ == "__main__":

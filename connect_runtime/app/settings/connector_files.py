@@ -14,6 +14,7 @@ from connect_runtime.adapters.config import properties_source
 from connect_runtime.api import errors
 from connect_runtime.core.state import cluster_config
 from connect_runtime.rest import bodies
+from connect_runtime.system import file_bytes
 
 _NAME = "name"
 _BYTES_MAX = 4 * 1024 * 1024
@@ -31,12 +32,9 @@ class Connector:
 def read(path: pathlib.Path) -> Connector:
     """Raises `ConfigError`; no value is in its message."""
     try:
-        with path.open("rb") as stream:
-            content = stream.read(_BYTES_MAX + 1)
+        content = file_bytes.read(path, most=_BYTES_MAX)
     except OSError as error:
         raise errors.ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    if len(content) > _BYTES_MAX:
-        raise errors.ConfigError(f"{path}: is larger than 4 MB, which no connector's file is")
     try:
         return parse(content)
     except errors.ConfigError as error:

@@ -54,6 +54,11 @@ class SettingsError(errors.FatalError):
         super().__init__("\n".join([*lines, f"{count} {noun} in {file}, nothing was started"]))
 
 
+def unreadable(file: str, text: str, *, line: int = 0) -> SettingsError:
+    """One problem with the file as a whole."""
+    return SettingsError(file, [Problem(line=line, key="", text=text)])
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that a mistyped one most likely meant; None when nothing is close."""
     candidates = sorted(set(known))

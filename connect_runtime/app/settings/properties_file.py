@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 
 from connect_runtime.adapters.config import properties_source, value_providers
 from connect_runtime.app.settings import declared_providers, problems
+from connect_runtime.system import file_bytes
 
 Pairs = Mapping[str, properties_source.Property]
-_BYTES_MAX = 4 * 1024 * 1024
+BYTES_MAX = 4 * 1024 * 1024
+"""Of one file: more than any configuration takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,17 +35,9 @@ class Given:
 def text(path: pathlib.Path) -> str:
     """Of a file of properties, in the encoding that Kafka reads them in. Raises `SettingsError`."""
     try:
-        with path.open("rb") as stream:
-            content = stream.read(_BYTES_MAX + 1)
+        return file_bytes.read(path, most=BYTES_MAX).decode("iso-8859-1")
     except OSError as error:
-        raise _unreadable(path, f"cannot be read: {error.strerror}") from None
-    if len(content) > _BYTES_MAX:
-        raise _unreadable(path, "is larger than 4 MB, which no configuration is")
-    return content.decode("iso-8859-1")
-
-
-def _unreadable(path: pathlib.Path, why: str) -> problems.SettingsError:
-    return problems.SettingsError(str(path), [problems.Problem(line=0, key="", text=why)])
+        raise problems.unreadable(str(path), f"cannot be read: {error.strerror}") from None
 
 
 def pairs(content: str, *, file: str) -> tuple[properties_source.Property, ...]:

@@ -13,8 +13,10 @@ from collections.abc import Mapping
 from connect_runtime.adapters.config import properties_source
 from connect_runtime.api import errors
 from connect_runtime.rest import basic_auth
+from connect_runtime.system import file_bytes
 
 OPTIONS = "KAFKA_OPTS"
+_BYTES_MAX = 4 * 1024 * 1024
 _JAAS = "-Djava.security.auth.login.config="
 
 
@@ -44,7 +46,7 @@ def _jaas_file(options: str) -> str:
 
 def _text(file: pathlib.Path, encoding: str) -> str:
     try:
-        return file.read_text(encoding)
+        return file_bytes.read(file, most=_BYTES_MAX).decode(encoding)
     except OSError as error:
         raise errors.ConfigError(
             f"basic authentication: cannot read {file}: {error.strerror}"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import errno
-import os
-import stat
 from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
+from connect_runtime.system import file_bytes
 from connect_runtime.wire.codec import tls_settings
 
 _JKS_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
@@ -33,18 +32,7 @@ def _place(folder: Path, path: str) -> Path:
 
 
 def _read(file: Path) -> bytes:
-    """Raises OSError, also for what may hold a reader up, or never end: a pipe, a device."""
-    opened = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(opened).st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file")
-        with os.fdopen(opened, "rb", closefd=False) as stream:
-            data = stream.read(BYTES_MAX + 1)
-    finally:
-        os.close(opened)
-    if len(data) > BYTES_MAX:
-        raise OSError(errno.EFBIG, f"it is larger than {BYTES_MAX >> 20} MB")
-    return data
+    return file_bytes.read(file, most=BYTES_MAX, regular=True)
 
 
 def _store(file: Path, password: str) -> tls_settings.Store:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -56,7 +55,7 @@ def command(context: click.Context, *, keep: bool, seconds: float, records: int)
         # What passes by itself is no part of the story; what does not is told at the end.
         logging.getLogger().setLevel(logging.ERROR)
     now = clock.SystemClock()
-    with signals.StopSignals(exit_now=_exit_now) as stop, noise.to_file() as log_file:
+    with signals.StopSignals(exit_now=displays.exit_now) as stop, noise.to_file() as log_file:
         code = _run(now, stop, keep=keep, seconds=seconds, records=records)
         log_file.keep = code == exits.FAILED
     return code
@@ -188,8 +187,3 @@ def _is_default(context: click.Context, option: str) -> bool:
     return parent is None or parent.get_parameter_source(option) is (
         click.core.ParameterSource.DEFAULT
     )
-
-
-def _exit_now(code: int) -> None:
-    displays.restore_terminal()
-    os._exit(code)

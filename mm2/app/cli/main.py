@@ -14,11 +14,13 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NoReturn
 
 import click
 
 from connect_runtime.app import logs
 from connect_runtime.base import errors
+from connect_runtime.system import process_end
 from mm2.app import exits, version
 
 
@@ -105,15 +107,9 @@ def cli(*, log_format: str, log_level: str) -> None:
     logs.configure(log_format, level=logging.getLevelNamesMapping()[log_level.upper()])
 
 
-def main() -> None:
+def main() -> NoReturn:
     """The entry point: never returns."""
-    code = run(sys.argv[1:])
-    logging.shutdown()
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            stream.flush()
-    # Python's own end would collect every object first; whoever stopped us waits meanwhile.
-    os._exit(code)
+    process_end.end(run(sys.argv[1:]))
 
 
 def run(arguments: list[str]) -> int:

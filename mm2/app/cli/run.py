@@ -80,7 +80,7 @@ def command(
     """
     if timeout_s is not None and not until_caught_up:
         raise click.UsageError("--timeout goes with --until-caught-up")
-    with signals.StopSignals(exit_now=_exit_now) as stop, signals.ReloadSignal() as again:
+    with signals.StopSignals(exit_now=displays.exit_now) as stop, signals.ReloadSignal() as again:
         settings = _chosen(load.load(file, environment=os.environ), names)
         for line in settings.warning_lines():
             _log.warning("%s", line)
@@ -211,8 +211,3 @@ def serve(
         return None, ", metrics are not served"
     _log.info("metrics are at %s", exporter.url)
     return exporter, f", metrics at {exporter.url}"
-
-
-def _exit_now(code: int) -> None:
-    displays.restore_terminal()
-    os._exit(code)

@@ -11,7 +11,8 @@ import pathlib
 from collections.abc import Mapping
 
 from connect_runtime.adapters.config import value_providers, yaml_source
-from connect_runtime.app.settings import problems
+from connect_runtime.app.settings import problems, properties_file
+from connect_runtime.system import file_bytes
 from mm2.app.settings import (
     clusters,
     cross_checks,
@@ -24,7 +25,6 @@ from mm2.app.settings import (
     spark_reader,
 )
 
-_FILE_BYTES_MAX = 4 * 1024 * 1024
 _SECTIONS = ("clusters", "defaults", "flows", "spark", "metrics", "rest")
 
 
@@ -49,20 +49,16 @@ def is_properties(path: pathlib.Path) -> bool:
 
 def read_text(path: pathlib.Path) -> str:
     """Raises `SettingsError`. Properties are ISO-8859-1, as Kafka's `Utils.loadProps` has them."""
-    try:
-        with path.open("rb") as stream:
-            content = stream.read(_FILE_BYTES_MAX + 1)
-    except OSError as error:
-        raise _unreadable(path, f"cannot be read: {error.strerror}") from None
-    if len(content) > _FILE_BYTES_MAX:
-        raise _unreadable(path, "is larger than 4 MB, which no configuration is")
     if is_properties(path):
-        return content.decode("iso-8859-1")
+        return properties_file.text(path)
     try:
+        content = file_bytes.read(path, most=properties_file.BYTES_MAX)
         return content.decode("utf-8")
+    except OSError as error:
+        raise problems.unreadable(str(path), f"cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise _unreadable(path, "is not UTF-8 text", line=line) from None
+        raise problems.unreadable(str(path), "is not UTF-8 text", line=line) from None
 
 
 def parse(
@@ -188,7 +184,3 @@ def _read_clients(
         if made is not None and item.flow is not None and item.enabled:
             found[item.flow.name] = made
     return found
-
-
-def _unreadable(path: pathlib.Path, text: str, *, line: int = 0) -> problems.SettingsError:
-    return problems.SettingsError(str(path), [problems.Problem(line=line, key="", text=text)])

@@ -4,8 +4,6 @@ import json
 import logging
 import pathlib
 import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -92,17 +90,3 @@ def test_an_interrupted_start(capsys):
         raise KeyboardInterrupt
 
     assert command.run(made(body), ["a"]) == 130
-
-
-def test_the_end_is_at_once_and_nothing_is_lost():
-    code = (
-        "import sys, threading\n"
-        "from connect_runtime.app.cli import command\n"
-        "threading.Thread(target=threading.Event().wait).start()\n"
-        "sys.stdout.write('all')\n"
-        "command.end(3)\n"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=30
-    )
-    assert (ended.returncode, ended.stdout) == (3, "all")
