@@ -33,7 +33,7 @@ class FlowLogFullError(errors.RetriableError):
     """As many records as allowed wait for their acknowledgement: poll, then append again."""
 
 
-class FlowLogTruncatedError(errors.RetriableError):
+class LogTruncatedError(errors.RetriableError):
     """Records that were read are gone from the log: forget them, open again, read again."""
 
 

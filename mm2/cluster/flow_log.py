@@ -94,7 +94,7 @@ class FlowLog(Protocol):
         The first call after `open` starts at the beginning.
 
         Raises `RetriableError` when time is up; what was read so far comes with the next call.
-        `FlowLogTruncatedError` when the log lost records that were read: forget them and `open`.
+        `LogTruncatedError` when the log lost records that were read: forget them and `open`.
         """
 
     def close(self, timeout_s: float) -> None:

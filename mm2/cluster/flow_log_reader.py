@@ -1,56 +1,17 @@
-"""Reads a flow's log to its ends as they are when asked.
-
-A consumer without a group (the library wants a group id; nothing is ever committed). It is
-assigned its partitions for the length of one read only: in between it costs no fetches and holds
-no records, and every read starts from the position noted here.
-"""
+"""Reads a flow's log: its two topics, whose records all have keys."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 
-import confluent_kafka
-
 from connect_runtime.base import clock as base_clock
-from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors
 from connect_runtime.kafka_client import access as kafka_access
-from connect_runtime.kafka_client import clients as kafka_clients
-from connect_runtime.kafka_client import translate_errors
-from mm2.cluster import errors as cluster_errors
-from mm2.cluster import flow_log
-
-_CONSUMER: dict[str, object] = {
-    "auto.offset.reset": "error",
-    "enable.auto.commit": False,
-    "enable.auto.offset.store": False,
-    "enable.partition.eof": True,  # tells when the end is reached behind compacted offsets
-    "isolation.level": "read_uncommitted",
-    "check.crcs": True,
-    "fetch.wait.max.ms": 2,  # the next question waits behind the last fetch
-    "fetch.error.backoff.ms": 50,
-    "fetch.queue.backoff.ms": 10,
-    "socket.timeout.ms": 15_000,
-}
-_BATCH = 10_000
-_STALLED_S = 1.0
-_NO_EPOCH = -1
-
-
-@dataclasses.dataclass(slots=True)
-class _Position:
-    """Where reading goes on. Invariant: every record below `next_offset` was handed out or is
-    in `_found`."""
-
-    topic: flow_log.LogTopic
-    name: str
-    next_offset: int | None = None
-    leader_epoch: int = _NO_EPOCH
+from mm2.cluster import flow_log, state_topics, topic_reader
 
 
 class FlowLogReader:
-    """One consumer's life; makes no callback but the library's error and log callbacks."""
+    """One reader's life, under the names that a flow knows."""
 
     def __init__(
         self,
@@ -61,179 +22,42 @@ class FlowLogReader:
         clock: base_clock.Clock,
     ) -> None:
         self._where = access.where
-        self._clock = clock
-        self._reports = translate_errors.ConnectionReports()
-        self._positions = {name: _Position(topic, name) for topic, name in topics.items()}
-        self._found: list[flow_log.LogRecord] = []
-        self._consumer = kafka_clients.consumer(
-            access,
-            client_id=client_id,
-            settings={**_CONSUMER, "group.id": client_id},
-            reports=self._reports,
+        self._names = dict(topics)
+        self._topics = {name: topic for topic, name in topics.items()}
+        self._foreign: errors.FatalError | None = None
+        self._reader = topic_reader.TopicReader(
+            access, client_id=client_id, topics=tuple(topics.values()), clock=clock
         )
 
     def read_to_end(
         self, timeout_s: float, *, at_least: Mapping[flow_log.LogTopic, int]
     ) -> list[flow_log.LogRecord]:
         """See `FlowLog.read_to_end`. `at_least`: end offsets that are known to be reached."""
-        end = base_deadline.Deadline.after(timeout_s, now_s=self._clock.now_s())
-        ends = {
-            name: self._end_offset(position, end, at_least=at_least.get(position.topic, 0))
-            for name, position in self._positions.items()
-        }
-        if self._behind(ends):
-            self._assign()
-            try:
-                self._consume_to(ends, end)
-            finally:
-                self._consumer.unassign()
-        found, self._found = self._found, []
-        return found
+        if self._foreign is None:
+            ends = {self._names[topic]: offset for topic, offset in at_least.items()}
+            return [
+                self._record(each) for each in self._reader.read_to_end(timeout_s, at_least=ends)
+            ]
+        raise self._foreign  # what stood behind it was read, and is not handed out any more
 
     def serve(self) -> None:
         """Let the library say what it has to say; between reads it has no records to give."""
-        self._consumer.poll(0)
+        self._reader.serve()
 
     def close(self) -> None:
-        self._consumer.close()
+        self._reader.close()
 
-    def _behind(self, ends: Mapping[str, int]) -> bool:
-        return any(
-            (self._positions[name].next_offset or 0) < offset for name, offset in ends.items()
-        )
-
-    def _end_offset(
-        self, position: _Position, end: base_deadline.Deadline, *, at_least: int
-    ) -> int:
-        """The leader's log end now; sets the first position. A stale answer is asked again.
-
-        After a change of leader the new one may answer only once its own view is complete
-        (KIP-207); until then it gives a retriable error.
-        """
-        doing = f"asking for the end of {position.name}"
-        at_least = max(at_least, position.next_offset or 0)
-        partition = confluent_kafka.TopicPartition(position.name, 0)
-        while True:
-            left_s = end.left_s(self._clock.now_s())
-            try:
-                low, high = self._consumer.get_watermark_offsets(
-                    partition, timeout=max(0.01, min(left_s, 2.0))
-                )
-            except confluent_kafka.KafkaException as error:
-                self._check_patience(error.args[0], end, doing=doing)
-            else:
-                self._reports.forget()
-                if high >= at_least:  # less: a leader that was deposed and does not know it yet
-                    self._check_range(position, low, high)
-                    return high
-                if end.passed(self._clock.now_s()):
-                    raise self._truncated(position, f"ends at {high}, not at {at_least} or later")
-            self._consumer.poll(0.05)  # nothing is assigned: a pause that hears the library out
-            self._refresh_leader(position.name, end)
-
-    def _check_range(self, position: _Position, low: int, high: int) -> None:
-        if position.next_offset is None:
-            position.next_offset = low
-        elif position.next_offset < low:
-            detail = f"has offsets {low} to {high}, and {position.next_offset} comes next"
-            raise self._truncated(position, detail)
-
-    def _assign(self) -> None:
-        self._consumer.assign(
-            [
-                confluent_kafka.TopicPartition(
-                    position.name,
-                    0,
-                    position.next_offset or 0,
-                    leader_epoch=position.leader_epoch,
-                )
-                for position in self._positions.values()
-            ]
-        )
-
-    def _consume_to(self, ends: Mapping[str, int], end: base_deadline.Deadline) -> None:
-        moved_s = self._clock.now_s()
-        while self._behind(ends):
-            first = self._consumer.poll(0.1)
-            if first is not None:
-                for message in [first, *self._consumer.consume(_BATCH, 0)]:
-                    self._take(message, end)
-                moved_s = self._clock.now_s()
-                continue
-            stalled = self._clock.now_s() - moved_s >= _STALLED_S
-            if stalled or end.passed(self._clock.now_s()):
-                doing = f"reading {' and '.join(self._positions)}"
-                self._check_patience(translate_errors.timed_out(), end, doing=doing)
-                for name in self._positions:
-                    self._refresh_leader(name, end)
-                moved_s = self._clock.now_s()
-
-    def _take(self, message: confluent_kafka.Message, end: base_deadline.Deadline) -> None:
-        error = message.error()
-        position = self._positions.get(message.topic() or "")
-        offset = message.offset()
-        if error is not None:
-            if error.code() == translate_errors.PARTITION_EOF and position and offset is not None:
-                position.next_offset = max(position.next_offset or 0, offset)
-            else:
-                self._failed(error, position, end)
-            return
-        assert position is not None, message.topic()
-        assert offset is not None
-        self._found.append(self._record(position, message, offset))
-        position.next_offset = offset + 1
-        position.leader_epoch = _known_epoch(message.leader_epoch())
-
-    def _record(
-        self, position: _Position, message: confluent_kafka.Message, offset: int
-    ) -> flow_log.LogRecord:
-        key = message.key()
-        if key is None:
-            raise errors.FatalError(
-                f"reading {position.name} on {self._where}: the record at offset {offset} has no "
-                "key, so it is not ours, and was written before the topic was compacted; find out "
-                "who writes there, and remove it with kafka-delete-records"
+    def _record(self, found: state_topics.TopicRecord) -> flow_log.LogRecord:
+        if found.key is None:
+            self._foreign = errors.FatalError(
+                f"reading {found.topic} on {self._where}: the record at offset {found.offset} has "
+                "no key, so it is not ours, and was written before the topic was compacted; find "
+                "out who writes there, and remove it with kafka-delete-records"
             )
+            raise self._foreign
         return flow_log.LogRecord(
-            topic=position.topic, offset=offset, key=key, value=message.value()
+            topic=self._topics[found.topic],
+            offset=found.offset,
+            key=found.key,
+            value=found.value,
         )
-
-    def _failed(
-        self,
-        error: confluent_kafka.KafkaError,
-        position: _Position | None,
-        end: base_deadline.Deadline,
-    ) -> None:
-        if error.code() in translate_errors.GROUP_TROUBLE:
-            return  # no group is used: the right to one is not needed
-        if error.code() in translate_errors.OUT_OF_RANGE and position is not None:
-            raise self._truncated(position, f"answers: {error.str()}")
-        name = " and ".join(self._positions) if position is None else position.name
-        self._check_patience(error, end, doing=f"reading {name}")
-
-    def _check_patience(
-        self, error: confluent_kafka.KafkaError, end: base_deadline.Deadline, *, doing: str
-    ) -> None:
-        """Return to try again; raise what waiting does not heal, or when time is up."""
-        error = self._reports.refused() or error
-        passes = translate_errors.is_retriable(error) or translate_errors.is_missing_topic(error)
-        if not passes or end.passed(self._clock.now_s()):
-            raise translate_errors.translate(error, doing, where=self._where, reports=self._reports)
-
-    def _refresh_leader(self, name: str, end: base_deadline.Deadline) -> None:
-        """Make the library look for the leader now instead of when its cache expires."""
-        left_s = max(0.01, min(end.left_s(self._clock.now_s()), 1.0))
-        try:
-            self._consumer.list_topics(name, timeout=left_s)
-        except confluent_kafka.KafkaException as error:
-            self._check_patience(error.args[0], end, doing=f"looking for the leader of {name}")
-
-    def _truncated(self, position: _Position, detail: str) -> cluster_errors.FlowLogTruncatedError:
-        return cluster_errors.FlowLogTruncatedError(
-            f"reading {position.name} on {self._where}: it {detail}; it was truncated (unclean "
-            "leader election), or deleted and made again, and its facts are read from the beginning"
-        )
-
-
-def _known_epoch(epoch: int | None) -> int:
-    return _NO_EPOCH if epoch is None else epoch

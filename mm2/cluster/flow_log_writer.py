@@ -184,7 +184,7 @@ class FlowLogWriter:
     def _acknowledged(self, topic: flow_log.LogTopic, offset: int) -> errors.ConnectError | None:
         """Acknowledged offsets only grow; else the log under us is another one."""
         if offset < self.recorded_through.get(topic, 0):
-            self.broken = self.broken or cluster_errors.FlowLogTruncatedError(
+            self.broken = self.broken or cluster_errors.LogTruncatedError(
                 f"appending to {self._topics[topic]} on {self._where}: the record got offset "
                 f"{offset}, although {self.recorded_through[topic]} offsets were used before: the "
                 "topic was truncated, or deleted and made again; its facts are read again"

@@ -37,7 +37,7 @@ class UnreadableError(errors.FatalError):
 
 def is_broken_by(error: errors.ConnectError) -> bool:
     """Must the log be opened again? Where reading only took too long, it goes on where it was."""
-    truncated = isinstance(error, cluster_errors.FlowLogTruncatedError)
+    truncated = isinstance(error, cluster_errors.LogTruncatedError)
     return truncated or not isinstance(error, errors.RetriableError)
 
 

@@ -418,7 +418,7 @@ def _read(log: port.FlowLog) -> Exception | None:
             log.read_to_end(3.0)
         except errors.RetriableError as error:
             told = error
-            if isinstance(error, cluster_errors.FlowLogTruncatedError):
+            if isinstance(error, cluster_errors.LogTruncatedError):
                 break
     return told
 
@@ -431,6 +431,6 @@ def test_a_topic_made_again_under_us_is_noticed(
     write(log, "a", "b")
     assert keys(log.read_to_end(WAIT_S)) == ["a", "b"]
     place.make_again(MAP)
-    assert isinstance(use(log), cluster_errors.FlowLogTruncatedError)
+    assert isinstance(use(log), cluster_errors.LogTruncatedError)
     log.open(WAIT_S)
     assert "a" not in keys(log.read_to_end(WAIT_S))

@@ -132,4 +132,4 @@ class FakeFlowLog:
         if name not in self._cluster.topics:
             raise kafka_errors.TopicMissingError(f"topic {name} does not exist")
         if self._cluster.topics[name].topic_id != self._ids[topic]:
-            raise cluster_errors.FlowLogTruncatedError(f"topic {name} was made again")
+            raise cluster_errors.LogTruncatedError(f"topic {name} was made again")

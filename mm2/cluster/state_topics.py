@@ -1,0 +1,37 @@
+"""Port: topics that are state, read as a whole: MirrorMaker 2's own on the cluster mirrored to.
+
+Each has one partition and is compacted: the last record of a key counts. One thread calls.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRecord:
+    """One record as it was read, of partition 0. `value` None is a tombstone."""
+
+    topic: str
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+class StateTopics(Protocol):
+    """Both questions raise `UnreachableError` when time is up without an answer, and
+    `AuthenticationError` as soon as credentials or certificates are refused."""
+
+    def list_topics(self, timeout_s: float) -> frozenset[str]:
+        """Names of all topics that we may DESCRIBE, Kafka's own included."""
+
+    def read_topic(self, topic: str, timeout_s: float) -> list[TopicRecord]:
+        """Everything in the topic, up to where it ends when asked.
+
+        All or nothing: what could not be read to its end in time is raised, not left out. Raises
+        `NotAuthorizedError`, and `TopicMissingError` when it stays missing.
+        """
+
+    def close(self) -> None:
+        """Let go of the connections."""
