@@ -31,7 +31,7 @@ _MIRROR_TOPIC_S = 60.0
 class Options:
     """`latency_s` 0: latency is not measured. Nor is it in the `warm_up_s` before."""
 
-    rows: Sequence[rows.Row]
+    rows: Sequence[rows.AnyRow]
     rounds: int
     latency_s: float
     contestants: Sequence[contestants.Contestant]

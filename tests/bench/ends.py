@@ -7,8 +7,6 @@ topic was not there, or where its leader was; here that would be a measuring err
 from __future__ import annotations
 
 import io
-import socket
-import struct
 
 from kio.schema.errors import ErrorCode
 from kio.schema.list_offsets.v2 import request, response
@@ -18,9 +16,9 @@ from kio.schema.types import BrokerId, TopicName
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i8, i16, i32, i64
 
-_LENGTH = struct.Struct(">i")
+from tests.bench import asked
+
 _LATEST = i64(-1)
-_ANSWER_S = 30.0
 _NOT_YET = {
     ErrorCode.unknown_topic_or_partition,
     ErrorCode.leader_not_available,
@@ -38,12 +36,12 @@ class Ends:
 
     def __init__(self, bootstrap: str, topic: str, *, partitions: int) -> None:
         self._question = _question(topic, partitions)
-        self._connections = [_connected(address) for address in bootstrap.split(",")]
+        self._connections = [asked.Connection(address) for address in bootstrap.split(",")]
 
     def now(self) -> dict[int, int]:
         """By partition; 0 where there is no such partition yet. `OSError` when nobody answers."""
         for connection in self._connections:
-            connection.sendall(self._question)
+            connection.send(self._question)
         ends: dict[int, int] = {}
         for connection in self._connections:
             for number, end in _answer(connection).items():
@@ -56,16 +54,8 @@ class Ends:
             connection.close()
 
 
-def _connected(address: str) -> socket.socket:
-    host, _, port = address.rpartition(":")
-    connection = socket.create_connection((host, int(port)), timeout=_ANSWER_S)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return connection
-
-
-def _answer(connection: socket.socket) -> dict[int, int]:
-    (length,) = _LENGTH.unpack(_receive(connection, _LENGTH.size))
-    answer = _receive(connection, length)
+def _answer(connection: asked.Connection) -> dict[int, int]:
+    answer = connection.answer()
     _, read = _read_header(answer, 0)
     parsed, _ = _read_response(answer, read)
     return {
@@ -73,16 +63,6 @@ def _answer(connection: socket.socket) -> dict[int, int]:
         for topic in parsed.topics
         for each in topic.partitions
     }
-
-
-def _receive(connection: socket.socket, size: int) -> bytes:
-    received = bytearray()
-    while len(received) < size:
-        chunk = connection.recv(size - len(received))
-        if not chunk:
-            raise ConnectionError("asking for end offsets: the broker has hung up")
-        received += chunk
-    return bytes(received)
 
 
 def _question(topic: str, partitions: int) -> bytes:
@@ -94,17 +74,17 @@ def _question(topic: str, partitions: int) -> bytes:
         client_id="bench-ends",
     )
     _write_header(body, header)
-    asked = tuple(
+    wanted = tuple(
         request.ListOffsetsPartition(partition_index=i32(number), timestamp=_LATEST)
         for number in range(partitions)
     )
     question = request.ListOffsetsRequest(
         replica_id=BrokerId(-1),
         isolation_level=i8(0),
-        topics=(request.ListOffsetsTopic(name=TopicName(topic), partitions=asked),),
+        topics=(request.ListOffsetsTopic(name=TopicName(topic), partitions=wanted),),
     )
     _write_request(body, question)
-    return _LENGTH.pack(body.tell()) + body.getvalue()
+    return body.getvalue()
 
 
 def offset_of(answer: response.ListOffsetsPartitionResponse) -> int:

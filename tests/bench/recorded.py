@@ -56,6 +56,10 @@ class Recorded:
             measured=results.Results(
                 copies=[results.Copy(**each) for each in given["measured"]["copies"]],
                 trickles=[results.Trickle(**each) for each in given["measured"]["trickles"]],
+                # Files from before there were any have none.
+                rebalances=[
+                    results.Rebalance(**each) for each in given["measured"].get("rebalances", ())
+                ],
             ),
         )
 
@@ -99,6 +103,8 @@ def joined(runs: Sequence[Recorded]) -> Recorded:
             raise ValueError(f"these runs differ in their {name}: they make no common table")
     produced = [each for run in runs for each in run.setting.produced]
     topics = [each.workload.topic for each in produced]
+    for run in runs:
+        topics += sorted({f"{each.tasks} tasks" for each in run.measured.rebalances})
     twice = sorted({topic for topic in topics if topics.count(topic) > 1})
     if twice:
         raise ValueError(f"measured in more than one of these runs: {', '.join(twice)}")
@@ -112,6 +118,7 @@ def joined(runs: Sequence[Recorded]) -> Recorded:
         measured=results.Results(
             copies=[each for run in runs for each in run.measured.copies],
             trickles=[each for run in runs for each in run.measured.trickles],
+            rebalances=[each for run in runs for each in run.measured.rebalances],
         ),
     )
 

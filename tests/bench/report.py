@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.bench import contestants, figures, results, workloads
+from tests.bench import (
+    contestants,
+    figures,
+    group_report,
+    markdown,
+    promises,
+    results,
+    workloads,
+)
 
 BEGIN = "<!-- bench:begin -->"
 END = "<!-- bench:end -->"
@@ -31,21 +39,6 @@ class Setting:
     rivals: Sequence[str]
     latency_s: float
     per_second: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expectation:
-    """`actual` is None where it could not be measured."""
-
-    text: str
-    actual: float | None
-    met: bool
-
-    @property
-    def line(self) -> str:
-        if self.actual is None:
-            return f"- not measured: {self.text}"
-        return f"- {'met' if self.met else 'NOT met'}: {self.text}: {figures.number(self.actual)}x"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +71,11 @@ _LATENCIES: Mapping[str, Callable[[results.Trickle], float | None]] = {
 
 
 def brief(setting: Setting, measured: results.Results) -> str:
-    """A line for each workload, latency, and what fell short: ready for README."""
-    parts = [_about(setting), _in_a_line_each(setting, measured), _latency(setting, measured)]
-    parts += [_fell_short(setting, measured), _doubts(measured)]
+    """A line for each workload, latency, groups, and what fell short: ready for README."""
+    parts = [_about(setting)]
+    if setting.produced:
+        parts += [_in_a_line_each(setting, measured), _latency(setting, measured)]
+    parts += [group_report.brief(measured), _fell_short(setting, measured), _doubts(measured)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -88,10 +83,12 @@ def render(setting: Setting, measured: results.Results) -> str:
     """All of it."""
     parts = [_about(setting)]
     parts += [_throughput(setting, measured, each) for each in setting.produced]
-    parts.append(_latency(setting, measured))
-    parts.append(_comparison(setting, measured))
-    parts.append(_expected(setting, measured))
-    parts.append(_settings(setting))
+    if setting.produced:
+        parts.append(_latency(setting, measured))
+        parts.append(_comparison(setting, measured))
+        parts.append(_expected(setting, measured))
+        parts.append(_settings(setting))
+    parts.append(group_report.render(measured))
     parts.append(_doubts(measured))
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -107,17 +104,10 @@ def insert(document: str, text: str) -> str:
     return f"{before}{BEGIN}\n{text.rstrip()}\n{END}{after}"
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table: the first column left-aligned, the others right-aligned."""
-    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
-    lines += ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join(lines)
-
-
-def expectations(setting: Setting, measured: results.Results) -> list[Expectation]:
+def expectations(setting: Setting, measured: results.Results) -> list[promises.Expectation]:
     """What was promised of each workload, and of latency and start, against each rival."""
     found = []
-    for rival in setting.rivals:
+    for rival in setting.rivals if setting.produced else ():
         name = _title(setting, rival)
         for produced in setting.produced:
             workload = produced.workload
@@ -128,7 +118,7 @@ def expectations(setting: Setting, measured: results.Results) -> list[Expectatio
             found.append(_at_least(3.0, p99, f"lower p99 latency than {name}"))
         first = _RatioOf(measured, setting.ours, rival, None).cheaper(_FIRST)
         found.append(
-            Expectation(
+            promises.Expectation(
                 text=f"first record sooner than from {name}",
                 actual=first,
                 met=first is not None and first > 1.0,
@@ -158,7 +148,7 @@ class _RatioOf:
 
 def _promised(
     goal: workloads.Goal, of: _RatioOf, *, name: str, workload: workloads.Workload
-) -> Expectation:
+) -> promises.Expectation:
     match goal.measure:
         case workloads.Measure.BYTES:
             actual, what = of.faster(_BYTES), f"MB/s of {name}"
@@ -169,8 +159,8 @@ def _promised(
     return _at_least(goal.factor, actual, f"{what}, {_short(workload)}")
 
 
-def _at_least(factor: float, actual: float | None, what: str) -> Expectation:
-    return Expectation(
+def _at_least(factor: float, actual: float | None, what: str) -> promises.Expectation:
+    return promises.Expectation(
         text=f"at least {factor:g}x {what}",
         actual=actual,
         met=actual is not None and actual >= factor,
@@ -179,12 +169,17 @@ def _at_least(factor: float, actual: float | None, what: str) -> Expectation:
 
 def _about(setting: Setting) -> str:
     rounds = "one round" if setting.rounds == 1 else f"up to {setting.rounds} rounds in turns"
+    told = (
+        f"{setting.machine}. {setting.versions}. Figures of {rounds}: median (least-greatest, "
+        "where there were several)."
+    )
+    if not setting.produced:
+        return told
     return (
-        f"{setting.machine}. {setting.versions}. Source broker, target broker and the mirror share "
-        f"the machine; {workloads.PARTITIONS} partitions and no compression where nothing else is "
-        f"said; {rounds}: median (least-greatest, where there were several). MB and GB are 10^6 "
-        "and 10^9 bytes of values. CPU and memory (PSS) are those of all processes of a "
-        "contestant; *steady* is from the first mirrored record to the last."
+        f"{told} Source broker, target broker and the mirror share the machine; "
+        f"{workloads.PARTITIONS} partitions and no compression where nothing else is said. MB and "
+        "GB are 10^6 and 10^9 bytes of values. CPU and memory (PSS) are those of all processes of "
+        "a contestant; *steady* is from the first mirrored record to the last."
     )
 
 
@@ -203,7 +198,7 @@ def _throughput(setting: Setting, measured: results.Results, produced: workloads
         f"{workload.title}: {produced.count:,} records, {produced.size / 1e6:,.0f} MB, "
         f"batches of {_size(produced.batch_bytes_mean)} on average"
     )
-    return f"**{head}**\n\n" + table(["", *(column.title for column in _COLUMNS)], rows)
+    return f"**{head}**\n\n" + markdown.table(["", *(column.title for column in _COLUMNS)], rows)
 
 
 def _in_a_line_each(setting: Setting, measured: results.Results) -> str:
@@ -221,11 +216,11 @@ def _in_a_line_each(setting: Setting, measured: results.Results) -> str:
         cells += [_times(each.faster(_RECORDS)) for each in of]
         cells += [_times(each.cheaper(_CPU)) for each in of]
         lines.append([produced.workload.title, *cells])
-    return table(head, lines)
+    return markdown.table(head, lines)
 
 
 def _fell_short(setting: Setting, measured: results.Results) -> str:
-    found = expectations(setting, measured)
+    found = [*expectations(setting, measured), *group_report.expectations(measured)]
     short = [each.line for each in found if not each.met]
     if not found:
         return ""
@@ -249,7 +244,7 @@ def _latency(setting: Setting, measured: results.Results) -> str:
         f"{workloads.LATENCY_RECORD_BYTES} B, {setting.latency_s:g} s a round, from an ordinary "
         "producer to an ordinary consumer"
     )
-    return f"**{head}**\n\n" + table(["", *_LATENCIES], rows)
+    return f"**{head}**\n\n" + markdown.table(["", *_LATENCIES], rows)
 
 
 def _comparison(setting: Setting, measured: results.Results) -> str:
@@ -265,7 +260,7 @@ def _comparison(setting: Setting, measured: results.Results) -> str:
     if not rows:
         return ""
     head = f"**How many times better `{_title(setting, setting.ours)}` is**"
-    return f"{head}\n\n" + table(["than", *(column.title for column in _COLUMNS)], rows)
+    return f"{head}\n\n" + markdown.table(["than", *(column.title for column in _COLUMNS)], rows)
 
 
 def _expected(setting: Setting, measured: results.Results) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from tests.bench import figures
 
@@ -11,6 +12,9 @@ RELAY = "relay"
 """The floor's key as a contestant of throughput."""
 ONE_HOP = "one-hop"
 """The floor's key as a contestant of latency: no mirror, read where it was written."""
+
+CONNECT_OF: Mapping[str, str] = {"java": "java-connect", "ours": "connect-runtime"}
+"""The keys of whole Connect workers as contestants, by the value of `connect_workers.Kind`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,18 +50,54 @@ class Trickle:
     p999_ms: float | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebalance:
+    """One change to a group of Connect workers; see `task_runs.Outcome` for the figures.
+
+    `change` is add, kill or bounce; `delay_ms` is `scheduled.rebalance.max.delay.ms`. `stopped`,
+    `unneeded`: how many tasks. `uneven`: how many more tasks the busiest worker has at the end than
+    the idlest.
+    """
+
+    contestant: str
+    round: int
+    tasks: int
+    protocol: str
+    delay_ms: int
+    change: str
+    fault: str = ""
+    all_run_s: float | None = None
+    downtime_s: float | None = None
+    stopped: float | None = None
+    unneeded: float | None = None
+    uneven: float | None = None
+    rounds: float | None = None
+
+    @property
+    def setting(self) -> tuple[int, str, int]:
+        """What it may be compared with."""
+        return self.tasks, self.protocol, self.delay_ms
+
+
+Run: TypeAlias = Copy | Trickle | Rebalance
+
+
 @dataclass(slots=True)
 class Results:
     """What the rounds brought, in the order they brought it."""
 
     copies: list[Copy] = field(default_factory=list)
     trickles: list[Trickle] = field(default_factory=list)
+    rebalances: list[Rebalance] = field(default_factory=list)
 
-    def add(self, one: Copy | Trickle) -> None:
-        if isinstance(one, Copy):
-            self.copies.append(one)
-        else:
-            self.trickles.append(one)
+    def add(self, one: Run) -> None:
+        match one:
+            case Copy():
+                self.copies.append(one)
+            case Trickle():
+                self.trickles.append(one)
+            case Rebalance():
+                self.rebalances.append(one)
 
     def of_copies(
         self, contestant: str, topic: str | None, pick: Callable[[Copy], float | None]
@@ -84,12 +124,28 @@ class Results:
             ]
         )
 
+    def of_rebalances(
+        self,
+        contestant: str,
+        setting: tuple[int, str, int],
+        change: str,
+        *,
+        pick: Callable[[Rebalance], float | None],
+    ) -> figures.Spread | None:
+        return figures.spread(
+            [
+                value
+                for each in self.rebalances
+                if (each.contestant, each.setting, each.change) == (contestant, setting, change)
+                if not each.fault and (value := pick(each)) is not None
+            ]
+        )
+
     def faults(self) -> list[str]:
         """One line for each thing that went wrong."""
-        runs: Sequence[Copy | Trickle] = [*self.copies, *self.trickles]
+        runs: Sequence[Run] = [*self.copies, *self.trickles, *self.rebalances]
         return [
-            f"{each.contestant}, round {each.round}, "
-            f"{each.topic if isinstance(each, Copy) else 'latency'}: {each.fault}"
+            f"{each.contestant}, round {each.round}, {_what(each)}: {each.fault}"
             for each in runs
             if each.fault
         ]
@@ -103,3 +159,13 @@ class Results:
 
     def others_cores_max(self) -> float:
         return max((each.others_cores for each in self.copies), default=0.0)
+
+
+def _what(run: Run) -> str:
+    match run:
+        case Copy():
+            return run.topic
+        case Trickle():
+            return "latency"
+        case Rebalance():
+            return f"{run.change} of {run.tasks} tasks, {run.protocol}, {run.delay_ms} ms delay"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
 
 from tests.bench import places, workloads
 
@@ -27,10 +28,50 @@ class Row:
     latency: bool = False
 
 
-def of_size(megabytes: int) -> tuple[Row, ...]:
-    """All rows; `megabytes` (10^6 bytes) of 1 KB records for the first, the others in proportion.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebalancing:
+    """A group of Connect workers, three at most, which all come and go in their turn.
 
-    At 1,000 MB records of one per batch are 300,000.
+    Each of `connectors` has `tasks_each` idle tasks. `default_delay_ms` is what stands for the
+    default of `scheduled.rebalance.max.delay.ms`, five minutes.
+    """
+
+    key: str
+    describe: str
+    connectors: int
+    tasks_each: int = 10
+    default_delay_ms: int
+    java_heap: str
+
+    @property
+    def tasks(self) -> int:
+        return self.connectors * self.tasks_each
+
+
+AnyRow: TypeAlias = Row | Rebalancing
+
+
+def rebalancing(*, full: bool) -> Rebalancing:
+    """`full`: three times as much, with the default delay as it is."""
+    tasks = 900 if full else 300
+    return Rebalancing(
+        key="rebalance",
+        describe=f"Connect workers come and go: {tasks // 10} connectors with {tasks} tasks",
+        connectors=tasks // 10,
+        default_delay_ms=300_000 if full else 10_000,
+        java_heap="-Xmx768m" if full else "-Xmx384m",
+    )
+
+
+def every(megabytes: int, *, full: bool = False) -> tuple[AnyRow, ...]:
+    """See `of_size` and `rebalancing`."""
+    return (*of_size(megabytes), rebalancing(full=full))
+
+
+def of_size(megabytes: int) -> tuple[Row, ...]:
+    """All rows of mirrors; `megabytes` (10^6 bytes) of 1 KB records for the first.
+
+    The others are in proportion: at 1,000 MB records of one per batch are 300,000.
     """
     kilobyte = megabytes * 1_000
     return (
@@ -74,7 +115,10 @@ def of_size(megabytes: int) -> tuple[Row, ...]:
     )
 
 
-def chosen(rows: Collection[Row], keys: Collection[str]) -> tuple[Row, ...]:
+_Row = TypeVar("_Row", bound=AnyRow)
+
+
+def chosen(rows: Collection[_Row], keys: Collection[str]) -> tuple[_Row, ...]:
     """Those of these keys, or that begin with one and a dash: `rtt` is all of `rtt-50`, …
 
     None given: all. `ValueError` for a key that names none.
@@ -86,7 +130,7 @@ def chosen(rows: Collection[Row], keys: Collection[str]) -> tuple[Row, ...]:
     return tuple(row for row in rows if not keys or any(_named(row, key) for key in keys))
 
 
-def _named(row: Row, key: str) -> bool:
+def _named(row: AnyRow, key: str) -> bool:
     return row.key == key or row.key.startswith(f"{key}-")
 
 

@@ -1,7 +1,8 @@
 """`make bench`: this product and Java MirrorMaker 2, in turns, on the same brokers and data.
 
 Prints Markdown tables to stdout and what is going on to stderr. Exit code 1 when a contestant
-failed, lost or doubled records; that a figure falls short of what was expected is said, no more.
+failed, lost or doubled records or tasks; that a figure falls short of what was expected is said,
+no more.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tests.bench import (
     contestants,
     machine,
     places,
+    rebalancing,
     recorded,
     report,
     results,
@@ -53,13 +55,22 @@ def run(
     )
     for row in options.rows:
         _say(f"row {row.key}: {row.describe}")
-        with places.Clusters(row.place) as clusters:
-            one = benchmark.Benchmark(options, clusters, measured=measured, folder=folder, say=_say)
-            one.run(row)
-            produced += one.produced
+        if isinstance(row, rows.Rebalancing):
+            rebalancing.run(row, rounds=options.rounds, measured=measured, folder=folder, say=_say)
+        else:
+            produced += _mirrored(row, options, measured, folder=folder)
         if json_path is not None:
             json_path.write_text(whole.to_json())
     return whole
+
+
+def _mirrored(
+    row: rows.Row, options: benchmark.Options, measured: results.Results, *, folder: Path
+) -> list[workloads.Produced]:
+    with places.Clusters(row.place) as clusters:
+        one = benchmark.Benchmark(options, clusters, measured=measured, folder=folder, say=_say)
+        one.run(row)
+    return one.produced
 
 
 @click.command()
@@ -75,7 +86,7 @@ def run(
     "--row",
     "row_keys",
     multiple=True,
-    help="Repeatable; all without it: " + ", ".join(row.key for row in rows.of_size(1)) + ".",
+    help="Repeatable; all without it: " + ", ".join(row.key for row in rows.every(1)) + ".",
 )
 @click.option("--rounds", type=click.IntRange(1, 20), default=3, show_default=True)
 @click.option(
@@ -95,6 +106,12 @@ def run(
     help="Repeatable.",
 )
 @click.option(
+    "--full",
+    is_flag=True,
+    envvar="FULL",
+    help="900 tasks instead of 300 in the row of Connect groups, with the default delay.",
+)
+@click.option(
     "--json",
     "json_path",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -107,6 +124,7 @@ def main(
     latency_s: float,
     keys: tuple[str, ...],
     row_keys: tuple[str, ...],
+    full: bool,
     json_path: Path | None,
 ) -> None:
     """Measure mm2 and Java MirrorMaker 2 side by side.
@@ -115,9 +133,10 @@ def main(
     To try it out (a few minutes), and one row alone:
       python -m tests.bench.run --mb 100 --rounds 1 --latency 5 --row main
       python -m tests.bench.run --row tiny
+      FULL=1 python -m tests.bench.run --row rebalance --rounds 1
     """
     try:
-        chosen_rows = rows.chosen(rows.of_size(megabytes), row_keys)
+        chosen_rows = rows.chosen(rows.every(megabytes, full=full), row_keys)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--row") from None
     chosen = [each for each in contestants.ALL if not keys or each.key in keys]

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
-from tests.bench import benchmark, contestants, recorded, report, results, rows, run
+from tests.bench import (
+    benchmark,
+    contestants,
+    rebalancing,
+    recorded,
+    report,
+    results,
+    rows,
+    run,
+)
 
 pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(1500)]
 
@@ -46,3 +56,26 @@ def test_every_other_row_can_be_run_alone(tmp_path: Path, key: str):
     assert done.measured.faults() == []
     assert [each.topic for each in done.measured.copies] == [each.topic for each in row.workloads]
     assert all(produced.count > 0 for produced in done.setting.produced)
+
+
+def test_groups_of_workers_come_and_go_and_are_measured(tmp_path: Path):
+    """With few tasks, ours alone; that Java's can be watched alike `make bench` shows."""
+    row = dataclasses.replace(rows.rebalancing(full=False), connectors=4, tasks_each=3)
+    measured = results.Results()
+    rebalancing.run(
+        row,
+        rounds=1,
+        measured=measured,
+        folder=tmp_path,
+        say=print,
+        kinds=[rebalancing.OURS],
+    )
+    assert measured.faults() == []
+    assert [(each.setting, each.change) for each in measured.rebalances] == [
+        ((12, setting.protocol, setting.delay_ms), change.value)
+        for setting in rebalancing.settings(row)
+        for change in rebalancing.Change
+    ]
+    assert all(each.stopped for each in measured.rebalances)
+    waited_s = [each.all_run_s for each in measured.rebalances if each.change == "kill"]
+    assert waited_s[-1] > row.default_delay_ms / 1000, "lost tasks rest"

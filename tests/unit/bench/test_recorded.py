@@ -7,8 +7,18 @@ import pytest
 
 from tests.bench import contestants, recorded, results, rows, workloads
 
+REBALANCE = results.Rebalance(
+    contestant=results.CONNECT_OF["ours"],
+    round=1,
+    tasks=300,
+    protocol="eager",
+    delay_ms=0,
+    change="add",
+    all_run_s=2.5,
+)
 
-def run(*chosen: workloads.Workload, rounds: int = 3) -> recorded.Recorded:
+
+def run(*chosen: workloads.Workload, rounds: int = 3, groups: int = 0) -> recorded.Recorded:
     return recorded.Recorded(
         setting=recorded.setting_of(
             contestants.ALL,
@@ -28,6 +38,7 @@ def run(*chosen: workloads.Workload, rounds: int = 3) -> recorded.Recorded:
                 for each in chosen
             ],
             trickles=[results.Trickle(contestant="mm2", round=1, p50_ms=0.8)],
+            rebalances=[REBALANCE] * groups,
         ),
     )
 
@@ -36,7 +47,7 @@ WORKLOADS = [each for row in rows.of_size(1_000) for each in row.workloads]
 
 
 def test_a_run_goes_into_a_file_and_back_whatever_its_workloads_are():
-    one = run(*WORKLOADS)
+    one = run(*WORKLOADS, groups=1)
     assert recorded.Recorded.from_json(one.to_json()) == one
 
 
@@ -57,6 +68,13 @@ def test_runs_are_joined_in_order():
     assert [each.workload for each in whole.setting.produced] == WORKLOADS[2:] + WORKLOADS[:2]
     assert len(whole.measured.copies) == len(WORKLOADS)
     assert len(whole.measured.trickles) == 2
+
+
+def test_groups_of_workers_are_joined_too_but_not_twice():
+    whole = recorded.joined([run(WORKLOADS[0]), run(WORKLOADS[1], groups=1)])
+    assert whole.measured.rebalances == [REBALANCE]
+    with pytest.raises(ValueError, match="more than one of these runs: 300 tasks"):
+        recorded.joined([run(WORKLOADS[0], groups=1), run(WORKLOADS[1], groups=1)])
 
 
 def test_runs_that_make_no_common_table_are_refused():

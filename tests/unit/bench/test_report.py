@@ -65,12 +65,6 @@ def measured(**ours: Any) -> results.Results:
     return found
 
 
-def test_a_table_is_markdown():
-    assert report.table(["", "MB/s"], [["mm2 run", "400"], ["relay", "2,000"]]) == (
-        "|  | MB/s |\n|---|---:|\n| mm2 run | 400 |\n| relay | 2,000 |"
-    )
-
-
 def test_every_contestant_and_both_floors_have_their_rows():
     text = report.render(setting(), measured())
     for title in ("Java MirrorMaker 2, defaults", "Java MirrorMaker 2, tuned", "mm2 run"):

@@ -55,3 +55,16 @@ def test_distance_and_replicas_are_the_place_s():
         "rtt-target-200",
     }
     assert (places["rf3"].replication, places["main"].replication) == (3, 1)
+
+
+def test_a_row_of_another_kind_is_chosen_like_the_others():
+    assert [row.key for row in rows.chosen(rows.every(1), ["rebalance", "tiny"])] == [
+        "tiny",
+        "rebalance",
+    ]
+
+
+def test_a_full_group_is_three_times_as_large_and_waits_as_by_default():
+    some, all_of_it = rows.rebalancing(full=False), rows.rebalancing(full=True)
+    assert (some.connectors, some.tasks, some.default_delay_ms) == (30, 300, 10_000)
+    assert (all_of_it.connectors, all_of_it.tasks, all_of_it.default_delay_ms) == (90, 900, 300_000)

@@ -1,0 +1,288 @@
+"""Workers of a Connect cluster come and go, ours and Java's in turns: what do its tasks notice?
+
+Of three workers, the first stays and leads; the third is added, the second is killed and comes
+back, the third is bounced (SIGTERM, and started again). Everything is as it comes but: a status
+topic with the broker's times, no topics made by tasks, and Java finds its plugins by their services
+alone. What counts is seen in the status topic and at the group coordinator (`group_watch`).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from connect_runtime.system import clock
+from mm2.sandbox import cluster, jvm
+from tests.bench import figures, group_watch, results, rows, task_runs
+from tests.support import connect_workers, idle_source
+
+Say = Callable[[str], None]
+
+JAVA, OURS = connect_workers.Kind.JAVA, connect_workers.Kind.OURS
+_QUIET_S = 4.0  # longer than members wait between heartbeats
+_DEADLINE_S = 300.0
+_CLOCK = clock.SystemClock()
+_SETTINGS = {
+    "topic.creation.enable": "false",
+    "offset.flush.interval.ms": "60000",
+}
+
+
+class Change(enum.Enum):
+    """In this order, on one group."""
+
+    ADD = "add"
+    KILL = "kill"
+    BOUNCE = "bounce"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """`delay_ms` is `scheduled.rebalance.max.delay.ms`."""
+
+    protocol: str
+    delay_ms: int
+
+
+def settings(row: rows.Rebalancing) -> tuple[Setting, ...]:
+    """Both protocols without a delay, and what is the default with one."""
+    return (
+        Setting(protocol="eager", delay_ms=0),
+        Setting(protocol="sessioned", delay_ms=0),
+        Setting(protocol="sessioned", delay_ms=row.default_delay_ms),
+    )
+
+
+def run(
+    row: rows.Rebalancing,
+    *,
+    rounds: int,
+    measured: results.Results,
+    folder: Path,
+    say: Say,
+    kinds: Sequence[connect_workers.Kind] = (JAVA, OURS),
+) -> None:
+    """All settings of all kinds, so many times; who begins changes from round to round."""
+    with cluster.Cluster("bench-connect", jvm=jvm.BENCH_FLAGS) as broker:
+        for number in range(1, rounds + 1):
+            for setting in settings(row):
+                for kind in kinds if number % 2 else reversed(kinds):
+                    group_id = f"{kind.value}-{setting.protocol}-{setting.delay_ms}-{number}"
+                    here = folder / group_id
+                    here.mkdir()
+                    one = _Group(
+                        row,
+                        kind,
+                        setting,
+                        client=broker.client_properties(),
+                        folder=here,
+                        say=say,
+                    )
+                    for each in one.run(group_id, number):
+                        measured.add(each)
+                        say(told(each))
+
+
+@dataclass(slots=True)
+class _Running:
+    """What is there, and what ran where when last everything ran."""
+
+    workers: connect_workers.Group
+    watch: group_watch.Watch
+    runs: Mapping[task_runs.Item, str] = field(default_factory=dict)
+
+
+class _Group:
+    """One group of one kind, with one setting."""
+
+    def __init__(
+        self,
+        row: rows.Rebalancing,
+        kind: connect_workers.Kind,
+        setting: Setting,
+        *,
+        client: Mapping[str, str],
+        folder: Path,
+        say: Say,
+    ) -> None:
+        self._row = row
+        self._kind = kind
+        self._setting = setting
+        self._client = client
+        self._folder = folder
+        self._say = say
+        self._connectors = [f"c{number}" for number in range(row.connectors)]
+        self._expected = frozenset(
+            task_runs.Item(name, task)
+            for name in self._connectors
+            for task in (None, *range(row.tasks_each))
+        )
+
+    def run(self, group_id: str, number: int) -> list[results.Rebalance]:
+        """One result for each change; after one that failed nothing more is tried."""
+        topic = connect_workers.storage(group_id)["status.storage.topic"]
+        group_watch.make_topic(self._client, topic)
+        workers = connect_workers.Group(
+            self._client,
+            group_id,
+            folder=self._folder,
+            settings={
+                **_SETTINGS,
+                "connect.protocol": self._setting.protocol,
+                "scheduled.rebalance.max.delay.ms": str(self._setting.delay_ms),
+            },
+            flags=(self._row.java_heap, "-XX:+UseSerialGC"),
+        )
+        taken = []
+        with workers, group_watch.Watch(self._client, group_id, topic=topic) as watch:
+            running = _Running(workers, watch)
+            for change in Change:
+                blank = results.Rebalance(
+                    contestant=results.CONNECT_OF[self._kind.value],
+                    round=number,
+                    tasks=self._row.tasks,
+                    protocol=self._setting.protocol,
+                    delay_ms=self._setting.delay_ms,
+                    change=change.value,
+                )
+                try:
+                    if change is Change.ADD:
+                        self._prepare(running)
+                    taken.append(self._measured(running, change, blank))
+                    if change is Change.KILL:
+                        self._come_back(running)
+                except (AssertionError, RuntimeError) as failed:
+                    self._say(f"{failed}\n{workers.log_texts()}")
+                    taken.append(replace(blank, fault=str(failed).partition("\n")[0]))
+                    break
+        return taken
+
+    # Steps
+
+    def _prepare(self, running: _Running) -> None:
+        """All connectors, on two workers; the first leads."""
+        first = running.workers.start("one", self._kind)
+        for name in self._connectors:
+            first.configure(name, idle_source.config(tasks=self._row.tasks_each))
+        running.workers.start("two", self._kind)
+        running.workers.add("three", self._kind)
+        self._settle(running, ["one", "two"])
+
+    def _measured(
+        self, running: _Running, change: Change, blank: results.Rebalance
+    ) -> results.Rebalance:
+        running.watch.begin()
+        generation = running.watch.generation
+        two, three = running.workers["two"], running.workers["three"]
+        gone: dict[str, int] = {}
+        joined: list[str] = []
+        stay = ["one", "two", "three"]
+        match change:
+            case Change.ADD:
+                three.launch()
+                joined = [three.address]
+            case Change.KILL:
+                two.sigkill()
+                stay.remove("two")
+                self._until(running, lambda: running.watch.noticed_ms is not None, "noticed")
+                gone[two.address] = _noticed(running)
+            case Change.BOUNCE:
+                three.sigterm()
+                self._until(running, lambda: not three.runs_process, "the worker's end")
+                gone[three.address] = _CLOCK.wall_ms()
+                three.launch()
+                joined = [three.address]
+        done = self._settle(running, stay, gone=gone, joined=joined, generation=generation)
+        loads = done.loads([running.workers[each].address for each in stay]).values()
+        return replace(
+            blank,
+            fault=done.fault(),
+            all_run_s=done.all_run_ms / 1000,
+            downtime_s=done.downtime_ms / 1000,
+            stopped=len(done.stopped),
+            unneeded=len(done.unneeded),
+            uneven=max(loads) - min(loads),
+            rounds=done.rounds,
+        )
+
+    def _come_back(self, running: _Running) -> None:
+        running.watch.begin()
+        running.workers["two"].launch()
+        gone = {running.workers["two"].address: 0}
+        self._settle(running, ["one", "two", "three"], gone=gone)
+
+    # Looking on
+
+    def _settle(
+        self,
+        running: _Running,
+        stay: Sequence[str],
+        *,
+        gone: Mapping[str, int] | None = None,
+        joined: Sequence[str] = (),
+        generation: int = 0,
+    ) -> task_runs.Outcome:
+        """Until everything runs, on all of those that stay, and all is quiet."""
+        addresses = [running.workers[each].address for each in stay]
+        found: list[task_runs.Outcome] = []
+
+        def settled() -> bool:
+            if running.watch.quiet_s < _QUIET_S or running.watch.noticed_ms is None:
+                return False
+            change = task_runs.Change(
+                notice_ms=_noticed(running),
+                generation=generation,
+                gone=gone or {},
+                joined=joined,
+            )
+            done = task_runs.follow(
+                running.runs, running.watch.said, change, expected=self._expected
+            )
+            found[:] = [done]
+            return not done.missing and min(done.loads(addresses).values()) > 0
+
+        def seen() -> str:
+            if not found:
+                return "it is not quiet"
+            return f"{found[0].fault()}; tasks: {found[0].loads(addresses)}"
+
+        self._until(running, settled, "everything to run", seen=seen)
+        running.runs = found[0].runs
+        return found[0]
+
+    def _until(
+        self,
+        running: _Running,
+        condition: Callable[[], bool],
+        what: str,
+        *,
+        seen: Callable[[], str] = lambda: "",
+    ) -> None:
+        # The longer the delay the longer a lost task rests, and members join again after it.
+        deadline_s = _DEADLINE_S + 2 * self._setting.delay_ms / 1000
+        end_s = _CLOCK.now_s() + deadline_s
+        while not condition():
+            if _CLOCK.now_s() > end_s:
+                raise AssertionError(f"waited {deadline_s:.0f} s for {what}: {seen()}")
+            running.watch.look()
+
+
+def _noticed(running: _Running) -> int:
+    assert running.watch.noticed_ms is not None
+    return running.watch.noticed_ms
+
+
+def told(one: results.Rebalance) -> str:
+    """One line for people who wait."""
+    head = f"round {one.round}, {one.contestant}, {one.protocol}, {one.delay_ms} ms, {one.change}"
+    if one.fault:
+        return f"{head}: FAULT: {one.fault}"
+    assert one.all_run_s is not None
+    assert one.downtime_s is not None
+    return (
+        f"{head}: all run after {figures.number(one.all_run_s)} s, down for "
+        f"{figures.number(one.downtime_s)} s together, {one.stopped:.0f} stopped, "
+        f"{one.unneeded:.0f} without need, {one.rounds:.0f} rounds, uneven by {one.uneven:.0f}"
+    )
