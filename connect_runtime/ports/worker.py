@@ -58,8 +58,12 @@ class Worker(Protocol):
         connector: cluster_config.RawConfig,
         config: cluster_config.RawConfig,
         state: cluster_config.TargetState,
+        tasks: int,
     ) -> None:
-        """Begin it. Raises as `start_connector`."""
+        """Begin it, one of so many `tasks`. Raises as `start_connector`.
+
+        No task of too many is begun (`TooManyTasks`).
+        """
 
     def set_target_state(self, connector: str, state: cluster_config.TargetState) -> None:
         """Of the connector and its tasks, as far as they run here; `on_reached` for itself."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ from connect_runtime.runtime import (
     worker_metrics,
 )
 from connect_runtime.runtime.stores import offset_reader, offset_store
+
+_LOG = logging.getLogger(__name__)
 
 Resolved = Mapping[str, str]
 
@@ -98,6 +101,19 @@ def new_connector(
     return made, parsed
 
 
+def check_number(found: int, parsed: connector_config.ConnectorConfig) -> None:
+    """Raises `TooManyTasks` where it has that many tasks, and that is not allowed."""
+    if found <= parsed.tasks_max:
+        return
+    told = (
+        f"The connector {parsed.name} has generated {found} tasks, which is greater than "
+        f"{parsed.tasks_max}, the maximum number of tasks it is configured to create."
+    )
+    if parsed.enforce_tasks_max:
+        raise port.TooManyTasks(f"{told} Raise tasks.max, or set tasks.max.enforce to false.")
+    _LOG.warning("%s tasks.max.enforce is false: they are started all the same", told)
+
+
 @dataclass(frozen=True, slots=True)
 class Made:
     """A task, the body that runs it, and what is measured of it."""
@@ -112,11 +128,13 @@ def make(
     *,
     connector_raw: cluster_config.RawConfig,
     task_raw: cluster_config.RawConfig,
+    of: int,
     around: Surroundings,
 ) -> Made:
-    """Raises `ConnectError`, and whatever a plugin does when it is made."""
+    """One `of` so many. Raises `ConnectError`, and whatever a plugin does when it is made."""
     resolved = around.resolved(connector_raw)
     plugin, parsed = new_connector(resolved, around)
+    check_number(of, parsed)
     instance: object = plugin.task_class()()
     maker = _Maker(
         task, plugin=plugin, connector_given=(resolved, parsed), task_raw=task_raw, around=around

@@ -17,7 +17,6 @@ from connect_runtime.base import ids
 from connect_runtime.core.assignment import work
 from connect_runtime.core.herder import task_configs
 from connect_runtime.core.state import cluster_config, status_records
-from connect_runtime.core.task import connector_config
 from connect_runtime.ports import worker as port
 from connect_runtime.runtime import (
     connector_run,
@@ -68,11 +67,16 @@ class Worker:
         connector: cluster_config.RawConfig,
         config: cluster_config.RawConfig,
         state: cluster_config.TargetState,
+        tasks: int,
     ) -> None:
         assert task not in self._tasks, f"{task} runs already"
         try:
             made = task_bodies.make(
-                task, connector_raw=connector, task_raw=config, around=self._around
+                task,
+                connector_raw=connector,
+                task_raw=config,
+                of=tasks,
+                around=self._around,
             )
         except BaseException as error:  # plugins may raise anything
             raise self._failed(task, error) from error
@@ -139,7 +143,7 @@ class Worker:
             raise errors.ConnectError(f"task_configs of {connector} threw: {error}") from error
         checked = _checked(connector, answer)
         try:
-            _check_number(checked, parsed)
+            task_bodies.check_number(len(checked), parsed)
         except port.TooManyTasks as error:
             run.fail(error)
             raise
@@ -233,18 +237,6 @@ def _checked(name: str, answer: object) -> list[Mapping[str, str | None]]:
                 f"task_configs of {name} must return mappings of text to text"
             )
     return list(answer)
-
-
-def _check_number(found: Sequence[object], parsed: connector_config.ConnectorConfig) -> None:
-    if len(found) <= parsed.tasks_max:
-        return
-    told = (
-        f"The connector {parsed.name} has generated {len(found)} tasks, which is greater than "
-        f"{parsed.tasks_max}, the maximum number of tasks it is configured to create."
-    )
-    if parsed.enforce_tasks_max:
-        raise port.TooManyTasks(f"{told} Raise tasks.max, or set tasks.max.enforce to false.")
-    _LOG.warning("%s tasks.max.enforce is false: they are started all the same", told)
 
 
 def _on_unasked_end(ended: threads.UnaskedEnd) -> None:

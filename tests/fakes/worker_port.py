@@ -40,7 +40,9 @@ class FakeWorker:
         connector: cluster_config.RawConfig,
         config: cluster_config.RawConfig,
         state: cluster_config.TargetState,
+        tasks: int,
     ) -> None:
+        assert task.task < tasks, f"{task} is none of {tasks}"
         self._begin(task, config, state)
 
     def _begin(

@@ -84,6 +84,7 @@ class Process:
                 connector=config,
                 config=each,
                 state=STARTED,
+                tasks=len(found),
             )
 
     def state(self, subject):

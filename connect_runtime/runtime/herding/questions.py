@@ -135,4 +135,10 @@ class Questions:
         task_config = view.task_config(item)
         if task_config is None:
             raise errors.FatalError(f"task {item} is configured no more")
-        self._hands.worker.start_task(item, connector=config, config=task_config, state=state)
+        self._hands.worker.start_task(
+            item,
+            connector=config,
+            config=task_config,
+            state=state,
+            tasks=view.task_count(name),
+        )

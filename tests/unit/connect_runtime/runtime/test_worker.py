@@ -200,9 +200,9 @@ class World:
     def on_reconfiguration_wanted(self, name):
         self.wanted.append(name)
 
-    def start_task(self, config=None, state=TargetState.STARTED):
+    def start_task(self, config=None, state=TargetState.STARTED, tasks=1):
         config = CONFIG if config is None else config
-        self.worker.start_task(TASK, connector=config, config=config, state=state)
+        self.worker.start_task(TASK, connector=config, config=config, state=state, tasks=tasks)
 
     def wait_for(self, subject, state):
         eventually(
@@ -627,6 +627,17 @@ def test_who_wants_too_many_tasks_has_failed(world, plan):
     world.wait_for("c", "FAILED")
     assert "has generated 2 tasks, which is greater than 1" in world.statuses.last("c").trace
     assert world.worker.task_configs("c", CONFIG) is None, "it runs no more"
+
+
+def test_no_task_of_too_many_is_begun(world):
+    """What an older worker, which allowed it, has left in the config topic."""
+    with pytest.raises(errors.ConfigError, match="has generated 2 tasks, which is greater than 1"):
+        world.start_task(tasks=2)
+    assert world.statuses.states(TASK) == ["FAILED"]
+    assert "tasks.max" in world.statuses.last(TASK).trace
+    assert world.worker.running() == work.Work()
+    world.start_task({**CONFIG, "tasks.max.enforce": "false"}, tasks=2)
+    world.wait_for(TASK, "RUNNING")
 
 
 def test_what_task_configs_throws_is_told(world, plan):
