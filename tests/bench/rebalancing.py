@@ -2,8 +2,9 @@
 
 Of three workers, the first stays and leads; the third is added, the second is killed and comes
 back, the third is bounced (SIGTERM, and started again). Everything is as it comes but: a status
-topic with the broker's times, no topics made by tasks, and Java finds its plugins by their services
-alone. What counts is seen in the status topic and at the group coordinator (`group_watch`).
+topic with the broker's times, no topics made by tasks, and Java logs warnings alone and finds its
+plugins by their services. What counts is seen in the status topic and at the group coordinator
+(`group_watch`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ JAVA, OURS = connect_workers.Kind.JAVA, connect_workers.Kind.OURS
 _QUIET_S = 4.0  # longer than members wait between heartbeats
 _DEADLINE_S = 300.0
 _CLOCK = clock.SystemClock()
+# At its usual level Java writes some hundred lines for each task that it starts.
+_JAVA_FLAGS = ("-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 _SETTINGS = {
     "topic.creation.enable": "false",
     "offset.flush.interval.ms": "60000",
@@ -133,7 +136,7 @@ class _Group:
                 "connect.protocol": self._setting.protocol,
                 "scheduled.rebalance.max.delay.ms": str(self._setting.delay_ms),
             },
-            flags=(self._row.java_heap, "-XX:+UseSerialGC"),
+            flags=(self._row.java_heap, *_JAVA_FLAGS),
         )
         taken = []
         with workers, group_watch.Watch(self._client, group_id, topic=topic) as watch:
@@ -162,13 +165,21 @@ class _Group:
     # Steps
 
     def _prepare(self, running: _Running) -> None:
-        """All connectors, on two workers; the first leads."""
-        first = running.workers.start("one", self._kind)
+        """All connectors, on two workers; the first leads.
+
+        They are made by a worker of before: each new one stops all tasks of an eager group.
+        """
+        before = {"connect.protocol": "sessioned"}
+        maker = running.workers.start("maker", self._kind, before)
         for name in self._connectors:
-            first.configure(name, idle_source.config(tasks=self._row.tasks_each))
+            maker.configure(name, idle_source.config(tasks=self._row.tasks_each))
+        self._settle(running, ["maker"])
+        maker.stop()
+        running.watch.begin()
+        running.workers.start("one", self._kind)
         running.workers.start("two", self._kind)
         running.workers.add("three", self._kind)
-        self._settle(running, ["one", "two"])
+        self._settle(running, ["one", "two"], gone={maker.address: 0})
 
     def _measured(
         self, running: _Running, change: Change, blank: results.Rebalance
