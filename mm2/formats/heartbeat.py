@@ -38,8 +38,3 @@ def decode(key: bytes, value: bytes) -> Heartbeat:
     at_ms = fields.int64()
     names = schema_fields.Reader(key)
     return Heartbeat(source=names.string(), target=names.string(), at_ms=at_ms)
-
-
-def source_partition(heartbeat: Heartbeat) -> dict[str, object]:
-    """What Connect's offsets call it, in the order in which Java's JSON has it."""
-    return {"sourceClusterAlias": heartbeat.source, "targetClusterAlias": heartbeat.target}

@@ -21,14 +21,14 @@ Points = Mapping[ids.TopicPartition, checkpoint.Checkpoint]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Committed:
+class OffsetAndMetadata:
     """What a group has committed for one partition. `metadata` is its own note, "" for none."""
 
     offset: int
     metadata: str = ""
 
 
-Positions = Mapping[ids.TopicPartition, Committed | None]
+Positions = Mapping[ids.TopicPartition, OffsetAndMetadata | None]
 """One group's; None where it has no offset, as clients that reset to -1 leave it."""
 
 
@@ -82,10 +82,6 @@ class Checkpointing:
     takes_topic: TakesName
     translate: translation.Translate
 
-    def is_concerned(self, positions: Positions) -> bool:
-        """Is this a group to look after: has it committed anything in a topic of the flow?"""
-        return any(self.takes_topic(partition.topic) for partition in positions)
-
     def new_checkpoints(
         self, group: str, positions: Positions, standing: Points
     ) -> list[checkpoint.Checkpoint]:
@@ -117,7 +113,7 @@ class Checkpointing:
         return ids.TopicPartition(topic, partition.partition)
 
     def _checkpoint(
-        self, group: str, partition: ids.TopicPartition, committed: Committed
+        self, group: str, partition: ids.TopicPartition, committed: OffsetAndMetadata
     ) -> checkpoint.Checkpoint | None:
         match self.translate(partition, committed.offset):
             case translation.Exact(downstream=downstream):

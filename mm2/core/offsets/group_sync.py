@@ -58,7 +58,7 @@ class GroupPlan:
 
     group: str
     barred: GroupState | None = None
-    write: Mapping[ids.TopicPartition, checkpoints.Committed] = field(default_factory=dict)
+    write: Mapping[ids.TopicPartition, checkpoints.OffsetAndMetadata] = field(default_factory=dict)
     kept: Mapping[ids.TopicPartition, Kept] = field(default_factory=dict)
     over_none: frozenset[ids.TopicPartition] = frozenset()
 
@@ -76,7 +76,7 @@ def plan(
     """
     if seen.state not in {GroupState.ABSENT, GroupState.EMPTY}:
         return GroupPlan(group=group, barred=seen.state)
-    write: dict[ids.TopicPartition, checkpoints.Committed] = {}
+    write: dict[ids.TopicPartition, checkpoints.OffsetAndMetadata] = {}
     kept: dict[ids.TopicPartition, Kept] = {}
     over_none: set[ids.TopicPartition] = set()
     positions = seen.positions if seen.state is GroupState.EMPTY else {}
@@ -87,7 +87,7 @@ def plan(
         elif position is not None and position.offset >= point.downstream:
             kept[partition] = Kept.AHEAD
         else:
-            write[partition] = checkpoints.Committed(
+            write[partition] = checkpoints.OffsetAndMetadata(
                 offset=point.downstream, metadata=point.metadata
             )
             if position is None and partition in positions:

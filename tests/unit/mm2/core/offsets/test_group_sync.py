@@ -26,7 +26,7 @@ def seen(state, **offsets):
     positions = {
         ids.TopicPartition("s1.t", int(name[1:])): None
         if offset is None
-        else checkpoints.Committed(offset=offset)
+        else checkpoints.OffsetAndMetadata(offset=offset)
         for name, offset in offsets.items()
     }
     return group_sync.TargetGroup(state=state, positions=positions)
@@ -56,7 +56,7 @@ def test_each_partition_is_judged_by_itself():
 
 def test_the_groups_note_goes_along():
     plan = group_sync.plan("g1", points(p0=5), seen(GroupState.EMPTY))
-    assert plan.write == {T0: checkpoints.Committed(offset=5, metadata="of p0")}
+    assert plan.write == {T0: checkpoints.OffsetAndMetadata(offset=5, metadata="of p0")}
 
 
 def test_a_group_that_the_target_never_heard_of_gets_everything():
