@@ -288,7 +288,7 @@ def test_plugins_go_by_their_short_names(
 def test_a_connector_that_wants_too_many_tasks_fails(
     worker: connect_workers.Worker, make: watched.Make
 ) -> None:
-    """testTasksMaxEnforcement, but for what an older worker left behind."""
+    """testTasksMaxEnforcement; what is there already fails when it is started again."""
     one = make()
     worker.configure(one.name, one.config(num_tasks="2"))
     watched.reaches(worker, one.name, "FAILED")
@@ -299,6 +299,12 @@ def test_a_connector_that_wants_too_many_tasks_fails(
     )
     worker.configure(one.name, one.config(num_tasks="2", tasks_max_enforce="false"))
     watched.reaches(worker, one.name, "RUNNING", 2)
+    worker.configure(one.name, one.config(num_tasks="2"))
+    watched.reaches(worker, one.name, "FAILED", 2, "RUNNING")
+    for number in range(2):
+        answer = worker.ask("POST", f"/connectors/{one.name}/tasks/{number}/restart")
+        assert (answer.status_code, "2 tasks" in answer.json()["message"]) == (500, True)
+    watched.reaches(worker, one.name, "FAILED", 2)
     worker.configure(one.name, one.config(num_tasks="1"))
     watched.reaches(worker, one.name, "RUNNING", 1)
     worker.configure(one.name, one.config(num_tasks="2"))
