@@ -92,7 +92,10 @@ class Watch:
             error = message.error()
             if error is not None and not error.retriable():
                 raise confluent_kafka.KafkaException(error)
-            told = None if error is not None else said(message)
+            if error is not None:
+                continue
+            _, at_ms = message.timestamp()
+            told = said(message.key() or b"", message.value(), at_ms=at_ms)
             if told is not None:
                 self.said.append(told)
                 self.generation = max(self.generation, told.generation)
@@ -108,18 +111,17 @@ class Watch:
                 self.noticed_ms = _CLOCK.wall_ms()
 
 
-def said(message: confluent_kafka.Message) -> task_runs.Said | None:
+def said(key: bytes, value: bytes | None, *, at_ms: int) -> task_runs.Said | None:
     """None for a record that is not about a connector or a task."""
-    item = _item((message.key() or b"").decode())
+    item = _item(key.decode())
     if item is None:
         return None
-    _, at_ms = message.timestamp()
-    value: Mapping[str, Any] = json.loads(message.value() or b"{}")
+    told: Mapping[str, Any] = json.loads(value or b"{}")
     return task_runs.Said(
         item=item,
-        state=value.get("state"),
-        worker=value.get("worker_id", ""),
-        generation=value.get("generation", 0),
+        state=told.get("state"),
+        worker=told.get("worker_id", ""),
+        generation=told.get("generation", 0),
         at_ms=at_ms,
     )
 

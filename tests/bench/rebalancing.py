@@ -10,7 +10,7 @@ plugins by their services. What counts is seen in the status topic and at the gr
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -123,7 +123,7 @@ class _Group:
             for task in (None, *range(row.tasks_each))
         )
 
-    def run(self, group_id: str, number: int) -> list[results.Rebalance]:
+    def run(self, group_id: str, number: int) -> Iterator[results.Rebalance]:
         """One result for each change; after one that failed nothing more is tried."""
         topic = connect_workers.storage(group_id)["status.storage.topic"]
         group_watch.make_topic(self._client, topic)
@@ -138,7 +138,6 @@ class _Group:
             },
             flags=(self._row.java_heap, *_JAVA_FLAGS),
         )
-        taken = []
         with workers, group_watch.Watch(self._client, group_id, topic=topic) as watch:
             running = _Running(workers, watch)
             for change in Change:
@@ -153,14 +152,13 @@ class _Group:
                 try:
                     if change is Change.ADD:
                         self._prepare(running)
-                    taken.append(self._measured(running, change, blank))
+                    yield self._measured(running, change, blank)
                     if change is Change.KILL:
                         self._come_back(running)
                 except (AssertionError, RuntimeError) as failed:
                     self._say(f"{failed}\n{workers.log_texts()}")
-                    taken.append(replace(blank, fault=str(failed).partition("\n")[0]))
+                    yield replace(blank, fault=str(failed).partition("\n")[0])
                     break
-        return taken
 
     # Steps
 

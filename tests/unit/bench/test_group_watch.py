@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.bench import group_watch, task_runs
+
+RUNNING = json.dumps(
+    {"state": "RUNNING", "trace": None, "worker_id": "w:1", "generation": 3}
+).encode()
+
+
+@pytest.mark.parametrize(
+    ("key", "item"),
+    [
+        (b"status-connector-a-1", task_runs.Item("a-1")),
+        (b"status-task-a-1-12", task_runs.Item("a-1", 12)),
+    ],
+)
+def test_connectors_and_tasks_are_told_apart(key, item):
+    assert group_watch.said(key, RUNNING, at_ms=1234) == task_runs.Said(
+        item=item, state="RUNNING", worker="w:1", generation=3, at_ms=1234
+    )
+
+
+def test_a_deleted_status_is_a_state_as_well():
+    told = group_watch.said(b"status-task-a-0", None, at_ms=1)
+    assert (told.item, told.state, told.worker) == (task_runs.Item("a", 0), None, "")
+
+
+def test_topics_in_use_are_nobodys_state():
+    assert group_watch.said(b"status-topic-t:connector-a", b"{}", at_ms=1) is None
