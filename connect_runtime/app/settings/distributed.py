@@ -103,7 +103,7 @@ def _judge(account: accounts.Account) -> None:
     if not account.wrong & {_IDLE, _REBALANCE}:
         found = worker_keys.DISTRIBUTED.validate_all(account.values)
         idle_ms, rebalance_ms = found[_IDLE].value, found[_REBALANCE].value
-        if idle_ms < rebalance_ms:
+        if 0 <= idle_ms < rebalance_ms:
             account.warn(
                 _IDLE,
                 f"is {idle_ms} and less than {_REBALANCE}, {rebalance_ms}: the connection to the"

@@ -242,10 +242,11 @@ def _connections(keys: config_def.ConfigDef) -> None:
         ("socket.connection.setup.timeout.ms", 10_000),
         ("socket.connection.setup.timeout.max.ms", 30_000),
         ("request.timeout.ms", 40_000),
-        ("connections.max.idle.ms", 540_000),
         ("metadata.recovery.rebootstrap.trigger.ms", 300_000),
         ("bootstrap.resolve.timeout.ms", 0),
     )
+    idle = "How long an idle connection is kept, in ms; below 0: for ever."
+    keys.define("connections.max.idle.ms", Type.LONG, idle, default=540_000)
     for name, size in (("send.buffer.bytes", 131_072), ("receive.buffer.bytes", 32_768)):
         keys.define(
             name,

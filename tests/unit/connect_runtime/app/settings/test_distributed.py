@@ -140,3 +140,9 @@ def test_the_sample_is_as_good_as_it_says():
         worker_reader.Source(file="sample", folder=sample.parent, environment={}),
     )
     assert more.warnings == ()
+
+
+def test_idle_connections_may_be_kept_for_ever(in_group):
+    found = in_group({"connections.max.idle.ms": "-1"})
+    assert not any("connections.max.idle.ms" in each for each in found.warnings)
+    assert any("idle" in each for each in in_group({"connections.max.idle.ms": "9"}).warnings)
