@@ -18,7 +18,7 @@ LoadClass = Callable[[str], type]
 JAVA_BLANKS = "".join(map(chr, range(33)))
 """What Java's String.trim takes away: every control character, and no wide blank."""
 
-_BETWEEN_ITEMS = re.compile(r"\s*,\s*")
+_BETWEEN_ITEMS = re.compile(r"\s*,\s*", re.ASCII)
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)[dDfF]?")
 

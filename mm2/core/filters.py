@@ -10,8 +10,9 @@ hold for their own item only.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
 
 DEFAULT_TOPICS = (".*",)
 DEFAULT_TOPICS_EXCLUDE = (r"mm2.*\.internal", r".*\.replica", "__.*")
@@ -71,6 +72,31 @@ class Patterns:
         return next((item for item, pattern in pairs if pattern.fullmatch(name)), None)
 
 
+class Names(Protocol):
+    """Which topics or groups are taken."""
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """The expressions of which one has to match; what is no list has the one for any name."""
+        ...
+
+    def takes(self, name: str) -> bool: ...
+
+    def why_not(self, name: str, *, key: str) -> str:
+        """Of a name that is not taken; `key` is what configures it: topics or groups."""
+        ...
+
+
+class Properties(Protocol):
+    """Which settings of a topic follow the source's."""
+
+    def takes(self, name: str) -> bool: ...
+
+    def takes_default(self, name: str) -> bool:
+        """Is the source's default value written to the target, instead of leaving it its own?"""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameFilter:
     """Topics or groups: included and not excluded."""
@@ -78,8 +104,17 @@ class NameFilter:
     include: Patterns
     exclude: Patterns
 
+    @property
+    def listed(self) -> tuple[str, ...]:
+        return self.include.items
+
     def takes(self, name: str) -> bool:
         return self.include.matches(name) and not self.exclude.matches(name)
+
+    def why_not(self, name: str, *, key: str) -> str:
+        if not self.include.matches(name):
+            return f"{key} does not name it: {', '.join(self.include.items) or 'nothing'}"
+        return f"{key}.exclude has {self.exclude.first(name)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +130,42 @@ class PropertyFilter:
 
     def takes(self, name: str) -> bool:
         return not self.exclude.matches(name)
+
+    def takes_default(self, name: str) -> bool:
+        return self.source_defaults
+
+
+@dataclass(frozen=True, slots=True)
+class CustomNames:
+    """Whatever a class of the user's says; `class_name` is that class."""
+
+    class_name: str
+    ask: Callable[[str], bool] = field(repr=False, compare=False)
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        return (".*",)
+
+    def takes(self, name: str) -> bool:
+        return bool(self.ask(name))
+
+    def why_not(self, name: str, *, key: str) -> str:
+        return f"{self.class_name}, which picks {key}, does not take {name}"
+
+
+@dataclass(frozen=True, slots=True)
+class CustomProperties:
+    """As `CustomNames`, for settings of topics."""
+
+    class_name: str
+    ask: Callable[[str], bool] = field(repr=False, compare=False)
+    ask_default: Callable[[str], bool] = field(repr=False, compare=False)
+
+    def takes(self, name: str) -> bool:
+        return bool(self.ask(name))
+
+    def takes_default(self, name: str) -> bool:
+        return bool(self.ask_default(name))
 
 
 def compile_patterns(items: Iterable[str]) -> Patterns:

@@ -71,9 +71,9 @@ class Flow:
     source: str
     target: str
     policy: naming.ReplicationPolicy = field(default_factory=naming.DefaultReplicationPolicy)
-    topics: filters.NameFilter = field(default_factory=filters.topic_filter)
-    groups: filters.NameFilter = field(default_factory=filters.group_filter)
-    properties: filters.PropertyFilter = field(default_factory=filters.property_filter)
+    topics: filters.Names = field(default_factory=filters.topic_filter)
+    groups: filters.Names = field(default_factory=filters.group_filter)
+    properties: filters.Properties = field(default_factory=filters.property_filter)
     replicate_heartbeats: bool = True
     replication_factor: int = 2
     tasks_max: int = 1
@@ -111,11 +111,8 @@ class Flow:
             return ""
         if naming.is_internal_topic(self.policy, topic):
             return "topics of Kafka and of MirrorMaker itself are never mirrored"
-        excluding = self.topics.exclude.first(topic)
-        if not self.topics.include.matches(topic):
-            return f"topics does not name it: {', '.join(self.topics.include.items) or 'nothing'}"
-        if excluding is not None:
-            return f"topics.exclude has {excluding}"
+        if not self.topics.takes(topic):
+            return self.topics.why_not(topic, key="topics")
         return f"its name says that it has been on {self.target}: it would go in circles"
 
     def should_replicate_topic(self, topic: str) -> bool:

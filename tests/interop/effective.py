@@ -30,7 +30,7 @@ def flow_settings(
         "checkpoints topic": flow.policy.checkpoints_topic(flow.source),
         "topics": [topic for topic in probes["topics"] if flow.should_replicate_topic(topic)],
         "configs": {
-            name: [flow.properties.takes(name), flow.properties.source_defaults]
+            name: [flow.properties.takes(name), flow.properties.takes_default(name)]
             for name in probes["configs"]
         },
         "groups": [group for group in probes["groups"] if flow.groups.takes(group)],

@@ -15,6 +15,7 @@ from mm2.app import exits
 from mm2.app.cli import flow_names
 from mm2.app.settings import kinds, load
 from mm2.core import flows, naming
+from mm2.core.configs import own_values
 from mm2.formats import map_record
 
 _ID_BYTES = 8
@@ -107,7 +108,7 @@ def command(
 
 
 def _position(start: str) -> str:
-    if re.fullmatch("[0-9]{1,15}", start) and int(start) <= kinds.LATEST_MS:
+    if re.fullmatch("[0-9]{1,15}", start) and int(start) <= own_values.LATEST_MS:
         return start
     offset = start.removeprefix(map_record.AT_OFFSET)
     if offset != start and re.fullmatch("[0-9]{1,19}", offset) and int(offset) <= _OFFSET_MAX:

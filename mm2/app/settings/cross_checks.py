@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from connect_runtime.app.settings import problems
 from mm2.app.settings import flow_options as options
 from mm2.app.settings import flow_reader, reader
-from mm2.core import filters, flows, naming
+from mm2.core import flows, naming
 
 _LITERAL = re.compile(r"(?:[a-zA-Z0-9_-]|\\[.-])+")
 _CIRCLES_MAX = 20
@@ -148,9 +148,9 @@ def _shared_copies(named: flows.Flow, other: flows.Flow) -> list[tuple[str, bool
     Each with whether `other` lists its topic by name too.
     """
     found: list[tuple[str, bool]] = []
-    theirs_listed = {_literal(item) for item in other.topics.include.items}
+    theirs_listed = {_literal(item) for item in other.topics.listed}
     before = other.remote_topic(_SAMPLE_TOPIC).removesuffix(_SAMPLE_TOPIC)
-    for item in named.topics.include.items:
+    for item in named.topics.listed:
         topic = _literal(item)
         if topic is None or not named.should_replicate_topic(topic):
             continue
@@ -218,16 +218,16 @@ def _check_mixed_circles(account: reader.Account, sound: Sequence[_Sound]) -> No
 
 def _may_overlap(items: Sequence[_Sound]) -> bool:
     """Could one topic name pass every flow's filter? Only lists of plain names can rule it out."""
-    lists = [_literals(item.flow.topics.include) for item in items]
+    lists = [_literals(item.flow.topics.listed) for item in items]
     names = next((names for names in lists if names is not None), None)
     if names is None:
         return True
     return any(all(item.flow.topics.takes(name) for item in items) for name in names)
 
 
-def _literals(patterns: filters.Patterns) -> list[str] | None:
+def _literals(listed: Sequence[str]) -> list[str] | None:
     """The names that the expressions stand for; None unless each stands for one name."""
-    names = [_literal(item) for item in patterns.items]
+    names = [_literal(item) for item in listed]
     found = [name for name in names if name is not None]
     return found if len(found) == len(names) else None
 

@@ -6,36 +6,16 @@ Every `parse` raises `ValueError`; its message is only shown where it adds to `a
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from mm2.core import filters, flows
+from mm2.core.configs import own_values
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-
-
-LATEST_MS = 253_402_300_799_999
-"""The end of the year 9999 (UTC), milliseconds since 1970: no later time can be told to people."""
-RATE_LEAST = 1_000
-"""Less than this could not move a batch in any time that somebody waits."""
-_RATE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) *([A-Za-z]*)(?:/s)?")
-_RATE_FACTORS = {
-    "": 1,
-    "b": 1,
-    "k": 10**3,
-    "m": 10**6,
-    "g": 10**9,
-    "kb": 10**3,
-    "mb": 10**6,
-    "gb": 10**9,
-    "kib": 2**10,
-    "mib": 2**20,
-    "gib": 2**30,
-}
 
 
 class Kind(Protocol[T_co]):
@@ -97,7 +77,7 @@ class TopicBudgets:
         return True
 
     def parse(self, texts: tuple[str, ...]) -> tuple[flows.TopicBudget, ...]:
-        return tuple(_topic_budget(text) for text in texts)
+        return tuple(own_values.read_topic_budget(text) for text in texts)
 
 
 def text(allowed: str = "text") -> One[str]:
@@ -136,7 +116,7 @@ def whole(least: int, most: int | None = None, *, or_minus_one: bool = False) ->
 
 def byte_rate() -> One[int]:
     """Bytes per second: `500kB`, `20MB`, `1GiB`, with or without `/s`."""
-    return One(f"bytes per second from {RATE_LEAST}: 500kB, 20MB, 1GiB and the like", read_rate)
+    return One(own_values.RATE_ALLOWED, own_values.read_rate)
 
 
 def choice(*names: str) -> One[str]:
@@ -163,26 +143,7 @@ def matching(pattern: str, allowed: str) -> One[str]:
 
 
 def start_position() -> One[flows.StartPosition]:
-    return One(
-        "earliest, latest, or a time with its zone such as 2026-01-31T08:00:00Z", _start_position
-    )
-
-
-def read_rate(value: str) -> int:
-    """Raises `ValueError`: it is no rate, or less than `RATE_LEAST`."""
-    found = _RATE.fullmatch(value.strip())
-    factor = _RATE_FACTORS.get(found[2].lower()) if found else None
-    rate = int(float(found[1]) * factor) if found and factor else 0
-    if rate < RATE_LEAST:
-        raise ValueError(value)
-    return rate
-
-
-def _topic_budget(value: str) -> flows.TopicBudget:
-    expression, _, rate = value.rpartition("=")
-    if not expression.strip():
-        raise ValueError(value)
-    return flows.TopicBudget(filters.compile_patterns((expression,)), read_rate(rate))
+    return One(own_values.START_ALLOWED, own_values.read_start)
 
 
 def _not_blank(value: str) -> str:
@@ -195,16 +156,3 @@ def _boolean(value: str) -> bool:
     if value.lower() not in ("true", "false"):
         raise ValueError(value)
     return value.lower() == "true"
-
-
-def _start_position(value: str) -> flows.StartPosition:
-    if value.lower() in (flows.StartAt.EARLIEST.value, flows.StartAt.LATEST.value):
-        return flows.StartPosition(flows.StartAt(value.lower()))
-    moment = datetime.datetime.fromisoformat(value)
-    if moment.tzinfo is None:
-        raise ValueError("no zone")
-    since_epoch = moment - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-    milliseconds = since_epoch // datetime.timedelta(milliseconds=1)
-    if not 0 <= milliseconds <= LATEST_MS:
-        raise ValueError("before 1970, or after 9999")
-    return flows.StartPosition(flows.StartAt.TIMESTAMP, milliseconds)

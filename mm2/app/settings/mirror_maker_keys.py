@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from connect_runtime.wire.codec import security_settings
 from mm2.app.settings import client_properties
 from mm2.app.settings import flow_options as options
+from mm2.core.configs import client_keys
 
 _NOT_YET = "has no effect yet"
 _CHECKPOINTS = f"{_NOT_YET}: checkpoints are not written, offsets of groups not translated"
@@ -201,45 +202,9 @@ WORKER_NAMES = frozenset(
     }
 )
 
-_CLIENT_SASL = (
-    *("client.callback.handler.class", "jaas.config", "mechanism"),
-    *("kerberos.kinit.cmd", "kerberos.min.time.before.relogin", "kerberos.service.name"),
-    *("kerberos.ticket.renew.jitter", "kerberos.ticket.renew.window.factor"),
-    *("login.callback.handler.class", "login.class", "login.connect.timeout.ms"),
-    *("login.read.timeout.ms", "login.refresh.buffer.seconds"),
-    *("login.refresh.min.period.seconds", "login.refresh.window.factor"),
-    *("login.refresh.window.jitter", "login.retry.backoff.max.ms", "login.retry.backoff.ms"),
-)
-_CLIENT_OAUTH = (
-    *("assertion.algorithm", "assertion.claim.aud", "assertion.claim.exp.seconds"),
-    *("assertion.claim.iss", "assertion.claim.jti.include", "assertion.claim.nbf.seconds"),
-    *("assertion.claim.sub", "assertion.file", "assertion.private.key.file"),
-    *("assertion.private.key.passphrase", "assertion.template.file"),
-    *("client.credentials.client.id", "client.credentials.client.secret"),
-    *("clock.skew.seconds", "expected.audience", "expected.issuer", "header.urlencode"),
-    *("jwks.endpoint.refresh.ms", "jwks.endpoint.retry.backoff.max.ms"),
-    *("jwks.endpoint.retry.backoff.ms", "jwks.endpoint.url", "jwt.retriever.class"),
-    *("jwt.validator.class", "scope", "scope.claim.name", "sub.claim.name", "token.endpoint.url"),
-)
-_CLIENT_SSL = (
-    *("cipher.suites", "enabled.protocols", "endpoint.identification.algorithm"),
-    *("engine.factory.class", "key.password", "keymanager.algorithm"),
-    *("keystore.certificate.chain", "keystore.key", "keystore.location", "keystore.password"),
-    *("keystore.type", "protocol", "provider", "secure.random.implementation"),
-    *("trustmanager.algorithm", "truststore.certificates", "truststore.location"),
-    *("truststore.password", "truststore.type"),
-)
-BOOTSTRAP = "bootstrap.servers"
-PROTOCOL = "security.protocol"
-CLIENT = frozenset(
-    {
-        BOOTSTRAP,
-        PROTOCOL,
-        *(f"sasl.{name}" for name in _CLIENT_SASL),
-        *(f"sasl.oauthbearer.{name}" for name in _CLIENT_OAUTH),
-        *(f"ssl.{name}" for name in _CLIENT_SSL),
-    }
-)
+BOOTSTRAP = client_keys.BOOTSTRAP
+PROTOCOL = client_keys.PROTOCOL
+CLIENT = client_keys.CLIENT
 """`MirrorClientConfig`: what plain properties of a cluster, and those at the top, may hand on."""
 
 RESET = "auto.offset.reset"

@@ -240,7 +240,7 @@ class _Pair:
             ):
                 continue
             is_default = entry.source is snapshot.ConfigSource.DEFAULT
-            if is_default and not self.flow.properties.source_defaults:
+            if is_default and not self.flow.properties.takes_default(name):
                 yield name, None
             elif entry.value is not None:
                 yield name, entry.value

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 from connect_runtime.base import ids
 from mm2.core import flows
 
+Item = TypeVar("Item", bound="Ordered")
 
-def round_robin(
-    partitions: Iterable[ids.TopicPartition], tasks_max: int
-) -> list[list[ids.TopicPartition]]:
+
+class Ordered(Hashable, Protocol):
+    """Partitions, or ids of groups."""
+
+    def __lt__(self, other: Any, /) -> bool: ...
+
+
+def round_robin(partitions: Iterable[Item], tasks_max: int) -> list[list[Item]]:
     """The first plan: partition i, in order of name and number, goes to task i modulo n.
 
     n is `tasks_max` or the number of partitions, whichever is less; no partitions, no tasks
@@ -26,17 +33,18 @@ def round_robin(
 
 
 def sticky(
-    partitions: Iterable[ids.TopicPartition],
-    before: Sequence[Iterable[ids.TopicPartition]],
-    tasks_max: int,
-) -> list[list[ids.TopicPartition]]:
+    partitions: Iterable[Item], before: Sequence[Iterable[Item]], tasks_max: int
+) -> list[list[Item]]:
     """A later plan: whoever copied a partition goes on; new ones go where there are fewest.
 
     Task i of `before` is task i of the result, which may be empty; new tasks come behind, as long
     as there are fewer than `tasks_max`. So only tasks whose share changes have to be told.
+    Of more tasks than `tasks_max` the last ones lose theirs; of what two tasks hold, both written
+    by other planners, the first keeps it.
     """
+    assert tasks_max >= 1, tasks_max
     wanted = set(partitions)
-    held = [set(share) for share in before]
+    held = _once(before[:tasks_max])
     shares = [sorted(wanted & share) for share in held]
     for partition in sorted(wanted.difference(*shares)):
         smallest = min(
@@ -52,11 +60,32 @@ def sticky(
     return [sorted(share) for share in shares]
 
 
-def _same(
-    shares: Sequence[Iterable[ids.TopicPartition]],
-    held: Sequence[set[ids.TopicPartition]],
-    at: int,
-) -> bool:
+def without_holes(shares: Iterable[Sequence[Item]]) -> list[list[Item]]:
+    """No share is empty: the last ones take the places of those that are.
+
+    Java's workers fail a task whose configuration names no partition.
+    """
+    found = [list(share) for share in shares]
+    while found and not found[-1]:
+        found.pop()
+    for at, share in enumerate(found):
+        if not share and at < len(found) - 1:
+            found[at] = found.pop()
+            while found and not found[-1]:
+                found.pop()
+    return found
+
+
+def _once(before: Sequence[Iterable[Item]]) -> list[set[Item]]:
+    seen: set[Item] = set()
+    found = []
+    for share in before:
+        found.append(set(share) - seen)
+        seen |= found[-1]
+    return found
+
+
+def _same(shares: Sequence[Iterable[Item]], held: Sequence[set[Item]], at: int) -> bool:
     """Would this task notice nothing so far? Of equal ones, one that changes anyway is taken."""
     return at < len(held) and set(shares[at]) == held[at]
 

@@ -34,6 +34,7 @@ Type = config_types.Type
         (Type.LIST, " a , b, c", ["a", "b", "c"]),
         (Type.LIST, "a,,b,", ["a", "", "b", ""]),
         (Type.LIST, "  ", []),
+        (Type.LIST, "a\u00a0,b", ["a\u00a0", "b"]),  # blanks are ASCII's, as in Java
         (Type.LIST, ("a",), ["a"]),
         (Type.CLASS, "collections.OrderedDict", collections.OrderedDict),
         (Type.CLASS, "collections:OrderedDict", collections.OrderedDict),

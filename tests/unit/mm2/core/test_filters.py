@@ -108,3 +108,18 @@ def test_items_are_stripped_as_java_strips_them():
 def test_the_first_item_that_matches_is_named():
     found = filters.compile_patterns(["a", "b.*", "b"])
     assert [found.first(name) for name in ("b", "a", "c")] == ["b.*", "a", None]
+
+
+def test_why_a_name_is_not_taken():
+    found = filters.topic_filter(["a.*"], ["ab"])
+    assert found.why_not("x", key="topics") == "topics does not name it: a.*"
+    assert found.why_not("ab", key="topics") == "topics.exclude has ab"
+    assert filters.topic_filter([]).why_not("x", key="topics").endswith("nothing")
+
+
+def test_what_a_class_of_the_users_says_counts():
+    names = filters.CustomNames("mine.Filter", lambda name: name == "a")
+    assert (names.takes("a"), names.takes("b"), names.listed) == (True, False, (".*",))
+    assert "mine.Filter" in names.why_not("b", key="groups")
+    settings = filters.CustomProperties("mine.Settings", lambda _: False, lambda name: name == "a")
+    assert (settings.takes("a"), settings.takes_default("a")) == (False, True)

@@ -90,3 +90,27 @@ def test_the_first_budget_that_matches_a_topic_is_its_own():
     budgets = flows.Budgets(topics=(one, other))
     assert (budgets.of_topic("orders"), budgets.of_topic("x")) == (5_000, 9_000)
     assert flows.Budgets(topics=(one,)).of_topic("x") is None
+
+
+def test_the_last_shares_take_the_places_of_empty_ones():
+    assert split.without_holes([[], ["a"], [], ["b"], ["c"], []]) == [["c"], ["a"], ["b"]]
+    assert split.without_holes([[], []]) == []
+    assert split.without_holes([["a"], ["b"]]) == [["a"], ["b"]]
+
+
+@given(PARTITIONS, PARTITIONS, st.integers(1, 6))
+def test_plans_without_holes_lose_nothing_and_move_whole_shares(before, after, tasks_max):
+    later = split.sticky(after, split.round_robin(before, tasks_max), tasks_max)
+    found = split.without_holes(later)
+    assert all(found)
+    assert sorted(found) == sorted(share for share in later if share)
+
+
+def test_fewer_tasks_than_before_leave_the_first_where_they_are():
+    a, b, c = (ids.TopicPartition(name, 0) for name in "abc")
+    assert split.sticky([a, b, c], [[a], [b], [c]], 2) == [[a, c], [b]]
+
+
+def test_what_two_tasks_hold_stays_with_the_first():
+    a, b = (ids.TopicPartition(name, 0) for name in "ab")
+    assert split.sticky([a, b], [[a], [a, b]], 2) == [[a], [b]]

@@ -1,0 +1,122 @@
+"""Keys of a connector that Java's does not know, and ignores: a file with them works there, too.
+
+`OWN` defines them for the mirror of topics; texts are checked by `own_values`. `ENGINE` and what
+stands behind `SPARK_PREFIX` say where the data pipeline runs on a plain Connect worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from connect_runtime.api import config_def, config_types, config_validators
+from mm2.core import filters, flows
+from mm2.core.configs import own_values
+
+Type = config_def.Type
+MEDIUM, LOW = config_def.Importance.MEDIUM, config_def.Importance.LOW
+
+START = "start"
+TARGET_TOPICS = "target.topics"
+DELIVERY = "delivery"
+ON_SOURCE_GAP = "on.source.gap"
+BUFFER_MEMORY = "buffer.memory"
+THROTTLE = "throttle"
+TOPIC_THROTTLES = "throttle.topics"
+ENGINE = "mm2.engine"
+SPARK_PREFIX = "mm2.spark."
+BUFFER_LEAST, BUFFER_MOST = 1024 * 1024, 64 * 1024**3
+
+
+def _read(read: Callable[[str], object], allowed: str) -> config_validators.Validator:
+    def check(name: str, value: Any) -> None:
+        if value is None:
+            return
+        for text in value if isinstance(value, list) else [value]:
+            try:
+                read(text)
+            except filters.PatternError as error:
+                raise config_types.invalid(name, text, str(error)) from None
+            except ValueError:
+                raise config_types.invalid(name, text, f"allowed: {allowed}") from None
+
+    return config_validators.Lambda(check, allowed)
+
+
+def _one_of(values: type[flows.Delivery | flows.OnSourceGap | flows.TargetTopics]) -> Any:
+    return config_validators.ValidString(*(each.value for each in values))
+
+
+OWN = (
+    config_def.ConfigDef()
+    .define(
+        START,
+        Type.STRING,
+        "Where partitions begin that were never mirrored; null: as auto.offset.reset says.",
+        default=None,
+        validator=_read(own_values.read_start, own_values.START_ALLOWED),
+        importance=MEDIUM,
+    )
+    .define(
+        TARGET_TOPICS,
+        Type.STRING,
+        "Who may write to mirror topics: exclusive or shared; null: shared where the policy does "
+        "not rename topics.",
+        default=None,
+        validator=config_validators.Lambda(
+            lambda name, value: (
+                None if value is None else _one_of(flows.TargetTopics).ensure_valid(name, value)
+            ),
+            "exclusive or shared",
+        ),
+        importance=MEDIUM,
+    )
+    .define(
+        DELIVERY,
+        Type.STRING,
+        "How records are copied: auto, transactional or at-least-once.",
+        default=flows.Delivery.AUTO.value,
+        validator=_one_of(flows.Delivery),
+        importance=MEDIUM,
+    )
+    .define(
+        ON_SOURCE_GAP,
+        Type.STRING,
+        "What follows when the source deleted records before they were copied: continue or fail.",
+        default=flows.OnSourceGap.CONTINUE.value,
+        validator=_one_of(flows.OnSourceGap),
+        importance=MEDIUM,
+    )
+    .define(
+        BUFFER_MEMORY,
+        Type.LONG,
+        "Bytes that a task holds at most between reading and acknowledgement.",
+        default=flows.DEFAULT_BUFFER_BYTES,
+        validator=config_validators.Range(at_least=BUFFER_LEAST, at_most=BUFFER_MOST),
+        importance=LOW,
+    )
+    .define(
+        THROTTLE,
+        Type.STRING,
+        "Bytes per second of the whole flow at most, as the source sends them; null: no limit.",
+        default=None,
+        validator=_read(own_values.read_rate, own_values.RATE_ALLOWED),
+        importance=LOW,
+    )
+    .define(
+        TOPIC_THROTTLES,
+        Type.LIST,
+        "The same for each topic that matches: EXPRESSION=RATE, the first counts.",
+        default=[],
+        validator=_read(own_values.read_topic_budget, "EXPRESSION=RATE, such as orders.*=5MB"),
+        importance=LOW,
+    )
+    .define(
+        ENGINE,
+        Type.STRING,
+        "Where the copies run: in Spark's processes, or inline in the worker's.",
+        default="spark",
+        validator=config_validators.ValidString("spark", "inline"),
+        importance=LOW,
+    )
+)

@@ -1,0 +1,103 @@
+"""Which consumer groups of the source are followed, and which task follows which (planner).
+
+As `MirrorCheckpointConnector.findConsumerGroups`: groups that the filter takes and that have
+committed offsets of a topic that the topic filter takes; heartbeats, internal topics and cycles are
+no matter here. Unlike Java, one group that may not be read does not stand in the way of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from connect_runtime.api import grouping
+from mm2.core import flows
+from mm2.core.topics import assigned, split
+
+CONSUMER_TYPES = ("classic", "consumer")
+CONSUMER_PROTOCOLS = ("", "consumer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A group as the cluster lists it; `type` "" on brokers before 3.7: they have classic ones.
+
+    `protocol` "" is a group without members that others manage by hand: offsets, and no more.
+    """
+
+    group: str
+    type: str = ""
+    protocol: str = "consumer"
+
+    @property
+    def is_consumer(self) -> bool:
+        """Groups of Connect workers and of streams, and share groups, commit no such offsets."""
+        kind = self.type.lower() or CONSUMER_TYPES[0]
+        return kind in CONSUMER_TYPES and self.protocol in CONSUMER_PROTOCOLS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One look at the source: `groups` are to be followed.
+
+    `unread` are groups whose offsets could not be read: those known before are followed on.
+    `unwritable` have ids that no task's configuration can hold.
+    """
+
+    groups: frozenset[str]
+    unread: frozenset[str] = frozenset()
+    unwritable: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a look has brought; nothing in either means that tasks go on as they are."""
+
+    new: frozenset[str]
+    gone: frozenset[str]
+
+    def __bool__(self) -> bool:
+        return bool(self.new or self.gone)
+
+
+def candidates(flow: flows.Flow, listed: Iterable[Listed]) -> list[str]:
+    """The groups whose offsets are to be read, in order."""
+    return sorted(
+        each.group for each in listed if each.is_consumer and flow.groups.takes(each.group)
+    )
+
+
+def find(
+    flow: flows.Flow,
+    topics: Mapping[str, Collection[str] | None],
+    *,
+    known: Collection[str] = (),
+) -> Found:
+    """`topics`: of each candidate the topics that it has committed offsets of, None: unread."""
+    unread = frozenset(group for group, found in topics.items() if found is None)
+    wanted = {
+        group
+        for group, found in topics.items()
+        if found is not None and any(map(flow.topics.takes, found))
+    }
+    wanted |= unread.intersection(known)
+    unwritable = frozenset(filter(assigned.unwritable, wanted))
+    return Found(groups=frozenset(wanted) - unwritable, unread=unread, unwritable=unwritable)
+
+
+def change(known: Collection[str], found: Found) -> Change:
+    """Against the groups that are followed now."""
+    return Change(new=found.groups - set(known), gone=frozenset(known) - found.groups)
+
+
+def shares(groups: Iterable[str], tasks_max: int) -> list[list[str]]:
+    """The first plan: runs of neighbours of about one size, none empty (Java's taskConfigs)."""
+    ordered = sorted(groups)
+    return grouping.group_partitions(ordered, min(tasks_max, len(ordered))) if ordered else []
+
+
+def shares_again(
+    groups: Iterable[str], before: Sequence[Iterable[str]], tasks_max: int
+) -> list[list[str]]:
+    """A later plan: a group stays with its task, so that only tasks whose share changes restart."""
+    return split.without_holes(split.sticky(groups, before, tasks_max))

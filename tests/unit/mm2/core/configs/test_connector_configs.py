@@ -1,0 +1,137 @@
+"""Parsed configurations; what they mean in Java: tests/interop/test_mirror_configs.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from connect_runtime.api import errors
+from mm2.core import flows
+from mm2.core.configs import connector_configs, java_classes, roles
+from mm2.core.configs import connector_keys as keys
+
+A = {keys.SOURCE_ALIAS: "A", keys.TARGET_ALIAS: "B", keys.NAME: "n"}
+VALIDATE = {
+    "source": connector_configs.validate_source,
+    "checkpoint": connector_configs.validate_checkpoint,
+    "heartbeat": connector_configs.validate_heartbeat,
+}
+READ = {
+    "source": connector_configs.source,
+    "checkpoint": connector_configs.checkpoint,
+    "heartbeat": connector_configs.heartbeat,
+}
+
+
+def wrong(kind: str, props: Mapping[str, str]) -> dict[str, list[str]]:
+    return {e.name: e.error_messages for e in VALIDATE[kind](props) if e.error_messages}
+
+
+def test_defaults_of_the_source():
+    found = connector_configs.source(A)
+    assert found.flow == flows.Flow(source="A", target="B")
+    assert found.syncs_topic == connector_configs.SyncsTopic(
+        on_source=True, name="mm2-offset-syncs.B.internal"
+    )
+    assert (found.lag_max, found.syncs_topic_factor, found.sync_acls_interval_s) == (100, 3, 600)
+    assert (found.engine, dict(found.spark)) == ("spark", {})
+    assert found.common.metric_formats == ("legacy",)
+
+
+def test_defaults_of_the_others():
+    checkpoint = connector_configs.checkpoint(A)
+    assert checkpoint.checkpoints_topic == "A.checkpoints.internal"
+    assert (checkpoint.emit_interval_s, checkpoint.sync_groups_interval_s) == (60, None)
+    assert checkpoint.refresh_groups_interval_s == 600
+    assert connector_configs.heartbeat(A).interval_s == 1
+
+
+def test_our_own_keys():
+    props = {
+        "start": "latest",
+        "delivery": "transactional",
+        "on.source.gap": "fail",
+        "buffer.memory": "2000000",
+        "throttle": "5MB",
+        "throttle.topics": "a.*=1MB, b=2MB",
+        "mm2.engine": "inline",
+        "mm2.spark.master": "local[2]",
+    }
+    found = connector_configs.source({**A, **props})
+    assert found.flow.start == flows.StartPosition(flows.StartAt.LATEST)
+    assert found.flow.delivery is flows.Delivery.TRANSACTIONAL
+    assert found.flow.on_source_gap is flows.OnSourceGap.FAIL
+    assert found.flow.buffer_bytes == 2_000_000
+    assert found.flow.budgets.flow == 5_000_000
+    assert found.flow.budgets.of_topic("b") == 2_000_000
+    assert (found.engine, dict(found.spark)) == ("inline", {"master": "local[2]"})
+
+
+def test_mirror_topics_are_shared_where_they_keep_their_names():
+    identity = {**A, keys.POLICY: java_classes.IDENTITY_POLICY}
+    assert connector_configs.source(identity).flow.target_topics is flows.TargetTopics.SHARED
+    given = {**identity, "target.topics": "exclusive"}
+    assert connector_configs.source(given).flow.target_topics is flows.TargetTopics.EXCLUSIVE
+
+
+@pytest.mark.parametrize("prefix", ["consumer.", "source.consumer."])
+def test_where_java_would_begin_ours_begins(prefix):
+    props = {**A, f"{prefix}auto.offset.reset": "latest"}
+    assert connector_configs.source(props).flow.start.at is flows.StartAt.LATEST
+    assert connector_configs.source({**props, "start": "earliest"}).flow.start.at is (
+        flows.StartAt.EARLIEST
+    )
+
+
+def test_a_negative_interval_is_never():
+    found = connector_configs.source({**A, keys.REFRESH_TOPICS_S: "-1", keys.SYNC_ACLS: "false"})
+    assert found.flow.refresh_topics_interval_s is None
+    assert found.sync_acls_interval_s is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "value"),
+    [
+        ("source", keys.REFRESH_TOPICS_S, "0"),
+        ("source", keys.REPLICATION_FACTOR, "0"),
+        ("source", keys.REPLICATION_FACTOR, "40000"),
+        ("source", keys.SYNCS_TOPIC_FACTOR, "-2"),
+        ("source", keys.ADMIN_TIMEOUT, "0"),
+        ("source", keys.TOPICS, r"\Qx\E"),
+        ("source", keys.PROPERTIES_EXCLUDE, "[a"),
+        ("source", "source.consumer.auto.offset.reset", "none"),
+        ("source", "topics.blacklist", "x"),
+        ("source", keys.POLICY, java_classes.GROUP_FILTER),
+        ("checkpoint", keys.GROUPS, "(?<n>a)"),
+        ("checkpoint", keys.EMIT_CHECKPOINTS_S, "0"),
+        ("checkpoint", keys.TOPICS, "[a"),
+        ("heartbeat", keys.EMIT_HEARTBEATS_S, "0"),
+        ("heartbeat", keys.HEARTBEATS_FACTOR, "0"),
+        ("heartbeat", "header.converter", "org.apache.kafka.connect.json.JsonConverter"),
+    ],
+)
+def test_what_java_would_only_stumble_over_is_refused_by_name(kind, key, value):
+    assert list(wrong(kind, {**A, key: value})) == [key]
+    with pytest.raises(errors.ConfigError):
+        READ[kind]({**A, key: value})
+
+
+def test_all_mistakes_are_told_at_once():
+    props = {**A, keys.REFRESH_TOPICS_S: "0", keys.SYNC_CONFIGS_S: "0", "topics.blacklist": "x"}
+    assert set(wrong("source", props)) == set(props) - set(A)
+    assert set(wrong("source", {**props, keys.ENABLED: "perhaps"})) == {keys.ENABLED}
+
+
+def test_an_interval_that_is_switched_off_may_be_anything():
+    assert wrong("source", {**A, keys.SYNC_ACLS: "false", keys.SYNC_ACLS_S: "0"}) == {}
+
+
+def test_nothing_of_a_configuration_is_shown():
+    assert "hunter2" not in repr(connector_configs.source({**A, "source.consumer.x": "hunter2"}))
+
+
+def test_clients_are_named_as_in_java():
+    common = connector_configs.source(A).common
+    named = common.client(roles.SOURCE_ADMIN, "replication-source-admin")
+    assert named["client.id"] == "A->B|n|replication-source-admin"

@@ -1,0 +1,42 @@
+"""Class names of Java, and of Python."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.api import config_types
+from mm2.core import naming
+from mm2.core.configs import java_classes
+
+
+def test_a_class_of_java_is_shown_by_its_name_and_is_one_type():
+    found = java_classes.load(java_classes.IDENTITY_POLICY)
+    assert found is java_classes.load(java_classes.IDENTITY_POLICY)
+    assert config_types.shown(found) == f"class {java_classes.IDENTITY_POLICY}"
+    assert java_classes.java_name(found) == java_classes.IDENTITY_POLICY
+
+
+def test_a_class_of_python_is_itself():
+    found = java_classes.load("mm2.core.naming.DefaultReplicationPolicy")
+    assert found is naming.DefaultReplicationPolicy
+    assert java_classes.java_name(found) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "org.apache.kafka.connect.mirror.DefaultReplicationPolcy",
+        "org.apache.kafka.connect.mirror.",
+        "com.acme.Filter",
+        "",
+        "x",
+    ],
+)
+def test_what_is_no_class_is_said(name):
+    with pytest.raises(LookupError):
+        java_classes.load(name)
+
+
+def test_classes_of_javas_clients_are_known_by_their_package():
+    name = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+    assert java_classes.java_name(java_classes.load(name)) == name

@@ -1,0 +1,85 @@
+"""Which groups are followed, and by which task."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mm2.core import filters, flows
+from mm2.core.groups import relevant
+from mm2.core.groups.relevant import Listed
+
+FLOW = flows.Flow(
+    source="A",
+    target="B",
+    topics=filters.topic_filter(["t2"]),
+    groups=filters.group_filter(["g[1-3]", "x.*"]),
+)
+GROUPS = st.sets(st.sampled_from("abcdefgh"))
+
+
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [
+        (Listed(group="g"), True),
+        (Listed(group="g", type="Consumer"), True),
+        (Listed(group="g", type="Classic", protocol=""), True),
+        (Listed(group="g", type="Classic", protocol="connect"), False),
+        (Listed(group="g", type="Share", protocol=""), False),
+        (Listed(group="g", type="Streams"), False),
+    ],
+)
+def test_consumer_groups_are_those_of_javas_admin(listed, expected):
+    """`ListGroupsOptions.forConsumerGroups`: classic and KIP-848, and those without members."""
+    assert listed.is_consumer is expected
+
+
+def test_groups_with_offsets_of_topics_that_are_mirrored():
+    """`testFindConsumerGroups`, its common scenarios."""
+    topics = {"g1": ["t1", "t2"], "g2": ["t2", "t3"], "g3": ["t3"], "g4": ["t2"]}
+    names = relevant.candidates(FLOW, [Listed(group=group) for group in topics])
+    assert names == ["g1", "g2", "g3"]
+    found = relevant.find(FLOW, {group: topics[group] for group in names})
+    assert found == relevant.Found(groups=frozenset({"g1", "g2"}))
+    assert relevant.find(FLOW, {"g1": []}).groups == frozenset()
+
+
+def test_one_that_may_not_be_read_stands_in_nobodys_way():
+    found = relevant.find(FLOW, {"g1": None, "g2": ["t2"], "g3": None}, known=["g3"])
+    assert found.groups == {"g2", "g3"}
+    assert found.unread == {"g1", "g3"}
+
+
+def test_ids_that_no_configuration_can_hold_are_left_out_and_said():
+    found = relevant.find(FLOW, {"x,y": ["t2"], "g1": ["t2"]})
+    assert found == relevant.Found(groups=frozenset({"g1"}), unwritable=frozenset({"x,y"}))
+
+
+def test_heartbeats_are_no_reason_to_follow_a_group():
+    assert relevant.find(FLOW, {"g1": ["heartbeats"]}).groups == frozenset()
+
+
+def test_only_other_groups_are_a_change():
+    found = relevant.Found(groups=frozenset({"a", "b"}))
+    assert not relevant.change({"b", "a"}, found)
+    change = relevant.change({"b", "c"}, found)
+    assert change == relevant.Change(new=frozenset({"a"}), gone=frozenset({"c"}))
+    assert change
+
+
+def test_first_shares_are_javas_runs_of_neighbours():
+    assert relevant.shares("dacb", 3) == [["a", "b"], ["c"], ["d"]]
+    assert relevant.shares("ba", 9) == [["a"], ["b"]]
+    assert relevant.shares("", 2) == []
+
+
+@given(GROUPS, GROUPS, st.integers(1, 4))
+def test_later_shares_leave_groups_where_they_are(before, after, tasks_max):
+    first = relevant.shares(before, tasks_max)
+    later = relevant.shares_again(after, first, tasks_max)
+    assert sorted(group for share in later for group in share) == sorted(after)
+    assert all(later)
+    assert len(later) <= tasks_max
+    if before <= after:
+        assert all(set(share) <= set(later[at]) for at, share in enumerate(first))
