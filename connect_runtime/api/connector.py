@@ -51,7 +51,8 @@ class Connector(abc.ABC):
         self.props = props
 
     @abc.abstractmethod
-    def task_class(self) -> type[tasks.Task]: ...
+    def task_class(self) -> type[tasks.Task]:
+        """The same for every configuration: those that were never started are asked, too."""
 
     @abc.abstractmethod
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
