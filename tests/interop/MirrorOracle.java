@@ -53,8 +53,10 @@ public class MirrorOracle {
                 found.add(writer(question));
             } else if (kind.equals("task")) {
                 found.add(task(question));
-            } else {
+            } else if (kind.equals("client")) {
                 found.add(client(question));
+            } else {
+                found.add(live(question));
             }
         }
         mapper.writeValue(new File(arguments[1]), found);
@@ -357,6 +359,32 @@ public class MirrorOracle {
         Map matching = new TreeMap();
         Pattern pattern = Pattern.compile((String) question.get("pattern"));
         Map groups = client.remoteConsumerOffsets(pattern, alias, timeout);
+        for (Iterator each = groups.keySet().iterator(); each.hasNext();) {
+            Object group = each.next();
+            matching.put(group, offsets((Map) groups.get(group)));
+        }
+        found.put("matching", matching);
+        return found;
+    }
+
+    /** Of a cluster that "properties" lead to. */
+    private static Object live(Map question) throws Exception {
+        Map properties = (Map) question.get("properties");
+        String alias = (String) question.get("alias");
+        String farther = (String) question.get("farther");
+        Duration timeout = Duration.ofSeconds(30L);
+        Map found = new TreeMap();
+        found.put("hops", Integer.valueOf(RemoteClusterUtils.replicationHops(properties, alias)));
+        found.put("farther",
+            Integer.valueOf(RemoteClusterUtils.replicationHops(properties, farther)));
+        found.put("heartbeats", new TreeSet(RemoteClusterUtils.heartbeatTopics(properties)));
+        found.put("checkpoints", new TreeSet(RemoteClusterUtils.checkpointTopics(properties)));
+        found.put("upstream", new TreeSet(RemoteClusterUtils.upstreamClusters(properties)));
+        found.put("offsets", offsets(RemoteClusterUtils.translateOffsets(
+            properties, alias, (String) question.get("group"), timeout)));
+        Map matching = new TreeMap();
+        Map groups = RemoteClusterUtils.translateOffsets(
+            properties, alias, Pattern.compile((String) question.get("pattern")), timeout);
         for (Iterator each = groups.keySet().iterator(); each.hasNext();) {
             Object group = each.next();
             matching.put(group, offsets((Map) groups.get(group)));

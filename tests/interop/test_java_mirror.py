@@ -6,15 +6,18 @@ Generated questions go to both; in each direction bytes are written by one and r
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from connect_runtime.base import ids
+from mm2 import client
 from mm2.core import naming
 from mm2.core.offsets import checkpoints, group_sync, sync_emitter, sync_table, translation
 from mm2.formats import checkpoint, heartbeat, offset_sync, schema_fields
+from tests.fakes import state_topics
 from tests.interop import java_mirror
 
 Question = dict[str, Any]
@@ -278,11 +281,13 @@ def our_policy(settings: dict[str, str]) -> naming.ReplicationPolicy:
     return default
 
 
-def as_positions(given: list[list[Any]]) -> dict[ids.TopicPartition, checkpoints.Committed | None]:
+def as_positions(
+    given: list[list[Any]],
+) -> dict[ids.TopicPartition, checkpoints.OffsetAndMetadata | None]:
     return {
         ids.TopicPartition(topic, partition): None
         if offset is None
-        else checkpoints.Committed(offset=offset, metadata=note or "")
+        else checkpoints.OffsetAndMetadata(offset=offset, metadata=note or "")
         for topic, partition, offset, note in given
     }
 
@@ -386,3 +391,86 @@ def test_checkpoints_are_made_and_groups_are_synced_alike(
         assert our_task(question) == expected, question
     assert sum(len(made) for rounds, _ in told for made in rounds) > 300
     assert sum(len(groups) for _, groups in told) > 100
+
+
+ALIASES = ("A", "B", "C", "", "A.B")
+IDENTITY = {
+    "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+    "source.cluster.alias": "A",
+}
+
+
+def some_topics(rng: random.Random, separator: str) -> list[str]:
+    words = ("A", "B", "C", "orders", "heartbeats", "checkpoints", "internal", "mm2", "", "__x")
+    names = {
+        separator.join(rng.choice(words) for _ in range(rng.randrange(1, 5))) for _ in range(12)
+    }
+    return sorted({*names, f"A{separator}heartbeats", f"C{separator}A{separator}heartbeats"})
+
+
+def by_name(found: Any) -> list[list[Any]]:
+    pairs = sorted(found.items(), key=lambda pair: str(pair[0]))
+    return [[at.topic, at.partition, each.offset, each.metadata] for at, each in pairs]
+
+
+def our_client(question: Question) -> dict[str, Any]:
+    topics = state_topics.FakeStateTopics(question["topics"])
+    topics.topics[question["checkpoints topic"]] = [
+        (bytes.fromhex(key), bytes.fromhex(value)) for key, value in question["records"]
+    ]
+    listing = state_topics.FakeStateTopics(question["topics"])
+    alias = question["remote alias"]
+    with client.MirrorClient(question["policy"], topics=listing) as asked:
+        hops = {each: asked.replication_hops(each) for each in question["aliases"]}
+        found: dict[str, Any] = {
+            "hops": {each: -1 if told is None else told for each, told in hops.items()},
+            "remote of": {each: sorted(asked.remote_topics(each)) for each in question["aliases"]},
+            "heartbeats": sorted(asked.heartbeat_topics()),
+            "checkpoints": sorted(asked.checkpoint_topics()),
+            "upstream": sorted(asked.upstream_clusters()),
+            "remote": sorted(asked.remote_topics()),
+        }
+    with client.MirrorClient(question["policy"], topics=topics) as asked:
+        groups = question["groups"]
+        found["offsets"] = {
+            each: by_name(asked.remote_consumer_offsets(each, alias, 9.0)) for each in groups
+        }
+        pattern = re.compile(question["pattern"])
+        matching = asked.remote_consumer_offsets(pattern, alias, 9.0)
+        found["matching"] = {group: by_name(each) for group, each in matching.items()}
+    return found
+
+
+def some_checkpoints(rng: random.Random) -> list[tuple[str, str]]:
+    records = []
+    for _ in range(rng.randrange(12)):
+        group, topic = rng.choice(("g1", "g2", "xg1")), rng.choice(("A.orders", "A.t"))
+        offsets = [rng.randrange(100), rng.randrange(100)]
+        key, value = written("checkpoint", [group, topic, rng.choice((0, 1)), *offsets, "note"])
+        records.append((key.hex(), value[: rng.choice((99, 99, 99, 5))].hex()))
+    return records
+
+
+def test_clients_say_the_same_of_the_same_topics(tmp_path: Path, rng: random.Random) -> None:
+    questions: list[Question] = []
+    for _ in range(100):
+        separator = rng.choice((".", ".", "_", "__"))
+        policy = {} if separator == "." else {"replication.policy.separator": separator}
+        questions.append(
+            {
+                "kind": "client",
+                "policy": policy if rng.random() < 0.6 else policy | IDENTITY,
+                "topics": some_topics(rng, separator),
+                "aliases": ALIASES,
+                "remote alias": "A",
+                "checkpoints topic": f"A{separator}checkpoints{separator}internal",
+                "records": some_checkpoints(rng),
+                "groups": ["g1", "g2", "g3"],
+                "pattern": rng.choice(("g.*", "g1", ".*1", "x?g1", "nobody")),
+            }
+        )
+    told = java_mirror.ask(tmp_path, questions)
+    for question, java in zip(questions, told, strict=True):
+        assert our_client(question) == java, question
+    assert sum(hops > 1 for java in told for hops in java["hops"].values()) > 10
+    assert sum(len(java["matching"]) for java in told) > 50

@@ -1,0 +1,31 @@
+"""What applications ask of mirrors: where they come from, and where a consumer group goes on.
+
+For users: `from mm2.client import MirrorClient, translate_offsets`. Code of this package imports
+the modules themselves. The README beside this file begins with an example.
+"""
+
+from __future__ import annotations
+
+from connect_runtime.base.ids import TopicPartition
+from mm2.client.mirror_client import MirrorClient
+from mm2.client.remote_clusters import (
+    checkpoint_topics,
+    heartbeat_topics,
+    remote_topics,
+    replication_hops,
+    translate_offsets,
+    upstream_clusters,
+)
+from mm2.core.offsets.checkpoints import OffsetAndMetadata
+
+__all__ = [
+    "MirrorClient",
+    "OffsetAndMetadata",
+    "TopicPartition",
+    "checkpoint_topics",
+    "heartbeat_topics",
+    "remote_topics",
+    "replication_hops",
+    "translate_offsets",
+    "upstream_clusters",
+]

@@ -1,0 +1,199 @@
+"""What stands on a cluster about mirrors to it (`MirrorClient` of MirrorMaker 2)."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from typing import TypeAlias, overload
+
+from connect_runtime.base import clock as base_clock
+from connect_runtime.base import deadline, errors, ids
+from connect_runtime.kafka_client import errors as kafka_errors
+from connect_runtime.system import clock as system_clock
+from mm2.client import settings
+from mm2.cluster import state_topics
+from mm2.core import naming
+from mm2.core.offsets import checkpoints
+from mm2.formats import schema_fields
+
+_LOG = logging.getLogger(__name__)
+_TIMEOUT_S = 60.0
+
+GroupOffsets: TypeAlias = Mapping[ids.TopicPartition, checkpoints.OffsetAndMetadata]
+"""Where one group goes on, by partitions of the cluster asked."""
+
+
+class MirrorClient:
+    """Asks one cluster, the one that `properties` name; use it in `with`, or `close` it.
+
+    Every question raises `RetriableError` or `FatalError`, whose message says what to do.
+    One thread at a time asks.
+    """
+
+    def __init__(
+        self,
+        properties: settings.Properties,
+        *,
+        timeout_s: float = _TIMEOUT_S,
+        topics: state_topics.StateTopics | None = None,
+        clock: base_clock.Clock | None = None,
+    ) -> None:
+        """`properties` in Java's spelling: `bootstrap.servers`, `security.*`, `ssl.*`, `sasl.*`,
+        `replication.policy.*`; `settings` has the rest. Nothing is asked of the cluster yet.
+
+        `timeout_s` bounds each question that has no bound of its own. `topics` stands for the
+        cluster where there is another way to it. Raises `FatalError` for wrong properties.
+        """
+        self._clock = clock or system_clock.SystemClock()
+        self._timeout_s = timeout_s
+        self._policy = settings.policy(properties)
+        self._topics = topics or settings.state_topics(properties, clock=self._clock)
+
+    def __enter__(self) -> MirrorClient:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._topics.close()
+
+    @property
+    def replication_policy(self) -> naming.ReplicationPolicy:
+        """How topics are named that were mirrored."""
+        return self._policy
+
+    def replication_hops(self, upstream_alias: str) -> int | None:
+        """The fewest clusters that records of `upstream_alias` pass to get here, this one counted.
+
+        Told by mirrored heartbeats. None, where Java says -1: nothing comes from there.
+        """
+        found = (hops(self._policy, topic, upstream_alias) for topic in self.heartbeat_topics())
+        return min((each for each in found if each is not None), default=None)
+
+    def heartbeat_topics(self) -> frozenset[str]:
+        """Heartbeats written here and mirrored from elsewhere."""
+        return self._listed(lambda topic: naming.is_heartbeats_topic(self._policy, topic))
+
+    def checkpoint_topics(self) -> frozenset[str]:
+        """One for each cluster that groups' positions come from."""
+        return self._listed(self._policy.is_checkpoints_topic)
+
+    def upstream_clusters(self) -> frozenset[str]:
+        """Aliases of all clusters that heartbeats get here from, over any number of hops."""
+        found = (sources(self._policy, topic) for topic in self.heartbeat_topics())
+        return frozenset().union(*found)
+
+    def remote_topics(self, source: str | None = None) -> frozenset[str]:
+        """Mirror topics; with `source`, those that come directly from there.
+
+        With the identity policy every topic seems to come from `source.cluster.alias`.
+        """
+
+        def is_wanted(topic: str) -> bool:
+            if naming.is_internal_topic(self._policy, topic):
+                return False
+            found = self._policy.topic_source(topic)
+            return found is not None and source in (None, found)
+
+        return self._listed(is_wanted)
+
+    @overload
+    def remote_consumer_offsets(
+        self, group: str, remote_alias: str, timeout_s: float
+    ) -> GroupOffsets: ...
+
+    @overload
+    def remote_consumer_offsets(
+        self, group: re.Pattern[str], remote_alias: str, timeout_s: float
+    ) -> Mapping[str, GroupOffsets]: ...
+
+    def remote_consumer_offsets(
+        self, group: str | re.Pattern[str], remote_alias: str, timeout_s: float
+    ) -> GroupOffsets | Mapping[str, GroupOffsets]:
+        """Where consumers of the cluster `remote_alias` go on here, by its checkpoints.
+
+        Of one group, or by name of all whose whole name a pattern matches. Groups and partitions
+        without a checkpoint are left out. All or nothing: where Java gives what it has read when
+        time is up, this raises `UnreachableError`; where there are no checkpoints of
+        `remote_alias`, `TopicMissingError`.
+        """
+        if isinstance(group, str):
+            return _offsets(self._checkpoints(group.__eq__, remote_alias, timeout_s), group)
+        matching = self._checkpoints(
+            lambda name: group.fullmatch(name) is not None, remote_alias, timeout_s
+        )
+        return {name: _offsets(matching, name) for name in matching.groups()}
+
+    def _checkpoints(
+        self, takes_group: checkpoints.TakesName, remote_alias: str, timeout_s: float
+    ) -> checkpoints.CheckpointTable:
+        end = deadline.Deadline.after(timeout_s, now_s=self._clock.now_s())
+        topic = self._policy.checkpoints_topic(remote_alias)
+        listed = self._topics.list_topics(timeout_s)
+        if topic not in listed:
+            others = sorted(filter(self._policy.is_checkpoints_topic, listed))
+            raise kafka_errors.TopicMissingError(
+                f"translating offsets of {remote_alias}: there is no topic {topic} here; "
+                f"checkpoints are in {', '.join(others) or 'no topic at all'}: see that this is "
+                "the cluster mirrored to, that the alias and replication.policy.* are those of "
+                "the flow, and that we may DESCRIBE the topic"
+            )
+        found = checkpoints.CheckpointTable(takes_group=takes_group)
+        for record in self._topics.read_topic(topic, end.left_s(self._clock.now_s())):
+            _apply(found, record)
+        return found
+
+    def _listed(self, is_wanted: Callable[[str], bool]) -> frozenset[str]:
+        return frozenset(filter(is_wanted, self._topics.list_topics(self._timeout_s)))
+
+
+def hops(policy: naming.ReplicationPolicy, topic: str, alias: str) -> int | None:
+    """How many clusters ago `topic` was on `alias`; None: it was not."""
+    return next(
+        (at for at, source in enumerate(_chain(policy, topic), start=1) if source == alias), None
+    )
+
+
+def sources(policy: naming.ReplicationPolicy, topic: str) -> frozenset[str]:
+    """Aliases of all clusters that `topic` came by."""
+    return frozenset(_chain(policy, topic))
+
+
+def _chain(policy: naming.ReplicationPolicy, topic: str) -> list[str]:
+    """Nearest first. Ends where one comes again: a policy that does not rename goes in circles."""
+    found: list[str] = []
+    upstream: str | None = topic
+    while upstream is not None:
+        source = policy.topic_source(upstream)
+        if source is None or source in found:
+            break
+        found.append(source)
+        upstream = policy.upstream_topic(upstream)
+    return found
+
+
+def _apply(table: checkpoints.CheckpointTable, record: state_topics.TopicRecord) -> None:
+    """What is no checkpoint is passed over, as in Java; a checkpoint that we cannot read is not:
+    what it replaces would be taken for the truth."""
+    where = f"reading {record.topic}: the record at offset {record.offset}"
+    if record.key is None:
+        _LOG.warning("%s has no key, so it is no checkpoint; skipping it", where)
+        return
+    try:
+        table.apply(record.key, record.value)
+    except schema_fields.UnknownVersionError as error:
+        raise errors.FatalError(
+            f"{where} was written by a newer release ({error}); use its client"
+        ) from None
+    except schema_fields.MalformedRecordError as error:
+        _LOG.warning("%s is no checkpoint (%s); skipping it", where, error)
+
+
+def _offsets(table: checkpoints.CheckpointTable, group: str) -> GroupOffsets:
+    return {
+        partition: checkpoints.OffsetAndMetadata(offset=point.downstream, metadata=point.metadata)
+        for partition, point in sorted(table.group(group).items())
+    }

@@ -1,0 +1,46 @@
+"""Topics in memory, and a `state_topics.StateTopics` over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from connect_runtime.base import errors
+from connect_runtime.kafka_client import errors as kafka_errors
+from mm2.cluster import state_topics
+
+Record = tuple[bytes | None, bytes | None]
+
+
+class FakeStateTopics:
+    """Implements `state_topics.StateTopics`; nothing takes time.
+
+    `failure`: what every question answers. `timeouts_s` are those of the questions asked.
+    """
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self.topics: dict[str, Sequence[Record]] = dict.fromkeys(names, ())
+        self.failure: errors.ConnectError | None = None
+        self.timeouts_s: list[float] = []
+        self.closed = False
+
+    def list_topics(self, timeout_s: float) -> frozenset[str]:
+        self._answer(timeout_s)
+        return frozenset(self.topics)
+
+    def read_topic(self, topic: str, timeout_s: float) -> list[state_topics.TopicRecord]:
+        self._answer(timeout_s)
+        if topic not in self.topics:
+            raise kafka_errors.TopicMissingError(f"reading {topic}: there is none")
+        return [
+            state_topics.TopicRecord(topic=topic, offset=offset, key=key, value=value)
+            for offset, (key, value) in enumerate(self.topics[topic])
+        ]
+
+    def close(self) -> None:
+        self.closed = True
+
+    def _answer(self, timeout_s: float) -> None:
+        assert not self.closed
+        self.timeouts_s.append(timeout_s)
+        if self.failure is not None:
+            raise self.failure
