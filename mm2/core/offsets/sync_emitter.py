@@ -107,7 +107,7 @@ class SyncEmitter:
         assert self._under_way > 0, sync
         self._under_way -= 1
         state = self._states.get(sync.partition)
-        if stored or state is None or sync.partition in self._pending:
+        if stored or state is None:
             return
         if (state.upstream, state.downstream) == (sync.upstream, sync.downstream):
             self._delayed[sync.partition] = sync

@@ -114,9 +114,9 @@ def _with_newest(old: Syncs, newest: offset_sync.OffsetSync) -> Syncs:
     syncs = [newest, *old[1:]]
     replacement, at = newest, 0
     for slot in range(1, SLOTS):
-        replacement, at = _replacement(syncs, old, slot, replacement=replacement, at=at)
         if _recent_enough(syncs[slot - 1], syncs[slot], i=slot - 1, j=slot):
             break  # then so are all that follow
+        replacement, at = _replacement(syncs, old, slot, replacement=replacement, at=at)
         syncs[slot] = replacement
     return syncs
 
