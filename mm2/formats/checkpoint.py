@@ -78,15 +78,3 @@ def decode_key(key: bytes) -> Key:
     fields = schema_fields.Reader(key)
     group = fields.string()
     return Key(group=group, partition=ids.TopicPartition(fields.string(), fields.int32()))
-
-
-def source_partition(about: Key) -> dict[str, object]:
-    """What Connect's offsets call it, in the order in which Java's JSON has it.
-
-    The order counts: offsets are found by the bytes of their JSON key.
-    """
-    return {
-        "partition": about.partition.partition,
-        "topic": about.partition.topic,
-        "group": about.group,
-    }

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,8 +62,3 @@ def test_cut_bytes_are_malformed():
 def test_another_version_is_refused():
     with pytest.raises(schema_fields.UnknownVersionError):
         checkpoint.decode(KEY, b"\0\1" + VALUE[2:])
-
-
-def test_connects_offsets_know_it_by_the_bytes_that_java_writes():
-    found = json.dumps(checkpoint.source_partition(POINT.key), separators=(",", ":"))
-    assert found == '{"partition":7,"topic":"A.orders","group":"billing"}'
