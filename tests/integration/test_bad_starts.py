@@ -112,14 +112,29 @@ def test_a_port_that_another_has(refused):
         )
 
 
-@pytest.mark.full
-def test_brokers_that_are_away(refused):
-    """Java gives them a minute, too."""
+@pytest.fixture
+def nobody() -> str:
+    """An address where nobody listens."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        nobody = f"127.0.0.1:{listening.getsockname()[1]}"
+        return f"127.0.0.1:{listening.getsockname()[1]}"
+
+
+@pytest.mark.full
+def test_brokers_that_are_away(refused, nobody):
+    """Java gives them a minute, too."""
     ended = refused(80, bootstrap_servers=nobody)
     ended.says(NOT_STARTED, nobody)
     assert ended.took_s > 50
+
+
+@pytest.mark.full
+def test_nobody_has_to_wait_for_brokers_that_are_away(nobody, topic, tmp_path):
+    group = connect_workers.Group({"bootstrap.servers": nobody}, topic("group"), folder=tmp_path)
+    with group:
+        worker = group.add("one", OURS).launch()
+        eventually.eventually(lambda: "Connection refused" in worker.log_text(), WAIT_S)
+        worker.sigterm()
+        assert worker.ended(SOON_S) == 143
 
 
 # What it finds on the brokers

@@ -82,6 +82,31 @@ def failed(worker: connect_workers.Worker, name: str, told: str) -> bool:
 
 
 @pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (
+            {"tasks.max": "0", "batch.size": "many", "config.action.reload": "never"},
+            "Connector configuration is invalid and contains the following 4 error(s):\n",
+        ),
+        ({"connector.class": "Nope"}, "Failed to find any class that implements Connector and"),
+        ({"connector.class": None}, "contains no connector type"),
+    ],
+    ids=["values", "no such class", "no class"],
+)
+def test_bad_configurations(worker, connector, wrong, told):
+    """More of them, beside Java's worker: tests/interop/test_rest_beside_java.py."""
+    config = {"connector.class": "FileStreamSource", "file": "f"} | wrong
+    posted = worker.ask("POST", "/connectors", {"name": connector, "config": config})
+    put = worker.ask("PUT", f"/connectors/{connector}/config", config)
+    for answer in (posted, put):
+        assert (answer.status_code, answer.json()["error_code"]) == (400, 400), answer.text
+        assert told in answer.json()["message"]
+    for name in wrong if len(wrong) > 1 else ():
+        assert name in posted.json()["message"]
+    assert worker.ask("GET", f"/connectors/{connector}").status_code == 404
+
+
+@pytest.mark.parametrize(
     ("of", "told", "settings"),
     [
         ("NotMade", "connector.__init__ throws", {}),
