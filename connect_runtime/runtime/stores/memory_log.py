@@ -12,8 +12,8 @@ from connect_runtime.ports import shared_log
 
 
 class MemoryLog:
-    """Implements `shared_log.SharedLog`. The listener hears a record on the thread that sends it,
-    so `send` must not be called with a lock held that the listener wants of another thread."""
+    """Implements `shared_log.SharedLog`. The listener hears a record on the thread that sends it:
+    whoever sends while he holds a lock that the listener wants must hold it whenever he sends."""
 
     def __init__(self, name: str) -> None:
         self._name = name

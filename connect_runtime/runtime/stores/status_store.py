@@ -115,8 +115,10 @@ class StatusStore:
             )
 
     def _send(self, record: shared_log.Record, ticket: status_writes.WriteTicket | None) -> None:
-        retry = _Retry(record=record, ticket=ticket, number=self._outstanding.begin())
-        self._hand_over(retry)
+        """With the lock held, whoever sends: a log that tells its listener at once takes it behind
+        its own, and two threads that took the two in different order would never end."""
+        with self._view.lock:
+            self._hand_over(_Retry(record=record, ticket=ticket, number=self._outstanding.begin()))
 
     def _hand_over(self, retry: _Retry) -> None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from connect_runtime.base import errors, ids
 from connect_runtime.core.state import status_records
 from connect_runtime.runtime.stores import memory_log, status_store
-from connect_runtime.system import clock
+from connect_runtime.system import clock, threads
 from tests.fakes import shared_log
 from tests.support import eventually
 
@@ -149,4 +150,34 @@ def test_standalone_keeps_it_in_memory():
     store.put(TASK, says(State.RUNNING, 0))
     store.flush(1.0)
     assert store.snapshot().task(TASK) == says(State.RUNNING, 0)
+    store.stop(1.0)
+
+
+def test_threads_that_say_different_things_do_not_wait_for_each_other_for_ever():
+    """A standalone worker's log tells its listener on the thread that writes."""
+    store = status_store.StatusStore(memory_log.MemoryLog("statuses"), clock=CLOCK)
+    store.start(1.0)
+    used = status_records.TopicStatus(topic="t", connector="c", task=0, discovered_ms=1)
+    saying = [
+        lambda: store.put(TASK, says(State.RUNNING)),
+        lambda: store.put_topic(used),
+        lambda: store.forget_topics("c"),
+    ]
+
+    def often(say):
+        def body(stop):
+            for _ in range(300):
+                say()
+            stop.set()
+
+        return body
+
+    started = threads.Threads(on_unasked_end=lambda ended: pytest.fail(str(ended)))
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        running = [started.start(str(at), often(each)) for at, each in enumerate(saying)]
+        assert all([each.join(5.0) for each in running])
+    finally:
+        sys.setswitchinterval(before_s)
     store.stop(1.0)
