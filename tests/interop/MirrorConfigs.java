@@ -13,6 +13,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import org.apache.kafka.clients.admin.Config;
+import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.acl.AccessControlEntry;
 import org.apache.kafka.common.acl.AclBinding;
@@ -42,7 +44,7 @@ import org.apache.kafka.connect.source.SourceConnector;
  * What MirrorMaker 2's configuration classes and connectors decide, without any cluster.
  *
  * Compiled in memory by Janino, so no lambdas and no inference. The question is a JSON file,
- * {files, validate, connectors, acls}, as java_mirror_configs.py writes it; the answer another.
+ * {files, validate, connectors, acls, settings, offsets}, as java_mirror_configs.py writes it; the answer another.
  */
 public class MirrorConfigs {
     private static final Class[] NONE = new Class[0];
@@ -68,6 +70,16 @@ public class MirrorConfigs {
             acls.add(acl((Map) each.next()));
         }
         found.put("acls", acls);
+        List settings = new ArrayList();
+        for (Iterator each = ((List) asked.get("settings")).iterator(); each.hasNext();) {
+            settings.add(settings((Map) each.next()));
+        }
+        found.put("settings", settings);
+        List offsets = new ArrayList();
+        for (Iterator each = ((List) asked.get("offsets")).iterator(); each.hasNext();) {
+            offsets.add(altered((Map) each.next()));
+        }
+        found.put("offsets", offsets);
         mapper.writeValue(new File(arguments[1]), found);
         System.exit(0);
     }
@@ -276,10 +288,10 @@ public class MirrorConfigs {
         return found;
     }
 
-    // ACLs
+    // What a connector decides of topics
 
-    private static List acl(Map question) throws Exception {
-        Map properties = (Map) question.get("properties");
+    /** A source connector that knows policy and filters, and no cluster. */
+    private static Object planning(Map properties) throws Exception {
         MirrorSourceConfig config = new MirrorSourceConfig(properties);
         Object policy = method(config, "replicationPolicy", NONE).invoke(config, new Object[0]);
         Object topics = method(config, "topicFilter", NONE).invoke(config, new Object[0]);
@@ -294,7 +306,53 @@ public class MirrorConfigs {
         made.setAccessible(true);
         SourceAndTarget pair = new SourceAndTarget(
             (String) properties.get("source.cluster.alias"), (String) properties.get("target.cluster.alias"));
-        Object connector = made.newInstance(new Object[] {pair, policy, topics, settings, Boolean.TRUE});
+        return made.newInstance(new Object[] {pair, policy, topics, settings, Boolean.TRUE});
+    }
+
+    /** As create-time settings, and as the operations of a periodic sync. */
+    private static Map settings(Map question) throws Exception {
+        Object connector = planning((Map) question.get("properties"));
+        List entries = new ArrayList();
+        for (Iterator each = ((List) question.get("entries")).iterator(); each.hasNext();) {
+            List told = (List) each.next();
+            entries.add(new ConfigEntry((String) told.get(0), (String) told.get(1),
+                ConfigEntry.ConfigSource.valueOf((String) told.get(2)), ((Boolean) told.get(3)).booleanValue(),
+                ((Boolean) told.get(4)).booleanValue(), new ArrayList(), ConfigEntry.ConfigType.STRING, ""));
+        }
+        Method target = method(connector, "targetConfig", new Class[] {Config.class, boolean.class});
+        Map made = new TreeMap();
+        Iterator first = ((Config) target.invoke(connector, new Object[] {new Config(entries), Boolean.FALSE})).entries().iterator();
+        while (first.hasNext()) {
+            ConfigEntry entry = (ConfigEntry) first.next();
+            made.put(entry.name(), entry.value());
+        }
+        Map synced = new TreeMap();
+        Iterator later = ((Config) target.invoke(connector, new Object[] {new Config(entries), Boolean.TRUE})).entries().iterator();
+        while (later.hasNext()) {
+            ConfigEntry entry = (ConfigEntry) later.next();
+            boolean left = entry.isDefault() && !is(connector, "shouldReplicateSourceDefault", String.class, entry.name());
+            synced.put(entry.name(), left ? null : entry.value());
+        }
+        Map found = new TreeMap();
+        found.put("created", made);
+        found.put("synced", synced);
+        return found;
+    }
+
+    /** Why the connector does not let the offset be altered; null if it does. */
+    private static String altered(Map question) {
+        try {
+            Map offsets = new HashMap();
+            offsets.put(question.get("partition"), question.get("offset"));
+            ((SourceConnector) connector((String) question.get("kind"))).alterOffsets(new HashMap(), offsets);
+            return null;
+        } catch (RuntimeException refused) {
+            return refused.getMessage();
+        }
+    }
+
+    private static List acl(Map question) throws Exception {
+        Object connector = planning((Map) question.get("properties"));
         List found = new ArrayList();
         for (Iterator each = ((List) question.get("bindings")).iterator(); each.hasNext();) {
             List told = (List) each.next();

@@ -5,6 +5,7 @@ The program beside this module is compiled in memory by Janino, which ships insi
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -46,6 +47,23 @@ class Acls:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """`entries`: (name, value, `ConfigEntry.ConfigSource`, sensitive, read only)."""
+
+    properties: Mapping[str, str]
+    entries: Sequence[tuple[str, str, str, bool, bool]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offset:
+    """A source offset that a user wants altered."""
+
+    kind: str
+    partition: Mapping[str, Any] | None
+    offset: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """`validate` has pairs of kind and properties."""
 
@@ -53,6 +71,8 @@ class Question:
     validate: Sequence[tuple[str, Mapping[str, str]]] = ()
     connectors: Sequence[Connector] = ()
     acls: Sequence[Acls] = ()
+    settings: Sequence[Settings] = ()
+    offsets: Sequence[Offset] = ()
 
 
 def ask(
@@ -96,6 +116,11 @@ def _told(asked: Question) -> dict[str, Any]:
             {"properties": dict(each.properties), "bindings": [list(one) for one in each.bindings]}
             for each in asked.acls
         ],
+        "settings": [
+            {"properties": dict(each.properties), "entries": [list(one) for one in each.entries]}
+            for each in asked.settings
+        ],
+        "offsets": [dataclasses.asdict(each) for each in asked.offsets],
     }
 
 

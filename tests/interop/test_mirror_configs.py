@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,208 +9,23 @@ from typing import Any
 import pytest
 
 from connect_runtime.adapters.config import properties_source, value_providers
-from connect_runtime.api import config_def, config_types
+from connect_runtime.api import config_def, config_types, errors, records
 from connect_runtime.app.settings import declared_providers
 from connect_runtime.base import ids
 from connect_runtime.core.task import connector_keys as common_keys
+from mm2.core import connect_offsets
 from mm2.core.configs import checks, client_keys, connector_configs, dedicated, roles
 from mm2.core.configs import connector_keys as keys
 from mm2.core.groups import relevant
-from mm2.core.topics import acls, assigned, split
+from mm2.core.topics import acls, assigned, plan, snapshot, split
 from tests.interop import java_mirror_configs
+from tests.interop import mirror_cases as cases
 from tests.interop.test_properties import ENVIRONMENT, fill
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 
-DEFINITIONS = {"source": keys.SOURCE, "checkpoint": keys.CHECKPOINT, "heartbeat": keys.HEARTBEAT}
+DEFINITIONS = cases.DEFINITIONS
 CROSS = {"source": checks.source, "checkpoint": checks.checkpoint, "heartbeat": lambda _: {}}
-BASE = {"source.cluster.alias": "A", "name": "n", "connector.class": "x"}
-VALUES = (
-    *("", " ", "x", "true", "FALSE", " true ", "-1", "0", "+7", "1.5", "0.9", "40000"),
-    *("99999999999", "99999999999999999999", "a,a", "a,,b", " a , b ", ",", "legacy,new", "source"),
-    *("target", "SASL_ssl", "es256", "no.such.Class"),
-    "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
-)
-LEVELS = (None, "read_committed", "read_uncommitted", "rubbish")
-
-
-def questions() -> list[tuple[str, dict[str, str]]]:
-    """Every key with every value, and what hangs on several keys."""
-    found: list[tuple[str, dict[str, str]]] = [("source", {}), ("heartbeat", {})]
-    for kind, definition in DEFINITIONS.items():
-        found += [(kind, {**BASE, key: value}) for key in definition.keys for value in VALUES]
-    found += [("source", {**BASE, **given}) for given in _syncs()]
-    found += [("source", {**BASE, **given}) for given in _exactly_once()]
-    words = ("true", "false", "FALSE")
-    for enabled in (None, *words):
-        for emit in (None, *words):
-            for syncs in (None, *words):
-                given = {keys.ENABLED: enabled, keys.EMIT_CHECKPOINTS: emit, keys.EMIT_SYNCS: syncs}
-                found.append(("checkpoint", {**BASE, **_given(given)}))
-    return found
-
-
-def _given(values: Mapping[str, str | None]) -> dict[str, str]:
-    return {key: value for key, value in values.items() if value is not None}
-
-
-def _syncs() -> list[dict[str, str]]:
-    others = ("offset-syncs.topic.location", "offset-syncs-x", "offset-syncs.x", "offset.lag.max")
-    return [
-        {keys.EMIT_SYNCS: emit, **({} if other is None else {other: "source"})}
-        for emit in ("true", "false", "FALSE")
-        for other in (None, *others)
-        if other != "offset.lag.max"
-    ]
-
-
-def _exactly_once() -> list[dict[str, str]]:
-    places = ("consumer.isolation.level", "source.consumer.isolation.level")
-    return [
-        _given({keys.EXACTLY_ONCE: once, places[0]: one, places[1]: two, "x": "y"})
-        | {"source.cluster.isolation.level": "read_committed"}
-        for once in ("required", "REQUIRED", "requested")
-        for one in LEVELS
-        for two in LEVELS
-    ]
-
-
-CONNECTOR_PROPS: tuple[dict[str, str], ...] = (
-    {},
-    {
-        "target.cluster.alias": "B",
-        "source.cluster.bootstrap.servers": "a:9092",
-        "source.cluster.security.protocol": "SSL",
-        "source.cluster.group.id": "x",
-        "target.cluster.bootstrap.servers": "b:9092",
-        "consumer.fetch.min.bytes": "1",
-        "source.consumer.fetch.min.bytes": "2",
-        "consumer.auto.offset.reset": "latest",
-        "source.consumer.enable.auto.commit": "true",
-        "target.consumer.client.id": "mine",
-        "admin.client.id": "theirs",
-        "admin.retries": "3",
-        "producer.linger.ms": "4",
-        "target.producer.linger.ms": "5",
-        "source.producer.": "6",
-        "offset-syncs.topic.location": "target",
-        "refresh.topics.interval.seconds": "-5",
-        "sync.topic.acls.enabled": "false",
-        "refresh.groups.enabled": "false",
-        "sync.group.offsets.enabled": "true",
-        "sync.group.offsets.interval.seconds": "90",
-        "emit.heartbeats.enabled": "false",
-        "emit.checkpoints.interval.seconds": "7200",
-        "offset.lag.max": "0",
-    },
-    {"replication.policy.separator": "__", "admin.timeout.ms": "1500"},
-    {
-        "replication.policy.separator": "__",
-        "replication.policy.internal.topic.separator.enabled": "false",
-        "offset-syncs.topic.location": "target",
-    },
-    {"replication.policy.internal.topic.separator.enabled": "false"},
-    {"replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"},
-)
-PARTITIONS = [("t-1", 0), ("t-1", 1), ("t.2-3", 0), ("t.2-3", 1)]
-PARTITIONS += [("t0", number) for number in range(8)]
-GROUPS = ["a", "b c", "shop-1", "z", "Ünï", "g.1", "g-2"]
-
-
-def connectors() -> list[java_mirror_configs.Connector]:
-    return [
-        java_mirror_configs.Connector(
-            kind=kind,
-            properties={**BASE, **props},
-            tasks=tasks,
-            partitions=PARTITIONS,
-            groups=GROUPS,
-        )
-        for kind in DEFINITIONS
-        for props in CONNECTOR_PROPS
-        for tasks in (1, 3, 20)
-    ]
-
-
-def bindings() -> list[tuple[str, ...]]:
-    return [
-        (resource, name, pattern, "User:a", host, operation, permission)
-        for resource in ("TOPIC", "GROUP")
-        for name in (
-            "orders",
-            "*",
-            "A.orders",
-            "B.orders",
-            "heartbeats",
-            "__offsets",
-            "mm2x.internal",
-        )
-        for pattern in ("LITERAL", "PREFIXED")
-        for host in ("*", "10.0.0.1")
-        for operation in ("ALL", "READ", "WRITE", "DESCRIBE", "ALTER", "DELETE", "CREATE")
-        for permission in ("ALLOW", "DENY")
-    ]
-
-
-def acl_questions() -> list[java_mirror_configs.Acls]:
-    named = {**BASE, "target.cluster.alias": "B"}
-    return [
-        java_mirror_configs.Acls(properties={**named, **props}, bindings=bindings())
-        for props in (*CONNECTOR_PROPS[2:], {}, {"topics": "or.*", "topics.exclude": ".*x"})
-    ]
-
-
-ALIASES = ("A", "B", "us.east")
-NAMES = (
-    *("bootstrap.servers", "security.protocol", "ssl.truststore.location", "sasl.jaas.config"),
-    *(
-        "topics",
-        "tasks.max",
-        "offset.lag.max",
-        "replication.policy.separator",
-        "replication.policyX",
-    ),
-    *("offset.storage.topic", "status.storage.x", "config.storage.topic", "task.x", "tasksx"),
-    *("workers", "key.converter", "value.converter.x", "group.id", "client.id", "plugin.path"),
-    *("producer.acks", "consumer.x", "admin.y", "administrator", "producerx", "consumer", "offset"),
-    *("emit.heartbeats.enabled", "enabled", "name", "connector.class", "source.cluster.alias"),
-    *(
-        "target.cluster.alias",
-        "use.defaults.from",
-        "exactly.once.source.support",
-        "errors.tolerance",
-    ),
-    *("consumer.security.protocol", "admin.bootstrap.servers", "producer.override.acks", "foo", ""),
-    *("source.consumer.x", "source.cluster.bootstrap.servers", "metric.names.formats", "groups"),
-)
-TYPED = {
-    "security.protocol": ("SSL", "plaintext", "SASL_SSL"),
-    "enabled": ("true", "True", "false", " true", "yes"),
-    "emit.heartbeats.enabled": ("true", "FALSE", "no"),
-}
-
-
-def made_files(folder: Path, count: int) -> list[Path]:
-    """Files with keys of every kind in every place; the same each time."""
-    chance = random.Random(13)
-    prefixes = ["", *(f"{one}." for one in ALIASES)]
-    prefixes += [f"{one}->{other}." for one in ALIASES for other in ALIASES if one != other]
-    prefixes += ["A->A.", "A->C.", "us."]
-    folder.mkdir()
-    made = []
-    for number in range(count):
-        lines = {"clusters": ",".join(chance.sample(ALIASES, chance.randint(1, 3)))}
-        for _ in range(chance.randint(0, 40)):
-            name = chance.choice(NAMES)
-            key = chance.choice(prefixes) + name
-            lines[key] = chance.choice(TYPED.get(name, (f"v{len(lines)}", f" w{len(lines)}")))
-        lines.pop("", None)
-        for alias in ALIASES:  # Java's clients need them
-            lines.setdefault(f"{alias}.bootstrap.servers", f"{alias}:9092")
-        made.append(folder / f"{number}.properties")
-        text = "".join(properties_source.render(*pair) + "\n" for pair in lines.items())
-        made[-1].write_text(text)
-    return made
 
 
 @pytest.fixture(scope="module")
@@ -223,10 +37,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def java(place: Path) -> dict[str, Any]:
     """Java's answers to everything, from one JVM."""
     asked = java_mirror_configs.Question(
-        files=[*fill(place), *made_files(place / "made", 300)],
-        validate=questions(),
-        connectors=connectors(),
-        acls=acl_questions(),
+        files=[*fill(place), *cases.made_files(place / "made", 300)],
+        validate=cases.questions(),
+        connectors=cases.connectors(),
+        acls=cases.acl_questions(),
+        settings=cases.settings(),
+        offsets=cases.offsets(),
     )
     return java_mirror_configs.ask(place, asked, environment=ENVIRONMENT)
 
@@ -265,7 +81,7 @@ def test_which_keys_reach_whom_is_javas(java):
 
 def test_validation_says_what_java_says(java):
     differing = []
-    for (kind, props), theirs in zip(questions(), java["validate"], strict=True):
+    for (kind, props), theirs in zip(cases.questions(), java["validate"], strict=True):
         values = checks.validate(DEFINITIONS[kind], props, across=CROSS[kind](props))
         ours = {each.name: each.error_messages for each in values if each.error_messages}
         expected = {
@@ -285,7 +101,7 @@ def _plain(message: str) -> str:
 
 
 def test_exactly_once_is_promised_where_java_promises_it(java):
-    for (kind, props), theirs in zip(questions(), java["validate"], strict=True):
+    for (kind, props), theirs in zip(cases.questions(), java["validate"], strict=True):
         if kind == "source":
             assert checks.exactly_once(props).value == theirs["exactly once"], props
 
@@ -306,7 +122,7 @@ ROLES = {
 
 
 def test_every_client_gets_javas_properties(java):
-    for asked, theirs in zip(connectors(), java["connectors"], strict=True):
+    for asked, theirs in zip(cases.connectors(), java["connectors"], strict=True):
         common = READ[asked.kind](asked.properties).common
         for name, role in ROLES.items():
             assert common.client(role, "role") == theirs[name]
@@ -326,7 +142,7 @@ def seconds(duration: str) -> float | None:
 
 
 def test_source_configurations_mean_what_they_mean_in_java(java):
-    for asked, theirs in zip(connectors(), java["connectors"], strict=True):
+    for asked, theirs in zip(cases.connectors(), java["connectors"], strict=True):
         if asked.kind != "source":
             continue
         found = connector_configs.source(asked.properties)
@@ -343,7 +159,7 @@ def test_source_configurations_mean_what_they_mean_in_java(java):
 
 
 def test_the_others_mean_what_they_mean_in_java(java):
-    for asked, theirs in zip(connectors(), java["connectors"], strict=True):
+    for asked, theirs in zip(cases.connectors(), java["connectors"], strict=True):
         if asked.kind == "checkpoint":
             found = connector_configs.checkpoint(asked.properties)
             assert found.syncs_topic.name == theirs["offsetSyncsTopic"]
@@ -358,22 +174,22 @@ def test_the_others_mean_what_they_mean_in_java(java):
 
 def test_tasks_get_the_same_shares_in_the_same_words(java):
     """Of partitions that stand in order: Java shares them out as its hash sets happen to."""
-    for asked, theirs in zip(connectors(), java["connectors"], strict=True):
+    for asked, theirs in zip(cases.connectors(), java["connectors"], strict=True):
         if asked.kind == "source":
             shares = split.round_robin(
-                [ids.TopicPartition(*each) for each in PARTITIONS], asked.tasks
+                [ids.TopicPartition(*each) for each in cases.PARTITIONS], asked.tasks
             )
             assert assigned.partition_configs(asked.properties, shares) == theirs["tasks"]
         elif asked.kind == "checkpoint" and theirs["tasks"]:
             shares_of_groups = [each["task.assigned.groups"].split(",") for each in theirs["tasks"]]
             assert assigned.group_configs(asked.properties, shares_of_groups) == theirs["tasks"]
-            sizes = [len(each) for each in relevant.shares(GROUPS, asked.tasks)]
+            sizes = [len(each) for each in relevant.shares(cases.GROUPS, asked.tasks)]
             assert sizes == [len(each) for each in shares_of_groups]
 
 
 def test_both_read_what_either_wrote(java):
     seen = 0
-    for asked, theirs in zip(connectors(), java["connectors"], strict=True):
+    for asked, theirs in zip(cases.connectors(), java["connectors"], strict=True):
         for task, read in zip(theirs["tasks"], theirs.get("read", ()), strict=False):
             seen += 1
             if asked.kind == "source":
@@ -387,7 +203,7 @@ def test_both_read_what_either_wrote(java):
 
 
 def test_acls_become_what_they_become_in_java(java):
-    for asked, theirs in zip(acl_questions(), java["acls"], strict=True):
+    for asked, theirs in zip(cases.acl_questions(), java["acls"], strict=True):
         flow = connector_configs.source(asked.properties).flow
         found = [acls.Acl.of(*each) for each in asked.bindings]
         ours = acls.wanted(flow, found)
@@ -398,6 +214,72 @@ def test_acls_become_what_they_become_in_java(java):
 def _once(bindings: list[list[str]]) -> list[tuple[str, ...]]:
     """Java sends some twice; they come in the source's order."""
     return sorted({tuple(each) for each in bindings})
+
+
+FLOW_SOURCES = {
+    "DYNAMIC_TOPIC_CONFIG": snapshot.ConfigSource.TOPIC,
+    "DYNAMIC_BROKER_CONFIG": snapshot.ConfigSource.DYNAMIC_BROKER,
+    "DYNAMIC_DEFAULT_BROKER_CONFIG": snapshot.ConfigSource.DYNAMIC_DEFAULT_BROKER,
+    "STATIC_BROKER_CONFIG": snapshot.ConfigSource.STATIC_BROKER,
+    "DEFAULT_CONFIG": snapshot.ConfigSource.DEFAULT,
+}
+
+
+def test_settings_follow_the_source_as_in_java(java):
+    """What java sends every time, ours sends where it is not so yet."""
+    for asked, theirs in zip(cases.settings(), java["settings"], strict=True):
+        flow = connector_configs.source(asked.properties).flow
+        ((name, value, source, sensitive, read_only),) = asked.entries
+        entry = snapshot.ConfigEntry(
+            value=value,
+            source=FLOW_SOURCES[source],
+            sensitive=sensitive,
+            read_only=read_only,
+        )
+        there = snapshot.ConfigEntry(value="2")
+        seen = snapshot.Topic(name="t", partitions=1, configs={name: entry})
+        mirror = snapshot.Topic(name="A.t", partitions=1, configs={name: there})
+        whole = snapshot.Snapshot(topics={"t": seen})
+        created = plan.plan(flow, whole, snapshot.Snapshot(topics={}), sync_configs=True).create
+        made = {
+            key: value
+            for key, value in created[0].configs.items()
+            if key not in snapshot.TIMESTAMP_BOUNDS  # which ours sets wide
+        }
+        assert made == theirs["created"]
+        synced = plan.plan(
+            flow, whole, snapshot.Snapshot(topics={"A.t": mirror}), sync_configs=True
+        ).alter
+        ours: dict[str, str | None] = {}
+        for each in synced:
+            ours.update(each.set)
+            ours.update(dict.fromkeys(each.delete))
+        assert ours == theirs["synced"]
+
+
+CHECK_OFFSETS = {
+    "source": connect_offsets.check_source,
+    "checkpoint": connect_offsets.check_checkpoints,
+    "heartbeat": connect_offsets.check_heartbeats,
+}
+
+
+def refusal(asked: java_mirror_configs.Offset) -> str | None:
+    offset = records.SourceOffset(partition=asked.partition, offset=asked.offset)
+    try:
+        CHECK_OFFSETS[asked.kind]([offset])
+    except errors.ConnectError as error:
+        return str(error)
+    return None
+
+
+def test_offsets_may_be_altered_as_in_java(java):
+    refused = 0
+    for asked, theirs in zip(cases.offsets(), java["offsets"], strict=True):
+        ours = refusal(asked)
+        assert ours == theirs
+        refused += ours is not None
+    assert refused > 50
 
 
 def test_files_make_the_same_flows_workers_and_connectors(java, place):
