@@ -142,7 +142,7 @@ def _declared() -> list[tuple[aliases.Plugin, type[Any]]]:
     for point in importlib.metadata.entry_points(group=GROUP):
         try:
             of = point.load()
-        except Exception as error:  # noqa: BLE001 - of others' code, which may raise anything
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - of others' code, which may do anything
             _LOG.error("plugin %s of %s is left out: %s", point.name, _from(point), error)
             continue
         if not isinstance(of, type) or not _kinds(of):
@@ -170,7 +170,7 @@ def _in_folder(folder: pathlib.Path) -> list[tuple[aliases.Plugin, type[Any]]]:
     for info in pkgutil.iter_modules([place]):
         try:
             module = importlib.import_module(info.name)
-        except Exception as error:  # noqa: BLE001 - of others' code, which may raise anything
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - of others' code, which may do anything
             _LOG.error("plugin.path: %s in %s is left out: %s", info.name, folder, error)
             continue
         for _, of in inspect.getmembers(module, inspect.isclass):
@@ -199,7 +199,7 @@ def _version(of: type[Any]) -> str | None:
     """As an instance says; None if it says nothing, or cannot."""
     try:
         version = of().version()
-    except Exception as error:  # noqa: BLE001 - of others' code, which may raise anything
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - of others' code, which may do anything
         _LOG.warning("%s does not tell its version: %s", config_types.class_name(of), error)
         return None
     return version if isinstance(version, str) and version != "undefined" else None

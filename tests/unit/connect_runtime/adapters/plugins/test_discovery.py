@@ -95,12 +95,14 @@ def test_a_short_name_of_two_is_refused_and_full_names_are_not(folder):
 
 def test_a_module_that_cannot_be_imported_harms_no_other(folder, caplog):
     (folder / "broken_plugin.py").write_text("raise RuntimeError('out of paper')")
+    (folder / "script_plugin.py").write_text("import sys\nsys.exit('done with work')")
     (folder / "good_plugin.py").write_text(MODULE.format(name="Good"))
     (folder / "driver.jar").touch()
     with caplog.at_level(logging.WARNING):
         found = discovery.discover([str(folder), str(folder / "absent")])
     assert found.find("Good", *CONNECTORS)
     assert "out of paper" in caplog.text
+    assert "done with work" in caplog.text
     assert "jars" in caplog.text
     assert "absent is no folder" in caplog.text
 
