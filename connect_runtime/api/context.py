@@ -134,7 +134,8 @@ class SinkTaskContext(TaskContext, Protocol):
         """
 
     def retry_after_ms(self, timeout_ms: int) -> None:
-        """Have `put` called again not later than that (Java's `timeout`)."""
+        """Have `put`, when it raises `RetriableError`, called again after that; otherwise, not
+        later than that (Java's `timeout`)."""
 
     def pause(self, *partitions: ids.TopicPartition) -> None:
         """Consume no more of these; ConnectError for one that is not assigned."""

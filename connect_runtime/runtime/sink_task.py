@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import re
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -73,6 +74,7 @@ class SinkTaskBody:
         self._resting = False
         self._held = False  # paused, since what was put was refused
         self._kept: list[_Item] = []
+        self._retry_at_s = -math.inf
         self._offsets = sink_offsets.SinkOffsets()
         self._commits_begun = 0
         self._committing: _Commit | None = None
@@ -91,15 +93,15 @@ class SinkTaskBody:
     def come_round(self) -> None:
         self._rest_partitions(resting=False)
         self._commit_if_due()
-        consumed = self._polled(self._wait_s())
-        self._put([*self._kept, *self._converted(consumed)])
+        self._keep(self._polled(self._wait_s()))
+        if not (self._held and self._kept and self._parts.clock.now_s() < self._retry_at_s):
+            self._put(self._kept)
 
     def rest(self) -> None:
         if self._start_tried:
             self._rest_partitions(resting=True)
             self._commit_if_due()
-            # What was fetched before the pause is not lost: it is put once the task goes on.
-            self._kept += self._converted(self._polled(0.0))
+            self._keep(self._polled(0.0))
 
     def shown(self) -> tuple[status_records.State, str | None]:
         return status_records.State.RUNNING, None
@@ -113,8 +115,9 @@ class SinkTaskBody:
     def close_down(self) -> None:
         self._parts.stopping.set()
         steps = closing.Steps(str(self._context.task_id))
-        if self._start_tried and self._offsets.assigned and not self._parts.given_up.is_set():
-            steps.take("closing its partitions", self._let_go_of_all)
+        if self._start_tried and self._offsets.assigned:
+            let_go = functools.partial(self._let_go, self._offsets.assigned)
+            steps.take("closing its partitions", let_go)
         if self._start_tried:
             steps.take("stopping it", self._task.stop)
         self._context.close()
@@ -141,14 +144,15 @@ class SinkTaskBody:
     def on_revoked(self, partitions: Collection[ids.TopicPartition]) -> None:
         known = self._offsets.assigned.intersection(partitions)
         if known:
-            if not self._parts.given_up.is_set():
-                self._commit_closing(known)
-            self._forget(known)
+            self._let_go(known)
 
     def on_lost(self, partitions: Collection[ids.TopicPartition]) -> None:
         known = self._offsets.assigned.intersection(partitions)
         if known:
-            self._forget(known)
+            try:
+                self._close(known)
+            finally:
+                self._forget(known)
 
     # Delivering
 
@@ -157,19 +161,24 @@ class SinkTaskBody:
         return self._consumer
 
     def _wait_s(self) -> float:
-        wait_s = max(0.0, self._next_commit_s - self._parts.clock.now_s())
+        now_s = self._parts.clock.now_s()
         retry_s = self._context.take_retry_s()
-        return min(_POLL_S, wait_s, _POLL_S if retry_s is None else retry_s)
+        if retry_s is not None:
+            self._retry_at_s = now_s + retry_s
+        wait_s = min(_POLL_S, max(0.0, self._next_commit_s - now_s))
+        return min(wait_s, self._retry_at_s - now_s) if now_s < self._retry_at_s else wait_s
 
     def _polled(self, timeout_s: float) -> Sequence[clients.ConsumedRecord]:
         self._rewind()
         return self._made().poll(timeout_s)
 
-    def _converted(self, consumed: Sequence[clients.ConsumedRecord]) -> list[_Item]:
+    def _keep(self, consumed: Sequence[clients.ConsumedRecord]) -> None:
+        """To be put next: for a task that is paused, once it goes on."""
         for topic in {each.topic for each in consumed}:
             self._parts.on_topic(topic)
         self._parts.metrics.read(len(consumed), {each.place: each.offset + 1 for each in consumed})
-        return [(each, self._parts.pipeline.from_kafka(each)) for each in consumed]
+        items = [(each, self._parts.pipeline.from_kafka(each)) for each in consumed]
+        self._kept = [*self._kept, *items]
 
     def _put(self, batch: list[_Item]) -> None:
         """What conversion left out counts as delivered, once all before it is."""
@@ -206,6 +215,7 @@ class SinkTaskBody:
         self._resting = resting
         if resting:
             self._made().pause(self._offsets.assigned)
+            self._context.request_commit()
         elif not self._held:
             self._made().resume(self._offsets.assigned - self._context.paused)
 
@@ -288,11 +298,33 @@ class SinkTaskBody:
             _LOG.warning("pre_commit of task %s: %s", self._context.task_id, each)
         return wanted
 
-    def _commit_closing(self, partitions: Collection[ids.TopicPartition]) -> None:
+    def _let_go(self, partitions: frozenset[ids.TopicPartition]) -> None:
+        """Java's order: what cannot be closed is not committed either."""
+        try:
+            wanted = self._last_wanted(partitions)
+            self._close(partitions)
+            if not self._parts.given_up.is_set():
+                self._commit_now(wanted)
+        finally:
+            self._forget(partitions)
+
+    def _last_wanted(
+        self, partitions: frozenset[ids.TopicPartition]
+    ) -> Mapping[ids.TopicPartition, int]:
         current = self._offsets.current()
-        wanted = self._may_commit(
-            {each: offset for each, offset in current.items() if each in partitions}
-        )
+        try:
+            return self._may_commit({each: current[each] for each in partitions})
+        except Exception:  # noqa: BLE001 - of a plugin: records are delivered again, as in Java
+            _LOG.warning(
+                "pre_commit of task %s threw: where it is in partitions that it gives back is not"
+                " committed",
+                self._context.task_id,
+                exc_info=True,
+            )
+            self._parts.metrics.commit_ended(took_s=None)
+            return {}
+
+    def _commit_now(self, wanted: Mapping[ids.TopicPartition, int]) -> None:
         commit = self._begin_commit(wanted, self._parts.clock.now_s())
         try:
             if wanted:
@@ -302,21 +334,13 @@ class SinkTaskBody:
         else:
             self._committed(commit, None)
 
-    def _forget(self, partitions: Collection[ids.TopicPartition]) -> None:
-        gone = frozenset(partitions)
-        try:
-            if self._start_tried:
-                self._task.close(sorted(gone))
-        finally:
-            self._offsets.revoke(gone)
-            self._parts.metrics.gone(gone)
-            self._context.assigned = self._offsets.assigned
-            self._context.paused -= gone
-            self._kept = [each for each in self._kept if each[0].place not in gone]
+    def _close(self, partitions: frozenset[ids.TopicPartition]) -> None:
+        if self._start_tried:
+            self._task.close(sorted(partitions))
 
-    def _let_go_of_all(self) -> None:
-        partitions = self._offsets.assigned
-        try:
-            self._commit_closing(partitions)
-        finally:
-            self._forget(partitions)
+    def _forget(self, gone: frozenset[ids.TopicPartition]) -> None:
+        self._offsets.revoke(gone)
+        self._parts.metrics.gone(gone)
+        self._context.assigned = self._offsets.assigned
+        self._context.paused -= gone
+        self._kept = [each for each in self._kept if each[0].place not in gone]

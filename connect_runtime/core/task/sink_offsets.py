@@ -61,7 +61,11 @@ class SinkOffsets:
     def to_commit(
         self, answer: Mapping[object, object], asked: Offsets
     ) -> tuple[dict[ids.TopicPartition, int], list[str]]:
-        """Of a task's answer what is news and may be committed; and what is wrong with the rest."""
+        """What may be committed of a task's answer, and what is wrong with the rest of it.
+
+        If any of it is news, all that was asked about is committed, idle partitions where they
+        began: one that begins at its end would else begin at a later end, next time.
+        """
         wanted: dict[ids.TopicPartition, int] = {}
         wrong = []
         for each, offset in answer.items():
@@ -73,7 +77,8 @@ class SinkOffsets:
                 wrong.append(f"{each}: {offset} is beyond {asked[each]}, which was delivered last")
             elif offset != self._committed.get(each):
                 wanted[each] = offset
-        return wanted, wrong
+        known = {each: self._committed[each] for each in asked if each in self._committed}
+        return ({**known, **wanted} if wanted else {}), wrong
 
     def check_invariants(self) -> None:
         assert self._current.keys() == self._committed.keys()

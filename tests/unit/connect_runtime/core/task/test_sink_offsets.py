@@ -17,7 +17,7 @@ def test_what_was_delivered_may_be_committed_once():
     offsets.deliver(A, 8)
     assert offsets.current() == {A: 8, B: 0}
     wanted, wrong = offsets.to_commit(offsets.current(), offsets.current())
-    assert (wanted, wrong) == ({A: 8}, [])
+    assert (wanted, wrong) == ({A: 8, B: 0}, [])
     offsets.committed(wanted)
     assert offsets.to_commit(offsets.current(), offsets.current()) == ({}, [])
     offsets.check_invariants()
@@ -27,7 +27,8 @@ def test_a_task_may_commit_less_and_never_more():
     offsets = begun()
     offsets.deliver(A, 8)
     asked = offsets.current()
-    assert offsets.to_commit({A: 6}, asked) == ({A: 6}, [])
+    assert offsets.to_commit({A: 6}, asked) == ({A: 6, B: 0}, [])
+    assert offsets.to_commit({A: 6}, {A: 8}) == ({A: 6}, [])
     wanted, wrong = offsets.to_commit(
         {A: 9, ids.TopicPartition("u", 0): 1, "t-0": 3, B: True}, asked
     )

@@ -177,7 +177,7 @@ def test_threads_that_say_different_things_do_not_wait_for_each_other_for_ever()
     sys.setswitchinterval(1e-6)
     try:
         running = [started.start(str(at), often(each)) for at, each in enumerate(saying)]
-        assert all([each.join(5.0) for each in running])
+        assert all(each.join(5.0) for each in running)
     finally:
         sys.setswitchinterval(before_s)
     store.stop(1.0)
