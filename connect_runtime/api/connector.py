@@ -12,7 +12,7 @@ import abc
 import enum
 from collections.abc import Mapping, Sequence
 
-from connect_runtime.api import config_def, errors, records
+from connect_runtime.api import config_def, errors, plugin, records
 from connect_runtime.api import context as contexts
 from connect_runtime.api import task as tasks
 from connect_runtime.base import ids
@@ -41,7 +41,7 @@ class Connector(abc.ABC):
 
     def version(self) -> str:
         """Shown in the list of plugins and in the status."""
-        return "undefined"
+        return plugin.NO_VERSION
 
     def initialize(self, context: contexts.ConnectorContext) -> None:
         self.context = context

@@ -7,13 +7,16 @@ from typing import Any
 
 from connect_runtime.api import config_def
 
+NO_VERSION = "undefined"
+"""What a plugin answers that does not tell its version."""
+
 
 class Plugin:
     """Made without arguments, configured once, used by one task, closed once."""
 
     def version(self) -> str:
         """Shown in the list of plugins."""
-        return "undefined"
+        return NO_VERSION
 
     def config(self) -> config_def.ConfigDef:
         """The keys that `configure` knows."""

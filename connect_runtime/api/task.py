@@ -12,7 +12,7 @@ import enum
 from collections.abc import Collection, Mapping, Sequence
 
 from connect_runtime.api import context as contexts
-from connect_runtime.api import errors, records
+from connect_runtime.api import errors, plugin, records
 from connect_runtime.base import ids
 
 Offsets = Mapping[ids.TopicPartition, int]
@@ -43,7 +43,7 @@ class Task(abc.ABC):
 
     def version(self) -> str:
         """Shown in the task's status; usually the connector's."""
-        return "undefined"
+        return plugin.NO_VERSION
 
     @abc.abstractmethod
     def start(self, props: Mapping[str, str]) -> None:

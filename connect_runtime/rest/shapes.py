@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from starlette import responses
 
 from connect_runtime.api import config_infos
+from connect_runtime.api import plugin as plugin_api
 from connect_runtime.base import ids
 from connect_runtime.core.state import cluster_config, status_log, status_records
 from connect_runtime.ports import herder
@@ -69,12 +70,11 @@ def task_info(task: ids.ConnectorTaskId, config: cluster_config.RawConfig | None
 
 
 def state(status: status_records.Status) -> dict[str, Any]:
-    """Of a connector; without a trace there is no such member, without a version it is null."""
-    told: dict[str, Any] = {
-        "state": status.state.value,
-        "worker_id": status.worker_id,
-        "version": status.version,
-    }
+    """Of a connector. Without a trace there is no such member; a plugin that does not tell its
+    version has none either, but where the status was written without one it is null."""
+    told: dict[str, Any] = {"state": status.state.value, "worker_id": status.worker_id}
+    if status.version != plugin_api.NO_VERSION:
+        told["version"] = status.version
     return told | {"trace": status.trace} if status.trace else told
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from connect_runtime.api import config_def, config_types, connector, errors
+from connect_runtime.api import plugin as plugin_api
 from connect_runtime.core.task import plugin_versions
 from connect_runtime.runtime import plugin_facts
 
@@ -64,7 +65,7 @@ def definition_if_any(plugin: Any) -> config_def.ConfigDef | None:
 def versions(plugin: Any) -> tuple[str, ...]:
     """The one that it has; none if it tells none, or cannot."""
     found = plugin_facts.version(plugin)
-    return () if found in (None, "undefined") else (found,)
+    return () if found in (None, plugin_api.NO_VERSION) else (found,)
 
 
 def check_version(plugin: Any, name: str, wanted: str | None) -> None:

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from connect_runtime.api import config_types, connector, converter, errors, transform
+from connect_runtime.api import plugin as plugin_api
 from connect_runtime.builtin import aliases
 from connect_runtime.ports import plugins as port
 
@@ -202,4 +203,4 @@ def _version(of: type[Any]) -> str | None:
     except (Exception, SystemExit) as error:  # noqa: BLE001 - of others' code, which may do anything
         _LOG.warning("%s does not tell its version: %s", config_types.class_name(of), error)
         return None
-    return version if isinstance(version, str) and version != "undefined" else None
+    return version if isinstance(version, str) and version != plugin_api.NO_VERSION else None

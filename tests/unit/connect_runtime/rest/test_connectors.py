@@ -276,6 +276,15 @@ def test_a_status_has_traces_where_there_are_any(herder: rest_herder.FakeHerder)
     assert ask("GET", "/connectors/c/tasks/1/status").json() == failed
 
 
+def test_a_plugin_that_does_not_tell_its_version_is_shown_without(
+    herder: rest_herder.FakeHerder,
+) -> None:
+    herder.make("c")
+    herder.say("c", status_records.State.RUNNING, version="undefined")
+    told = rest.Rest(herder)("GET", "/connectors/c/status").json()
+    assert told["connector"] == {"state": "RUNNING", "worker_id": "127.0.0.1:8083"}
+
+
 @pytest.mark.parametrize(
     ("path", "message"),
     [
