@@ -1,0 +1,15 @@
+"""Outcomes are told apart by what they are, never by the numbers in them."""
+
+from mm2.core.offsets import translation
+
+
+def test_an_exact_answer_is_no_earlier_one_even_where_nothing_is_read_again():
+    exact = translation.Exact(downstream=7)
+    earlier = translation.Earlier(downstream=7, again_max=0)
+    outcomes = {exact, earlier, *translation.Untranslated}
+    assert len(outcomes) == 2 + len(translation.Untranslated)
+    match earlier:
+        case translation.Exact():
+            raise AssertionError("an earlier position was taken for an exact one")
+        case translation.Earlier(again_max=again):
+            assert again == 0
