@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from connect_runtime.wire.codec import security_settings
 from mm2.app.settings import client_properties
 from mm2.app.settings import flow_options as options
-from mm2.core.configs import client_keys
+from mm2.core.configs import client_keys, connector_keys
 
 _NOT_YET = "has no effect yet"
 _CHECKPOINTS = f"{_NOT_YET}: checkpoints are not written, offsets of groups not translated"
@@ -121,40 +121,12 @@ OURS = frozenset(
 )
 """Keys of flows that Java does not know, and ignores: a file with them still works there."""
 
-_HONOURED = frozenset(
-    {
-        *(each.name for each in options.OFF_ONLY),
-        options.ADMIN_TIMEOUT.name,
-        options.ENABLED.name,
-        options.GROUPS.name,
-        options.GROUPS_EXCLUDE.name,
-        options.HEARTBEATS.name,
-        options.INTERNAL_SEPARATOR.name,
-        options.POLICY.name,
-        options.PROPERTIES_EXCLUDE.name,
-        options.REFRESH_TOPICS.name,
-        options.REFRESH_TOPICS_INTERVAL.name,
-        options.REPLICATION_FACTOR.name,
-        options.SEPARATOR.name,
-        options.SYNC_CONFIGS.name,
-        options.SYNC_CONFIGS_INTERVAL.name,
-        options.TASKS_MAX.name,
-        options.TOPICS.name,
-        options.TOPICS_EXCLUDE.name,
-    }
-)
 FLOW_ONLY = frozenset({options.USE_DEFAULTS_FROM.name, "exactly.once.support"})
 """MirrorMaker 2 hands these to a connector only where they stand in its flow."""
 
 BLACKLISTS = ("config.properties.blacklist", "groups.blacklist", "topics.blacklist")
-ALIASES = ("source.cluster.alias", "target.cluster.alias")
 
-CONNECTOR = (
-    (_HONOURED | set(NOTED) | set(SWITCHED_ON) | set(SAME_AS_HERE) | set(ALIASES))
-    - FLOW_ONLY
-    - {"exactly.once.source.support", "add.source.alias.to.metrics"}
-    - {"use.incremental.alter.configs"}
-)
+CONNECTOR = connector_keys.EVERY - client_keys.CLIENT - {"config.providers"}
 """Keys of the three connectors, which hold for all flows where they stand at the top."""
 
 FLOW = CONNECTOR | FLOW_ONLY | OURS | set(BLACKLISTS) | set(NOTED)

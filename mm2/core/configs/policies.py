@@ -25,17 +25,14 @@ Parsed = Mapping[str, Any]
 
 
 def policy(props: Mapping[str, str], found: Parsed) -> naming.ReplicationPolicy:
-    """Raises `ConfigError`.
-
-    As in Java the separator of internal topics is that of the others only where one was given.
-    """
+    """Raises `ConfigError`."""
     of = found[keys.POLICY]
     name = java_classes.java_name(of)
     if name is None:
         made = _made(keys.POLICY, of, parts=_POLICY_PARTS, props=props)
         return cast(naming.ReplicationPolicy, made)
     given = found[keys.SEPARATOR]
-    same = keys.SEPARATOR not in props or found[keys.INTERNAL_SEPARATOR]
+    same = found[keys.INTERNAL_SEPARATOR]
     renaming = naming.DefaultReplicationPolicy(
         separator=given, internal_separator=given if same else "."
     )
