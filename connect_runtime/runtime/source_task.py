@@ -144,6 +144,7 @@ class SourceTaskBody:
 
     def _send_all(self) -> None:
         while self._to_send and not self._parts.given_up.is_set():
+            self._raise_failure()
             if not self._send(self._to_send[0]):
                 self._parts.stopping.wait(_RETRY_S)
                 return
@@ -178,22 +179,23 @@ class SourceTaskBody:
         metadata: records.RecordMetadata | None,
         error: errors.ConnectError | None,
     ) -> None:
-        """On the producer's thread."""
+        """On the producer's thread. The task hears of a record before its offset is committed."""
         record, ticket = sent
-        with self._lock:
-            if error is not None:
+        if error is not None:
+            with self._lock:
                 self._failure = self._failure or error
-                return
-            self._submitted.ack(ticket)
+            return
         self._parts.metrics.written()
         self._tell_task(record, metadata)
+        with self._lock:
+            self._submitted.ack(ticket)
 
     def _tell_task(
         self, record: records.SourceRecord, metadata: records.RecordMetadata | None
     ) -> None:
         try:
             self._task.commit_record(record, metadata)
-        except Exception:  # noqa: BLE001 - of a plugin: it is logged, as in Java
+        except BaseException:  # noqa: BLE001 - of a plugin: it is logged, as in Java
             _LOG.exception("commit_record of task %s threw", self._parts.context.task_id)
 
     def _raise_failure(self) -> None:
@@ -222,5 +224,5 @@ class SourceTaskBody:
     def _tell_committed(self) -> None:
         try:
             self._task.commit()
-        except Exception:  # noqa: BLE001 - of a plugin: it is logged, as in Java
+        except BaseException:  # noqa: BLE001 - of a plugin: it is logged, as in Java
             _LOG.exception("commit of task %s threw", self._parts.context.task_id)
