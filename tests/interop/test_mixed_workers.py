@@ -21,15 +21,19 @@ WAIT_S = 90.0
 DELAY_MS = 3000
 CONNECTORS = ("c0", "c1", "c2")
 TASKS = 2
-LEADERS = pytest.mark.parametrize("first", [JAVA, OURS], ids=lambda each: f"{each.value}-leads")
-PROTOCOLS = pytest.mark.parametrize(
-    "speaks",
+FULL = pytest.mark.full
+CASES = pytest.mark.parametrize(
+    ("speaks", "first"),
     [
-        pytest.param(protocol.Protocol.EAGER, marks=pytest.mark.full),
-        pytest.param(protocol.Protocol.COMPATIBLE, marks=pytest.mark.full),
-        protocol.Protocol.SESSIONED,
+        pytest.param(protocol.Protocol.SESSIONED, JAVA),
+        pytest.param(protocol.Protocol.SESSIONED, OURS, marks=FULL),
+        *(
+            pytest.param(speaks, first, marks=FULL)
+            for speaks in (protocol.Protocol.EAGER, protocol.Protocol.COMPATIBLE)
+            for first in (JAVA, OURS)
+        ),
     ],
-    ids=lambda each: each.wire_name,
+    ids=lambda each: each.name.lower(),
 )
 
 
@@ -139,8 +143,7 @@ def check_requests(pair: Pair, asker: connect_workers.Worker) -> None:
     pair.until(lambda: pair.share([pair.leader, pair.follower]), "all is as before")
 
 
-@PROTOCOLS
-@LEADERS
+@CASES
 def test_they_share_serve_and_survive(connect_group, first, speaks):
     group = connect_group(
         settings={
