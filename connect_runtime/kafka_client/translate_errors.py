@@ -62,6 +62,7 @@ _NETWORK: dict[int, Advice] = dict.fromkeys(
         KafkaError._RESOLVE,
         KafkaError._TIMED_OUT,
         KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._MSG_TIMED_OUT,  # also of one request to a silent broker, without retries
     ),
     (kafka_errors.UnreachableError, _ADDRESS),
 )

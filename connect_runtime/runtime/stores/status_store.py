@@ -133,7 +133,7 @@ class StatusStore:
             self._refused.set()
             return
         if error is not None:
-            _LOG.error("a status is lost: %s", error)
+            _LOG.error("%s is lost: %s", (retry.record.key or b"").decode(), error)
         self._outstanding.end(retry.number)
 
     def _try_again(self, stop: threading.Event) -> None:

@@ -21,6 +21,7 @@ def translate(code, text=None, **more):
         (KafkaError._TRANSPORT, kafka_errors.UnreachableError),
         (KafkaError._ALL_BROKERS_DOWN, kafka_errors.UnreachableError),
         (KafkaError._TIMED_OUT, kafka_errors.UnreachableError),
+        (KafkaError._MSG_TIMED_OUT, kafka_errors.UnreachableError),
         (KafkaError._RESOLVE, kafka_errors.UnreachableError),
         (KafkaError._AUTHENTICATION, kafka_errors.AuthenticationError),
         (KafkaError.SASL_AUTHENTICATION_FAILED, kafka_errors.AuthenticationError),
@@ -107,7 +108,7 @@ def test_reports_are_forgotten_after_an_answer_and_keep_one_of_each_kind():
     reports = translate_errors.ConnectionReports()
     for number in range(1000):
         reports.on_error(KafkaError(KafkaError._TRANSPORT, str(number)))
-        reports.on_error(KafkaError(KafkaError._MSG_TIMED_OUT, str(number)))
+        reports.on_error(KafkaError(KafkaError._GAPLESS_GUARANTEE, str(number)))
     assert len(reports._latest) == 1
     reason = reports.reason()
     assert reason is not None

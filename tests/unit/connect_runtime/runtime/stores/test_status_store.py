@@ -101,7 +101,7 @@ def test_what_is_refused_for_good_is_said_and_not_waited_for(store, topic, caplo
     topic.refusals = deque([errors.FatalError("no right to")])
     store.put(TASK, says(State.RUNNING))
     store.flush(1.0)
-    assert "a status is lost: no right to" in caplog.text
+    assert "status-task-c-0 is lost: no right to" in caplog.text
 
 
 def test_flushing_ends_at_its_deadline(store, topic):
