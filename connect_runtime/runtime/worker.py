@@ -209,6 +209,8 @@ class Worker:
             )
             around.statuses.put(subject, status, safe=safe)
             said(state)
+            kind = "connector" if isinstance(subject, str) else "task"
+            _LOG.info("%s %s is %s", kind, subject, state.value)
 
         return say
 

@@ -247,7 +247,8 @@ def once(*found):
     return lambda _task: left.pop() if left else None
 
 
-def test_a_source_task_sends_commits_and_ends(world, plan):
+def test_a_source_task_sends_commits_and_ends(world, plan, caplog):
+    caplog.set_level("INFO", "connect_runtime.runtime.worker")
     plan.does["poll"] = once(record(1), record(2))
     world.start_task()
     eventually(lambda: world.stored() == {"n": 2}, 5.0)
@@ -255,6 +256,7 @@ def test_a_source_task_sends_commits_and_ends(world, plan):
     assert [each.topic for each in world.statuses.topics] == ["t"]
     world.worker.stop(work.Work(tasks=(TASK,)))
     assert world.statuses.states(TASK) == ["RUNNING", "UNASSIGNED"]
+    assert caplog.messages == ["task c-0 is RUNNING", "task c-0 is UNASSIGNED"]
     last = world.statuses.last(TASK)
     assert (last.worker_id, last.generation, last.version) == ("here:1", 3, "undefined")
     assert plan.calls[-1] == "stop"
