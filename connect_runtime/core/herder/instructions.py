@@ -289,9 +289,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One line for the log: a change that an operator cares about."""
+    """One line for the log: a change that an operator cares about; `warns`: and may act upon."""
 
     text: str
+    warns: bool = False
 
 
 Order: TypeAlias = (

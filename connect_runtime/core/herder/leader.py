@@ -52,7 +52,9 @@ def _claim(m: memory.Memory) -> memory.Script[None]:
     outcome = yield instructions.ClaimWrites()
     m.write_lost = not isinstance(outcome, events.Done)
     if isinstance(outcome, events.Failed):
-        yield instructions.Note(f"no right to write to the config topic yet: {outcome.reason}")
+        yield instructions.Note(
+            f"no right to write to the config topic yet: {outcome.reason}", warns=True
+        )
 
 
 def key_due_s(m: memory.Memory) -> float:
@@ -66,7 +68,7 @@ def _renew_key(m: memory.Memory) -> memory.Script[bool]:
     failure = yield from memory.write(m, instructions.WriteNewSessionKey(created_ms=created_ms))
     if failure is None:
         return True
-    yield instructions.Note(f"no new session key was written: {failure}")
+    yield instructions.Note(f"no new session key was written: {failure}", warns=True)
     m.can_read = False  # it may have been written all the same: read before trying again
     yield memory.Sleep(m.seen.now_s + CLAIM_BACKOFF_S)
     return False

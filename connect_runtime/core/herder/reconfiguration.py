@@ -88,7 +88,8 @@ def _again(
     if not (renewed and fresh):  # else the session key was changed just then
         yield instructions.Note(
             f"the task configs of {request.connector} were not published, trying again in"
-            f" {delay_s:g} s: {reason}"
+            f" {delay_s:g} s: {reason}",
+            warns=True,
         )
     later = dataclasses.replace(request, failed=failed, waiting=())
     m.queue.add(later, ticket=None, at_s=m.seen.now_s + delay_s)

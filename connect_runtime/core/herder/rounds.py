@@ -40,7 +40,8 @@ def _give_back(m: memory.Memory, stop: work.Work) -> memory.Script[None]:
 
 def accept(m: memory.Memory, arrived: events.RoundCompleted) -> memory.Script[None]:
     """A round is complete: give back what is revoked, and take up what it means to lead."""
-    yield instructions.Note(_described(arrived))
+    lost = arrived.assignment.delay_ms > 0 or arrived.assignment.failed
+    yield instructions.Note(_described(arrived), warns=lost)
     yield from _give_back(m, arrived.stop)
     m.round, m.joined, m.resolved = arrived, True, False
     delay_ms = arrived.assignment.delay_ms
@@ -64,7 +65,7 @@ def _described(arrived: events.RoundCompleted) -> str:
 
 def lose(m: memory.Memory, reason: str) -> memory.Script[None]:
     """Nobody coordinates the group any more; nothing may run until somebody does."""
-    yield instructions.Note(f"stopping all connectors and tasks: {reason}")
+    yield instructions.Note(f"stopping all connectors and tasks: {reason}", warns=True)
     yield from _give_back(m, m.running)
     m.round, m.joined, m.resolved, m.due_s = None, False, False, None
 

@@ -135,7 +135,9 @@ def _stop(m: memory.Memory, name: str) -> memory.Script[requests.Reply]:
         if failure is not None:
             return _failed(failure)
     if not (yield from memory.read_configs(m)):
-        yield instructions.Note(f"{name} is stopped, but the config topic was not read in time")
+        yield instructions.Note(
+            f"{name} is stopped, but the config topic was not read in time", warns=True
+        )
     return requests.Accepted()
 
 

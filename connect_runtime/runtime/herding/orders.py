@@ -74,8 +74,8 @@ class Orders:
         match order:
             case instructions.Answer(ticket, reply):
                 self._tickets.answer(ticket, reply)
-            case instructions.Note(text):
-                _LOG.info("%s", text)
+            case instructions.Note(text, warns):
+                _LOG.log(logging.WARNING if warns else logging.INFO, "%s", text)
             case instructions.SetTargetState(connector=name, state=state):
                 hands.worker.set_target_state(name, state)
             case instructions.SayRestarting(what):

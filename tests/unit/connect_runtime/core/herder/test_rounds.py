@@ -195,6 +195,7 @@ def test_what_a_round_brings_is_told():
     first, second = world.join("a"), world.join("b")
     world.create(first, "c", tasks=3)
     world.kill(second)
-    told = [each.text for each in first.of(instructions.Note)]
-    assert "in generation 1, leading: to run 0 connector(s) and 0 task(s)" in told
-    assert told[-1].endswith("; in 2 s the group meets again for lost work")
+    notes = first.of(instructions.Note)
+    assert instructions.Note("in generation 1, leading: to run 0 connector(s) and 0 task(s)") in notes
+    assert notes[-1].text.endswith("; in 2 s the group meets again for lost work")
+    assert notes[-1].warns

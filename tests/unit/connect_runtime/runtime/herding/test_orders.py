@@ -66,8 +66,10 @@ def test_at_the_end_everybody_is_refused(node):
 def test_a_note_is_logged_and_orders_for_the_group_are_not_for_here(node, caplog):
     with caplog.at_level(logging.INFO):
         node.orders.obey(instructions.Note("something changed"))
+        node.orders.obey(instructions.Note("somebody is lost", warns=True))
         node.orders.obey(instructions.Close())
-    assert "something changed" in caplog.messages
+    told = [(each.levelname, each.message) for each in caplog.records]
+    assert told == [("INFO", "something changed"), ("WARNING", "somebody is lost")]
 
 
 def test_the_worker_is_told_of_target_states(node):
