@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connect_runtime.wire.codec import security_settings
-from mm2.app.settings import client_properties, settings
+from mm2.app.settings import settings
 from mm2.core import flows
+from mm2.core.configs import client_properties
 
 COMPARED = frozenset(client_properties.TAKEN) | security_settings.SUPPORTED
 """Properties of clients that are acted on: what Java has beyond is told when the file is read."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from mm2.app.settings import kinds
+from mm2.core.configs import kinds
 
 
 class ByteRate(click.ParamType):  # type: ignore[type-arg]  # no generic before click 8.3

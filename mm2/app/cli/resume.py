@@ -13,9 +13,9 @@ import click
 from connect_runtime.system import clock as system_clock
 from mm2.app import exits
 from mm2.app.cli import flow_names
-from mm2.app.settings import kinds, load
+from mm2.app.settings import load
 from mm2.core import flows, naming
-from mm2.core.configs import own_values
+from mm2.core.configs import kinds, own_values
 from mm2.formats import map_record
 
 _ID_BYTES = 8

@@ -16,7 +16,8 @@ from connect_runtime.app.settings import problems, sensitive
 from connect_runtime.wire.codec import oauth_settings, security_settings
 from connect_runtime.wire.connection import security as tls
 from connect_runtime.wire.connection import store_files
-from mm2.app.settings import client_properties, reader, settings
+from mm2.app.settings import reader, settings
+from mm2.core.configs import client_properties
 
 # An alias becomes part of topic names, client ids and transactional ids.
 _ALIAS = re.compile(r"[a-zA-Z0-9._-]{1,100}")

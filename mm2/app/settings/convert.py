@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 
 from connect_runtime.adapters.config import properties_source, value_providers, yaml_source
 from connect_runtime.app.settings import declared_providers
-from mm2.app.settings import client_properties, flow_clients, mirror_maker, settings
+from mm2.app.settings import flow_clients, mirror_maker, settings
 from mm2.app.settings import flow_options as options
 from mm2.app.settings import mirror_maker_keys as keys
+from mm2.core.configs import client_properties
 
 _LOCATION = ".location"
 _ROLES = tuple(role.prefix for role in settings.Role)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from connect_runtime.adapters.config import yaml_source
-from mm2.app.settings import kinds, reader, settings
+from mm2.app.settings import reader, settings
+from mm2.core.configs import kinds
 
 _ENABLED = reader.Option(name="enabled", kind=kinds.boolean(), default="true")
 _HOST = reader.Option(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mm2.app.settings import kinds, reader
+from mm2.app.settings import reader
 from mm2.core import filters, flows
+from mm2.core.configs import kinds
 
 _ALIAS = kinds.text("the alias of a cluster")
 _SECONDS = kinds.whole(1, 1_000_000_000)

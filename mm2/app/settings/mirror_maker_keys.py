@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from connect_runtime.wire.codec import security_settings
-from mm2.app.settings import client_properties
 from mm2.app.settings import flow_options as options
-from mm2.core.configs import client_keys, connector_keys
+from mm2.core.configs import client_keys, client_properties, connector_keys
 
 _NOT_YET = "has no effect yet"
 _CHECKPOINTS = f"{_NOT_YET}: checkpoints are not written, offsets of groups not translated"

@@ -13,8 +13,8 @@ from typing import Generic, TypeVar
 
 from connect_runtime.adapters.config import value_providers, yaml_source
 from connect_runtime.app.settings import problems
-from mm2.app.settings import kinds
 from mm2.core import filters
+from mm2.core.configs import kinds
 
 T = TypeVar("T")
 

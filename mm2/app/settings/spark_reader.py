@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from connect_runtime.adapters.config import yaml_source
 from connect_runtime.app.settings import problems
-from mm2.app.settings import kinds, reader, settings
+from mm2.app.settings import reader, settings
+from mm2.core.configs import kinds
 from mm2.pipeline.spark import settings as spark_settings
 
 T = TypeVar("T")

@@ -7,7 +7,8 @@ import pytest
 
 from connect_runtime.adapters.config import value_providers, yaml_source
 from connect_runtime.app.settings import problems
-from mm2.app.settings import kinds, reader
+from mm2.app.settings import reader
+from mm2.core.configs import kinds
 
 SIZE = reader.Option(name="size", kind=kinds.whole(1), default="5")
 NAME = reader.Option(name="name", kind=kinds.text(), default=None)

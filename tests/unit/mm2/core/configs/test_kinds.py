@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mm2.app.settings import kinds
 from mm2.core import filters, flows
+from mm2.core.configs import kinds
 
 
 def refuses(kind: kinds.Kind[Any], text: str) -> bool:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from connect_runtime.kafka_client import client_settings
-from mm2.app.settings import client_properties
+from mm2.core.configs import client_properties
 from mm2.pipeline import client_options
 
 

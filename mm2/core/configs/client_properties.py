@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from connect_runtime.wire.codec import security_settings
-from mm2.app.settings import kinds
+from mm2.core.configs import kinds
 
 _INT_MAX = 2_147_483_647
 _DURATION_MS = kinds.whole(0, _INT_MAX)
