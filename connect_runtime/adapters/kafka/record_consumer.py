@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import confluent_kafka
@@ -58,6 +58,7 @@ class KafkaRecordConsumer:
         self._raised: BaseException | None = None
         self._beginning: dict[_Partition, int] | None = None  # while an assignment is told of
         self._begin_paused: set[_Partition] = set()
+        self._gone: set[_Partition] = set()  # taken away since the last poll began
         self._consumer = kafka_clients.consumer(
             access,
             client_id=client_id,
@@ -77,16 +78,18 @@ class KafkaRecordConsumer:
             self._assign(partitions, listener.on_assigned)
 
         def revoked(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
+            self._gone.update(_ours(partitions))
             self._tell(listener.on_revoked, partitions)
 
         def lost(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
+            self._gone.update(_ours(partitions))
             self._tell(listener.on_lost, partitions)
 
         self._consumer.subscribe(chosen, on_assign=assigned, on_revoke=revoked, on_lost=lost)
 
     def poll(self, timeout_s: float) -> Sequence[clients.ConsumedRecord]:
         try:
-            messages = self._consumer.consume(self._records_max, timeout_s)
+            messages = self._consume(timeout_s)
         except confluent_kafka.KafkaException as error:
             raise self._translated(error.args[0], "consuming") from error
         raised, self._raised = self._raised, None
@@ -169,11 +172,22 @@ class KafkaRecordConsumer:
         del timeout_s
         self._consumer.close()
 
+    def _consume(self, timeout_s: float) -> list[confluent_kafka.Message]:
+        """Wait for the first alone: asked for many, the library waits until there are as many.
+
+        A rebalance may come between the two, and take away what the first was read from.
+        """
+        first = self._consumer.consume(1, timeout_s)
+        if not first or self._records_max == 1:
+            return first
+        self._gone.clear()
+        more = self._consumer.consume(self._records_max - 1, 0)
+        return [each for each in first if _place(each) not in self._gone] + more
+
     def _assign(self, partitions: list[confluent_kafka.TopicPartition], told: _Told) -> None:
         """What the listener seeks and pauses meanwhile is what the assignment begins with."""
         try:
-            ours = [ids.TopicPartition(each.topic, each.partition) for each in partitions]
-            self._beginning = dict(self.positions(ours))
+            self._beginning = dict(self.positions(_ours(partitions)))
             self._begin_paused = set()
             self._tell(told, partitions)
             if self._cooperative:
@@ -190,7 +204,7 @@ class KafkaRecordConsumer:
     def _tell(self, told: _Told, partitions: list[confluent_kafka.TopicPartition]) -> None:
         """Nothing may be raised into the library."""
         try:
-            told([ids.TopicPartition(each.topic, each.partition) for each in partitions])
+            told(_ours(partitions))
         except BaseException as error:  # noqa: BLE001 - raised by `poll`
             self._raised = self._raised or error
 
@@ -223,6 +237,18 @@ class KafkaRecordConsumer:
 def _waits(error: confluent_kafka.KafkaError) -> bool:
     """A topic that does not exist yet may come; who polled too late is let in again."""
     return error.code() in _PASSING or translate_errors.is_missing_topic(error)
+
+
+def _ours(partitions: Iterable[confluent_kafka.TopicPartition]) -> list[_Partition]:
+    return [ids.TopicPartition(each.topic, each.partition) for each in partitions]
+
+
+def _place(message: confluent_kafka.Message) -> _Partition | None:
+    """None for what is no record of any."""
+    topic, partition = message.topic(), message.partition()
+    if topic is None or partition is None:
+        return None
+    return ids.TopicPartition(topic, partition)
 
 
 def _theirs(partitions: Collection[_Partition]) -> list[confluent_kafka.TopicPartition]:

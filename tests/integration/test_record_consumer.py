@@ -1,0 +1,102 @@
+"""A sink task's consumer, against a broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.adapters.kafka import clients
+from connect_runtime.core.task import client_settings
+from connect_runtime.system import clock
+from connect_runtime.wire.connection import store_files
+from tests.support import eventually, kafka
+
+pytestmark = pytest.mark.integration
+
+CLOCK = clock.SystemClock()
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.assigned: list[object] = []
+        self.revoked: list[object] = []
+
+    def on_assigned(self, partitions):
+        self.assigned += partitions
+
+    def on_revoked(self, partitions):
+        self.revoked += partitions
+
+    def on_lost(self, partitions): ...
+
+
+@pytest.fixture
+def consumer(east, topic, tmp_path):
+    made = clients.KafkaClients(files=store_files.below(tmp_path), clock=CLOCK).consumer(
+        client_settings.ClientPlan(
+            client_id="connector-consumer-c-0",
+            properties={
+                **east.client_properties(),
+                "group.id": topic("group"),
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": "false",
+            },
+        )
+    )
+    yield made
+    made.close(10.0)
+
+
+def test_a_record_that_comes_is_not_kept_until_there_are_more(east, topic, consumer):
+    """As in Java: `poll` waits for the first one alone."""
+    name = topic()
+    kafka.create_topic(east.client_properties(), name)
+    listener = Listener()
+    consumer.subscribe([name], listener)
+    end_s = CLOCK.now_s() + 30.0
+    while not listener.assigned and CLOCK.now_s() < end_s:
+        assert consumer.poll(0.1) == []
+    kafka.produce(
+        east.client_properties(), name, [kafka.Outgoing(value=each) for each in (b"a", b"b", b"c")]
+    )
+    begun_s = CLOCK.now_s()
+    found = [each.value for each in consumer.poll(10.0)]
+    assert CLOCK.now_s() - begun_s < 5.0
+    while len(found) < 3:
+        found += [each.value for each in consumer.poll(10.0)]
+    assert found == [b"a", b"b", b"c"]
+    assert CLOCK.now_s() - begun_s < 10.0
+
+
+def test_what_is_taken_away_within_a_poll_is_not_among_its_records(east, topic, consumer):
+    """The task has closed its partition by then; who has it now reads them."""
+    name = topic()
+    kafka.create_topic(east.client_properties(), name)
+    kafka.produce(east.client_properties(), name, [kafka.Outgoing(value=b"a")])
+    listener = Listener()
+    consumer.subscribe([name], listener)
+    library, asked = consumer._consumer, []
+
+    class Rebalancing:
+        """The library's consumer, which takes all away between two questions."""
+
+        def __getattr__(self, called):
+            return getattr(library, called)
+
+        def consume(self, number, timeout_s):
+            asked.append(number)
+            if number > 1:
+                library.unsubscribe()
+                eventually.eventually(
+                    lambda: not library.consume(1, 0.1) and listener.revoked, 10.0
+                )
+                return []
+            return library.consume(number, timeout_s)
+
+    consumer._consumer = Rebalancing()
+    end_s = CLOCK.now_s() + 30.0
+    while len(asked) < 2 or asked[-1] == 1:
+        assert CLOCK.now_s() < end_s
+        found = consumer.poll(1.0)
+    consumer._consumer = library
+    assert found == []
+    assert listener.revoked
