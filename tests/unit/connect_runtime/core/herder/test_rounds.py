@@ -196,6 +196,8 @@ def test_what_a_round_brings_is_told():
     world.create(first, "c", tasks=3)
     world.kill(second)
     notes = first.of(instructions.Note)
-    assert instructions.Note("in generation 1, leading: to run 0 connector(s) and 0 task(s)") in notes
+    assert (
+        instructions.Note("in generation 1, leading: to run 0 connector(s) and 0 task(s)") in notes
+    )
     assert notes[-1].text.endswith("; in 2 s the group meets again for lost work")
     assert notes[-1].warns
