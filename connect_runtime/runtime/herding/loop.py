@@ -154,14 +154,32 @@ class HerderLoop:
                 self.failure = str(error)
                 self._tell(events.ShutdownRequested())
             case events.RoundCompleted():
-                standing = self._around.standing
-                standing.generation, standing.speaks = news.generation, news.speaks
-                standing.joined_once = True
+                self._stand(news)
                 if self.stage.description == stages.JOINING:
                     self._complete_stage()
                 self._tell(news)
             case _:
                 self._tell(news)
+
+    def _stand(self, completed: events.RoundCompleted) -> None:
+        standing, speaks = self._around.standing, completed.speaks
+        signed, signs = (each is protocol.Protocol.SESSIONED for each in (standing.speaks, speaks))
+        if signed and not signs:
+            _LOG.warning(
+                "the group speaks %s, for the sake of a member that speaks nothing newer: requests"
+                " between workers are not signed, and whoever reaches the REST API can pass for one"
+                " (KIP-507); set connect.protocol=sessioned on all workers",
+                speaks.name.lower(),
+            )
+        elif signs and not signed:
+            _LOG.info(
+                "all members speak %s again: requests between them are signed", speaks.name.lower()
+            )
+        standing.generation, standing.speaks, standing.joined_once = (
+            completed.generation,
+            speaks,
+            True,
+        )
 
     def _answer(self, question: instructions.Question) -> None:
         self._begin_stage(stages.describe(question))

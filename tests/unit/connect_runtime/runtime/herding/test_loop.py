@@ -139,6 +139,24 @@ def test_how_it_stands_is_that_of_the_last_round(cluster, node):
     assert node.standing.generation == other.standing.generation == cluster.coordinator.generation
 
 
+def test_says_aloud_when_requests_are_signed_no_more_and_when_they_are_again(cluster, node, caplog):
+    """DistributedHerder.onAssigned: it is a matter of security."""
+    caplog.set_level("INFO", "connect_runtime.runtime.herding.loop")
+
+    def warnings():
+        return [each for each in caplog.records if "not signed" in each.getMessage()]
+
+    ready(node)
+    assert warnings() == []
+    other = cluster.node("b", offers=protocol.Protocol.COMPATIBLE)
+    ready(other)
+    until(lambda: node.standing.speaks is protocol.Protocol.COMPATIBLE)
+    assert [each.levelname for each in warnings()] == ["WARNING"]
+    assert "speaks compatible" in warnings()[0].getMessage()
+    other.loop.ask_stop()
+    until(lambda: "all members speak sessioned again" in caplog.text)
+
+
 def test_shows_what_it_waits_for_when_asked(cluster, node, monkeypatch):
     assert "currently initializing and reading to the end" in str(node.herder.stage())
     with cluster.coordinator.lock:
