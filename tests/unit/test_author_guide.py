@@ -124,6 +124,15 @@ def test_the_sink_reports_what_it_cannot_use(props, database):
     task.stop()
 
 
+def test_the_sink_keeps_what_the_source_reads(props, database):
+    read = started(loaded(SOURCE)["TableSourceTask"](), {**props, "tables": "users"}).poll()
+    sink = started(loaded(SINK)["TableSinkTask"](), props)
+    sink.put([record(each.key, each.value) for each in read])
+    sink.flush({})
+    assert database.execute("SELECT key FROM newest").fetchall() == [("1",), ("2",)]
+    sink.stop()
+
+
 @pytest.mark.parametrize("code", [SOURCE, SINK])
 def test_each_is_short_enough_to_read(code):
     statements = [line for line in code.splitlines() if line.strip()]

@@ -177,6 +177,11 @@ def _in_folder(folder: pathlib.Path) -> list[tuple[aliases.Plugin, type[Any]]]:
         for _, of in inspect.getmembers(module, inspect.isclass):
             if of.__module__.partition(".")[0] == info.name:
                 found += _named(of, None)
+    if found:
+        names = ", ".join(sorted({plugin.java_name for plugin, _ in found}))
+        _LOG.info("plugin.path: in %s there are %s", folder, names)
+    else:
+        _LOG.warning("plugin.path: %s has no plugin in a module or package of Python", folder)
     return found
 
 

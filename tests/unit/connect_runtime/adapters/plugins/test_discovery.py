@@ -81,6 +81,20 @@ def test_a_folder_of_modules_brings_plugins(folder):
     assert [(each.kind, each.version) for each in listed] == [(Kind.SOURCE, "7")]
 
 
+def test_what_a_folder_brings_is_told_and_that_one_brings_nothing(folder, caplog):
+    (folder / "acme_sales.py").write_text(MODULE.format(name="SalesConnector"))
+    nested = folder / "acme"
+    nested.mkdir()
+    (nested / "java_style").mkdir()
+    (nested / "java_style" / "acme_stock.py").write_text(MODULE.format(name="StockConnector"))
+    with caplog.at_level(logging.INFO):
+        discovery.discover([str(folder), str(nested)])
+    assert [(each.levelname, each.message) for each in caplog.records] == [
+        ("INFO", f"plugin.path: in {folder} there are acme_sales.SalesConnector"),
+        ("WARNING", f"plugin.path: {nested} has no plugin in a module or package of Python"),
+    ]
+
+
 def test_a_short_name_of_two_is_refused_and_full_names_are_not(folder):
     (folder / "one_of_two.py").write_text(MODULE.format(name="FileStreamSourceConnector"))
     found = discovery.discover([str(folder)])
