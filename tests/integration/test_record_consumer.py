@@ -6,6 +6,7 @@ import pytest
 
 from connect_runtime.adapters.kafka import clients
 from connect_runtime.core.task import client_settings
+from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.system import clock
 from connect_runtime.wire.connection import store_files
 from tests.support import eventually, kafka
@@ -29,21 +30,49 @@ class Listener:
     def on_lost(self, partitions): ...
 
 
-@pytest.fixture
-def consumer(east, topic, tmp_path):
-    made = clients.KafkaClients(files=store_files.below(tmp_path), clock=CLOCK).consumer(
+def made_with(tmp_path, **properties):
+    return clients.KafkaClients(files=store_files.below(tmp_path), clock=CLOCK).consumer(
         client_settings.ClientPlan(
             client_id="connector-consumer-c-0",
             properties={
-                **east.client_properties(),
-                "group.id": topic("group"),
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": "false",
+                **properties,
             },
         )
     )
+
+
+@pytest.fixture
+def consumer(east, topic, tmp_path):
+    made = made_with(tmp_path, **east.client_properties(), **{"group.id": topic("group")})
     yield made
     made.close(10.0)
+
+
+def test_who_is_refused_at_the_door_fails_at_once(east, topic, tmp_path):
+    """As in Java: a task that can never join must not look as if it ran."""
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    consumer = made_with(
+        tmp_path,
+        **{
+            **east.client_properties(),
+            "group.id": topic("group"),
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": f'{login} username="nobody" password="none";',
+        },
+    )
+    consumer.subscribe([topic()], Listener())
+    with pytest.raises(kafka_errors.AuthenticationError, match="joining the group on"):
+        polled_for(consumer, 20.0)
+    consumer.close(10.0)
+
+
+def polled_for(consumer, seconds):
+    end_s = CLOCK.now_s() + seconds
+    while CLOCK.now_s() < end_s:
+        assert consumer.poll(0.1) == []
 
 
 def test_a_record_that_comes_is_not_kept_until_there_are_more(east, topic, consumer):

@@ -56,6 +56,7 @@ class KafkaRecordConsumer:
         self._reports = translate_errors.ConnectionReports()
         self._commits: dict[frozenset[tuple[_Partition, int]], clients.OnCommitted] = {}
         self._raised: BaseException | None = None
+        self._was_let_in = False  # by the group, ever
         self._beginning: dict[_Partition, int] | None = None  # while an assignment is told of
         self._begin_paused: set[_Partition] = set()
         self._gone: set[_Partition] = set()  # taken away since the last poll began
@@ -104,6 +105,8 @@ class KafkaRecordConsumer:
                 raise self._translated(wrong, f"consuming {message.topic()}")
         if found:
             self._reports.forget()
+        elif not self._was_let_in:
+            self._raise_refusal()
         return found
 
     def positions(self, partitions: Collection[_Partition]) -> Mapping[_Partition, int]:
@@ -184,8 +187,16 @@ class KafkaRecordConsumer:
         more = self._consumer.consume(self._records_max - 1, 0)
         return [each for each in first if _place(each) not in self._gone] + more
 
+    def _raise_refusal(self) -> None:
+        """Wrong credentials or certificates are wrong from the beginning. Refusals that come later
+        (a token's issuer is away, a password is just being changed) may pass: they are logged."""
+        refused = self._reports.refused()
+        if refused is not None:
+            raise self._translated(refused, "joining the group")
+
     def _assign(self, partitions: list[confluent_kafka.TopicPartition], told: _Told) -> None:
         """What the listener seeks and pauses meanwhile is what the assignment begins with."""
+        self._was_let_in = True
         try:
             self._beginning = dict(self.positions(_ours(partitions)))
             self._begin_paused = set()
