@@ -199,7 +199,9 @@ class Worker:
     # What it says
 
     def log_text(self) -> str:
-        """The end of what it logged."""
+        """The end of what it logged; "" before it was ever started."""
+        if not self.log_path.exists():
+            return ""
         return self.log_path.read_text(errors="replace")[-_LOG_TAIL_CHARS:]
 
     def healthy(self) -> bool:
