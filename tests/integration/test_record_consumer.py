@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.adapters.kafka import clients
+from connect_runtime.base import errors
 from connect_runtime.core.task import client_settings
 from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.system import clock
@@ -129,3 +130,15 @@ def test_what_is_taken_away_within_a_poll_is_not_among_its_records(east, topic, 
     consumer._consumer = library
     assert found == []
     assert listener.revoked
+
+
+def test_a_group_without_an_offset_goes_nowhere_if_it_must_have_one(east, topic, tmp_path):
+    """`auto.offset.reset=none`: the task fails, rather than read again or leave out."""
+    name = topic()
+    kafka.create_topic(east.client_properties(), name)
+    given = {"group.id": topic("group"), "auto.offset.reset": "none"}
+    consumer = made_with(tmp_path, **east.client_properties(), **given)
+    consumer.subscribe([name], Listener())
+    with pytest.raises(errors.FatalError, match=r"auto\.offset\.reset=none"):
+        polled_for(consumer, 30.0)
+    consumer.close(10.0)

@@ -44,7 +44,6 @@ _CONSUMER_NUMBERS: Mapping[str, client_settings.Number] = {
 }
 _PRODUCER_NAMED = ("acks", "compression.type", "enable.idempotence")
 _CONSUMER_NAMED = (
-    "auto.offset.reset",
     "client.rack",
     "enable.auto.commit",
     "group.id",
@@ -56,6 +55,7 @@ _ASSIGNORS = {
     "RoundRobinAssignor": "roundrobin",
     "CooperativeStickyAssignor": "cooperative-sticky",
 }
+_RESET = "auto.offset.reset"
 _STRATEGY = "partition.assignment.strategy"
 _OF_JAVA = frozenset(
     {"key.serializer", "value.serializer", "key.deserializer", "value.deserializer"}
@@ -66,6 +66,7 @@ _ELSEWHERE = (
     "buffer.memory",
     "max.block.ms",
     "max.poll.records",
+    _RESET,
     _STRATEGY,
 )
 _SECURITY = ("sasl.", "ssl.", "security.")
@@ -108,6 +109,7 @@ class KafkaClients:
             settings={
                 **_translated(plan.properties, _CONSUMER_NUMBERS, _CONSUMER_NAMED),
                 **_strategy(plan.properties),
+                **_reset(plan.properties),
             },
             records_max=poll_max.convert(
                 "max.poll.records", plan.properties.get("max.poll.records", "500")
@@ -143,6 +145,14 @@ def _strategy(properties: Mapping[str, str]) -> dict[str, object]:
         )
     eager = [each for each in found if each != record_consumer.COOPERATIVE]
     return {_STRATEGY: ",".join(eager or found)} if found else {}
+
+
+def _reset(properties: Mapping[str, str]) -> dict[str, object]:
+    """Java's `none` is an `error` to the library."""
+    given = properties.get(_RESET)
+    if given is None:
+        return {}
+    return {_RESET: record_consumer.RESET_REFUSED if given == "none" else given}
 
 
 def _translated(

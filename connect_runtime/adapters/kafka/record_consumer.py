@@ -24,6 +24,8 @@ from connect_runtime.ports import clients
 
 COOPERATIVE = "cooperative-sticky"
 """A `partition.assignment.strategy` with which a rebalance takes away only what goes elsewhere."""
+RESET_REFUSED = "error"
+"""An `auto.offset.reset` with which a group that has no offset goes nowhere."""
 _LOG = logging.getLogger(__name__)
 _POSITION_S = 10.0
 _Partition = ids.TopicPartition
@@ -52,7 +54,7 @@ class KafkaRecordConsumer:
         self._clock = clock
         self._records_max = records_max
         self._cooperative = settings.get("partition.assignment.strategy") == COOPERATIVE
-        self._reset_to_end = settings.get("auto.offset.reset") == "latest"
+        self._reset = settings.get("auto.offset.reset")
         self._reports = translate_errors.ConnectionReports()
         self._commits: dict[frozenset[tuple[_Partition, int]], clients.OnCommitted] = {}
         self._raised: BaseException | None = None
@@ -220,12 +222,18 @@ class KafkaRecordConsumer:
             self._raised = self._raised or error
 
     def _first(self, of: confluent_kafka.TopicPartition, end: base_deadline.Deadline) -> int:
-        """Where a group without an offset begins."""
+        """Where a group without an offset begins. Raises `FatalError` where it may not."""
+        if self._reset == RESET_REFUSED:
+            raise errors.FatalError(
+                f"consuming {of.topic}-{of.partition} on {self._where}: the group has no offset, "
+                "and auto.offset.reset=none allows no other beginning; commit one, or set earliest"
+                " or latest"
+            )
         low, high = self._consumer.get_watermark_offsets(
             confluent_kafka.TopicPartition(of.topic, of.partition),
             timeout=max(0.1, end.left_s(self._clock.now_s())),
         )
-        return int(high if self._reset_to_end else low)
+        return int(high if self._reset == "latest" else low)
 
     def _on_commit(
         self,

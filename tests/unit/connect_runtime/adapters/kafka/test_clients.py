@@ -105,6 +105,11 @@ def test_a_consumer_is_made_with_javas_settings(made):
         )
 
 
+def test_a_reset_to_nowhere_goes_by_the_librarys_name(made):
+    config = {"consumer.override.auto.offset.reset": "none"}
+    made.consumer(client_settings.sink_consumer(WORKER, config, TASK)).close(1.0)
+
+
 JAVA = "org.apache.kafka.clients.consumer."
 
 
