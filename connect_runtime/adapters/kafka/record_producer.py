@@ -37,6 +37,7 @@ class KafkaRecordProducer:
         self._where = access.where
         self._reports = translate_errors.ConnectionReports()
         self._waiting = outstanding.Outstanding()
+        self._was_let_in = False  # a record was taken, ever
         self._producer = kafka_clients.producer(
             access, client_id=client_id, settings=settings, reports=self._reports
         )
@@ -86,7 +87,14 @@ class KafkaRecordProducer:
     def _poll(self, stop: threading.Event) -> None:
         while not stop.is_set():
             self._producer.poll(_POLL_S)
+            if self._refusal() is not None and len(self._waiting) > 0:
+                self._producer.purge(in_queue=True, in_flight=True, blocking=False)
         self._producer.poll(0)
+
+    def _refusal(self) -> confluent_kafka.KafkaError | None:
+        """Wrong credentials or certificates are wrong from the beginning. Refusals that come later
+        (a token's issuer is away, a password is just being changed) may pass: they are logged."""
+        return None if self._was_let_in else self._reports.refused()
 
     def _told(
         self,
@@ -101,6 +109,7 @@ class KafkaRecordProducer:
             if error is not None:
                 on_delivered(None, self._translated(error, topic))
             else:
+                self._was_let_in = True
                 self._reports.forget()
                 on_delivered(_metadata(message, topic), None)
         finally:
@@ -109,6 +118,9 @@ class KafkaRecordProducer:
     def _translated(self, error: confluent_kafka.KafkaError, topic: str) -> errors.ConnectError:
         doing = f"writing to {topic}"
         if error.code() in translate_errors.PURGED:
+            refusal = self._refusal()
+            if refusal is not None:
+                return translate_errors.translate(refusal, doing, where=self._where)
             return errors.RetriableError(
                 f"{doing} on {self._where}: stopped before it was acknowledged; it may or may not "
                 "be there"
