@@ -47,14 +47,24 @@ class Intolerant:
 
     def run(self, stage: Stage, step: Callable[[], _Result], *, about: object) -> _Result:
         """See `Operator`."""
-        del about
         try:
             return step()
         except Exception as error:
             self._metrics.happened(task_metrics.Trouble.FAILURE, task_metrics.Trouble.ERROR)
             raise errors.FatalError(
-                f"Tolerance exceeded in error handler: {stage.value} failed"
+                f"Tolerance exceeded in error handler: {stage.value} failed for {_place(about)}"
             ) from error
+
+
+def _place(about: object) -> str:
+    """Of a record, where somebody finds it; never what is in it."""
+    match about:
+        case clients.ConsumedRecord():
+            return f"the record of {about.place} at offset {about.offset}"
+        case records.SourceRecord():
+            return f"a record for topic {about.topic}"
+        case _:
+            return "a record"
 
 
 class Transforms(Protocol):

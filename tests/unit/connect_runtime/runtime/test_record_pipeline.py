@@ -91,11 +91,13 @@ def test_a_record_becomes_bytes_and_back():
 
 
 def test_what_a_converter_returns_amiss_fails_the_task():
-    with pytest.raises(errors.ConnectError, match="VALUE_CONVERTER failed") as told:
+    written = "VALUE_CONVERTER failed for a record for topic t$"
+    with pytest.raises(errors.ConnectError, match=written) as told:
         pipeline("Rubbish").to_kafka(source_record())
     assert "must return bytes" in str(told.value.__cause__)
-    with pytest.raises(errors.ConnectError, match="VALUE_CONVERTER failed"):
-        pipeline("Rubbish").from_kafka(task_clients.consumed(0))
+    read = "VALUE_CONVERTER failed for the record of t-0 at offset 5$"
+    with pytest.raises(errors.ConnectError, match=read):
+        pipeline("Rubbish").from_kafka(task_clients.consumed(5))
 
 
 def test_an_operator_may_leave_records_out():
