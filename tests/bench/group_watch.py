@@ -80,6 +80,11 @@ class Watch:
         """For how long nothing was said, and the group was stable; 0 while it is not."""
         return _CLOCK.now_s() - self._quiet_since_s if self._stands == _STABLE else 0.0
 
+    @property
+    def members(self) -> int:
+        """Of the group."""
+        return len(self._members)
+
     def begin(self) -> None:
         """What comes now belongs to what is done now."""
         self.said = []

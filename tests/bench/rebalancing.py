@@ -27,6 +27,8 @@ _DEADLINE_S = 300.0
 _CLOCK = clock.SystemClock()
 # At its usual level Java writes some hundred lines for each task that it starts.
 _JAVA_FLAGS = ("-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+# The first two of a group begin together: none is made to run everything alone.
+_BROKER = {"group.initial.rebalance.delay.ms": "10000"}
 _SETTINGS = {
     "topic.creation.enable": "false",
     "offset.flush.interval.ms": "60000",
@@ -68,7 +70,7 @@ def run(
     kinds: Sequence[connect_workers.Kind] = (JAVA, OURS),
 ) -> None:
     """All settings of all kinds, so many times; who begins changes from round to round."""
-    with cluster.Cluster("bench-connect", jvm=jvm.BENCH_FLAGS) as broker:
+    with cluster.Cluster("bench-connect", settings=_BROKER, jvm=jvm.BENCH_FLAGS) as broker:
         for number in range(1, rounds + 1):
             for setting in settings(row):
                 for kind in kinds if number % 2 else reversed(kinds):
@@ -174,9 +176,11 @@ class _Group:
         self._settle(running, ["maker"])
         maker.stop()
         running.watch.begin()
-        running.workers.start("one", self._kind)
-        running.workers.start("two", self._kind)
-        running.workers.add("three", self._kind)
+        one, two, _ = (running.workers.add(name, self._kind) for name in ("one", "two", "three"))
+        one.launch()
+        self._until(running, lambda: running.watch.members == 1, "the first worker to join")
+        for each in (two.launch(), one):
+            each.await_ready()
         self._settle(running, ["one", "two"], gone={maker.address: 0})
 
     def _measured(
