@@ -16,7 +16,8 @@ _Partitions = frozenset[ids.TopicPartition]
 class SinkTaskContext(contexts.TaskContext):
     """Implements `context.SinkTaskContext`, for the task's thread.
 
-    `assigned` is what the worker says, `paused` what the task has paused of it; the consumer is
+    `assigned` is what the worker says, `paused` what the task has paused of it, or of what it had
+    until the rebalance that is under way; the consumer is
     told through `on_pause(partitions, paused)`.
     """
 

@@ -135,11 +135,14 @@ class SinkTaskBody:
         self._offsets.assign(positions)
         self._parts.metrics.assigned(positions)
         self._context.assigned = self._offsets.assigned
+        self._context.paused &= self._offsets.assigned  # what came back at once stays paused
+        if self._resting or self._held:
+            consumer.pause(partitions)
+        else:
+            consumer.pause(self._context.paused.intersection(partitions))
         if self._start_tried and partitions:
             self._task.open(sorted(partitions))
         self._rewind()
-        if self._resting or self._held:
-            consumer.pause(partitions)
 
     def on_revoked(self, partitions: Collection[ids.TopicPartition]) -> None:
         known = self._offsets.assigned.intersection(partitions)
@@ -342,5 +345,4 @@ class SinkTaskBody:
         self._offsets.revoke(gone)
         self._parts.metrics.gone(gone)
         self._context.assigned = self._offsets.assigned
-        self._context.paused -= gone
         self._kept = [each for each in self._kept if each[0].place not in gone]

@@ -161,6 +161,29 @@ def test_what_is_taken_away_while_the_task_is_paused_is_not_put_any_more(world):
     assert world.plugin.of("put") == [[]]
 
 
+def test_what_the_task_paused_stays_so_when_it_comes_back_at_once(world):
+    """Under eager assignors every partition goes and comes with every rebalance."""
+    world.context.pause(PLACE)
+    world.revoke(PLACE, IDLE)
+    world.consumer.paused.clear()  # as the library does
+    world.consumer.listener.on_assigned([PLACE, IDLE])
+    assert world.consumer.paused == {PLACE}
+    world.body.rest()
+    world.body.come_round()
+    assert world.consumer.paused == {PLACE}
+    world.context.resume(PLACE)
+    assert world.consumer.paused == set()
+
+
+def test_what_the_task_paused_and_somebody_else_had_since_is_not_paused_any_more(world):
+    world.context.pause(PLACE)
+    world.revoke(PLACE, IDLE)
+    world.consumer.paused.clear()
+    world.consumer.listener.on_assigned([IDLE])
+    world.consumer.listener.on_assigned([PLACE])
+    assert world.consumer.paused == set()
+
+
 def test_when_pre_commit_throws_partitions_that_go_elsewhere_are_closed_all_the_same(world):
     """Their records come again; the task lives on."""
     world.read(4)
