@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import traceback
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from connect_runtime.api import connector, errors
 from connect_runtime.base import log_context
 from connect_runtime.core.state import cluster_config
 from connect_runtime.core.task import connector_lifecycle as lifecycle
-from connect_runtime.runtime import contexts, task_run
+from connect_runtime.runtime import contexts, task_run, traces
 from connect_runtime.system import threads
 
 _LOG = logging.getLogger(__name__)
@@ -76,7 +75,7 @@ class ConnectorRun:
 
     def fail(self, error: Exception) -> None:
         """The connector says that it has failed, or has done what it may not."""
-        self._tell(lifecycle.Raised(_trace(error)))
+        self._tell(lifecycle.Raised(traces.of(error)))
 
     def ask_stop(self) -> None:
         self._parts.stopping.set()
@@ -117,7 +116,7 @@ class ConnectorRun:
             self._call(call)
         except BaseException as error:  # noqa: BLE001 - of plugins, which may raise anything
             _LOG.error("connector %s threw", self.name, exc_info=error)
-            trace = _trace(error)
+            trace = traces.of(error)
         self._tell(lifecycle.Called(trace))
 
     def _call(self, call: lifecycle.Instruction) -> None:
@@ -144,7 +143,3 @@ class ConnectorRun:
                     case _:
                         self._todo.append(each)
             self._changed.notify_all()
-
-
-def _trace(error: BaseException) -> str:
-    return "".join(traceback.format_exception(error))

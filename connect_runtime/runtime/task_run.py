@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 import threading
-import traceback
 from collections import deque
 from typing import Protocol
 
 from connect_runtime.base import ids, log_context
 from connect_runtime.core.state import cluster_config, status_records
 from connect_runtime.core.task import lifecycle
+from connect_runtime.runtime import traces
 from connect_runtime.system import threads
 
 _LOG = logging.getLogger(__name__)
@@ -159,7 +159,7 @@ class TaskRun:
         """The first one is the status's."""
         _LOG.error("task %s threw", self.task, exc_info=error)
         if self._trace is None:
-            self._trace = "".join(traceback.format_exception(error))
+            self._trace = traces.of(error)
 
     def _tell(self, event: lifecycle.Event | None) -> None:
         if event is None:

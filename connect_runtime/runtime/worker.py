@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 
 from connect_runtime.api import connector, context, errors
@@ -25,6 +24,7 @@ from connect_runtime.runtime import (
     plugin_facts,
     task_bodies,
     task_run,
+    traces,
     worker_metrics,
 )
 from connect_runtime.runtime.stores import offset_reader
@@ -216,7 +216,7 @@ class Worker:
 
     def _failed(self, subject: status_records.Subject, error: BaseException) -> errors.ConnectError:
         """It could not even be begun."""
-        trace = "".join(traceback.format_exception(error))
+        trace = traces.of(error)
         say = self._say(subject, None, said=lambda _failed: self._around.metrics.not_begun(subject))
         say(status_records.State.FAILED, trace, safe=False)
         if isinstance(error, errors.ConnectError):
