@@ -65,7 +65,7 @@ class Questions:
                 case instructions.GenerateTaskConfigs(name):
                     return self._connectors.generate(name, hands.configs.snapshot())
                 case instructions.FlushStatuses():
-                    hands.statuses.flush(FLUSH_S)
+                    return self._flush()
         except fenced_writer.PrivilegeLost as error:
             return events.Failed(reason=str(error), fenced=True)
         except errors.ConnectError as error:
@@ -86,6 +86,15 @@ class Questions:
         except errors.ConnectError as error:
             _LOG.warning("%s", error)
             return events.TimedOut()
+        return events.Done()
+
+    def _flush(self) -> events.Outcome:
+        """Nobody waits longer for it: so it is told here."""
+        try:
+            self._hands.statuses.flush(FLUSH_S)
+        except errors.ConnectError as error:
+            _LOG.warning("going on before others can know what has stopped: %s", error)
+            return events.Failed(reason=str(error))
         return events.Done()
 
     def _write(self, write: instructions.ConfigWrite) -> None:

@@ -7,6 +7,7 @@ others (`core.state.status_writes`). Java: KafkaStatusBackingStore.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ _LOG = logging.getLogger(__name__)
 _RETRY_S = 0.3
 _IDLE_S = 1.0
 _STOP_S = 5.0
+_TELL_S = 60.0
+"""Between two log lines about statuses that are refused again and again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,7 @@ class StatusStore:
         self._outstanding = outstanding.Outstanding()
         self._retries: list[_Retry] = []
         self._refused = threading.Event()
+        self._tell_at_s = -math.inf
         self._threads = threads.Threads(on_unasked_end=self._on_unasked_end)
 
     def start(self, timeout_s: float) -> None:
@@ -60,6 +64,7 @@ class StatusStore:
         """Wait up to `timeout_s` for what was written, then give up on it."""
         end_s = self._clock.now_s() + timeout_s
         self._outstanding.wait(timeout_s)
+        self._tell_at_s = math.inf
         self._refused.set()
         self._threads.stop_all(_STOP_S)
         self._log.stop(max(0.0, end_s - self._clock.now_s()))
@@ -130,11 +135,18 @@ class StatusStore:
         if isinstance(error, errors.RetriableError):
             with self._view.lock:
                 self._retries.append(retry)
+                self._tell(error)
             self._refused.set()
             return
         if error is not None:
             _LOG.error("%s is lost: %s", (retry.record.key or b"").decode(), error)
         self._outstanding.end(retry.number)
+
+    def _tell(self, error: errors.RetriableError) -> None:
+        now_s = self._clock.now_s()
+        if now_s >= self._tell_at_s:
+            self._tell_at_s = now_s + _TELL_S
+            _LOG.warning("statuses are written again until they are recorded: %s", error)
 
     def _try_again(self, stop: threading.Event) -> None:
         while not stop.is_set():
@@ -143,12 +155,11 @@ class StatusStore:
             with self._view.lock:
                 due, self._retries = self._retries, []
                 self._refused.clear()
-                worth = [each for each in due if self._is_worth_it(each)]
-                for each in worth:
-                    self._hand_over(each)
-            for each in due:
-                if each not in worth:
-                    self._outstanding.end(each.number)
+                for each in due:
+                    if self._is_worth_it(each):
+                        self._hand_over(each)
+                    else:
+                        self._outstanding.end(each.number)
 
     def _is_worth_it(self, retry: _Retry) -> bool:
         if retry.ticket is None:

@@ -86,7 +86,9 @@ def test_claiming_is_nothing_where_nobody_is_fenced(node):
     assert node.questions.answer(instructions.ClaimWrites()) == DONE
 
 
-def test_statuses_are_waited_for(cluster, node, monkeypatch):
+def test_statuses_are_waited_for_and_who_gives_up_on_them_says_so(
+    cluster, node, monkeypatch, caplog
+):
     monkeypatch.setattr("connect_runtime.runtime.herding.questions.FLUSH_S", 0.02)
     assert node.questions.answer(instructions.FlushStatuses()) == DONE
     with cluster.statuses.unreachable():
@@ -94,6 +96,7 @@ def test_statuses_are_waited_for(cluster, node, monkeypatch):
         outcome = node.questions.answer(instructions.FlushStatuses())
         assert isinstance(outcome, events.Failed)
         assert "1 statuses" in outcome.reason
+        assert "1 statuses" in caplog.text
 
 
 def test_starts_what_is_configured_now_and_names_what_cannot_be(node):

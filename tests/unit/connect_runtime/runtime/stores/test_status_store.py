@@ -69,10 +69,13 @@ def test_a_destroyed_one_is_forgotten_with_its_tasks(store, topic):
     assert written(topic)[-1] == (b"status-connector-c", True)
 
 
-def test_what_was_refused_for_now_is_tried_again(store, topic):
+def test_what_was_refused_for_now_is_tried_again_and_told_of_once(store, topic, caplog):
     topic.refusals = deque([REFUSED, REFUSED])
     store.put(TASK, says(State.RUNNING))
     store.flush(10.0)
+    assert caplog.messages == [
+        "statuses are written again until they are recorded: too few replicas"
+    ]
     assert store.snapshot().task(TASK) == says(State.RUNNING)
     assert len(topic.records) == 1
 
