@@ -11,6 +11,7 @@ from __future__ import annotations
 import abc
 import enum
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from connect_runtime.api import config_def, errors, plugin, records
 from connect_runtime.api import context as contexts
@@ -91,6 +92,12 @@ class SourceConnector(Connector):
     """Its tasks are SourceTasks or PipelineTasks."""
 
     context: contexts.SourceConnectorContext
+    default_converter: ClassVar[str | None] = None
+    """Converts keys and values where the connector's own configuration names no converter: a class.
+
+    None, the default: the worker's converter does. It is for records that others read as the bytes
+    that they are, which a worker's JsonConverter would wrap.
+    """
 
     def exactly_once_support(self, props: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """Whether offsets tell where a source goes on, with no record lost or doubled.

@@ -247,18 +247,22 @@ def converters(
     *,
     worker: worker_config.WorkerConfig,
     installed: plugins.Plugins,
+    default: str | None = None,
 ) -> Converters:
     """The connector's own where it names them, with its sub-keys alone; else the worker's.
 
-    Raises `ConnectError`, and whatever a converter does when it is configured.
+    `default` is a class that goes before the worker's for keys and values. Raises `ConnectError`,
+    and whatever a converter does when it is configured.
     """
 
-    def made(part: str, default: str, kind: plugins.Kind) -> Any:
+    def made(part: str, of_worker: str, kind: plugins.Kind) -> Any:
         own = config.get(f"{part}.converter")
+        if own is None and kind is plugins.Kind.CONVERTER:
+            own = default
         settings = config_def.with_prefix(config, f"{part}.converter.")
         if own is None:
             settings = worker.under(f"{part}.converter.")
-        name = default if own is None else own
+        name = of_worker if own is None else own
         found = installed.find(name, kind)()
         plugin_answers.check_version(found, name, settings.get("plugin.version"))
         if kind is plugins.Kind.CONVERTER:

@@ -132,3 +132,15 @@ def test_a_connectors_converter_knows_its_own_settings_alone():
     own = {"value.converter": "Mine", "value.converter.y": "own", "key.converter": "Mine"}
     record_pipeline.converters(own, worker=WORKER, installed=installed)
     assert Configured.given == [({"x": "worker's"}, False), ({}, True), ({"y": "own"}, False)]
+
+
+def test_a_connectors_default_goes_before_the_workers_and_behind_what_is_configured():
+    installed = task_clients.Plugins({"Mine": Configured, "Rubbish": Rubbish})
+    Configured.given.clear()
+    found = record_pipeline.converters(
+        {"key.converter": "String"}, worker=WORKER, installed=installed, default="Rubbish"
+    )
+    names = [type(each).__name__ for each in (found.key, found.value, found.header)]
+    assert names == ["StringConverter", "Rubbish", "SimpleHeaderConverter"]
+    record_pipeline.converters({}, worker=WORKER, installed=installed, default="Mine")
+    assert Configured.given == [({}, True), ({}, False)], "no setting of the worker's reaches it"
