@@ -51,12 +51,12 @@ RENAMED: Mapping[str, str] = {
 }
 """Until Kafka 4.0; Java ignores them since, and mirrors what they exclude."""
 
-_BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 ONLY: Mapping[str, tuple[str, ...]] = {
     keys.FORWARDING_ADMIN: (java_classes.FORWARDING_ADMIN,),
-    "key.converter": (_BYTES,),
-    "value.converter": (_BYTES,),
-    "header.converter": (_BYTES,),
+    "key.converter": (BYTES,),
+    "value.converter": (BYTES,),
+    "header.converter": (BYTES,),
 }
 """Values that say what is so anyway; any other is refused."""
 
@@ -107,7 +107,7 @@ def refusals(props: Mapping[str, str]) -> dict[str, str]:
             found[key] = f"{key} was removed in Kafka 4.0: write {new}"
     for key, allowed in ONLY.items():
         value = (props.get(key) or "").strip()
-        if value and value not in allowed and not (_BYTES in allowed and value in _SHORT_BYTES):
+        if value and value not in allowed and not (BYTES in allowed and value in _SHORT_BYTES):
             found[key] = f"{key} is {value}: no other than {allowed[0]} is supported"
     return found
 

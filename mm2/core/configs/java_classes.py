@@ -11,6 +11,8 @@ import functools
 
 from connect_runtime.api import config_types
 
+VERSION = "4.3.1"
+"""Of the connectors that ours stand in for: what they report as their own."""
 MIRROR = "org.apache.kafka.connect.mirror."
 DEFAULT_POLICY = f"{MIRROR}DefaultReplicationPolicy"
 IDENTITY_POLICY = f"{MIRROR}IdentityReplicationPolicy"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.api import config_types
+from connect_runtime.builtin import version
 from mm2.core import naming
 from mm2.core.configs import java_classes
 
@@ -14,6 +15,10 @@ def test_a_class_of_java_is_shown_by_its_name_and_is_one_type():
     assert found is java_classes.load(java_classes.IDENTITY_POLICY)
     assert config_types.shown(found) == f"class {java_classes.IDENTITY_POLICY}"
     assert java_classes.java_name(found) == java_classes.IDENTITY_POLICY
+
+
+def test_our_connectors_are_of_the_same_release_as_all_that_is_shipped():
+    assert java_classes.VERSION == version.KAFKA
 
 
 def test_a_class_of_python_is_itself():

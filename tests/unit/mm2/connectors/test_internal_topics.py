@@ -1,0 +1,94 @@
+"""Topics of Java's formats: made once, as Java makes them, and what stands in the way."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from connect_runtime.base import errors
+from connect_runtime.kafka_client import errors as kafka_errors
+from mm2.connectors import internal_topics
+from tests.fakes import admin as fakes
+
+
+def wanted(factor=1):
+    return internal_topics.InternalTopic(
+        name="heartbeats",
+        replication_factor=factor,
+        factor_key="heartbeats.topic.replication.factor",
+    )
+
+
+def create(cluster, *, factor=1, wait=lambda seconds: pytest.fail("it waits")):
+    internal_topics.create(wanted(factor), fakes.FakeAdmin(cluster), timeout_s=60, wait=wait)
+
+
+@pytest.mark.parametrize("factor", [1, -1])
+def test_it_is_made_with_one_partition_and_is_compacted(factor):
+    cluster = fakes.FakeCluster()
+    create(cluster, factor=factor)
+    topic = cluster.topics["heartbeats"]
+    assert (topic.partitions, topic.overrides) == (1, {"cleanup.policy": "compact"})
+
+
+@pytest.mark.parametrize(("factor", "asked"), [(3, 3), (-1, None)])
+def test_its_factor_is_what_is_configured_or_the_brokers(factor, asked):
+    assert wanted(factor).wanted.replication_factor == asked
+
+
+def test_one_that_is_there_stays_as_it_is():
+    cluster = fakes.FakeCluster()
+    cluster.create("heartbeats", partitions=3, cleanup_policy="delete")
+    create(cluster, factor=3)
+    topic = cluster.topics["heartbeats"]
+    assert (topic.partitions, topic.overrides) == (3, {"cleanup.policy": "delete"})
+
+
+@pytest.mark.parametrize(
+    "error", [kafka_errors.NotAuthorizedError("no right"), kafka_errors.UnsupportedError("old")]
+)
+def test_who_may_not_make_it_goes_on_without(error, caplog):
+    cluster = fakes.FakeCluster(failures={("create_topics", "heartbeats"): error})
+    with caplog.at_level(logging.INFO):
+        create(cluster)
+    assert f"topic heartbeats is not created: {error}; it is taken to exist" in caplog.text
+    assert cluster.topics == {}
+
+
+def test_a_factor_that_the_cluster_cannot_have_is_told_by_its_key():
+    with pytest.raises(errors.FatalError, match=r"heartbeats\.topic\.replication\.factor is 3"):
+        create(fakes.FakeCluster(), factor=3)
+
+
+def test_a_cluster_that_is_away_is_asked_until_it_answers(caplog):
+    cluster = fakes.FakeCluster(away=True)
+    waits: list[float] = []
+
+    def wait(seconds):
+        waits.append(seconds)
+        cluster.away = len(waits) < 3
+        return False
+
+    create(cluster, wait=wait)
+    assert waits == [internal_topics.AGAIN_S] * 3
+    assert "heartbeats" in cluster.topics
+    assert caplog.text.count("it is tried again") == 3
+
+
+def test_what_the_cluster_cannot_do_now_is_tried_again_too():
+    again = errors.RetriableError("NOT_CONTROLLER")
+    cluster = fakes.FakeCluster(failures={("create_topics", "heartbeats"): again})
+
+    def wait(seconds):
+        cluster.failures.clear()
+        return False
+
+    create(cluster, wait=wait)
+    assert "heartbeats" in cluster.topics
+
+
+def test_who_is_asked_to_stop_waits_no_longer():
+    cluster = fakes.FakeCluster(away=True)
+    create(cluster, wait=lambda seconds: True)
+    assert cluster.topics == {}
