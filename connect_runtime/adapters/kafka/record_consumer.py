@@ -21,13 +21,17 @@ from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.kafka_client import clients as kafka_clients
 from connect_runtime.kafka_client import translate_errors
 from connect_runtime.ports import clients
+from connect_runtime.system import polling
 
 COOPERATIVE = "cooperative-sticky"
 """A `partition.assignment.strategy` with which a rebalance takes away only what goes elsewhere."""
 RESET_REFUSED = "error"
 """An `auto.offset.reset` with which a group that has no offset goes nowhere."""
 _LOG = logging.getLogger(__name__)
-_POSITION_S = 10.0
+_POSITIONS_S = 60.0
+"""Java's default.api.timeout.ms: a coordinator that was elected anew reads its offsets first."""
+_ASK_S = 10.0
+_AGAIN_S = 0.1
 _Partition = ids.TopicPartition
 _PASSING = frozenset(
     {
@@ -115,17 +119,23 @@ class KafkaRecordConsumer:
         beginning = self._beginning or {}
         if all(each in beginning for each in partitions):
             return {each: beginning[each] for each in partitions}
-        end = base_deadline.Deadline.after(_POSITION_S, now_s=self._clock.now_s())
-        try:
-            committed = self._consumer.committed(_theirs(partitions), timeout=_POSITION_S)
-            return {
-                ids.TopicPartition(each.topic, each.partition): (
-                    each.offset if each.offset >= 0 else self._first(each, end)
-                )
-                for each in committed
-            }
-        except confluent_kafka.KafkaException as error:
-            raise self._translated(error.args[0], "asking for offsets") from error
+        end = base_deadline.Deadline.after(_POSITIONS_S, now_s=self._clock.now_s())
+        found: Mapping[_Partition, int] = {}
+
+        def answered() -> bool:
+            nonlocal found
+            try:
+                found = self._ask_positions(partitions, end)
+            except confluent_kafka.KafkaException as error:
+                if end.passed(self._clock.now_s()) or not _passes(error.args[0]):
+                    raise self._translated(error.args[0], "asking for offsets") from error
+                return False
+            return True
+
+        left_s = end.left_s(self._clock.now_s())
+        if not polling.until(answered, timeout_s=left_s, interval_s=_AGAIN_S):
+            raise self._translated(translate_errors.timed_out(), "asking for offsets")
+        return found
 
     def seek(self, offsets: Mapping[_Partition, int]) -> None:
         if self._beginning is not None:
@@ -221,6 +231,22 @@ class KafkaRecordConsumer:
         except BaseException as error:  # noqa: BLE001 - raised by `poll`
             self._raised = self._raised or error
 
+    def _ask_positions(
+        self, partitions: Collection[_Partition], end: base_deadline.Deadline
+    ) -> Mapping[_Partition, int]:
+        """Raises `KafkaException`, also for one partition of which the coordinator cannot say."""
+        left_s = end.left_s(self._clock.now_s())
+        committed = self._consumer.committed(_theirs(partitions), timeout=min(_ASK_S, left_s))
+        for each in committed:
+            if each.error is not None:
+                raise confluent_kafka.KafkaException(each.error)
+        return {
+            ids.TopicPartition(each.topic, each.partition): (
+                each.offset if each.offset >= 0 else self._first(each, end)
+            )
+            for each in committed
+        }
+
     def _first(self, of: confluent_kafka.TopicPartition, end: base_deadline.Deadline) -> int:
         """Where a group without an offset begins. Raises `FatalError` where it may not."""
         if self._reset == RESET_REFUSED:
@@ -231,7 +257,7 @@ class KafkaRecordConsumer:
             )
         low, high = self._consumer.get_watermark_offsets(
             confluent_kafka.TopicPartition(of.topic, of.partition),
-            timeout=max(0.1, end.left_s(self._clock.now_s())),
+            timeout=max(0.1, min(_ASK_S, end.left_s(self._clock.now_s()))),
         )
         return int(high if self._reset == "latest" else low)
 
@@ -251,6 +277,12 @@ class KafkaRecordConsumer:
 
     def _translated(self, error: confluent_kafka.KafkaError, doing: str) -> errors.ConnectError:
         return translate_errors.translate(error, doing, where=self._where, reports=self._reports)
+
+
+def _passes(error: confluent_kafka.KafkaError) -> bool:
+    """The coordinator will say, only not yet: also when a transaction's offsets are pending."""
+    unstable = error.code() == confluent_kafka.KafkaError.UNSTABLE_OFFSET_COMMIT
+    return unstable or translate_errors.is_retriable(error)
 
 
 def _waits(error: confluent_kafka.KafkaError) -> bool:
