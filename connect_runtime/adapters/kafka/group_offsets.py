@@ -12,16 +12,13 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from connect_runtime.base import backoff, errors, ids
 from connect_runtime.base import clock as base_clock
-from connect_runtime.base import deadline as base_deadline
-from connect_runtime.core.offsets import group_requests
-from connect_runtime.kafka_client import translate_errors
+from connect_runtime.base import errors, ids
+from connect_runtime.kafka_client import group_calls, translate_errors
 from connect_runtime.ports import clients
-from connect_runtime.wire.codec import messages, targets
-from connect_runtime.wire.connection import calls, cluster, poller
+from connect_runtime.wire.codec import group_requests, messages, targets
+from connect_runtime.wire.connection import cluster
 
-_LEAST_S = 0.001
 _ADVICE: Mapping[int, translate_errors.Advice] = {
     **dict.fromkeys(
         (
@@ -45,29 +42,21 @@ class KafkaGroupOffsets:
         clock: base_clock.Clock,
         rng: random.Random,
     ) -> None:
-        self._settings = settings
-        self._clock = clock
-        self._rng = rng
-        self._poller = poller.Poller()
-        try:
-            self._connections = cluster.ClusterConnections(
-                settings, poller=self._poller, clock=clock, random=rng
-            )
-        except ValueError as error:
-            self._poller.close()
-            raise errors.FatalError(f"connecting to {self._where}: {error}") from error
+        self._calls = group_calls.GroupCalls(settings, clock=clock, rng=rng, advice=_ADVICE)
 
     def fetch(self, group: str, timeout_s: float) -> Mapping[ids.TopicPartition, int]:
         """See `ports.clients.GroupOffsets`; so for all below."""
         doing = f"reading the offsets of group {group}"
         body = self._ask(group, group_requests.fetch(group), timeout_s, doing=doing)
-        return group_requests.fetched(body)
+        found = group_requests.fetched(body)
+        return {place: each.offset for place, each in found.items() if each.offset >= 0}
 
     def commit(
         self, group: str, offsets: Mapping[ids.TopicPartition, int], timeout_s: float
     ) -> None:
         doing = f"changing offsets of group {group}"
-        self._ask(group, group_requests.commit(group, offsets), timeout_s, doing=doing)
+        given = {place: group_requests.Committed(offset) for place, offset in offsets.items()}
+        self._ask(group, group_requests.commit(group, given), timeout_s, doing=doing)
 
     def forget(
         self, group: str, partitions: Collection[ids.TopicPartition], timeout_s: float
@@ -81,16 +70,11 @@ class KafkaGroupOffsets:
             group_requests.delete(group),
             timeout_s,
             doing=f"deleting group {group}",
-            fine=group_requests.GROUP_ID_NOT_FOUND,
+            fine=frozenset({group_requests.GROUP_ID_NOT_FOUND}),
         )
 
     def close(self) -> None:
-        self._connections.close()
-        self._poller.close()
-
-    @property
-    def _where(self) -> str:
-        return ",".join(self._settings.bootstrap)
+        self._calls.close()
 
     def _ask(
         self,
@@ -99,47 +83,10 @@ class KafkaGroupOffsets:
         timeout_s: float,
         *,
         doing: str,
-        fine: int = 0,
+        fine: frozenset[int] = frozenset(),
     ) -> Any:
-        """Until there is an answer: each request may come twice, and does no more then."""
-        end = base_deadline.Deadline.after(timeout_s, now_s=self._clock.now_s())
-        pauses = backoff.Backoff(
-            initial_s=self._settings.retry_backoff_s, max_s=self._settings.retry_backoff_max_s
+        """Each request may come twice, and does no more then."""
+        question = group_calls.Question(
+            to=targets.Coordinator(targets.GROUP, group), message=message, doing=doing, fine=fine
         )
-        while True:
-            reply = self._call(group, message, end)
-            failure = reply.failure
-            if failure is None:
-                code = group_requests.error(reply.body)
-                if code in (0, fine):
-                    return reply.body
-                failure = translate_errors.of_code(code, doing, where=self._where, own=_ADVICE)
-                if code not in group_requests.PASSING:
-                    raise failure
-                if code in group_requests.NOT_COORDINATOR:
-                    self._connections.forget_coordinator(targets.GROUP, group)
-            again_s = self._clock.now_s() + pauses.next_delay_s(self._rng)
-            if isinstance(failure, errors.FatalError) or end.passed(again_s):
-                raise failure
-            while self._clock.now_s() < again_s:
-                self._turn(again_s)
-
-    def _call(
-        self, group: str, message: messages.Message, end: base_deadline.Deadline
-    ) -> calls.Reply:
-        replies: list[calls.Reply] = []
-        left_s = max(_LEAST_S, end.left_s(self._clock.now_s()))
-        self._connections.call(
-            targets.Coordinator(targets.GROUP, group),
-            message,
-            done=replies.append,
-            timeout_s=min(left_s, self._settings.request_timeout_s),
-        )
-        while not replies:
-            self._turn(end.at_s)
-        return replies[0]
-
-    def _turn(self, due_s: float) -> None:
-        """Move what can move; wait for something to, but not beyond `due_s`."""
-        wait_s = self._connections.tick(self._clock.now_s())
-        self._poller.poll(max(0.0, min(wait_s, due_s - self._clock.now_s())))
+        return self._calls.ask(question, timeout_s)

@@ -1,13 +1,14 @@
-"""Requests about a consumer group's offsets from outside the group, and what is answered to them.
+"""Requests about consumer groups from outside, and what is answered to them.
 
-Brokers allow changes while the group has no members alone. Only versions that name topics by their
-names are spoken.
+Brokers allow changes of offsets while the group has no members alone. Only versions that name
+topics by their names are spoken.
 """
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from connect_runtime.base import ids
@@ -18,10 +19,59 @@ NOT_COORDINATOR = frozenset({15, 16})
 PASSING = frozenset({*NOT_COORDINATOR, 14, 27})
 """And COORDINATOR_LOAD_IN_PROGRESS, REBALANCE_IN_PROGRESS: ask again."""
 GROUP_ID_NOT_FOUND = 69
+UNSUPPORTED_VERSION = 35
+"""Also what brokers answer whose group protocol of KIP-848 is switched off."""
 
 _NO_MEMBER = -1
+_LIST_WITH_STATES, _LIST_WITH_TYPES = 4, 5
+_DESCRIBE_WITH_OPERATIONS = 3
 _COMMIT_WITH_RETENTION = range(2, 5)
 _BROKERS_OWN = datetime.timedelta(milliseconds=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """Where a group goes on in a partition; -1: it says nowhere. `metadata` is its own note."""
+
+    offset: int
+    metadata: str = ""
+
+
+def listing() -> messages.Message:
+    """Which groups a broker coordinates: to be asked of every one."""
+
+    def build(version: int, m: Any) -> Any:
+        every: dict[str, Any] = {}
+        if version >= _LIST_WITH_STATES:
+            every["states_filter"] = ()
+        if version >= _LIST_WITH_TYPES:
+            every["types_filter"] = ()
+        return m.ListGroupsRequest(**every)
+
+    return messages.Message(api="list_groups", low=0, high=5, build=build)
+
+
+def describe_consumer(group: str) -> messages.Message:
+    """How a group of the protocol of KIP-848 stands; any other one is not found."""
+
+    def build(_: int, m: Any) -> Any:
+        return m.ConsumerGroupDescribeRequest(
+            group_ids=(group,), include_authorized_operations=False
+        )
+
+    return messages.Message(api="consumer_group_describe", low=0, high=1, build=build)
+
+
+def describe_classic(group: str) -> messages.Message:
+    """How a classic group stands; any other one, or none, is "Dead"."""
+
+    def build(version: int, m: Any) -> Any:
+        more: dict[str, Any] = {}
+        if version >= _DESCRIBE_WITH_OPERATIONS:
+            more["include_authorized_operations"] = False
+        return m.DescribeGroupsRequest(groups=(group,), **more)
+
+    return messages.Message(api="describe_groups", low=0, high=5, build=build)
 
 
 def fetch(group: str) -> messages.Message:
@@ -33,7 +83,7 @@ def fetch(group: str) -> messages.Message:
     return messages.Message(api="offset_fetch", low=2, high=7, build=build)
 
 
-def commit(group: str, offsets: Mapping[ids.TopicPartition, int]) -> messages.Message:
+def commit(group: str, offsets: Mapping[ids.TopicPartition, Committed]) -> messages.Message:
     """Give the group these."""
 
     def build(version: int, m: Any) -> Any:
@@ -50,8 +100,8 @@ def commit(group: str, offsets: Mapping[ids.TopicPartition, int]) -> messages.Me
                     partitions=tuple(
                         m.OffsetCommitRequestPartition(
                             partition_index=number,
-                            committed_offset=offsets[ids.TopicPartition(topic, number)],
-                            committed_metadata="",
+                            committed_offset=offsets[ids.TopicPartition(topic, number)].offset,
+                            committed_metadata=offsets[ids.TopicPartition(topic, number)].metadata,
                         )
                         for number in numbers
                     ),
@@ -104,15 +154,27 @@ def error(body: Any) -> int:
     """The first error code in an answer to any of these; 0: there is none."""
     codes = [getattr(body, "error_code", 0)]
     codes += [each.error_code for each in getattr(body, "results", ())]
-    codes += [each.error_code for topic in getattr(body, "topics", ()) for each in topic.partitions]
+    codes += [getattr(each, "error_code", 0) for each in getattr(body, "groups", ())]
+    codes += refused(body).values()
     return next((int(each) for each in codes if each), 0)
 
 
-def fetched(body: Any) -> dict[ids.TopicPartition, int]:
+def refused(body: Any) -> dict[ids.TopicPartition, int]:
+    """Error codes of single partitions, where there are any."""
+    return {
+        ids.TopicPartition(topic.name, each.partition_index): int(each.error_code)
+        for topic in getattr(body, "topics", ())
+        for each in topic.partitions
+        if each.error_code
+    }
+
+
+def fetched(body: Any) -> dict[ids.TopicPartition, Committed]:
     """What an answer to `fetch` says, where it says no error."""
     return {
-        ids.TopicPartition(topic.name, each.partition_index): each.committed_offset
+        ids.TopicPartition(topic.name, each.partition_index): Committed(
+            int(each.committed_offset), each.metadata or ""
+        )
         for topic in body.topics
         for each in topic.partitions
-        if each.committed_offset >= 0
     }
