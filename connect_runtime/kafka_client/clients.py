@@ -9,6 +9,7 @@ from typing import Any
 import confluent_kafka
 from confluent_kafka import admin as library
 
+from connect_runtime.base import errors
 from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.kafka_client import library_log, translate_errors
 
@@ -87,10 +88,16 @@ def _discreet(
 
 @contextlib.contextmanager
 def _explained(access: kafka_access.Access) -> Iterator[None]:
-    """The library checks settings, certificates included, when a client is made."""
+    """The library checks settings, certificates included, when a client is made; and each has a
+    thread-local key of the process, of which there are 1,024."""
     try:
         yield
     except confluent_kafka.KafkaException as error:
         raise translate_errors.translate(
             error.args[0], "configuring a client", where=access.where
         ) from None  # its context holds the configuration, secrets included
+    except RuntimeError as error:
+        raise errors.FatalError(
+            f"configuring a client at {access.where}: {error}; a process can have some thousand"
+            " clients of the Kafka library: run fewer tasks in it, and more processes"
+        ) from None

@@ -25,6 +25,7 @@ class Outstanding:
         with self._changed:
             self._begun += 1
             self._numbers[self._begun] = None
+            self._changed.notify_all()
             return self._begun
 
     def end(self, number: int) -> None:
@@ -37,6 +38,11 @@ class Outstanding:
         with self._changed:
             last = self._begun
             return self._changed.wait_for(lambda: self._oldest() > last, timeout=timeout_s)
+
+    def wait_for_some(self, timeout_s: float) -> bool:
+        """Until anything is under way; False when time is up."""
+        with self._changed:
+            return self._changed.wait_for(lambda: bool(self._numbers), timeout=timeout_s)
 
     def _oldest(self) -> int:
         return next(iter(self._numbers), self._begun + 1)

@@ -1,11 +1,15 @@
-"""Writes a task's records: one producer of confluent-kafka, and a thread that hears of each."""
+"""Writes a task's records: one producer of confluent-kafka, and a thread that hears of each.
+
+The producer is made for the first record: a worker may run many tasks that have nothing to say,
+and a process can have some thousand clients of the library at most.
+"""
 
 from __future__ import annotations
 
 import functools
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import confluent_kafka
@@ -20,12 +24,14 @@ from connect_runtime.system import outstanding, threads
 
 _LOG = logging.getLogger(__name__)
 _POLL_S = 0.2
+_IDLE_S = 0.5
+"""How often who waits for nothing looks whether it is to end."""
 _LAST_REPORTS_S = 5.0
 
 
 class KafkaRecordProducer:
     """Implements `clients.RecordProducer`. Invariant: `_waiting` counts every record that was
-    taken and of which nobody was told."""
+    taken and of which nobody was told; without a producer there are none."""
 
     def __init__(
         self,
@@ -38,14 +44,23 @@ class KafkaRecordProducer:
         self._reports = translate_errors.ConnectionReports()
         self._waiting = outstanding.Outstanding()
         self._was_let_in = False  # a record was taken, ever
-        self._producer = kafka_clients.producer(
-            access, client_id=client_id, settings=settings, reports=self._reports
-        )
         self._threads = threads.Threads(on_unasked_end=_on_unasked_end)
-        self._threads.start(f"{client_id}-reports", self._poll)
+        self._make: Callable[[], confluent_kafka.Producer] = functools.partial(
+            kafka_clients.producer,
+            access,
+            client_id=client_id,
+            settings=settings,
+            reports=self._reports,
+        )
+        self._make()  # and let go: what the library refuses of settings must be known now
+        self._client_id = client_id
+        self._producer: confluent_kafka.Producer | None = None
+        self._closed = False
+        self._making = threading.Lock()
 
     def send(self, record: clients.KafkaRecord, *, on_delivered: clients.OnDelivered) -> None:
         """See `clients.RecordProducer`; so for all below."""
+        producer = self._made(record.topic)
         number = self._waiting.begin()
         told = functools.partial(
             self._told, number=number, topic=record.topic, on_delivered=on_delivered
@@ -56,7 +71,7 @@ class KafkaRecordProducer:
         if record.timestamp is not None:
             placed["timestamp"] = record.timestamp
         try:
-            self._producer.produce(
+            producer.produce(
                 record.topic,
                 record.value,
                 record.key,
@@ -78,18 +93,35 @@ class KafkaRecordProducer:
         return self._waiting.wait(timeout_s)
 
     def close(self, timeout_s: float) -> None:
+        with self._making:
+            self._closed = True
+            producer = self._producer
+        if producer is None:
+            return
         if not self._waiting.wait(timeout_s):
-            self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+            producer.purge(in_queue=True, in_flight=True, blocking=False)
             if timeout_s > 0:
                 self._waiting.wait(_LAST_REPORTS_S)
         self._threads.stop_all(_LAST_REPORTS_S if timeout_s > 0 else 0.0)
 
-    def _poll(self, stop: threading.Event) -> None:
+    def _made(self, topic: str) -> confluent_kafka.Producer:
+        with self._making:
+            if self._closed:
+                raise errors.FatalError(f"writing to {topic} on {self._where}: it was closed")
+            if self._producer is None:
+                self._producer = made = self._make()
+                self._threads.start(
+                    f"{self._client_id}-reports", lambda stop: self._poll(made, stop)
+                )
+            return self._producer
+
+    def _poll(self, producer: confluent_kafka.Producer, stop: threading.Event) -> None:
         while not stop.is_set():
-            self._producer.poll(_POLL_S)
+            some = self._waiting.wait_for_some(_IDLE_S)
+            producer.poll(_POLL_S if some else 0)
             if self._refusal() is not None and len(self._waiting) > 0:
-                self._producer.purge(in_queue=True, in_flight=True, blocking=False)
-        self._producer.poll(0)
+                producer.purge(in_queue=True, in_flight=True, blocking=False)
+        producer.poll(0)
 
     def _refusal(self) -> confluent_kafka.KafkaError | None:
         """Wrong credentials or certificates are wrong from the beginning. Refusals that come later

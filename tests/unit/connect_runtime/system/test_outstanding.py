@@ -24,6 +24,20 @@ def test_what_has_not_ended_is_waited_for():
     assert len(work) == 0
 
 
+def test_anything_under_way_is_noticed():
+    work = outstanding.Outstanding()
+    assert not work.wait_for_some(0.0)
+    noticed: list[bool] = []
+    waiter = threads.OwnedThread(
+        "waits", lambda _: noticed.append(work.wait_for_some(10.0)), on_unasked_end=lambda _: None
+    )
+    number = work.begin()
+    assert waiter.join(10.0)
+    assert noticed == [True]
+    work.end(number)
+    assert not work.wait_for_some(0.0)
+
+
 def test_what_began_after_the_wait_is_not_waited_for():
     work = outstanding.Outstanding()
     before = work.begin()
