@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connect_runtime.base import clock as base_clock
-from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors
 from connect_runtime.runtime.stores import offset_store
 
-READ_S = 60.0
+WARN_S = 60.0
+_LOG = logging.getLogger(__name__)
 _SLICE_S = 2.0
 
 
@@ -39,16 +40,23 @@ class StoredOffsets:
     def offsets(
         self, partitions: Sequence[Mapping[str, Any]]
     ) -> Sequence[Mapping[str, Any] | None]:
-        """See `OffsetReader`. `RetriableError` after 60 s."""
-        end = base_deadline.Deadline.after(READ_S, now_s=self._clock.now_s())
+        """See `OffsetReader`. Who waits in vain is told of once a minute, and waits until he is
+        given up: a task that failed for it would have to be restarted by somebody."""
+        begun_s = warned_s = self._clock.now_s()
         while True:
             if self._given_up.is_set():
                 raise errors.FatalError(
                     f"reading offsets of {self._connector}: the task was stopped meanwhile"
                 )
-            left_s = end.left_s(self._clock.now_s())
             try:
-                return self._offsets.read(self._connector, partitions, min(left_s, _SLICE_S))
-            except errors.RetriableError:
-                if left_s <= _SLICE_S:
-                    raise
+                return self._offsets.read(self._connector, partitions, _SLICE_S)
+            except errors.RetriableError as error:
+                now_s = self._clock.now_s()
+                if now_s - warned_s >= WARN_S:
+                    warned_s = now_s
+                    _LOG.warning(
+                        "connector %s has waited %.0f s for its offsets: %s",
+                        self._connector,
+                        now_s - begun_s,
+                        error,
+                    )

@@ -50,11 +50,13 @@ def test_one_answer_for_each_partition():
     assert found.offsets([{"p": 1}, {"p": 2}]) == [{"of": 1, "by": "c"}, {"of": 2, "by": "c"}]
 
 
-def test_it_gives_up_after_a_minute():
-    offsets = SlowOffsets(SteppedClock(), after=1_000)
-    with pytest.raises(errors.RetriableError, match="not yet"):
-        reader(offsets).offset({"p": 1})
-    assert offsets.clock.at_s == pytest.approx(offset_reader.READ_S)
+def test_who_waits_long_is_told_of_once_a_minute(caplog):
+    offsets = SlowOffsets(SteppedClock(), after=75)
+    assert reader(offsets).offset({"p": 1}) == {"of": 1, "by": "c"}
+    assert offsets.clock.at_s == pytest.approx(150.0)
+    assert [each.getMessage() for each in caplog.records] == [
+        f"connector c has waited {seconds} s for its offsets: not yet" for seconds in (60, 120)
+    ]
 
 
 def test_a_task_that_was_given_up_hears_nothing_more():
