@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from connect_runtime.adapters.kafka import clients
-from connect_runtime.base import errors
+from connect_runtime.base import errors, ids
 from connect_runtime.core.task import client_settings
 from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.system import clock
@@ -19,7 +21,7 @@ CLOCK = clock.SystemClock()
 
 class Listener:
     def __init__(self) -> None:
-        self.assigned: list[object] = []
+        self.assigned: list[ids.TopicPartition] = []
         self.revoked: list[object] = []
 
     def on_assigned(self, partitions):
@@ -141,4 +143,29 @@ def test_a_group_without_an_offset_goes_nowhere_if_it_must_have_one(east, topic,
     consumer.subscribe([name], Listener())
     with pytest.raises(errors.FatalError, match=r"auto\.offset\.reset=none"):
         polled_for(consumer, 30.0)
+    consumer.close(10.0)
+
+
+def test_a_pattern_is_javas_and_finds_topics_that_come_later(east, topic, tmp_path):
+    start = topic("pattern")
+    properties = {
+        **east.client_properties(),
+        "group.id": topic("group"),
+        "metadata.max.age.ms": "500",
+    }
+    consumer, listener = made_with(tmp_path, **properties), Listener()
+    consumer.subscribe(re.compile(rf"{start}-\d+"), listener)
+    assert consumer.poll(0.1) == []
+    for name in (f"{start}-1", f"{start}-x"):
+        kafka.create_topic(east.client_properties(), name)
+        kafka.produce(east.client_properties(), name, [kafka.Outgoing(value=b"v")])
+    found = []
+
+    def polled() -> bool:
+        found.extend(consumer.poll(0.1))
+        return bool(found)
+
+    eventually.eventually(polled, 30.0)
+    assert {each.topic for each in found} == {f"{start}-1"}
+    assert {each.topic for each in listener.assigned} == {f"{start}-1"}
     consumer.close(10.0)

@@ -103,6 +103,7 @@ class KafkaClients:
 
     def consumer(self, plan: plans.ClientPlan) -> clients.RecordConsumer:
         poll_max = _Number("records", 1, 1_000_000)
+        max_age = _Number("ms", 1, 86_400_000)
         return record_consumer.KafkaRecordConsumer(
             kafka_access.parse(plan.properties, files=self._files),
             client_id=plan.client_id,
@@ -114,6 +115,10 @@ class KafkaClients:
             records_max=poll_max.convert(
                 "max.poll.records", plan.properties.get("max.poll.records", "500")
             ),
+            topics_refresh_s=max_age.convert(
+                "metadata.max.age.ms", plan.properties.get("metadata.max.age.ms", "300000")
+            )
+            / 1000,
             clock=self._clock,
         )
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import confluent_kafka
 
+from connect_runtime.adapters.kafka import matching_topics
 from connect_runtime.api import records
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
@@ -52,6 +53,7 @@ class KafkaRecordConsumer:
         client_id: str,
         settings: Mapping[str, object],
         records_max: int,
+        topics_refresh_s: float,
         clock: base_clock.Clock,
     ) -> None:
         self._where = access.where
@@ -65,6 +67,9 @@ class KafkaRecordConsumer:
         self._was_let_in = False  # by the group, ever
         self._beginning: dict[_Partition, int] | None = None  # while an assignment is told of
         self._begin_paused: set[_Partition] = set()
+        self._refresh_s = topics_refresh_s
+        self._matching: matching_topics.MatchingTopics | None = None
+        self._choose: Callable[[Sequence[str]], None] = lambda _: None
         self._gone: set[_Partition] = set()  # taken away since the last poll began
         self._consumer = kafka_clients.consumer(
             access,
@@ -77,9 +82,6 @@ class KafkaRecordConsumer:
         self, topics: Sequence[str] | re.Pattern[str], listener: clients.RebalanceListener
     ) -> None:
         """See `clients.RecordConsumer`; so for all below."""
-        chosen = [
-            *([f"^({topics.pattern})$"] if isinstance(topics, re.Pattern) else topics),
-        ]
 
         def assigned(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
             self._assign(partitions, listener.on_assigned)
@@ -92,9 +94,33 @@ class KafkaRecordConsumer:
             self._gone.update(_ours(partitions))
             self._tell(listener.on_lost, partitions)
 
-        self._consumer.subscribe(chosen, on_assign=assigned, on_revoke=revoked, on_lost=lost)
+        def choose(names: Sequence[str]) -> None:
+            self._consumer.subscribe(
+                list(names), on_assign=assigned, on_revoke=revoked, on_lost=lost
+            )
+
+        if isinstance(topics, re.Pattern):
+            self._choose = choose
+            self._matching = matching_topics.MatchingTopics(topics, refresh_s=self._refresh_s)
+        else:
+            choose(topics)
+
+    def _look_for_topics(self) -> None:
+        now_s = self._clock.now_s()
+        if self._matching is None or not self._matching.is_due(now_s):
+            return
+        try:
+            known = self._consumer.list_topics(timeout=_ASK_S).topics
+        except confluent_kafka.KafkaException as error:
+            self._matching.failed(self._clock.now_s())
+            _LOG.warning("topics at %s cannot be looked up: %s", self._where, error.args[0].str())
+            return
+        if self._matching.found(known, self._clock.now_s()):
+            _LOG.info("the topics of the pattern are now %s", ", ".join(self._matching.topics))
+            self._choose(self._matching.topics)
 
     def poll(self, timeout_s: float) -> Sequence[clients.ConsumedRecord]:
+        self._look_for_topics()
         try:
             messages = self._consume(timeout_s)
         except confluent_kafka.KafkaException as error:
