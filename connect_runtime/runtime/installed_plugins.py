@@ -52,26 +52,29 @@ class InstalledPlugins:
         return plugin_facts.name(of, self._installed, *plugins.Kind)
 
     def choices(
-        self, config: Mapping[str, str | None] | None = None
+        self, config: Mapping[str, str | None] | None = None, *, default: str | None = None
     ) -> dict[str, plugin_keys.Choice]:
         """What a connector may have for converters; with what it gets in place of what it leaves.
 
-        Without a configuration nothing is got.
+        Without a configuration nothing is got. `default` is the connector's `default_converter`.
         """
-        return {name: self._choice(name, config) for name in CONVERTERS}
+        return {name: self._choice(name, config, default) for name in CONVERTERS}
 
-    def _choice(self, name: str, config: Mapping[str, str | None] | None) -> plugin_keys.Choice:
+    def _choice(
+        self, name: str, config: Mapping[str, str | None] | None, own_default: str | None
+    ) -> plugin_keys.Choice:
         kind = CONVERTERS[name]
         versions = self._versions(kind)
         if config is None:
             return plugin_keys.Choice(there_are=versions)
-        default = self._found(self._default(name), kind)
+        mine = own_default if kind is plugins.Kind.CONVERTER else None
+        default = self._found(self._default(name) if mine is None else mine, kind)
         own = config.get(name)
-        if own is None:
+        if own is None and mine is None:
             stated = self._worker.raw.get(plugin_keys.version_key(name))
             version = stated or (None if default is None else versions.get(default))
         else:
-            chosen = self._found(own, kind)
+            chosen = default if own is None else self._found(own, kind)
             version = None if chosen is None else versions.get(chosen)
         return plugin_keys.Choice(default=default, default_version=version, there_are=versions)
 

@@ -36,6 +36,11 @@ def task_name(plugin: connector.Connector, installed: plugins.Plugins) -> str:
     return f"{java.removesuffix('Connector')}Task"
 
 
+def default_converter(plugin: connector.Connector) -> str | None:
+    """Its own, for keys and values; None: the worker's."""
+    return plugin.default_converter if isinstance(plugin, connector.SourceConnector) else None
+
+
 def of_connector(plugin: connector.Connector, installed: plugins.Plugins) -> dict[str, str]:
     """As metrics say it, by attribute."""
     is_sink = isinstance(plugin, connector.SinkConnector)

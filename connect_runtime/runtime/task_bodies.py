@@ -265,14 +265,11 @@ class _Maker:
         return self._around.resolved(self._task_raw)
 
     def _converters(self) -> record_pipeline.Converters:
-        plugin = self._plugin
         return record_pipeline.converters(
             self._config,
             worker=self._around.config,
             installed=self._around.installed,
-            default=(
-                plugin.default_converter if isinstance(plugin, connector.SourceConnector) else None
-            ),
+            default=plugin_facts.default_converter(self._plugin),
         )
 
     def _about(

@@ -151,7 +151,9 @@ class _One:
         )
         if refused is not None:
             return self._of_another_version(name, refused)
-        definition = self._enriched(_base(self._made), self._plugins.choices(self._config))
+        default = plugin_facts.default_converter(self._made)
+        choices = self._plugins.choices(self._config, default=default)
+        definition = self._enriched(_base(self._made), choices)
         values = definition.validate_all(self._config, load=self._plugins.load)
         self._check(values)
         converters = converter_validation.validate(self._config, values, plugins=self._plugins)

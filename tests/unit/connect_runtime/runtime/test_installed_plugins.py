@@ -51,5 +51,10 @@ def test_what_a_connector_gets_in_place_of_what_it_leaves():
     assert stated.default_version == "[4,)"
     wrong = plugins().choices({"key.converter": "OddSource"})["key.converter"]
     assert (wrong.default, wrong.default_version) == (json.JsonConverter, None)
+    own = plugins(key_converter_plugin_version="9").choices({}, default="StringConverter")
+    for name in ("key.converter", "value.converter"):
+        found = own[name]
+        assert (found.default, found.default_version) == (string.StringConverter, "4.3.1")
+    assert own["header.converter"] == choices["header.converter"]
     nothing = plugins().choices()["key.converter"]
     assert (nothing.default, nothing.default_version) == (None, None)

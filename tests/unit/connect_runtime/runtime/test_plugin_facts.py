@@ -34,6 +34,15 @@ def test_what_stands_in_for_a_java_class_goes_by_its_name():
     }
 
 
+def test_a_source_may_have_a_converter_of_its_own():
+    assert plugin_facts.default_converter(Mine()) is None
+    made = Mine()
+    made.default_converter = "Bytes"  # type: ignore[misc]  # what a class of its own would say
+    assert plugin_facts.default_converter(made) == "Bytes"
+    sink = INSTALLED.find("FileStreamSink", *plugin_facts.CONNECTORS)()
+    assert plugin_facts.default_converter(sink) is None
+
+
 def test_what_is_nobodys_has_its_own_name_and_whatever_version():
     made = Mine()
     assert plugin_facts.java_name(Mine, INSTALLED, *plugin_facts.CONNECTORS) is None

@@ -288,3 +288,13 @@ def test_alone_there_is_no_group_to_stay_out_of():
     assert alone.validate({**SINK, "consumer.override.group.id": "g"}).error_count == 0
     DOES["OddSource.boundaries"] = BOOM
     assert alone.validate({**SOURCE, "transaction.boundary": "connector"}).error_count == 0
+
+
+def test_a_connectors_own_converter_is_shown_in_place_of_the_workers(validates, monkeypatch):
+    def shown():
+        values = {each.value.name: each.value.value for each in validates.validate(SOURCE).configs}
+        return [values[name].rpartition(".")[2] for name in ("key.converter", "value.converter")]
+
+    assert shown() == ["JsonConverter"] * 2
+    monkeypatch.setattr(odd_plugins.OddSource, "default_converter", "StringConverter")
+    assert shown() == ["StringConverter"] * 2
