@@ -2,6 +2,10 @@
 
 Configured with Java's keys. The heartbeats topic is made on `target.cluster.…`; records go where
 the worker writes, which has to be that cluster (`producer.override.…` can change it), as in Java.
+
+Whatever converters the worker has, records are the bytes that Java's dedicated mode writes. Java's
+connector is subject to its worker's: with JsonConverter it writes JSON around its bytes, with
+StringConverter `[B@6052dc25`, and no client of its reads either.
 """
 
 from __future__ import annotations
