@@ -107,6 +107,10 @@ class GroupCalls:
             left = [each for each in left if not each.done]
         return [each.answer for each in every]
 
+    def refusal(self, code: int, doing: str) -> errors.ConnectError:
+        """What an error code in an answer means."""
+        return translate_errors.of_code(code, doing, where=self._where, own=self._advice)
+
     def close(self) -> None:
         self._connections.close()
         self._poller.close()
@@ -153,9 +157,7 @@ class GroupCalls:
             if code == 0 or code in question.fine:
                 each.answer, each.done = reply.body, True
                 return
-            failure = translate_errors.of_code(
-                code, question.doing, where=self._where, own=self._advice
-            )
+            failure = self.refusal(code, question.doing)
             repeats = code in group_requests.PASSING
             if code in group_requests.NOT_COORDINATOR and isinstance(
                 question.to, targets.Coordinator

@@ -39,3 +39,7 @@ class LogTruncatedError(errors.RetriableError):
 
 class FlowLogBrokenError(errors.FatalError):
     """A record could not be recorded, so none behind it may be: open the log again."""
+
+
+class GroupInUseError(errors.FatalError):
+    """The consumer group has members: its offsets are theirs alone."""

@@ -1,0 +1,268 @@
+"""Adapter of `groups.Groups`, over connections of our own."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, TypeVar
+
+from connect_runtime.base import clock as base_clock
+from connect_runtime.base import deadline, errors
+from connect_runtime.kafka_client import access as kafka_access
+from connect_runtime.kafka_client import group_calls, translate_errors
+from connect_runtime.wire.codec import failures, group_requests, messages, targets
+from connect_runtime.wire.connection import client_properties
+from mm2.cluster import errors as cluster_errors
+from mm2.cluster import groups as port
+from mm2.core.groups import relevant
+from mm2.core.offsets import checkpoints, group_sync
+
+T = TypeVar("T")
+State = group_sync.GroupState
+
+_STATES = {
+    **dict.fromkeys(("Assigning", "CompletingRebalance", "PreparingRebalance"), State.ACTIVE),
+    **dict.fromkeys(("Reconciling", "Stable"), State.ACTIVE),
+    "Dead": State.ABSENT,
+    "Empty": State.EMPTY,
+}
+_NOT_OF_THE_KIND = frozenset(
+    {group_requests.GROUP_ID_NOT_FOUND, group_requests.UNSUPPORTED_VERSION}
+)
+
+_SILENCE = (
+    failures.ConnectionFailed,
+    failures.NodeUnknown,
+    failures.RequestTimedOut,
+    failures.TooManyCalls,
+)
+_ADVICE: Mapping[int, translate_errors.Advice] = dict.fromkeys(
+    (25, 27, 68, 113),  # UNKNOWN_MEMBER_ID, …: to who is no member
+    (cluster_errors.GroupInUseError, "the group has members, and stays as it is"),
+)
+
+
+class KafkaGroups:
+    """Implements `groups.Groups`. Connects when it is asked first."""
+
+    def __init__(
+        self,
+        access: kafka_access.Access,
+        *,
+        client_id: str,
+        clock: base_clock.Clock,
+        gone: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Once `gone`, every call ends soon. Raises `FatalError` for settings that cannot be
+        honoured."""
+        self._where = access.where
+        self._clock = clock
+        self._calls = group_calls.GroupCalls(
+            client_properties.settings(
+                access.properties,
+                bootstrap=access.bootstrap,
+                security=access.security,
+                client_id=client_id,
+            ),
+            clock=clock,
+            rng=random.Random(),  # noqa: S311  # spreads waits, no secret
+            where=access.where,
+            advice=_ADVICE,
+            gone=gone,
+        )
+
+    def list_groups(self, timeout_s: float) -> list[relevant.Listed]:
+        """See `groups.Groups`; so for all below."""
+        doing = f"listing groups on {self._where}"
+        end = deadline.Deadline.after(timeout_s, now_s=self._clock.now_s())
+        cluster = group_calls.Question(
+            to=targets.AnyNode(), message=messages.metadata(()), doing=doing
+        )
+        brokers = self._calls.ask(cluster, timeout_s).brokers
+        answers = self._calls.ask_all(
+            [
+                group_calls.Question(
+                    to=targets.Node(int(each.node_id)),
+                    message=group_requests.listing(),
+                    doing=f"{doing}, broker {each.node_id}",
+                )
+                for each in brokers
+            ],
+            end.left_s(self._clock.now_s()),
+        )
+        listed: list[relevant.Listed] = []
+        for answer in answers:
+            if isinstance(answer, errors.ConnectError):
+                raise answer
+            listed += map(_listed, answer.groups)
+        return listed
+
+    def states(
+        self, groups: Collection[str], timeout_s: float
+    ) -> port.PerGroup[group_sync.GroupState]:
+        """Those of KIP-848 first: to a question about classic ones the others are dead."""
+        end = deadline.Deadline.after(timeout_s, now_s=self._clock.now_s())
+        consumers = self._each(
+            groups,
+            group_requests.describe_consumer,
+            timeout_s,
+            doing="describing group",
+            fine=_NOT_OF_THE_KIND,
+            read=_consumer_state,
+        )
+        older = [
+            group
+            for group, error in consumers.failed.items()
+            if isinstance(error, failures.UnsupportedVersion)
+        ]
+        others = [group for group, state in consumers.done.items() if state is None]
+        classic = self._each(
+            [*older, *others],
+            group_requests.describe_classic,
+            end.left_s(self._clock.now_s()),
+            doing="describing group",
+            fine=frozenset({group_requests.GROUP_ID_NOT_FOUND}),
+            read=_classic_state,
+        )
+        known = {group: state for group, state in consumers.done.items() if state is not None}
+        failed = {
+            group: consumers.failed[group] for group in consumers.failed if group not in older
+        }
+        return port.PerGroup(done={**known, **classic.done}, failed={**failed, **classic.failed})
+
+    def positions(
+        self, groups: Collection[str], timeout_s: float
+    ) -> port.PerGroup[checkpoints.Positions]:
+        return self._each(
+            groups,
+            group_requests.fetch,
+            timeout_s,
+            doing="reading the offsets of group",
+            read=_positions,
+        )
+
+    def write(
+        self, offsets: Mapping[str, port.Written], timeout_s: float
+    ) -> port.PerGroup[port.Refused]:
+        def message(group: str) -> messages.Message:
+            given = {
+                place: group_requests.Committed(each.offset, each.metadata)
+                for place, each in offsets[group].items()
+            }
+            return group_requests.commit(group, given)
+
+        found = self._each(
+            [group for group in offsets if offsets[group]],
+            message,
+            timeout_s,
+            doing="changing offsets of group",
+            error=_of_all,
+            repeats=False,
+            read=group_requests.refused,
+        )
+        told = {
+            group: {
+                place: self._calls.refusal(code, f"changing the offset of group {group} in {place}")
+                for place, code in codes.items()
+            }
+            for group, codes in found.done.items()
+        }
+        nothing: dict[str, port.Refused] = {group: {} for group in offsets if not offsets[group]}
+        return port.PerGroup(done={**nothing, **told}, failed=found.failed)
+
+    def close(self) -> None:
+        self._calls.close()
+
+    def _each(
+        self,
+        groups: Iterable[str],
+        message: Callable[[str], messages.Message],
+        timeout_s: float,
+        *,
+        doing: str,
+        read: Callable[[Any], T],
+        error: Callable[[Any], int] = group_requests.error,
+        fine: frozenset[int] = frozenset(),
+        repeats: bool = True,
+    ) -> port.PerGroup[T]:
+        names = sorted(set(groups))
+        answers = self._calls.ask_all(
+            [
+                group_calls.Question(
+                    to=targets.Coordinator(targets.GROUP, group),
+                    message=message(group),
+                    doing=f"{doing} {group}",
+                    error=error,
+                    fine=fine,
+                    repeats=repeats,
+                )
+                for group in names
+            ],
+            timeout_s,
+        )
+        failed = {
+            group: answer
+            for group, answer in zip(names, answers, strict=True)
+            if isinstance(answer, errors.ConnectError)
+        }
+        _check_cluster(failed, asked=len(names))
+        done = {
+            group: read(answer)
+            for group, answer in zip(names, answers, strict=True)
+            if group not in failed
+        }
+        return port.PerGroup(done=done, failed=failed)
+
+
+def _check_cluster(failed: Mapping[str, errors.ConnectError], *, asked: int) -> None:
+    """Raises what concerns more than single groups: nothing got through, or we are refused."""
+    for error in failed.values():
+        if isinstance(error, failures.AuthenticationFailed):
+            raise error
+    silent = [error for error in failed.values() if isinstance(error, _SILENCE)]
+    if silent and len(silent) == asked:
+        raise silent[0]
+
+
+def _listed(group: Any) -> relevant.Listed:
+    return relevant.Listed(
+        group=str(group.group_id),
+        type=getattr(group, "group_type", ""),
+        protocol=group.protocol_type,
+    )
+
+
+def _consumer_state(body: Any) -> group_sync.GroupState | None:
+    """None: it is not of the new protocol."""
+    (group,) = body.groups
+    if int(group.error_code) in _NOT_OF_THE_KIND:
+        return None
+    return _STATES.get(group.group_state, State.UNKNOWN)
+
+
+def _classic_state(body: Any) -> group_sync.GroupState:
+    (group,) = body.groups
+    state = State.ABSENT if int(group.error_code) else _STATES.get(group.group_state, State.UNKNOWN)
+    if state is State.ABSENT or group.protocol_type in relevant.CONSUMER_PROTOCOLS:
+        return state
+    return State.FOREIGN
+
+
+def _positions(body: Any) -> checkpoints.Positions:
+    return {
+        place: None
+        if each.offset < 0
+        else checkpoints.OffsetAndMetadata(offset=each.offset, metadata=each.metadata)
+        for place, each in group_requests.fetched(body).items()
+    }
+
+
+def _of_all(body: Any) -> int:
+    """The code that all partitions have, or one that passes; else some were taken."""
+    codes = group_requests.refused(body)
+    passing = group_requests.PASSING.intersection(codes.values())
+    if passing:
+        return min(passing)
+    partitions = sum(len(topic.partitions) for topic in body.topics)
+    same = len(codes) == partitions and len(set(codes.values())) == 1
+    return next(iter(codes.values())) if same else 0

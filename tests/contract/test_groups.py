@@ -1,0 +1,223 @@
+"""The contract of `groups.Groups`, on the fake and on a real cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import confluent_kafka
+import pytest
+
+from connect_runtime.base import errors, ids
+from connect_runtime.kafka_client import access as kafka_access
+from connect_runtime.kafka_client import errors as kafka_errors
+from mm2.cluster import errors as cluster_errors
+from mm2.cluster import groups as port
+from mm2.cluster import kafka_groups
+from mm2.core.groups import relevant
+from mm2.core.offsets import checkpoints, group_sync
+from mm2.sandbox import cluster
+from tests.fakes import groups as fake
+from tests.support import cluster_access, eventually, group_workers, kafka
+
+WAIT_S = 60.0
+PARTITIONS = 2
+CLASSIC, CONSUMER = "classic", "consumer"
+State = group_sync.GroupState
+_UNIQUE = itertools.count()
+
+
+class Place(Protocol):
+    """One cluster, with a topic of `PARTITIONS` partitions."""
+
+    topic: str
+    groups: port.Groups
+
+    def member(self, group: str, *, type: str) -> contextlib.AbstractContextManager[None]:
+        """The group has one, which has its partitions."""
+
+    def worker(self, group: str) -> contextlib.AbstractContextManager[None]:
+        """A Connect worker is in the group."""
+
+    def close(self) -> None: ...
+
+
+class FakePlace:
+    def __init__(self) -> None:
+        self.topic = "orders"
+        places = frozenset(ids.TopicPartition(self.topic, number) for number in range(PARTITIONS))
+        self._cluster = fake.FakeGroupCluster(partitions=places)
+        self.groups: port.Groups = fake.FakeGroups(self._cluster)
+
+    @contextlib.contextmanager
+    def member(self, group: str, *, type: str) -> Iterator[None]:
+        found = self._cluster.groups.setdefault(group, fake.FakeGroup())
+        found.state, found.type, found.protocol = State.ACTIVE, type, "consumer"
+        yield
+        found.state = State.EMPTY
+
+    @contextlib.contextmanager
+    def worker(self, group: str) -> Iterator[None]:
+        self._cluster.groups[group] = fake.FakeGroup(protocol="connect", state=State.ACTIVE)
+        yield
+
+    def close(self) -> None:
+        self.groups.close()
+
+
+class RealPlace:
+    def __init__(self, running: cluster.Cluster) -> None:
+        self.topic = f"grouped-{next(_UNIQUE)}"
+        self._properties = running.client_properties()
+        kafka.create_topic(self._properties, self.topic, partitions=PARTITIONS)
+        self.groups: port.Groups = kafka_groups.KafkaGroups(
+            cluster_access.of(running), client_id="test-groups", clock=cluster_access.CLOCK
+        )
+
+    @contextlib.contextmanager
+    def member(self, group: str, *, type: str) -> Iterator[None]:
+        more = {"group.protocol": type, "group.id": group, "enable.auto.commit": False}
+        consumer = confluent_kafka.Consumer(kafka.client_config(self._properties, **more))
+        try:
+            consumer.subscribe([self.topic])
+            eventually.eventually(
+                lambda: consumer.poll(0.1) is None and len(consumer.assignment()) == PARTITIONS,
+                WAIT_S,
+                "the member has its partitions",
+            )
+            yield
+        finally:
+            consumer.close()
+
+    @contextlib.contextmanager
+    def worker(self, group: str) -> Iterator[None]:
+        with group_workers.Workers() as workers:
+            member = group_workers.kafka_member(self._properties, group, "worker")
+            one = workers.add(group_workers.Worker("worker", member))
+            workers.until(lambda: one.settled)
+            yield
+
+    def close(self) -> None:
+        self.groups.close()
+
+
+@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.integration)])
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    made: Place
+    if request.param == "fake":
+        made = FakePlace()
+    else:
+        made = RealPlace(request.getfixturevalue("contract_cluster"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def group() -> str:
+    return f"group-{next(_UNIQUE)}"
+
+
+def at(offset: int, metadata: str = "") -> checkpoints.OffsetAndMetadata:
+    return checkpoints.OffsetAndMetadata(offset=offset, metadata=metadata)
+
+
+def partition(place: Place, number: int) -> ids.TopicPartition:
+    return ids.TopicPartition(place.topic, number)
+
+
+def written(place: Place, group: str, *offsets: int) -> None:
+    given = {partition(place, number): at(offset) for number, offset in enumerate(offsets)}
+    assert place.groups.write({group: given}, WAIT_S).done == {group: {}}
+
+
+def state(place: Place, group: str) -> group_sync.GroupState:
+    found = place.groups.states([group], WAIT_S)
+    assert found.failed == {}
+    return found.done[group]
+
+
+def listed(place: Place, group: str) -> list[relevant.Listed]:
+    return [each for each in place.groups.list_groups(WAIT_S) if each.group == group]
+
+
+def test_a_group_that_was_never_heard_of_is_absent_and_has_nothing(place, group):
+    assert listed(place, group) == []
+    assert state(place, group) is State.ABSENT
+    assert place.groups.positions([group], WAIT_S) == port.PerGroup(done={group: {}}, failed={})
+
+
+def test_offsets_make_a_group_that_has_them(place, group):
+    given = {partition(place, 0): at(3, "größe"), partition(place, 1): at(0)}
+    assert place.groups.write({group: given}, WAIT_S) == port.PerGroup(done={group: {}}, failed={})
+    assert place.groups.positions([group], WAIT_S).done == {group: given}
+    assert state(place, group) is State.EMPTY
+    (found,) = listed(place, group)
+    assert found.is_consumer
+    written(place, group, 1)
+    assert place.groups.positions([group], WAIT_S).done[group][partition(place, 0)] == at(1)
+
+
+def test_many_groups_are_one_question(place, group):
+    names = [f"{group}-{number}" for number in range(30)]
+    offsets = {name: {partition(place, 0): at(number)} for number, name in enumerate(names)}
+    assert place.groups.write(offsets, WAIT_S).done == {name: {} for name in names}
+    assert place.groups.positions(names, WAIT_S).done == offsets
+    assert place.groups.states(names, WAIT_S).done == dict.fromkeys(names, State.EMPTY)
+    assert set(names) <= {each.group for each in place.groups.list_groups(WAIT_S)}
+
+
+def test_nothing_asked_is_nothing_answered(place, group):
+    nothing: port.PerGroup[Any] = port.PerGroup(done={}, failed={})
+    assert place.groups.states([], WAIT_S) == nothing
+    assert place.groups.positions([], WAIT_S) == nothing
+    assert place.groups.write({}, WAIT_S) == nothing
+
+
+@pytest.mark.parametrize("type", [CLASSIC, CONSUMER])
+def test_a_group_with_members_is_active_and_keeps_its_offsets(place, group, type):
+    written(place, group, 5)
+    with place.member(group, type=type):
+        assert state(place, group) is State.ACTIVE
+        assert [each.is_consumer for each in listed(place, group)] == [True]
+        refused = place.groups.write({group: {partition(place, 0): at(9)}}, WAIT_S)
+        assert refused.done == {}
+        assert isinstance(refused.failed[group], cluster_errors.GroupInUseError)
+        assert group in str(refused.failed[group])
+    eventually.eventually(
+        lambda: state(place, group) is State.EMPTY, WAIT_S, "the group is without members"
+    )
+    assert place.groups.positions([group], WAIT_S).done[group] == {partition(place, 0): at(5)}
+    written(place, group, 9)
+
+
+def test_a_partition_that_is_not_there_is_told_beside_the_others(place, group):
+    there, beyond = partition(place, 0), partition(place, PARTITIONS)
+    found = place.groups.write({group: {there: at(1), beyond: at(2)}}, WAIT_S)
+    assert list(found.done[group]) == [beyond]
+    assert isinstance(found.done[group][beyond], kafka_errors.TopicMissingError)
+    assert place.groups.positions([group], WAIT_S).done[group] == {there: at(1)}
+    alone = place.groups.write({group: {beyond: at(2)}}, WAIT_S)
+    assert isinstance(alone.failed[group], kafka_errors.TopicMissingError)
+    assert isinstance(alone.first_failure(), kafka_errors.TopicMissingError)
+
+
+def test_a_group_of_workers_is_foreign(place, group):
+    with place.worker(group):
+        assert state(place, group) is State.FOREIGN
+        assert [each.is_consumer for each in listed(place, group)] == [False]
+
+
+@pytest.mark.integration
+def test_who_has_gone_waits_for_no_cluster():
+    nowhere = kafka_groups.KafkaGroups(
+        kafka_access.parse(
+            {"bootstrap.servers": "127.0.0.1:1"}, files=lambda path: b"", name="nowhere"
+        ),
+        client_id="test-groups",
+        clock=cluster_access.CLOCK,
+        gone=lambda: True,
+    )
+    with contextlib.closing(nowhere), pytest.raises(errors.RetriableError, match="given up"):
+        nowhere.list_groups(WAIT_S)

@@ -1,0 +1,145 @@
+"""A cluster's consumer groups in memory, and a `groups.Groups` over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from connect_runtime.base import errors, ids
+from connect_runtime.kafka_client import errors as kafka_errors
+from mm2.cluster import errors as cluster_errors
+from mm2.cluster import groups as port
+from mm2.core.groups import relevant
+from mm2.core.offsets import checkpoints, group_sync
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, kw_only=True)
+class FakeGroup:
+    state: group_sync.GroupState = group_sync.GroupState.EMPTY
+    type: str = "classic"
+    protocol: str = "consumer"
+    positions: dict[ids.TopicPartition, checkpoints.OffsetAndMetadata | None] = field(
+        default_factory=dict
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class FakeGroupCluster:
+    """What clients of one cluster share.
+
+    `failure`: what every question answers. `failures[operation, group]`: what this operation
+    answers of the group, with the method's name as operation. `partitions`: where groups can have
+    offsets, None: everywhere. `on_write` is called before a write is looked at.
+    """
+
+    groups: dict[str, FakeGroup] = field(default_factory=dict)
+    failure: errors.ConnectError | None = None
+    failures: dict[tuple[str, str], errors.ConnectError] = field(default_factory=dict)
+    partitions: frozenset[ids.TopicPartition] | None = None
+    on_write: Callable[[], None] = lambda: None
+    writes: list[Mapping[str, port.Written]] = field(default_factory=list)
+
+    def commit(
+        self, group: str, offsets: Mapping[ids.TopicPartition, int | None], *, metadata: str = ""
+    ) -> FakeGroup:
+        """As a client does; None: it says that it goes on nowhere."""
+        found = self.groups.setdefault(group, FakeGroup())
+        for place, offset in offsets.items():
+            found.positions[place] = (
+                None
+                if offset is None
+                else checkpoints.OffsetAndMetadata(offset=offset, metadata=metadata)
+            )
+        return found
+
+    def offsets(self, group: str) -> dict[ids.TopicPartition, int | None]:
+        positions = self.groups[group].positions
+        return {place: None if each is None else each.offset for place, each in positions.items()}
+
+
+class FakeGroups:
+    """Implements `groups.Groups`; nothing takes time."""
+
+    def __init__(self, cluster: FakeGroupCluster) -> None:
+        self._cluster = cluster
+        self.closed = False
+        self.calls: list[str] = []
+
+    def list_groups(self, timeout_s: float) -> list[relevant.Listed]:
+        self._answer("list_groups")
+        return [
+            relevant.Listed(group=name, type=each.type, protocol=each.protocol)
+            for name, each in self._cluster.groups.items()
+        ]
+
+    def states(
+        self, groups: Collection[str], timeout_s: float
+    ) -> port.PerGroup[group_sync.GroupState]:
+        def state(group: str) -> group_sync.GroupState:
+            found = self._cluster.groups.get(group)
+            if found is None:
+                return group_sync.GroupState.ABSENT
+            foreign = found.protocol not in relevant.CONSUMER_PROTOCOLS
+            return group_sync.GroupState.FOREIGN if foreign else found.state
+
+        return self._each("states", groups, state)
+
+    def positions(
+        self, groups: Collection[str], timeout_s: float
+    ) -> port.PerGroup[checkpoints.Positions]:
+        def positions(group: str) -> checkpoints.Positions:
+            found = self._cluster.groups.get(group)
+            return {} if found is None else dict(found.positions)
+
+        return self._each("positions", groups, positions)
+
+    def write(
+        self, offsets: Mapping[str, port.Written], timeout_s: float
+    ) -> port.PerGroup[port.Refused]:
+        self._cluster.on_write()
+
+        def write(group: str) -> port.Refused:
+            found = self._cluster.groups.get(group)
+            if found is not None and found.state is group_sync.GroupState.ACTIVE:
+                raise cluster_errors.GroupInUseError(f"changing offsets of group {group}")
+            refused: dict[ids.TopicPartition, errors.ConnectError] = {}
+            known = self._cluster.partitions
+            for place, each in offsets[group].items():
+                if known is None or place in known:
+                    self._cluster.groups.setdefault(group, FakeGroup()).positions[place] = each
+                else:
+                    refused[place] = kafka_errors.TopicMissingError(f"{place}: there is none")
+            if refused and len(refused) == len(offsets[group]):
+                raise next(iter(refused.values()))
+            return refused
+
+        found = self._each("write", offsets, write)
+        self._cluster.writes.append(dict(offsets))
+        return found
+
+    def close(self) -> None:
+        self.closed = True
+
+    def _answer(self, operation: str) -> None:
+        assert not self.closed
+        self.calls.append(operation)
+        if self._cluster.failure is not None:
+            raise self._cluster.failure
+
+    def _each(
+        self, operation: str, groups: Iterable[str], ask: Callable[[str], T]
+    ) -> port.PerGroup[T]:
+        self._answer(operation)
+        done: dict[str, T] = {}
+        failed: dict[str, errors.ConnectError] = {}
+        for group in groups:
+            try:
+                if (operation, group) in self._cluster.failures:
+                    raise self._cluster.failures[operation, group]
+                done[group] = ask(group)
+            except errors.ConnectError as error:
+                failed[group] = error
+        return port.PerGroup(done=done, failed=failed)
