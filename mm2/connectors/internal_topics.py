@@ -63,7 +63,7 @@ def create(
             failure = error
         if not isinstance(failure, errors.RetriableError):
             return _settle(topic, failure)
-        _LOG.warning("creating topic %s: %s; it is tried again", topic.name, failure)
+        _LOG.warning("%s; it is tried again", failure)
         if wait(AGAIN_S):
             return None
 
