@@ -35,3 +35,17 @@ class StateTopics(Protocol):
 
     def close(self) -> None:
         """Let go of the connections."""
+
+
+class TopicTail(Protocol):
+    """One such topic, read again and again; raises as `StateTopics` does."""
+
+    def read_to_end(self, timeout_s: float) -> list[TopicRecord]:
+        """Everything that was not read yet, up to where the topic ends when asked.
+
+        Raises `LogTruncatedError` when records that were read are gone: begin anew with another
+        tail. What else is raised leaves nothing out: the next call gives what was read so far, too.
+        """
+
+    def close(self) -> None:
+        """Let go of the connections."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -9,7 +10,7 @@ from connect_runtime.api import errors
 from connect_runtime.base import clock as base_clock
 from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.wire.connection import store_files
-from mm2.cluster import admin, kafka_admin
+from mm2.cluster import admin, kafka_admin, kafka_groups, topic_reader
 from mm2.core.configs import client_keys, connector_configs, roles
 
 
@@ -27,22 +28,61 @@ class MakeAdmin(Protocol):
 
 
 def admin_of(
-    common: connector_configs.Common, role: roles.Role, *, use: str, clock: base_clock.Clock
+    common: connector_configs.Common,
+    role: roles.Role,
+    *,
+    use: str,
+    clock: base_clock.Clock,
+    task: int | str | None = None,
 ) -> kafka_admin.KafkaAdmin:
-    """Administers the cluster of `role`; `use` is the end of its `client.id` in Java.
+    """Administers the cluster of `role`; `use` is the end of its `client.id` in Java, `task` the
+    number of whose it is.
 
     Nothing is asked of the cluster yet. Relative paths of certificates are below the working
     directory. Raises `FatalError` that names every setting that cannot be honoured.
     """
-    properties = dict(common.client(role, use))
+    access, client_id = _access(common, role, use=use, task=task)
+    return kafka_admin.KafkaAdmin(access, client_id=client_id, clock=clock)
+
+
+def groups_of(
+    common: connector_configs.Common,
+    role: roles.Role,
+    *,
+    use: str,
+    clock: base_clock.Clock,
+    task: int | str | None = None,
+    gone: Callable[[], bool],
+) -> kafka_groups.KafkaGroups:
+    """As `admin_of`, of consumer groups; once `gone`, its calls end soon."""
+    access, client_id = _access(common, role, use=use, task=task)
+    return kafka_groups.KafkaGroups(access, client_id=client_id, clock=clock, gone=gone)
+
+
+def reader_of(
+    common: connector_configs.Common,
+    role: roles.Role,
+    *,
+    use: str,
+    clock: base_clock.Clock,
+    task: int | str | None = None,
+    topic: str,
+) -> topic_reader.TopicReader:
+    """As `admin_of`; reads a topic of one partition."""
+    access, client_id = _access(common, role, use=use, task=task)
+    return topic_reader.TopicReader(access, client_id=client_id, topics=[topic], clock=clock)
+
+
+def _access(
+    common: connector_configs.Common, role: roles.Role, *, use: str, task: int | str | None
+) -> tuple[kafka_access.Access, str]:
+    """With the `client.id`."""
+    properties = dict(common.client(role, use, task=task))
     if not properties.get(client_keys.BOOTSTRAP, "").strip():
         raise errors.ConfigError(
             f"connector {common.name}: {role.cluster_prefix}{client_keys.BOOTSTRAP} is missing; "
             "name one broker at least, as host:port"
         )
     alias = common.source if role.side == "source" else common.target
-    return kafka_admin.KafkaAdmin(
-        kafka_access.parse(properties, files=store_files.below(Path()), name=alias),
-        client_id=properties[roles.CLIENT_ID],
-        clock=clock,
-    )
+    access = kafka_access.parse(properties, files=store_files.below(Path()), name=alias)
+    return access, properties[roles.CLIENT_ID]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Protocol
 
 import confluent_kafka
@@ -13,6 +14,7 @@ import pytest
 from connect_runtime.base import errors, ids
 from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.kafka_client import errors as kafka_errors
+from connect_runtime.wire.connection import store_files
 from mm2.cluster import errors as cluster_errors
 from mm2.cluster import groups as port
 from mm2.cluster import kafka_groups
@@ -213,7 +215,7 @@ def test_a_group_of_workers_is_foreign(place, group):
 def test_who_has_gone_waits_for_no_cluster():
     nowhere = kafka_groups.KafkaGroups(
         kafka_access.parse(
-            {"bootstrap.servers": "127.0.0.1:1"}, files=lambda path: b"", name="nowhere"
+            {"bootstrap.servers": "127.0.0.1:1"}, files=store_files.below(Path()), name="nowhere"
         ),
         client_id="test-groups",
         clock=cluster_access.CLOCK,

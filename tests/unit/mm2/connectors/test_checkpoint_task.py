@@ -1,0 +1,305 @@
+"""A checkpoint task over two clusters in memory: what it publishes, when, and after what."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from connect_runtime.api import errors as api_errors
+from connect_runtime.api import records, schema
+from connect_runtime.base import errors, ids
+from connect_runtime.kafka_client import errors as kafka_errors
+from mm2.connectors import checkpoint_rounds, checkpoint_task
+from mm2.core.offsets import group_sync
+from mm2.formats import checkpoint
+from tests.fakes import checkpoint_clients, plugin_contexts
+
+T0 = ids.TopicPartition("orders", 0)
+MIRROR = ids.TopicPartition("A.orders", 0)
+PROPS = {
+    "name": "points",
+    "source.cluster.alias": "A",
+    "target.cluster.alias": "B",
+    "task.assigned.groups": "g1,g2",
+    "task.index": "1",
+    "emit.checkpoints.interval.seconds": "60",
+}
+UNREACHABLE = kafka_errors.UnreachableError("asking: nobody answers")
+FORBIDDEN = kafka_errors.NotAuthorizedError("reading: not allowed")
+
+
+class Running:
+    """One task, polled by hand."""
+
+    def __init__(self, clusters, **props):
+        self.clusters = clusters
+        self.context = plugin_contexts.Context()
+        self.acknowledged = []
+        self.task = checkpoint_task.MirrorCheckpointTask(
+            clusters, on_acknowledged=self.acknowledged.append
+        )
+        self.task.initialize(self.context)
+        self.task.start(PROPS | {name.replace("_", "."): each for name, each in props.items()})
+
+    def poll(self) -> list[records.SourceRecord]:
+        return list(self.task.poll() or ())
+
+    def load(self) -> None:
+        assert self.poll() == []
+
+    def emits(self) -> list[checkpoint.Checkpoint]:
+        return [checkpoint.decode(each.key, each.value) for each in self.poll()]
+
+    def later(self, seconds: float) -> None:
+        self.context.clock.now += seconds
+        self.context.clock.wall += int(seconds * 1_000)
+
+
+@pytest.fixture
+def clusters():
+    return checkpoint_clients.FakeClusters()
+
+
+@pytest.fixture
+def start(clusters):
+    started = []
+
+    def start(**props):
+        started.append(Running(clusters, **props))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.task.stop()
+    assert clusters.all_closed()
+
+
+def point(upstream, downstream, *, group="g1", metadata=""):
+    return checkpoint.Checkpoint(
+        group=group,
+        partition=MIRROR,
+        upstream=upstream,
+        downstream=downstream,
+        metadata=metadata,
+    )
+
+
+def test_a_groups_offset_becomes_a_record_of_javas_bytes(clusters, start):
+    clusters.source.commit("g1", {T0: 20}, metadata="note")
+    clusters.synced(T0, 20, 7)
+    running = start()
+    running.load()
+    (found,) = running.poll()
+    assert (found.key, found.value) == checkpoint.encode(point(20, 7, metadata="note"))
+    assert (found.topic, found.kafka_partition) == ("A.checkpoints.internal", 0)
+    assert found.key_schema == found.value_schema == schema.BYTES_SCHEMA
+    assert found.timestamp == running.context.clock.wall_ms()
+    assert found.source_partition == {"partition": 0, "topic": "A.orders", "group": "g1"}
+    assert list(found.source_partition) == ["partition", "topic", "group"], "Java's order of bytes"
+    assert found.source_offset == {"offset": 0}
+    assert clusters.task == 1
+
+
+def test_what_was_said_is_not_said_again_and_what_goes_back_on_the_target_neither(clusters, start):
+    clusters.source.commit("g1", {T0: 20})
+    clusters.synced(T0, 20, 20)
+    running = start()
+    running.load()
+    assert running.emits() == [point(20, 20)]
+    assert running.emits() == [], "not before the interval is over"
+    running.later(60)
+    assert running.emits() == []
+    clusters.synced(T0, 30, 25)
+    clusters.source.commit("g1", {T0: 31})
+    running.later(59)
+    assert running.emits() == []
+    running.later(1)
+    assert running.emits() == [point(31, 26)]
+    clusters.source.commit("g1", {T0: 21})
+    running.later(60)
+    assert running.emits() == [point(21, 21)], "the group went back by itself"
+
+
+def test_only_its_own_groups_are_followed_and_only_topics_of_the_flow(clusters, start):
+    other = ids.TopicPartition("others", 0)
+    clusters.source.commit("g1", {T0: 5, other: 5})
+    clusters.source.commit("g3", {T0: 5})
+    for place in (T0, other):
+        clusters.synced(place, 5, 5)
+    running = start(topics="orders")
+    running.load()
+    assert running.emits() == [point(5, 5)]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_after_a_restart_old_syncs_count_where_checkpoints_are_known(clusters, start, known):
+    clusters.source.commit("g1", {T0: 20})
+    for offset in (10, 20, 30):
+        clusters.synced(T0, offset, offset)
+    clusters.checkpoints_log.append(checkpoint.encode(point(15, 11)))
+    clusters.checkpoints_log.append((b"no", b"checkpoint"))
+    if not known:
+        clusters.checkpoints_failures.append(FORBIDDEN)
+    running = start()
+    running.load()
+    assert running.emits() == ([point(20, 20)] if known else [])
+
+
+def test_what_stands_is_not_gone_behind_after_a_restart(clusters, start):
+    clusters.source.commit("g1", {T0: 20})
+    clusters.synced(T0, 10, 10)
+    clusters.checkpoints_log.append(checkpoint.encode(point(20, 18)))
+    running = start()
+    running.load()
+    assert running.emits() == []
+
+
+def test_a_new_checkpoints_topic_is_waited_for_and_then_gone_without(clusters, start, caplog):
+    clusters.source.commit("g1", {T0: 20})
+    clusters.synced(T0, 20, 20)
+    clusters.checkpoints_log = None
+    running = start()
+    running.load()
+    assert caplog.records == [] or all(each.levelno < logging.WARNING for each in caplog.records)
+    running.later(checkpoint_rounds.MISSING_S)
+    running.load()
+    assert "what was published before is not known" in caplog.text
+    assert running.emits() == [point(20, 20)]
+
+
+def test_offset_syncs_that_come_later_are_looked_for_again(clusters, start, caplog):
+    """KAFKA: Java's task runs on and never emits."""
+    clusters.source.commit("g1", {T0: 20})
+    missing = kafka_errors.TopicMissingError("reading syncs: there is no topic")
+    clusters.syncs_failures += [missing, UNREACHABLE]
+    running = start()
+    for _ in range(3):
+        running.load()
+        running.later(checkpoint_task.AGAIN_S)
+    assert caplog.text.count("there is no topic; it is tried again") == 1
+    clusters.synced(T0, 20, 20)
+    assert running.emits() == [point(20, 20)]
+
+
+def test_bad_syncs_are_passed_over_and_the_others_count(clusters, start):
+    clusters.source.commit("g1", {T0: 20})
+    clusters.syncs_log += [(None, b"x"), (b"x", b"y")]
+    clusters.synced(T0, 20, 20)
+    running = start()
+    running.load()
+    assert running.emits() == [point(20, 20)]
+
+
+def test_one_group_that_cannot_be_read_does_not_stand_in_the_others_way(clusters, start, caplog):
+    for group in ("g1", "g2"):
+        clusters.source.commit(group, {T0: 20})
+    clusters.synced(T0, 20, 20)
+    clusters.source.failures["positions", "g2"] = FORBIDDEN
+    running = start()
+    running.load()
+    assert running.emits() == [point(20, 20)]
+    assert "not allowed (1 groups)" in caplog.text
+    clusters.source.failures.clear()
+    running.later(60)
+    assert running.emits() == [point(20, 20, group="g2")]
+
+
+def test_a_source_that_is_away_is_asked_again_soon_and_told_of_once_a_minute(
+    clusters, start, caplog
+):
+    clusters.source.commit("g1", {T0: 20})
+    clusters.synced(T0, 20, 20)
+    clusters.source.failure = UNREACHABLE
+    running = start()
+    running.load()
+    for _ in range(12):
+        assert running.emits() == []
+        running.later(checkpoint_task.AGAIN_S)
+    assert caplog.text.count("making checkpoints: asking: nobody answers") == 1
+    assert running.emits() == []
+    assert caplog.text.count("making checkpoints: asking: nobody answers") == 2
+    clusters.source.failure = None
+    running.later(checkpoint_task.AGAIN_S)
+    assert running.emits() == [point(20, 20)]
+
+
+def test_who_is_being_stopped_complains_of_nothing(clusters, start, caplog):
+    clusters.source.failure = UNREACHABLE
+    running = start()
+    running.load()
+    running.context.stopping = True
+    assert clusters.gone()
+    assert running.emits() == []
+    assert "nobody answers" not in caplog.text
+
+
+def test_no_poll_waits_longer_than_a_second(clusters, start):
+    running = start()
+    running.load()
+    running.poll()
+    waited = running.context.waited_s
+    running.poll()
+    assert running.context.waited_s - waited == checkpoint_task.TURN_S
+
+
+def test_what_the_target_has_is_measured(clusters, start):
+    clusters.source.commit("g1", {T0: 20})
+    clusters.synced(T0, 20, 20)
+    running = start()
+    running.load()
+    (record,) = running.poll()
+    running.later(0.5)
+    running.task.commit_record(record, None)
+    assert running.acknowledged == [], "it was filtered"
+    metadata = records.RecordMetadata(topic=record.topic, partition=0, offset=3)
+    running.task.commit_record(record, metadata)
+    about = checkpoint.Key(group="g1", partition=MIRROR)
+    expected = checkpoint_task.Acknowledged(about=about, latency_ms=500)
+    assert running.acknowledged == [expected]
+
+
+def test_idle_groups_on_the_target_get_the_offsets_where_that_is_wanted(clusters, start):
+    clusters.source.commit("g1", {T0: 20}, metadata="note")
+    clusters.synced(T0, 20, 7)
+    clusters.target_topics.create("A.orders")
+    running = start(sync_group_offsets_enabled="true", sync_group_offsets_interval_seconds="10")
+    running.load()
+    assert len(running.poll()) == 1
+    assert clusters.target.groups == {}
+    assert running.poll() == []
+    assert clusters.target.offsets("g1") == {MIRROR: 7}
+    clusters.target.groups["g1"].state = group_sync.GroupState.ACTIVE
+    clusters.target.failure = UNREACHABLE
+    running.later(10)
+    assert running.poll() == [], "the target may be away"
+
+
+def test_groups_on_the_target_are_left_alone_by_default(clusters, start):
+    clusters.source.commit("g1", {T0: 20})
+    clusters.synced(T0, 20, 7)
+    running = start()
+    running.load()
+    for _ in range(3):
+        running.poll()
+        running.later(60)
+    assert clusters.target.writes == []
+
+
+def test_a_task_without_checkpoints_or_groups_is_no_task(clusters):
+    task = checkpoint_task.MirrorCheckpointTask(clusters)
+    task.initialize(plugin_contexts.Context())
+    with pytest.raises(api_errors.ConfigError, match="no checkpoints"):
+        task.start({**PROPS, "emit.checkpoints.enabled": "false"})
+    with pytest.raises(errors.ConnectError, match=r"task\.assigned\.groups"):
+        task.start({key: each for key, each in PROPS.items() if "groups" not in key})
+    task.stop()
+    assert task.version() == "4.3.1"
+
+
+def test_a_task_without_a_number_is_called_so(clusters):
+    task = checkpoint_task.MirrorCheckpointTask(clusters)
+    task.initialize(plugin_contexts.Context())
+    task.start({key: each for key, each in PROPS.items() if key != "task.index"})
+    assert clusters.task == "?"
+    task.stop()
