@@ -1,0 +1,103 @@
+"""Java's MirrorSourceConnector mirrors and says what it mirrored; our checkpoints are read from it
+like Java's own, and where they send a group Java's client sends it, too."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from connect_runtime.base import ids
+from mm2 import client
+from tests.interop import java_mirror
+from tests.support import checkpoints, connect_workers, eventually, kafka
+
+if TYPE_CHECKING:
+    from mm2.sandbox import cluster
+
+pytestmark = [pytest.mark.full, pytest.mark.integration, pytest.mark.timeout(900)]
+
+WAIT_S = 180.0
+ALIASES = ("overseas", "home")
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+BOTH = {"key.converter": BYTES, "value.converter": BYTES}
+PLACE = ids.TopicPartition("bills", 0)
+MIRROR = ids.TopicPartition("overseas.bills", 0)
+GROUP = "clerks"
+RECORDS = 400
+
+
+def mirroring(source: dict[str, str], target: dict[str, str]) -> dict[str, str]:
+    return {
+        "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+        "source.cluster.alias": ALIASES[0],
+        "target.cluster.alias": ALIASES[1],
+        **{f"source.cluster.{name}": value for name, value in source.items()},
+        **{f"target.cluster.{name}": value for name, value in target.items()},
+        "topics": PLACE.topic,
+        "replication.factor": "1",
+        "offset-syncs.topic.replication.factor": "1",
+        "offset.lag.max": "0",
+        "sync.topic.acls.enabled": "false",
+    }
+
+
+def write(source: dict[str, str]) -> None:
+    """Some in transactions, whose markers make offsets differ."""
+    kafka.create_topic(source, PLACE.topic)
+    records = [kafka.Outgoing(value=b"%d" % each) for each in range(RECORDS)]
+    for at in range(0, RECORDS, 40):
+        some = records[at : at + 20]
+        kafka.produce_transaction(source, PLACE.topic, some, transactional_id="clerk")
+        kafka.produce(source, PLACE.topic, records[at + 20 : at + 40])
+
+
+def downstream(target: dict[str, str], upstream: int) -> int:
+    """Of the group's last checkpoint, if it is of that offset; 0: not yet."""
+    points = checkpoints.points(target, ALIASES[0], GROUP)
+    return points[-1][1] if points and points[-1][0] == upstream else 0
+
+
+def test_what_java_has_mirrored_we_translate_and_java_reads_the_same(
+    west: cluster.Cluster,
+    east: cluster.Cluster,
+    connect_group: Callable[..., connect_workers.Group],
+    tmp_path: Path,
+) -> None:
+    source, target = dict(west.client_properties()), dict(east.client_properties())
+    write(source)
+    java = connect_group(settings=BOTH).start("java", connect_workers.Kind.JAVA)
+    ours = connect_group().start("ours", connect_workers.Kind.OURS)
+    java.configure("mirror", mirroring(source, target))
+    eventually.eventually(
+        lambda: (
+            MIRROR.topic in kafka.topics(target)
+            and kafka.offsets(target, MIRROR.topic)[1] == RECORDS
+        ),
+        WAIT_S,
+        java.log_text,
+        interval_s=0.5,
+    )
+    (_, end) = kafka.offsets(source, PLACE.topic)
+    assert end > RECORDS
+    read = kafka.read_partition(source, PLACE.topic)
+    middle = next(each.offset for each in read if each.offset > end // 2)
+    config = checkpoints.config(source, target, aliases=ALIASES, topics=PLACE.topic, groups=GROUP)
+    ours.configure("points", config)
+    for offset in (middle, end):
+        checkpoints.commit(source, GROUP, {PLACE: offset})
+        goes_on = eventually.eventually(
+            functools.partial(downstream, target, offset), WAIT_S, ours.log_text, interval_s=0.5
+        )
+        assert goes_on <= sum(each.offset < offset for each in read), "nothing is left out"
+        found = client.translate_offsets(target, ALIASES[0], GROUP, WAIT_S)
+        assert found == {MIRROR: client.OffsetAndMetadata(offset=goes_on)}
+        question = {"kind": "live", "properties": target, "alias": ALIASES[0], "group": GROUP}
+        (theirs,) = java_mirror.ask(
+            tmp_path, [{**question, "farther": "farther", "pattern": GROUP}]
+        )
+        assert theirs["offsets"] == [[MIRROR.topic, 0, goes_on, ""]]
+    assert goes_on == RECORDS, "at the end nothing comes again"
