@@ -27,6 +27,7 @@ BOTH = {"key.converter": BYTES, "value.converter": BYTES}
 PLACE = ids.TopicPartition("bills", 0)
 MIRROR = ids.TopicPartition("overseas.bills", 0)
 GROUP = "clerks"
+POINTS = "points"
 RECORDS = 400
 
 
@@ -101,3 +102,44 @@ def test_what_java_has_mirrored_we_translate_and_java_reads_the_same(
         )
         assert theirs["offsets"] == [[MIRROR.topic, 0, goes_on, ""]]
     assert goes_on == RECORDS, "at the end nothing comes again"
+
+
+def test_its_task_moves_between_java_and_us(
+    west: cluster.Cluster,
+    east: cluster.Cluster,
+    connect_group: Callable[..., connect_workers.Group],
+) -> None:
+    flow = checkpoints.Flow(west, east, syncs_on="source")
+    group_id = flow.group("clerks")
+    flow.at_source(group_id, 20)
+    flow.synced(20, 15)
+    group = connect_group(settings={**BOTH, "scheduled.rebalance.max.delay.ms": "0"})
+
+    def run_by(worker: connect_workers.Worker) -> None:
+        def owned() -> bool:
+            if not worker.runs(POINTS):
+                return False
+            (task,) = worker.get(f"/connectors/{POINTS}/status")["tasks"]
+            return bool(task["worker_id"] == worker.address)
+
+        eventually.eventually(owned, WAIT_S, group.log_texts, interval_s=0.3)
+
+    java = group.start("java", connect_workers.Kind.JAVA)
+    java.configure(POINTS, flow.config)
+    run_by(java)
+    flow.comes(group_id, (20, 15), log=group.log_texts)
+    tasks = java.get(f"/connectors/{POINTS}/tasks")
+
+    ours = group.start("ours", connect_workers.Kind.OURS)
+    assert java.stop() in (0, 143)
+    run_by(ours)
+    assert ours.get(f"/connectors/{POINTS}/tasks") == tasks, "what Java leads with is what we do"
+    flow.at_source(group_id, 21)
+    flow.comes(group_id, (20, 15), (21, 16), log=group.log_texts)
+
+    java.start()
+    assert ours.stop() in (0, 143)
+    run_by(java)
+    flow.synced(25, 20)
+    flow.at_source(group_id, 25)
+    flow.comes(group_id, (20, 15), (21, 16), (25, 20), log=group.log_texts)

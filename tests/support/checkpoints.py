@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import confluent_kafka
 
 from connect_runtime.base import ids
 from mm2.formats import checkpoint, offset_sync
-from tests.support import kafka
+from tests.support import eventually, kafka
+
+if TYPE_CHECKING:
+    from mm2.sandbox import cluster
 
 CLASS = "org.apache.kafka.connect.mirror.MirrorCheckpointConnector"
 WAIT_S = 120.0
+_RECORDS = 30
+_UNIQUE = itertools.count()
 _Client = Mapping[str, str]
 
 
@@ -90,3 +97,57 @@ def points(client: _Client, alias: str, group: str) -> list[tuple[int, int]]:
     """Upstream and downstream offsets of one group, in the order in which they were written."""
     every = [decoded(each) for each in read(client, alias)]
     return [(each.upstream, each.downstream) for each in every if each.group == group]
+
+
+class Flow:
+    """A topic on `west`, its mirror on `east`, and what was synced of it."""
+
+    def __init__(self, west: cluster.Cluster, east: cluster.Cluster, *, syncs_on: str) -> None:
+        self.source, self.target = west.client_properties(), east.client_properties()
+        number = next(_UNIQUE)
+        self.aliases = (f"afar{number}", f"near{number}")
+        self.place = ids.TopicPartition(f"orders{number}", 0)
+        self.mirror = ids.TopicPartition(f"{self.aliases[0]}.{self.place.topic}", 0)
+        for properties, topic in (
+            (self.source, self.place.topic),
+            (self.target, self.mirror.topic),
+        ):
+            kafka.create_topic(properties, topic)
+            outgoing = [kafka.Outgoing(key=None, value=b"%d" % each) for each in range(_RECORDS)]
+            kafka.produce(properties, topic, outgoing)
+        self._at = self.source if syncs_on == "source" else self.target
+        other = self.aliases[1] if syncs_on == "source" else self.aliases[0]
+        self._syncs = f"mm2-offset-syncs.{other}.internal"
+        kafka.create_topic(self._at, self._syncs, config={"cleanup.policy": "compact"})
+        self.config = config(
+            self.source,
+            self.target,
+            aliases=self.aliases,
+            topics=self.place.topic,
+            groups=f"{self.place.topic}-.*",
+        )
+        self.config["offset-syncs.topic.location"] = syncs_on
+
+    def group(self, name: str) -> str:
+        return f"{self.place.topic}-{name}"
+
+    def synced(self, upstream: int, downstream: int) -> None:
+        sync = offset_sync.OffsetSync(
+            partition=self.place, upstream=upstream, downstream=downstream
+        )
+        write_syncs(self._at, self._syncs, sync)
+
+    def at_source(self, group: str, offset: int, **more: object) -> None:
+        commit(self.source, group, {self.place: offset}, **more)
+
+    def points(self, group: str) -> list[tuple[int, int]]:
+        return points(self.target, self.aliases[0], group)
+
+    def comes(self, group: str, *expected: tuple[int, int], log: Callable[[], str]) -> None:
+        """Waits until these, and no others, are the group's checkpoints."""
+        eventually.eventually(
+            lambda: self.points(group) == list(expected),
+            WAIT_S,
+            lambda: f"{self.points(group)}, {log()}",
+            interval_s=0.5,
+        )
