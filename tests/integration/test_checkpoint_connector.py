@@ -46,7 +46,7 @@ def test_groups_go_on_where_checkpoints_say(
 
     flow.at_source(late, 21)
     flow.comes(late, (21, 16), log=worker.log_text)  # a group that comes, and a task more
-    assert worker.runs(NAME, tasks=2)
+    eventually.eventually(lambda: worker.runs(NAME, tasks=2), WAIT_S, worker.log_text)
 
     before = checkpoints.read(flow.target, flow.aliases[0])
     assert worker.stop() in (0, 143)
