@@ -1,32 +1,11 @@
-"""What a cluster answers instead of doing what was asked, as far as callers decide by it.
+"""What the adapters of this room raise, as far as callers decide by it.
 
-Everything else is a plain `RetriableError` or `FatalError`. Raised by the adapters of this room,
-made in `translate_errors`.
+What a cluster answers instead of doing what was asked is in `connect_runtime.kafka_client.errors`.
 """
 
 from __future__ import annotations
 
 from connect_runtime.base import errors
-
-
-class UnreachableError(errors.RetriableError):
-    """No broker answered in time: wrong address, network, or the cluster is down."""
-
-
-class AuthenticationError(errors.FatalError):
-    """The brokers refuse our credentials, or we refuse their certificate."""
-
-
-class NotAuthorizedError(errors.FatalError):
-    """We are known to the cluster, and may not do this."""
-
-
-class TopicMissingError(errors.FatalError):
-    """The topic does not exist, or we may not know that it does."""
-
-
-class TopicExistsError(errors.FatalError):
-    """Somebody else created the topic before us."""
 
 
 class FlowLogFullError(errors.RetriableError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from connect_runtime.base import errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
@@ -13,6 +13,8 @@ from mm2.core.configs import connector_configs
 from mm2.formats import offset_sync
 from tests.fakes import admin as fake_admin
 from tests.fakes import groups as fake_groups
+
+T = TypeVar("T")
 
 Record = tuple[bytes | None, bytes | None]
 
@@ -97,6 +99,6 @@ class FakeClusters:
     def all_closed(self) -> bool:
         return all(getattr(each, "closed", True) for each in self.made)
 
-    def _kept(self, made: Any) -> Any:
+    def _kept(self, made: T) -> T:
         self.made.append(made)
         return made

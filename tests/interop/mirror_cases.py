@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from connect_runtime.adapters.config import properties_source
 from mm2.core.configs import connector_keys as keys
@@ -236,7 +237,7 @@ def offsets() -> list[java_mirror_configs.Offset]:
         "heartbeat": {"sourceClusterAlias": "A", "targetClusterAlias": "B"},
     }
     values = ("x", None, 3.5, -1, 0, 7, 2**31, "0", True)
-    found = []
+    found: list[tuple[str, Any, Any]] = []
     for kind, partition in right.items():
         changed = [{**partition, key: value} for key in partition for value in values]
         less = [{n: v for n, v in partition.items() if n != key} for key in partition]

@@ -35,7 +35,7 @@ class Running:
     def __init__(self, clusters, **props):
         self.clusters = clusters
         self.context = plugin_contexts.Context()
-        self.acknowledged = []
+        self.acknowledged: list[checkpoint_task.Acknowledged] = []
         self.task = checkpoint_task.MirrorCheckpointTask(
             clusters, on_acknowledged=self.acknowledged.append
         )

@@ -34,9 +34,7 @@ def compact(value: object) -> str:
 def test_keys_are_written_byte_by_byte_as_by_java():
     """`reference/mirrormaker2.md` 2.4."""
     assert compact(SOURCE) == '{"cluster":"A","partition":0,"topic":"orders"}'
-    assert compact(CHECKPOINT) == (
-        '{"partition":0,"topic":"A.orders","group":"billing"}'
-    )
+    assert compact(CHECKPOINT) == ('{"partition":0,"topic":"A.orders","group":"billing"}')
     for partition in (SOURCE, CHECKPOINT, HEARTBEAT):
         assert list(partition) == java_map_order.ordered_keys(partition)
 

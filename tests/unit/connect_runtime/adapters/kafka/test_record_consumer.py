@@ -10,7 +10,7 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from connect_runtime.adapters.kafka import clients
+from connect_runtime.adapters.kafka import clients, record_consumer
 from connect_runtime.base import ids
 from connect_runtime.core.task import client_settings
 from connect_runtime.kafka_client import errors as kafka_errors
@@ -55,6 +55,7 @@ def consumer(library):
         client_id="c", properties={"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}
     )
     consumer = made.consumer(plan)
+    assert isinstance(consumer, record_consumer.KafkaRecordConsumer)
     consumer._consumer.close()
     consumer._consumer = library
     return consumer

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from connect_runtime.app.settings import problems
 from mm2.app.settings import load, mirror_maker, settings
-from mm2.core import flows
+from mm2.core import filters, flows
 
 BASE = """clusters = a, b
 a.bootstrap.servers = a:1
@@ -206,7 +206,9 @@ def test_files_are_iso_8859_1_and_that_is_told(tmp_path):
     path = tmp_path / "mm2.properties"
     path.write_bytes((BASE + "# caf\u00e9\na->b.topics = caf\u00e9|t\\u00fc\n").encode("utf-8"))
     found = load.load(path, environment={})
-    assert found.flows[0].topics.include.items == ("caf\u00c3\u00a9|t\u00fc",)
+    names = found.flows[0].topics
+    assert isinstance(names, filters.NameFilter)
+    assert names.include.items == ("caf\u00c3\u00a9|t\u00fc",)
     (line,) = found.warning_lines()
     assert line.startswith(f"{path}:6: holds characters beyond ASCII")
     assert line.endswith("write \\uXXXX")
