@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import IO
 
 from connect_runtime.base import errors
-from connect_runtime.system import child_guard
+from connect_runtime.system import child_guard, polling
 
 _REPORT_TIMEOUT_S = 10.0
+_STANDSTILL_S = 5.0
+_LOOK_S = 0.001
 
 
 class StartError(errors.FatalError):
@@ -49,10 +51,20 @@ class Child:
         return self.poll()
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the child; an ended child is left in peace."""
+        """Send a signal to the child; an ended child is left in peace.
+
+        After SIGSTOP it stands still when this returns: its threads stop one after the other, and
+        what one of them says meanwhile would come from a process that should be silent.
+        """
         if self.poll() is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
+            if number is signal.SIGSTOP:
+                polling.until(
+                    lambda: self.poll() is not None or _stands_still(self.pid),
+                    timeout_s=_STANDSTILL_S,
+                    interval_s=_LOOK_S,
+                )
 
     def kill(self, *, timeout_s: float = 10.0) -> int:
         """SIGKILL, and wait until it has gone; `StartError` if the kernel does not let go."""
@@ -141,3 +153,15 @@ def _read_to_end(report_fd: int) -> str:
             break
         report += chunk
     return report.decode()
+
+
+def _stands_still(pid: int) -> bool:
+    """Whether every thread is stopped; True where the system does not tell."""
+    try:
+        states = [
+            (each / "stat").read_text().rpartition(")")[2].split()[0]
+            for each in Path(f"/proc/{pid}/task").iterdir()
+        ]
+    except (OSError, IndexError):  # a thread has just ended, or there is no /proc
+        return not Path("/proc/self/task").exists()
+    return all(each in "TtZX" for each in states)

@@ -52,6 +52,27 @@ def test_signals_reach_the_child_and_an_ended_one_is_left_in_peace():
     assert child.kill() == 128 + signal.SIGTERM
 
 
+def test_who_is_stopped_stands_still_with_all_its_threads():
+    busy = (
+        "import hashlib, threading, sys\n"
+        "def work():\n"
+        "    while True: hashlib.sha256(bytes(1 << 22)).digest()\n"
+        "for _ in range(8): threading.Thread(target=work, daemon=True).start()\n"
+        "print('busy', flush=True); threading.Event().wait()\n"
+    )
+    child = processes.start([sys.executable, "-c", busy])
+    try:
+        tasks = Path(f"/proc/{child.pid}/task")
+        assert polling.until(lambda: len(list(tasks.iterdir())) > 8, timeout_s=10)
+        for _ in range(20):
+            child.signal(signal.SIGSTOP)
+            states = {(each / "stat").read_text().rpartition(")")[2][1] for each in tasks.iterdir()}
+            assert states == {"T"}
+            child.signal(signal.SIGCONT)
+    finally:
+        child.kill()
+
+
 def test_a_program_that_does_not_exist_is_named():
     with pytest.raises(processes.StartError, match=r"/no/such/program: No such file"):
         processes.start(["/no/such/program"])
