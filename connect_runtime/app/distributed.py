@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import random
 
 from connect_runtime.adapters.kafka import group as kafka_group
-from connect_runtime.adapters.kafka import worker_logs
+from connect_runtime.adapters.kafka import topic_admin, worker_logs
 from connect_runtime.app import worker_process
 from connect_runtime.app.settings import distributed
 from connect_runtime.base import errors
 from connect_runtime.core.herder import rivals
 from connect_runtime.ports import group
 from connect_runtime.runtime import rebalance_metrics
-from connect_runtime.runtime.stores import config_store, status_store
 from connect_runtime.system import clock
 
 _LOG = logging.getLogger(__name__)
@@ -32,38 +32,10 @@ def worker(settings: distributed.Settings) -> worker_process.WorkerProcess:
         client_id=config.client_id,
         exactly_once=config.exactly_once,
         may_create=config.creates_topics,
+        on_broken=lambda why: process.give_up(why),
         clock=clock.SystemClock(),
     )
-
-    def make_group(around: worker_process.Around) -> group.Group:
-        rebalances = rebalance_metrics.RebalanceMetrics(
-            clock=clock.SystemClock(), sampling=config.metrics.sampling
-        )
-        made = kafka_group.KafkaGroup(
-            settings.group(worker_id=around.worker_id, url=around.url),
-            clock=clock.SystemClock(),
-            rng=random.Random(),  # noqa: S311 - spreads retries
-            on_taken=rebalances.told,
-        )
-        for each in (rebalances.readings, made.readings):
-            around.metrics.add(each)
-        return made
-
-    def check(
-        worker_id: str, configs: config_store.ConfigStore, statuses: status_store.StatusStore
-    ) -> None:
-        rival = rivals.find(
-            logs.admin.groups(GROUPS_S),
-            rivals.Topics(config=configs.snapshot(), statuses=statuses.snapshot()),
-            own_group=config.group_id,
-            own_address=worker_id,
-        )
-        if rival is not None and rival.certain:
-            raise errors.FatalError(f"group {config.group_id}: {rival}")
-        if rival is not None:
-            _LOG.warning("%s", rival)
-
-    return worker_process.WorkerProcess(
+    process = worker_process.WorkerProcess(
         worker_process.Kind(
             settings=settings,
             config=config,
@@ -72,9 +44,39 @@ def worker(settings: distributed.Settings) -> worker_process.WorkerProcess:
             offset_log=logs.offset,
             fenced=logs.fenced,
             admin=logs.admin,
-            make_group=make_group,
+            make_group=functools.partial(_group, settings),
             offers=settings.offers,
             among_peers=True,
-            check=check,
+            check=functools.partial(_check, config.group_id, logs.admin),
         )
     )
+    return process
+
+
+def _group(settings: distributed.Settings, around: worker_process.Around) -> group.Group:
+    rebalances = rebalance_metrics.RebalanceMetrics(
+        clock=clock.SystemClock(), sampling=settings.config.metrics.sampling
+    )
+    made = kafka_group.KafkaGroup(
+        settings.group(worker_id=around.worker_id, url=around.url),
+        clock=clock.SystemClock(),
+        rng=random.Random(),  # noqa: S311 - spreads retries
+        on_taken=rebalances.told,
+    )
+    for each in (rebalances.readings, made.readings):
+        around.metrics.add(each)
+    return made
+
+
+def _check(group_id: str, admin: topic_admin.TopicAdmin, seen: worker_process.Seen) -> None:
+    """Raises `FatalError` where another Connect cluster is certain to use the same topics."""
+    rival = rivals.find(
+        admin.groups(GROUPS_S),
+        rivals.Topics(config=seen.configs.snapshot(), statuses=seen.statuses.snapshot()),
+        own_group=group_id,
+        own_address=seen.worker_id,
+    )
+    if rival is not None and rival.certain:
+        raise errors.FatalError(f"group {group_id}: {rival}")
+    if rival is not None:
+        _LOG.warning("%s", rival)

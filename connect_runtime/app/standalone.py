@@ -26,13 +26,15 @@ def worker(settings: standalone.Settings) -> worker_process.WorkerProcess:
     def make_group(around: worker_process.Around) -> group.Group:
         return alone_group.AloneGroup(around.url, around.configs.snapshot)
 
-    return worker_process.WorkerProcess(
+    process = worker_process.WorkerProcess(
         worker_process.Kind(
             settings=settings,
             config=settings.config,
             config_log=memory_log.MemoryLog("configurations in memory"),
             status_log=memory_log.MemoryLog("statuses in memory"),
-            offset_log=offset_file.OffsetFile(settings.offset_file),
+            offset_log=offset_file.OffsetFile(
+                settings.offset_file, on_broken=lambda why: process.give_up(why)
+            ),
             fenced=None,
             admin=topic_admin.TopicAdmin(
                 settings.access, client_id="connect-admin", clock=clock.SystemClock()
@@ -40,9 +42,10 @@ def worker(settings: standalone.Settings) -> worker_process.WorkerProcess:
             make_group=make_group,
             offers=protocol.Protocol.COMPATIBLE,
             among_peers=False,
-            check=lambda *_: None,
+            check=lambda _: None,
         )
     )
+    return process
 
 
 def create(

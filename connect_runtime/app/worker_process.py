@@ -66,6 +66,15 @@ class Around:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a worker knows before it begins: its own address, and what its topics say."""
+
+    worker_id: str
+    configs: config_store.ConfigStore
+    statuses: status_store.StatusStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """What a worker in a group and one alone do not have in common. Nothing is started.
 
@@ -82,9 +91,8 @@ class Kind:
     make_group: Callable[[Around], group.Group]
     offers: protocol.Protocol
     among_peers: bool
-    check: Callable[[str, config_store.ConfigStore, status_store.StatusStore], None]
-    """Asked, with the worker's host:port, once the stores are read; raises `FatalError` where it
-    must not run."""
+    check: Callable[[Seen], None]
+    """Asked once the stores are read; raises `FatalError` where it must not run."""
 
 
 class _Listener:
@@ -157,7 +165,13 @@ class WorkerProcess:
             self._assemble(cluster_id)
             for store in (self._offsets, self._statuses, self._configs):
                 store.start(LOGS_S)
-            self._kind.check(self._rest.worker_id, self._configs, self._statuses)
+            self._kind.check(
+                Seen(
+                    worker_id=self._rest.worker_id,
+                    configs=self._configs,
+                    statuses=self._statuses,
+                )
+            )
             assert self._loop is not None
             self._loop.start()
         except BaseException:
@@ -167,6 +181,12 @@ class WorkerProcess:
     def wait(self, timeout_s: float) -> bool:
         """Has it ended by itself? `failure` then says why."""
         return self._ended.wait(timeout_s)
+
+    def give_up(self, why: str) -> None:
+        """Something of it has ended that it cannot do without: `wait` returns. From any thread."""
+        _LOG.error("this worker cannot go on: %s", why)
+        self._broken = self._broken or why
+        self._ended.set()
 
     def stop(self, rest_graceful_s: int = server.GRACEFUL_S) -> None:
         """Take no more requests, stop all work, leave the group, let go. Again: nothing happens."""
@@ -208,24 +228,7 @@ class WorkerProcess:
             installed=settings.plugins, worker=self._kind.config, resolve=settings.resolve
         )
         peers = self._peers()
-        ordered = orders.Orders(
-            orders.Hands(
-                configs=self._configs,
-                statuses=self._statuses,
-                worker=self._worker,
-                offsets=offset_requests.OffsetRequests(around),
-                peers=peers,
-                signs_with=settings.herder.session_keys.signature_algorithm,
-                validate=checks.validate,
-                calls=self._calls,
-                plugin_calls=self._plugin_calls,
-                levels=levels,
-                worker_id=self._rest.worker_id,
-                generation=around.generation,
-            ),
-            asked=self._tickets,
-            post=self._inbox.post,
-        )
+        ordered = self._make_orders(around, checks=checks, peers=peers, levels=levels)
         self._loop = self._make_loop(ordered, around)
         self.herder = herder.Herder(
             herder.Parts(
@@ -251,6 +254,31 @@ class WorkerProcess:
             users=settings.users,
         )
         self._rest.attach(rest_app.build(parts, settings.rest))
+
+    def _make_orders(
+        self,
+        around: task_bodies.Surroundings,
+        *,
+        checks: validation.Validation,
+        peers: peers_port.Peers | None,
+        levels: log_levels.LogLevels,
+    ) -> orders.Orders:
+        assert self._worker is not None
+        hands = orders.Hands(
+            configs=self._configs,
+            statuses=self._statuses,
+            worker=self._worker,
+            offsets=offset_requests.OffsetRequests(around),
+            peers=peers,
+            signs_with=self._kind.settings.herder.session_keys.signature_algorithm,
+            validate=checks.validate,
+            calls=self._calls,
+            plugin_calls=self._plugin_calls,
+            levels=levels,
+            worker_id=around.worker_id,
+            generation=around.generation,
+        )
+        return orders.Orders(hands, asked=self._tickets, post=self._inbox.post)
 
     def _surroundings(self, metrics: worker_metrics.WorkerMetrics) -> task_bodies.Surroundings:
         settings = self._kind.settings
@@ -322,5 +350,4 @@ class WorkerProcess:
         self._inbox.post(events.ConfigChanged(change))
 
     def _thread_ended(self, ended: threads.UnaskedEnd) -> None:
-        self._broken = f"thread {ended.name} ended: {ended.error!r}"
-        self._ended.set()
+        self.give_up(f"thread {ended.name} ended: {ended.error!r}")

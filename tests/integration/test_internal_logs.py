@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import queue
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -138,7 +139,7 @@ def test_what_transactions_leave_behind_does_not_stop_a_reader(
 ):
     """KafkaBasedLogTest: ends that no record has. Markers, and records that are not shown."""
     name = topic()
-    log = place.log(name, committed_only=committed_only)
+    log = place.log(name, manner=shared_log.Manner(committed_only=committed_only))
     heard = logs(log)
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": east.bootstrap, "transactional.id": name}
@@ -159,7 +160,7 @@ def test_what_transactions_leave_behind_does_not_stop_a_reader(
         log.read_to_end(WAIT_S)
         seen += [b"%d" % number] if commits or not committed_only else []
         assert heard.values == seen
-    again = place.log(name, committed_only=committed_only)
+    again = place.log(name, manner=shared_log.Manner(committed_only=committed_only))
     assert logs(again).values == seen
 
 
@@ -222,7 +223,9 @@ class Choking(Heard):
 
 def test_who_waits_is_told_when_nobody_reads_any_more(place, topic, caplog):
     """KafkaBasedLogTest.testOffsetReadFailureWhenWorkThreadFails: and does not wait in vain."""
-    log, heard = place.log(topic()), Choking()
+    name, heard = topic(), Choking()
+    told: queue.Queue[str] = queue.Queue()
+    log = place.log(name, on_broken=told.put)
     log.start(heard, WAIT_S)
     answers: list[errors.ConnectError | None] = []
     try:
@@ -232,8 +235,10 @@ def test_who_waits_is_told_when_nobody_reads_any_more(place, topic, caplog):
         for _ in range(2):
             with pytest.raises(errors.FatalError, match=r"reads it no more: choked.*restart"):
                 log.read_to_end(WAIT_S)
+        assert told.get(timeout=WAIT_S) == f"the thread that reads {name} ended: choked"
     finally:
         log.stop(5.0)
+    assert told.empty()
     assert heard.values == [b"good"]
     assert answers == [None, None]
     assert "choked" in caplog.text

@@ -12,6 +12,7 @@ import os
 import tempfile
 import threading
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 
 from connect_runtime.base import errors
@@ -23,20 +24,25 @@ _LOG = logging.getLogger(__name__)
 _STOP_S = 5.0
 _IDLE_S = 1.0
 
+_Waiting = tuple[int, shared_log.Record, shared_log.OnRecorded]
+
 
 class OffsetFile:
     """Implements `shared_log.SharedLog` over `offset.storage.file.filename`.
 
+    `on_broken` hears why its thread ended that nobody had asked to: from then on nothing is taken.
+
     Invariant: the file has everything that the listener heard.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, on_broken: Callable[[str], None] = lambda _: None) -> None:
         self._path = Path(os.path.realpath(path))
+        self._on_broken = on_broken
         self._listener: shared_log.Listener | None = None
         self._offsets: dict[bytes, bytes] = {}
         self._told = 0
         self._wanted = threading.Condition()
-        self._waiting: deque[tuple[int, shared_log.Record, shared_log.OnRecorded]] = deque()
+        self._waiting: deque[_Waiting] = deque()
         self._outstanding = outstanding.Outstanding()
         self._threads = threads.Threads(on_unasked_end=self._on_unasked_end)
 
@@ -70,12 +76,20 @@ class OffsetFile:
 
     def stop(self, timeout_s: float) -> None:
         self._outstanding.wait(timeout_s)
+        left = self._close()
+        self._threads.stop_all(_STOP_S)
+        self._refuse(left)
+
+    def _close(self) -> list[_Waiting]:
+        """Nothing is taken any more. Answers what was not begun."""
         with self._wanted:
             self._listener = None
             left = list(self._waiting)
             self._waiting.clear()
             self._wanted.notify()
-        self._threads.stop_all(_STOP_S)
+        return left
+
+    def _refuse(self, left: list[_Waiting]) -> None:
         closed = errors.RetriableError(f"writing {self._path}: closed before it was written")
         for number, _, on_recorded in left:
             on_recorded(closed)
@@ -92,11 +106,7 @@ class OffsetFile:
             if batch and listener is not None:
                 self._record(batch, listener)
 
-    def _record(
-        self,
-        batch: list[tuple[int, shared_log.Record, shared_log.OnRecorded]],
-        listener: shared_log.Listener,
-    ) -> None:
+    def _record(self, batch: list[_Waiting], listener: shared_log.Listener) -> None:
         offsets = dict(self._offsets)
         for _, record, _ in batch:
             if record.value is None:
@@ -154,7 +164,10 @@ class OffsetFile:
             ) from error
 
     def _on_unasked_end(self, ended: threads.UnaskedEnd) -> None:
-        _LOG.error("the thread that %s ended: %s", ended.name, ended.error, exc_info=ended.error)
+        why = f"the thread that {ended.name} ended: {ended.error or 'it just ended'}"
+        _LOG.error("%s", why, exc_info=ended.error)
+        self._refuse(self._close())
+        self._on_broken(why)
 
 
 def _replace(path: Path, data: bytes) -> None:

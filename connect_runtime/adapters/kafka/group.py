@@ -28,7 +28,7 @@ from connect_runtime.ports import group as port
 from connect_runtime.system import threads
 from connect_runtime.wire.connection import buffers, cluster, poller
 
-log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 _TURN_MAX_S = 1.0
 _POOL_BYTES = 4 << 20
@@ -128,7 +128,7 @@ class KafkaGroup:
         self._closing = True
         self._step(lambda part, now_s: part.close("the worker is shutting down", now_s))
         if not self._left.wait(end.left_s(self._clock.now_s())):
-            log.warning(
+            _LOG.warning(
                 "group %s: no answer to leaving it within %g s; its members wait for a session",
                 self._settings.part.membership.group_id,
                 timeout_s,
@@ -138,7 +138,7 @@ class KafkaGroup:
         with contextlib.suppress(queue.Full):  # then it has something to do, and looks again
             self._plans.put_nowait(None)
         for name in self._threads.stop_all(_END_S):
-            log.error("thread %s did not end within %g s", name, _END_S)
+            _LOG.error("thread %s did not end within %g s", name, _END_S)
 
     # any thread
 
@@ -182,9 +182,9 @@ class KafkaGroup:
                     self._plans.get_nowait()  # of a round that is over
                 self._plans.put_nowait(told)
             case instructions.SlowTick(reason):
-                log.warning("leaving the group: %s", reason)
+                _LOG.warning("leaving the group: %s", reason)
             case instructions.Note(text):
-                log.info("%s", text)
+                _LOG.info("%s", text)
 
     def _ring(self) -> None:
         if self._bell is not None:
@@ -192,7 +192,7 @@ class KafkaGroup:
                 self._bell.send(b"\0")
 
     def _fail(self, error: errors.FatalError) -> None:
-        log.error("%s", error)
+        _LOG.error("%s", error)
         self._step(lambda part, now_s: part.fail(error, now_s))
 
     def _thread_ended(self, end: threads.UnaskedEnd) -> None:
@@ -257,7 +257,7 @@ class KafkaGroup:
                 continue
             remembered = lead.state
             for name, why in lead.malformed.items():
-                log.warning("group member %s is given nothing to do: %s", name, why)
+                _LOG.warning("group member %s is given nothing to do: %s", name, why)
             self._planned(asked.election.generation, lead)
 
     def _plan(self, asked: participation.PlanAsked, remembered: cooperative.State) -> leader.Lead:

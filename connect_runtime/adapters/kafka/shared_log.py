@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from connect_runtime.adapters.kafka import log_ends, log_reader, log_writer, topic_admin
 from connect_runtime.base import clock as base_clock
@@ -21,9 +22,26 @@ _THREADS_S = 10.0
 Prepare = Callable[[float], int]
 """Makes and checks the topic within so many seconds; answers the number of its partitions."""
 
+OnBroken = Callable[[str], None]
+"""Hears why; runs on the thread that ends: note it, no more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How a log is written and read: `committed_only` passes over what is not committed (yet)."""
+
+    patience: log_writer.Patience = log_writer.Patience.TRIED_FOREVER
+    committed_only: bool = False
+
+
+_USUAL = Manner()
+
 
 class KafkaSharedLog:
     """Implements `shared_log.SharedLog`. `admin` may be shared; it is not closed here.
+
+    `on_broken` is told when a thread of it ended that nobody had asked to: from then on nothing is
+    read any more, or written, and whoever goes on acts by what was.
 
     Invariant: reader and writer are both there (started) or both None.
     """
@@ -37,8 +55,8 @@ class KafkaSharedLog:
         admin: topic_admin.TopicAdmin,
         prepare: Prepare,
         clock: base_clock.Clock,
-        patience: log_writer.Patience = log_writer.Patience.TRIED_FOREVER,
-        committed_only: bool = False,
+        manner: Manner = _USUAL,
+        on_broken: OnBroken = lambda _: None,
     ) -> None:
         self._access = kafka_access.impatient(access)
         self._topic = topic
@@ -46,8 +64,8 @@ class KafkaSharedLog:
         self._admin = admin
         self._prepare = prepare
         self._clock = clock
-        self._patience = patience
-        self._committed_only = committed_only
+        self._manner = manner
+        self._on_broken = on_broken
         self._threads = threads.Threads(on_unasked_end=self._on_unasked_end)
         self._newest = log_ends.LogEnds(
             lambda end: admin.end_offsets(topic, self._partitions, end), clock=clock
@@ -72,14 +90,14 @@ class KafkaSharedLog:
             self._access,
             topic=self._topic,
             client_id=self._client_id,
-            patience=self._patience,
+            patience=self._manner.patience,
             clock=self._clock,
         )
         self._reader = log_reader.LogReader(
             self._access,
             topic=self._topic,
             client_id=self._client_id,
-            committed_only=self._committed_only,
+            committed_only=self._manner.committed_only,
             clock=self._clock,
             listener=listener,
             span=self._span_anew,
@@ -171,3 +189,4 @@ class KafkaSharedLog:
         _LOG.error("the thread that %s ended: %s", ended.name, why, exc_info=ended.error)
         if self._reader is not None:
             self._reader.ended(why)
+        self._on_broken(f"the thread that {ended.name} ended: {why}")

@@ -41,14 +41,15 @@ def make(
     client_id: str = "",
     exactly_once: _ExactlyOnce = _ExactlyOnce.DISABLED,
     may_create: bool = True,
+    on_broken: shared_log.OnBroken = lambda _: None,
     clock: base_clock.Clock,
 ) -> WorkerLogs:
     """Clients are called as Java's: `<group.id>-<client.id>-configs` and so on.
 
     `exactly_once`: from PREPARING on leaders fence each other; only when ENABLED everybody reads
     committed records alone (KIP-618).
-    `may_create`: internal.topics.automatic.creation.enable. Raises `FatalError` on settings that
-    the library refuses.
+    `may_create`: internal.topics.automatic.creation.enable. `on_broken`: see `KafkaSharedLog`.
+    Raises `FatalError` on settings that the library refuses.
     """
     name = f"{group_id}-{client_id}-" if client_id else f"{group_id}-"
     admin = topic_admin.TopicAdmin(access, client_id=f"{name}shared-admin", clock=clock)
@@ -65,8 +66,11 @@ def make(
             admin=admin,
             prepare=functools.partial(makes.ensure, found[purpose]),
             clock=clock,
-            patience=once if status else forever,
-            committed_only=exactly_once is _ExactlyOnce.ENABLED and not status,
+            manner=shared_log.Manner(
+                patience=once if status else forever,
+                committed_only=exactly_once is _ExactlyOnce.ENABLED and not status,
+            ),
+            on_broken=on_broken,
         )
 
     fenced = None

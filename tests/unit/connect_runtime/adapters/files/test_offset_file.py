@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import queue
 import stat
 from pathlib import Path
 
@@ -115,3 +116,30 @@ def test_after_a_stop_nothing_is_taken(path):
     store.stop(5.0)
     with pytest.raises(errors.FatalError, match="closed"):
         log.send(shared_log.Record(key=b"k", value=b"v"), on_recorded=lambda _: None)
+
+
+class Choking:
+    """Cannot take one of the records."""
+
+    def on_record(self, record: shared_log.LogRecord) -> None:
+        if record.value == b"poison":
+            raise ValueError("choked")
+
+    def on_replayed(self) -> None: ...
+
+    def on_start_over(self) -> None: ...
+
+
+def test_who_needs_it_is_told_when_nobody_writes_any_more(path, caplog):
+    told: queue.Queue[str] = queue.Queue()
+    log = adapter.OffsetFile(path, on_broken=told.put)
+    log.start(Choking(), 1.0)
+    try:
+        log.send(shared_log.Record(key=b"k", value=b"poison"), on_recorded=lambda _: None)
+        assert told.get(timeout=10.0) == "the thread that writes connect.offsets ended: choked"
+        with pytest.raises(errors.FatalError, match="closed"):
+            log.send(shared_log.Record(key=b"k", value=b"v"), on_recorded=lambda _: None)
+    finally:
+        log.stop(0.1)
+    assert told.empty()
+    assert "choked" in caplog.text

@@ -44,7 +44,7 @@ def test_three_topics_three_clients():
 def test_only_statuses_are_tried_once():
     logs = make()
     once = log_writer.Patience.TRIED_ONCE
-    tried_once = [each._patience is once for each in (logs.config, logs.offset, logs.status)]
+    tried_once = [each._manner.patience is once for each in (logs.config, logs.offset, logs.status)]
     assert tried_once == [False, False, True]
     assert once.settings["retries"] == 0
 
@@ -61,4 +61,4 @@ def test_exactly_once(support, fences, committed):
     logs = make(exactly_once=ExactlyOnce(support))
     assert (logs.fenced is not None) is fences
     every = (logs.config, logs.offset, logs.status)
-    assert [each._committed_only for each in every] == committed
+    assert [each._manner.committed_only for each in every] == committed
