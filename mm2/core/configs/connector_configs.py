@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from connect_runtime.api import config_def, errors
-from mm2.core import flows, naming
+from mm2.core import filters, flows, naming
 from mm2.core.configs import answers, checks, java_classes, own_keys, own_values, policies, roles
 from mm2.core.configs import connector_keys as keys
 
@@ -64,7 +64,8 @@ class SyncsTopic:
 class SourceConfig:
     """MirrorSourceConnector. Intervals are seconds; None means never.
 
-    `syncs_topic` None: no offset syncs are written. `lag_max` is `offset.lag.max`.
+    `syncs_topic` None: no offset syncs are written. `lag_max` is `offset.lag.max`. Of topics in
+    `paused` nothing is copied for now; the flow's budgets are those in force, an operator's first.
     """
 
     common: Common
@@ -75,6 +76,7 @@ class SourceConfig:
     lag_max: int
     engine: str
     spark: Props
+    paused: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,13 +227,13 @@ def _source(reading: _Reading) -> SourceConfig:
         lag_max=values[keys.LAG_MAX],
         engine=values[own_keys.ENGINE],
         spark=config_def.with_prefix(reading.props, own_keys.SPARK_PREFIX),
+        paused=frozenset(values[own_keys.LIVE_PAUSED_TOPICS]),
     )
 
 
 def _source_flow(reading: _Reading, common: Common) -> flows.Flow:
     props, values = reading.props, reading.values
     base = flows.Flow(source=common.source, target=common.target)
-    throttle = values[own_keys.THROTTLE]
     return flows.Flow(
         source=common.source,
         target=common.target,
@@ -251,9 +253,20 @@ def _source_flow(reading: _Reading, common: Common) -> flows.Flow:
         sync_topic_configs_interval_s=reading.interval(keys.SYNC_CONFIGS, keys.SYNC_CONFIGS_S),
         admin_timeout_s=common.admin_timeout_s,
         buffer_bytes=values[own_keys.BUFFER_MEMORY],
-        budgets=flows.Budgets(
-            flow=own_values.read_rate(throttle) if throttle else 0,
-            topics=tuple(map(own_values.read_topic_budget, values[own_keys.TOPIC_THROTTLES])),
+        budgets=_budgets(values),
+    )
+
+
+def _budgets(values: policies.Parsed) -> flows.Budgets:
+    """The first that matches a topic counts, so an operator's stand before the file's."""
+    given, live = values[own_keys.THROTTLE], values[own_keys.LIVE_THROTTLE]
+    whole = own_values.read_rate(given) if given else 0
+    limits = map(own_values.read_topic_limit, values[own_keys.LIVE_TOPIC_THROTTLES])
+    return flows.Budgets(
+        flow=whole if live is None else own_values.read_limit(live),
+        topics=(
+            *(flows.TopicBudget(filters.literally(topic), rate) for topic, rate in limits),
+            *map(own_values.read_topic_budget, values[own_keys.TOPIC_THROTTLES]),
         ),
     )
 
