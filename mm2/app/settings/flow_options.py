@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+from connect_runtime.api import config_def
 from mm2.app.settings import reader
 from mm2.core import filters, flows
-from mm2.core.configs import kinds
+from mm2.core.configs import connector_keys, kinds
 
 _ALIAS = kinds.text("the alias of a cluster")
 _SECONDS = kinds.whole(1, 1_000_000_000)
@@ -108,25 +110,46 @@ def is_identity(policy: str) -> bool:
     return policy.rpartition(".")[2] == IDENTITY_POLICY
 
 
-# On in MirrorMaker 2 (the first four) or off: not done here, so only "false" is true to the facts.
-OFF_ONLY = tuple(
-    reader.Option(name=name, kind=kinds.only_false(), default="false")
-    for name in (
-        "emit.checkpoints.enabled",
-        "emit.heartbeats.enabled",
-        "emit.offset-syncs.enabled",
-        "sync.topic.acls.enabled",
-        "sync.group.offsets.enabled",
+def _judged_later(name: str) -> reader.Option[Any]:
+    """What only the connectors understand: they judge the text (`judge`)."""
+    of = (connector_keys.SOURCE, connector_keys.CHECKPOINT, connector_keys.HEARTBEAT)
+    found = next(each.keys[name] for each in of if name in each.keys)
+    if found.type is config_def.Type.BOOLEAN:
+        return reader.Option(name=name, kind=_BOOLEAN, default=str(found.default).lower())
+    if found.type is config_def.Type.LIST:
+        return reader.Option(name=name, kind=kinds.Texts(), default=tuple(found.default))
+    return reader.Option(name=name, kind=kinds.text(), default=str(found.default))
+
+
+CONNECTORS = tuple(
+    map(
+        _judged_later,
+        (
+            connector_keys.CHECKPOINTS_FACTOR,
+            connector_keys.EMIT_CHECKPOINTS,
+            connector_keys.EMIT_CHECKPOINTS_S,
+            connector_keys.EMIT_HEARTBEATS_S,
+            connector_keys.EMIT_SYNCS,
+            connector_keys.HEARTBEATS_FACTOR,
+            connector_keys.LAG_MAX,
+            connector_keys.METRIC_FORMATS,
+            connector_keys.REFRESH_GROUPS,
+            connector_keys.REFRESH_GROUPS_S,
+            connector_keys.SYNC_ACLS,
+            connector_keys.SYNC_ACLS_S,
+            connector_keys.SYNC_GROUPS,
+            connector_keys.SYNC_GROUPS_S,
+            connector_keys.SYNCS_TOPIC_FACTOR,
+            connector_keys.SYNCS_TOPIC_LOCATION,
+        ),
     )
 )
-
-WITHOUT_EFFECT: Mapping[str, str] = {
-    **dict.fromkeys(
-        (GROUPS.name, GROUPS_EXCLUDE.name),
-        "has no effect yet: offsets of consumer groups are not synced",
-    ),
-}
-"""Keys that are taken, so that files of MirrorMaker 2 need no change, with what is so instead."""
+"""Keys of MirrorMaker 2's connectors that the flow itself has no use for."""
+EMIT_HEARTBEATS = reader.Option(
+    name=connector_keys.EMIT_HEARTBEATS, kind=_BOOLEAN, default="false"
+)
+"""Off unless asked for, other than in MirrorMaker 2: it needs rights on the source, and a worker
+for each pair of clusters, both ways."""
 
 SYNC_WITHOUT_LOOKS = (
     f"has no effect while {REFRESH_TOPICS.name} is false: settings of mirror topics are synced "
@@ -139,12 +162,9 @@ _REMOVED = "was removed in Kafka 4.0"
 REFUSED: Mapping[str, str] = {
     **dict.fromkeys(
         (
-            "checkpoints.topic.replication.factor",
             "config.action.reload",
             "config.property.filter.class",
             "consumer.poll.timeout.ms",
-            "emit.checkpoints.interval.seconds",
-            "emit.heartbeats.interval.seconds",
             "errors.log.enable",
             "errors.log.include.messages",
             "errors.retry.delay.max.ms",
@@ -155,18 +175,9 @@ REFUSED: Mapping[str, str] = {
             "forwarding.admin.class",
             "group.filter.class",
             "header.converter",
-            "heartbeats.topic.replication.factor",
             "key.converter",
-            "metric.names.formats",
             "metric.reporters",
-            "offset-syncs.topic.location",
-            "offset-syncs.topic.replication.factor",
-            "offset.lag.max",
             "predicates",
-            "refresh.groups.enabled",
-            "refresh.groups.interval.seconds",
-            "sync.group.offsets.interval.seconds",
-            "sync.topic.acls.interval.seconds",
             "tasks.max.enforce",
             "topic.filter.class",
             "transforms",
@@ -196,7 +207,6 @@ REFUSED_FAMILIES: Mapping[str, str] = {
     **dict.fromkeys(
         (
             "errors.deadletterqueue.",
-            "offset-syncs.topic.",
             "predicates.",
             "source.",
             "target.consumer.",

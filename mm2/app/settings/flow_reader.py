@@ -93,10 +93,8 @@ def _read_flow(
 
 def _read_keys(found: reader.SectionReader, *, source: str, target: str) -> flows.Flow:
     policy = found.get(options.POLICY)
-    for option in options.OFF_ONLY:
+    for option in (*options.CONNECTORS, options.EMIT_HEARTBEATS):
         found.get(option)
-    for name, text in options.WITHOUT_EFFECT.items():
-        found.warn_given(name, text)
     if not found.get(options.REFRESH_TOPICS):
         found.warn_given(options.SYNC_CONFIGS_INTERVAL.name, options.SYNC_WITHOUT_LOOKS)
     return flows.Flow(

@@ -67,6 +67,20 @@ class Patterns:
 
 
 @dataclass(frozen=True, slots=True)
+class Texts:
+    """A list of any texts."""
+
+    allowed: str = "texts, as a YAML list or separated by commas"
+
+    @property
+    def is_list(self) -> bool:
+        return True
+
+    def parse(self, texts: tuple[str, ...]) -> tuple[str, ...]:
+        return texts
+
+
+@dataclass(frozen=True, slots=True)
 class TopicBudgets:
     """A list of `EXPRESSION=RATE`."""
 
@@ -86,17 +100,6 @@ def text(allowed: str = "text") -> One[str]:
 
 def boolean() -> One[bool]:
     return One("true or false", _boolean)
-
-
-def only_false() -> One[bool]:
-    """For what cannot be switched on."""
-
-    def read(value: str) -> bool:
-        if _boolean(value):
-            raise ValueError(value)
-        return False
-
-    return One("false (true is not supported yet)", read)
 
 
 def whole(least: int, most: int | None = None, *, or_minus_one: bool = False) -> One[int]:
