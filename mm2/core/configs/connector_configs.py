@@ -13,7 +13,16 @@ from typing import Any, TypeVar
 
 from connect_runtime.api import config_def, errors
 from mm2.core import flows, naming
-from mm2.core.configs import answers, checks, java_classes, own_keys, own_values, policies, roles
+from mm2.core.configs import (
+    answers,
+    checks,
+    engine_settings,
+    java_classes,
+    own_keys,
+    own_values,
+    policies,
+    roles,
+)
 from mm2.core.configs import connector_keys as keys
 
 T = TypeVar("T")
@@ -64,7 +73,8 @@ class SyncsTopic:
 class SourceConfig:
     """MirrorSourceConnector. Intervals are seconds; None means never.
 
-    `syncs_topic` None: no offset syncs are written. `lag_max` is `offset.lag.max`.
+    `syncs_topic` None: no offset syncs are written. `lag_max` is `offset.lag.max`. `engine` None:
+    whichever its process has.
     """
 
     common: Common
@@ -73,8 +83,7 @@ class SourceConfig:
     syncs_topic: SyncsTopic | None
     syncs_topic_factor: int
     lag_max: int
-    engine: str
-    spark: Props
+    engine: engine_settings.EngineSettings | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,8 +232,7 @@ def _source(reading: _Reading) -> SourceConfig:
         syncs_topic=syncs if values[keys.EMIT_SYNCS] else None,
         syncs_topic_factor=reading.factor(keys.SYNCS_TOPIC_FACTOR),
         lag_max=values[keys.LAG_MAX],
-        engine=values[own_keys.ENGINE],
-        spark=config_def.with_prefix(reading.props, own_keys.SPARK_PREFIX),
+        engine=reading.attempt(own_keys.ENGINE, lambda: engine_settings.read(reading.props), None),
     )
 
 
