@@ -44,6 +44,7 @@ from connect_runtime.api.context import (
     PipelineProgress,
     PipelineState,
     PipelineTaskContext,
+    ReadMetrics,
     SinkConnectorContext,
     SinkTaskContext,
     SourceConnectorContext,
@@ -124,6 +125,9 @@ from connect_runtime.api.task import (
 )
 from connect_runtime.api.transform import Predicate, Transformation
 from connect_runtime.base.ids import ConnectorTaskId, TopicPartition
+from connect_runtime.base.metrics import Family as MetricFamily
+from connect_runtime.base.metrics import Kind as MetricKind
+from connect_runtime.base.metrics import Metric
 
 __all__ = [
     "BOOLEAN_SCHEMA",
@@ -174,6 +178,9 @@ __all__ = [
     "Importance",
     "Lambda",
     "ListSize",
+    "Metric",
+    "MetricFamily",
+    "MetricKind",
     "NonEmptyString",
     "NonEmptyStringWithoutControlChars",
     "NonNull",
@@ -186,6 +193,7 @@ __all__ = [
     "PipelineTaskContext",
     "Predicate",
     "Range",
+    "ReadMetrics",
     "Recommender",
     "RecordMetadata",
     "RetriableError",

@@ -7,13 +7,17 @@ context is for the plugin's own thread only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
 from connect_runtime.api import records
-from connect_runtime.base import clock, ids
+from connect_runtime.base import clock, ids, metrics
+
+ReadMetrics = Callable[[], Iterable[metrics.Family]]
+"""What there is to show at this moment, by metric: `api.Metric` declares one, `api.MetricFamily` is
+one with its values by label values. Asked on other threads, at every scrape: answer at once."""
 
 
 class OffsetReader(Protocol):
@@ -45,6 +49,14 @@ class PluginContext(Protocol):
         In place of sleeping, so that nobody waits for a sleeper.
         """
 
+    def add_metrics(self, read: ReadMetrics) -> None:
+        """Show these besides the worker's own, for as long as the plugin runs (KIP-877).
+
+        No label is added: connector and task are told apart by labels of the plugin's own. Of two
+        plugins on one worker that declare a metric differently, or give the same series, the first
+        is shown. What `read` raises is logged once, and costs its metrics alone.
+        """
+
 
 class ConnectorContext(PluginContext, Protocol):
     """Both methods may be called from any thread."""
@@ -57,10 +69,16 @@ class ConnectorContext(PluginContext, Protocol):
 
 
 class SourceConnectorContext(ConnectorContext, Protocol):
-    """With a look at the offsets of the connector's tasks."""
+    """With a look at the connector's tasks: their offsets, and how they are configured."""
 
     @property
     def offset_reader(self) -> OffsetReader: ...
+
+    def task_configs(self) -> Sequence[Mapping[str, str]]:
+        """What was published last for this connector's tasks, in their order, whichever worker
+        led then: to leave as much as can be as it is. `${…}` stands as it was written. Empty where
+        nothing was, or not all of it is known. Any thread, at once.
+        """
 
 
 class SinkConnectorContext(ConnectorContext, Protocol):
@@ -188,6 +206,21 @@ class PipelineTaskContext(TaskContext, Protocol):
     @property
     def stop_timeout_s(self) -> float:
         """How long `stop` may take before the worker calls `abandon`."""
+
+    @property
+    def session_timeout_s(self) -> float:
+        """After so much silence of this worker its group gives the task to another."""
+
+    def confirmed_at_s(self) -> float:
+        """The time, by `clock.now_s`, at which the newest heartbeat was sent that the group
+        answered without error (a rebalance under way is one): then the task was this worker's.
+
+        -inf before the first; for a worker alone, now. Any thread, at once.
+        """
+
+    def confirm_soon(self) -> None:
+        """Have a heartbeat sent now, not only at the next interval, since somebody waits for
+        `confirmed_at_s` to pass this moment. Any thread; returns at once."""
 
     def report(self, progress: PipelineProgress) -> None:
         """Tell the worker; returns at once. Its offsets are committed at the next interval."""

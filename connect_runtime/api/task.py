@@ -118,7 +118,7 @@ class PipelineTask(Task):
     The worker treats it like any task: starts it when it is assigned, pauses and stops it, shows
     its status, commits the offsets that it reports. It never sees the records. Calls:
 
-        initialize · start · (pause | resume | run_once)* · stop
+        initialize · start · (pause | resume | reconfigure | run_once)* · stop
 
     all on the task's thread; a task that is assigned while paused is not started before it is
     resumed. It is RUNNING once `context.report` has said so, not earlier. `run_once` raising
@@ -143,6 +143,16 @@ class PipelineTask(Task):
 
     @abc.abstractmethod
     def resume(self) -> None: ...
+
+    def reconfigure(self, props: Mapping[str, str]) -> bool:
+        """Other configurations were published, this one for this task, while it runs (or rests).
+
+        True: taken up, it goes on, and the worker counts it as running with `props`. False: it is
+        stopped, and started anew with them. Not called where only the connector's own
+        configuration has changed. Return soon; raising fails the task.
+        """
+        del props
+        return False
 
     @abc.abstractmethod
     def stop(self) -> None:

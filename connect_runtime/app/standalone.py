@@ -24,7 +24,9 @@ def worker(settings: standalone.Settings) -> worker_process.WorkerProcess:
     """Not started. Raises `FatalError` on settings that the client library refuses."""
 
     def make_group(around: worker_process.Around) -> group.Group:
-        return alone_group.AloneGroup(around.url, around.configs.snapshot)
+        return alone_group.AloneGroup(
+            around.url, around.configs.snapshot, clock=clock.SystemClock()
+        )
 
     process = worker_process.WorkerProcess(
         worker_process.Kind(

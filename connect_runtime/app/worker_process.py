@@ -222,14 +222,22 @@ class WorkerProcess:
             sampling=self._kind.config.metrics.sampling,
         )
         self._serve_metrics(measured)
-        around = self._surroundings(measured)
+        made_group = self._kind.make_group(
+            Around(
+                worker_id=self._rest.worker_id,
+                url=self._rest.advertised_url,
+                configs=self._configs,
+                metrics=measured,
+            )
+        )
+        around = self._surroundings(measured, made_group)
         self._worker = worker.Worker(around, _Listener(self._inbox))
         checks = validation.Validation(
             installed=settings.plugins, worker=self._kind.config, resolve=settings.resolve
         )
         peers = self._peers()
         ordered = self._make_orders(around, checks=checks, peers=peers, levels=levels)
-        self._loop = self._make_loop(ordered, around)
+        self._loop = self._make_loop(ordered, around, made_group)
         self.herder = herder.Herder(
             herder.Parts(
                 loop=self._loop,
@@ -280,17 +288,21 @@ class WorkerProcess:
         )
         return orders.Orders(hands, asked=self._tickets, post=self._inbox.post)
 
-    def _surroundings(self, metrics: worker_metrics.WorkerMetrics) -> task_bodies.Surroundings:
+    def _surroundings(
+        self, metrics: worker_metrics.WorkerMetrics, membership: group.Group
+    ) -> task_bodies.Surroundings:
         settings = self._kind.settings
         return task_bodies.Surroundings(
             config=self._kind.config,
             worker_id=self._rest.worker_id,
             generation=lambda: self._standing.generation,
+            configs=self._configs.snapshot,
             installed=settings.plugins,
             clients=clients.KafkaClients(files=settings.files, clock=self._clock),
             statuses=self._statuses,
             offsets=self._offsets,
             resolve=settings.resolve,
+            membership=membership,
             metrics=metrics,
             clock=self._clock,
         )
@@ -311,7 +323,10 @@ class WorkerProcess:
         return http_peers.HttpPeers(tls=None if https is None else https.client)
 
     def _make_loop(
-        self, ordered: orders.Orders, around: task_bodies.Surroundings
+        self,
+        ordered: orders.Orders,
+        around: task_bodies.Surroundings,
+        made_group: group.Group,
     ) -> loop.HerderLoop:
         assert self._worker is not None
         asks = questions.Questions(
@@ -329,14 +344,7 @@ class WorkerProcess:
                 settings=self._kind.settings.herder,
                 configs=self._configs,
                 statuses=self._statuses,
-                group=self._kind.make_group(
-                    Around(
-                        worker_id=self._rest.worker_id,
-                        url=self._rest.advertised_url,
-                        configs=self._configs,
-                        metrics=around.metrics,
-                    )
-                ),
+                group=made_group,
                 questions=asks,
                 orders=ordered,
                 inbox=self._inbox,

@@ -67,3 +67,12 @@ class Group(Protocol):
     def close(self, timeout_s: float) -> None:
         """Leave the group for good, within `timeout_s`; whatever came of that, nothing is left
         running. Again: nothing happens. From any thread but the group's own."""
+
+    # As `ports.worker.Membership`
+
+    @property
+    def session_timeout_s(self) -> float: ...
+
+    def confirmed_at_s(self) -> float: ...
+
+    def confirm_soon(self) -> None: ...

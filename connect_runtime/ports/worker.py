@@ -27,6 +27,21 @@ class Listener(Protocol):
         """Its task configs would be others now."""
 
 
+class Membership(Protocol):
+    """What is known of this worker's place in its group. Any thread, at once."""
+
+    @property
+    def session_timeout_s(self) -> float:
+        """After so much silence others are given this worker's work."""
+
+    def confirmed_at_s(self) -> float:
+        """Monotonic time at which the newest heartbeat was sent that the group answered without
+        error (a rebalance under way is one); -inf before the first. Alone: now."""
+
+    def confirm_soon(self) -> None:
+        """Somebody waits for a heartbeat that is sent later than this."""
+
+
 class Statuses(Protocol):
     """Where statuses go; nothing waits (`runtime.stores.status_store`)."""
 

@@ -3,31 +3,45 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from connect_runtime.api import context, errors
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import ids
+from connect_runtime.ports import worker as port
 
 _Answer = TypeVar("_Answer")
 
 
-class PluginContext:
-    """Implements `context.PluginContext`; `stopping` is set when the plugin is asked to stop."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Basics:
+    """What every context is made with: `stopping` is set when the plugin is asked to stop,
+    `on_metrics` takes what it wants to be shown."""
 
-    def __init__(self, *, clock: base_clock.Clock, stopping: threading.Event) -> None:
-        self._clock = clock
-        self._stopping = stopping
+    clock: base_clock.Clock
+    stopping: threading.Event
+    on_metrics: Callable[[context.ReadMetrics], None]
+
+
+class PluginContext:
+    """Implements `context.PluginContext`."""
+
+    def __init__(self, basics: Basics) -> None:
+        self._basics = basics
         self._closed = False
 
     @property
     def clock(self) -> base_clock.Clock:
         """See `api.context`; so for all below."""
-        return self._clock
+        return self._basics.clock
 
     def wait(self, timeout_s: float) -> bool:
-        return self._stopping.wait(max(0.0, timeout_s))
+        return self._basics.stopping.wait(max(0.0, timeout_s))
+
+    def add_metrics(self, read: context.ReadMetrics) -> None:
+        self._open(self._basics.on_metrics)(lambda: () if self._closed else read())
 
     def close(self) -> None:
         """The worker's: from now on the plugin is refused."""
@@ -46,21 +60,25 @@ class ConnectorContext(PluginContext):
 
     def __init__(
         self,
+        basics: Basics,
         *,
-        clock: base_clock.Clock,
-        stopping: threading.Event,
         offset_reader: context.OffsetReader,
+        published: Callable[[], Sequence[Mapping[str, str]]],
         on_reconfiguration: Callable[[], None],
         on_error: Callable[[Exception], None],
     ) -> None:
-        super().__init__(clock=clock, stopping=stopping)
+        super().__init__(basics)
         self._offset_reader = offset_reader
+        self._published = published
         self._on_reconfiguration = on_reconfiguration
         self._on_error = on_error
 
     @property
     def offset_reader(self) -> context.OffsetReader:
         return self._open(self._offset_reader)
+
+    def task_configs(self) -> Sequence[Mapping[str, str]]:
+        return self._open(self._published)()
 
     def request_task_reconfiguration(self) -> None:
         self._open(self._on_reconfiguration)()
@@ -75,12 +93,11 @@ class TaskContext(PluginContext):
     def __init__(
         self,
         task: ids.ConnectorTaskId,
+        basics: Basics,
         *,
-        clock: base_clock.Clock,
-        stopping: threading.Event,
         resolve: Callable[[], Mapping[str, str]],
     ) -> None:
-        super().__init__(clock=clock, stopping=stopping)
+        super().__init__(basics)
         self._task = task
         self._resolve = resolve
 
@@ -98,13 +115,12 @@ class SourceTaskContext(TaskContext):
     def __init__(
         self,
         task: ids.ConnectorTaskId,
+        basics: Basics,
         *,
-        clock: base_clock.Clock,
-        stopping: threading.Event,
         resolve: Callable[[], Mapping[str, str]],
         offset_reader: context.OffsetReader,
     ) -> None:
-        super().__init__(task, clock=clock, stopping=stopping, resolve=resolve)
+        super().__init__(task, basics, resolve=resolve)
         self._offset_reader = offset_reader
 
     @property
@@ -122,23 +138,32 @@ class PipelineTaskContext(SourceTaskContext):
     def __init__(
         self,
         task: ids.ConnectorTaskId,
+        basics: Basics,
         *,
-        clock: base_clock.Clock,
-        stopping: threading.Event,
         resolve: Callable[[], Mapping[str, str]],
         offset_reader: context.OffsetReader,
         stop_timeout_s: float,
+        membership: port.Membership,
         on_report: Callable[[context.PipelineProgress], None],
     ) -> None:
-        super().__init__(
-            task, clock=clock, stopping=stopping, resolve=resolve, offset_reader=offset_reader
-        )
+        super().__init__(task, basics, resolve=resolve, offset_reader=offset_reader)
         self._stop_timeout_s = stop_timeout_s
+        self._membership = membership
         self._on_report = on_report
 
     @property
     def stop_timeout_s(self) -> float:
         return self._stop_timeout_s
+
+    @property
+    def session_timeout_s(self) -> float:
+        return self._membership.session_timeout_s
+
+    def confirmed_at_s(self) -> float:
+        return self._membership.confirmed_at_s()
+
+    def confirm_soon(self) -> None:
+        self._membership.confirm_soon()
 
     def report(self, progress: context.PipelineProgress) -> None:
         self._open(self._on_report)(progress)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Mapping
 
 from connect_runtime.api import context, errors
-from connect_runtime.base import clock as base_clock
 from connect_runtime.base import ids
 from connect_runtime.runtime import contexts
 
@@ -24,12 +22,11 @@ class SinkTaskContext(contexts.TaskContext):
     def __init__(
         self,
         task: ids.ConnectorTaskId,
+        basics: contexts.Basics,
         *,
-        clock: base_clock.Clock,
-        stopping: threading.Event,
         resolve: Callable[[], Mapping[str, str]],
     ) -> None:
-        super().__init__(task, clock=clock, stopping=stopping, resolve=resolve)
+        super().__init__(task, basics, resolve=resolve)
         self.assigned: _Partitions = frozenset()
         self.paused: _Partitions = frozenset()
         self.on_pause: Callable[[_Partitions, bool], None] = lambda _partitions, _paused: None

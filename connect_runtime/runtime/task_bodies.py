@@ -47,17 +47,19 @@ class Surroundings:
     """What a worker runs its plugins with.
 
     `resolve` fills `${…}` in, as of now, and raises `ConnectError`; `generation` is the group's;
-    `metrics` is this worker's alone.
+    `configs` is the newest view; `metrics` is this worker's alone.
     """
 
     config: worker_config.WorkerConfig
     worker_id: str
     generation: Callable[[], int]
+    configs: Callable[[], cluster_config.ClusterConfig]
     installed: plugins.Plugins
     clients: clients.Clients
     statuses: port.Statuses
     offsets: offset_store.Offsets
     resolve: Callable[[cluster_config.RawConfig], Mapping[str, str | None]]
+    membership: port.Membership
     metrics: worker_metrics.WorkerMetrics
     clock: base_clock.Clock
 
@@ -182,8 +184,7 @@ class _Maker:
                 props=self._props,
                 context=contexts.SourceTaskContext(
                     self._task,
-                    clock=around.clock,
-                    stopping=self._stopping,
+                    self._basics(),
                     resolve=self._props,
                     offset_reader=self._reader(),
                 ),
@@ -211,10 +212,7 @@ class _Maker:
                 props=self._props,
                 topics=parsed.topics if parsed.topics_regex is None else parsed.topics_regex,
                 context=sink_context.SinkTaskContext(
-                    self._task,
-                    clock=around.clock,
-                    stopping=self._stopping,
-                    resolve=self._props,
+                    self._task, self._basics(), resolve=self._props
                 ),
                 pipeline=_pipeline(converters, metrics),
                 make_consumer=lambda: around.clients.consumer(plan),
@@ -237,11 +235,11 @@ class _Maker:
         ) -> contexts.PipelineTaskContext:
             return contexts.PipelineTaskContext(
                 self._task,
-                clock=around.clock,
-                stopping=self._stopping,
+                self._basics(),
                 resolve=self._props,
                 offset_reader=self._reader(),
                 stop_timeout_s=around.config.graceful_stop_s,
+                membership=around.membership,
                 on_report=on_report,
             )
 
@@ -260,6 +258,14 @@ class _Maker:
             )
         )
         return Made(instance, body, metrics)
+
+    def _basics(self) -> contexts.Basics:
+        around = self._around
+        return contexts.Basics(
+            clock=around.clock,
+            stopping=self._stopping,
+            on_metrics=lambda read: around.metrics.add_of(self._task, read),
+        )
 
     def _props(self) -> Resolved:
         return self._around.resolved(self._task_raw)

@@ -167,9 +167,13 @@ class Worker:
 
         def make_context(on_error: Callable[[Exception], None]) -> contexts.ConnectorContext:
             return contexts.ConnectorContext(
-                clock=around.clock,
-                stopping=stopping,
+                contexts.Basics(
+                    clock=around.clock,
+                    stopping=stopping,
+                    on_metrics=lambda read: around.metrics.add_of(name, read),
+                ),
                 offset_reader=reader,
+                published=lambda: task_configs.published(around.configs(), name),
                 on_reconfiguration=lambda: self._listener.on_reconfiguration_wanted(name),
                 on_error=on_error,
             )

@@ -6,18 +6,26 @@ at all. Any thread may call anything. Java: ConnectMetrics, WorkerMetricsGroup.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from connect_runtime.api import context
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import ids, metrics, sampled
 from connect_runtime.builtin import version
 from connect_runtime.core.state import status_records
-from connect_runtime.core.task import metric_groups, metric_names, worker_figures
+from connect_runtime.core.task import (
+    metric_groups,
+    metric_names,
+    plugin_families,
+    worker_figures,
+)
 from connect_runtime.runtime import task_metrics
 
+_LOG = logging.getLogger(__name__)
 _State = status_records.State
 _COMMIT = "unknown"
 Said = Callable[[_State], None]
@@ -34,8 +42,8 @@ class _Connector:
 
 @dataclass(slots=True)
 class WorkerMetrics:
-    """`worker_id`: what Java calls the client id of `app-info`. Invariant: the lock guards all
-    that changes, but what a task measures of itself."""
+    """`worker_id`: what Java calls the client id of `app-info`. Invariants: the lock guards all
+    that changes, but what a task measures of itself; `_added` is of what is shown."""
 
     worker_id: str
     clock: base_clock.Clock
@@ -47,6 +55,8 @@ class WorkerMetrics:
     _connectors: dict[str, _Connector] = field(default_factory=dict)
     _tasks: dict[ids.ConnectorTaskId, task_metrics.TaskMetrics] = field(default_factory=dict)
     _others: list[Source] = field(default_factory=list)
+    _added: dict[status_records.Subject, list[context.ReadMetrics]] = field(default_factory=dict)
+    _complained: set[str] = field(default_factory=set)
     _begun_ms: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -66,6 +76,12 @@ class WorkerMetrics:
         with self._lock:
             self._others.append(other)
 
+    def add_of(self, subject: status_records.Subject, read: context.ReadMetrics) -> None:
+        """Show what a connector or task adds of its own, until it stops here."""
+        with self._lock:
+            if subject in self._connectors or subject in self._tasks:
+                self._added.setdefault(subject, []).append(read)
+
     # connectors and tasks
 
     def not_begun(self, subject: status_records.Subject) -> None:
@@ -79,6 +95,7 @@ class WorkerMetrics:
         shown, first = _Connector(about), worker_figures.FirstSaid()
         with self._lock:
             self._connectors[name] = shown
+            self._added.pop(name, None)
 
         def said(state: _State) -> None:
             shown.state = state
@@ -90,6 +107,7 @@ class WorkerMetrics:
         first = worker_figures.FirstSaid()
         with self._lock:
             self._tasks[task] = measured
+            self._added.pop(task, None)
 
         def said(state: _State) -> None:
             measured.said(state)
@@ -100,6 +118,7 @@ class WorkerMetrics:
     def end(self, subject: status_records.Subject) -> None:
         """It does not run here any more; nothing happens if it never did."""
         with self._lock:
+            self._added.pop(subject, None)
             if isinstance(subject, ids.ConnectorTaskId):
                 self._tasks.pop(subject, None)
             else:
@@ -119,7 +138,34 @@ class WorkerMetrics:
     @property
     def published(self) -> tuple[metrics.Family, ...]:
         """As of now."""
-        return self._catalogue.families(self._readings())
+        own = self._catalogue.families(self._readings())
+        found = plugin_families.together(own, self._read_added())
+        for name in sorted(found.refused):
+            self._complain(
+                f"metric {name}",
+                "not all that plugins say of it can be shown: two give the same"
+                " series, or it is declared otherwise",
+            )
+        return found.families
+
+    def _read_added(self) -> list[metrics.Family]:
+        with self._lock:
+            sources = [(subject, read) for subject, all_ in self._added.items() for read in all_]
+        found: list[metrics.Family] = []
+        for subject, read in sources:
+            try:
+                found += read()
+            except Exception as error:  # noqa: BLE001 - of plugins, which may raise anything
+                self._complain(f"metrics of {subject}", f"reading them threw {error!r}")
+        return found
+
+    def _complain(self, of: str, what: str) -> None:
+        """Once: it would be said again at every scrape."""
+        with self._lock:
+            if of in self._complained:
+                return
+            self._complained.add(of)
+        _LOG.warning("%s: %s", of, what)
 
     def _readings(self) -> Iterable[metric_groups.Reading]:
         with self._lock:

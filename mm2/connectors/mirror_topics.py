@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from connect_runtime.base import clock, deadline, errors
@@ -132,6 +132,30 @@ class MirrorTopics:
             passing = found.passing()
         return found
 
+    def describe(self, partitions: Mapping[str, int], end: deadline.Deadline) -> Topics:
+        """These topics of the source and their mirrors as they are; nothing is changed.
+
+        A mirror is waited for, up to `SPREADS_S`, until it has so many `partitions`.
+        Raises as `bring_about`.
+        """
+        source = self._observe(self._source, partitions, end)
+        sizes = {self._flow.remote_topic(name): partitions[name] for name in source.done}
+        mirrors = self._await_there(sizes, end)
+        standing = topic_plan.plan(
+            replace(self._flow, sync_topic_configs_interval_s=None),
+            snapshot.Snapshot(
+                topics={
+                    name: topic
+                    for name, topic in source.done.items()
+                    if self._flow.remote_topic(name) in mirrors.done
+                }
+            ),
+            snapshot.Snapshot(topics=mirrors.done),
+            sync_configs=False,
+            operator=self._operator,
+        ).findings
+        return self._told(source, mirrors, {each.topic: each for each in standing if _stops(each)})
+
     def _left_s(self, end: deadline.Deadline) -> float:
         return end.left_s(self._clock.now_s())
 
@@ -160,6 +184,17 @@ class MirrorTopics:
             if mirror not in refused and each.name not in blocked
         }
         after = self._await_there(wanted, end)
+        failed = {**refused, **after.failed}
+        found = self._told(source, admin.PerTopic(done=after.done, failed=failed), blocked)
+        return replace(found, warnings=_warnings(planned))
+
+    def _told(
+        self,
+        source: admin.PerTopic[snapshot.Topic],
+        mirrors: admin.PerTopic[snapshot.Topic],
+        blocked: Mapping[str, topic_plan.Finding],
+    ) -> Topics:
+        topics = {self._flow.remote_topic(name): topic for name, topic in source.done.items()}
         problems = {
             name: self._failure(
                 name,
@@ -170,7 +205,7 @@ class MirrorTopics:
             )
             for name, error in source.failed.items()
         }
-        for mirror, error in {**refused, **after.failed}.items():
+        for mirror, error in mirrors.failed.items():
             topic = topics[mirror]
             problems[topic.name] = self._failure(
                 topic.name,
@@ -180,14 +215,15 @@ class MirrorTopics:
                 right=self._operator.target.allow_topic(mirror, *MIRROR_RIGHTS),
             )
         for name, finding in blocked.items():
-            problems[name] = _blocked(known[name], finding)
+            problems[name] = _blocked(source.done[name], finding)
         return Topics(
             pairs={
                 topics[mirror].name: Pair(topic=topics[mirror], mirror=each)
-                for mirror, each in after.done.items()
+                for mirror, each in mirrors.done.items()
+                if topics[mirror].name not in blocked
             },
             problems=problems,
-            warnings=_warnings(planned),
+            warnings={},
         )
 
     def _plan(

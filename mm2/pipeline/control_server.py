@@ -86,10 +86,8 @@ class ControlServer:
         Its messages go to `inbox`, which channels may share, or to one of its own. Raises
         FatalError when the server has ended.
         """
-        if self._failure is not None or self._thread.stop.is_set():
-            raise errors.FatalError(
-                f"opening the control channel of {name}: {self._failure or 'the server is closed'}"
-            )
+        if self.failure:
+            raise errors.FatalError(f"opening the control channel of {name}: {self.failure}")
         token = secrets.token_bytes(control_frame.TOKEN_BYTES)
         channel = control_channel.TaskChannel(
             name,
@@ -99,6 +97,13 @@ class ControlServer:
         )
         self._channels[token] = channel
         return channel
+
+    @property
+    def failure(self) -> str:
+        """Why no copy can come any more, "" while they can."""
+        if self._failure is not None:
+            return self._failure
+        return "the control server was closed" if self._thread.stop.is_set() else ""
 
     def close(self, timeout_s: float = 2.0) -> None:
         """Close every channel, stop listening and remove the socket. May be called twice."""

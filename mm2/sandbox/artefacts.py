@@ -59,6 +59,14 @@ KAFKA_3_9 = ArtefactSet(
     name="kafka-3.9.1",
     modules=("org.apache.kafka:kafka_2.13:3.9.1", "org.slf4j:slf4j-simple:1.7.36"),
 )
+CONNECT_3_9 = ArtefactSet(
+    name="connect-3.9.1",
+    modules=(
+        "org.apache.kafka:connect-runtime:3.9.1",
+        "org.apache.kafka:connect-mirror:3.9.1",
+        "org.slf4j:slf4j-simple:1.7.36",
+    ),
+)
 KAFKA_2_8 = ArtefactSet(
     name="kafka-2.8.2",
     modules=("org.apache.kafka:kafka_2.13:2.8.2", "org.slf4j:slf4j-simple:1.7.36"),

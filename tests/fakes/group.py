@@ -192,6 +192,18 @@ class FakeGroup:
                 self._news.clear()
                 self._depart()
 
+    # as `ports.worker.Membership`
+
+    session_timeout_s = 10.0
+    confirmed_s = 0.0
+    """When it was last known to be a member: what the test says."""
+
+    def confirmed_at_s(self) -> float:
+        return self.confirmed_s
+
+    def confirm_soon(self) -> None:
+        self.calls.append("confirm_soon")
+
     # the test
 
     def fail(self, error: errors.FatalError) -> None:

@@ -144,7 +144,7 @@ class Node:
         )
         self.worker.on_reached = self._reached
         self.group: group_port.Group = group or alone_group.AloneGroup(
-            f"http://{name}/", self.configs.snapshot
+            f"http://{name}/", self.configs.snapshot, clock=CLOCK
         )
         self.orders = self._orders(cluster, name)
         self.questions = questions.Questions(

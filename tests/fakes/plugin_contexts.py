@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connect_runtime.api import context, records
-from connect_runtime.base import ids
+from connect_runtime.base import ids, metrics
 
 
 @dataclass
@@ -49,6 +49,12 @@ class Context:
     transaction_context: context.TransactionContext | None = None
     errant_record_reporter: context.ErrantRecordReporter | None = None
     stop_timeout_s: float = 5.0
+    session_timeout_s: float = 10.0
+    confirmed_s: float | None = None
+    """When the group last confirmed the task; None: it always does, as it does a worker alone."""
+    confirmations_wanted: int = 0
+    published: list[Mapping[str, str]] = field(default_factory=list)
+    added: list[context.ReadMetrics] = field(default_factory=list)
     stopping: bool = False
     waited_s: float = 0.0
     reconfigurations: int = 0
@@ -61,6 +67,22 @@ class Context:
 
     def configs(self) -> Mapping[str, str]:
         return self.props
+
+    def task_configs(self) -> Sequence[Mapping[str, str]]:
+        return self.published
+
+    def add_metrics(self, read: context.ReadMetrics) -> None:
+        self.added.append(read)
+
+    def metrics(self) -> list[metrics.Family]:
+        """What all that was added says now."""
+        return [family for read in self.added for family in read()]
+
+    def confirmed_at_s(self) -> float:
+        return self.clock.now_s() if self.confirmed_s is None else self.confirmed_s
+
+    def confirm_soon(self) -> None:
+        self.confirmations_wanted += 1
 
     def request_task_reconfiguration(self) -> None:
         self.reconfigurations += 1

@@ -14,6 +14,23 @@ from connect_runtime.core.state import status_records
 from connect_runtime.ports import clients, plugins
 
 
+class Membership:
+    """Implements `ports.worker.Membership`: of a group that has just answered, `asked` how often
+    it was to be soon."""
+
+    session_timeout_s = 10.0
+
+    def __init__(self) -> None:
+        self.confirmed_s = 0.0
+        self.asked = 0
+
+    def confirmed_at_s(self) -> float:
+        return self.confirmed_s
+
+    def confirm_soon(self) -> None:
+        self.asked += 1
+
+
 @dataclass
 class Producer:
     """Implements `clients.RecordProducer`. `refusals` are raised by the next sends, `failures`

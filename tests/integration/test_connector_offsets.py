@@ -15,7 +15,7 @@ from connect_runtime.adapters.kafka import clients, worker_logs
 from connect_runtime.adapters.plugins import discovery
 from connect_runtime.base import errors
 from connect_runtime.core.offsets import told
-from connect_runtime.core.state import topic_settings
+from connect_runtime.core.state import cluster_config, topic_settings
 from connect_runtime.core.task import client_settings as plans
 from connect_runtime.core.task import worker_config
 from connect_runtime.kafka_client import access as kafka_access
@@ -81,11 +81,13 @@ class World:
                 config=self.config,
                 worker_id="here:8083",
                 generation=lambda: 0,
+                configs=lambda: cluster_config.EMPTY,
                 installed=discovery.discover(),
                 clients=self.clients,
                 statuses=task_clients.Statuses(),
                 offsets=offsets,
                 resolve=dict,
+                membership=task_clients.Membership(),
                 metrics=worker_metrics.WorkerMetrics("here:8083", CLOCK),
                 clock=CLOCK,
             )

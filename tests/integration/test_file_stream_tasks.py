@@ -21,6 +21,7 @@ from connect_runtime.runtime import task_bodies, worker, worker_metrics
 from connect_runtime.runtime.stores import memory_log, offset_store, status_store
 from connect_runtime.system import clock
 from connect_runtime.wire.connection import store_files
+from tests.fakes import task_clients
 from tests.support import eventually, kafka
 
 pytestmark = pytest.mark.integration
@@ -59,11 +60,13 @@ class Process:
             ),
             worker_id="here:8083",
             generation=lambda: self.generation,
+            configs=lambda: cluster_config.EMPTY,
             installed=discovery.discover(),
             clients=clients.KafkaClients(files=store_files.below(folder), clock=CLOCK),
             statuses=self.statuses,
             offsets=self.offsets,
             resolve=dict,
+            membership=task_clients.Membership(),
             metrics=self.metrics,
             clock=CLOCK,
         )

@@ -232,7 +232,7 @@ def test_task_configs_that_cannot_be_resolved_any_more_are_replaced(
     assert "${file:" in json.dumps(worker.get(f"/connectors/{one.name}/tasks"))
     secrets.unlink()
     starts = one.count("task.start")
-    worker.configure(one.name, one.config(every_ms="10", topic=other, messages="30"))
+    worker.configure(one.name, one.config(every_ms="10", topic=other))
     eventually.eventually(lambda: one.count("task.start") >= starts + 2, WAIT_S)
     eventually.eventually(lambda: len(values(east, other)) > 0, WAIT_S)
 

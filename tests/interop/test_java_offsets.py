@@ -15,6 +15,7 @@ from connect_runtime.adapters.files import offset_file
 from connect_runtime.adapters.kafka import clients
 from connect_runtime.adapters.plugins import discovery
 from connect_runtime.base import errors
+from connect_runtime.core.state import cluster_config
 from connect_runtime.core.state import offset_file as file_codec
 from connect_runtime.core.task import worker_config
 from connect_runtime.ports import herder
@@ -148,11 +149,13 @@ class Ours:
                 ),
                 worker_id="here:8083",
                 generation=lambda: 0,
+                configs=lambda: cluster_config.EMPTY,
                 installed=discovery.discover(),
                 clients=clients.KafkaClients(files=store_files.below(folder), clock=CLOCK),
                 statuses=task_clients.Statuses(),
                 offsets=offsets,
                 resolve=dict,
+                membership=task_clients.Membership(),
                 metrics=worker_metrics.WorkerMetrics("here:8083", CLOCK),
                 clock=CLOCK,
             )

@@ -48,6 +48,7 @@ class Kind(enum.Enum):
     """Whose worker it is. The value is for names of tests and files."""
 
     JAVA = "java"
+    JAVA_3_9 = "java-3.9"
     OURS = "ours"
 
     def command(self, mode: Mode, files: Sequence[Path], *, flags: Sequence[str]) -> list[str]:
@@ -55,7 +56,7 @@ class Kind(enum.Enum):
         if self is Kind.OURS:
             module = f"connect_runtime.app.cli.connect_{mode.value}"
             return [sys.executable, "-m", module, *map(str, files)]
-        jars = artefacts.jars()
+        jars = artefacts.jars(_JARS[self])
         main = f"org.apache.kafka.connect.cli.Connect{mode.value.title()}"
         every = (*flags, *class_archive.flags(jars))
         classes = [idle_source.java_classes()]
@@ -65,6 +66,9 @@ class Kind(enum.Enum):
     def settings(self) -> Mapping[str, str]:
         """What lets a worker find `idle_source`; Java's has it on its class path."""
         return {"plugin.path": str(idle_source.PLUGIN_PATH)} if self is Kind.OURS else {}
+
+
+_JARS = {Kind.JAVA: artefacts.KAFKA, Kind.JAVA_3_9: artefacts.CONNECT_3_9}
 
 
 def storage(name: str) -> dict[str, str]:

@@ -37,8 +37,12 @@ def settings(
     spark: Mapping[str, Any] | None = None,
     **flow: Any,
 ) -> dict[str, Any]:
-    """Settings of one flow east->west; `flow` keys with `_` for `.`."""
-    keys = {"replication.factor": 1} | {key.replace("_", "."): value for key, value in flow.items()}
+    """Settings of one flow east->west; `flow` keys with `_` for `.`.
+
+    No heartbeats are mirrored: others may have left some on a shared cluster.
+    """
+    usual = {"replication.factor": 1, "heartbeats.replication.enabled": False}
+    keys = usual | {key.replace("_", "."): value for key, value in flow.items()}
     return {
         "clusters": {"east": dict(east), "west": dict(west)},
         "flows": [{"from": "east", "to": "west", "topics": topics, **keys}],

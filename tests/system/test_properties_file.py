@@ -36,6 +36,7 @@ west.producer.request.timeout.ms = 20000
 replication.factor = 1
 tasks.max = 2
 offset-syncs.topic.replication.factor = 1
+heartbeats.replication.enabled = false
 emit.heartbeats.interval.seconds = 5
 mm2.spark.engine = inline
 """

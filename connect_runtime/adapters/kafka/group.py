@@ -142,6 +142,17 @@ class KafkaGroup:
 
     # any thread
 
+    @property
+    def session_timeout_s(self) -> float:
+        return self._settings.part.membership.session_timeout_s
+
+    def confirmed_at_s(self) -> float:
+        with self._lock:
+            return -math.inf if self._part is None else self._part.confirmed_s
+
+    def confirm_soon(self) -> None:
+        self._step(lambda part, now_s: part.tell(events.BeatWanted(), now_s))
+
     def readings(self) -> list[metric_groups.Reading]:
         """Metrics of this member, as of now."""
         with self._lock:

@@ -81,6 +81,11 @@ class Participation:
         return self._part.holding
 
     @property
+    def confirmed_s(self) -> float:
+        """When the newest heartbeat was sent that was answered without error; -inf for none."""
+        return self._machine.pulse.confirmed_s
+
+    @property
     def closed(self) -> bool:
         return self._machine.state is standing.State.CLOSED
 

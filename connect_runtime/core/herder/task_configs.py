@@ -41,6 +41,13 @@ def changed(
     return not config_applied
 
 
+def published(view: cluster_config.ClusterConfig, connector: str) -> list[dict[str, str]]:
+    """The connector's task configs as they were committed last, in order; none where they are not
+    complete. What is null is left out."""
+    known = [view.task_config(task) or {} for task in view.tasks(connector)]
+    return [{name: value for name, value in each.items() if value is not None} for each in known]
+
+
 _REFERENCE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
 """A value from a provider, `${provider:path:key}` or `${provider:key}`; as Java finds them."""
 

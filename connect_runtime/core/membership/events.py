@@ -20,6 +20,11 @@ class WorkerTicked:
 
 
 @dataclass(frozen=True, slots=True)
+class BeatWanted:
+    """Somebody waits for a heartbeat sent later than this: not only at the next interval."""
+
+
+@dataclass(frozen=True, slots=True)
 class RejoinRequested:
     """The worker wants another round, or to be a member again after it left. Remembered until
     metadata that is newer than this event was sent."""
@@ -79,6 +84,7 @@ class Unanswered:
 Event: TypeAlias = (
     TimePassed
     | WorkerTicked
+    | BeatWanted
     | RejoinRequested
     | LeaveRequested
     | CloseRequested

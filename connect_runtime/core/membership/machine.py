@@ -105,6 +105,8 @@ class GroupMember:
         match event:
             case events.WorkerTicked():
                 self.pulse.ticked(now_s)
+            case events.BeatWanted():
+                self.pulse.hurry(now_s)
             case events.RejoinRequested(reason):
                 self._wish = reason
             case events.LeaveRequested(reason):
@@ -187,7 +189,7 @@ class GroupMember:
         if self._may_prepare and now_s >= self._join_not_before_s:
             self._preparing = self._out.prepare()
         if now_s >= self.pulse.beat_s:
-            self.pulse.sent()
+            self.pulse.sent(now_s)
             self._beat = self._out.heartbeat()
 
     def _leave_for_slow_tick(self) -> None:
@@ -330,6 +332,7 @@ class GroupMember:
             self.search.heard()
         match verdict:
             case Verdict.FINE:
+                self.pulse.confirmed()
                 self.pulse.answered(now_s)
             case Verdict.AGAIN:
                 self.pulse.answered(now_s)

@@ -9,15 +9,20 @@ from dataclasses import dataclass, field
 from connect_runtime.base import backoff
 from connect_runtime.core.membership import settings as membership
 
+_APART_S = 0.1
+"""However often one is wanted at once, heartbeats are no closer together."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Pulse:
     """Deadlines in monotonic seconds, inf for none.
 
     beats: the group counts this member in. While the coordinator is unknown there is nobody to
-    send heartbeats to, and only the worker can be overdue.
+    send heartbeats to, and only the worker can be overdue. confirmed_s: when the newest heartbeat
+    was sent that was answered without error, -inf before the first.
 
-    Invariants: nothing is due while it does not beat; a heartbeat that is in flight is not due.
+    Invariants: nothing is due while it does not beat; a heartbeat that is in flight is not due;
+    none is confirmed that was not sent.
     """
 
     settings: membership.Settings
@@ -28,6 +33,9 @@ class Pulse:
     beat_s: float = math.inf
     session_end_s: float = math.inf
     tick_end_s: float = math.inf
+    sent_s: float = -math.inf
+    confirmed_s: float = -math.inf
+    _hurried: bool = False
 
     def __post_init__(self) -> None:
         self.retry = backoff.Backoff(
@@ -57,9 +65,17 @@ class Pulse:
             self.beat_s = now_s
             self.session_end_s = now_s + self.settings.session_timeout_s
 
-    def sent(self) -> None:
+    def hurry(self, now_s: float) -> None:
+        """Somebody waits for a heartbeat that is sent from now on."""
+        if self.in_flight:
+            self._hurried = True
+        elif self.beat_s < math.inf:
+            self.beat_s = min(self.beat_s, max(now_s, self.sent_s + _APART_S))
+
+    def sent(self, now_s: float) -> None:
         self.in_flight = True
         self.beat_s = math.inf
+        self.sent_s = now_s
 
     def answered(self, now_s: float) -> None:
         """It came in time: the session is as long as ever again."""
@@ -67,6 +83,13 @@ class Pulse:
         self.retry.reset()
         self.beat_s = now_s + self.settings.heartbeat_interval_s
         self.session_end_s = now_s + self.settings.session_timeout_s
+        if self._hurried:
+            self._hurried = False
+            self.hurry(now_s)
+
+    def confirmed(self) -> None:
+        """The answer said that this is a member, and that no rebalance is under way."""
+        self.confirmed_s = self.sent_s
 
     def failed(self, now_s: float) -> None:
         """The coordinator cannot say; the session goes on to its end."""
@@ -90,3 +113,4 @@ class Pulse:
         if self.in_flight:
             assert self.beat_s == math.inf, self
             assert self.session_end_s < math.inf, self
+        assert self.confirmed_s <= self.sent_s, self

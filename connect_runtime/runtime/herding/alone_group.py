@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from connect_runtime.base import clock as base_clock
 from connect_runtime.core.herder import alone, events, instructions
 from connect_runtime.core.state import cluster_config
 from connect_runtime.ports import group as port
@@ -12,8 +13,18 @@ from connect_runtime.ports import group as port
 class AloneGroup:
     """Implements `ports.group.Group`; for the herder's thread alone."""
 
-    def __init__(self, url: str, config: Callable[[], cluster_config.ClusterConfig]) -> None:
+    session_timeout_s = 10.0
+    """As others have it who set none: nobody here is ever silent."""
+
+    def __init__(
+        self,
+        url: str,
+        config: Callable[[], cluster_config.ClusterConfig],
+        *,
+        clock: base_clock.Clock,
+    ) -> None:
         """`url` is where this worker answers, `config` the newest view."""
+        self._clock = clock
         self._alone = alone.Alone(url=url)
         self._config = config
         self._news: list[port.News] = []
@@ -52,6 +63,12 @@ class AloneGroup:
         del timeout_s  # there is nothing to wait for
         self._obey(instructions.Close())
         self._news.clear()
+
+    def confirmed_at_s(self) -> float:
+        return self._clock.now_s()
+
+    def confirm_soon(self) -> None:
+        """It is."""
 
     def _obey(self, order: instructions.Order) -> None:
         if self._on_news is not None:

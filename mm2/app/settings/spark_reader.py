@@ -9,49 +9,26 @@ from typing import TypeVar
 from connect_runtime.adapters.config import yaml_source
 from connect_runtime.app.settings import problems
 from mm2.app.settings import reader, settings
-from mm2.core.configs import kinds
-from mm2.pipeline.spark import settings as spark_settings
+from mm2.core.configs import engine_settings, kinds
 
 T = TypeVar("T")
-
-_PORT = kinds.whole(0, 65_535)
-_HOST = kinds.matching(r"[^\s/]+", "a host name or address")
-_MASTER_FORMS = r"local|local\[(\d+|\*)(,1)?\]|spark://\S+|k8s://\S+|yarn"
 
 _ENGINE = reader.Option(name="engine", kind=kinds.choice("spark", "inline"), default="spark")
 _MASTER = reader.Option(
     name="master",
-    kind=kinds.matching(
-        _MASTER_FORMS, "local[N,1], spark://host:port, k8s://https://host:port or yarn"
-    ),
-    default=spark_settings.LOCAL_MASTER,
+    kind=engine_settings.MASTER,
+    default=engine_settings.LOCAL_MASTER,
 )
 _APP_NAME = reader.Option(name="app.name", kind=kinds.text(), default="mm2")
 _UI = reader.Option(name="ui", kind=kinds.boolean(), default=None)
-_CONTROL_HOST = reader.Option(name="control.host", kind=_HOST, default=None)
-_CONTROL_PORT = reader.Option(name="control.port", kind=_PORT, default="0")
+_CONTROL_HOST = reader.Option(name="control.host", kind=engine_settings.HOST, default=None)
+_CONTROL_PORT = reader.Option(name="control.port", kind=engine_settings.PORT, default="0")
 _PYTHON = reader.Option(name="python", kind=kinds.text("the path of an interpreter"), default=None)
 _INSECURE = reader.Option(name="allow.insecure.spark", kind=kinds.boolean(), default="false")
 _CONF = "conf"
-_DRIVER_HOSTS = ("driver.bindAddress", "driver.host")
-_DRIVER_PORTS = ("driver.blockManager.port", "driver.port")
 _SECURE = ("spark.authenticate", "spark.network.crypto.enabled")
 # As Spark's own `spark.redaction.regex`.
 _SENSITIVE = re.compile("(?i)secret|password|token|access[.]?key")
-
-# Each would break the rule that one Connect task is one Spark task that runs once.
-_OWN_CONF: Mapping[str, str] = {
-    "spark.app.name": "has a key of its own: write app.name",
-    "spark.master": "has a key of its own: write master",
-    "spark.python.worker.reuse": "cannot be set: a copy starts in a Python process that is there",
-    "spark.pyspark.driver.python": "has a key of its own: write python",
-    "spark.pyspark.python": "has a key of its own: write python",
-    "spark.speculation": "cannot be set: a partition has one copy at a time",
-    "spark.submit.deployMode": "cannot be set: mm2 run is the driver",
-    "spark.task.cpus": "cannot be set: a copy takes one slot",
-    "spark.task.maxFailures": "cannot be set: mm2 restarts copies, Spark does not",
-    "spark.ui.enabled": "has a key of its own: write ui",
-}
 
 
 def read(
@@ -81,8 +58,8 @@ def _read_conf(found: reader.SectionReader) -> dict[str, reader.Text]:
     shown: dict[str, str] = {}
     for name, given in found.texts(_CONF).items():
         key = f"spark.{_CONF}.{name}"
-        if name in _OWN_CONF:
-            found.account.note(given.line, key, _OWN_CONF[name])
+        if name in engine_settings.OWN_CONF:
+            found.account.note(given.line, key, engine_settings.OWN_CONF[name])
         elif not name.startswith("spark."):
             text = "is no Spark setting: their names begin with spark."
             found.account.note(given.line, key, text, nearest=f"spark.{name}")
@@ -97,8 +74,14 @@ def _read_conf(found: reader.SectionReader) -> dict[str, reader.Text]:
 
 def _read_driver(found: reader.SectionReader) -> dict[str, str]:
     """How executors reach the driver: short keys for what a cluster nearly always needs."""
-    hosts = {name: found.optional(_option(name, _HOST)) for name in _DRIVER_HOSTS}
-    ports = {name: found.optional(_option(name, _PORT)) for name in _DRIVER_PORTS}
+    hosts = {
+        name: found.optional(_option(name, engine_settings.HOST))
+        for name in engine_settings.DRIVER_HOSTS
+    }
+    ports = {
+        name: found.optional(_option(name, engine_settings.PORT))
+        for name in engine_settings.DRIVER_PORTS
+    }
     given = {**hosts, **{name: port and str(port) for name, port in ports.items()}}
     return {f"spark.{name}": value for name, value in given.items() if value}
 

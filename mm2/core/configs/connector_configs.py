@@ -13,7 +13,16 @@ from typing import Any, TypeVar
 
 from connect_runtime.api import config_def, errors
 from mm2.core import filters, flows, naming
-from mm2.core.configs import answers, checks, java_classes, own_keys, own_values, policies, roles
+from mm2.core.configs import (
+    answers,
+    checks,
+    engine_settings,
+    java_classes,
+    own_keys,
+    own_values,
+    policies,
+    roles,
+)
 from mm2.core.configs import connector_keys as keys
 
 T = TypeVar("T")
@@ -64,8 +73,9 @@ class SyncsTopic:
 class SourceConfig:
     """MirrorSourceConnector. Intervals are seconds; None means never.
 
-    `syncs_topic` None: no offset syncs are written. `lag_max` is `offset.lag.max`. Of topics in
-    `paused` nothing is copied for now; the flow's budgets are those in force, an operator's first.
+    `syncs_topic` None: no offset syncs are written. `lag_max` is `offset.lag.max`. `engine` None:
+    whichever its process has. Of topics in `paused` nothing is copied for now; the flow's budgets
+    are those in force, an operator's first.
     """
 
     common: Common
@@ -74,8 +84,7 @@ class SourceConfig:
     syncs_topic: SyncsTopic | None
     syncs_topic_factor: int
     lag_max: int
-    engine: str
-    spark: Props
+    engine: engine_settings.EngineSettings | None
     paused: frozenset[str] = frozenset()
 
 
@@ -225,8 +234,7 @@ def _source(reading: _Reading) -> SourceConfig:
         syncs_topic=syncs if values[keys.EMIT_SYNCS] else None,
         syncs_topic_factor=reading.factor(keys.SYNCS_TOPIC_FACTOR),
         lag_max=values[keys.LAG_MAX],
-        engine=values[own_keys.ENGINE],
-        spark=config_def.with_prefix(reading.props, own_keys.SPARK_PREFIX),
+        engine=reading.attempt(own_keys.ENGINE, lambda: engine_settings.read(reading.props), None),
         paused=frozenset(values[own_keys.LIVE_PAUSED_TOPICS]),
     )
 

@@ -10,13 +10,27 @@ from mm2.formats import map_record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JavaProgress:
+    """What the topics that MirrorMaker 2 keeps say of the partition; our own flows write them too.
+
+    `next_offset`: the source offset behind the last record that the target acknowledged (its
+    Connect source offset and 1), 0 where none was ever stored. `sync`: of the newest OffsetSync
+    whose source offset is below `next_offset` its two offsets (source, target), None without one.
+    """
+
+    next_offset: int
+    sync: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """The partition's newest era and anchor, every producer id of ours, an unanswered request.
 
     `untaken`: the era was begun by a newer owner than the anchor's, and holds nothing yet.
     `era_ordinal` is the place of the newest owner that began one, 0 for none.
     `producers` maps producer id to its ordinal. `source_position` answers the target offset that
-    was asked about: the source offset to go on from when the target's log ends there.
+    was asked about: the source offset to go on from when the target's log ends there. `java` is
+    None where neither Java nor we ever stored progress as Java does.
     """
 
     era_number: int = 0
@@ -27,6 +41,7 @@ class Facts:
     producers: dict[int, int] = field(default_factory=dict)
     request: map_record.Request | None = None
     source_position: int | None = None
+    java: JavaProgress | None = None
 
 
 def from_map(partition: offset_map.PartitionMap, *, target: int | None) -> Facts:

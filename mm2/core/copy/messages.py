@@ -179,6 +179,7 @@ def read_facts(message: Message) -> facts.Facts | instructions.Unanswered:
         producers={int(key): ordinal for key, ordinal in plain["producers"].items()},
         request=map_record.Request(**request) if request is not None else None,
         source_position=plain["source_position"],
+        java=_read_java(plain["java"]),
     )
 
 
@@ -198,7 +199,17 @@ def _facts(found: facts.Facts) -> Message:
         "producers": {str(key): ordinal for key, ordinal in found.producers.items()},
         "request": dataclasses.asdict(found.request) if found.request is not None else None,
         "source_position": found.source_position,
+        "java": dataclasses.asdict(found.java) if found.java is not None else None,
     }
+
+
+def _read_java(plain: Message | None) -> facts.JavaProgress | None:
+    if plain is None:
+        return None
+    sync = plain["sync"]
+    return facts.JavaProgress(
+        next_offset=plain["next_offset"], sync=(sync[0], sync[1]) if sync is not None else None
+    )
 
 
 def _read_anchor(plain: list[str] | None) -> offset_map.Anchor | None:

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-LOCAL_MASTER = "local[512,1]"
+from mm2.core.configs import engine_settings
+
+LOCAL_MASTER = engine_settings.LOCAL_MASTER
 
 FIXED = {
     "spark.task.maxFailures": "1",  # Connect restarts copies, Spark does not

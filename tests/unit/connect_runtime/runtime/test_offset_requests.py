@@ -10,6 +10,7 @@ from connect_runtime.api import config_def, connector, errors, records
 from connect_runtime.base import errors as base_errors
 from connect_runtime.base import ids
 from connect_runtime.core.offsets import told
+from connect_runtime.core.state import cluster_config
 from connect_runtime.core.task import worker_config
 from connect_runtime.ports import clients, herder
 from connect_runtime.runtime import offset_requests, task_bodies, worker_metrics
@@ -59,6 +60,7 @@ class World:
                 config=config,
                 worker_id="here:1",
                 generation=lambda: 3,
+                configs=lambda: cluster_config.EMPTY,
                 installed=task_clients.Plugins(plugins(self.plugin)),
                 clients=self.clients,
                 statuses=task_clients.Statuses(),
@@ -66,6 +68,7 @@ class World:
                 resolve=lambda raw: {
                     name: "resolved" if value == "${p:k}" else value for name, value in raw.items()
                 },
+                membership=task_clients.Membership(),
                 metrics=worker_metrics.WorkerMetrics("here:1", self.clock),
                 clock=self.clock,
             )

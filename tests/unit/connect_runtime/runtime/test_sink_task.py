@@ -11,6 +11,7 @@ from connect_runtime.api import errors, task
 from connect_runtime.base import ids, sampled
 from connect_runtime.core.task import worker_config
 from connect_runtime.runtime import (
+    contexts,
     offset_commits,
     record_pipeline,
     sink_context,
@@ -74,7 +75,9 @@ class World:
         stopping = threading.Event()
         stopping.set()  # nobody sleeps
         self.context = sink_context.SinkTaskContext(
-            TASK, clock=self.clock, stopping=stopping, resolve=dict
+            TASK,
+            contexts.Basics(clock=self.clock, stopping=stopping, on_metrics=lambda _read: None),
+            resolve=dict,
         )
         metrics = task_metrics.SinkTaskMetrics(
             task_metrics.About(task=TASK, clock=self.clock, sampling=sampled.Sampling())

@@ -74,8 +74,7 @@ class World:
                 props=dict,
                 context=contexts.SourceTaskContext(
                     TASK,
-                    clock=clock,
-                    stopping=stopping,
+                    contexts.Basics(clock=clock, stopping=stopping, on_metrics=lambda _read: None),
                     resolve=dict,
                     offset_reader=plugin_contexts.Offsets(),
                 ),

@@ -101,8 +101,9 @@ class World:
             "clock": self.clock,
         }
         self.own: dict[str, Any] = {
-            "clock": self.clock,
-            "stopping": threading.Event(),
+            "basics": contexts.Basics(
+                clock=self.clock, stopping=threading.Event(), on_metrics=lambda _read: None
+            ),
             "resolve": dict,
         }
 
@@ -169,6 +170,7 @@ class World:
                 TASK,
                 offset_reader=plugin_contexts.Offsets(),
                 stop_timeout_s=1.0,
+                membership=task_clients.Membership(),
                 on_report=on_report,
                 **self.own,
             )

@@ -182,6 +182,7 @@ class World:
             config=config,
             worker_id="here:1",
             generation=lambda: 3,
+            configs=lambda: cluster_config.EMPTY,
             installed=task_clients.Plugins(PLUGINS),
             clients=self.clients,
             statuses=self.statuses,
@@ -189,6 +190,7 @@ class World:
             resolve=lambda raw: {
                 name: "resolved" if value == "${p:k}" else value for name, value in raw.items()
             },
+            membership=task_clients.Membership(),
             metrics=self.metrics,
             clock=clock.SystemClock(),
         )

@@ -217,7 +217,7 @@ def test_closing_the_server_ends_every_copy(server, copies):
     server.close()
     assert all(copy.poll_until(lambda copy=copy: copy.closed) for copy in crowd)
     assert [channel.receive(1.0)["type"] for channel in channels] == ["closed"] * 3
-    with pytest.raises(errors.FatalError, match="the server is closed"):
+    with pytest.raises(errors.FatalError, match="the control server was closed"):
         server.open("task 9")
 
 

@@ -35,14 +35,14 @@ def test_a_round_sets_all_three_deadlines(beating):
 
 
 def test_a_heartbeat_in_flight_is_not_due_and_an_answer_makes_the_next_one_due(beating):
-    beating.sent()
+    beating.sent(103.0)
     assert deadlines(beating) == (math.inf, 110.0, 160.0)
     beating.answered(104.0)
     assert deadlines(beating) == (107.0, 114.0, 160.0)
 
 
 def test_a_heartbeat_that_failed_is_due_soon_and_the_session_does_not_grow(beating):
-    beating.sent()
+    beating.sent(103.0)
     beating.failed(104.0)
     beat_s, session_end_s, _ = deadlines(beating)
     assert 104.05 < beat_s < 104.2
@@ -55,7 +55,7 @@ def test_the_worker_has_a_deadline_of_its_own(beating):
 
 
 def test_without_a_coordinator_only_the_worker_is_awaited(beating):
-    beating.sent()
+    beating.sent(103.0)
     beating.pause()
     assert deadlines(beating) == (math.inf, math.inf, 160.0)
     beating.resume(120.0)
@@ -63,6 +63,6 @@ def test_without_a_coordinator_only_the_worker_is_awaited(beating):
 
 
 def test_it_ends(beating):
-    beating.sent()
+    beating.sent(103.0)
     beating.stop()
     assert deadlines(beating) == (math.inf, math.inf, math.inf)

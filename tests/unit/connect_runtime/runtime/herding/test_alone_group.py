@@ -8,6 +8,7 @@ from connect_runtime.core.assignment import work
 from connect_runtime.core.herder import events
 from connect_runtime.core.state import cluster_config
 from connect_runtime.runtime.herding import alone_group
+from tests.fakes.plugin_contexts import Clock
 
 NO_CONFIG = cluster_config.EMPTY
 
@@ -19,7 +20,7 @@ def wakes():
 
 @pytest.fixture
 def group(wakes):
-    made = alone_group.AloneGroup("http://me/", lambda: NO_CONFIG)
+    made = alone_group.AloneGroup("http://me/", lambda: NO_CONFIG, clock=Clock(5.0))
     made.start(lambda: wakes.append(1), work.Configured)
     return made
 
@@ -42,8 +43,14 @@ def test_everything_new_wakes_the_herder(group, wakes):
     assert len(wakes) == 3
 
 
+def test_nobody_is_ever_in_doubt_whether_it_is_still_a_member(group):
+    group.confirm_soon()
+    assert group.confirmed_at_s() == 5.0
+    assert group.session_timeout_s > 0
+
+
 def test_is_nothing_before_it_is_started_and_after_it_is_closed(group, wakes):
-    unborn = alone_group.AloneGroup("http://me/", lambda: NO_CONFIG)
+    unborn = alone_group.AloneGroup("http://me/", lambda: NO_CONFIG, clock=Clock())
     unborn.rejoin("early")
     assert unborn.take() == []
     group.close(1.0)

@@ -8,7 +8,7 @@ import pytest
 
 from connect_runtime.api import errors
 from mm2.core import flows
-from mm2.core.configs import connector_configs, java_classes, roles
+from mm2.core.configs import connector_configs, engine_settings, java_classes, roles
 from mm2.core.configs import connector_keys as keys
 
 A = {keys.SOURCE_ALIAS: "A", keys.TARGET_ALIAS: "B", keys.NAME: "n"}
@@ -35,7 +35,7 @@ def test_defaults_of_the_source():
         on_source=True, name="mm2-offset-syncs.B.internal"
     )
     assert (found.lag_max, found.syncs_topic_factor, found.sync_acls_interval_s) == (100, 3, 600)
-    assert (found.engine, dict(found.spark)) == ("spark", {})
+    assert found.engine is None
     assert found.common.metric_formats == ("legacy",)
 
 
@@ -65,7 +65,7 @@ def test_our_own_keys():
     assert found.flow.buffer_bytes == 2_000_000
     assert found.flow.budgets.flow == 5_000_000
     assert found.flow.budgets.of_topic("b") == 2_000_000
-    assert (found.engine, dict(found.spark)) == ("inline", {"master": "local[2]"})
+    assert found.engine == engine_settings.EngineSettings(engine="inline", master="local[2]")
 
 
 def test_what_an_operator_sets_while_it_runs_counts_before_the_file():

@@ -112,6 +112,12 @@ known = st.builds(
     producers=st.dictionaries(NUMBERS, I32, max_size=3),
     request=st.none() | st.builds(map_record.Request, request=TEXTS, position=TEXTS),
     source_position=st.none() | NUMBERS,
+    java=st.none()
+    | st.builds(
+        facts.JavaProgress,
+        next_offset=NUMBERS,
+        sync=st.none() | st.tuples(NUMBERS, NUMBERS),
+    ),
 )
 items = st.builds(
     instructions.LogItem,

@@ -1,0 +1,163 @@
+"""Where the data pipeline of a process runs: Spark's processes, or threads of the worker.
+
+On a plain Connect worker a connector's own configuration says it, by `mm2.engine` and what stands
+behind `mm2.spark.`; one that says nothing takes what its process has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from connect_runtime.api import config_def, errors
+from mm2.core.configs import kinds, own_keys
+
+T = TypeVar("T")
+
+LOCAL_MASTER = "local[512,1]"
+SPARK, INLINE = "spark", "inline"
+MASTER = kinds.matching(
+    r"local|local\[(\d+|\*)(,1)?\]|spark://\S+|k8s://\S+|yarn",
+    "local[N,1], spark://host:port, k8s://https://host:port or yarn",
+)
+PORT = kinds.whole(0, 65_535)
+HOST = kinds.matching(r"[^\s/]+", "a host name or address")
+DRIVER_HOSTS = ("driver.bindAddress", "driver.host")
+DRIVER_PORTS = ("driver.blockManager.port", "driver.port")
+OWN_CONF: Mapping[str, str] = {
+    "spark.app.name": "has a key of its own: write app.name",
+    "spark.master": "has a key of its own: write master",
+    "spark.python.worker.reuse": "cannot be set: a copy starts in a Python process that is there",
+    "spark.pyspark.driver.python": "has a key of its own: write python",
+    "spark.pyspark.python": "has a key of its own: write python",
+    "spark.speculation": "cannot be set: a partition has one copy at a time",
+    "spark.submit.deployMode": "cannot be set: this process is the driver",
+    "spark.task.cpus": "cannot be set: a copy takes one slot",
+    "spark.task.maxFailures": "cannot be set: mm2 restarts copies, Spark does not",
+    "spark.ui.enabled": "has a key of its own: write ui",
+}
+"""Spark properties that are not the user's: each would break the rule that one Connect task is one
+Spark task that runs once, or has a shorter key."""
+
+_CONF = "conf."
+_SECURE = ("spark.authenticate", "spark.network.crypto.enabled")
+_KINDS: Mapping[str, tuple[str, kinds.Kind[Any]]] = {
+    "master": ("master", MASTER),
+    "app.name": ("app_name", kinds.text()),
+    "ui": ("ui", kinds.boolean()),
+    "control.host": ("control_host", HOST),
+    "control.port": ("control_port", PORT),
+    "python": ("python", kinds.text("the path of an interpreter")),
+    "allow.insecure.spark": ("allow_insecure_spark", kinds.boolean()),
+}
+_DRIVER: Mapping[str, kinds.Kind[Any]] = {
+    **dict.fromkeys(DRIVER_HOSTS, HOST),
+    **dict.fromkeys(DRIVER_PORTS, PORT),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """`engine` is `spark` or `inline`; all else is for Spark.
+
+    `conf` holds Spark properties by their full names. `ui` None: on for a cluster, off on this
+    machine. `control_host` and `control_port` (None and 0: we choose) are where copies on other
+    machines reach this process. `python` None: our interpreter. `hidden_environment` names
+    variables that no process of Spark may inherit.
+    """
+
+    engine: str = SPARK
+    master: str = LOCAL_MASTER
+    app_name: str = "mm2"
+    conf: Mapping[str, str] = field(default_factory=dict, repr=False)
+    ui: bool | None = None
+    control_host: str | None = None
+    control_port: int = 0
+    python: str | None = None
+    allow_insecure_spark: bool = False
+    hidden_environment: frozenset[str] = field(default=frozenset(), compare=False)
+
+    @property
+    def on_this_machine(self) -> bool:
+        return self.engine == INLINE or self.master == "local" or self.master.startswith("local[")
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return self.engine if self.engine == INLINE else f"{self.engine} on {self.master}"
+
+
+def differences(one: EngineSettings, other: EngineSettings) -> list[str]:
+    """Which settings differ, by their keys; their values may be secrets."""
+    named = {field_name: key for key, (field_name, _) in _KINDS.items()}
+    found = [] if one.engine == other.engine else [own_keys.ENGINE]
+    found += [
+        own_keys.SPARK_PREFIX + key
+        for name, key in named.items()
+        if getattr(one, name) != getattr(other, name)
+    ]
+    both = sorted({*one.conf, *other.conf})
+    found += [
+        f"{own_keys.SPARK_PREFIX}{_CONF}{key}"
+        for key in both
+        if one.conf.get(key) != other.conf.get(key)
+    ]
+    return found
+
+
+def read(props: Mapping[str, str]) -> EngineSettings | None:
+    """What a connector's configuration says; None if it says nothing.
+
+    Raises `ConfigError`, with the key, for a value that is none and a key that nobody knows.
+    """
+    given = config_def.with_prefix(props, own_keys.SPARK_PREFIX)
+    engine = props.get(own_keys.ENGINE)
+    if engine is None and not given:
+        return None
+    fields: dict[str, Any] = {}
+    conf: dict[str, str] = {}
+    for name, text in given.items():
+        key = own_keys.SPARK_PREFIX + name
+        if name in _KINDS:
+            to, kind = _KINDS[name]
+            fields[to] = _parsed(key, text, kind)
+        elif name in _DRIVER:
+            conf[f"spark.{name}"] = str(_parsed(key, text, _DRIVER[name]))
+        elif name.startswith(_CONF):
+            conf[_conf_name(key, name.removeprefix(_CONF))] = text.strip()
+        else:
+            known = ", ".join(own_keys.SPARK_PREFIX + each for each in (*_KINDS, *_DRIVER))
+            raise errors.ConfigError(f"{key} is not known; there are {known} and conf.spark.…")
+    made = EngineSettings(engine=(engine or SPARK).strip(), conf=conf, **fields)
+    _check_security(made)
+    return made
+
+
+def _parsed(key: str, text: str, kind: kinds.Kind[T]) -> T:
+    try:
+        return kind.parse((text,))
+    except ValueError:
+        raise errors.ConfigError(f"{key} is {text!r}; allowed: {kind.allowed}") from None
+
+
+def _conf_name(key: str, name: str) -> str:
+    if name in OWN_CONF:
+        raise errors.ConfigError(f"{key} {OWN_CONF[name]}")
+    if not re.fullmatch(r"spark\.\S+", name):
+        raise errors.ConfigError(f"{key}: names of Spark's settings begin with spark.")
+    return name
+
+
+def _check_security(made: EngineSettings) -> None:
+    """Across machines, Spark's connections carry what gives access to the control channel."""
+    if made.on_this_machine or made.allow_insecure_spark:
+        return
+    for name in _SECURE:
+        if made.conf.get(name, "true").lower() != "true":
+            key = f"{own_keys.SPARK_PREFIX}{_CONF}{name}"
+            raise errors.ConfigError(
+                f"{key} would leave a Spark cluster open to others: write true, or "
+                f"{own_keys.SPARK_PREFIX}allow.insecure.spark=true"
+            )

@@ -1,0 +1,98 @@
+"""Where the data pipeline runs, as a connector's configuration says it."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.api import errors
+from mm2.core.configs import engine_settings
+
+
+def test_a_configuration_without_a_word_says_nothing():
+    assert engine_settings.read({"name": "mirror", "throttle": "1MB"}) is None
+
+
+def test_every_key_is_understood():
+    found = engine_settings.read(
+        {
+            "mm2.engine": "spark",
+            "mm2.spark.master": "spark://one:7077",
+            "mm2.spark.app.name": "mirrors",
+            "mm2.spark.ui": "TRUE",
+            "mm2.spark.control.host": "here",
+            "mm2.spark.control.port": "1234",
+            "mm2.spark.python": "/usr/bin/python3",
+            "mm2.spark.allow.insecure.spark": "true",
+            "mm2.spark.driver.host": "there",
+            "mm2.spark.driver.port": "4321",
+            "mm2.spark.conf.spark.cores.max": "2",
+        }
+    )
+    assert found == engine_settings.EngineSettings(
+        master="spark://one:7077",
+        app_name="mirrors",
+        ui=True,
+        control_host="here",
+        control_port=1234,
+        python="/usr/bin/python3",
+        allow_insecure_spark=True,
+        conf={
+            "spark.driver.host": "there",
+            "spark.driver.port": "4321",
+            "spark.cores.max": "2",
+        },
+    )
+    assert not found.on_this_machine
+    assert found.name == "spark on spark://one:7077"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("master", "mesos://x", "spark://host:port"),
+        ("control.port", "99999", "from 0 to 65535"),
+        ("ui", "yes", "true or false"),
+        ("mastr", "local", "mm2.spark.mastr is not known"),
+        ("conf.spark.task.maxFailures", "4", "cannot be set"),
+        ("conf.cores.max", "4", "begin with spark."),
+    ],
+)
+def test_what_is_no_setting_is_refused_with_its_key(key, value, words):
+    with pytest.raises(errors.ConfigError, match=words) as raised:
+        engine_settings.read({f"mm2.spark.{key}": value})
+    assert f"mm2.spark.{key}" in str(raised.value)
+
+
+def test_an_open_cluster_is_refused():
+    props = {
+        "mm2.spark.master": "spark://one:7077",
+        "mm2.spark.conf.spark.authenticate": "false",
+    }
+    with pytest.raises(errors.ConfigError, match="open to others"):
+        engine_settings.read(props)
+    assert engine_settings.read({**props, "mm2.spark.allow.insecure.spark": "true"}) is not None
+    assert engine_settings.read({**props, "mm2.spark.master": "local[2]"}) is not None
+
+
+def test_differences_are_told_by_keys_and_never_by_values():
+    one = engine_settings.EngineSettings(conf={"spark.a": "secret"}, ui=True)
+    other = engine_settings.EngineSettings(engine="inline", conf={"spark.a": "x", "spark.b": "y"})
+    assert engine_settings.differences(one, other) == [
+        "mm2.engine",
+        "mm2.spark.ui",
+        "mm2.spark.conf.spark.a",
+        "mm2.spark.conf.spark.b",
+    ]
+    assert engine_settings.differences(one, one) == []
+    assert "secret" not in repr(one)
+
+
+def test_what_the_environment_hides_makes_no_difference():
+    hiding = engine_settings.EngineSettings(hidden_environment=frozenset({"PASSWORD"}))
+    assert hiding == engine_settings.EngineSettings()
+
+
+@pytest.mark.parametrize("master", ["local", "local[4]", "local[*]"])
+def test_one_machine(master):
+    assert engine_settings.EngineSettings(master=master).on_this_machine
+    assert engine_settings.EngineSettings(engine="inline", master="yarn").on_this_machine
