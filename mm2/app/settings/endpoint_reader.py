@@ -1,10 +1,11 @@
-"""The sections `metrics` and `rest`: what this process serves."""
+"""The sections `metrics`, `rest` and `worker`: what is served, and how workers run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from connect_runtime.adapters.config import yaml_source
+from mm2.app.settings import mirror_maker_keys as keys
 from mm2.app.settings import reader, settings
 from mm2.core.configs import kinds
 
@@ -16,21 +17,10 @@ _HOST = reader.Option(
 )
 _PORT = reader.Option(name="port", kind=kinds.whole(0, 65_535), default="9464")
 
-_NO_REST = "is not supported yet: this version serves no REST API, leave the section empty"
-_REST_KEYS = dict.fromkeys(
-    (
-        "access.control.allow.methods",
-        "access.control.allow.origin",
-        "admin.listeners",
-        "listeners",
-        "response.http.headers.config",
-        "rest.advertised.host.name",
-        "rest.advertised.listener",
-        "rest.advertised.port",
-        "ssl.client.auth",
-    ),
-    _NO_REST,
-)
+REST = tuple(sorted(keys.REST))
+"""Of the REST API by which the nodes of a flow's group reach each other."""
+WORKER = tuple(sorted({*keys.WORKER_NAMES, *keys.WORKER_FACTORS} - {"group.id"}))
+"""Of the Connect worker that each flow has."""
 
 
 def read_metrics(
@@ -45,6 +35,11 @@ def read_metrics(
     return metrics, found.effective
 
 
-def read_rest(account: reader.Account, section: yaml_source.Section) -> None:
-    """The section may be there and empty; every key that Connect knows is refused by name."""
-    reader.SectionReader(account, section, path="rest").finish(refused=_REST_KEYS)
+def read_free(
+    account: reader.Account, section: yaml_source.Section, *, path: str, names: Iterable[str]
+) -> None:
+    """Keys that the worker judges; mistakes are noted."""
+    found = reader.SectionReader(account, section, path=path)
+    for name in names:
+        found.optional(reader.Option(name=name, kind=kinds.text(), default=None))
+    found.finish(refused={})

@@ -16,13 +16,23 @@ from connect_runtime.app.settings import declared_providers
 from mm2.app.settings import flow_clients, settings
 from mm2.app.settings import flow_options as options
 from mm2.app.settings import mirror_maker_keys as keys
-from mm2.core.configs import client_properties, dedicated
+from mm2.core.configs import client_properties, dedicated, java_classes
 
 _LOCATION = ".location"
 _ROLES = tuple(role.prefix for role in settings.Role)
 _RESET = flow_clients.CONSUMER + keys.RESET
 _KINDS = {kind: name for name, kind in declared_providers.CLASSES.items()}
 _FOR_ALL = "defaults"
+_CHOICES = {
+    each.name: each
+    for each in (
+        options.POLICY,
+        options.USE_DEFAULTS_FROM,
+        options.DELIVERY,
+        options.ON_SOURCE_GAP,
+        options.target_topics(options.DEFAULT_POLICY),
+    )
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,16 +77,19 @@ class Texts:
     `providers` are those of the form that is read, by name; `used` fills with their kinds.
     """
 
-    def __init__(
-        self, folder: pathlib.Path, providers: Mapping[str, value_providers.Kind]
-    ) -> None:
+    def __init__(self, folder: pathlib.Path, providers: Mapping[str, value_providers.Kind]) -> None:
         self.unsaid: list[Unsaid] = []
         self.used: set[str] = set()
         self._folder = folder
         self._providers = providers
 
     def carried(self, text: str, key: str, *, line: int) -> str:
-        if key.endswith(_LOCATION) and text.strip() and not value_providers.named(text):
+        if (
+            "ssl." in key
+            and key.endswith(_LOCATION)
+            and text.strip()
+            and not value_providers.named(text)
+        ):
             return self._absolute(text.strip())
         return value_providers.rewrite(text, lambda *each: self._placeholder(each, key, line))
 
@@ -102,7 +115,7 @@ class _Flattening:
         self._texts = Texts(folder, {kind.value: kind for kind in value_providers.Kind})
         self._unsaid = self._texts.unsaid
         self._notes: list[str] = []
-        self._pairs: list[Pair] = []
+        self._pairs: dict[str, Pair] = {}
 
     def run(self) -> Flattened:
         clusters = _entries(self._root.get("clusters"))
@@ -114,6 +127,7 @@ class _Flattening:
             self._cluster(cluster)
         defaults = {each.key: each for each in _entries(self._root.get(_FOR_ALL))}
         self._defaults(defaults, line)
+        self._workers([each.key for each in clusters], line)
         flows = self._root.get("flows")
         listed = flows.value if flows is not None else None
         for at, item in enumerate(listed.items if isinstance(listed, yaml_source.Listing) else ()):
@@ -121,11 +135,9 @@ class _Flattening:
                 self._flow(item, defaults, f"flows[{at}]")
         for name in ("spark", "metrics"):
             self._ours(name, _entries(self._root.get(name)), path=name)
-        for name in ("worker", "rest"):
-            self._shared(name, _entries(self._root.get(name)), [each.key for each in clusters])
         self._declare_providers(line)
         return Flattened(
-            pairs=tuple(self._pairs), unsaid=tuple(self._unsaid), notes=tuple(self._notes)
+            pairs=tuple(self._pairs.values()), unsaid=tuple(self._unsaid), notes=tuple(self._notes)
         )
 
     def _declare_providers(self, line: int) -> None:
@@ -193,32 +205,32 @@ class _Flattening:
                 self._add(f"{name}.{key}", str(value), line=line, path=f"{path}.{key}")
         target = name.partition("->")[2]
         for key in keys.WORKER_FACTORS:
-            if not any(pair.key == f"{target}.{key}" for pair in self._pairs):
-                self._add(f"{target}.{key}", str(value), line=line, path=f"worker.{key}")
+            self._add(f"{target}.{key}", str(value), line=line, path=f"worker.{key}")
 
     def _ours(self, section: str, entries: Iterable[yaml_source.Entry], *, path: str) -> None:
         for entry in entries:
             key = f"mm2.{section}.{entry.key}"
             if isinstance(entry.value, yaml_source.Section):
-                self._ours(f"{section}.{entry.key}", entry.value.entries, path=f"{path}.{entry.key}")
+                self._ours(
+                    f"{section}.{entry.key}", entry.value.entries, path=f"{path}.{entry.key}"
+                )
             else:
                 self._say(key, entry, f"{path}.{entry.key}")
 
-    def _shared(
-        self, section: str, entries: Iterable[yaml_source.Entry], aliases: Iterable[str]
-    ) -> None:
+    def _workers(self, aliases: Iterable[str], line: int) -> None:
         """What is said of all workers goes to each cluster; of REST there is one for all."""
-        for entry in entries:
-            path = f"{section}.{entry.key}"
-            if section == "rest":
-                self._say(entry.key, entry, path)
-                continue
-            for alias in aliases:
-                known = next((i for i, pair in enumerate(self._pairs)
-                              if pair.key == f"{alias}.{entry.key}"), None)
-                if known is not None:
-                    del self._pairs[known]
-                self._say(f"{alias}.{entry.key}", entry, path)
+        for entry in _entries(self._root.get("rest")):
+            self._say(entry.key, entry, f"rest.{entry.key}")
+        given = {each.key: each for each in _entries(self._root.get("worker"))}
+        for alias in aliases:
+            for key, entry in given.items():
+                self._say(f"{alias}.{key}", entry, f"worker.{key}")
+        delay = keys.REBALANCE_DELAY
+        for key, value in keys.IN_YAML.items():
+            self._add(key, value, line=line, path=f"rest.{key}")
+        for alias in aliases:
+            value = str(keys.REBALANCE_DELAY_MS)
+            self._add(f"{alias}.{delay}", value, line=line, path=f"worker.{delay}")
 
     def _text(self, entry: yaml_source.Entry | None) -> str:
         value = entry.value if entry is not None else None
@@ -227,7 +239,8 @@ class _Flattening:
     def _say(self, key: str, entry: yaml_source.Entry, path: str) -> None:
         node = entry.value
         if isinstance(node, yaml_source.Scalar):
-            text = self._texts.carried(node.text or "", path, line=entry.line)
+            spelled = _spelled(entry.key, node.text or "")
+            text = self._texts.carried(spelled, path, line=entry.line)
             return self._add(key, text, line=entry.line, path=path)
         items = [
             self._texts.carried(each.text or "", path, line=each.line)
@@ -241,7 +254,18 @@ class _Flattening:
         return self._add(key, ",".join(items), line=entry.line, path=path)
 
     def _add(self, key: str, value: str, *, line: int, path: str) -> None:
-        self._pairs.append(Pair(key=key, value=value, line=line, path=path))
+        """What is said first counts: of itself before what it has from elsewhere."""
+        self._pairs.setdefault(key, Pair(key=key, value=value, line=line, path=path))
+
+
+def _spelled(name: str, text: str) -> str:
+    """As connectors take it, which know no short names and no other case."""
+    option = _CHOICES.get(name)
+    if option is None or value_providers.named(text):
+        return text
+    found = option.kind.parse((text,))
+    short = found in (options.DEFAULT_POLICY, options.IDENTITY_POLICY)
+    return java_classes.MIRROR + found if short else found
 
 
 def _entries(entry: yaml_source.Entry | None) -> tuple[yaml_source.Entry, ...]:

@@ -145,9 +145,7 @@ CONNECTORS = tuple(
     )
 )
 """Keys of MirrorMaker 2's connectors that the flow itself has no use for."""
-EMIT_HEARTBEATS = reader.Option(
-    name=connector_keys.EMIT_HEARTBEATS, kind=_BOOLEAN, default="false"
-)
+EMIT_HEARTBEATS = reader.Option(name=connector_keys.EMIT_HEARTBEATS, kind=_BOOLEAN, default="false")
 """Off unless asked for, other than in MirrorMaker 2: it needs rights on the source, and a worker
 for each pair of clusters, both ways."""
 

@@ -8,24 +8,26 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from connect_runtime.adapters.config import value_providers, yaml_source
-from connect_runtime.app.settings import problems, properties_file
+from connect_runtime.app.settings import connector_values, problems, properties_file
 from connect_runtime.system import file_bytes
 from mm2.app.settings import (
     clusters,
     cross_checks,
     endpoint_reader,
+    flatten,
     flow_clients,
     flow_reader,
+    judge,
     mirror_maker,
     reader,
     settings,
     spark_reader,
 )
 
-_SECTIONS = ("clusters", "defaults", "flows", "spark", "metrics", "rest")
+_SECTIONS = ("clusters", "defaults", "flows", "spark", "metrics", "rest", "worker")
 
 
 def load(path: pathlib.Path, *, environment: Mapping[str, str]) -> settings.Settings:
@@ -73,7 +75,20 @@ def parse(
     found = _read_root(account, document, file=file)
     if account.problems or found is None:
         raise problems.SettingsError(file, account.problems)
-    return found
+    assert isinstance(document.root, yaml_source.Section), "it was read"
+    flattened = flatten.flatten(document.root, folder=folder)
+    if flattened.unsaid:
+        said = [problems.Problem(line=e.line, key=e.key, text=e.text) for e in flattened.unsaid]
+        raise problems.SettingsError(file, said)
+    pairs = {pair.key: pair for pair in flattened.pairs}
+    return _judged(
+        found,
+        settings.Flat(
+            props={key: pair.value for key, pair in pairs.items()},
+            places={key: (pair.line, pair.path) for key, pair in pairs.items()},
+            resolve=_resolve(value_providers.BUILT_IN, environment=environment, folder=folder),
+        ),
+    )
 
 
 def parse_properties(
@@ -93,7 +108,38 @@ def parse_properties(
         raise problems.SettingsError(file, mistakes)
     warnings = [*translated.warnings, *map(translated.place, account.warnings)]
     ordered = tuple(sorted(dict.fromkeys(warnings), key=lambda warning: warning.line))
-    return dataclasses.replace(found, warnings=ordered)
+    return _judged(
+        dataclasses.replace(found, warnings=ordered),
+        settings.Flat(
+            props={key: pair.value for key, pair in translated.pairs.items()},
+            places={key: (pair.line, key) for key, pair in translated.pairs.items()},
+            resolve=_resolve(translated.providers, environment=environment, folder=folder),
+        ),
+    )
+
+
+def _resolve(
+    providers: Mapping[str, value_providers.Provider],
+    *,
+    environment: Mapping[str, str],
+    folder: pathlib.Path,
+) -> Callable[[Mapping[str, str]], Mapping[str, str]]:
+    values = connector_values.ConnectorValues(
+        providers=providers, environment=environment, folder=folder
+    )
+
+    def filled(props: Mapping[str, str]) -> Mapping[str, str]:
+        return {key: value or "" for key, value in values(props).items()}
+
+    return filled
+
+
+def _judged(found: settings.Settings, flat: settings.Flat) -> settings.Settings:
+    """The settings with these properties, if connectors take what is made of them."""
+    mistakes = judge.mistakes(flat)
+    if mistakes:
+        raise problems.SettingsError(found.file, mistakes)
+    return dataclasses.replace(found, flat=flat)
 
 
 def _read_root(
@@ -117,7 +163,9 @@ def _read_root(
     metrics, metrics_shown = endpoint_reader.read_metrics(
         account, _section(account, root, "metrics")
     )
-    endpoint_reader.read_rest(account, _section(account, root, "rest"))
+    for name, keys in (("rest", endpoint_reader.REST), ("worker", endpoint_reader.WORKER)):
+        section = _section(account, root, name)
+        endpoint_reader.read_free(account, section, path=name, names=keys)
     return settings.Settings(
         file=file,
         clusters=known.usable,

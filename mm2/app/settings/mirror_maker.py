@@ -37,6 +37,7 @@ class Translated:
     """`document` is None when not even the clusters could be told.
 
     `keys` has the key that stands in each line; `names` are the flows' in the document's order.
+    `pairs` are all, as they stand; `workers` those that are for workers and no section.
     """
 
     document: yaml_source.Document
@@ -45,6 +46,8 @@ class Translated:
     warnings: tuple[Problem, ...]
     keys: Mapping[int, str]
     names: tuple[str, ...]
+    pairs: Mapping[str, properties_source.Property] = field(default_factory=dict)
+    workers: Mapping[str, properties_source.Property] = field(default_factory=dict)
 
     def place(self, problem: Problem) -> Problem:
         """The problem with its key as this file spells it."""
@@ -93,18 +96,16 @@ class _Sorted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ends:
-    """The clusters that flows of the file read from, and those that they copy to."""
+    """The clusters that flows of the file read from or copy to."""
 
-    sources: Collection[str]
-    targets: Collection[str]
+    known: Collection[str]
 
-    def without(self, prefix: str, alias: str) -> str:
-        """Why the cluster has no such client; "" if it has."""
-        if prefix == "producer." and alias not in self.targets:
-            return f"no flow of this file copies to {alias}"
-        if prefix == "consumer." and alias not in self.sources:
-            return f"no flow of this file reads from {alias}"
-        return ""
+    def without(self, alias: str) -> str:
+        """Why the cluster has no client at all; "" if it has.
+
+        Whichever end it is: offset syncs are written to the source, and read from the target.
+        """
+        return "" if alias in self.known else f"no flow of this file has {alias}"
 
 
 class _Translation:
@@ -112,6 +113,7 @@ class _Translation:
         self._account = mirror_maker_flow.Account()
         self._pairs: Pairs = {}
         self._lines: dict[int, str] = {}
+        self._workers: Pairs = {}
         for pair in entries:
             earlier = self._pairs.pop(pair.key, None)
             if earlier is not None:
@@ -141,6 +143,8 @@ class _Translation:
             warnings=tuple(self._account.warnings),
             keys=self._lines,
             names=tuple(names),
+            pairs=self._pairs,
+            workers=self._workers,
         )
 
     def _tell_placeholders(self, providers: Mapping[str, value_providers.Provider]) -> None:
@@ -189,7 +193,7 @@ class _Translation:
     def _document(self, found: _Sorted, line: int) -> yaml_source.Document:
         plain = {alias: self._plain(alias, found) for alias in found.clusters}
         flows = self._wanted(found)
-        ends = _Ends(sources={one for one, _ in flows}, targets={other for _, other in flows})
+        ends = _Ends(known={alias for flow in flows for alias in flow})
         sections: dict[str, yaml_source.Node] = {
             _CLUSTERS: section(
                 {
@@ -239,12 +243,14 @@ class _Translation:
                 bare = name.removeprefix(prefix)
                 if not self._account.takes_client(pair, bare, prefix=prefix):
                     continue
-                nobody = ends.without(prefix, alias)
+                nobody = ends.without(alias)
                 if nobody:
                     self._account.warn(pair, f"has no effect: {nobody}")
                 else:
                     found[name] = pair
-            elif name in keys.CLIENT_KNOWN and name not in keys.WORKER_NAMES:
+            elif _is_of_workers(name):
+                self._workers[pair.key] = pair
+            elif name in keys.CLIENT_KNOWN:
                 text = (
                     "has no effect: MirrorMaker 2 hands it to no client that mirrors; write "
                     f"{alias}.consumer.{name}, {alias}.producer.{name} or {alias}.admin.{name}"
@@ -272,11 +278,12 @@ class _Translation:
         return found
 
     def _tell(self, name: str, pair: properties_source.Property, *, known: Iterable[str]) -> None:
-        """Of a key that reaches nobody."""
-        if name in keys.REST:
-            self._account.warn(pair, keys.REST_TEXT)
-        elif name in keys.WORKER_NAMES or name.startswith(keys.WORKER_PREFIXES):
-            self._account.warn(pair, keys.WORKER)
+        """Of a key that reaches no client and no flow."""
+        if name in keys.REST or name.startswith(keys.WORKER_PREFIXES):
+            self._workers[pair.key] = pair
+        elif name in keys.WORKER_NAMES:
+            text = "has no effect: MirrorMaker 2 hands it to no worker; write B."
+            self._account.warn(pair, f"{text}{name}, for flows to B")
         elif name in keys.NOTED:
             self._account.warn(pair, keys.NOTED[name])
         else:
@@ -340,6 +347,11 @@ def _our_section(name: str, pairs: Pairs) -> yaml_source.Section:
     if name != "spark" or not conf:
         return section(pairs, line)
     return section({**plain, "conf": section(conf, line)}, line)
+
+
+def _is_of_workers(name: str) -> bool:
+    """Of a key behind a cluster's alias: does it reach the workers of flows to it?"""
+    return name in keys.WORKER_NAMES or name.startswith(keys.WORKER_PREFIXES)
 
 
 def _is_protocol(key: str) -> bool:

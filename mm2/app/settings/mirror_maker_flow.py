@@ -20,7 +20,8 @@ _CONSUMER, _PRODUCER, _ADMIN = "consumer.", "producer.", "admin."
 _SOURCE_CLUSTER, _TARGET_CLUSTER = "source.cluster.", "target.cluster."
 _ROLES = (_CONSUMER, _ADMIN)
 _BARE_MAX = 24
-_NO_CLIENT = ("source.producer.", "target.producer.", "target.consumer.")
+_FOR_SYNCS = ("source.producer.", "target.producer.", "target.consumer.")
+"""Of clients that the connectors have, and copies have not."""
 
 
 @dataclass(slots=True)
@@ -64,9 +65,6 @@ class Account:
             return False
         if name in keys.NOTED:
             self.warn(pair, keys.NOTED[name])
-            return False
-        if name in keys.SWITCHED_ON and value.lower() == "true":
-            self.warn(pair, keys.SWITCHED_ON[name])
             return False
         return True
 
@@ -201,8 +199,9 @@ def _tell(name: str, pair: Property, account: Account) -> None:
     if name.startswith(_PRODUCER):
         text = "has no effect on the copies, as in MirrorMaker 2: write A->B.producer.override."
         account.warn(pair, text)
-    elif name.startswith(_NO_CLIENT):
-        account.warn(pair, keys.NOTED["offset.lag.max"])
+    elif name.startswith(_FOR_SYNCS):
+        prefix = next(each for each in _FOR_SYNCS if name.startswith(each))
+        account.takes_client(pair, name.removeprefix(prefix), prefix=prefix)
     elif name in options.REFUSED or any(map(name.startswith, options.REFUSED_FAMILIES)):
         account.warn(pair, "has no effect: mm2 does not know this of Connect")
     else:

@@ -12,65 +12,21 @@ from collections.abc import Mapping
 
 from connect_runtime.wire.codec import security_settings
 from mm2.app.settings import flow_options as options
-from mm2.core.configs import client_keys, client_properties, connector_keys
-
-_NOT_YET = "has no effect yet"
-_CHECKPOINTS = f"{_NOT_YET}: checkpoints are not written, offsets of groups not translated"
-_HEARTBEATS = f"{_NOT_YET}: heartbeats are not emitted, those of others are mirrored"
-_SYNCS = f"{_NOT_YET}: offset syncs are not written; mm2 keeps a map of its own on the target"
-_GROUPS = f"{_NOT_YET}: offsets of consumer groups are not synced"
-_ACLS = f"{_NOT_YET}: ACLs are not synced"
-_ONCE = (
-    "has no effect: delivery says how a flow is copied, else exactly once where that is possible"
+from mm2.core.configs import (
+    answers,
+    client_keys,
+    client_properties,
+    connector_keys,
+    dedicated,
+    java_classes,
 )
-_RECORDS = "has no effect: mm2 copies whole batches and converts no records"
-_METRICS = "has no effect: metrics are served for Prometheus, see mm2.metrics.port"
-_REMOVED = "has no effect: it was removed in Kafka 4.0"
-_OWN_NAME = "has no effect: a flow is called by its two aliases"
-_REST = "has no effect: mm2 serves no REST API yet"
 
-WORKER = "has no effect: mm2 runs no Connect worker, and keeps its own topics on the target"
+_OWN_NAME = "has no effect: a flow is called by its two aliases"
 
 NOTED: Mapping[str, str] = {
-    **dict.fromkeys(
-        ("checkpoints.topic.replication.factor", "emit.checkpoints.interval.seconds"), _CHECKPOINTS
-    ),
-    **dict.fromkeys(
-        ("emit.heartbeats.interval.seconds", "heartbeats.topic.replication.factor"), _HEARTBEATS
-    ),
-    **dict.fromkeys(
-        (
-            "offset-syncs.topic.location",
-            "offset-syncs.topic.replication.factor",
-            "offset.lag.max",
-        ),
-        _SYNCS,
-    ),
-    **dict.fromkeys(
-        (
-            "refresh.groups.enabled",
-            "refresh.groups.interval.seconds",
-            "sync.group.offsets.interval.seconds",
-        ),
-        _GROUPS,
-    ),
-    "sync.topic.acls.interval.seconds": _ACLS,
-    **dict.fromkeys(("exactly.once.support", "exactly.once.source.support"), _ONCE),
-    **dict.fromkeys(
-        (
-            "errors.log.enable",
-            "errors.log.include.messages",
-            "errors.retry.delay.max.ms",
-            "errors.retry.timeout",
-            "errors.tolerance",
-        ),
-        _RECORDS,
-    ),
-    **dict.fromkeys(("metric.names.formats", "metric.reporters"), _METRICS),
-    **dict.fromkeys(("add.source.alias.to.metrics", "use.incremental.alter.configs"), _REMOVED),
+    **answers.WITHOUT_EFFECT,
     **dict.fromkeys(("connector.class", "connector.plugin.version", "name"), _OWN_NAME),
     "config.action.reload": "has no effect: mm2 reload reads values from providers again",
-    "consumer.poll.timeout.ms": "has no effect: mm2 does not poll",
     "tasks.max.enforce": "has no effect: there are never more tasks than tasks.max",
     **dict.fromkeys(
         (
@@ -78,32 +34,18 @@ NOTED: Mapping[str, str] = {
             "key.converter.plugin.version",
             "value.converter.plugin.version",
         ),
-        _RECORDS,
+        answers.WITHOUT_EFFECT["errors.tolerance"],
     ),
 }
 """Keys of connectors that are told and dropped, wherever they stand."""
 
-SWITCHED_ON: Mapping[str, str] = {
-    "emit.checkpoints.enabled": _CHECKPOINTS,
-    "emit.heartbeats.enabled": _HEARTBEATS,
-    "emit.offset-syncs.enabled": _SYNCS,
-    "sync.group.offsets.enabled": _GROUPS,
-    "sync.topic.acls.enabled": _ACLS,
-}
-"""As `NOTED`, where the value is true."""
-
-_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
-_MIRROR = "org.apache.kafka.connect.mirror."
 SAME_AS_HERE: Mapping[str, tuple[str, ...]] = {
-    "config.property.filter.class": (f"{_MIRROR}DefaultConfigPropertyFilter",),
-    "forwarding.admin.class": ("org.apache.kafka.clients.admin.ForwardingAdmin",),
-    "group.filter.class": (f"{_MIRROR}DefaultGroupFilter",),
-    "header.converter": (_CONVERTER,),
-    "key.converter": (_CONVERTER,),
-    "predicates": ("",),
-    "topic.filter.class": (f"{_MIRROR}DefaultTopicFilter",),
-    "transforms": ("",),
-    "value.converter": (_CONVERTER,),
+    **answers.ONLY,
+    **dict.fromkeys(("predicates", "transforms"), ("",)),
+    connector_keys.REPORTERS: ("", java_classes.JMX_REPORTER),
+    connector_keys.PROPERTY_FILTER: (java_classes.PROPERTY_FILTER,),
+    connector_keys.GROUP_FILTER: (java_classes.GROUP_FILTER,),
+    connector_keys.TOPIC_FILTER: (java_classes.TOPIC_FILTER,),
 }
 """Values that say what is so anyway; any other is refused."""
 
@@ -123,7 +65,7 @@ OURS = frozenset(
 FLOW_ONLY = frozenset({options.USE_DEFAULTS_FROM.name, "exactly.once.support"})
 """MirrorMaker 2 hands these to a connector only where they stand in its flow."""
 
-BLACKLISTS = ("config.properties.blacklist", "groups.blacklist", "topics.blacklist")
+BLACKLISTS = tuple(answers.RENAMED)
 
 CONNECTOR = connector_keys.EVERY - client_keys.CLIENT - {"config.providers"}
 """Keys of the three connectors, which hold for all flows where they stand at the top."""
@@ -135,7 +77,7 @@ REST = frozenset(
         "access.control.allow.methods",
         "access.control.allow.origin",
         "admin.listeners",
-        "dedicated.mode.enable.internal.rest",
+        dedicated.INTERNAL_REST,
         "listeners",
         "response.http.headers.config",
         "rest.advertised.host.name",
@@ -145,7 +87,33 @@ REST = frozenset(
         "ssl.client.auth",
     }
 )
-REST_TEXT = _REST
+FACTORS = (
+    connector_keys.CHECKPOINTS_FACTOR,
+    connector_keys.HEARTBEATS_FACTOR,
+    connector_keys.SYNCS_TOPIC_FACTOR,
+)
+WORKER_FACTORS = tuple(
+    f"{each}.storage.replication.factor" for each in ("config", "offset", "status")
+)
+"""How many replicas the topics have that a flow's connectors and its worker keep."""
+REBALANCE_DELAY = "scheduled.rebalance.max.delay.ms"
+REBALANCE_DELAY_MS = 5_000
+"""What files in YAML have in place of Java's five minutes."""
+
+IN_YAML: Mapping[str, str] = {dedicated.INTERNAL_REST: "true", "listeners": "http://:0"}
+"""What files in YAML have at the top unless they say otherwise: the nodes of a group reach each
+other, at any free port."""
+
+OF_JAVA_FLOWS: Mapping[str, str] = {
+    connector_keys.EMIT_HEARTBEATS: "true",
+    **dict.fromkeys(FACTORS, "3"),
+}
+OF_JAVA_REST: Mapping[str, str] = {dedicated.INTERNAL_REST: "false", "listeners": "http://:8083"}
+OF_JAVA_WORKERS: Mapping[str, str] = {
+    REBALANCE_DELAY: "300000",
+    **dict.fromkeys(WORKER_FACTORS, "3"),
+}
+"""What is so in MirrorMaker 2 where nothing is said, and is not so in YAML."""
 
 WORKER_PREFIXES = ("config.storage.", "offset.storage.", "status.storage.", "task.", "worker.")
 WORKER_NAMES = frozenset(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from connect_runtime.app.settings import problems
@@ -113,10 +113,26 @@ class MetricsSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Flat:
+    """The file as flat properties of MirrorMaker 2, `${…}` as it stands.
+
+    `places` says where each property comes from: the line, and the key there. `resolve` fills
+    `${…}` in, of this file's providers; it raises `ConfigError`.
+    """
+
+    props: Mapping[str, str] = field(default_factory=dict, repr=False)
+    places: Mapping[str, tuple[int, str]] = field(default_factory=dict, compare=False)
+    resolve: Callable[[Mapping[str, str]], Mapping[str, str]] = field(
+        default=dict, compare=False, repr=False
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """`flows` holds the enabled ones. `effective` is everything in force, without secrets.
 
-    `clients` are by the flow's name; without an entry they are as their clusters say.
+    `clients` are by the flow's name; without an entry they are as their clusters say. `flat` is
+    what workers and connectors are made of.
 
     `secret_environment` names the variables that values were taken from. `warnings` are to be told
     before anything runs, in order of the file.
@@ -131,6 +147,7 @@ class Settings:
     effective: Mapping[str, object]
     clients: Mapping[str, FlowClients] = field(default_factory=dict)
     warnings: tuple[problems.Problem, ...] = field(default=(), compare=False)
+    flat: Flat = field(default_factory=Flat, compare=False)
 
     def clients_of(self, flow: core_flows.Flow) -> FlowClients:
         found = self.clients.get(flow.name)

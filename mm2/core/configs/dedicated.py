@@ -11,7 +11,7 @@ import urllib.parse
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from mm2.core.configs import client_keys, java_classes
+from mm2.core.configs import client_keys, java_classes, own_keys
 from mm2.core.configs import connector_keys as keys
 
 CLUSTERS = "clusters"
@@ -36,6 +36,8 @@ _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _CLIENTS = ("producer", "consumer", "admin")
 _ROLES = tuple(f"{each}." for each in _CLIENTS)
+_AT_THE_TOP = keys.EVERY | frozenset(own_keys.OWN.keys).difference(own_keys.LIVE)
+"""What reaches every flow's connectors from the top of the file: Java's keys, and ours."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -134,7 +136,7 @@ def connector(props: Props, ends: Ends, name: str) -> dict[str, str]:
 
     What stands behind `A->B.` beats all; without it the flow is not enabled.
     """
-    found = {key: value for key, value in props.items() if key in keys.EVERY}
+    found = {key: value for key, value in props.items() if key in _AT_THE_TOP}
     found.update(_kept(props, PROVIDERS))
     found.update(_kept(props, "replication.policy"))
     found.update(_sided(cluster(props, ends.source), "source."))

@@ -105,9 +105,11 @@ def test_a_mistake_of_ours_is_told_and_logged_and_ends_nothing(running, made, qu
 
 
 def test_warnings_are_told_with_what_changed(running, made):
-    running.file = FLOW.replace("to: b", "to: b, groups: x")
+    running.file = FLOW.replace(
+        "to: b", "to: b, refresh.topics.enabled: false, sync.topic.configs.interval.seconds: 5"
+    )
     first, *_ = made.reload(DRY).lines
-    assert first.startswith("warning: c.yaml:3: flows[0].groups")
+    assert first.startswith("warning: c.yaml:3: flows[0].sync.topic")
 
 
 def test_sighup_reloads(running, made):

@@ -49,7 +49,8 @@ def test_real_files_go_to_yaml_and_back(shape, place):
     text = load.read_text(shape).replace("${vault:u}", "u").replace("${vault:a:p}", "p")
     before = from_properties(text, place)
     there = convert.to_yaml(mirror_maker.translate(text), folder=place)
-    assert [line for line in there.unsaid if "param" not in line] == []
+    of_workers = "is not the same for all workers"
+    assert [x for x in there.unsaid if "param" not in x and not x.endswith(of_workers)] == []
     assert "hunter2" not in there.text
     elsewhere = pathlib.Path("/elsewhere")
     assert convert.differences(before, from_yaml(there.text, elsewhere)) == []
@@ -153,7 +154,7 @@ def test_any_yaml_goes_to_properties_and_back(tree):
 )
 def test_what_properties_cannot_say_is_named(flow, words):
     (line,) = to_properties(f"clusters: {{a: {{}}}}\nflows: [{{from: a, to: b, {flow}}}]\n").unsaid
-    assert line.startswith("a->b.topics: ")
+    assert line.startswith("flows[0].topics: ")
     assert words in line
 
 

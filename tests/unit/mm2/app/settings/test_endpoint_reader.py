@@ -22,9 +22,14 @@ def test_mistakes_in_metrics(wrong, key):
     assert (problem.line, problem.key) == (5, f"metrics.{key.split(':')[0]}")
 
 
-def test_rest_may_be_empty_and_is_refused_by_name(read, wrong):
-    assert read(f"{BASE}rest:\n").flows
-    (problem,) = wrong(f"{BASE}rest: {{listeners: 'http://:8083'}}\n")
-    assert "not supported yet" in problem.text
+def test_what_workers_and_their_api_are_told(read, wrong):
+    found = read(f"{BASE}rest:\n").flat.props
+    assert found["listeners"] == "http://:0"
+    assert found["dedicated.mode.enable.internal.rest"] == "true"
+    assert found["b.scheduled.rebalance.max.delay.ms"] == "5000"
+    given = "rest: {listeners: 'http://:8083'}\nworker: {scheduled.rebalance.max.delay.ms: 7}\n"
+    found = read(BASE + given).flat.props
+    assert found["listeners"] == "http://:8083"
+    assert found["b.scheduled.rebalance.max.delay.ms"] == "7"
     (problem,) = wrong(f"{BASE}rest: {{listener: 'http://:8083'}}\n")
     assert problem.nearest == "listeners"

@@ -6,7 +6,7 @@ from mm2.app.settings import flow_options, reader
 
 OPTIONS = [
     item
-    for item in (*vars(flow_options).values(), *flow_options.OFF_ONLY)
+    for item in (*vars(flow_options).values(), *flow_options.CONNECTORS)
     if isinstance(item, reader.Option)
 ] + [flow_options.target_topics(flow_options.DEFAULT_POLICY)]
 

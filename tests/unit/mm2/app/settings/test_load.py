@@ -63,7 +63,7 @@ flows:
 - {from: a, to: c, tasks.max: x}
 spark: {master: nowhere}
 metrics: {port: x}
-rest: {listeners: x}
+rest: {listener: x}
 sparc: {}
 """
     )

@@ -28,10 +28,9 @@ def test_booleans_are_true_or_false_in_any_case():
         assert refuses(kinds.boolean(), text)
 
 
-def test_what_can_only_be_off():
-    assert kinds.only_false().parse(("False",)) is False
-    assert refuses(kinds.only_false(), "true")
-    assert refuses(kinds.only_false(), "off")
+def test_a_list_may_hold_any_texts():
+    assert kinds.Texts().parse(("a", "")) == ("a", "")
+    assert kinds.Texts().is_list
 
 
 @pytest.mark.parametrize(
