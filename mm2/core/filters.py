@@ -72,6 +72,11 @@ class Patterns:
         return next((item for item, pattern in pairs if pattern.fullmatch(name)), None)
 
 
+def literally(name: str) -> Patterns:
+    """What matches this name alone."""
+    return Patterns(items=(name,), compiled=(re.compile(re.escape(name)),))
+
+
 class Names(Protocol):
     """Which topics or groups are taken."""
 

@@ -39,7 +39,7 @@ OnSourceGap = setup.OnSourceGap
 
 @dataclass(frozen=True, slots=True)
 class TopicBudget:
-    """Bytes per second for each topic that matches."""
+    """Bytes per second for each topic that matches; 0: no limit, and no later one counts."""
 
     pattern: filters.Patterns
     bytes_per_s: int
@@ -57,7 +57,7 @@ class Budgets:
 
     def of_topic(self, topic: str) -> int | None:
         found = (each.bytes_per_s for each in self.topics if each.pattern.matches(topic))
-        return next(found, None)
+        return next(found, 0) or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from connect_runtime.api import config_def, errors
-from mm2.core import flows, naming
+from mm2.core import filters, flows, naming
 from mm2.core.configs import (
     answers,
     checks,
@@ -74,7 +74,8 @@ class SourceConfig:
     """MirrorSourceConnector. Intervals are seconds; None means never.
 
     `syncs_topic` None: no offset syncs are written. `lag_max` is `offset.lag.max`. `engine` None:
-    whichever its process has.
+    whichever its process has. Of topics in `paused` nothing is copied for now; the flow's budgets
+    are those in force, an operator's first.
     """
 
     common: Common
@@ -84,6 +85,7 @@ class SourceConfig:
     syncs_topic_factor: int
     lag_max: int
     engine: engine_settings.EngineSettings | None
+    paused: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,13 +235,13 @@ def _source(reading: _Reading) -> SourceConfig:
         syncs_topic_factor=reading.factor(keys.SYNCS_TOPIC_FACTOR),
         lag_max=values[keys.LAG_MAX],
         engine=reading.attempt(own_keys.ENGINE, lambda: engine_settings.read(reading.props), None),
+        paused=frozenset(values[own_keys.LIVE_PAUSED_TOPICS]),
     )
 
 
 def _source_flow(reading: _Reading, common: Common) -> flows.Flow:
     props, values = reading.props, reading.values
     base = flows.Flow(source=common.source, target=common.target)
-    throttle = values[own_keys.THROTTLE]
     return flows.Flow(
         source=common.source,
         target=common.target,
@@ -259,9 +261,20 @@ def _source_flow(reading: _Reading, common: Common) -> flows.Flow:
         sync_topic_configs_interval_s=reading.interval(keys.SYNC_CONFIGS, keys.SYNC_CONFIGS_S),
         admin_timeout_s=common.admin_timeout_s,
         buffer_bytes=values[own_keys.BUFFER_MEMORY],
-        budgets=flows.Budgets(
-            flow=own_values.read_rate(throttle) if throttle else 0,
-            topics=tuple(map(own_values.read_topic_budget, values[own_keys.TOPIC_THROTTLES])),
+        budgets=_budgets(values),
+    )
+
+
+def _budgets(values: policies.Parsed) -> flows.Budgets:
+    """The first that matches a topic counts, so an operator's stand before the file's."""
+    given, live = values[own_keys.THROTTLE], values[own_keys.LIVE_THROTTLE]
+    whole = own_values.read_rate(given) if given else 0
+    limits = map(own_values.read_topic_limit, values[own_keys.LIVE_TOPIC_THROTTLES])
+    return flows.Budgets(
+        flow=whole if live is None else own_values.read_limit(live),
+        topics=(
+            *(flows.TopicBudget(filters.literally(topic), rate) for topic, rate in limits),
+            *map(own_values.read_topic_budget, values[own_keys.TOPIC_THROTTLES]),
         ),
     )
 

@@ -23,6 +23,11 @@ ON_SOURCE_GAP = "on.source.gap"
 BUFFER_MEMORY = "buffer.memory"
 THROTTLE = "throttle"
 TOPIC_THROTTLES = "throttle.topics"
+LIVE_THROTTLE = "live.throttle"
+LIVE_TOPIC_THROTTLES = "live.throttle.topics"
+LIVE_PAUSED_TOPICS = "live.paused.topics"
+LIVE = (LIVE_THROTTLE, LIVE_TOPIC_THROTTLES, LIVE_PAUSED_TOPICS)
+"""What operators set while a flow runs: no file has these, and tasks take them up as they run."""
 ENGINE = "mm2.engine"
 SPARK_PREFIX = "mm2.spark."
 BUFFER_LEAST, BUFFER_MOST = 1024 * 1024, 64 * 1024**3
@@ -109,6 +114,29 @@ OWN = (
         "The same for each topic that matches: EXPRESSION=RATE, the first counts.",
         default=[],
         validator=_read(own_values.read_topic_budget, "EXPRESSION=RATE, such as orders.*=5MB"),
+        importance=LOW,
+    )
+    .define(
+        LIVE_THROTTLE,
+        Type.STRING,
+        "Instead of throttle, set by an operator; none: no limit.",
+        default=None,
+        validator=_read(own_values.read_limit, own_values.LIMIT_ALLOWED),
+        importance=LOW,
+    )
+    .define(
+        LIVE_TOPIC_THROTTLES,
+        Type.LIST,
+        "Before throttle.topics, set by an operator: TOPIC=RATE or TOPIC=none.",
+        default=[],
+        validator=_read(own_values.read_topic_limit, "TOPIC=RATE, such as orders=5MB"),
+        importance=LOW,
+    )
+    .define(
+        LIVE_PAUSED_TOPICS,
+        Type.LIST,
+        "Topics of the source that an operator has paused.",
+        default=[],
         importance=LOW,
     )
     .define(

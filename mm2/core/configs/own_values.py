@@ -15,7 +15,9 @@ LATEST_MS = 253_402_300_799_999
 RATE_LEAST = 1_000
 """Less than this could not move a batch in any time that somebody waits."""
 START_ALLOWED = "earliest, latest, or a time with its zone such as 2026-01-31T08:00:00Z"
+NO_LIMIT = "none"
 RATE_ALLOWED = f"bytes per second from {RATE_LEAST}: 500kB, 20MB, 1GiB and the like"
+LIMIT_ALLOWED = f"{RATE_ALLOWED}, or {NO_LIMIT}"
 
 _RATE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) *([A-Za-z]*)(?:/s)?")
 _RATE_FACTORS = {
@@ -49,6 +51,19 @@ def read_topic_budget(text: str) -> flows.TopicBudget:
     if not expression.strip():
         raise ValueError(text)
     return flows.TopicBudget(filters.compile_patterns((expression,)), read_rate(rate))
+
+
+def read_limit(text: str) -> int:
+    """As `read_rate`, or `none`: 0."""
+    return 0 if text.strip().lower() == NO_LIMIT else read_rate(text)
+
+
+def read_topic_limit(text: str) -> tuple[str, int]:
+    """`TOPIC=RATE`, or `TOPIC=none`: 0. A topic by its name."""
+    topic, _, rate = text.rpartition("=")
+    if not topic.strip():
+        raise ValueError(text)
+    return topic.strip(), read_limit(rate)
 
 
 def read_start(text: str) -> flows.StartPosition:

@@ -68,6 +68,19 @@ def test_our_own_keys():
     assert found.engine == engine_settings.EngineSettings(engine="inline", master="local[2]")
 
 
+def test_what_an_operator_sets_while_it_runs_counts_before_the_file():
+    file = {**A, "throttle": "5MB", "throttle.topics": "o.*=1MB"}
+    live = {"live.throttle": "20MB", "live.throttle.topics": "orders=3MB,other=none"}
+    found = connector_configs.source({**file, **live, "live.paused.topics": "x,y"})
+    assert found.paused == {"x", "y"}
+    assert found.flow.budgets.flow == 20_000_000
+    budgets = [found.flow.budgets.of_topic(each) for each in ("orders", "other", "old", "zoo")]
+    assert budgets == [3_000_000, None, 1_000_000, None]
+    lifted = connector_configs.source({**file, "live.throttle": "none"})
+    assert lifted.flow.budgets.flow == 0
+    assert lifted.flow.budgets.of_topic("orders") == 1_000_000
+
+
 def test_mirror_topics_are_shared_where_they_keep_their_names():
     identity = {**A, keys.POLICY: java_classes.IDENTITY_POLICY}
     assert connector_configs.source(identity).flow.target_topics is flows.TargetTopics.SHARED
