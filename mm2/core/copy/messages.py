@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mm2.core import commands
-from mm2.core.copy import facts, figures, instructions, partition, setup
+from mm2.core.copy import ages, facts, figures, instructions, partition, setup
 from mm2.core.offsets import offset_map
 from mm2.formats import map_record
 
@@ -255,7 +255,8 @@ class Gauge:
     stable offset seen, -1 before the first fetch. `age_ms` is the age of the newest record copied,
     when its copy was acknowledged; `oldest_ms` is the timestamp of the oldest record not copied, -1
     for none. `opened` says why the newest batch was not passed through as it is, "" when it was.
-    Not `fenced`, it is copied at least once.
+    Not `fenced`, it is copied at least once. `arrived` and `stored` are of the records since the
+    gauge before: how old they were when they came, and when their copies were acknowledged.
     """
 
     index: int
@@ -272,9 +273,13 @@ class Gauge:
     cause: str
     opened: str = ""
     fenced: bool = True
+    arrived: ages.Ages = ages.NONE
+    stored: ages.Ages = ages.NONE
 
 
 def gauge(index: int, copy: partition.PartitionCopy) -> Gauge:
+    """As of now; what `arrived` and what is `stored` is told once."""
+    arrived, stored = copy.counters.take_ages()
     return Gauge(
         index=index,
         phase=copy.standing.phase.value,
@@ -290,6 +295,8 @@ def gauge(index: int, copy: partition.PartitionCopy) -> Gauge:
         cause=copy.standing.stop.cause.value if copy.standing.stop is not None else "",
         opened=copy.counters.why,
         fenced=copy.mode.possible,
+        arrived=arrived,
+        stored=stored,
     )
 
 
@@ -306,7 +313,14 @@ _GAUGE_FIELDS = [each.name for each in dataclasses.fields(Gauge)]
 
 
 def read_gauges(message: Message) -> list[Gauge]:
-    return [Gauge(**dict(zip(_GAUGE_FIELDS, each, strict=True))) for each in message["partitions"]]
+    return [_gauge(each) for each in message["partitions"]]
+
+
+def _gauge(values: Sequence[Any]) -> Gauge:
+    found = dict(zip(_GAUGE_FIELDS, values, strict=True))
+    for name in ("arrived", "stored"):
+        found[name] = ages.Ages._make(found[name])
+    return Gauge(**found)
 
 
 def _as(kind: type[Any], value: object) -> Any:

@@ -145,8 +145,9 @@ class PartitionCopy:
             aborted=records.aborted,
             target_codec=self.where.target_codec,
         )
-        old_before_ms = self._wall_ms() - self.where.old_after_ms
-        self.outbox.push(found, old_before_ms=old_before_ms)
+        wall_ms = self._wall_ms()
+        self.counters.fetched(found.batches, wall_ms=wall_ms)
+        self.outbox.push(found, old_before_ms=wall_ms - self.where.old_after_ms)
         source.found(found)
         return [] if self.window.in_flight else self._nothing_in_flight(now_s)
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mm2.core.copy import (
+    ages,
     budget,
     facts,
     instructions,
@@ -137,6 +138,7 @@ gauges = st.builds(
     age_ms=NUMBERS,
     oldest_ms=NUMBERS,
     transactional=st.booleans(),
+    arrived=st.builds(ages.Ages, NUMBERS, NUMBERS, NUMBERS, NUMBERS),
     reason=TEXTS,
     cause=TEXTS,
 )
@@ -226,6 +228,16 @@ def test_the_gauge_of_a_copy_that_has_not_begun():
     assert (found.copied_to, found.source_end, found.log_start) == (-1, -1, -1)
     assert (found.records, found.bytes, found.cause) == (0, 0, "")
     assert not found.transactional
+
+
+def test_ages_are_told_by_one_gauge_alone():
+    copy = copy_of(WHERE)
+    some = ages.Ages(records=2, sum_ms=30, min_ms=10, max_ms=20)
+    copy.counters.arrived = copy.counters.stored = some
+    told = messages.gauge(0, copy)
+    assert (told.arrived, told.stored) == (some, some)
+    after = messages.gauge(0, copy)
+    assert (after.arrived, after.stored) == (ages.NONE, ages.NONE)
 
 
 def test_the_gauge_of_a_copy_names_why_it_stopped():
