@@ -19,6 +19,7 @@ from tests.fakes import task_clients
 from tests.support.eventually import eventually
 
 TASK = ids.ConnectorTaskId("c", 0)
+WAIT_S = 30.0
 TargetState = cluster_config.TargetState
 CONFIG = {"name": "c", "connector.class": "Source", "secret": "${p:k}"}
 SINK = {"name": "c", "connector.class": "Sink", "topics": "t"}
@@ -209,7 +210,7 @@ class World:
     def wait_for(self, subject, state):
         eventually(
             lambda: self.statuses.states(subject)[-1:] == [state],
-            5.0,
+            WAIT_S,
             lambda: str(self.statuses.last(subject)),
         )
 
@@ -253,7 +254,7 @@ def test_a_source_task_sends_commits_and_ends(world, plan, caplog):
     caplog.set_level("INFO", "connect_runtime.runtime.worker")
     plan.does["poll"] = once(record(1), record(2))
     world.start_task()
-    eventually(lambda: world.stored() == {"n": 2}, 5.0)
+    eventually(lambda: world.stored() == {"n": 2}, WAIT_S)
     assert [each.value for each in world.clients.one_producer.sent] == [b"v1", b"v2"]
     assert [each.topic for each in world.statuses.topics] == ["t"]
     world.worker.stop(work.Work(tasks=(TASK,)))
@@ -271,7 +272,7 @@ def test_offsets_wait_for_acknowledgement_and_the_last_ones_go_with_the_stop(wor
     world.clients.one_producer.held = True
     plan.does["poll"] = once(record(1), record(2))
     world.start_task()
-    eventually(lambda: len(world.clients.one_producer.waiting) == 2, 5.0)
+    eventually(lambda: len(world.clients.one_producer.waiting) == 2, WAIT_S)
     world.clients.one_producer.release()
     world.worker.stop(work.Work(tasks=(TASK,)))
     assert world.stored() == {"n": 1}
@@ -281,7 +282,7 @@ def test_a_full_producer_is_waited_for_and_keeps_the_order(world, plan):
     world.clients.one_producer.refusals.append(errors.RetriableError("full"))
     plan.does["poll"] = once(record(1), record(2))
     world.start_task()
-    eventually(lambda: world.stored() == {"n": 2}, 5.0)
+    eventually(lambda: world.stored() == {"n": 2}, WAIT_S)
     assert [each.value for each in world.clients.one_producer.sent] == [b"v1", b"v2"]
 
 
@@ -302,7 +303,7 @@ def test_a_retriable_poll_is_made_again(world, plan):
 
     plan.does["poll"] = poll
     world.start_task()
-    eventually(lambda: world.stored() == {"n": 7}, 5.0)
+    eventually(lambda: world.stored() == {"n": 7}, WAIT_S)
     assert world.statuses.states(TASK) == ["RUNNING"]
 
 
@@ -330,8 +331,8 @@ def test_even_what_ends_programs_fails_only_the_task(world, plan, error):
 def test_what_is_thrown_when_it_is_told_of_success_is_only_logged(world, plan, where):
     plan.does.update({"poll": once(record(1)), where: boom})
     world.start_task()
-    eventually(lambda: world.stored() == {"n": 1}, 5.0)
-    eventually(lambda: where in plan.calls, 5.0)
+    eventually(lambda: world.stored() == {"n": 1}, WAIT_S)
+    eventually(lambda: where in plan.calls, WAIT_S)
     assert world.statuses.states(TASK) == ["RUNNING"]
 
 
@@ -352,7 +353,7 @@ def test_a_task_that_hangs_in_stop_is_left_and_heard_no_more(hasty, plan):
     assert hasty.clients.one_producer.closed == [0.0]
     hasty.start_task()  # again, as another worker might
     plan.release.set()
-    eventually(lambda: hasty.statuses.states(TASK) == ["RUNNING", "RUNNING"], 5.0)
+    eventually(lambda: hasty.statuses.states(TASK) == ["RUNNING", "RUNNING"], WAIT_S)
 
 
 def test_what_a_stop_throws_is_no_failure(world, plan):
@@ -416,7 +417,7 @@ def test_a_sink_task_puts_and_commits_what_it_put(world, plan):
     put: list[object] = []
     plan.does["put"] = lambda found: put.extend(each.value for each in found)
     world.start_task(SINK)
-    eventually(lambda: {place: 6} in consumer.committed, 5.0)
+    eventually(lambda: {place: 6} in consumer.committed, WAIT_S)
     world.worker.stop(work.Work(tasks=(TASK,)))
     assert put == ["x", "y"]
     assert consumer.committed == [{place: 6}]
@@ -440,7 +441,7 @@ def test_a_batch_that_is_refused_is_put_again_and_not_committed_before(world, pl
 
     plan.does["put"] = put
     world.start_task(SINK)
-    eventually(lambda: consumer.committed == [{place: 5}], 5.0)
+    eventually(lambda: consumer.committed == [{place: 5}], WAIT_S)
     assert [each for each in tried if each] == [[4], [4], [4]]
     assert consumer.paused == set()
 
@@ -462,7 +463,7 @@ def test_when_pre_commit_throws_records_are_delivered_again(world, plan):
     consumer.script.append([task_clients.consumed(4)])
     plan.does["pre_commit"] = lambda given: boom() if given[place] > 4 else {}
     world.start_task(SINK)
-    eventually(lambda: {place: 4} in consumer.sought, 5.0)
+    eventually(lambda: {place: 4} in consumer.sought, WAIT_S)
     assert consumer.committed == []
     assert world.statuses.states(TASK) == ["RUNNING"]
 
@@ -472,7 +473,7 @@ def test_what_is_taken_away_is_committed_and_closed_first(world, plan):
     consumer.script.append([task_clients.consumed(4)])
     consumer.script.append(lambda: consumer.listener.on_revoked([place]))
     world.start_task(SINK)
-    eventually(lambda: "close" in plan.calls, 5.0)
+    eventually(lambda: "close" in plan.calls, WAIT_S)
     assert consumer.committed == [{place: 5}]
     assert [each for each in plan.calls if each in {"open", "close"}] == ["open", "close"]
     world.worker.stop(work.Work(tasks=(TASK,)))
@@ -485,7 +486,7 @@ def test_what_is_lost_is_closed_and_not_committed(world, plan):
     consumer.script.append([task_clients.consumed(4)])
     consumer.script.append(lambda: consumer.listener.on_lost([place]))
     world.start_task(SINK)
-    eventually(lambda: "close" in plan.calls, 5.0)
+    eventually(lambda: "close" in plan.calls, WAIT_S)
     assert consumer.committed == []
 
 
@@ -502,7 +503,7 @@ def test_a_sink_task_may_begin_elsewhere_and_pause_partitions(world, plan):
 
     plan.does["open"] = begin
     world.start_task(SINK)
-    eventually(lambda: consumer.sought == [{place: 2}], 5.0)
+    eventually(lambda: consumer.sought == [{place: 2}], WAIT_S)
     assert consumer.paused == {place}
     assert seen == [{place}]
 
@@ -510,14 +511,14 @@ def test_a_sink_task_may_begin_elsewhere_and_pause_partitions(world, plan):
 def test_a_paused_sink_task_keeps_its_place_and_puts_nothing(world, plan):
     consumer, place = assigned(world)
     world.start_task(SINK)
-    eventually(lambda: "open" in plan.calls, 5.0)
+    eventually(lambda: "open" in plan.calls, WAIT_S)
     world.worker.set_target_state("c", TargetState.PAUSED)
     world.wait_for(TASK, "PAUSED")
-    eventually(lambda: consumer.paused == {place}, 5.0)
+    eventually(lambda: consumer.paused == {place}, WAIT_S)
     calls = plan.calls.count("put")
     world.worker.set_target_state("c", TargetState.STARTED)
-    eventually(lambda: consumer.paused == set(), 5.0)
-    eventually(lambda: plan.calls.count("put") > calls, 5.0)
+    eventually(lambda: consumer.paused == set(), WAIT_S)
+    eventually(lambda: plan.calls.count("put") > calls, WAIT_S)
 
 
 # Pipelines
@@ -530,24 +531,24 @@ def test_a_pipeline_is_running_once_it_says_so(world, plan):
     world.wait_for(TASK, "UNASSIGNED")
     Pipe = context.PipelineState
     progress.append(context.PipelineProgress(state=Pipe.WAITING, reason="2 slots are missing"))
-    eventually(lambda: world.statuses.last(TASK).trace == "2 slots are missing", 5.0)
+    eventually(lambda: world.statuses.last(TASK).trace == "2 slots are missing", WAIT_S)
     progress.append(context.PipelineProgress(offsets=[records.SourceOffset({"f": "a"}, {"n": 3})]))
     world.wait_for(TASK, "RUNNING")
-    eventually(lambda: world.stored() == {"n": 3}, 5.0)
+    eventually(lambda: world.stored() == {"n": 3}, WAIT_S)
     world.worker.set_target_state("c", TargetState.PAUSED)
     world.wait_for(TASK, "PAUSED")
     world.worker.set_target_state("c", TargetState.STARTED)
     world.wait_for(TASK, "RUNNING")
     eventually(
         lambda: [each for each in plan.calls if each in {"pause", "resume"}] == ["pause", "resume"],
-        5.0,
+        WAIT_S,
     )
 
 
 def test_a_pipeline_that_does_not_stop_is_abandoned(hasty, plan):
     plan.does["stop"] = lambda: plan.release.wait(10)
     hasty.start_task({**CONFIG, "connector.class": "Pipes"})
-    eventually(lambda: "run_once" in plan.calls, 5.0)
+    eventually(lambda: "run_once" in plan.calls, WAIT_S)
     hasty.worker.stop(work.Work(tasks=(TASK,)))
     assert plan.calls[-1] == "abandon"
 
@@ -557,13 +558,13 @@ def test_a_pipeline_that_does_not_stop_is_abandoned(hasty, plan):
 
 def test_a_connector_starts_plans_and_stops(world, plan):
     world.worker.start_connector("c", CONFIG, TargetState.STARTED)
-    eventually(lambda: world.reached == [("c", "STARTED", None)], 5.0)
+    eventually(lambda: world.reached == [("c", "STARTED", None)], WAIT_S)
     assert world.worker.task_configs("c", CONFIG) == [
         {"a": "1", "secret": "${p:k}", "task.class": "SourceTask"}
     ]
     assert world.worker.task_configs("other", CONFIG) is None
     world.worker.set_target_state("c", TargetState.PAUSED)
-    eventually(lambda: world.reached[-1] == ("c", "PAUSED", None), 5.0)
+    eventually(lambda: world.reached[-1] == ("c", "PAUSED", None), WAIT_S)
     assert world.worker.task_configs("c", CONFIG) is None
     world.worker.stop(work.Work(connectors=("c",)))
     assert world.statuses.states("c") == ["RUNNING", "PAUSED", "UNASSIGNED"]
@@ -571,7 +572,7 @@ def test_a_connector_starts_plans_and_stops(world, plan):
 
 def test_tasks_of_sinks_are_told_their_topics(world):
     world.worker.start_connector("c", SINK, TargetState.STARTED)
-    eventually(lambda: world.reached, 5.0)
+    eventually(lambda: world.reached, WAIT_S)
     [config] = world.worker.task_configs("c", SINK)
     assert config["topics"] == "t"
 
@@ -581,7 +582,7 @@ def test_what_a_connector_throws_is_its_status(world, plan, where):
     plan.does[where] = boom
     world.worker.start_connector("c", CONFIG, TargetState.STARTED)
     world.wait_for("c", "FAILED")
-    eventually(lambda: world.reached, 5.0)
+    eventually(lambda: world.reached, WAIT_S)
     assert world.reached[0][2] is not None
     assert world.worker.task_configs("c", CONFIG) is None
 
@@ -590,7 +591,7 @@ def test_a_connector_may_fail_later_and_want_other_tasks(world, plan):
     held = []
     plan.does["connector.start"] = lambda plugin, _props: held.append(plugin.context)
     world.worker.start_connector("c", CONFIG, TargetState.STARTED)
-    eventually(lambda: world.reached, 5.0)
+    eventually(lambda: world.reached, WAIT_S)
     held[0].request_task_reconfiguration()
     assert world.wanted == ["c"]
     held[0].raise_error(RuntimeError("no source"))
@@ -613,7 +614,7 @@ def test_a_connector_may_fail_later_and_want_other_tasks(world, plan):
 def test_what_task_configs_returns_amiss_is_told(world, plan, answer, told):
     plan.does["task_configs"] = lambda _most: answer
     world.worker.start_connector("c", CONFIG, TargetState.STARTED)
-    eventually(lambda: world.reached, 5.0)
+    eventually(lambda: world.reached, WAIT_S)
     with pytest.raises(errors.ConnectError, match=told):
         world.worker.task_configs("c", CONFIG)
 
@@ -622,7 +623,7 @@ def test_who_wants_too_many_tasks_has_failed(world, plan):
     """KIP-1004; unless that is allowed."""
     plan.does["task_configs"] = lambda _most: [{}, {}]
     world.worker.start_connector("c", CONFIG, TargetState.STARTED)
-    eventually(lambda: world.reached, 5.0)
+    eventually(lambda: world.reached, WAIT_S)
     allowed = {**CONFIG, "tasks.max.enforce": "false"}
     assert len(world.worker.task_configs("c", allowed)) == 2
     assert world.statuses.states("c") == ["RUNNING"]
@@ -647,6 +648,6 @@ def test_no_task_of_too_many_is_begun(world):
 def test_what_task_configs_throws_is_told(world, plan):
     plan.does["task_configs"] = boom
     world.worker.start_connector("c", CONFIG, TargetState.STARTED)
-    eventually(lambda: world.reached, 5.0)
+    eventually(lambda: world.reached, WAIT_S)
     with pytest.raises(errors.ConnectError, match="out of paper"):
         world.worker.task_configs("c", CONFIG)
