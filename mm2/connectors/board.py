@@ -13,7 +13,6 @@ from typing import Generic, TypeVar
 
 from mm2.connectors import flow_status
 
-Key = TypeVar("Key", bound=Hashable)
 Part = TypeVar("Part")
 
 
