@@ -1,15 +1,16 @@
 """What a worker and its copy tell each other over the control channel, as JSON-able messages.
 
-Down: `configure` (first), `beat`, `facts`, `recorded`, `may_take`, `pause`, `resume`, `throttle`,
-`stop`. Up: `read`, `may_take?`, `record` (the ordered stream of what must not be lost), `gauges`
-(newest wins), `ended`. Bytes travel as base64. The channel's greeting carries the protocol version.
+Down: `configure` (first), `beat`, `facts`, `opposite`, `recorded`, `may_take`, `pause`, `resume`,
+`throttle`, `stop`. Up: `read`, `opposite?`, `may_take?`, `record` (the ordered stream of what must
+not be lost), `gauges` (newest wins), `ended`. Bytes travel as base64. The channel's greeting
+carries the protocol version.
 """
 
 from __future__ import annotations
 
 import base64
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -181,6 +182,26 @@ def read_facts(message: Message) -> facts.Facts | instructions.Unanswered:
         source_position=plain["source_position"],
         java=_read_java(plain["java"]),
     )
+
+
+# Whose producer ids
+
+
+def opposite_request(number: int, producers: Sequence[int]) -> Message:
+    """Ask which of these are the opposite flow's (`instructions.AskOpposite`)."""
+    return {"type": "opposite?", "id": number, "producers": list(producers)}
+
+
+def opposite_answer(number: int, theirs: Collection[int] | None, *, failure: str = "") -> Message:
+    """`theirs` None: the opposite flow's map could not be read, and `failure` says why."""
+    producers = None if theirs is None else sorted(theirs)
+    return {"type": "opposite", "id": number, "failure": failure, "producers": producers}
+
+
+def read_opposite(message: Message) -> instructions.Theirs | instructions.Unanswered:
+    if message["producers"] is None:
+        return instructions.Unanswered(reason=message["failure"])
+    return instructions.Theirs(producers=frozenset(message["producers"]))
 
 
 def _facts(found: facts.Facts) -> Message:

@@ -201,6 +201,7 @@ def pair(attempt: outcomes.Attempt, position: Position) -> instructions.Script[o
         source_epoch=position.source_epoch,
         start=position.target,
         transform=None if changed else opening.repeatable(attempt.context.transform),
+        opposite=attempt.context.producers,
     )
     gone = yield from walk.walk_source(attempt, pairs)
     if isinstance(gone, outcomes.BeginAgain | stops.Stop):

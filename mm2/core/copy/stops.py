@@ -10,6 +10,7 @@ from mm2.core.copy import remedies, setup, source_batches
 from mm2.formats import map_record
 
 DAMAGED_RETRY_S = 30.0
+OPPOSITE_RETRY_S = 15.0
 
 
 class Cause(enum.Enum):
@@ -28,6 +29,7 @@ class Cause(enum.Enum):
     REFUSED = "refused-by-target"
     SOURCE_REFUSED = "refused-by-source"
     FENCED = "fenced-by-another-owner"
+    OPPOSITE_UNKNOWN = "opposite-flow-unreadable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +91,18 @@ def refused(where: setup.PartitionSetup, why: str, *, code: int, retry_after_s: 
         cause=Cause.REFUSED,
         message=f"{where.mirror}: {why}: {remedies.of_target(where, code)}",
         retry_after_s=retry_after_s,
+    )
+
+
+def opposite_unknown(where: setup.PartitionSetup, why: str) -> Stop:
+    """Nobody can tell whether a record of the source is one that the opposite flow brought."""
+    return Stop(
+        cause=Cause.OPPOSITE_UNKNOWN,
+        message=(
+            f"{where.name}: what the flow that leads back wrote here must not be copied again, and "
+            f"by which producers that is cannot be told: {why}"
+        ),
+        retry_after_s=OPPOSITE_RETRY_S,
     )
 
 

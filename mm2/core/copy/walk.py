@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from mm2.core.copy import (
     fence,
@@ -22,6 +23,11 @@ LOOK_AGAIN_S = 0.5
 """What may pass by itself is read so often, so far apart, before it is believed: damage (of the
 network, or of one replica), and a log that ends too early (under a new leader, until it knows how
 far the old one had got)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Whose the batches are that stood in the way is known now."""
 
 
 def cut_again() -> outcomes.BeginAgain:
@@ -109,21 +115,49 @@ def walk_source(
                 return again
             need = again
             continue
-        answer = yield instructions.ReadSource(offset=pairs.position)
-        if isinstance(answer, instructions.Refused) and answer.code == refusals.OFFSET_OUT_OF_RANGE:
-            return answer
+        answer = yield from _more_of_source(attempt, pairs)
         if not isinstance(answer, instructions.Records):
-            return _not_read(attempt.where, answer, offset=pairs.position)
+            return answer
         before = pairs.position
         need = pairs.feed(answer)
         idle = 0 if pairs.position > before else idle + 1
-        if need is pairing.Need.SOURCE and _leads_no_further(pairs, answer):
+        if need is pairing.Need.SOURCE and not pairs.strangers and _leads_no_further(pairs, answer):
             if idle >= LOOKS:
                 return _no_further(attempt, pairs, end=answer.end)
             yield instructions.Sleep(delay_s=LOOK_AGAIN_S)
         if idle > outcomes.READS_WITHOUT_NEWS:
             return outcomes.stuck("reading the source to pair the mirror's tail")
     return None
+
+
+def _more_of_source(
+    attempt: outcomes.Attempt, pairs: pairing.Pairing
+) -> instructions.Script[
+    instructions.Records | instructions.Refused | outcomes.BeginAgain | stops.Stop
+]:
+    if pairs.strangers:
+        told = yield from ask_opposite(attempt.context, pairs.strangers)
+        if isinstance(told, outcomes.BeginAgain):
+            return told
+    answer = yield instructions.ReadSource(offset=pairs.position)
+    if isinstance(answer, instructions.Refused) and answer.code == refusals.OFFSET_OUT_OF_RANGE:
+        return answer
+    if not isinstance(answer, instructions.Records):
+        return _not_read(attempt.where, answer, offset=pairs.position)
+    return answer
+
+
+def ask_opposite(
+    context: outcomes.Context, strangers: tuple[int, ...]
+) -> instructions.Script[Told | outcomes.BeginAgain]:
+    """Whose are the batches of these producers? `context` says it from now on."""
+    answer = yield instructions.AskOpposite(producers=strangers)
+    if not isinstance(answer, instructions.Theirs):
+        found = outcomes.again("asking which producers are the opposite flow's", answer)
+        lasting = stops.opposite_unknown(context.where, found.reason)
+        return outcomes.BeginAgain(reason=found.reason, lasting=lasting)
+    context.opposite.learn(strangers, theirs=answer.producers)
+    return Told()
 
 
 def _leads_no_further(pairs: pairing.Pairing, answer: instructions.Records) -> bool:

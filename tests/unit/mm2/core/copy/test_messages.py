@@ -47,6 +47,7 @@ setups = st.builds(
     old_after_ms=NUMBERS,
     renew_after_s=st.floats(0, 1e9),
     target_codec=st.none() | st.integers(0, 4),
+    two_way=st.booleans(),
 )
 accesses = st.builds(
     messages.ClusterAccess,
@@ -244,3 +245,17 @@ def test_the_gauge_of_a_copy_names_why_it_stopped():
     copy = copy_of(WHERE)
     copy.standing.stop = stops.blocked(WHERE, source_batches.Obstacle(offset=5, why="damaged"))
     assert messages.gauge(0, copy).cause == "corrupt-batch"
+
+
+@given(producers=st.lists(NUMBERS, max_size=5))
+def test_whose_producers_they_are_is_asked_and_answered(producers):
+    asked = json.loads(json.dumps(messages.opposite_request(4, producers)))
+    assert asked == {"type": "opposite?", "id": 4, "producers": producers}
+    told = json.loads(json.dumps(messages.opposite_answer(4, set(producers))))
+    assert (told["type"], told["id"]) == ("opposite", 4)
+    assert messages.read_opposite(told) == instructions.Theirs(producers=frozenset(producers))
+
+
+def test_an_opposite_map_that_cannot_be_read_is_no_answer():
+    told = json.loads(json.dumps(messages.opposite_answer(4, None, failure="gone")))
+    assert messages.read_opposite(told) == instructions.Unanswered(reason="gone")
