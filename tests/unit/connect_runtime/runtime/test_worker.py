@@ -9,9 +9,11 @@ import pytest
 
 from connect_runtime.api import config_def, connector, context, errors, records, task
 from connect_runtime.base import ids
+from connect_runtime.base import metrics as base_metrics
 from connect_runtime.core.assignment import work
-from connect_runtime.core.state import cluster_config
+from connect_runtime.core.state import cluster_config, config_log, config_records
 from connect_runtime.core.task import worker_config
+from connect_runtime.ports import worker as port
 from connect_runtime.runtime import task_bodies, worker, worker_metrics
 from connect_runtime.runtime.stores import memory_log, offset_store
 from connect_runtime.system import clock
@@ -35,6 +37,7 @@ class Plan:
     def __init__(self):
         self.does = {}
         self.calls = []
+        self.contexts = []
         self.release = threading.Event()
 
     def call(self, name, *given):
@@ -121,6 +124,9 @@ class Pipeline(Planned, task.PipelineTask):
         self.plan.call("run_once", self.context)
         self.context.wait(0.01)
 
+    def reconfigure(self, props):
+        return self.plan.call("reconfigure", props)
+
     def pause(self):
         self.plan.call("pause")
 
@@ -165,6 +171,9 @@ class World:
         self.statuses = task_clients.Statuses()
         self.reached = []
         self.wanted = []
+        self.view = cluster_config.EMPTY
+        self.membership = task_clients.Membership()
+        self.refuses = False
         self.metrics = worker_metrics.WorkerMetrics("here:1", clock.SystemClock())
         self.offsets = offset_store.OffsetStore(memory_log.MemoryLog("offsets"))
         self.offsets.start(1.0)
@@ -183,19 +192,22 @@ class World:
             config=config,
             worker_id="here:1",
             generation=lambda: 3,
-            configs=lambda: cluster_config.EMPTY,
+            configs=lambda: self.view,
             installed=task_clients.Plugins(PLUGINS),
             clients=self.clients,
             statuses=self.statuses,
             offsets=self.offsets,
-            resolve=lambda raw: {
-                name: "resolved" if value == "${p:k}" else value for name, value in raw.items()
-            },
-            membership=task_clients.Membership(),
+            resolve=self.resolve,
+            membership=self.membership,
             metrics=self.metrics,
             clock=clock.SystemClock(),
         )
         self.worker = worker.Worker(around, self)
+
+    def resolve(self, raw):
+        if self.refuses:
+            raise errors.ConfigError("no such file")
+        return {name: "resolved" if value == "${p:k}" else value for name, value in raw.items()}
 
     def on_reached(self, name, state, error):
         self.reached.append((name, state.value, error))
@@ -553,7 +565,185 @@ def test_a_pipeline_that_does_not_stop_is_abandoned(hasty, plan):
     assert plan.calls[-1] == "abandon"
 
 
+# Other configurations
+
+PIPES = {**CONFIG, "connector.class": "Pipes"}
+
+
+def renewed(world, config, *, of=None):
+    found = port.TaskConfigured(connector=config if of is None else of, config=config)
+    return world.worker.renew_tasks({TASK: found})
+
+
+def test_a_task_that_is_configured_as_before_goes_on(world, plan):
+    world.start_task()
+    world.wait_for(TASK, "RUNNING")
+    assert renewed(world, {**CONFIG, "secret": "resolved"}) == frozenset(), "it comes to the same"
+    assert renewed(world, {**CONFIG, "secret": "other"}) == {TASK}
+    assert renewed(world, CONFIG, of={**CONFIG, "value.converter": "Json"}) == {TASK}
+    assert world.worker.renew_tasks(
+        {ids.ConnectorTaskId("c", 1): port.TaskConfigured(connector=CONFIG, config=CONFIG)}
+    ) == {ids.ConnectorTaskId("c", 1)}, "it does not run here"
+    assert plan.calls.count("start") == 1
+
+
+def test_a_task_that_failed_is_to_be_started_anew_whatever_is_configured(world, plan):
+    plan.does["poll"] = boom
+    world.start_task()
+    world.wait_for(TASK, "FAILED")
+    eventually(lambda: renewed(world, CONFIG) == {TASK}, 5.0)
+
+
+def test_what_cannot_be_resolved_any_more_is_to_be_started_anew(world, plan):
+    world.start_task()
+    world.refuses = True
+    assert renewed(world, CONFIG) == {TASK}
+
+
+def test_a_pipeline_may_take_its_configuration_up(world, plan):
+    seen = []
+
+    def reconfigure(props):
+        seen.append(dict(props))
+        return props["rate"] == "2"
+
+    plan.does["reconfigure"] = reconfigure
+    plan.does["run_once"] = lambda given: plan.contexts.append(given)
+    world.start_task(PIPES)
+    eventually(lambda: plan.contexts, 5.0)
+    assert renewed(world, {**PIPES, "rate": "2"}) == frozenset()
+    assert seen == [{**PIPES, "rate": "2", "secret": "resolved"}]
+    assert plan.contexts[-1].configs()["rate"] == "2"
+    assert renewed(world, {**PIPES, "rate": "2"}) == frozenset(), "nothing is offered twice"
+    assert len(seen) == 1
+    assert renewed(world, {**PIPES, "rate": "3"}) == {TASK}
+    assert plan.contexts[-1].configs()["rate"] == "2", "it was not taken up"
+    assert plan.calls.count("start") == 1
+
+
+def test_a_paused_pipeline_takes_its_configuration_up_where_it_rests(world, plan):
+    plan.does["reconfigure"] = lambda _props: True
+    world.start_task(PIPES, state=TargetState.PAUSED)
+    world.wait_for(TASK, "PAUSED")
+    assert renewed(world, {**PIPES, "rate": "2"}) == frozenset(), "it was not even started"
+    assert "reconfigure" not in plan.calls
+    started = []
+    plan.does["start"] = lambda _task, props: started.append(props["rate"])
+    world.worker.set_target_state("c", TargetState.STARTED)
+    eventually(lambda: started == ["2"], 5.0)
+    world.worker.set_target_state("c", TargetState.PAUSED)
+    eventually(lambda: "pause" in plan.calls, 5.0)
+    assert renewed(world, {**PIPES, "rate": "3"}) == frozenset()
+    assert plan.calls.count("reconfigure") == 1
+
+
+def test_a_pipeline_that_fails_over_its_configuration_is_to_be_started_anew(world, plan, caplog):
+    plan.does["reconfigure"] = boom
+    world.start_task(PIPES)
+    eventually(lambda: "run_once" in plan.calls, 5.0)
+    assert renewed(world, {**PIPES, "rate": "2"}) == {TASK}
+    assert "out of paper" in caplog.text
+    assert "FAILED" not in world.statuses.states(TASK)
+
+
+def test_a_pipeline_that_is_too_busy_to_consider_is_to_be_started_anew(world, plan, monkeypatch):
+    monkeypatch.setattr("connect_runtime.runtime.task_renewal.CONSIDER_S", 0.05)
+    plan.does["run_once"] = lambda _context: plan.release.wait(10)
+    world.start_task(PIPES)
+    eventually(lambda: "run_once" in plan.calls, 5.0)
+    assert renewed(world, {**PIPES, "rate": "2"}) == {TASK}
+    plan.release.set()
+
+
+def test_who_stops_meanwhile_takes_nothing_up(hasty, plan):
+    plan.does["run_once"] = lambda _context: plan.release.wait(10)
+    hasty.start_task(PIPES)
+    eventually(lambda: "run_once" in plan.calls, 5.0)
+    running = hasty.worker._tasks[TASK].run
+    answer = running.offer(lambda: True)
+    running.ask_stop()
+    plan.release.set()
+    assert running.join(5.0)
+    assert answer.result(0) is False
+    assert running.offer(lambda: True).result(0) is False
+
+
+def test_a_pipeline_is_told_whether_its_group_counts_it_in(world, plan):
+    plan.does["run_once"] = lambda given: plan.contexts.append(given)
+    world.start_task(PIPES)
+    eventually(lambda: plan.contexts, 5.0)
+    [given] = plan.contexts[:1]
+    world.membership.confirmed_s = 7.5
+    given.confirm_soon()
+    assert (given.confirmed_at_s(), given.session_timeout_s) == (7.5, 10.0)
+    assert world.membership.asked == 1
+
+
+# Metrics of plugins
+
+MOVED = base_metrics.Metric(name="mover_moved", kind=base_metrics.Kind.GAUGE, help="Moved.")
+
+
+def shown(world):
+    return {each.metric.name: dict(each.series) for each in world.metrics.published}
+
+
+def test_what_plugins_measure_is_shown_while_they_run(world, plan, caplog):
+    def start(plugin, _props):
+        plugin.context.add_metrics(lambda: [base_metrics.Family(metric=MOVED, series={(): 3.0})])
+        plugin.context.add_metrics(boom)
+
+    plan.does["start"] = start
+    world.start_task()
+    eventually(lambda: shown(world).get("mover_moved") == {(): 3.0}, 5.0)
+    assert shown(world)["mover_moved"] == {(): 3.0}
+    assert caplog.text.count("out of paper") == 1, "once, not at every scrape"
+    world.worker.stop(work.Work(tasks=(TASK,)))
+    assert "mover_moved" not in shown(world)
+
+
+def test_what_a_failed_task_measured_is_shown_no_more(world, plan):
+    plan.does["start"] = lambda plugin, _props: plugin.context.add_metrics(
+        lambda: [base_metrics.Family(metric=MOVED, series={(): 3.0})]
+    )
+    plan.does["poll"] = lambda _task: boom() if plan.release.is_set() else None
+    world.start_task()
+    eventually(lambda: "mover_moved" in shown(world), 5.0)
+    plan.release.set()
+    world.wait_for(TASK, "FAILED")
+    assert "mover_moved" not in shown(world)
+
+
+def test_connectors_measure_too(world, plan):
+    plan.does["connector.start"] = lambda plugin, _props: plugin.context.add_metrics(
+        lambda: [base_metrics.Family(metric=MOVED, series={(): 1.0})]
+    )
+    world.worker.start_connector("c", CONFIG, TargetState.STARTED)
+    eventually(lambda: "mover_moved" in shown(world), 5.0)
+    world.worker.stop(work.Work(connectors=("c",)))
+    assert "mover_moved" not in shown(world)
+
+
 # Connectors
+
+
+def test_a_connector_sees_what_was_published_for_its_tasks(world, plan):
+    held = []
+    plan.does["connector.start"] = lambda plugin, _props: held.append(plugin.context)
+    world.worker.start_connector("c", CONFIG, TargetState.STARTED)
+    eventually(lambda: held, 5.0)
+    assert held[0].task_configs() == []
+    log = config_log.ConfigLog()
+    records_ = (
+        config_records.connector("c", CONFIG),
+        *config_records.task_configs("c", [{"n": "0", "gone": None}, {"n": "${p:k}"}]),
+        config_records.commit("c", 2),
+    )
+    for offset, each in enumerate(records_):
+        log.apply(each.key, each.value, offset=offset)
+    log.finish_replay()
+    world.view = log.snapshot()
+    assert held[0].task_configs() == [{"n": "0"}, {"n": "${p:k}"}]
 
 
 def test_a_connector_starts_plans_and_stops(world, plan):
