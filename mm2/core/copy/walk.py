@@ -36,14 +36,21 @@ def cut_again() -> outcomes.BeginAgain:
 
 
 def read_tail(
-    attempt: outcomes.Attempt, *, start: int, last_crc: int | None, lost: str
+    attempt: outcomes.Attempt,
+    *,
+    start: int,
+    last_crc: int | None = None,
+    lost: str = "",
+    everybodys: bool = False,
 ) -> instructions.Script[tail.Tail | outcomes.BeginAgain | outcomes.Fenced]:
-    """Our batches on the mirror from `start` to our marker; the rest as in `tail.Tail`.
+    """Our batches on the mirror from `start` to our marker, or `everybodys`; the rest as in
+    `tail.Tail`.
 
     Raises `DamagedBatchError` where one of them cannot be read, however often it is tried.
     """
+    ours = frozenset({*attempt.known.producers, attempt.fence.producer.id})
     left = tail.Tail(
-        ours=frozenset({*attempt.known.producers, attempt.fence.producer.id}),
+        ours=None if everybodys else ours,
         start=start,
         marker=attempt.fence.marker_offset,
         last_crc=last_crc,
@@ -143,7 +150,7 @@ def _more_of_source(
     if isinstance(answer, instructions.Refused) and answer.code == refusals.OFFSET_OUT_OF_RANGE:
         return answer
     if not isinstance(answer, instructions.Records):
-        return _not_read(attempt.where, answer, offset=pairs.position)
+        return not_read(attempt.where, answer, offset=pairs.position)
     return answer
 
 
@@ -192,9 +199,10 @@ def _feed_target(
     return outcomes.stuck(doing)
 
 
-def _not_read(
+def not_read(
     where: setup.PartitionSetup, answer: instructions.Answer, *, offset: int
 ) -> outcomes.BeginAgain | stops.Stop:
+    """The source gave something else than what it holds at `offset`."""
     if isinstance(answer, instructions.Refused):
         reaction = refusals.fetch(where, code=answer.code, offset=offset)
         if reaction is not None and reaction.stop is not None:
