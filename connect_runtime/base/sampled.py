@@ -1,9 +1,9 @@
-"""Figures over the last while: average, maximum and rate of what was observed, as Kafka counts.
+"""Figures over the last while: average, extremes and rate of what was observed, as Kafka counts.
 
 What is observed goes into windows of time, of which the newest few are kept; a window whose last
 observation is older than all of them together counts no more. So a figure covers about the last
 `windows` x `window_s` seconds, and costs the same however much is observed. Java: SampledStat with
-Avg, Max, Rate and Frequencies; CumulativeSum for the total.
+Avg, Max, Min, Rate and Frequencies; CumulativeSum for the total.
 """
 
 from __future__ import annotations
@@ -36,18 +36,21 @@ class _Window:
     count: int = 0
     sum: float = 0.0
     max: float = -math.inf
+    min: float = math.inf
 
 
 class Figures(NamedTuple):
-    """As of one moment. `avg`, `max`: nan where nothing was observed lately. `rate`, `count_rate`:
-    the sum, and how many there were, a second. Of outcomes that are 1 or 0 `share` is that of the
-    ones and `share_of_zeros` of the others, both 0 where nothing was observed lately."""
+    """As of one moment. `avg`, `max`, `min`: nan where nothing was observed lately. `rate`,
+    `count_rate`: the sum, and how many there were, a second. Of outcomes that are 1 or 0 `share` is
+    that of the ones and `share_of_zeros` of the others, both 0 where nothing was observed lately.
+    """
 
     total: float
     avg: float
     max: float
     rate: float
     count_rate: float
+    min: float
 
     @property
     def share(self) -> float:
@@ -71,30 +74,41 @@ class Sampled:
     _windows: list[_Window] = field(default_factory=list)
 
     def observe(self, value: float, now_s: float) -> None:
+        self.observe_many(1, value, least=value, most=value, now_s=now_s)
+
+    def observe_many(
+        self, count: int, added: float, *, least: float, most: float, now_s: float
+    ) -> None:
+        """As if `count` values had been observed one by one that come to `added` together."""
+        assert count > 0, count
         windows = self._windows
         if not windows or now_s - windows[-1].begun_s >= self.sampling.window_s:
             windows.append(_Window(now_s, now_s))
             del windows[: -self.sampling.windows - 1]
         window = windows[-1]
-        window.count += 1
-        window.sum += value
+        window.count += count
+        window.sum += added
         window.last_s = now_s
-        if value > window.max:
-            window.max = value
-        self.total += value
+        if most > window.max:
+            window.max = most
+        if least < window.min:
+            window.min = least
+        self.total += added
 
     def figures(self, now_s: float) -> Figures:
-        count, added, most, begun_s = 0, 0.0, -math.inf, now_s
+        count, added, most, least, begun_s = 0, 0.0, -math.inf, math.inf, now_s
         for each in self._windows:
             if now_s - each.last_s < self.sampling.span_s:
                 count += each.count
                 added += each.sum
                 most = max(most, each.max)
+                least = min(least, each.min)
                 begun_s = min(begun_s, each.begun_s)
         if count == 0:
-            return Figures(self.total, math.nan, math.nan, 0.0, 0.0)
+            return Figures(self.total, math.nan, math.nan, 0.0, 0.0, math.nan)
         elapsed_s = self._elapsed_s(now_s - begun_s)
-        return Figures(self.total, added / count, most, added / elapsed_s, count / elapsed_s)
+        rate, count_rate = added / elapsed_s, count / elapsed_s
+        return Figures(self.total, added / count, most, rate, count_rate, least)
 
     def _elapsed_s(self, since_first_s: float) -> float:
         """A rate just begun would be wild: all windows but the newest count as if they were full.

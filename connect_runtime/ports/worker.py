@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from connect_runtime.api import errors
@@ -55,6 +56,14 @@ class Statuses(Protocol):
         """Is it said already that the connector uses it, and not forgotten?"""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskConfigured:
+    """What is configured for a task, as it is written, and for its connector."""
+
+    connector: cluster_config.RawConfig = field(repr=False)
+    config: cluster_config.RawConfig = field(repr=False)
+
+
 class Worker(Protocol):
     """One thread asks. What plugins do wrong becomes their status, and is raised nowhere here."""
 
@@ -79,6 +88,12 @@ class Worker(Protocol):
 
         No task of too many is begun (`TooManyTasks`).
         """
+
+    def renew_tasks(
+        self, configured: Mapping[ids.ConnectorTaskId, TaskConfigured]
+    ) -> frozenset[ids.ConnectorTaskId]:
+        """These configurations hold from now on. Tasks to which that makes no difference go on,
+        and those that take them up; the rest is answered: to be stopped, and started anew."""
 
     def set_target_state(self, connector: str, state: cluster_config.TargetState) -> None:
         """Of the connector and its tasks, as far as they run here; `on_reached` for itself."""

@@ -93,6 +93,10 @@ class PipelineTaskBody:
         self._task.run_once(_TURN_S)
         self._commit()
 
+    def reconfigure(self, props: Mapping[str, str]) -> bool:
+        """Does it go on with these? On the task's thread; one that was never started will."""
+        return not self._start_tried or bool(self._task.reconfigure(props))
+
     def shown(self) -> tuple[_State, str | None]:
         with self._lock:
             return _SHOWN[self._progress.state], self._progress.reason or None

@@ -16,6 +16,7 @@ from connect_runtime.core.task import (
     client_settings,
     connector_config,
     plugin_keys,
+    renewal,
     worker_config,
 )
 from connect_runtime.ports import clients, plugins
@@ -116,13 +117,27 @@ def check_number(found: int, parsed: connector_config.ConnectorConfig) -> None:
     _LOG.warning("%s tasks.max.enforce is false: they are started all the same", told)
 
 
-@dataclass(frozen=True, slots=True)
+class TaskProps:
+    """A task's configuration: written as in `raw`, filled in as of the call."""
+
+    def __init__(self, raw: cluster_config.RawConfig, around: Surroundings) -> None:
+        self.raw = raw
+        self._around = around
+
+    def __call__(self) -> Resolved:
+        return self._around.resolved(self.raw)
+
+
+@dataclass(slots=True)
 class Made:
-    """A task, the body that runs it, and what is measured of it."""
+    """A task, the body that runs it, what is measured of it; `props` and `origin` say what it is
+    made from, and become others when it takes up another configuration."""
 
     task: tasks.Task
     body: task_run.Body
     metrics: task_metrics.TaskMetrics
+    props: TaskProps
+    origin: renewal.Origin
 
 
 def make(
@@ -134,12 +149,12 @@ def make(
     around: Surroundings,
 ) -> Made:
     """One `of` so many. Raises `ConnectError`, and whatever a plugin does when it is made."""
-    resolved = around.resolved(connector_raw)
+    resolved, props = around.resolved(connector_raw), TaskProps(task_raw, around)
     plugin, parsed = new_connector(resolved, around)
     check_number(of, parsed)
     instance: object = plugin.task_class()()
     maker = _Maker(
-        task, plugin=plugin, connector_given=(resolved, parsed), task_raw=task_raw, around=around
+        task, plugin=plugin, connector_given=(resolved, parsed), props=props, around=around
     )
     if isinstance(instance, tasks.SourceTask):
         return maker.source(instance)
@@ -162,13 +177,13 @@ class _Maker:
         *,
         plugin: connector.Connector,
         connector_given: tuple[Resolved, connector_config.ConnectorConfig],
-        task_raw: cluster_config.RawConfig,
+        props: TaskProps,
         around: Surroundings,
     ) -> None:
         self._task = task
         self._plugin = plugin
         self._config, self._parsed = connector_given
-        self._task_raw = task_raw
+        self._props = props
         self._around = around
         self._stopping = threading.Event()
         self._given_up = threading.Event()
@@ -199,7 +214,7 @@ class _Maker:
                 clock=around.clock,
             )
         )
-        return Made(instance, body, metrics)
+        return self._made(instance, body, metrics)
 
     def sink(self, instance: tasks.SinkTask, parsed: connector_config.SinkConfig) -> Made:
         around = self._around
@@ -224,7 +239,7 @@ class _Maker:
                 clock=around.clock,
             )
         )
-        return Made(instance, body, metrics)
+        return self._made(instance, body, metrics)
 
     def pipeline(self, instance: tasks.PipelineTask) -> Made:
         around = self._around
@@ -257,7 +272,7 @@ class _Maker:
                 clock=around.clock,
             )
         )
-        return Made(instance, body, metrics)
+        return self._made(instance, body, metrics)
 
     def _basics(self) -> contexts.Basics:
         around = self._around
@@ -267,8 +282,11 @@ class _Maker:
             on_metrics=lambda read: around.metrics.add_of(self._task, read),
         )
 
-    def _props(self) -> Resolved:
-        return self._around.resolved(self._task_raw)
+    def _made(
+        self, instance: tasks.Task, body: task_run.Body, metrics: task_metrics.TaskMetrics
+    ) -> Made:
+        origin = renewal.Origin(connector=self._config, task=self._props())
+        return Made(instance, body, metrics, self._props, origin)
 
     def _converters(self) -> record_pipeline.Converters:
         return record_pipeline.converters(

@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
+from collections.abc import Callable
+from concurrent import futures
 from typing import Protocol
 
 from connect_runtime.base import ids, log_context
@@ -52,10 +54,15 @@ class Say(Protocol):
     def __call__(self, state: status_records.State, trace: str | None, *, safe: bool) -> None: ...
 
 
+TakeUp = Callable[[], bool]
+"""Whether the task goes on, by another configuration. On the task's thread."""
+
+
 class TaskRun:
     """One task, from `start` on. Its methods are for other threads than the task's.
 
-    Invariant: `_todo` holds what the machine said and the task's thread has not taken.
+    Invariants: `_todo` holds what the machine said and the task's thread has not taken; an offer
+    is answered, at the latest when the task ends.
     """
 
     def __init__(
@@ -73,6 +80,7 @@ class TaskRun:
         self._changed = threading.Condition(threading.RLock())
         self._todo: deque[lifecycle.Instruction] = deque()
         self._trace: str | None = None
+        self._offer: tuple[TakeUp, futures.Future[bool]] | None = None
         self._thread: threads.OwnedThread | None = None
 
     @property
@@ -87,6 +95,24 @@ class TaskRun:
         self._tell(lifecycle.TargetStateSet(state))
         if state is cluster_config.TargetState.STOPPED:
             self._body.stop_asked()
+
+    def offer(self, take_up: TakeUp) -> futures.Future[bool]:
+        """Have it called when the task next comes round: what it answers; False where the task has
+        ended, fails over it, or is made another offer."""
+        answer: futures.Future[bool] = futures.Future()
+        with self._changed:
+            self._decline()
+            if self._machine.phase is lifecycle.Phase.ENDED:
+                answer.set_result(False)
+            else:
+                self._offer = (take_up, answer)
+                self._tell(lifecycle.Offered())
+        return answer
+
+    @property
+    def ended(self) -> bool:
+        """By itself, or because it was stopped."""
+        return self._machine.phase is lifecycle.Phase.ENDED
 
     def ask_stop(self) -> None:
         if self._thread is not None:
@@ -117,6 +143,8 @@ class TaskRun:
             self._tell(lifecycle.Begun())
             while self._machine.phase is not lifecycle.Phase.ENDED:
                 self._tell(self._carry_out(self._next()))
+            with self._changed:
+                self._decline()
 
     def _next(self) -> lifecycle.Instruction:
         with self._changed:
@@ -134,6 +162,9 @@ class TaskRun:
                 case lifecycle.Rest():
                     self._rest()
                     return None
+                case lifecycle.TakeUp():
+                    self._consider()
+                    return lifecycle.Considered()
                 case _:
                     return self._close()
         except BaseException as error:  # noqa: BLE001 - of plugins, which may raise anything
@@ -147,6 +178,26 @@ class TaskRun:
                 self._changed.wait_for(lambda: len(self._todo) > 0, _REST_S)
                 if self._todo:
                     return
+
+    def _consider(self) -> None:
+        with self._changed:
+            offer, self._offer = self._offer, None
+        if offer is None:
+            return
+        take_up, answer = offer
+        taken = False
+        try:
+            taken = take_up()
+        except Exception:  # noqa: BLE001 - of plugins: it will be started anew
+            _LOG.exception("task %s could not take up its new configuration", self.task)
+        finally:
+            answer.set_result(taken)
+
+    def _decline(self) -> None:
+        """Under the lock."""
+        offer, self._offer = self._offer, None
+        if offer is not None:
+            offer[1].set_result(False)
 
     def _close(self) -> lifecycle.Ended:
         try:

@@ -16,6 +16,7 @@ from connect_runtime.base import ids
 from connect_runtime.core.assignment import work
 from connect_runtime.core.herder import task_configs
 from connect_runtime.core.state import cluster_config, status_records
+from connect_runtime.core.task import renewal
 from connect_runtime.ports import worker as port
 from connect_runtime.runtime import (
     connector_run,
@@ -23,6 +24,7 @@ from connect_runtime.runtime import (
     pipeline_task,
     plugin_facts,
     task_bodies,
+    task_renewal,
     task_run,
     traces,
     worker_metrics,
@@ -44,7 +46,7 @@ class Worker:
         self._around = around
         self._listener = listener
         self._connectors: dict[str, connector_run.ConnectorRun] = {}
-        self._tasks: dict[ids.ConnectorTaskId, task_run.TaskRun] = {}
+        self._tasks: dict[ids.ConnectorTaskId, task_renewal.Running] = {}
         self._threads = threads.Threads(on_unasked_end=_on_unasked_end)
 
     def start_connector(
@@ -92,8 +94,31 @@ class Worker:
         )
         if isinstance(made.body, pipeline_task.PipelineTaskBody):
             made.body.on_shown = run.show_again
-        self._tasks[task] = run
+        self._tasks[task] = task_renewal.Running(run, made)
         run.start(self._threads)
+
+    def renew_tasks(
+        self, configured: Mapping[ids.ConnectorTaskId, port.TaskConfigured]
+    ) -> frozenset[ids.ConnectorTaskId]:
+        running = {task: each for task, each in self._tasks.items() if task in configured}
+        absent = configured.keys() - running.keys()
+        wanted = [
+            task_renewal.Wanted(
+                of=each, raw=configured[task].config, now=self._origin(configured[task])
+            )
+            for task, each in running.items()
+        ]
+        return task_renewal.renew(wanted) | absent
+
+    def _origin(self, configured: port.TaskConfigured) -> renewal.Origin | None:
+        """None: it would not start, either, and then says why."""
+        resolved = self._around.resolved
+        try:
+            return renewal.Origin(
+                connector=resolved(configured.connector), task=resolved(configured.config)
+            )
+        except errors.ConnectError:
+            return None
 
     def set_target_state(self, connector: str, state: cluster_config.TargetState) -> None:
         run = self._connectors.get(connector)
@@ -101,13 +126,13 @@ class Worker:
             run.wish(state)
         for task, each in self._tasks.items():
             if task.connector == connector:
-                each.set_target_state(state)
+                each.run.set_target_state(state)
 
     def stop(self, gone: work.Work) -> None:
         clock = self._around.clock
         runs: list[connector_run.ConnectorRun | task_run.TaskRun] = []
         runs += [self._connectors.pop(each) for each in gone.connectors if each in self._connectors]
-        runs += [self._tasks.pop(each) for each in gone.tasks if each in self._tasks]
+        runs += [self._tasks.pop(each).run for each in gone.tasks if each in self._tasks]
         for run in runs:
             run.ask_stop()
         now_s = clock.now_s()

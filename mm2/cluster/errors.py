@@ -22,3 +22,7 @@ class FlowLogBrokenError(errors.FatalError):
 
 class GroupInUseError(errors.FatalError):
     """The consumer group has members: its offsets are theirs alone."""
+
+
+class NoAuthorizerError(errors.FatalError):
+    """The brokers have no authorizer, so there are no ACLs."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from connect_runtime.api import errors as api_errors
@@ -20,6 +19,7 @@ from mm2.connectors import (
     checkpoint_rounds,
     complaints,
     group_offset_sync,
+    task_metrics,
 )
 from mm2.core import connect_offsets
 from mm2.core.configs import connector_configs, java_classes
@@ -40,26 +40,13 @@ _NO_NUMBER = "?"
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Acknowledged:
-    """The target has a checkpoint, so long after it was made (`checkpoint-latency-ms`)."""
-
-    about: checkpoint.Key
-    latency_ms: int
-
-
 class MirrorCheckpointTask(task.SourceTask):
     """Java's of the same name. Its records' Connect offsets say nothing, and are never read."""
 
     def __init__(
-        self,
-        make_clients: checkpoint_clients.MakeClients = checkpoint_clients.KafkaClients,
-        *,
-        on_acknowledged: Callable[[Acknowledged], None] = lambda _: None,
+        self, make_clients: checkpoint_clients.MakeClients = checkpoint_clients.KafkaClients
     ) -> None:
-        """`on_acknowledged` is called by whichever thread hears of it, and must not wait."""
         self._make_clients = make_clients
-        self._on_acknowledged = on_acknowledged
         self._topic = ""
         self._rounds: checkpoint_rounds.CheckpointRounds | None = None
         self._sync: group_offset_sync.GroupOffsetSync | None = None
@@ -78,6 +65,10 @@ class MirrorCheckpointTask(task.SourceTask):
             raise api_errors.ConfigError("the task of a connector that writes no checkpoints")
         context = self.context
         self._complaints = complaints.Complaints(_LOG, clock=context.clock)
+        self._metrics = task_metrics.CheckpointMetrics(
+            task_metrics.owner(context.task_id, config.common), clock=context.clock
+        )
+        context.add_metrics(self._metrics.families)
         clients = self._make_clients(
             config,
             clock=context.clock,
@@ -125,8 +116,7 @@ class MirrorCheckpointTask(task.SourceTask):
         if metadata is None or record.timestamp is None:
             return
         late_ms = self.context.clock.wall_ms() - record.timestamp
-        about = checkpoint.decode_key(record.key)
-        self._on_acknowledged(Acknowledged(about=about, latency_ms=late_ms))
+        self._metrics.acknowledged(checkpoint.decode_key(record.key), max(0, late_ms))
 
     def _load(self, rounds: checkpoint_rounds.CheckpointRounds) -> None:
         """As long as it is not done neither are checkpoints made nor groups written."""

@@ -1,14 +1,15 @@
 """What a flow has written down about itself: its map and receipt topics, read and appended.
 
 One thread owns it. Reading folds the map topic and answers with facts; appending keeps the order of
-each copy's stream.
+each copy's stream. Who copies a share of the flow keeps what it must know for that share only.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from connect_runtime.base import errors, ids
@@ -31,6 +32,11 @@ class FactsWanted:
     answer: Callable[[facts.Facts | None, str], None]
 
 
+JavaProgress = Mapping[ids.TopicPartition, facts.JavaProgress]
+ReadJava = Callable[[Collection[ids.TopicPartition]], JavaProgress]
+"""What Java's topics say of partitions, as of now; raises `RetriableError` and `FatalError`."""
+
+
 class UnreadableError(errors.FatalError):
     """The map topic holds what this release cannot read; it is refused, never guessed."""
 
@@ -45,15 +51,32 @@ class FlowLedger:
     """Invariant: the fold holds exactly what was read back from the log, never what was only
     sent."""
 
-    def __init__(self, log: flow_log.FlowLog) -> None:
+    def __init__(
+        self,
+        log: flow_log.FlowLog,
+        *,
+        share: Collection[ids.TopicPartition] | None = None,
+        java: ReadJava = lambda _: {},
+    ) -> None:
+        """`share` None: all partitions are kept."""
         self._log = log
-        self._map = offset_map.OffsetMap()
+        self._keeps = _keeps_all if share is None else _keeper(share)
+        self._java = java
+        self._map = self._new_map()
         self._wanted: list[FactsWanted] = []
 
     def open(self, timeout_s: float) -> None:
         """Raises as `flow_log.FlowLog.open`."""
         self._log.open(timeout_s)
-        self._map = offset_map.OffsetMap()
+        self._map = self._new_map()
+
+    def _new_map(self) -> offset_map.OffsetMap:
+        return offset_map.OffsetMap(keeps=self._keeps)
+
+    @property
+    def busy(self) -> bool:
+        """Is something on its way, so that news of it come soon?"""
+        return bool(self._wanted) or self._log.pending > 0
 
     def close(self, timeout_s: float) -> None:
         self._log.close(timeout_s)
@@ -83,10 +106,16 @@ class FlowLedger:
             if is_broken_by(error):
                 raise
             return
+        try:
+            java = self._java({each.partition for each in wanted})
+        except errors.ConnectError as error:
+            for each in wanted:
+                each.answer(None, f"reading what Java mirrored: {error}")
+            return
         for each in wanted:
             self._clear_superseded(each.partition)
             found = facts.from_map(self._map.partition(each.partition), target=each.target)
-            each.answer(found, "")
+            each.answer(dataclasses.replace(found, java=java.get(each.partition)), "")
 
     def catch_up(self, timeout_s: float = READ_S) -> offset_map.OffsetMap:
         """The map as of now; for readers on the ledger's own thread.
@@ -120,6 +149,24 @@ class FlowLedger:
                 self._log.append(
                     flow_log.LogTopic.MAP, map_record.encode_key(key), None, on_recorded=_ignore
                 )
+
+
+def _keeps_all(_: map_record.MapKey) -> bool:
+    return True
+
+
+def _keeper(share: Collection[ids.TopicPartition]) -> Callable[[map_record.MapKey], bool]:
+    """Of a share's partitions everything; of the others of its topics what tells whether the topic
+    is in progress."""
+    kept = frozenset(share)
+    topics = {each.topic for each in kept}
+
+    def keeps(key: map_record.MapKey) -> bool:
+        if ids.TopicPartition(key.topic, key.partition) in kept:
+            return True
+        return isinstance(key, map_record.EraKey) and key.topic in topics
+
+    return keeps
 
 
 def _ignore(_error: errors.ConnectError | None) -> None:

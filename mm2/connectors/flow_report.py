@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from connect_runtime.base import ids
-from mm2.connectors import flow_status, source_connector, source_task
-from mm2.core.copy import messages, remedies, setup
+from mm2.connectors import flow_status, source_connector, source_task, task_report
+from mm2.core.copy import messages
 
 _Seen = tuple[messages.Gauge | None, str]
 """What a partition's status is made of: its gauge (the object); without one its task's reason."""
@@ -31,7 +31,7 @@ class FlowReport:
         self, findings: Iterable[source_connector.Finding], warnings: Sequence[str] = ()
     ) -> list[str]:
         """These partitions are not copied as things are; of `warnings`, those that are new."""
-        self._found = {each.partition: _found_status(each) for each in findings}
+        self._found = {each.partition: task_report.found_status(each, task=-1) for each in findings}
         new = [line for line in warnings if line not in self._warned]
         self._warned = frozenset(warnings)
         return new
@@ -62,10 +62,10 @@ class FlowReport:
             flow=before.flow,
             state=state,
             reason=reason,
-            tasks=tuple(_task_status(each) for each in tasks),
+            tasks=tuple(task_report.task_status(each) for each in tasks),
             partitions=tuple(partitions),
             slots_missing=slots_missing,
-            fencing=_fencing(tasks, partitions),
+            fencing=task_report.fencing(tasks, partitions),
         )
         if after != before:  # partitions that are the same objects are equal at once
             self.status = after
@@ -77,69 +77,6 @@ class FlowReport:
         made = self._made.get(key)
         if made is not None and made[0][0] is gauge and made[0][1] == seen[1]:
             return made[1]
-        status = _partition_status(task, index)
+        status = task_report.partition_status(task, index)
         self._made[key] = (seen, status)
         return status
-
-
-def _fencing(
-    tasks: Sequence[source_task.SourceTask], partitions: Iterable[flow_status.PartitionStatus]
-) -> str:
-    if not tasks or all(each.fenced for each in partitions):
-        return ""
-    where = tasks[0].settings.partitions[0]
-    if where.delivery is setup.Delivery.AT_LEAST_ONCE:
-        return ""
-    return remedies.fencing(where.flow, where.operator)
-
-
-def _task_status(task: source_task.SourceTask) -> flow_status.TaskStatus:
-    return flow_status.TaskStatus(
-        index=task.settings.task,
-        state=task.state,
-        reason=task.reason,
-        restarts=task.restarts,
-        receipts=tuple(
-            flow_status.ReceiptCount(topic=topic, kind=kind, count=count)
-            for (topic, kind), count in sorted(task.receipts.counts.items())
-        ),
-    )
-
-
-def _partition_status(task: source_task.SourceTask, index: int) -> flow_status.PartitionStatus:
-    where = task.settings.partitions[index]
-    gauge = task.gauges.get(index)
-    records, size = task.totals(index)
-    return flow_status.PartitionStatus(
-        partition=ids.TopicPartition(where.topic, where.partition),
-        task=task.settings.task,
-        phase=gauge.phase if gauge else "waiting",
-        reason=gauge.reason if gauge else task.reason or task.state.value,
-        cause=gauge.cause if gauge else "",
-        records=records,
-        bytes=size,
-        copied_to=gauge.copied_to if gauge else -1,
-        source_end=gauge.source_end if gauge else -1,
-        age_ms=gauge.age_ms if gauge else 0,
-        oldest_ms=gauge.oldest_ms if gauge else -1,
-        transactional=gauge.transactional if gauge else False,
-        opened=gauge.opened if gauge else "",
-        fenced=gauge.fenced if gauge else True,
-    )
-
-
-def _found_status(finding: source_connector.Finding) -> flow_status.PartitionStatus:
-    return flow_status.PartitionStatus(
-        partition=finding.partition,
-        task=-1,
-        phase="stopped",
-        reason=finding.message,
-        cause=finding.cause,
-        records=0,
-        bytes=0,
-        copied_to=-1,
-        source_end=-1,
-        age_ms=0,
-        oldest_ms=-1,
-        transactional=False,
-    )

@@ -47,7 +47,12 @@ class TaskState(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What every task of a flow shares."""
+    """What every task of a flow shares.
+
+    `may_take`: may be taken what a copy asked for at that time (monotonic seconds)? Asked again
+    until it may. `may_live`: is it certain enough that no other worker has the task? Else its copy
+    hears nothing more, and ends.
+    """
 
     engine: engine.CopyEngine
     server: control_server.ControlServer
@@ -55,6 +60,8 @@ class Surroundings:
     ledger: flow_ledger.FlowLedger
     random: Random
     log_broken: Callable[[errors.ConnectError], None]
+    may_take: Callable[[float], bool] = lambda _: True
+    may_live: Callable[[float], bool] = lambda _: True
 
 
 class SourceTask:
@@ -99,6 +106,7 @@ class SourceTask:
         self._fatal = ""
         self._gone: tuple[str, float] | None = None
         self._paused = False
+        self._questions: deque[tuple[int, float]] = deque()
         self._names = [each.name for each in settings.partitions]
         self._holdups = holdups.Holdups()
 
@@ -113,6 +121,11 @@ class SourceTask:
     @property
     def ended(self) -> bool:
         return self.state in (TaskState.STOPPED, TaskState.FENCED)
+
+    @property
+    def busy(self) -> bool:
+        """Is something about to happen, so that its owner looks again soon?"""
+        return self.state is not TaskState.RUNNING or bool(self._questions or self._unappended)
 
     def totals(self, index: int) -> tuple[int, int]:
         """Records and bytes copied of the partition, over all copies of this task."""
@@ -129,6 +142,7 @@ class SourceTask:
     def tick(self, now_s: float) -> None:
         if self.ended:
             return
+        around = self._around
         if self._channel is None:
             if self.state is TaskState.STOPPING:
                 self.state = TaskState.STOPPED
@@ -139,7 +153,9 @@ class SourceTask:
         self._append()
         for line in self._holdups.news(self._names, now_s):
             self._tell(logging.WARNING, "%s", line)
-        if now_s >= self._beat_at_s and self._gone is None:
+        while self._questions and around.may_take(self._questions[0][1]):
+            self._send({"type": "may_take", "id": self._questions.popleft()[0]})
+        if now_s >= self._beat_at_s and self._gone is None and around.may_live(now_s):
             self._beat_at_s = now_s + messages.BEAT_EVERY_S
             self._send({"type": "beat"})
 
@@ -151,6 +167,7 @@ class SourceTask:
         self._fatal = ""
         self._gone = None
         self._stream = stream.StoredStream()
+        self._questions.clear()
         self._reported_at_s = now_s
         self._handle = around.engine.start(
             engine.CopyJob(
@@ -216,7 +233,7 @@ class SourceTask:
             case "read":
                 self._read(message)
             case "may_take?":
-                self._send({"type": "may_take", "id": message["id"]})
+                self._questions.append((message["id"], now_s))
             case "ended":
                 self._fatal = message["fatal"] or message["reason"]
             case control_channel.CLOSED:
@@ -339,7 +356,7 @@ class SourceTask:
         )
         self._send({"type": "throttle", "bytes_per_s": bytes_per_s, "topics": dict(topics)})
 
-    def stop(self) -> None:
+    def stop(self, deadline_s: float = STOP_S) -> None:
         """Ask the copy to settle what is in flight and to leave."""
         if self.ended:
             return
@@ -349,21 +366,29 @@ class SourceTask:
         elif not self._channel.connected:
             self.abandon()
         else:
-            self._send({"type": "stop", "deadline_s": STOP_S})
+            self._send({"type": "stop", "deadline_s": deadline_s})
 
-    def stop_even_if_fenced(self) -> None:
+    def stop_even_if_fenced(self, deadline_s: float = STOP_S) -> None:
         """As `stop`; a fenced task's other partitions are settled too, and it stays fenced."""
         if self.state is TaskState.FENCED and self._channel is not None:
             self.state = TaskState.STOPPING
-            self._send({"type": "stop", "deadline_s": STOP_S})
+            self._send({"type": "stop", "deadline_s": deadline_s})
         else:
-            self.stop()
+            self.stop(deadline_s)
 
     def restart(self, why: str, now_s: float) -> None:
         """End the copy without a word: what it reports can no longer be stored."""
         if self._channel is not None and self._handle is not None:
             self._handle.cancel()
             self._copy_ended(why, now_s)
+
+    def cut(self) -> None:
+        """From any thread: end the copy at once; nothing more is known of it here."""
+        handle, channel = self._handle, self._channel
+        if handle is not None:
+            handle.cancel()
+        if channel is not None:
+            channel.close("abandoned")
 
     def abandon(self) -> None:
         """It did not stop in time."""

@@ -29,6 +29,12 @@ class ReceiptKind(enum.Enum):
     SOURCE_GONE = "source-gone"
     """Source [from, to) was deleted by the source before it was copied, or before it could be
     compared."""
+    DOUBLED_BY_JAVA = "doubled-by-java"
+    """Every record of target [from, to) stands before it, too: MirrorMaker 2 wrote it again after a
+    crash, or another owner beside it."""
+    TAKEN_FROM_JAVA = "taken-from-java"
+    """MirrorMaker 2 stored that it had copied source [from, to), or what the text names; nobody
+    compared."""
     NEW_ERA_REQUESTED = "new-era-requested"
     """An operator started a new era; what lies between the two positions is theirs to answer
     for."""

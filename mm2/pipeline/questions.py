@@ -53,12 +53,6 @@ class Questions:
     ) -> None:
         question = asked.Asked(copy, copy.script.token, instruction)
         match instruction:
-            case instructions.AskMayTake():
-                self._link.ask_may_take(answered=self._to(question))
-            case instructions.ReadFacts(target=target):
-                self._link.read_facts(copy.where, target, answered=self._to(question))
-            case instructions.Record(items=items):
-                self._link.record(items, answered=self._to(question))
             case instructions.NoteTargetEnd():
                 self._offsets.ask_offset(self._target, question)
             case instructions.FindSourceOffset():
@@ -72,7 +66,23 @@ class Questions:
             case instructions.Sleep(delay_s=delay_s):
                 self._sleeping.append((now_s + delay_s, question))
             case _:
-                self._coordinators.ask(question)
+                if not self._ask_worker(question):
+                    self._coordinators.ask(question)
+
+    def _ask_worker(self, question: asked.Asked) -> bool:
+        """False: it is none that the worker answers."""
+        match question.instruction:
+            case instructions.AskMayTake():
+                self._link.ask_may_take(answered=self._to(question))
+            case instructions.ReadFacts(target=target):
+                self._link.read_facts(question.copy.where, target, answered=self._to(question))
+            case instructions.AskOpposite(producers=producers):
+                self._link.ask_opposite(producers, answered=self._to(question))
+            case instructions.Record(items=items):
+                self._link.record(items, answered=self._to(question))
+            case _:
+                return False
+        return True
 
     def flush(self, now_s: float) -> None:
         """Send what was collected; wake the sleepers whose time has come."""

@@ -30,6 +30,7 @@ class WorkerLink:
         self._channel = channel
         self._reads: dict[int, Answered] = {}
         self._may_take: dict[int, Answered] = {}
+        self._opposite: dict[int, Answered] = {}
         self._unrecorded: deque[tuple[int, Answered]] = deque()
         self._asked = 0
         self._streamed = 0
@@ -52,6 +53,11 @@ class WorkerLink:
         self._may_take[self._asked] = answered
         self._channel.send({"type": "may_take?", "id": self._asked})
 
+    def ask_opposite(self, producers: Sequence[int], *, answered: Answered) -> None:
+        self._asked += 1
+        self._opposite[self._asked] = answered
+        self._channel.send(messages.opposite_request(self._asked, producers))
+
     def record(self, items: Sequence[instructions.LogItem], *, answered: Answered) -> None:
         """Append these to the map or receipt topic; `answered` once all of them are stored."""
         self._channel.send(messages.record(self._streamed + 1, items))
@@ -69,6 +75,10 @@ class WorkerLink:
                 answered = self._reads.pop(message["id"], None)
                 if answered is not None:
                     answered(messages.read_facts(dict(message)))
+            case "opposite":
+                answered = self._opposite.pop(message["id"], None)
+                if answered is not None:
+                    answered(messages.read_opposite(dict(message)))
             case "may_take":
                 answered = self._may_take.pop(message["id"], None)
                 if answered is not None:

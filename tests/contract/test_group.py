@@ -12,12 +12,14 @@ import pytest
 from connect_runtime.core.assignment import protocol, work
 from connect_runtime.core.herder import events
 from connect_runtime.ports import group as port
+from connect_runtime.system import clock
 from mm2.sandbox import cluster
 from tests.fakes import group as fake_group
 from tests.support import group_workers
 
 SIX = work.Configured(offset=3, task_counts={"c1": 4, "c2": 2})
 EAGER = protocol.Protocol.EAGER
+CLOCK = clock.SystemClock()
 DELAY_MS = 300
 _UNIQUE = itertools.count()
 
@@ -103,6 +105,26 @@ def test_it_is_asked_first_and_told_then(workers, join):
     assert one.last.assignment.assigned == SIX.work()
     assert one.last.owners is not None
     assert {one.last.owners.url(each) for each in SIX.work().items} == {"http://one/"}
+
+
+def test_a_member_is_confirmed_soon_where_somebody_waits_for_it(workers, place, join):
+    """Heartbeats are three seconds apart."""
+    one = join("one")
+    before_s = CLOCK.now_s()
+    one.group.confirm_soon()
+    assert one.group.confirmed_at_s() < before_s
+    workers.until(lambda: one.joined)
+    for _ in range(3):
+        asked_s = CLOCK.now_s()
+        one.group.confirm_soon()
+        workers.until(lambda since_s=asked_s: one.group.confirmed_at_s() >= since_s)
+        assert CLOCK.now_s() - asked_s < 2.0
+    assert one.group.session_timeout_s > 0
+    with place.away():
+        asked_s = CLOCK.now_s()
+        one.group.confirm_soon()
+        workers.until(lambda: not one.joined)
+        assert one.group.confirmed_at_s() < asked_s
 
 
 def test_nobody_joins_who_has_not_prepared(workers, place, join):

@@ -7,6 +7,7 @@ member has prepared.
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from collections.abc import Iterator
 
@@ -195,14 +196,15 @@ class FakeGroup:
     # as `ports.worker.Membership`
 
     session_timeout_s = 10.0
-    confirmed_s = 0.0
-    """When it was last known to be a member: what the test says."""
+    confirmed_s = -math.inf
 
     def confirmed_at_s(self) -> float:
         return self.confirmed_s
 
     def confirm_soon(self) -> None:
-        self.calls.append("confirm_soon")
+        with self._at.lock:
+            if self._joined:
+                self.confirmed_s = _CLOCK.now_s()
 
     # the test
 

@@ -222,6 +222,12 @@ class Cluster:
                     worker.runs.pop(item, None)
             case instructions.StartWork(what):
                 return self._start(worker, what)
+            case instructions.RenewTasks(tasks):
+                view = worker.log.snapshot()
+                changed = [
+                    each for each in tasks if worker.runs.get(each) != view.task_config(each)
+                ]
+                return events.Renewed(frozenset(changed))
             case instructions.GenerateTaskConfigs(name):
                 return self._generate(worker, name)
         return events.Done()

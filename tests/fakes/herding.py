@@ -28,7 +28,7 @@ from connect_runtime.system import clock, log_levels, pool
 from tests.fakes import group, shared_log, worker_port
 
 CLOCK = clock.SystemClock()
-WAIT_S = 5.0
+WAIT_S = 30.0
 NO_ERRORS = config_infos.ConfigInfos(name="", error_count=0, groups=(), configs=())
 
 

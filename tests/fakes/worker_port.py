@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from connect_runtime.base import errors, ids
 from connect_runtime.core.assignment import work
 from connect_runtime.core.state import cluster_config
+from connect_runtime.ports import worker as port
 
 Plan = Sequence[cluster_config.RawConfig] | None | BaseException
 OnReached = Callable[[str, cluster_config.TargetState, str | None], None]
@@ -21,6 +22,7 @@ class FakeWorker:
         self.refuses: set[work.Item] = set()
         self.mistakes: dict[str, BaseException] = {}
         self.silent = False
+        self.takes_up: set[work.Item] = set()
         self.runs: dict[work.Item, cluster_config.RawConfig] = {}
         self.states: dict[work.Item, cluster_config.TargetState] = {}
         self.calls: list[str] = []
@@ -44,6 +46,19 @@ class FakeWorker:
     ) -> None:
         assert task.task < tasks, f"{task} is none of {tasks}"
         self._begin(task, config, state)
+
+    def renew_tasks(
+        self, configured: Mapping[ids.ConnectorTaskId, port.TaskConfigured]
+    ) -> frozenset[ids.ConnectorTaskId]:
+        """What is the same goes on, and what `takes_up` says."""
+        self._note("renew", ", ".join(map(str, configured)))
+        left = set()
+        for task, found in configured.items():
+            if task in self.takes_up and task in self.runs:
+                self.runs[task] = found.config
+            elif self.runs.get(task) != found.config:
+                left.add(task)
+        return frozenset(left)
 
     def _begin(
         self,

@@ -48,7 +48,7 @@ def test_nobody_at_the_address_is_said_with_the_address(ask, caplog, capfd):
         pytest.raises(kafka_errors.UnreachableError) as raised,
     ):
         ask(admin)
-    assert cluster_access.CLOCK.now_s() - started_s < 5.0
+    assert cluster_access.CLOCK.now_s() - started_s < WAIT_S / 2
     for part in (f"nowhere ({address})", "Connection refused", "bootstrap.servers"):
         assert part in str(raised.value)
     assert "librdkafka.nowhere" in {record.name for record in caplog.records}
@@ -64,7 +64,7 @@ def test_a_frozen_cluster_costs_no_more_than_the_time_given(own_cluster):
     for ask in (admin.list_topics, lambda left_s: admin.describe_topics(["t"], left_s)):
         with pytest.raises(kafka_errors.UnreachableError):
             ask(1.0)
-    assert cluster_access.CLOCK.now_s() - started_s < 8.0
+    assert cluster_access.CLOCK.now_s() - started_s < WAIT_S / 2
     running.thaw()
     assert isinstance(admin.list_topics(WAIT_S), frozenset)
 

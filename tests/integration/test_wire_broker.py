@@ -65,7 +65,7 @@ def test_versions_brokers_topics_and_ids_are_known(east, topic):
             driver.connections.version_for(1, versions.FETCH_KEY, 90, 99)
         rtt_s = driver.connections.rtt_s(1)
         assert rtt_s is not None
-        assert 0 < rtt_s < 1
+        assert 0 < rtt_s < 10
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -325,7 +325,7 @@ def test_a_topic_that_appears_later_is_found(east, topic):
         assert found is not None
         assert found.error_code == 3
         kafka.create_topic(east.client_properties(), name)
-        driver.until(lambda: driver.connections.view.leader(name, 0), 5.0)
+        driver.until(lambda: driver.connections.view.leader(name, 0))
 
 
 def test_idling_takes_no_turns(east, topic):

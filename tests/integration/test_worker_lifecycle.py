@@ -234,7 +234,7 @@ def test_task_configs_that_cannot_be_resolved_any_more_are_replaced(
     starts = one.count("task.start")
     worker.configure(one.name, one.config(every_ms="10", topic=other))
     eventually.eventually(lambda: one.count("task.start") >= starts + 2, WAIT_S)
-    eventually.eventually(lambda: len(values(east, other)) > 0, WAIT_S)
+    eventually.eventually(lambda: kafka.offsets(east.client_properties(), other)[1] > 0, WAIT_S)
 
 
 def test_what_task_configs_do_not_show_restarts_tasks_too(

@@ -18,6 +18,8 @@ from tests.support import copies, eventually, spark_processes
 pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
 
 CLOCK = clock.SystemClock()
+STOPS_WITHIN_S = 15.0
+"""Where 3 s are given, on a machine that does much else."""
 
 
 def pid_of(spark: spark_engine.SparkEngine) -> int:
@@ -38,7 +40,7 @@ def test_a_task_without_a_slot_waits_and_is_counted():
             assert spark_processes.answer(process, "look")["states"][2] == "WAITING_FOR_SLOT"
         spark_processes.answer(process, "stop first")
         eventually.eventually(
-            lambda: spark_processes.answer(process, "look")["states"][2] == "RUNNING", 10.0
+            lambda: spark_processes.answer(process, "look")["states"][2] == "RUNNING", 30.0
         )
         last = spark_processes.answer(process, "look")
         assert last["states"] == ["ENDED", "RUNNING", "RUNNING"]
@@ -50,11 +52,11 @@ def test_nothing_survives_the_process_that_started_spark(number):
     with spark_processes.running(copies_wanted=2, slots=2) as process:
         seen = spark_processes.answer(process)
         process.send_signal(number)
-        process.wait(10.0)
+        process.wait(30.0)
         left = [seen["jvm"], *seen["pids"]]
         eventually.eventually(
             lambda: not any(processes.alive(pid) for pid in left),
-            10.0,
+            30.0,
             lambda: f"alive: {[pid for pid in left if processes.alive(pid)]}",
         )
 
@@ -69,18 +71,18 @@ def test_the_engine_says_that_its_jvm_died_and_another_can_be_made():
         copy = start()
         described = copy.message()
         os.kill(pid_of(spark), signal.SIGKILL)
-        assert copy.handle.wait(5.0)
+        assert copy.handle.wait(30.0)
         assert copy.handle.error == "Spark's JVM has died"
-        eventually.eventually(lambda: spark.state is engine.EngineState.FAILED, 5.0)
+        eventually.eventually(lambda: spark.state is engine.EngineState.FAILED, 30.0)
         assert spark.log_path is not None
         home = spark.log_path.parent
         kept = f"Spark's log is kept in {home} until the next run"
         assert spark.failure == f"Spark's JVM has died; {kept}"
         late = start()
-        assert late.handle.wait(1.0)
+        assert late.handle.wait(30.0)
         assert late.handle.error == "Spark's JVM has died"
         pids = [pid_in(described), pid_in(described, "parent")]
-        eventually.eventually(lambda: not any(map(processes.alive, pids)), 5.0)
+        eventually.eventually(lambda: not any(map(processes.alive, pids)), 30.0)
         spark.stop(3.0)
         assert [path.name for path in home.iterdir() if path.suffix == ".log"] == ["spark.log"]
         return home
@@ -99,9 +101,9 @@ def test_stopping_while_spark_starts_is_quick():
     pid = pid_of(spark)
     began_s = CLOCK.now_s()
     spark.stop(3.0)
-    assert CLOCK.now_s() - began_s < 6.0
+    assert CLOCK.now_s() - began_s < STOPS_WITHIN_S
     assert spark.state is engine.EngineState.STOPPED
-    eventually.eventually(lambda: not processes.alive(pid), 5.0)
+    eventually.eventually(lambda: not processes.alive(pid), 30.0)
 
 
 @pytest.mark.parametrize("frozen", [False, True])
@@ -115,10 +117,10 @@ def test_stop_ends_what_still_runs_in_time(frozen):
         os.kill(pid_of(spark), signal.SIGSTOP)
     began_s = CLOCK.now_s()
     spark.stop(3.0)
-    assert CLOCK.now_s() - began_s < 6.0
+    assert CLOCK.now_s() - began_s < STOPS_WITHIN_S
     assert copy.handle.state is engine.CopyState.ENDED
     assert copy.handle.error == "cancelled"
-    eventually.eventually(lambda: not any(map(processes.alive, pids)), 5.0)
+    eventually.eventually(lambda: not any(map(processes.alive, pids)), 30.0)
     server.close()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from connect_runtime.base import ids
 from connect_runtime.core.assignment import leader, protocol, work
 from connect_runtime.core.herder import requests
 from connect_runtime.core.state import cluster_config, config_log, status_log
@@ -159,6 +160,13 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
+class Renewed:
+    """All go on but these, which must be stopped and started anew."""
+
+    left: frozenset[ids.ConnectorTaskId]
+
+
+@dataclass(frozen=True, slots=True)
 class NotRunning:
     """The connector does not run here."""
 
@@ -174,7 +182,7 @@ class Generated:
     config_applied: bool
 
 
-Outcome: TypeAlias = Done | TimedOut | Failed | Started | NotRunning | Generated
+Outcome: TypeAlias = Done | TimedOut | Failed | Started | Renewed | NotRunning | Generated
 
 
 @dataclass(frozen=True, slots=True)

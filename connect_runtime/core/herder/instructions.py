@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from connect_runtime.base import ids
 from connect_runtime.core.assignment import work
 from connect_runtime.core.herder import requests
 from connect_runtime.core.state import cluster_config, config_records, status_records
@@ -125,6 +126,14 @@ class StartWork:
 
 
 @dataclass(frozen=True, slots=True)
+class RenewTasks:
+    """Tell these tasks, that were begun here, what is configured for them now. Answer: `Renewed`,
+    with those that do not run, or cannot go on with it."""
+
+    tasks: tuple[ids.ConnectorTaskId, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class GenerateTaskConfigs:
     """Ask the connector, if it runs here, for its task configs. Answer: `Generated`, `NotRunning`
     or `Failed`, with `lasting` where asking again is useless (more than `tasks.max`)."""
@@ -138,7 +147,14 @@ class FlushStatuses:
 
 
 Question: TypeAlias = (
-    ReadConfigs | ClaimWrites | Write | StopWork | StartWork | GenerateTaskConfigs | FlushStatuses
+    ReadConfigs
+    | ClaimWrites
+    | Write
+    | StopWork
+    | StartWork
+    | RenewTasks
+    | GenerateTaskConfigs
+    | FlushStatuses
 )
 QUESTIONS = (
     ReadConfigs,
@@ -146,6 +162,7 @@ QUESTIONS = (
     Write,
     StopWork,
     StartWork,
+    RenewTasks,
     GenerateTaskConfigs,
     FlushStatuses,
 )

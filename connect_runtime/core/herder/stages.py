@@ -23,6 +23,8 @@ def describe(question: instructions.Question) -> str:
             return f"stopping {what.counted}"
         case instructions.StartWork(what):
             return f"starting {what.counted}"
+        case instructions.RenewTasks(tasks):
+            return f"telling {len(tasks)} task(s) what is configured for them now"
         case instructions.GenerateTaskConfigs(connector):
             return f"generating task configs for connector {connector}"
         case instructions.FlushStatuses():

@@ -1,13 +1,14 @@
 """What the config topic brings: noted as it comes, acted on between requests.
 
 A connector that was configured anew is restarted where it runs, without a rebalance. New and
-removed connectors, and task configs, need one.
+removed connectors, and task configs, need one. Other than in Java, of a connector whose task
+configs were published those tasks go on to which they make no difference, or which take them up.
 """
 
 from __future__ import annotations
 
 from connect_runtime.core.assignment import work
-from connect_runtime.core.herder import instructions, memory, restart_plan
+from connect_runtime.core.herder import events, instructions, memory, restart_plan
 from connect_runtime.core.state import config_log
 
 
@@ -69,7 +70,7 @@ def take_up(m: memory.Memory) -> memory.Script[bool]:
     if not (m.eager and changes.rebalance):
         yield from _restart_connectors(m, changes.connectors)
         yield from _set_states(m, changes.states)
-        yield from _stop_tasks(m, {task.connector for task in changes.tasks})
+        yield from _renew_tasks(m, {task.connector for task in changes.tasks})
     if changes.rebalance:
         yield from memory.rejoin(m, "connectors or task configs have changed")
         return False
@@ -90,8 +91,12 @@ def _set_states(m: memory.Memory, names: set[str]) -> memory.Script[None]:
             yield instructions.SetTargetState(connector=name, state=state)
 
 
-def _stop_tasks(m: memory.Memory, connectors: set[str]) -> memory.Script[None]:
-    """Tasks with new configs start again after the rebalance, wherever they are then."""
+def _renew_tasks(m: memory.Memory, connectors: set[str]) -> memory.Script[None]:
+    """Tasks that cannot go on start again after the rebalance, wherever they are then."""
     ours = tuple(task for task in m.running.tasks if task.connector in connectors)
-    yield from memory.stop(m, work.Work(tasks=ours), for_good=False)
-    m.to_restart.update(ours)
+    known = tuple(task for task in ours if task not in m.to_restart)
+    outcome = (yield instructions.RenewTasks(known)) if known else None
+    left = outcome.left if isinstance(outcome, events.Renewed) else frozenset(known)
+    ending = tuple(task for task in known if task in left)
+    yield from memory.stop(m, work.Work(tasks=ending), for_good=False)
+    m.to_restart.update(ending)

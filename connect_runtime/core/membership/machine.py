@@ -332,8 +332,7 @@ class GroupMember:
             self.search.heard()
         match verdict:
             case Verdict.FINE:
-                self.pulse.confirmed()
-                self.pulse.answered(now_s)
+                self.pulse.confirmed(now_s)
             case Verdict.AGAIN:
                 self.pulse.answered(now_s)
                 if self.state is State.STABLE:

@@ -87,9 +87,10 @@ class Pulse:
             self._hurried = False
             self.hurry(now_s)
 
-    def confirmed(self) -> None:
-        """The answer said that this is a member, and that no rebalance is under way."""
+    def confirmed(self, now_s: float) -> None:
+        """It came, and said that this is a member, and that no rebalance is under way."""
         self.confirmed_s = self.sent_s
+        self.answered(now_s)
 
     def failed(self, now_s: float) -> None:
         """The coordinator cannot say; the session goes on to its end."""

@@ -55,6 +55,16 @@ class TargetStateSet:
 
 
 @dataclass(frozen=True, slots=True)
+class Offered:
+    """Another configuration: the task may take it up and go on. One offer at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """`TakeUp` is done, whatever came of it."""
+
+
+@dataclass(frozen=True, slots=True)
 class StopAsked:
     """It is not, or not so, to run here any longer."""
 
@@ -71,7 +81,17 @@ class Ended:
     trace: str | None = None
 
 
-Event: TypeAlias = Begun | StartedUp | CameRound | TargetStateSet | StopAsked | GivenUp | Ended
+Event: TypeAlias = (
+    Begun
+    | StartedUp
+    | CameRound
+    | TargetStateSet
+    | Offered
+    | Considered
+    | StopAsked
+    | GivenUp
+    | Ended
+)
 
 # Instructions
 
@@ -92,6 +112,11 @@ class Rest:
 
 
 @dataclass(frozen=True, slots=True)
+class TakeUp:
+    """Ask the task whether it takes up what is offered; tell `Considered`."""
+
+
+@dataclass(frozen=True, slots=True)
 class CloseDown:
     """Commit what can be, stop the task if its start was tried, close everything; tell `Ended`."""
 
@@ -105,18 +130,20 @@ class Say:
     safe: bool = False
 
 
-Instruction: TypeAlias = StartUp | GoOn | Rest | CloseDown | Say
+Instruction: TypeAlias = StartUp | GoOn | Rest | TakeUp | CloseDown | Say
 
 
 class TaskLifecycle:
     """Invariants: started at most once; nothing is said after being given up on, nor twice at the
-    end."""
+    end; while it considers an offer nothing else is asked of it."""
 
     def __init__(self, target: TargetState) -> None:
         self._target = target
         self._phase = Phase.NEW
         self._stopping = False
         self._given_up = False
+        self._offered = False
+        self._considering = False
 
     @property
     def phase(self) -> Phase:
@@ -140,6 +167,12 @@ class TaskLifecycle:
                 return self._end(trace)
             case GivenUp() | TargetStateSet() | StopAsked():
                 return self._wished(event)
+            case Offered():
+                self._offered = True
+                return self._rest() if self._resting and not self._considering else []
+            case Considered():
+                self._considering = False
+                return self._heed_at_rest() or self._rest() if self._resting else self._come_round()
             case Begun():
                 assert self._phase is Phase.NEW, self._phase
                 return self._begin()
@@ -170,13 +203,26 @@ class TaskLifecycle:
             return self._close()
         if self._target is TargetState.PAUSED:
             self._phase = Phase.HELD
-            return [Say(state=State.PAUSED), Rest()]
+            return [Say(state=State.PAUSED), *self._rest()]
         self._phase = Phase.STARTING
         return [StartUp()]
+
+    @property
+    def _resting(self) -> bool:
+        return self._phase in (Phase.HELD, Phase.PAUSED)
+
+    def _rest(self) -> list[Instruction]:
+        return self._take_up() if self._offered else [Rest()]
+
+    def _take_up(self) -> list[Instruction]:
+        self._offered, self._considering = False, True
+        return [TakeUp()]
 
     def _come_round(self) -> list[Instruction]:
         if self.stopping:
             return self._close()
+        if self._offered:
+            return self._take_up()
         if self._target is TargetState.PAUSED:
             self._phase = Phase.PAUSED
             return [Say(state=State.PAUSED), Rest()]
@@ -184,7 +230,7 @@ class TaskLifecycle:
 
     def _heed_at_rest(self) -> list[Instruction]:
         """A resting task hears at once; a busy one when it comes round."""
-        if self._phase not in (Phase.HELD, Phase.PAUSED):
+        if not self._resting or self._considering:
             return []
         if self.stopping:
             return self._close()

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from connect_runtime.base import errors
+from connect_runtime.base import errors, ids
 from connect_runtime.core.assignment import work
 from connect_runtime.core.herder import events, instructions, session_keys
 from connect_runtime.core.state import cluster_config
@@ -58,19 +58,34 @@ class Questions:
                     hands.configs.claim_writes()
                 case instructions.Write(write):
                     self._write(write)
-                case instructions.StopWork(what):
-                    hands.worker.stop(what)
-                case instructions.StartWork(what):
-                    return self._start(what)
-                case instructions.GenerateTaskConfigs(name):
-                    return self._connectors.generate(name, hands.configs.snapshot())
                 case instructions.FlushStatuses():
                     return self._flush()
+                case _:
+                    return self._answer_for_worker(question)
         except fenced_writer.PrivilegeLost as error:
             return events.Failed(reason=str(error), fenced=True)
         except errors.ConnectError as error:
             return events.Failed(reason=str(error))
         return events.Done()
+
+    def _answer_for_worker(
+        self,
+        question: instructions.StopWork
+        | instructions.StartWork
+        | instructions.RenewTasks
+        | instructions.GenerateTaskConfigs,
+    ) -> events.Outcome:
+        hands = self._hands
+        match question:
+            case instructions.StopWork(what):
+                hands.worker.stop(what)
+                return events.Done()
+            case instructions.StartWork(what):
+                return self._start(what)
+            case instructions.RenewTasks(tasks):
+                return self._renew(tasks)
+            case instructions.GenerateTaskConfigs(name):
+                return self._connectors.generate(name, hands.configs.snapshot())
 
     def wished(self, connector: str) -> None:
         """It says that its task configs would be others now."""
@@ -130,6 +145,16 @@ class Questions:
                 _LOG.error("%s was not started: %s", item, error)
                 failed.append((item, str(error)))
         return events.Started(tuple(failed))
+
+    def _renew(self, tasks: Sequence[ids.ConnectorTaskId]) -> events.Outcome:
+        view = self._hands.configs.snapshot()
+        configured: dict[ids.ConnectorTaskId, worker_port.TaskConfigured] = {}
+        for task in tasks:
+            config, of_task = view.config(task.connector), view.task_config(task)
+            if view.has(task) and config is not None and of_task is not None:
+                configured[task] = worker_port.TaskConfigured(connector=config, config=of_task)
+        left = self._hands.worker.renew_tasks(configured)
+        return events.Renewed(left | (set(tasks) - configured.keys()))
 
     def _begin(self, item: work.Item, view: cluster_config.ClusterConfig) -> None:
         name = item if isinstance(item, str) else item.connector

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mm2.core.copy import window
+from mm2.core.copy import ages, source_batches, window
 
 
 @dataclass(slots=True)
@@ -13,7 +14,8 @@ class Counters:
     acknowledged, and its timestamp (-1 while there is none).
 
     `made` counts the batches that were not passed through, and `why` says why the newest was not,
-    "" when it was.
+    "" when it was. How old records were when they came is `arrived`, when their copies were
+    acknowledged `stored`: of those alone since `take_ages`.
     """
 
     records: int = 0
@@ -23,6 +25,13 @@ class Counters:
     age_ms: int = 0
     newest_ms: int = -1
     why: str = ""
+    arrived: ages.Ages = ages.NONE
+    stored: ages.Ages = ages.NONE
+
+    def fetched(self, batches: Iterable[source_batches.Copyable], *, wall_ms: int) -> None:
+        """Whether they will be copied, or dropped and fetched again, is not known yet."""
+        for each in batches:
+            self.arrived = self.arrived.plus(ages.of_source(each.header, wall_ms=wall_ms))
 
     def acknowledged(self, sent: window.Sent, *, wall_ms: int) -> None:
         batch = sent.batch
@@ -35,3 +44,17 @@ class Counters:
         self.newest_ms = batch.max_timestamp
         if batch.max_timestamp >= 0:
             self.age_ms = max(0, wall_ms - batch.max_timestamp)
+        self.stored = self.stored.plus(
+            ages.of_batch(
+                batch.records,
+                oldest_ms=batch.oldest_timestamp,
+                newest_ms=batch.max_timestamp,
+                wall_ms=wall_ms,
+            )
+        )
+
+    def take_ages(self) -> tuple[ages.Ages, ages.Ages]:
+        """`arrived` and `stored`, which begin anew."""
+        taken = (self.arrived, self.stored)
+        self.arrived = self.stored = ages.NONE
+        return taken

@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mm2.core.copy import facts, fence, instructions, opening, outcomes, setup, stops, walk
+from mm2.core.copy import (
+    facts,
+    fence,
+    instructions,
+    opening,
+    outcomes,
+    pairing,
+    setup,
+    stops,
+    walk,
+)
 from mm2.formats import map_record, receipt, record_sets
 
 
@@ -17,7 +27,9 @@ from mm2.formats import map_record, receipt, record_sets
 class NewEra:
     """A new era must begin at source offset `source`, with the receipts that say why.
 
-    `learned` is stored first: what is known of the era before it.
+    `learned` is stored first: what is known of the era before it. Where others copied a stretch of
+    it already, `begins` says where that stands (source, target), and `runs` and `seams` are its
+    map.
     """
 
     source: int
@@ -26,6 +38,9 @@ class NewEra:
     receipts: tuple[receipt.Receipt, ...] = ()
     learned: tuple[instructions.LogItem, ...] = ()
     request: str = ""
+    begins: tuple[int, int] | None = None
+    runs: tuple[map_record.Run, ...] = ()
+    seams: tuple[pairing.Seam, ...] = ()
 
 
 def first_start(attempt: outcomes.Attempt) -> instructions.Script[outcomes.Outcome]:
@@ -167,6 +182,7 @@ def begin_era(attempt: outcomes.Attempt, era: NewEra) -> instructions.Script[out
     where, fenced = attempt.where, attempt.fence
     number = attempt.known.era_number + 1
     target = fenced.marker_offset + 1
+    first_source, first_target = era.begins or (era.source, target)
     key = map_record.EraKey(
         topic=where.topic,
         partition=where.partition,
@@ -179,8 +195,8 @@ def begin_era(attempt: outcomes.Attempt, era: NewEra) -> instructions.Script[out
         target_cluster=where.target_cluster,
         source_topic_id=where.source_topic_id,
         target_topic_id=where.target_topic_id,
-        first_source=era.source,
-        first_target=target,
+        first_source=first_source,
+        first_target=first_target,
         filter_hash=opening.filter_hash(attempt.context.transform),
         request=era.request,
         reason=era.reason,
@@ -196,10 +212,12 @@ def begin_era(attempt: outcomes.Attempt, era: NewEra) -> instructions.Script[out
         leader_epoch=fenced.leader_epoch,
         era=number,
         ordinal=attempt.ordinal,
-        take_start=era.source,
+        take_start=first_source,
         source=era.source,
         target=target,
         source_epoch=era.source_epoch,
+        runs=era.runs,
+        seams=era.seams,
         fenced=fenced.holds,
     )
 

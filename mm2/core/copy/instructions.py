@@ -86,6 +86,14 @@ class ReadFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AskOpposite:
+    """Ask the worker which of these producer ids of the source are the opposite flow's, whose map
+    topic is read to its end for that. Answer: `Theirs`."""
+
+    producers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FindEpochEnd:
     """OffsetForLeaderEpoch on the target. Answer: `EpochEnd`."""
 
@@ -146,6 +154,7 @@ Instruction = (
     | ReadTarget
     | ReadSource
     | ReadFacts
+    | AskOpposite
     | FindEpochEnd
     | FindSourceOffset
     | Record
@@ -184,6 +193,13 @@ class Records:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Theirs:
+    """Those of the ids asked of with which the opposite flow writes."""
+
+    producers: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEnd:
     """End of the leader epoch asked for on the target; -1 when the broker does not know."""
 
@@ -218,6 +234,7 @@ Answer = (
     | ProducerIdentity
     | Records
     | copy_facts.Facts
+    | Theirs
     | EpochEnd
     | SourceOffset
     | Refused

@@ -1,20 +1,21 @@
 """What a worker and its copy tell each other over the control channel, as JSON-able messages.
 
-Down: `configure` (first), `beat`, `facts`, `recorded`, `may_take`, `pause`, `resume`, `throttle`,
-`stop`. Up: `read`, `may_take?`, `record` (the ordered stream of what must not be lost), `gauges`
-(newest wins), `ended`. Bytes travel as base64. The channel's greeting carries the protocol version.
+Down: `configure` (first), `beat`, `facts`, `opposite`, `recorded`, `may_take`, `pause`, `resume`,
+`throttle`, `stop`. Up: `read`, `opposite?`, `may_take?`, `record` (the ordered stream of what must
+not be lost), `gauges` (newest wins), `ended`. Bytes travel as base64. The channel's greeting
+carries the protocol version.
 """
 
 from __future__ import annotations
 
 import base64
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from mm2.core import commands
-from mm2.core.copy import facts, figures, instructions, partition, setup
+from mm2.core.copy import ages, facts, figures, instructions, partition, setup
 from mm2.core.offsets import offset_map
 from mm2.formats import map_record
 
@@ -183,6 +184,26 @@ def read_facts(message: Message) -> facts.Facts | instructions.Unanswered:
     )
 
 
+# Whose producer ids
+
+
+def opposite_request(number: int, producers: Sequence[int]) -> Message:
+    """Ask which of these are the opposite flow's (`instructions.AskOpposite`)."""
+    return {"type": "opposite?", "id": number, "producers": list(producers)}
+
+
+def opposite_answer(number: int, theirs: Collection[int] | None, *, failure: str = "") -> Message:
+    """`theirs` None: the opposite flow's map could not be read, and `failure` says why."""
+    producers = None if theirs is None else sorted(theirs)
+    return {"type": "opposite", "id": number, "failure": failure, "producers": producers}
+
+
+def read_opposite(message: Message) -> instructions.Theirs | instructions.Unanswered:
+    if message["producers"] is None:
+        return instructions.Unanswered(reason=message["failure"])
+    return instructions.Theirs(producers=frozenset(message["producers"]))
+
+
 def _facts(found: facts.Facts) -> Message:
     anchor = None
     if found.anchor is not None:
@@ -255,7 +276,8 @@ class Gauge:
     stable offset seen, -1 before the first fetch. `age_ms` is the age of the newest record copied,
     when its copy was acknowledged; `oldest_ms` is the timestamp of the oldest record not copied, -1
     for none. `opened` says why the newest batch was not passed through as it is, "" when it was.
-    Not `fenced`, it is copied at least once.
+    Not `fenced`, it is copied at least once. `arrived` and `stored` are of the records since the
+    gauge before: how old they were when they came, and when their copies were acknowledged.
     """
 
     index: int
@@ -272,9 +294,13 @@ class Gauge:
     cause: str
     opened: str = ""
     fenced: bool = True
+    arrived: ages.Ages = ages.NONE
+    stored: ages.Ages = ages.NONE
 
 
 def gauge(index: int, copy: partition.PartitionCopy) -> Gauge:
+    """As of now; what `arrived` and what is `stored` is told once."""
+    arrived, stored = copy.counters.take_ages()
     return Gauge(
         index=index,
         phase=copy.standing.phase.value,
@@ -290,6 +316,8 @@ def gauge(index: int, copy: partition.PartitionCopy) -> Gauge:
         cause=copy.standing.stop.cause.value if copy.standing.stop is not None else "",
         opened=copy.counters.why,
         fenced=copy.mode.possible,
+        arrived=arrived,
+        stored=stored,
     )
 
 
@@ -306,7 +334,14 @@ _GAUGE_FIELDS = [each.name for each in dataclasses.fields(Gauge)]
 
 
 def read_gauges(message: Message) -> list[Gauge]:
-    return [Gauge(**dict(zip(_GAUGE_FIELDS, each, strict=True))) for each in message["partitions"]]
+    return [_gauge(each) for each in message["partitions"]]
+
+
+def _gauge(values: Sequence[Any]) -> Gauge:
+    found = dict(zip(_GAUGE_FIELDS, values, strict=True))
+    for name in ("arrived", "stored"):
+        found[name] = ages.Ages._make(found[name])
+    return Gauge(**found)
 
 
 def _as(kind: type[Any], value: object) -> Any:

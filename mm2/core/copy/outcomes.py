@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from mm2.core.copy import facts, fence, instructions, opening, pairing, setup, stops
+from mm2.core.copy import opposite as copy_opposite
 from mm2.formats import map_record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """Who takes what: `owner` marks this worker's anchors, `wall_ms` is read for receipts only,
-    `transform` is what is done to the records on their way.
+    `transform` is what is done to the records on their way. `opposite`: the source's producers as
+    far as they are known.
     """
 
     where: setup.PartitionSetup
     owner: bytes
     wall_ms: Callable[[], int]
     transform: opening.Transform | None = None
+    opposite: copy_opposite.Known = field(default_factory=copy_opposite.Known)
+
+    @property
+    def producers(self) -> Mapping[int, bool] | None:
+        """As `opposite.Known.by_id`; None where no flow leads back."""
+        return self.opposite.by_id if self.where.two_way else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -46,7 +47,8 @@ class Pairing:
     record has none; "" while they pair. `paired_to` is the target offset behind the last that did,
     at first `start`. An `obstacle` is damage that was read at `position`, and that says nothing of
     the tail. Invariant: the first `paired` batches of `tail` are paired, and `_mine` is what is
-    left of the next, if that was opened.
+    left of the next, if that was opened. `opposite` and `strangers` are as in
+    `source_batches.scan`; strangers stand behind all that was read.
     """
 
     tail: list[tail.OurBatch]
@@ -54,12 +56,14 @@ class Pairing:
     start: int
     source_epoch: int = -1
     transform: opening.Transform | None = None
+    opposite: Mapping[int, bool] | None = None
     paired: int = 0
     paired_to: int = field(init=False)
     runs: list[map_record.Run] = field(default_factory=list)
     seams: list[Seam] = field(default_factory=list)
     mismatch: str = ""
     obstacle: source_batches.Obstacle | None = None
+    strangers: tuple[int, ...] = ()
     _found: deque[source_batches.Copyable] = field(default_factory=deque)
     _theirs: deque[records.Record] = field(default_factory=deque)
     _their_end: int = -1
@@ -109,10 +113,15 @@ class Pairing:
 
     def feed(self, answer: instructions.Records) -> Need:
         """One fetch of the source from `position` on."""
-        found = source_batches.scan(answer.records, position=self.position, aborted=answer.aborted)
+        found = source_batches.scan(
+            answer.records,
+            position=self.position,
+            aborted=answer.aborted,
+            opposite=self.opposite,
+        )
         self._found.extend(found.batches)
         self._read_to, self._read_epoch = found.position, found.leader_epoch
-        self.obstacle = found.obstacle
+        self.obstacle, self.strangers = found.obstacle, found.strangers
         return self._go_on()
 
     def feed_target(self, header: record_batch.BatchHeader, batch: memoryview) -> Need:

@@ -25,10 +25,10 @@ from mm2.core.copy import (
     refusals,
     script_runner,
     setup,
-    source_batches,
     standing,
     stops,
     transactions,
+    walk,
     way_in,
     window,
 )
@@ -68,11 +68,13 @@ class PartitionCopy:
             held, joining=joining, target_codec=where.target_codec, transform=transform
         )
         self.window = window.Window(held)
-        self._wall_ms = wall_ms
         self._alone = where.target_topics is setup.TargetTopics.EXCLUSIVE
         self.script = script_runner.ScriptRunner(where)
+        self._context = outcomes.Context(
+            where=where, owner=owner, wall_ms=wall_ms, transform=transform
+        )
         self._way_in = way_in.WayIn(
-            outcomes.Context(where=where, owner=owner, wall_ms=wall_ms, transform=transform),
+            self._context,
             state=self.standing,
             runner=self.script,
             random=random,
@@ -104,7 +106,7 @@ class PartitionCopy:
         assert self.map is not None
         if self.window.in_flight or self.outbox.queued:
             return False
-        return self.source.obstacle is not None or self.map.through < self.source.position
+        return self.source.stuck or self.map.through < self.source.position
 
     def recorded(self, token: int) -> None:
         """An anchor given out by `tick` or at a boundary is stored."""
@@ -127,7 +129,7 @@ class PartitionCopy:
     def wants_data(self) -> bool:
         return (
             self.standing.phase is _COPYING
-            and self.source.obstacle is None
+            and not self.source.stuck
             and self._reaction is None
             and not self.paused
             and not self.standing.closing
@@ -137,17 +139,12 @@ class PartitionCopy:
         """What a fetch from `position` brought; ignored when the copy no longer wants it."""
         if not self.wants_data:
             return []
-        source = self.source
-        source.end, source.log_start = records.end, records.log_start
-        found = source_batches.scan(
-            records.records,
-            position=source.position,
-            aborted=records.aborted,
-            target_codec=self.where.target_codec,
+        found = self.source.took(
+            records, target_codec=self.where.target_codec, opposite=self._context.producers
         )
-        old_before_ms = self._wall_ms() - self.where.old_after_ms
-        self.outbox.push(found, old_before_ms=old_before_ms)
-        source.found(found)
+        wall_ms = self._context.wall_ms()
+        self.counters.fetched(found.batches, wall_ms=wall_ms)
+        self.outbox.push(found, old_before_ms=wall_ms - self.where.old_after_ms)
         return [] if self.window.in_flight else self._nothing_in_flight(now_s)
 
     def source_refused(self, code: int, now_s: float) -> Instructions:
@@ -235,7 +232,7 @@ class PartitionCopy:
         self.map.acknowledged(sent.batch, target=target, crc=sent.crc, now_s=now_s)
         if self.standing.troubled:
             self.standing.stored()
-        self.counters.acknowledged(sent, wall_ms=self._wall_ms())
+        self.counters.acknowledged(sent, wall_ms=self._context.wall_ms())
         return [] if self.window.in_flight else self._nothing_in_flight(now_s)
 
     def produce_refused(self, code: int, message: str, now_s: float) -> Instructions:
@@ -269,10 +266,12 @@ class PartitionCopy:
                 return self._drain(refusals.blocked(self.where, found), now_s)
         if self.standing.closing:
             return self._close(now_s)
+        if self.source.strangers and not self.outbox.queued:
+            return self._cross(walk.ask_opposite(self._context, self.source.strangers), now_s)
         step = self.mode.next_step(
             next_is_old=self.outbox.next_is_old, paused=self.paused, now_s=now_s
         )
-        return [] if step is None else self._cross(step, now_s)
+        return [] if step is None else self._cross(self._boundary(step), now_s)
 
     # Draining: nothing more is sent, what is in flight is waited for, then something follows
 
@@ -319,28 +318,29 @@ class PartitionCopy:
             return found
         return [*found, *self._nothing_in_flight(now_s)]
 
-    def _cross(self, step: transactions.Step, now_s: float) -> Instructions:
+    def _boundary(self, step: transactions.Step) -> instructions.Script[object]:
+        return boundary.cross(step, self.window.producer, next_target=self.window.next_target)
+
+    def _cross(self, script: instructions.Script[object], now_s: float) -> Instructions:
         assert not self.window.in_flight
         # While a transaction is open no anchor is written, and what waits for one would not move.
         news = self._write_news(now_s)
         self.standing.cross()
-        script = boundary.cross(step, self.window.producer, next_target=self.window.next_target)
         return [*news, *self.script.start(script, self._crossed, now_s=now_s)]
 
     def _crossed(self, outcome: object, now_s: float) -> Instructions:
+        assert self.map is not None
         match outcome:
             case boundary.Opened():
-                return self._after_open(now_s)
+                self.mode.opened(self.map.through)
+                return self._copy_on(now_s)
             case boundary.Boundary():
                 return self._after_marker(outcome, now_s)
+            case walk.Told():
+                self.source.strangers = ()
+                return self._copy_on(now_s)
         self._forget_queue()
         return self._way_in.failed(outcome, now_s)
-
-    def _after_open(self, now_s: float) -> Instructions:
-        assert self.map is not None
-        self.standing.copy()
-        self.mode.opened(self.map.through)
-        return self._hear_what_was_missed(now_s)
 
     def _after_marker(self, outcome: boundary.Boundary, now_s: float) -> Instructions:
         assert self.map is not None
@@ -349,15 +349,15 @@ class PartitionCopy:
         if moved or outcome.leader_epoch != self.map.leader_epoch:
             self._forget_queue()
             return self._way_in.take(now_s)
-        self.standing.copy()
         self.window.next_target = outcome.next_target
         self.map.marked(outcome.next_target, now_s=now_s)
         if not self.outbox.queued:
             self.map.skipped_to(self.source.position, source_epoch=self.source.epoch, now_s=now_s)
-        return [self.map.write(now_s), *self._hear_what_was_missed(now_s)]
+        return [self.map.write(now_s), *self._copy_on(now_s)]
 
-    def _hear_what_was_missed(self, now_s: float) -> Instructions:
-        """The clusters' news that came while the boundary was crossed."""
+    def _copy_on(self, now_s: float) -> Instructions:
+        """Unless the clusters' news forbid it that came while the boundary was crossed."""
+        self.standing.copy()
         if self.standing.recreated is not None:
             return self._stop(self.standing.recreated, now_s)
         return self._follow_leader(now_s)
@@ -375,7 +375,7 @@ class PartitionCopy:
 
     def _close(self, now_s: float) -> Instructions:
         if self.mode.open:
-            return self._cross(transactions.Step.COMMIT, now_s)
+            return self._cross(self._boundary(transactions.Step.COMMIT), now_s)
         assert not self.window.in_flight
         self.standing.close()
         return self._write_news(now_s)

@@ -12,6 +12,8 @@ from mm2.core.copy import (
     eras,
     facts,
     first_anchor,
+    from_java,
+    going_on,
     instructions,
     opening,
     outcomes,
@@ -184,12 +186,25 @@ def _batch_before(
 def pair(attempt: outcomes.Attempt, position: Position) -> instructions.Script[outcomes.Outcome]:
     """Pair the tail and go on behind it; in a new era where part of it can no longer be
     compared."""
+    behind = yield from from_java.look_behind(attempt, copied=position.target)
+    if isinstance(behind, outcomes.BeginAgain):
+        return behind
+    if behind is not None:
+        return (yield from from_java.take_over(attempt, behind))
+    return (yield from _pair_tail(attempt, position))
+
+
+def _pair_tail(
+    attempt: outcomes.Attempt, position: Position
+) -> instructions.Script[outcomes.Outcome]:
     known_lost = "" if position.cut else position.lost
     left = yield from walk.read_tail(
         attempt, start=position.target, last_crc=position.last_crc, lost=known_lost
     )
     if isinstance(left, outcomes.BeginAgain | outcomes.Fenced):
         return left
+    if _beside_java(attempt, left):
+        return (yield from _beside(attempt, position))
     hindrance = _hindrance(attempt, position, left)
     if hindrance is not None:
         return hindrance
@@ -201,6 +216,7 @@ def pair(attempt: outcomes.Attempt, position: Position) -> instructions.Script[o
         source_epoch=position.source_epoch,
         start=position.target,
         transform=None if changed else opening.repeatable(attempt.context.transform),
+        opposite=attempt.context.producers,
     )
     gone = yield from walk.walk_source(attempt, pairs)
     if isinstance(gone, outcomes.BeginAgain | stops.Stop):
@@ -216,7 +232,27 @@ def pair(attempt: outcomes.Attempt, position: Position) -> instructions.Script[o
         return (yield from eras.begin_era(attempt, _not_paired(attempt, position, pairs)))
     if changed:
         return (yield from eras.begin_era(attempt, _transform_changed(attempt, position, pairs)))
-    return (yield from _go_on(attempt, position, pairs))
+    return (
+        yield from going_on.go_on(attempt, era=position.era, start=position.source, pairs=pairs)
+    )
+
+
+def _beside_java(attempt: outcomes.Attempt, left: tail.Tail) -> bool:
+    """Did somebody else write where only Java may have?"""
+    exclusive = attempt.where.target_topics is setup.TargetTopics.EXCLUSIVE
+    known = attempt.known.java is not None
+    return exclusive and known and left.foreign is not None and not left.lost
+
+
+def _beside(attempt: outcomes.Attempt, position: Position) -> instructions.Script[outcomes.Outcome]:
+    begins = from_java.Stretch(
+        source=position.source,
+        target=position.target,
+        source_epoch=position.source_epoch,
+        exact=False,
+    )
+    changed = _other_transform(attempt)
+    return from_java.go_on_beside(attempt, begins, changed=changed, lost=position.lost)
 
 
 def _source_gone(
@@ -234,7 +270,9 @@ def _source_gone(
     if not isinstance(found, instructions.SourceOffset):
         return outcomes.again("finding the source's log start", found)
     if found.offset <= pairs.position:
-        return _source_truncated(attempt.where, position=pairs.position, start=found.offset)
+        return stops.source_truncated(
+            attempt.where, position=pairs.position, start=found.offset, retry_after_s=walk.RETRY_S
+        )
     if attempt.where.on_source_gap is setup.OnSourceGap.FAIL:
         return stops.source_gap(attempt.where, position=pairs.position, start=found.offset)
     left = lost_from if pairs.complete else pairs.paired_to
@@ -308,39 +346,15 @@ def _tail_lost(attempt: outcomes.Attempt, position: Position, why: str) -> eras.
     )
 
 
-def _go_on(
-    attempt: outcomes.Attempt, position: Position, pairs: pairing.Pairing
-) -> instructions.Script[outcomes.Outcome]:
-    target = attempt.fence.marker_offset + 1
-    failed = yield from eras.settle_id(attempt, era=position.era)
-    return failed or _taken(attempt, position, pairs, target=target)
-
-
-def _taken(
-    attempt: outcomes.Attempt, position: Position, pairs: pairing.Pairing, *, target: int
-) -> outcomes.Taken:
-    return outcomes.Taken(
-        producer=attempt.fence.producer,
-        leader_epoch=attempt.fence.leader_epoch,
-        era=position.era,
-        ordinal=attempt.ordinal,
-        take_start=position.source,
-        source=pairs.position,
-        target=target,
-        source_epoch=pairs.source_epoch,
-        runs=tuple(pairs.runs),
-        seams=tuple(pairs.seams),
-        fenced=attempt.fence.holds,
-    )
-
-
 def _learned(
     attempt: outcomes.Attempt, position: Position, pairs: pairing.Pairing
 ) -> tuple[instructions.LogItem, ...]:
     """What did pair belongs to the era that ends: its map says where, for who comes back to it."""
     if not pairs.runs:
         return ()
-    found = _taken(attempt, position, pairs, target=pairs.paired_to)
+    found = going_on.taken(
+        attempt, era=position.era, start=position.source, pairs=pairs, target=pairs.paired_to
+    )
     return first_anchor.map_of(attempt.context, found).write(0.0).items
 
 
@@ -350,11 +364,7 @@ def _hindrance(
     """What stands in the tail that a person must look at first."""
     where = attempt.where
     if left.foreign is not None and where.target_topics is setup.TargetTopics.EXCLUSIVE:
-        found = _foreign(where, left.foreign, source=position.source)
-        if attempt.fence.holds:
-            return found
-        # Nobody is fenced: it may be an owner that recorded its id since we read the map.
-        return outcomes.BeginAgain(reason=found.message, lasting=found)
+        return from_java.stranger(attempt, left.foreign, copied=position.source)
     if left.hanging is not None and not left.lost:
         at = left.hanging.offset
         hanging = stops.hanging(where, offset=at, retry_after_s=walk.RETRY_S)
@@ -366,29 +376,3 @@ def _hindrance(
             lasting=hanging,
         )
     return None
-
-
-def _foreign(where: setup.PartitionSetup, found: tail.Foreign, *, source: int) -> stops.Stop:
-    target = where.operator.target
-    producers = target.show_producers(where.remote_topic, partition=where.partition)
-    return stops.Stop(
-        cause=stops.Cause.FOREIGN_WRITES,
-        message=(
-            f"{where.mirror}: producer id {found.producer_id}, which is not this flow's, wrote at "
-            f"offset {found.offset} of a mirror topic that only this flow may write to. Find that "
-            f"producer ({producers}) and stop it, or set target.topics: shared. Copied again is "
-            f"what followed source offset {source}. {stops.way_past(where, behind=source)}"
-        ),
-    )
-
-
-def _source_truncated(where: setup.PartitionSetup, *, position: int, start: int) -> stops.Stop:
-    return stops.Stop(
-        cause=stops.Cause.SOURCE_TRUNCATED,
-        message=(
-            f"{where.name}: the copy stands at source offset {position}, which the source no "
-            f"longer has although its log starts at {start}: it was truncated or recreated. "
-            f"{stops.way_on(where, position='earliest')}"
-        ),
-        retry_after_s=walk.RETRY_S if where.source_is_known else None,
-    )

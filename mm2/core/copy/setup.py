@@ -43,8 +43,9 @@ class PartitionSetup:
     in ms. `old_after_ms`: batches older than this are copied in transactions, because the broker
     would forget who wrote them (half of `producer.id.expiration.ms`). `renew_after_s`: how long a
     fence stays in the brokers' memory without being renewed. `target_codec` is the codec (0-4) that
-    the mirror topic forces on batches, None when it keeps the producer's. `operator` is for telling
-    people what to type; all partitions of a flow share it.
+    the mirror topic forces on batches, None when it keeps the producer's. `two_way`: a flow that
+    leads back writes to the same source topic, and what it wrote there is skipped. `operator` is
+    for telling people what to type; all partitions of a flow share it.
     """
 
     flow: str
@@ -63,6 +64,7 @@ class PartitionSetup:
     old_after_ms: int = HALF_DAY_MS
     renew_after_s: float = 8 * 3600.0
     target_codec: int | None = None
+    two_way: bool = False
     operator: commands.Operator = commands.NOBODY
 
     @property

@@ -8,12 +8,15 @@ first offset on are dropped until its ABORT marker.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import contextlib
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from crc32c import crc32c
 
+from mm2.core.copy import opposite as copy_opposite
 from mm2.formats import compression, record_batch, record_sets
 
 
@@ -50,7 +53,7 @@ class Scan:
 
     `leader_epoch` is that of the batch before it, -1 when there was none; `size` counts the bytes
     of `batches`. When there is an obstacle, `position` is its offset and nothing behind it was
-    looked at.
+    looked at. `strangers`: of the batch at `position` nobody knows whose it is; ids to ask about.
     """
 
     position: int
@@ -58,6 +61,7 @@ class Scan:
     batches: list[Copyable] = field(default_factory=list)
     size: int = 0
     obstacle: Obstacle | None = None
+    strangers: tuple[int, ...] = ()
 
 
 _FLAGS = ~record_batch.CODEC_MASK
@@ -71,11 +75,12 @@ def scan(
     position: int,
     aborted: Sequence[tuple[int, int]],
     target_codec: int | None = None,
+    opposite: Mapping[int, bool] | None = None,
 ) -> Scan:
     """Sort the batches of one fetch response (read_committed) for one partition.
 
     `position` is the offset that was fetched from. A last batch that is cut off is left for the
-    next fetch.
+    next fetch. `opposite`: as `opposite.Known.by_id`; None where no flow leads back.
     """
     found = Scan(position=position)
     pending = sorted(aborted, key=_first_offset, reverse=True) if aborted else []
@@ -83,7 +88,7 @@ def scan(
     batches = record_sets.batches(records)
     try:
         for header, batch in batches:
-            base, length, epoch, _, crc, flags, last_delta, _, _, _, _, _, count = header
+            base, length, epoch, _, crc, flags, last_delta, _, _, producer, _, _, count = header
             last = base + last_delta
             damaged = crc32c(batch[record_batch.CRC_START :]) != crc or last_delta < 0
             if last < position and not damaged:
@@ -91,17 +96,18 @@ def scan(
             while pending and pending[-1][1] <= last:
                 dead.add(pending.pop()[0])
             if damaged:
-                why = f"the checksum of its {header.size} bytes does not match"
-                if last_delta < 0:
-                    why = f"it claims to end {-last_delta} offsets before it begins"
-                behind = _next_sound(batches, base)
-                found.obstacle = Obstacle(offset=max(base, position), why=why, behind=behind)
+                found.obstacle = _damage(header, batches, position)
+                break
+            theirs = opposite is not None and opposite.get(producer)
+            if theirs is None:
+                assert opposite is not None
+                found.strangers = _strangers(producer, batches, opposite)
                 break
             first = base if base > position else position
             position, found.leader_epoch = last + 1, epoch
             if flags & _FLAGS and _is_skipped(header, batch, dead):
                 continue
-            if count:  # else what compaction leaves of a producer's last batch
+            if count and not theirs:  # else what compaction leaves of a producer's last batch
                 plain = flags == target_codec or (target_codec is None and not flags & _FLAGS)
                 if plain and count == last_delta + 1 and first == base:
                     why = ""
@@ -113,6 +119,32 @@ def scan(
         found.obstacle = Obstacle(offset=position, why=str(error))
     found.position = position
     return found
+
+
+def _damage(
+    header: record_batch.BatchHeader,
+    behind: Iterator[tuple[record_batch.BatchHeader, memoryview]],
+    position: int,
+) -> Obstacle:
+    why = f"the checksum of its {header.size} bytes does not match"
+    if header.last_offset_delta < 0:
+        why = f"it claims to end {-header.last_offset_delta} offsets before it begins"
+    base = header.base_offset
+    return Obstacle(offset=max(base, position), why=why, behind=_next_sound(behind, base))
+
+
+def _strangers(
+    first: int,
+    behind: Iterator[tuple[record_batch.BatchHeader, memoryview]],
+    opposite: Mapping[int, bool],
+) -> tuple[int, ...]:
+    """Ids of whom nobody knows yet whose they are: that one, and those that follow it."""
+    found = {first: None}
+    with contextlib.suppress(record_sets.DamagedBatchError):
+        for header, _ in itertools.islice(behind, copy_opposite.ASKED_MAX - 1):
+            if header.producer_id not in opposite:
+                found[header.producer_id] = None
+    return tuple(found)
 
 
 def _next_sound(

@@ -94,7 +94,8 @@ class Standing:
         self.reason = self._trouble = ""
 
     def cross(self) -> None:
-        """Nothing is in flight: a transaction is opened or committed, or the fence renewed."""
+        """Nothing is in flight: a transaction is opened or committed, the fence renewed, or asked
+        who wrote what comes next."""
         self.phase = Phase.BOUNDARY
 
     def wait(self, reason: str, now_s: float, *, random: Random) -> None:

@@ -6,10 +6,11 @@ import enum
 from dataclasses import dataclass
 
 from mm2.core import commands
-from mm2.core.copy import remedies, setup, source_batches
+from mm2.core.copy import remedies, setup, source_batches, tail
 from mm2.formats import map_record
 
 DAMAGED_RETRY_S = 30.0
+OPPOSITE_RETRY_S = 15.0
 
 
 class Cause(enum.Enum):
@@ -28,6 +29,7 @@ class Cause(enum.Enum):
     REFUSED = "refused-by-target"
     SOURCE_REFUSED = "refused-by-source"
     FENCED = "fenced-by-another-owner"
+    OPPOSITE_UNKNOWN = "opposite-flow-unreadable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +94,18 @@ def refused(where: setup.PartitionSetup, why: str, *, code: int, retry_after_s: 
     )
 
 
+def opposite_unknown(where: setup.PartitionSetup, why: str) -> Stop:
+    """Nobody can tell whether a record of the source is one that the opposite flow brought."""
+    return Stop(
+        cause=Cause.OPPOSITE_UNKNOWN,
+        message=(
+            f"{where.name}: what the flow that leads back wrote here must not be copied again, and "
+            f"by which producers that is cannot be told: {why}"
+        ),
+        retry_after_s=OPPOSITE_RETRY_S,
+    )
+
+
 def timestamps_rewritten(where: setup.PartitionSetup, *, offset: int) -> Stop:
     target = where.operator.target
     create_time = target.set_topic(where.remote_topic, {"message.timestamp.type": "CreateTime"})
@@ -149,6 +163,21 @@ def source_diverged(where: setup.PartitionSetup, *, end: int, copied: int) -> St
     )
 
 
+def source_truncated(
+    where: setup.PartitionSetup, *, position: int, start: int, retry_after_s: float
+) -> Stop:
+    """The source's log ends before `position`, which was copied."""
+    return Stop(
+        cause=Cause.SOURCE_TRUNCATED,
+        message=(
+            f"{where.name}: the copy stands at source offset {position}, which the source no "
+            f"longer has although its log starts at {start}: it was truncated or recreated. "
+            f"{way_on(where, position='earliest')}"
+        ),
+        retry_after_s=retry_after_s if where.source_is_known else None,
+    )
+
+
 def source_missing(where: setup.PartitionSetup, why: str) -> Stop:
     """Where topics have no ids: what comes back under the name may be another topic."""
     return Stop(
@@ -169,6 +198,41 @@ def source_gap(where: setup.PartitionSetup, *, position: int, start: int) -> Sto
             f"copied or compared (its log starts at {start}), and on.source.gap is fail. "
             f"{way_past(where, behind=start)}"
         ),
+    )
+
+
+def foreign_writes(
+    where: setup.PartitionSetup, found: tail.Foreign, *, copied: int, unlike: str = ""
+) -> Stop:
+    """A stranger's batch stands on the mirror; `unlike` says what tells it from one that Java
+    copied. Everything before source offset `copied` is on the mirror."""
+    producers = where.operator.target.show_producers(where.remote_topic, partition=where.partition)
+    not_java = f" MirrorMaker 2 did not copy it there: {unlike}." if unlike else ""
+    return Stop(
+        cause=Cause.FOREIGN_WRITES,
+        message=(
+            f"{where.mirror}: producer id {found.producer_id}, which is not this flow's, wrote at "
+            f"offset {found.offset} of a mirror topic that only this flow may write to.{not_java} "
+            f"Find that producer ({producers}) and stop it, or set target.topics: shared. Copied "
+            f"again is what followed source offset {copied}. {way_past(where, behind=copied)}"
+        ),
+    )
+
+
+def ahead_of_source(
+    where: setup.PartitionSetup, why: str, *, copied: int, retry_after_s: float
+) -> Stop:
+    """Behind what MirrorMaker 2 copied stands something that the source does not have, or not
+    yet: it may have copied what is not committed."""
+    return Stop(
+        cause=Cause.NOT_PAIRED,
+        message=(
+            f"{where.mirror}: what MirrorMaker 2 wrote last cannot be matched with {where.name}: "
+            f"{why}. Is a transaction still open there, did others write to the mirror, or was the "
+            "source truncated? Records may be doubled when it is begun anew. "
+            f"{way_past(where, behind=copied)}"
+        ),
+        retry_after_s=retry_after_s,
     )
 
 

@@ -56,10 +56,11 @@ class Tail:
     that may be our own, where an unclean election took the one that was meant for it.
     With `last_crc`, reading begins one offset earlier: the batch that ends before `start` must have
     that CRC. `lost` says why the stretch cannot be what the map speaks of; "" while it can.
-    `writers` are the producer ids of ours in it.
+    `writers` are the producer ids of ours in it. `ours` None: everybody's batches count as ours,
+    and so does one that begins before `start` and holds it.
     """
 
-    ours: frozenset[int]
+    ours: frozenset[int] | None
     start: int
     marker: int
     last_crc: int | None = None
@@ -100,7 +101,7 @@ class Tail:
         if header.last_offset < self.at or self.complete:
             return
         self.at = header.last_offset + 1
-        if header.base_offset < self.start:
+        if header.base_offset < self.start and self.ours is not None:
             self._check_anchor(header)
         else:
             self._sort(header, batch)
@@ -118,7 +119,7 @@ class Tail:
             return
         if header.record_count == 0:
             return  # what compaction leaves of a producer's last batch
-        if header.producer_id not in self.ours:
+        if self.ours is not None and header.producer_id not in self.ours:
             if self.foreign is None:
                 self.foreign = Foreign(offset=header.base_offset, producer_id=header.producer_id)
             return

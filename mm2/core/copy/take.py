@@ -14,6 +14,7 @@ from mm2.core.copy import (
     facts,
     fence,
     first_anchor,
+    from_java,
     instructions,
     map_writer,
     outcomes,
@@ -40,7 +41,8 @@ def take(context: outcomes.Context) -> instructions.Script[outcomes.Outcome]:
     if another_topic is not None:
         return another_topic
     if known.era is None:
-        return (yield from eras.first_start(attempt))
+        begin = eras.first_start if known.java is None else from_java.first_take
+        return (yield from begin(attempt))
     position = yield from resume.where_we_were(attempt)
     if not isinstance(position, resume.Position):
         return position

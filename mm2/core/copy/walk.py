@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from mm2.core.copy import (
     fence,
@@ -24,20 +25,32 @@ network, or of one replica), and a log that ends too early (under a new leader, 
 far the old one had got)."""
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Whose the batches are that stood in the way is known now."""
+
+
 def cut_again() -> outcomes.BeginAgain:
     """An unclean election came in between."""
     return outcomes.BeginAgain(reason="the mirror's log was cut back meanwhile")
 
 
 def read_tail(
-    attempt: outcomes.Attempt, *, start: int, last_crc: int | None, lost: str
+    attempt: outcomes.Attempt,
+    *,
+    start: int,
+    last_crc: int | None = None,
+    lost: str = "",
+    everybodys: bool = False,
 ) -> instructions.Script[tail.Tail | outcomes.BeginAgain | outcomes.Fenced]:
-    """Our batches on the mirror from `start` to our marker; the rest as in `tail.Tail`.
+    """Our batches on the mirror from `start` to our marker, or `everybodys`; the rest as in
+    `tail.Tail`.
 
     Raises `DamagedBatchError` where one of them cannot be read, however often it is tried.
     """
+    ours = frozenset({*attempt.known.producers, attempt.fence.producer.id})
     left = tail.Tail(
-        ours=frozenset({*attempt.known.producers, attempt.fence.producer.id}),
+        ours=None if everybodys else ours,
         start=start,
         marker=attempt.fence.marker_offset,
         last_crc=last_crc,
@@ -109,21 +122,49 @@ def walk_source(
                 return again
             need = again
             continue
-        answer = yield instructions.ReadSource(offset=pairs.position)
-        if isinstance(answer, instructions.Refused) and answer.code == refusals.OFFSET_OUT_OF_RANGE:
-            return answer
+        answer = yield from _more_of_source(attempt, pairs)
         if not isinstance(answer, instructions.Records):
-            return _not_read(attempt.where, answer, offset=pairs.position)
+            return answer
         before = pairs.position
         need = pairs.feed(answer)
         idle = 0 if pairs.position > before else idle + 1
-        if need is pairing.Need.SOURCE and _leads_no_further(pairs, answer):
+        if need is pairing.Need.SOURCE and not pairs.strangers and _leads_no_further(pairs, answer):
             if idle >= LOOKS:
                 return _no_further(attempt, pairs, end=answer.end)
             yield instructions.Sleep(delay_s=LOOK_AGAIN_S)
         if idle > outcomes.READS_WITHOUT_NEWS:
             return outcomes.stuck("reading the source to pair the mirror's tail")
     return None
+
+
+def _more_of_source(
+    attempt: outcomes.Attempt, pairs: pairing.Pairing
+) -> instructions.Script[
+    instructions.Records | instructions.Refused | outcomes.BeginAgain | stops.Stop
+]:
+    if pairs.strangers:
+        told = yield from ask_opposite(attempt.context, pairs.strangers)
+        if isinstance(told, outcomes.BeginAgain):
+            return told
+    answer = yield instructions.ReadSource(offset=pairs.position)
+    if isinstance(answer, instructions.Refused) and answer.code == refusals.OFFSET_OUT_OF_RANGE:
+        return answer
+    if not isinstance(answer, instructions.Records):
+        return not_read(attempt.where, answer, offset=pairs.position)
+    return answer
+
+
+def ask_opposite(
+    context: outcomes.Context, strangers: tuple[int, ...]
+) -> instructions.Script[Told | outcomes.BeginAgain]:
+    """Whose are the batches of these producers? `context` says it from now on."""
+    answer = yield instructions.AskOpposite(producers=strangers)
+    if not isinstance(answer, instructions.Theirs):
+        found = outcomes.again("asking which producers are the opposite flow's", answer)
+        lasting = stops.opposite_unknown(context.where, found.reason)
+        return outcomes.BeginAgain(reason=found.reason, lasting=lasting)
+    context.opposite.learn(strangers, theirs=answer.producers)
+    return Told()
 
 
 def _leads_no_further(pairs: pairing.Pairing, answer: instructions.Records) -> bool:
@@ -158,9 +199,10 @@ def _feed_target(
     return outcomes.stuck(doing)
 
 
-def _not_read(
+def not_read(
     where: setup.PartitionSetup, answer: instructions.Answer, *, offset: int
 ) -> outcomes.BeginAgain | stops.Stop:
+    """The source gave something else than what it holds at `offset`."""
     if isinstance(answer, instructions.Refused):
         reaction = refusals.fetch(where, code=answer.code, offset=offset)
         if reaction is not None and reaction.stop is not None:

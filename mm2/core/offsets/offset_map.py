@@ -7,6 +7,7 @@ Segments of an older owner count only below the source offset at which a newer o
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from connect_runtime.base import ids
@@ -160,13 +161,19 @@ def _extend(runs: list[map_record.Run], more: tuple[map_record.Run, ...]) -> Non
 
 @dataclass(slots=True)
 class OffsetMap:
-    """All partitions of one flow; `apply` takes the map topic's records in order."""
+    """All partitions of one flow; `apply` takes the map topic's records in order.
 
+    `keeps`: what else is there is passed over.
+    """
+
+    keeps: Callable[[map_record.MapKey], bool] = lambda _: True
     _partitions: dict[ids.TopicPartition, PartitionMap] = field(default_factory=dict)
 
     def apply(self, key: bytes, value: bytes | None) -> None:
         """Fold one record in; None is a tombstone. Raises `map_record.UnknownVersionError`."""
         name = map_record.decode_key(key)
+        if not self.keeps(name):
+            return
         partition = self._partitions.setdefault(
             ids.TopicPartition(name.topic, name.partition), PartitionMap()
         )

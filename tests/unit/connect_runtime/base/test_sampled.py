@@ -26,6 +26,20 @@ def test_before_anything_is_observed_there_is_no_average():
     assert (figures.share, figures.share_of_zeros) == (0, 0)
     assert math.isnan(figures.avg)
     assert math.isnan(figures.max)
+    assert math.isnan(figures.min)
+
+
+def test_the_smallest_is_of_the_last_windows_too():
+    made = observed((2.0, 0.0), (10.0, 31.0), (4.0, 32.0))
+    assert made.figures(40.0).min == 2.0
+    assert made.figures(60.0).min == 4.0
+    assert math.isnan(made.figures(92.0).min)
+
+
+def test_many_at_once_are_as_many_one_by_one():
+    together = sampled.Sampled(TWO_OF_30)
+    together.observe_many(3, 12.0, least=1.0, most=8.0, now_s=5.0)
+    assert together == observed((1.0, 5.0), (3.0, 5.0), (8.0, 5.0))
 
 
 def test_average_and_maximum_are_of_the_last_windows():

@@ -9,9 +9,11 @@ import pytest
 
 from connect_runtime.api import config_def, connector, context, errors, records, task
 from connect_runtime.base import ids
+from connect_runtime.base import metrics as base_metrics
 from connect_runtime.core.assignment import work
-from connect_runtime.core.state import cluster_config
+from connect_runtime.core.state import cluster_config, config_log, config_records
 from connect_runtime.core.task import worker_config
+from connect_runtime.ports import worker as port
 from connect_runtime.runtime import task_bodies, worker, worker_metrics
 from connect_runtime.runtime.stores import memory_log, offset_store
 from connect_runtime.system import clock
@@ -19,6 +21,7 @@ from tests.fakes import task_clients
 from tests.support.eventually import eventually
 
 TASK = ids.ConnectorTaskId("c", 0)
+WAIT_S = 30.0
 TargetState = cluster_config.TargetState
 CONFIG = {"name": "c", "connector.class": "Source", "secret": "${p:k}"}
 SINK = {"name": "c", "connector.class": "Sink", "topics": "t"}
@@ -34,6 +37,7 @@ class Plan:
     def __init__(self):
         self.does = {}
         self.calls = []
+        self.contexts = []
         self.release = threading.Event()
 
     def call(self, name, *given):
@@ -120,6 +124,9 @@ class Pipeline(Planned, task.PipelineTask):
         self.plan.call("run_once", self.context)
         self.context.wait(0.01)
 
+    def reconfigure(self, props):
+        return self.plan.call("reconfigure", props)
+
     def pause(self):
         self.plan.call("pause")
 
@@ -164,6 +171,9 @@ class World:
         self.statuses = task_clients.Statuses()
         self.reached = []
         self.wanted = []
+        self.view = cluster_config.EMPTY
+        self.membership = task_clients.Membership()
+        self.refuses = False
         self.metrics = worker_metrics.WorkerMetrics("here:1", clock.SystemClock())
         self.offsets = offset_store.OffsetStore(memory_log.MemoryLog("offsets"))
         self.offsets.start(1.0)
@@ -182,19 +192,22 @@ class World:
             config=config,
             worker_id="here:1",
             generation=lambda: 3,
-            configs=lambda: cluster_config.EMPTY,
+            configs=lambda: self.view,
             installed=task_clients.Plugins(PLUGINS),
             clients=self.clients,
             statuses=self.statuses,
             offsets=self.offsets,
-            resolve=lambda raw: {
-                name: "resolved" if value == "${p:k}" else value for name, value in raw.items()
-            },
-            membership=task_clients.Membership(),
+            resolve=self.resolve,
+            membership=self.membership,
             metrics=self.metrics,
             clock=clock.SystemClock(),
         )
         self.worker = worker.Worker(around, self)
+
+    def resolve(self, raw):
+        if self.refuses:
+            raise errors.ConfigError("no such file")
+        return {name: "resolved" if value == "${p:k}" else value for name, value in raw.items()}
 
     def on_reached(self, name, state, error):
         self.reached.append((name, state.value, error))
@@ -209,7 +222,7 @@ class World:
     def wait_for(self, subject, state):
         eventually(
             lambda: self.statuses.states(subject)[-1:] == [state],
-            5.0,
+            WAIT_S,
             lambda: str(self.statuses.last(subject)),
         )
 
@@ -253,7 +266,7 @@ def test_a_source_task_sends_commits_and_ends(world, plan, caplog):
     caplog.set_level("INFO", "connect_runtime.runtime.worker")
     plan.does["poll"] = once(record(1), record(2))
     world.start_task()
-    eventually(lambda: world.stored() == {"n": 2}, 5.0)
+    eventually(lambda: world.stored() == {"n": 2}, WAIT_S)
     assert [each.value for each in world.clients.one_producer.sent] == [b"v1", b"v2"]
     assert [each.topic for each in world.statuses.topics] == ["t"]
     world.worker.stop(work.Work(tasks=(TASK,)))
@@ -271,7 +284,7 @@ def test_offsets_wait_for_acknowledgement_and_the_last_ones_go_with_the_stop(wor
     world.clients.one_producer.held = True
     plan.does["poll"] = once(record(1), record(2))
     world.start_task()
-    eventually(lambda: len(world.clients.one_producer.waiting) == 2, 5.0)
+    eventually(lambda: len(world.clients.one_producer.waiting) == 2, WAIT_S)
     world.clients.one_producer.release()
     world.worker.stop(work.Work(tasks=(TASK,)))
     assert world.stored() == {"n": 1}
@@ -281,7 +294,7 @@ def test_a_full_producer_is_waited_for_and_keeps_the_order(world, plan):
     world.clients.one_producer.refusals.append(errors.RetriableError("full"))
     plan.does["poll"] = once(record(1), record(2))
     world.start_task()
-    eventually(lambda: world.stored() == {"n": 2}, 5.0)
+    eventually(lambda: world.stored() == {"n": 2}, WAIT_S)
     assert [each.value for each in world.clients.one_producer.sent] == [b"v1", b"v2"]
 
 
@@ -302,7 +315,7 @@ def test_a_retriable_poll_is_made_again(world, plan):
 
     plan.does["poll"] = poll
     world.start_task()
-    eventually(lambda: world.stored() == {"n": 7}, 5.0)
+    eventually(lambda: world.stored() == {"n": 7}, WAIT_S)
     assert world.statuses.states(TASK) == ["RUNNING"]
 
 
@@ -330,8 +343,8 @@ def test_even_what_ends_programs_fails_only_the_task(world, plan, error):
 def test_what_is_thrown_when_it_is_told_of_success_is_only_logged(world, plan, where):
     plan.does.update({"poll": once(record(1)), where: boom})
     world.start_task()
-    eventually(lambda: world.stored() == {"n": 1}, 5.0)
-    eventually(lambda: where in plan.calls, 5.0)
+    eventually(lambda: world.stored() == {"n": 1}, WAIT_S)
+    eventually(lambda: where in plan.calls, WAIT_S)
     assert world.statuses.states(TASK) == ["RUNNING"]
 
 
@@ -352,7 +365,7 @@ def test_a_task_that_hangs_in_stop_is_left_and_heard_no_more(hasty, plan):
     assert hasty.clients.one_producer.closed == [0.0]
     hasty.start_task()  # again, as another worker might
     plan.release.set()
-    eventually(lambda: hasty.statuses.states(TASK) == ["RUNNING", "RUNNING"], 5.0)
+    eventually(lambda: hasty.statuses.states(TASK) == ["RUNNING", "RUNNING"], WAIT_S)
 
 
 def test_what_a_stop_throws_is_no_failure(world, plan):
@@ -416,7 +429,7 @@ def test_a_sink_task_puts_and_commits_what_it_put(world, plan):
     put: list[object] = []
     plan.does["put"] = lambda found: put.extend(each.value for each in found)
     world.start_task(SINK)
-    eventually(lambda: {place: 6} in consumer.committed, 5.0)
+    eventually(lambda: {place: 6} in consumer.committed, WAIT_S)
     world.worker.stop(work.Work(tasks=(TASK,)))
     assert put == ["x", "y"]
     assert consumer.committed == [{place: 6}]
@@ -440,7 +453,7 @@ def test_a_batch_that_is_refused_is_put_again_and_not_committed_before(world, pl
 
     plan.does["put"] = put
     world.start_task(SINK)
-    eventually(lambda: consumer.committed == [{place: 5}], 5.0)
+    eventually(lambda: consumer.committed == [{place: 5}], WAIT_S)
     assert [each for each in tried if each] == [[4], [4], [4]]
     assert consumer.paused == set()
 
@@ -462,7 +475,7 @@ def test_when_pre_commit_throws_records_are_delivered_again(world, plan):
     consumer.script.append([task_clients.consumed(4)])
     plan.does["pre_commit"] = lambda given: boom() if given[place] > 4 else {}
     world.start_task(SINK)
-    eventually(lambda: {place: 4} in consumer.sought, 5.0)
+    eventually(lambda: {place: 4} in consumer.sought, WAIT_S)
     assert consumer.committed == []
     assert world.statuses.states(TASK) == ["RUNNING"]
 
@@ -472,7 +485,7 @@ def test_what_is_taken_away_is_committed_and_closed_first(world, plan):
     consumer.script.append([task_clients.consumed(4)])
     consumer.script.append(lambda: consumer.listener.on_revoked([place]))
     world.start_task(SINK)
-    eventually(lambda: "close" in plan.calls, 5.0)
+    eventually(lambda: "close" in plan.calls, WAIT_S)
     assert consumer.committed == [{place: 5}]
     assert [each for each in plan.calls if each in {"open", "close"}] == ["open", "close"]
     world.worker.stop(work.Work(tasks=(TASK,)))
@@ -485,7 +498,7 @@ def test_what_is_lost_is_closed_and_not_committed(world, plan):
     consumer.script.append([task_clients.consumed(4)])
     consumer.script.append(lambda: consumer.listener.on_lost([place]))
     world.start_task(SINK)
-    eventually(lambda: "close" in plan.calls, 5.0)
+    eventually(lambda: "close" in plan.calls, WAIT_S)
     assert consumer.committed == []
 
 
@@ -502,7 +515,7 @@ def test_a_sink_task_may_begin_elsewhere_and_pause_partitions(world, plan):
 
     plan.does["open"] = begin
     world.start_task(SINK)
-    eventually(lambda: consumer.sought == [{place: 2}], 5.0)
+    eventually(lambda: consumer.sought == [{place: 2}], WAIT_S)
     assert consumer.paused == {place}
     assert seen == [{place}]
 
@@ -510,14 +523,14 @@ def test_a_sink_task_may_begin_elsewhere_and_pause_partitions(world, plan):
 def test_a_paused_sink_task_keeps_its_place_and_puts_nothing(world, plan):
     consumer, place = assigned(world)
     world.start_task(SINK)
-    eventually(lambda: "open" in plan.calls, 5.0)
+    eventually(lambda: "open" in plan.calls, WAIT_S)
     world.worker.set_target_state("c", TargetState.PAUSED)
     world.wait_for(TASK, "PAUSED")
-    eventually(lambda: consumer.paused == {place}, 5.0)
+    eventually(lambda: consumer.paused == {place}, WAIT_S)
     calls = plan.calls.count("put")
     world.worker.set_target_state("c", TargetState.STARTED)
-    eventually(lambda: consumer.paused == set(), 5.0)
-    eventually(lambda: plan.calls.count("put") > calls, 5.0)
+    eventually(lambda: consumer.paused == set(), WAIT_S)
+    eventually(lambda: plan.calls.count("put") > calls, WAIT_S)
 
 
 # Pipelines
@@ -530,40 +543,218 @@ def test_a_pipeline_is_running_once_it_says_so(world, plan):
     world.wait_for(TASK, "UNASSIGNED")
     Pipe = context.PipelineState
     progress.append(context.PipelineProgress(state=Pipe.WAITING, reason="2 slots are missing"))
-    eventually(lambda: world.statuses.last(TASK).trace == "2 slots are missing", 5.0)
+    eventually(lambda: world.statuses.last(TASK).trace == "2 slots are missing", WAIT_S)
     progress.append(context.PipelineProgress(offsets=[records.SourceOffset({"f": "a"}, {"n": 3})]))
     world.wait_for(TASK, "RUNNING")
-    eventually(lambda: world.stored() == {"n": 3}, 5.0)
+    eventually(lambda: world.stored() == {"n": 3}, WAIT_S)
     world.worker.set_target_state("c", TargetState.PAUSED)
     world.wait_for(TASK, "PAUSED")
     world.worker.set_target_state("c", TargetState.STARTED)
     world.wait_for(TASK, "RUNNING")
     eventually(
         lambda: [each for each in plan.calls if each in {"pause", "resume"}] == ["pause", "resume"],
-        5.0,
+        WAIT_S,
     )
 
 
 def test_a_pipeline_that_does_not_stop_is_abandoned(hasty, plan):
     plan.does["stop"] = lambda: plan.release.wait(10)
     hasty.start_task({**CONFIG, "connector.class": "Pipes"})
-    eventually(lambda: "run_once" in plan.calls, 5.0)
+    eventually(lambda: "run_once" in plan.calls, WAIT_S)
     hasty.worker.stop(work.Work(tasks=(TASK,)))
     assert plan.calls[-1] == "abandon"
+
+
+# Other configurations
+
+PIPES = {**CONFIG, "connector.class": "Pipes"}
+
+
+def renewed(world, config, *, of=None):
+    found = port.TaskConfigured(connector=config if of is None else of, config=config)
+    return world.worker.renew_tasks({TASK: found})
+
+
+def test_a_task_that_is_configured_as_before_goes_on(world, plan):
+    world.start_task()
+    world.wait_for(TASK, "RUNNING")
+    assert renewed(world, {**CONFIG, "secret": "resolved"}) == frozenset(), "it comes to the same"
+    assert renewed(world, {**CONFIG, "secret": "other"}) == {TASK}
+    assert renewed(world, CONFIG, of={**CONFIG, "value.converter": "Json"}) == {TASK}
+    assert world.worker.renew_tasks(
+        {ids.ConnectorTaskId("c", 1): port.TaskConfigured(connector=CONFIG, config=CONFIG)}
+    ) == {ids.ConnectorTaskId("c", 1)}, "it does not run here"
+    assert plan.calls.count("start") == 1
+
+
+def test_a_task_that_failed_is_to_be_started_anew_whatever_is_configured(world, plan):
+    plan.does["poll"] = boom
+    world.start_task()
+    world.wait_for(TASK, "FAILED")
+    eventually(lambda: renewed(world, CONFIG) == {TASK}, 5.0)
+
+
+def test_what_cannot_be_resolved_any_more_is_to_be_started_anew(world, plan):
+    world.start_task()
+    world.refuses = True
+    assert renewed(world, CONFIG) == {TASK}
+
+
+def test_a_pipeline_may_take_its_configuration_up(world, plan):
+    seen = []
+
+    def reconfigure(props):
+        seen.append(dict(props))
+        return props["rate"] == "2"
+
+    plan.does["reconfigure"] = reconfigure
+    plan.does["run_once"] = lambda given: plan.contexts.append(given)
+    world.start_task(PIPES)
+    eventually(lambda: plan.contexts, 5.0)
+    assert renewed(world, {**PIPES, "rate": "2"}) == frozenset()
+    assert seen == [{**PIPES, "rate": "2", "secret": "resolved"}]
+    assert plan.contexts[-1].configs()["rate"] == "2"
+    assert renewed(world, {**PIPES, "rate": "2"}) == frozenset(), "nothing is offered twice"
+    assert len(seen) == 1
+    assert renewed(world, {**PIPES, "rate": "3"}) == {TASK}
+    assert plan.contexts[-1].configs()["rate"] == "2", "it was not taken up"
+    assert plan.calls.count("start") == 1
+
+
+def test_a_paused_pipeline_takes_its_configuration_up_where_it_rests(world, plan):
+    plan.does["reconfigure"] = lambda _props: True
+    world.start_task(PIPES, state=TargetState.PAUSED)
+    world.wait_for(TASK, "PAUSED")
+    assert renewed(world, {**PIPES, "rate": "2"}) == frozenset(), "it was not even started"
+    assert "reconfigure" not in plan.calls
+    started = []
+    plan.does["start"] = lambda _task, props: started.append(props["rate"])
+    world.worker.set_target_state("c", TargetState.STARTED)
+    eventually(lambda: started == ["2"], 5.0)
+    world.worker.set_target_state("c", TargetState.PAUSED)
+    eventually(lambda: "pause" in plan.calls, 5.0)
+    assert renewed(world, {**PIPES, "rate": "3"}) == frozenset()
+    assert plan.calls.count("reconfigure") == 1
+
+
+def test_a_pipeline_that_fails_over_its_configuration_is_to_be_started_anew(world, plan, caplog):
+    plan.does["reconfigure"] = boom
+    world.start_task(PIPES)
+    eventually(lambda: "run_once" in plan.calls, 5.0)
+    assert renewed(world, {**PIPES, "rate": "2"}) == {TASK}
+    assert "out of paper" in caplog.text
+    assert "FAILED" not in world.statuses.states(TASK)
+
+
+def test_a_pipeline_that_is_too_busy_to_consider_is_to_be_started_anew(world, plan, monkeypatch):
+    monkeypatch.setattr("connect_runtime.runtime.task_renewal.CONSIDER_S", 0.05)
+    plan.does["run_once"] = lambda _context: plan.release.wait(10)
+    world.start_task(PIPES)
+    eventually(lambda: "run_once" in plan.calls, 5.0)
+    assert renewed(world, {**PIPES, "rate": "2"}) == {TASK}
+    plan.release.set()
+
+
+def test_who_stops_meanwhile_takes_nothing_up(hasty, plan):
+    plan.does["run_once"] = lambda _context: plan.release.wait(10)
+    hasty.start_task(PIPES)
+    eventually(lambda: "run_once" in plan.calls, 5.0)
+    running = hasty.worker._tasks[TASK].run
+    answer = running.offer(lambda: True)
+    running.ask_stop()
+    plan.release.set()
+    assert running.join(5.0)
+    assert answer.result(0) is False
+    assert running.offer(lambda: True).result(0) is False
+
+
+def test_a_pipeline_is_told_whether_its_group_counts_it_in(world, plan):
+    plan.does["run_once"] = lambda given: plan.contexts.append(given)
+    world.start_task(PIPES)
+    eventually(lambda: plan.contexts, 5.0)
+    [given] = plan.contexts[:1]
+    world.membership.confirmed_s = 7.5
+    given.confirm_soon()
+    assert (given.confirmed_at_s(), given.session_timeout_s) == (7.5, 10.0)
+    assert world.membership.asked == 1
+
+
+# Metrics of plugins
+
+MOVED = base_metrics.Metric(name="mover_moved", kind=base_metrics.Kind.GAUGE, help="Moved.")
+
+
+def shown(world):
+    return {each.metric.name: dict(each.series) for each in world.metrics.published}
+
+
+def test_what_plugins_measure_is_shown_while_they_run(world, plan, caplog):
+    def start(plugin, _props):
+        plugin.context.add_metrics(lambda: [base_metrics.Family(metric=MOVED, series={(): 3.0})])
+        plugin.context.add_metrics(boom)
+
+    plan.does["start"] = start
+    world.start_task()
+    eventually(lambda: shown(world).get("mover_moved") == {(): 3.0}, 5.0)
+    assert shown(world)["mover_moved"] == {(): 3.0}
+    assert caplog.text.count("out of paper") == 1, "once, not at every scrape"
+    world.worker.stop(work.Work(tasks=(TASK,)))
+    assert "mover_moved" not in shown(world)
+
+
+def test_what_a_failed_task_measured_is_shown_no_more(world, plan):
+    plan.does["start"] = lambda plugin, _props: plugin.context.add_metrics(
+        lambda: [base_metrics.Family(metric=MOVED, series={(): 3.0})]
+    )
+    plan.does["poll"] = lambda _task: boom() if plan.release.is_set() else None
+    world.start_task()
+    eventually(lambda: "mover_moved" in shown(world), 5.0)
+    plan.release.set()
+    world.wait_for(TASK, "FAILED")
+    assert "mover_moved" not in shown(world)
+
+
+def test_connectors_measure_too(world, plan):
+    plan.does["connector.start"] = lambda plugin, _props: plugin.context.add_metrics(
+        lambda: [base_metrics.Family(metric=MOVED, series={(): 1.0})]
+    )
+    world.worker.start_connector("c", CONFIG, TargetState.STARTED)
+    eventually(lambda: "mover_moved" in shown(world), 5.0)
+    world.worker.stop(work.Work(connectors=("c",)))
+    assert "mover_moved" not in shown(world)
 
 
 # Connectors
 
 
+def test_a_connector_sees_what_was_published_for_its_tasks(world, plan):
+    held = []
+    plan.does["connector.start"] = lambda plugin, _props: held.append(plugin.context)
+    world.worker.start_connector("c", CONFIG, TargetState.STARTED)
+    eventually(lambda: held, 5.0)
+    assert held[0].task_configs() == []
+    log = config_log.ConfigLog()
+    records_ = (
+        config_records.connector("c", CONFIG),
+        *config_records.task_configs("c", [{"n": "0", "gone": None}, {"n": "${p:k}"}]),
+        config_records.commit("c", 2),
+    )
+    for offset, each in enumerate(records_):
+        log.apply(each.key, each.value, offset=offset)
+    log.finish_replay()
+    world.view = log.snapshot()
+    assert held[0].task_configs() == [{"n": "0"}, {"n": "${p:k}"}]
+
+
 def test_a_connector_starts_plans_and_stops(world, plan):
     world.worker.start_connector("c", CONFIG, TargetState.STARTED)
-    eventually(lambda: world.reached == [("c", "STARTED", None)], 5.0)
+    eventually(lambda: world.reached == [("c", "STARTED", None)], WAIT_S)
     assert world.worker.task_configs("c", CONFIG) == [
         {"a": "1", "secret": "${p:k}", "task.class": "SourceTask"}
     ]
     assert world.worker.task_configs("other", CONFIG) is None
     world.worker.set_target_state("c", TargetState.PAUSED)
-    eventually(lambda: world.reached[-1] == ("c", "PAUSED", None), 5.0)
+    eventually(lambda: world.reached[-1] == ("c", "PAUSED", None), WAIT_S)
     assert world.worker.task_configs("c", CONFIG) is None
     world.worker.stop(work.Work(connectors=("c",)))
     assert world.statuses.states("c") == ["RUNNING", "PAUSED", "UNASSIGNED"]
@@ -571,7 +762,7 @@ def test_a_connector_starts_plans_and_stops(world, plan):
 
 def test_tasks_of_sinks_are_told_their_topics(world):
     world.worker.start_connector("c", SINK, TargetState.STARTED)
-    eventually(lambda: world.reached, 5.0)
+    eventually(lambda: world.reached, WAIT_S)
     [config] = world.worker.task_configs("c", SINK)
     assert config["topics"] == "t"
 
@@ -581,7 +772,7 @@ def test_what_a_connector_throws_is_its_status(world, plan, where):
     plan.does[where] = boom
     world.worker.start_connector("c", CONFIG, TargetState.STARTED)
     world.wait_for("c", "FAILED")
-    eventually(lambda: world.reached, 5.0)
+    eventually(lambda: world.reached, WAIT_S)
     assert world.reached[0][2] is not None
     assert world.worker.task_configs("c", CONFIG) is None
 
@@ -590,7 +781,7 @@ def test_a_connector_may_fail_later_and_want_other_tasks(world, plan):
     held = []
     plan.does["connector.start"] = lambda plugin, _props: held.append(plugin.context)
     world.worker.start_connector("c", CONFIG, TargetState.STARTED)
-    eventually(lambda: world.reached, 5.0)
+    eventually(lambda: world.reached, WAIT_S)
     held[0].request_task_reconfiguration()
     assert world.wanted == ["c"]
     held[0].raise_error(RuntimeError("no source"))
@@ -613,7 +804,7 @@ def test_a_connector_may_fail_later_and_want_other_tasks(world, plan):
 def test_what_task_configs_returns_amiss_is_told(world, plan, answer, told):
     plan.does["task_configs"] = lambda _most: answer
     world.worker.start_connector("c", CONFIG, TargetState.STARTED)
-    eventually(lambda: world.reached, 5.0)
+    eventually(lambda: world.reached, WAIT_S)
     with pytest.raises(errors.ConnectError, match=told):
         world.worker.task_configs("c", CONFIG)
 
@@ -622,7 +813,7 @@ def test_who_wants_too_many_tasks_has_failed(world, plan):
     """KIP-1004; unless that is allowed."""
     plan.does["task_configs"] = lambda _most: [{}, {}]
     world.worker.start_connector("c", CONFIG, TargetState.STARTED)
-    eventually(lambda: world.reached, 5.0)
+    eventually(lambda: world.reached, WAIT_S)
     allowed = {**CONFIG, "tasks.max.enforce": "false"}
     assert len(world.worker.task_configs("c", allowed)) == 2
     assert world.statuses.states("c") == ["RUNNING"]
@@ -647,6 +838,6 @@ def test_no_task_of_too_many_is_begun(world):
 def test_what_task_configs_throws_is_told(world, plan):
     plan.does["task_configs"] = boom
     world.worker.start_connector("c", CONFIG, TargetState.STARTED)
-    eventually(lambda: world.reached, 5.0)
+    eventually(lambda: world.reached, WAIT_S)
     with pytest.raises(errors.ConnectError, match="out of paper"):
         world.worker.task_configs("c", CONFIG)

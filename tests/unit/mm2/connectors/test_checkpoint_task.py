@@ -35,10 +35,7 @@ class Running:
     def __init__(self, clusters, **props):
         self.clusters = clusters
         self.context = plugin_contexts.Context()
-        self.acknowledged: list[checkpoint_task.Acknowledged] = []
-        self.task = checkpoint_task.MirrorCheckpointTask(
-            clusters, on_acknowledged=self.acknowledged.append
-        )
+        self.task = checkpoint_task.MirrorCheckpointTask(clusters)
         self.task.initialize(self.context)
         self.task.start(PROPS | {name.replace("_", "."): each for name, each in props.items()})
 
@@ -243,6 +240,13 @@ def test_no_poll_waits_longer_than_a_second(clusters, start):
     assert running.context.waited_s - waited == checkpoint_task.TURN_S
 
 
+def latencies(running):
+    """By group, those that are shown."""
+    shown = {each.metric.name: each for each in running.context.metrics()}
+    name = "kafka_connect_mirror_mirrorcheckpointconnector_checkpoint_latency_ms_max"
+    return {labels[2]: value for labels, value in shown[name].series.items()}
+
+
 def test_what_the_target_has_is_measured(clusters, start):
     clusters.source.commit("g1", {T0: 20})
     clusters.synced(T0, 20, 20)
@@ -251,12 +255,30 @@ def test_what_the_target_has_is_measured(clusters, start):
     (record,) = running.poll()
     running.later(0.5)
     running.task.commit_record(record, None)
-    assert running.acknowledged == [], "it was filtered"
+    assert latencies(running) == {}, "it was filtered"
     metadata = records.RecordMetadata(topic=record.topic, partition=0, offset=3)
     running.task.commit_record(record, metadata)
-    about = checkpoint.Key(group="g1", partition=MIRROR)
-    expected = checkpoint_task.Acknowledged(about=about, latency_ms=500)
-    assert running.acknowledged == [expected]
+    assert latencies(running) == {"g1": 500}
+
+
+def test_two_groups_have_latencies_of_their_own(clusters, start):
+    """Java mixes them: all groups of a task share one sensor."""
+    for group in ("g1", "g2"):
+        clusters.source.commit(group, {T0: 20})
+    clusters.synced(T0, 20, 20)
+    running = start(metric_names_formats="legacy,new")
+    running.load()
+    for record in running.poll():
+        running.later(0.5)
+        metadata = records.RecordMetadata(topic=record.topic, partition=0, offset=3)
+        running.task.commit_record(record, metadata)
+    assert latencies(running) == {"g1": 500, "g2": 1000}
+    shown = {each.metric.name: each.series for each in running.context.metrics()}
+    task = ("c", "0", "A", "B")
+    assert shown["kafka_connect_plugins_checkpoint_latency_ms_avg"] == {
+        (*task, "g1", "A.orders", "0"): 500,
+        (*task, "g2", "A.orders", "0"): 1000,
+    }
 
 
 def test_idle_groups_on_the_target_get_the_offsets_where_that_is_wanted(clusters, start):

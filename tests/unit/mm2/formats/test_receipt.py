@@ -52,6 +52,8 @@ def test_golden_bytes():
         (receipt.ReceiptKind.UNFENCED_TAKE_OVER, "unfenced-take-over"),
         (receipt.ReceiptKind.NOT_PAIRED, "not-paired"),
         (receipt.ReceiptKind.SOURCE_GONE, "source-gone"),
+        (receipt.ReceiptKind.DOUBLED_BY_JAVA, "doubled-by-java"),
+        (receipt.ReceiptKind.TAKEN_FROM_JAVA, "taken-from-java"),
         (receipt.ReceiptKind.NEW_ERA_REQUESTED, "new-era-requested"),
     ],
 )
@@ -61,7 +63,7 @@ def test_the_names_of_kinds_are_durable(kind, name):
 
 
 def test_no_kind_is_left_out_of_the_table_above():
-    assert len(receipt.ReceiptKind) == 4
+    assert len(receipt.ReceiptKind) == 6
 
 
 @given(receipts)

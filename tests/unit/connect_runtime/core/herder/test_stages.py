@@ -4,6 +4,7 @@ import typing
 
 import pytest
 
+from connect_runtime.base import ids
 from connect_runtime.core.assignment import work
 from connect_runtime.core.herder import instructions, stages
 from connect_runtime.core.state import cluster_config, config_records
@@ -19,6 +20,10 @@ STATE = cluster_config.TargetState.STOPPED
         (instructions.ClaimWrites(), "claiming write privileges for the config topic"),
         (instructions.StopWork(WORK), "stopping 2 connector(s) and 0 task(s)"),
         (instructions.StartWork(WORK), "starting 2 connector(s) and 0 task(s)"),
+        (
+            instructions.RenewTasks((ids.ConnectorTaskId("c", 0),)),
+            "telling 1 task(s) what is configured for them now",
+        ),
         (instructions.GenerateTaskConfigs("c"), "generating task configs for connector c"),
         (instructions.FlushStatuses(), "flushing updates to the status topic"),
     ],

@@ -8,6 +8,10 @@ from connect_runtime.core.state import cluster_config, config_log, config_record
 from tests.fakes import herder_cluster
 
 PAUSED = cluster_config.TargetState.PAUSED
+NO_STOP = pytest.mark.parametrize(
+    "world", [protocol.Protocol.COMPATIBLE, protocol.Protocol.SESSIONED], indirect=True
+)
+"""Under the eager protocol everything stops for every round."""
 
 
 @pytest.fixture(params=list(protocol.Protocol))
@@ -34,11 +38,8 @@ def test_a_connector_configured_anew_restarts_where_it_runs_without_a_round(worl
     assert start.work == work.Work(connectors=("c",))
 
 
-@pytest.mark.parametrize(
-    "world", [protocol.Protocol.COMPATIBLE, protocol.Protocol.SESSIONED], indirect=True
-)
+@NO_STOP
 def test_new_task_configs_restart_that_connectors_tasks_alone(world, worker):
-    """Under the eager protocol everything restarts."""
     before = len(worker.said)
     world.write(
         *config_records.task_configs("c", [{"n": "x"}, {"n": "y"}]), config_records.commit("c", 2)
@@ -49,6 +50,49 @@ def test_new_task_configs_restart_that_connectors_tasks_alone(world, worker):
     assert [str(task) for each in stopped for task in each.tasks] == ["c-0", "c-1"]
     assert [each.connectors for each in stopped] == [()]
     assert worker.runs[herder_cluster.task("c", 1)] == {"n": "y"}
+
+
+@NO_STOP
+def test_a_task_to_which_new_configs_make_no_difference_goes_on(world, worker):
+    """The group meets all the same, as Java's would."""
+    before, rounds = len(worker.said), world.rounds
+    world.write(
+        *config_records.task_configs("c", [{"n": "0"}, {"n": "y"}]), config_records.commit("c", 2)
+    )
+    said = worker.said[before:]
+    assert [each for each in said if isinstance(each, instructions.StopWork)] == [
+        instructions.StopWork(work.Work(tasks=(herder_cluster.task("c", 1),)))
+    ]
+    assert [each.work for each in said if isinstance(each, instructions.StartWork)] == [
+        work.Work(tasks=(herder_cluster.task("c", 1),))
+    ]
+    assert world.rounds == rounds + 1
+
+
+@NO_STOP
+def test_a_task_that_takes_its_configuration_up_goes_on(world, worker):
+    worker.outcomes[instructions.RenewTasks] = [events.Renewed(frozenset())]
+    before = len(worker.said)
+    world.write(
+        *config_records.task_configs("c", [{"n": "x"}, {"n": "1"}]), config_records.commit("c", 2)
+    )
+    assert not [each for each in worker.said[before:] if isinstance(each, instructions.StopWork)]
+    assert sorted(world.owners()) == ["c", "c-0", "c-1", "d", "d-0"]
+
+
+@NO_STOP
+def test_a_task_that_waits_to_be_started_is_not_asked_again(world, worker):
+    """Two sets in a row: what the first has stopped is stopped once."""
+    before = len(worker.said)
+    sets = [[{"n": "x"}, {"n": "1"}], [{"n": "z"}, {"n": "1"}]]
+    for each in sets:
+        records = (*config_records.task_configs("c", each), config_records.commit("c", 2))
+        world.topic += [(record.key, record.value) for record in records]
+        world._read(worker)
+    world.run()
+    stopped = [each for each in worker.said[before:] if isinstance(each, instructions.StopWork)]
+    assert [str(task) for each in stopped for task in each.work.tasks] == ["c-0"]
+    assert worker.runs[herder_cluster.task("c", 0)] == {"n": "z"}
 
 
 def test_a_target_state_is_handed_on(world, worker):

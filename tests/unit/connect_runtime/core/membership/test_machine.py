@@ -142,6 +142,19 @@ def test_heartbeats_go_on_every_three_seconds(talk):
     assert talk.state is State.STABLE
 
 
+def test_a_heartbeat_answered_without_error_confirms_when_it_was_sent(talk):
+    talk.stable().wait(1)
+    talk.tell(events.BeatWanted())
+    sent_s = talk.now_s
+    assert "heartbeat" in talk.sent, "somebody waits for it"
+    talk.wait(0.5)
+    talk.answer("heartbeat", answers.beaten())
+    assert talk.member.pulse.confirmed_s == sent_s
+    talk.wait(3)
+    talk.answer("heartbeat", answers.beaten(code=27))
+    assert talk.member.pulse.confirmed_s == sent_s, "27 confirms nothing"
+
+
 def test_a_rebalance_is_noticed_by_the_heartbeat_and_beats_until_the_worker_is_ready(talk):
     talk.stable().wait(3)
     assert kinds(talk.answer("heartbeat", answers.beaten(code=27))) == [PrepareJoin]

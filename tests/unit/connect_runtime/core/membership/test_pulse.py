@@ -66,3 +66,37 @@ def test_it_ends(beating):
     beating.sent(103.0)
     beating.stop()
     assert deadlines(beating) == (math.inf, math.inf, math.inf)
+
+
+def test_a_heartbeat_confirms_the_moment_at_which_it_was_sent(beating):
+    assert beating.confirmed_s == -math.inf
+    beating.sent(103.0)
+    assert beating.confirmed_s == -math.inf
+    beating.confirmed(104.0)
+    assert (beating.confirmed_s, beating.beat_s) == (103.0, 107.0)
+    beating.sent(107.0)
+    beating.answered(108.0)  # a rebalance is under way: alive, and no more than that
+    beating.check_invariants()
+    assert beating.confirmed_s == 103.0
+
+
+def test_one_that_is_waited_for_is_due_at_once_but_not_again_and_again(beating):
+    beating.hurry(101.0)
+    assert beating.beat_s == 101.0
+    beating.sent(101.0)
+    beating.hurry(101.02)  # the one in flight was sent before: another is due when it is answered
+    assert beating.beat_s == math.inf
+    beating.answered(101.04)
+    assert beating.beat_s == pytest.approx(101.1)
+    beating.sent(101.1)
+    beating.answered(101.2)
+    assert beating.beat_s == pytest.approx(104.2)
+
+
+def test_nobody_can_be_asked_while_the_coordinator_is_unknown_or_there_is_no_round(beating):
+    beating.pause()
+    beating.hurry(101.0)
+    assert beating.beat_s == math.inf
+    beating.stop()
+    beating.hurry(102.0)
+    beating.check_invariants()

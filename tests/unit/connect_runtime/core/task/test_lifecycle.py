@@ -14,6 +14,7 @@ BEGUN, UP, ROUND = lifecycle.Begun(), lifecycle.StartedUp(), lifecycle.CameRound
 STOP, GIVEN_UP, OVER = lifecycle.StopAsked(), lifecycle.GivenUp(), lifecycle.Ended()
 START_UP, GO_ON, REST = lifecycle.StartUp(), lifecycle.GoOn(), lifecycle.Rest()
 CLOSE = lifecycle.CloseDown()
+OFFER, CONSIDERED, TAKE_UP = lifecycle.Offered(), lifecycle.Considered(), lifecycle.TakeUp()
 
 
 def target(state):
@@ -105,6 +106,25 @@ def test_a_task_that_was_given_up_on_says_nothing_more():
     assert said[-3:] == [[GO_ON], [], [REST]]
 
 
+def test_an_offer_is_considered_between_two_rounds():
+    said, _ = run(Target.STARTED, BEGUN, UP, OFFER, ROUND, CONSIDERED, ROUND)
+    assert said[2:] == [[], [TAKE_UP], [GO_ON], [GO_ON]]
+    assert run(Target.STARTED, OFFER, BEGUN, UP)[0][1:] == [
+        [START_UP],
+        [says(State.RUNNING), TAKE_UP],
+    ]
+
+
+def test_a_resting_task_considers_at_once_and_heeds_what_was_wished_meanwhile():
+    said, _ = run(Target.PAUSED, BEGUN, OFFER, CONSIDERED)
+    assert said[1:] == [[TAKE_UP], [REST]]
+    paused = [BEGUN, UP, target(Target.PAUSED), ROUND, OFFER]
+    said, _ = run(Target.STARTED, *paused, target(Target.STARTED), CONSIDERED)
+    assert said[-3:] == [[TAKE_UP], [], [says(State.RUNNING), GO_ON]]
+    said, _ = run(Target.STARTED, *paused, OFFER, STOP, CONSIDERED)
+    assert said[-4:] == [[TAKE_UP], [], [], [CLOSE]]
+
+
 def test_after_the_end_nothing_happens():
     said, _ = run(Target.STARTED, BEGUN, UP, OVER, OVER, STOP, target(Target.PAUSED), ROUND)
     assert said[3:] == [[], [], [], []]
@@ -114,7 +134,8 @@ def test_after_the_end_nothing_happens():
 @given(
     st.sampled_from(list(Target)),
     st.lists(
-        st.sampled_from([STOP, GIVEN_UP, *map(target, (Target.STARTED, Target.PAUSED))]) | st.none()
+        st.sampled_from([STOP, GIVEN_UP, OFFER, *map(target, (Target.STARTED, Target.PAUSED))])
+        | st.none()
     ),
     st.booleans(),
 )
@@ -132,6 +153,8 @@ def test_every_task_that_is_asked_to_stop_comes_to_its_end(initial, wishes, thro
                 waits.append(UP)
             elif each == GO_ON:
                 waits.append(ROUND)
+            elif each == TAKE_UP:
+                waits.append(CONSIDERED)
             elif each == CLOSE:
                 waits.append(lifecycle.Ended("thrown" if throws else None))
         said += new

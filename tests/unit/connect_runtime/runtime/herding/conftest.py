@@ -6,8 +6,9 @@ from connect_runtime.runtime.herding import connector_calls
 from tests.fakes import herding
 
 
-@pytest.fixture(autouse=True)
-def short_waits(monkeypatch):
+@pytest.fixture
+def impatient(monkeypatch):
+    """Connectors are given up on at once. Only for those that wait for the test anyway."""
     monkeypatch.setattr(connector_calls, "GENERATE_S", 0.05)
 
 

@@ -16,7 +16,7 @@ from connect_runtime.system import pool
 from tests.fakes import worker_port
 from tests.support import eventually
 
-WAIT_S = 5.0
+WAIT_S = 30.0
 CONFIG = {"name": "c", "secret": "${file:f:k}"}
 TASK = {"t": "1"}
 
@@ -79,12 +79,21 @@ class Slow:
     def __init__(self, *, answer):
         self.answer = answer
         self.go_on = threading.Event()
-        self.ended = threading.Semaphore(0)
+        self._begun = threading.Semaphore(0)
+        self._ended = threading.Semaphore(0)
 
     def __call__(self):
+        self._begun.release()
         assert self.go_on.wait(WAIT_S)
-        self.ended.release()
+        self._ended.release()
         return self.answer
+
+    def begins(self):
+        assert self._begun.acquire(timeout=WAIT_S)
+
+    def ends(self):
+        self.go_on.set()
+        assert self._ended.acquire(timeout=WAIT_S)
 
 
 def test_what_it_gives_is_told(calls, worker, topic):
@@ -117,10 +126,12 @@ def test_whatever_it_raises_is_tried_again(calls, worker, topic, error):
     assert isinstance(calls.generate("c", topic.view), events.Generated)
 
 
+@pytest.mark.usefixtures("impatient")
 def test_one_that_hangs_is_waited_for_once_and_not_asked_twice(calls, worker, topic, monkeypatch):
     worker.plans["c"] = slow = Slow(answer=[TASK])
     expected = events.Failed(reason="connector c has not said what its tasks are for 0.05 s")
     assert calls.generate("c", topic.view) == expected
+    slow.begins()
     waited = []
     real = futures.wait
 
@@ -132,23 +143,22 @@ def test_one_that_hangs_is_waited_for_once_and_not_asked_twice(calls, worker, to
     assert calls.generate("c", topic.view) == expected
     assert waited == [0.0]
     assert worker.asked == ["c"]
-    slow.go_on.set()
-    eventually.eventually(
-        lambda: isinstance(calls.generate("c", topic.view), events.Generated), interval_s=0.001
-    )
+    slow.ends()
+    assert _generated(calls, topic).configs == [TASK]
     assert worker.asked == ["c"]
 
 
 def late(calls, slow, topic, *, wished):
     """It answers after everybody gave up on it, and after its wish for another call if any."""
     assert isinstance(calls.generate("c", topic.view), events.Failed)
+    slow.begins()
     if wished:
         calls.wished("c")
         assert isinstance(calls.generate("c", topic.view), events.Failed)
-    slow.go_on.set()
-    assert slow.ended.acquire(timeout=WAIT_S)
+    slow.ends()
 
 
+@pytest.mark.usefixtures("impatient")
 def test_what_came_late_and_before_a_wish_is_asked_anew(calls, worker, topic):
     worker.plans["c"] = slow = Slow(answer=[TASK])
     late(calls, slow, topic, wished=True)
@@ -156,6 +166,7 @@ def test_what_came_late_and_before_a_wish_is_asked_anew(calls, worker, topic):
     assert _generated(calls, topic).configs == [{"t": "2"}]
 
 
+@pytest.mark.usefixtures("impatient")
 def test_what_came_late_without_a_wish_counts(calls, worker, topic):
     worker.plans["c"] = slow = Slow(answer=[TASK])
     late(calls, slow, topic, wished=False)
@@ -170,32 +181,36 @@ def _generated(calls, topic):
         said.append(calls.generate("c", topic.view))
         return isinstance(said[-1], events.Generated)
 
-    eventually.eventually(is_there, interval_s=0.001)
+    eventually.eventually(is_there, WAIT_S, interval_s=0.001)
     return said[-1]
 
 
+@pytest.mark.usefixtures("impatient")
 def test_what_it_said_before_it_was_started_anew_does_not_count(calls, worker, topic):
     worker.plans["c"] = slow = Slow(answer=[TASK])
     assert isinstance(calls.generate("c", topic.view), events.Failed)
+    slow.begins()
     calls.started("c")
     worker.plans["c"] = [{"t": "2"}]
     assert _generated(calls, topic).configs == [{"t": "2"}]
-    slow.go_on.set()
-    assert slow.ended.acquire(timeout=WAIT_S)
+    slow.ends()
     assert _generated(calls, topic).configs == [{"t": "2"}]
 
 
+@pytest.mark.usefixtures("impatient")
 def test_where_too_many_hang_it_is_asked_later(calls, worker, topic):
     slow = Slow(answer=[TASK])
     for name in ("x", "y", "z"):
         topic.write(*config_records.creation(name, CONFIG))
         worker.plans[name] = slow
         assert isinstance(calls.generate(name, topic.view), events.Failed)
+        if name != "z":  # which waits for a thread
+            slow.begins()
     with pytest.raises(pool.PoolFull):
         calls.generate("c", topic.view)
-    slow.go_on.set()
-    eventually.eventually(lambda: len(worker.asked) == 3)
-    assert isinstance(calls.generate("c", topic.view), events.Generated)
+    slow.ends()
+    eventually.eventually(lambda: len(worker.asked) == 3, WAIT_S)
+    assert _generated(calls, topic).configs == ()
 
 
 def applied(calls, topic):

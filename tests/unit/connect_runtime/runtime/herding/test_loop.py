@@ -104,12 +104,16 @@ def test_events_during_a_question_wait_for_nothing_but_its_answer(node, told, mo
 def test_the_group_is_told_between_questions_that_the_herder_comes_round(node):
     ready(node)
     before = node.group.calls.count("ticked")
-    for _ in range(3):
-        node.herder.submit(requests.PutConnector(connector="c", config={}, replace=True))
-    node.ask(HEALTH)
+    asked = [
+        requests.PutConnector(connector="c", config={"n": str(each)}, replace=True)
+        for each in range(3)
+    ]
+    for each in [node.herder.submit(request) for request in asked]:
+        each.result(WAIT_S)
     assert node.group.calls.count("ticked") >= before + 3
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_wish_that_comes_while_the_connector_is_slow_to_answer_is_not_lost(node):
     """What it says then is of before the wish."""
     ready(node)

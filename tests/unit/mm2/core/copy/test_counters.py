@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.copy import counters, outgoing, window
+from mm2.core.copy import ages, counters, outgoing, source_batches, window
+from mm2.formats import record_batch
 
 NOW_MS = 1_790_000_000_000
 
@@ -67,3 +68,21 @@ def test_batches_that_were_made_are_counted_and_the_newest_says_why():
         (2, "compaction left gaps in it"),
         (2, ""),
     ]
+
+
+def fetched(*, newest_ms, records=1):
+    header = record_batch.BatchHeader(*[0] * 13)._replace(
+        base_timestamp=newest_ms, max_timestamp=newest_ms, record_count=records
+    )
+    return source_batches.Copyable(header, memoryview(b""), 0, "")
+
+
+def test_ages_are_told_once_of_what_came_and_of_what_is_stored():
+    copied = counters.Counters()
+    two = [fetched(newest_ms=NOW_MS - 100, records=3), fetched(newest_ms=NOW_MS - 10)]
+    copied.fetched(two, wall_ms=NOW_MS)
+    copied.acknowledged(sent(records=3, newest_ms=NOW_MS - 100), wall_ms=NOW_MS + 50)
+    assert copied.take_ages() == (ages.Ages(4, 310, 10, 100), ages.Ages(3, 450, 150, 150))
+    assert copied.take_ages() == (ages.NONE, ages.NONE)
+    copied.acknowledged(sent(newest_ms=NOW_MS), wall_ms=NOW_MS + 60)
+    assert copied.take_ages() == (ages.NONE, ages.Ages(1, 60, 60, 60))

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mm2.core.copy import (
+    ages,
     budget,
     facts,
     instructions,
@@ -46,6 +47,7 @@ setups = st.builds(
     old_after_ms=NUMBERS,
     renew_after_s=st.floats(0, 1e9),
     target_codec=st.none() | st.integers(0, 4),
+    two_way=st.booleans(),
 )
 accesses = st.builds(
     messages.ClusterAccess,
@@ -137,6 +139,7 @@ gauges = st.builds(
     age_ms=NUMBERS,
     oldest_ms=NUMBERS,
     transactional=st.booleans(),
+    arrived=st.builds(ages.Ages, NUMBERS, NUMBERS, NUMBERS, NUMBERS),
     reason=TEXTS,
     cause=TEXTS,
 )
@@ -228,7 +231,31 @@ def test_the_gauge_of_a_copy_that_has_not_begun():
     assert not found.transactional
 
 
+def test_ages_are_told_by_one_gauge_alone():
+    copy = copy_of(WHERE)
+    some = ages.Ages(records=2, sum_ms=30, min_ms=10, max_ms=20)
+    copy.counters.arrived = copy.counters.stored = some
+    told = messages.gauge(0, copy)
+    assert (told.arrived, told.stored) == (some, some)
+    after = messages.gauge(0, copy)
+    assert (after.arrived, after.stored) == (ages.NONE, ages.NONE)
+
+
 def test_the_gauge_of_a_copy_names_why_it_stopped():
     copy = copy_of(WHERE)
     copy.standing.stop = stops.blocked(WHERE, source_batches.Obstacle(offset=5, why="damaged"))
     assert messages.gauge(0, copy).cause == "corrupt-batch"
+
+
+@given(producers=st.lists(NUMBERS, max_size=5))
+def test_whose_producers_they_are_is_asked_and_answered(producers):
+    asked = json.loads(json.dumps(messages.opposite_request(4, producers)))
+    assert asked == {"type": "opposite?", "id": 4, "producers": producers}
+    told = json.loads(json.dumps(messages.opposite_answer(4, set(producers))))
+    assert (told["type"], told["id"]) == ("opposite", 4)
+    assert messages.read_opposite(told) == instructions.Theirs(producers=frozenset(producers))
+
+
+def test_an_opposite_map_that_cannot_be_read_is_no_answer():
+    told = json.loads(json.dumps(messages.opposite_answer(4, None, failure="gone")))
+    assert messages.read_opposite(told) == instructions.Unanswered(reason="gone")

@@ -91,3 +91,8 @@ def test_what_keeps_a_marker_from_being_written_is_told_by_what_follows():
     assert isinstance(stop, stops.Stop)
     assert (stop.cause, stop.retry_after_s) == (stops.Cause.REFUSED, fence.RETRY_REFUSED_S)
     assert "a.orders-7: no" in stop.message
+
+
+def test_producers_are_nobodys_concern_where_no_flow_leads_back():
+    assert taking.context().producers is None
+    assert taking.context(two_way=True).producers == {-1: False}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from mm2.core.copy import outbox, reading, source_batches
+from tests.fakes import scripts
 
 OBSTACLE = source_batches.Obstacle(offset=12, why="such a batch")
 
@@ -14,6 +15,25 @@ def test_beginning_elsewhere_leaves_the_obstacle_behind_and_keeps_what_the_log_i
     source = reading.Reading(position=12, epoch=3, end=40, log_start=5, obstacle=OBSTACLE)
     source.begin(20, epoch=4)
     assert source == reading.Reading(position=20, epoch=4, end=40, log_start=5)
+
+
+def test_strangers_stand_in_the_way_as_an_obstacle_does():
+    source = reading.Reading()
+    assert not source.stuck
+    source.strangers = (7,)
+    assert source.stuck
+    source.begin(20, epoch=4)
+    assert not source.stuck
+
+
+def test_what_a_fetch_brought_moves_it_up_to_the_first_stranger():
+    source = reading.Reading(position=4)
+    held = scripts.data(4, b"a", b"b", leader_epoch=3), scripts.data(6, b"c", producer=(9, 0))
+    found = source.took(
+        scripts.records(*held, log_start=2, end=40), target_codec=None, opposite={-1: False}
+    )
+    assert (source.position, source.epoch, source.log_start, source.end) == (6, 3, 2, 40)
+    assert source.strangers == found.strangers == (9,)
 
 
 def test_going_back_is_to_the_batch_that_was_not_sent_and_to_its_own_epoch():

@@ -13,10 +13,10 @@ from tests.support import examples
 A, B, C = (1, 0), (2, 0), (3, 0)
 
 
-def scan(*held, position=0, aborted=(), target_codec=None):
+def scan(*held, position=0, aborted=(), target_codec=None, opposite=None):
     joined = memoryview(b"".join(held))
     return source_batches.scan(
-        joined, position=position, aborted=aborted, target_codec=target_codec
+        joined, position=position, aborted=aborted, target_codec=target_codec, opposite=opposite
     )
 
 
@@ -389,3 +389,65 @@ def test_changed_bytes_crash_nothing(data):
     kept = data.draw(st.integers(0, len(whole)))
     aborted = data.draw(st.sampled_from([(), ((1, 2),), ((1, 0), (2, 5))]))
     check(whole[:kept], position=data.draw(st.integers(0, 6)), aborted=aborted)
+
+
+# The opposite flow
+
+
+LOCAL, THEIRS, STRANGER = (50, 0), (60, 0), (70, 0)
+KNOWN = {-1: False, LOCAL[0]: False, THEIRS[0]: True}
+
+
+def written(base, producer, *values):
+    return scripts.data(base, *values or (b"v",), producer=producer)
+
+
+def test_what_the_opposite_flow_wrote_is_not_copied_back():
+    found = scan(
+        written(0, LOCAL),
+        written(1, THEIRS),
+        scripts.data(2, b"x"),
+        written(3, THEIRS),
+        opposite=KNOWN,
+    )
+    assert (bases(found), found.position, found.strangers) == ([0, 2], 4, ())
+    assert found.size == sum(len(each.batch) for each in found.batches)
+
+
+def test_where_no_flow_leads_back_nobody_is_a_stranger():
+    found = scan(written(0, STRANGER), written(1, THEIRS))
+    assert (bases(found), found.strangers) == ([0, 1], ())
+
+
+def test_a_stranger_ends_it_and_those_that_follow_are_named_once():
+    found = scan(
+        written(0, LOCAL),
+        written(1, STRANGER),
+        written(2, THEIRS),
+        written(3, (71, 0)),
+        written(4, STRANGER),
+        opposite=KNOWN,
+    )
+    assert (bases(found), found.position, found.strangers) == ([0], 1, (70, 71))
+    assert found.obstacle is None
+
+
+def test_a_stranger_behind_the_position_alone_counts():
+    found = scan(written(0, STRANGER), written(1, LOCAL), position=1, opposite=KNOWN)
+    assert (bases(found), found.strangers) == ([1], ())
+
+
+def test_damage_behind_a_stranger_is_found_when_its_turn_comes():
+    cut = bytearray(written(2, LOCAL))
+    cut[16] = 9  # of a format that nobody knows
+    found = scan(written(1, STRANGER), bytes(cut), position=1, opposite=KNOWN)
+    assert (found.strangers, found.obstacle) == ((70,), None)
+
+
+def test_of_their_transactions_markers_are_read_too():
+    """An id of theirs that ended a transaction by aborting it may go on behind that."""
+    theirs = scripts.data(0, b"v", producer=THEIRS, transactional=True)
+    found = scan(
+        theirs, abort(1, THEIRS), of(2, LOCAL), commit(3, LOCAL), aborted=[(60, 0)], opposite=KNOWN
+    )
+    assert (bases(found), found.position) == ([2], 4)

@@ -280,3 +280,29 @@ def test_a_source_topic_that_is_missing_stops_the_partition_only_if_that_lasts()
     assert isinstance(played.outcome, outcomes.BeginAgain)
     assert played.outcome.lasting is not None
     assert played.outcome.lasting.cause is stops.Cause.SOURCE_REFUSED
+
+
+# Whose a batch of the source is
+
+
+def ask(answer: Any) -> tuple[scripts.Played, outcomes.Context]:
+    context = taking.context(two_way=True)
+    script = walk.ask_opposite(context, (5, 6))
+    return scripts.play(script, {instructions.AskOpposite: answer}), context
+
+
+def test_whose_they_are_is_known_once_it_was_told():
+    played, context = ask(instructions.Theirs(producers=frozenset({6})))
+    assert (played.outcome, played.asked) == (
+        walk.Told(),
+        [instructions.AskOpposite(producers=(5, 6))],
+    )
+    assert context.producers == {-1: False, 5: False, 6: True}
+
+
+def test_what_nobody_could_tell_is_asked_again_and_lasts_in_the_end():
+    played, context = ask(scripts.LOST)
+    assert isinstance(played.outcome, outcomes.BeginAgain)
+    assert played.outcome.lasting is not None
+    assert played.outcome.lasting.cause is stops.Cause.OPPOSITE_UNKNOWN
+    assert context.producers == {-1: False}

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from connect_runtime.api import errors
 from connect_runtime.base import ids
-from mm2.core.topics import assigned
+from mm2.core import filters, flows
+from mm2.core.topics import assigned, split
 
 TOPICS = st.text(st.sampled_from("ab-._9"), min_size=1, max_size=8)
 PARTITIONS = st.builds(ids.TopicPartition, TOPICS, st.integers(0, 2**31 - 1))
@@ -31,6 +32,41 @@ def test_what_is_written_is_read(share):
     (config,) = assigned.partition_configs({}, [share])
     assert assigned.partitions(config) == share
     assert assigned.index(config) == 0
+
+
+def test_what_only_we_say_is_said_where_there_is_something_to_say():
+    t, u = (partition(name, 0) for name in "tu")
+    limits = flows.Budgets(
+        flow=1000, topics=(flows.TopicBudget(filters.compile_patterns(["t"]), 90),)
+    )
+    first, second = assigned.partition_configs({}, [[t], [u]], added={u}, budgets=limits)
+    assert first == {
+        "task.assigned.partitions": "t-0",
+        "task.index": "0",
+        "mm2.task.throttle": "500",
+        "mm2.task.throttle.topics": "t=90",
+    }
+    assert second.items() >= {"mm2.task.added.partitions": "u-0"}.items()
+    assert (assigned.added(first), assigned.added(second)) == (frozenset(), {u})
+    assert assigned.budget(first) == split.TaskBudget(flow=500, topics={"t": 90})
+    assert assigned.budget(second) == split.TaskBudget(flow=500, topics={})
+    assert assigned.budget({}) == split.TaskBudget(flow=0, topics={})
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("mm2.task.added.partitions", "t"),
+        ("mm2.task.throttle", "0"),
+        ("mm2.task.throttle", "1kB"),
+        ("mm2.task.throttle.topics", "t"),
+        ("mm2.task.throttle.topics", "t=0"),
+    ],
+)
+def test_what_only_we_say_is_refused_where_it_cannot_be_read(key, text):
+    read = assigned.added if key == assigned.ADDED else assigned.budget
+    with pytest.raises(errors.ConfigError, match=key.replace(".", r"\.")):
+        read({key: text})
 
 
 @pytest.mark.parametrize("text", ["t", "t-", "t-x", "t-1,", "t-²", "-"])

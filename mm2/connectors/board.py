@@ -1,0 +1,120 @@
+"""What runs in this process, for tables, metrics and commands: everything puts its own part here.
+
+Parts are frozen and replaced whole; an unchanged part is the same object. A flow is called as in
+`flows.Flow.name`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from mm2.connectors import flow_status
+
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskShown:
+    """One task: `partitions` are all that are assigned to it, those that it must not copy too.
+
+    `slots_missing` and `fencing` as in `flow_status.FlowStatus`.
+    """
+
+    status: flow_status.TaskStatus
+    partitions: tuple[flow_status.PartitionStatus, ...] = ()
+    slots_missing: int = 0
+    fencing: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectorShown:
+    """The connector of a flow, on the worker that runs it.
+
+    `planned`: both clusters have answered, and tasks could be handed out; until then `reason` says
+    what it waits for. `findings` are partitions that no task is given (their task is -1).
+    """
+
+    planned: bool
+    reason: str = ""
+    findings: tuple[flow_status.PartitionStatus, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """`tasks` by flow and number."""
+
+    tasks: Mapping[str, Mapping[int, TaskShown]] = field(default_factory=dict)
+    connectors: Mapping[str, ConnectorShown] = field(default_factory=dict)
+
+
+class Place(Generic[Part]):
+    """One owner's place on the board. Who comes later to the same place has it from then on."""
+
+    def __init__(self, places: _Places[Part], key: Hashable) -> None:
+        self._places = places
+        self._key = key
+
+    def put(self, part: Part) -> None:
+        self._places.put(self._key, part, by=self)
+
+    def leave(self) -> None:
+        self._places.leave(self._key, by=self)
+
+
+class _Places(Generic[Part]):
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._owners: dict[Hashable, Place[Part]] = {}
+        self._parts: dict[Hashable, Part] = {}
+
+    def take(self, key: Hashable) -> Place[Part]:
+        place = Place(self, key)
+        with self._lock:
+            self._owners[key] = place
+        return place
+
+    def put(self, key: Hashable, part: Part, *, by: Place[Part]) -> None:
+        with self._lock:
+            if self._owners.get(key) is by:
+                self._parts[key] = part
+
+    def leave(self, key: Hashable, *, by: Place[Part]) -> None:
+        with self._lock:
+            if self._owners.get(key) is by:
+                del self._owners[key]
+                self._parts.pop(key, None)
+
+    def parts(self) -> dict[Hashable, Part]:
+        with self._lock:
+            return dict(self._parts)
+
+
+class Board:
+    """Safe from any thread. Bounded by what runs: whoever ends leaves its place."""
+
+    def __init__(self) -> None:
+        self._tasks: _Places[TaskShown] = _Places()
+        self._connectors: _Places[ConnectorShown] = _Places()
+
+    def task(self, flow: str, number: int) -> Place[TaskShown]:
+        return self._tasks.take((flow, number))
+
+    def connector(self, flow: str) -> Place[ConnectorShown]:
+        return self._connectors.take(flow)
+
+    def seen(self) -> Snapshot:
+        """All parts as they are now."""
+        tasks: dict[str, dict[int, TaskShown]] = {}
+        for key, part in self._tasks.parts().items():
+            assert isinstance(key, tuple)
+            flow, number = key
+            tasks.setdefault(flow, {})[number] = part
+        connectors = {str(key): part for key, part in self._connectors.parts().items()}
+        return Snapshot(tasks=tasks, connectors=connectors)
+
+
+BOARD = Board()
+"""This process's."""

@@ -1,0 +1,196 @@
+"""MirrorSourceTask: a share of a flow's partitions, copied by the data plane of its process.
+
+Java's of the same name moves records itself; this one supervises a copy that does. What both keep
+for others is the same: source offsets, offset syncs, names.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Mapping
+from random import Random
+
+from connect_runtime.api import context, records, task
+from connect_runtime.base import ids
+from mm2.connectors import board, flow_ledger, share_copy, source_task, task_clients
+from mm2.core import connect_offsets
+from mm2.core.configs import java_classes, task_share
+from mm2.formats import map_record
+from mm2.pipeline import data_plane
+
+REPORT_S = 1.0
+SHOW_S = 0.5
+SETTLE_S = 0.7
+"""Of the time to stop so much is left for what follows the copy's end."""
+_STATES = {
+    source_task.TaskState.STARTING: context.PipelineState.STARTING,
+    source_task.TaskState.WAITING_FOR_SLOT: context.PipelineState.WAITING,
+    source_task.TaskState.RUNNING: context.PipelineState.RUNNING,
+    source_task.TaskState.STOPPING: context.PipelineState.RESTARTING,
+    source_task.TaskState.STOPPED: context.PipelineState.RESTARTING,
+    source_task.TaskState.RESTARTING: context.PipelineState.RESTARTING,
+    source_task.TaskState.FENCED: context.PipelineState.RESTARTING,
+}
+_OWNER = secrets.token_bytes(map_record.OWNER_BYTES)
+"""Marks the anchors of this worker process."""
+
+
+class MirrorSourceTask(task.PipelineTask):
+    """Java's of the same name."""
+
+    def __init__(self, make_clients: task_clients.MakeClients = task_clients.KafkaClients) -> None:
+        self._make_clients = make_clients
+        self._props: Mapping[str, str] = {}
+        self._plane: data_plane.DataPlane | None = None
+        self._copy: share_copy.ShareCopy | None = None
+        self._place: board.Place[board.TaskShown] | None = None
+        self._report_due_s = self._show_due_s = 0.0
+        self._told: tuple[context.PipelineState, str] | None = None
+        self._stored: dict[str, int] = {}
+        self._stopping: share_copy.ShareCopy | None = None
+
+    def version(self) -> str:
+        return java_classes.VERSION
+
+    def start(self, props: Mapping[str, str]) -> None:
+        """Raises `ConfigError`, and `FatalError` where the data plane cannot be had. Nothing is
+        asked of the clusters yet."""
+        share = task_share.read(props)
+        self._props = dict(props)
+        clock = self.context.clock
+        number = self.context.task_id.task if share.number is None else share.number
+        self._plane = data_plane.acquire(share.config.engine, clock)
+        self._copy = share_copy.ShareCopy(
+            share,
+            share_copy.Around(
+                plane=self._plane,
+                clients=self._make_clients(share.config, clock=clock, task=number),
+                clock=clock,
+                random=Random(),  # noqa: S311 - jitter, not secrets
+                owner=_OWNER,
+                number=number,
+                java=self._java,
+                may_take=self._may_take,
+                may_live=self._may_live,
+            ),
+        )
+        self._place = board.BOARD.task(share.config.flow.name, number)
+        self._copy.start()
+
+    def run_once(self, timeout_s: float) -> None:
+        assert self._copy is not None, "it was not started"
+        self._copy.run_once(timeout_s)
+        now_s = self.context.clock.now_s()
+        self._tell(self._copy, offsets=now_s >= self._report_due_s)
+        if now_s >= self._show_due_s:
+            self._show_due_s = now_s + SHOW_S
+            self._show(self._copy)
+
+    def pause(self) -> None:
+        assert self._copy is not None, "it was not started"
+        self._copy.pause(paused=True)
+
+    def resume(self) -> None:
+        assert self._copy is not None, "it was not started"
+        self._copy.pause(paused=False)
+
+    def reconfigure(self, props: Mapping[str, str]) -> bool:
+        """Throttles, and what the connector alone acts on, change nothing else."""
+        if self._copy is None or not task_share.goes_on(self._props, props):
+            return False
+        self._copy.change(task_share.read(props))
+        self._props = dict(props)
+        return True
+
+    def stop(self) -> None:
+        copy, plane, place = self._copy, self._plane, self._place
+        self._copy = self._plane = self._place = None
+        try:
+            if copy is not None:
+                self._stopping = copy
+                copy.stop(max(SETTLE_S, self.context.stop_timeout_s - SETTLE_S))
+                self._tell(copy, offsets=True)
+        finally:
+            if place is not None:
+                place.leave()
+            if plane is not None:
+                plane.release()
+
+    def abandon(self) -> None:
+        copy = self._stopping or self._copy
+        if copy is not None:
+            copy.abandon()
+
+    # What the copy asks
+
+    def _may_take(self, asked_at_s: float) -> bool:
+        """Once the group has confirmed, later than the copy asked, that the task is this
+        worker's."""
+        if self.context.confirmed_at_s() > asked_at_s:
+            return True
+        self.context.confirm_soon()
+        return False
+
+    def _may_live(self, now_s: float) -> bool:
+        return now_s - self.context.confirmed_at_s() < self.context.session_timeout_s
+
+    def _java(self, partitions: Collection[ids.TopicPartition]) -> flow_ledger.JavaProgress:
+        return {}
+
+    # What others are told
+
+    def _tell(self, copy: share_copy.ShareCopy, *, offsets: bool) -> None:
+        """The worker: how far the copy is, when that is news."""
+        supervised = copy.copy
+        if supervised is None:
+            state, reason = context.PipelineState.STARTING, copy.reason
+        else:
+            state, reason = _STATES[supervised.state], supervised.reason
+        moved = self._moved(copy) if offsets else ()
+        if (state, reason) == self._told and not offsets:
+            return
+        self._told = (state, reason)
+        if offsets:
+            self._report_due_s = self.context.clock.now_s() + REPORT_S
+        totals = () if supervised is None else supervised.all_totals().values()
+        self.context.report(
+            context.PipelineProgress(
+                state=state,
+                reason=reason,
+                records_total=sum(each for each, _ in totals),
+                bytes_total=sum(size for _, size in totals),
+                offsets=moved,
+            )
+        )
+
+    def _moved(self, copy: share_copy.ShareCopy) -> list[records.SourceOffset]:
+        """Java's progress of each partition that was copied further since it was asked last."""
+        supervised = copy.copy
+        if supervised is None:
+            return []
+        found = []
+        alias = copy.share.config.common.source
+        for index, gauge in supervised.gauges.items():
+            where = supervised.settings.partitions[index]
+            if gauge.copied_to > 0 and self._stored.get(where.name) != gauge.copied_to:
+                self._stored[where.name] = gauge.copied_to
+                name = ids.TopicPartition(where.topic, where.partition)
+                found.append(
+                    records.SourceOffset(
+                        partition=connect_offsets.source_partition(alias, name),
+                        offset=connect_offsets.last_offset(gauge.copied_to),
+                    )
+                )
+        return found
+
+    def _show(self, copy: share_copy.ShareCopy) -> None:
+        """Everybody who looks at the board."""
+        assert self._plane is not None
+        assert self._place is not None
+        supervised = copy.copy
+        waits = supervised is not None and (
+            supervised.state is source_task.TaskState.WAITING_FOR_SLOT
+        )
+        missing = min(1, self._plane.engine.slots().missing) if waits else 0
+        copy.report.make(supervised, reason=copy.reason, slots_missing=missing)
+        self._place.put(copy.report.shown)

@@ -1,0 +1,250 @@
+"""The copy of one task's share: planned, run, watched and ended, on the task's own thread.
+
+Its body is `run_once`: fetch (messages, ledger, looks), decide (the supervisor of the copy), act.
+What it reads of the flow's own topics, and writes there, is its own share's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from connect_runtime.base import clock, errors
+from mm2.connectors import (
+    complaints,
+    flow_ledger,
+    partition_setups,
+    share_ledger,
+    share_looks,
+    share_plan,
+    source_task,
+    task_clients,
+    task_report,
+)
+from mm2.core.configs import task_share
+from mm2.core.copy import messages, setup
+from mm2.pipeline import control_channel, data_plane
+
+TURN_S = 0.05
+"""While something is on its way; else a turn takes as long as its caller lets it."""
+MESSAGES_PER_TURN = 500
+AGAIN_S = 5.0
+"""What was looked up waits for the map: so long in between."""
+REPLACE_S = 1.9
+CLOSE_S = 1.0
+TOPICS = "topics"
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What a share's copy is given.
+
+    `owner` marks this worker's anchors; `may_take` and `may_live` as in `source_task.Surroundings`.
+    """
+
+    plane: data_plane.DataPlane
+    clients: task_clients.Clients
+    clock: clock.Clock
+    random: Random
+    owner: bytes
+    number: int
+    java: flow_ledger.ReadJava
+    may_take: Callable[[float], bool]
+    may_live: Callable[[float], bool]
+
+
+class ShareCopy:
+    """One thread's, but for `abandon`. What it raises fails the task.
+
+    `copy` is None while nothing is copied, for this `reason`.
+    """
+
+    def __init__(self, share: task_share.TaskShare, around: Around) -> None:
+        self.share = share
+        self.copy: source_task.SourceTask | None = None
+        self.reason = "starting"
+        self.report = task_report.TaskReport(around.number)
+        self._around = around
+        self._inbox = control_channel.Inbox()
+        self._ledger = share_ledger.ShareLedger(
+            around.clients.ledger(share.partitions, around.java),
+            clock=around.clock,
+            random=around.random,
+        )
+        self._looks = share_looks.ShareLooks(
+            share.config.flow,
+            share.partitions,
+            admins=around.clients.admins,
+            operator=around.clients.operator(),
+            clock=around.clock,
+            name=f"{share.config.common.name}-{around.number}",
+        )
+        self._complaints = complaints.Complaints(_LOG, clock=around.clock)
+        self._plan: partition_setups.SourcePlan | None = None
+        self._plan_due_s = 0.0
+        self._next: messages.Configure | None = None
+        self._replace_by_s = 0.0
+        self._resting = False
+        self._abandoned = False
+
+    def start(self) -> None:
+        self._looks.start()
+
+    # A turn
+
+    def run_once(self, timeout_s: float) -> None:
+        """Raises `FatalError`: the task cannot begin, or cannot go on."""
+        if self._around.plane.failure:
+            raise errors.FatalError(self._around.plane.failure)
+        self._take_messages(timeout_s)
+        now_s = self._around.clock.now_s()
+        if self._ledger.ready:
+            self._ledger.work()
+        if not self._ledger.ready:
+            self._mend(now_s)
+            return
+        self._take_look(now_s)
+        if self.copy is not None:
+            self.copy.tick(now_s)
+            self.copy.tell_stored()
+            self._replace_stopped(self.copy, now_s)
+
+    def _take_messages(self, timeout_s: float) -> None:
+        busy = self.copy is None or self._next is not None
+        busy = busy or self._ledger.ledger.busy or (self.copy is not None and self.copy.busy)
+        wait_s = min(timeout_s, TURN_S) if busy else timeout_s
+        for _ in range(MESSAGES_PER_TURN):
+            taken = self._inbox.take(wait_s)
+            if taken is None:
+                return
+            channel, message = taken
+            wait_s = 0.0
+            if self.copy is not None and self.copy.channel is channel:
+                self.copy.received(message, self._around.clock.now_s())
+
+    def _mend(self, now_s: float) -> None:
+        """The flow's topics cannot be used: the copy ends, and goes on once they can be."""
+        if self.copy is not None:
+            self.copy.restart(self._ledger.trouble, now_s)
+        self.reason = self._ledger.trouble
+        self._ledger.tend()
+
+    # What is to be copied
+
+    def _take_look(self, now_s: float) -> None:
+        if self._looks.failure is not None:
+            raise self._looks.failure
+        self._plan = self._looks.take() or self._plan
+        if self._plan is None:
+            self.reason = self._looks.reason
+            return
+        if now_s < self._plan_due_s or self._next is not None:
+            return
+        known = self._ledger.known()
+        if known is None:
+            self._plan_due_s = now_s + AGAIN_S
+            return
+        plan, self._plan = self._plan, None
+        self._take_up(share_plan.settled(plan, known, added=self.share.added), now_s)
+
+    def _take_up(self, plan: partition_setups.SourcePlan, now_s: float) -> None:
+        running = () if self.copy is None else self.copy.settings.partitions
+        later = share_plan.merged(running, plan)
+        self.report.found(later.findings)
+        for line in (*plan.warnings, *later.troubles, *(each.message for each in later.findings)):
+            self._complaints.say(line, line)
+        if self.copy is not None and share_plan.same(running, later.partitions):
+            return
+        settings = self._configure(later.partitions) if later.partitions else None
+        if self.copy is not None:
+            self._next = settings
+            self._replace_by_s = now_s + REPLACE_S
+            self.copy.stop()
+        elif settings is not None:
+            self._begin(settings, before=None)
+        else:
+            self.reason = later.findings[0].message
+
+    def _replace_stopped(self, copy: source_task.SourceTask, now_s: float) -> None:
+        if copy.state is source_task.TaskState.STOPPING and now_s >= self._replace_by_s:
+            copy.abandon()
+        if copy.state is not source_task.TaskState.STOPPED:
+            return
+        settings, self._next = self._next, None
+        self.report.forget()
+        if settings is not None:
+            self._begin(settings, before=copy)
+        else:
+            self.copy, self.reason = None, "none of its partitions can be copied as things are"
+
+    def _begin(
+        self, settings: messages.Configure, *, before: source_task.SourceTask | None
+    ) -> None:
+        around = self._around
+        surroundings = source_task.Surroundings(
+            engine=around.plane.engine,
+            server=around.plane.server,
+            inbox=self._inbox,
+            ledger=self._ledger.ledger,
+            random=around.random,
+            log_broken=self._ledger.broken,
+            may_take=around.may_take,
+            may_live=around.may_live,
+        )
+        self.copy = source_task.SourceTask(settings, surroundings, before=before)
+        self.copy.pause(paused=self._resting)
+        self.reason = ""
+
+    def _configure(self, partitions: tuple[setup.PartitionSetup, ...]) -> messages.Configure:
+        share, around = self.share, self._around
+        return messages.Configure(
+            flow=share.config.flow.name,
+            task=around.number,
+            owner=around.owner,
+            source=around.clients.source(),
+            target=around.clients.target(),
+            partitions=partitions,
+            budget_bytes=share.config.flow.buffer_bytes,
+            throttle_bytes_s=share.budget.flow,
+            topic_throttles=share.budget.topics,
+        )
+
+    # The worker's hand
+
+    def pause(self, *, paused: bool) -> None:
+        self._resting = paused
+        if self.copy is not None:
+            self.copy.pause(paused=paused)
+
+    def change(self, share: task_share.TaskShare) -> None:
+        """The same share, with other live settings."""
+        self.share = share
+        if self.copy is not None:
+            self.copy.throttle(share.budget.flow, share.budget.topics)
+
+    def stop(self, timeout_s: float) -> None:
+        """Settle what is on its way, or cut it off once `timeout_s` have passed."""
+        self._looks.stop()
+        until_s = self._around.clock.now_s() + timeout_s - CLOSE_S
+        copy = self.copy
+        if copy is not None:
+            copy.stop_even_if_fenced(max(0.1, until_s - self._around.clock.now_s()))
+            while not copy.ended and not self._abandoned:
+                if self._around.clock.now_s() >= until_s or not self._ledger.ready:
+                    copy.abandon()
+                    break
+                self._take_messages(TURN_S)
+                self._ledger.work()
+                copy.tick(self._around.clock.now_s())
+                copy.tell_stored()
+        self._ledger.close(0.0 if self._abandoned else CLOSE_S)
+
+    def abandon(self) -> None:
+        """From another thread, while `stop` runs: cut everything off at once."""
+        self._abandoned = True
+        copy = self.copy
+        if copy is not None:
+            copy.cut()

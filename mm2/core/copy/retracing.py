@@ -1,0 +1,279 @@
+"""Which source records stand in a stretch of the mirror that Java wrote, and which of them twice.
+
+Java goes on where it last stored progress, after whatever it had copied since, so what it wrote may
+step back, any number of times; two of its tasks may even have written side by side. What counts is
+which records are there: from where the stretch begins up to `position` every one is.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mm2.core.copy import instructions, opening, pairing, source_batches
+from mm2.formats import map_record, record_batch, records
+
+KEPT_RECORDS = 4_000_000
+"""So many source records are remembered (17 bytes each): stepping back reaches no further."""
+RANGES_MAX = 200
+"""More stretches than this that stand twice are no longer told apart."""
+_PLACES_MAX = 256
+
+
+@dataclass(slots=True, kw_only=True)
+class Retracing:
+    """Finds for each record of the stretch an equal one on the source.
+
+    The first one, from target offset `target` on, is the next from source offset `source` on, and
+    if `exact` those two. Each other follows the one before it, or is one that was found before.
+    Records from `copied_from` on up to `source` count as found.
+
+    `likely` is where Java probably stepped back to. `doubled` are the ranges of target offsets
+    whose records stand before them too, `count` how many records those are. `runs` and `seams`
+    are what was learned of the map up to the first of them. `mismatch` says why the record at
+    target offset `unpaired_from` has no equal; "" while all have. `beyond`: the source has none
+    left that it could be. `writer` is the producer id of the batch that was looked at last.
+
+    Invariant: an equal record of its own stands in the stretch for each committed source record
+    from `source` on and before `position`.
+    """
+
+    source: int
+    target: int
+    exact: bool
+    likely: int
+    copied_from: int = -1
+    transform: opening.Transform | None = None
+    source_epoch_before: int = -1
+    read_to: int = field(init=False)
+    obstacle: source_batches.Obstacle | None = None
+    count: int = 0
+    doubled: list[tuple[int, int]] = field(default_factory=list)
+    runs: list[map_record.Run] = field(default_factory=list)
+    seams: list[pairing.Seam] = field(default_factory=list)
+    mismatch: str = ""
+    unpaired_from: int = field(init=False)
+    beyond: bool = False
+    found_any: bool = False
+    writer: int = -1
+    _offsets: array[int] = field(default_factory=lambda: array("q"))
+    _digests: array[int] = field(default_factory=lambda: array("q"))
+    _needed: bytearray = field(default_factory=bytearray)
+    _epochs: list[tuple[int, int]] = field(default_factory=list)
+    _mine: deque[records.Record] = field(default_factory=deque)
+    _places: list[int] | None = None
+    _reached: int = 0
+    _ended: bool = False
+
+    def __post_init__(self) -> None:
+        self.read_to = self.source if self.copied_from < 0 else self.copied_from
+        self.unpaired_from = self.target
+
+    @property
+    def position(self) -> int:
+        """The source offset behind all that is there."""
+        if self._places is None:
+            return self.source
+        return self._offsets[self._reached] if self._reached < len(self._offsets) else self.read_to
+
+    @property
+    def source_epoch(self) -> int:
+        """Leader epoch of the source's batch before `position`, -1 where it was not read."""
+        return self._epoch_before(self.position)
+
+    def _epoch_before(self, source: int) -> int:
+        at = bisect_left(self._epochs, source, key=lambda each: each[0]) - 1
+        return self._epochs[at][1] if at >= 0 else self.source_epoch_before
+
+    # Feeding
+
+    def feed_source(self, answer: instructions.Records) -> pairing.Need:
+        """One fetch of the source from `read_to` on.
+
+        What was aborted may have been copied, too: Java reads uncommitted unless told otherwise.
+        """
+        kept = source_batches.scan(answer.records, position=self.read_to, aborted=answer.aborted)
+        found = source_batches.scan(answer.records, position=self.read_to, aborted=())
+        committed = {each.header.base_offset for each in kept.batches}
+        for entry in found.batches:
+            try:
+                self._add(entry, needed=entry.header.base_offset in committed)
+            except (opening.UnreadableError, opening.TransformError) as error:
+                return self._fail(f"source offset {entry.first}: {error}")
+        self.read_to, self.obstacle = found.position, found.obstacle
+        return self.go_on()
+
+    def _add(self, entry: source_batches.Copyable, *, needed: bool) -> None:
+        epoch = entry.header.leader_epoch
+        if not self._epochs or self._epochs[-1][1] != epoch:
+            self._epochs.append((entry.first, epoch))
+        for record in opening.open_batch(entry, self.transform):
+            self._offsets.append(record.offset)
+            self._digests.append(hash(record[1:]))
+            self._needed.append(needed)
+
+    def feed_target(self, header: record_batch.BatchHeader, batch: memoryview) -> pairing.Need:
+        """The next batch of the stretch, in offset order."""
+        entry = source_batches.Copyable(header, batch, header.base_offset, "")
+        self.writer = header.producer_id
+        try:
+            opened = opening.open_batch(entry)
+        except opening.UnreadableError as error:
+            return self._fail(f"target offset {header.base_offset}: {error}")
+        self._mine.extend(each for each in opened if each.offset >= self.target)
+        return self.go_on()
+
+    def source_ends(self) -> pairing.Need:
+        """There is nothing behind `read_to`, for now."""
+        self._ended = True
+        need = self.go_on()
+        self._ended = False
+        return need
+
+    def source_gone(self) -> None:
+        """The source has no `read_to`; what lies before `source` was a help only."""
+        if self.read_to < self.source:
+            self.read_to = self.source
+        else:
+            self.lost(f"the source does not have offset {self.read_to}")
+
+    def lost(self, why: str) -> None:
+        """The stretch, or the source along it, is gone."""
+        self._fail(why)
+
+    @property
+    def whole(self) -> bool:
+        """Does all of the stretch pair, once, and is there any?"""
+        return self.found_any and not self.mismatch and not self.doubled
+
+    def _fail(self, why: str) -> pairing.Need:
+        self.mismatch = why
+        return pairing.Need.NOTHING
+
+    # Finding
+
+    def go_on(self) -> pairing.Need:
+        """What is wanted next; `TARGET` is the next batch of the stretch, where there is one."""
+        if self._places is None and not self._begin():
+            return pairing.Need.SOURCE
+        while self._mine and not self.mismatch:
+            if not self._find(self._mine[0]):
+                return pairing.Need.SOURCE
+        self._forget()
+        return pairing.Need.NOTHING if self.mismatch else pairing.Need.TARGET
+
+    def _begin(self) -> bool:
+        """Is the source read as far as the stretch's first record?"""
+        at = bisect_left(self._offsets, self.source)
+        if at == len(self._offsets) and self.read_to <= self.source and not self._ended:
+            return False
+        self._places, self._reached = [at], at
+        return True
+
+    def _find(self, record: records.Record) -> bool:
+        """False where more of the source must be read first."""
+        digest = hash(record[1:])
+        matched = self._following(digest)
+        if matched is None:
+            return False
+        if self.exact and not self.found_any:
+            begins = matched and (record.offset, self._offsets[matched[0]])
+            if begins != (self.target, self.source):
+                self.unpaired_from = record.offset
+                self._fail(f"target offset {self.target} does not hold source offset {self.source}")
+                return True
+        matched = matched or self._before(digest)
+        if not matched:
+            self.unpaired_from = record.offset
+            self._fail(self._unlike(record))
+            return True
+        self._mine.popleft()
+        self._note(record, max(matched))
+        self._places = [each + 1 for each in matched]
+        return True
+
+    def _following(self, digest: int) -> list[int] | None:
+        """Where an equal record follows; None where that is not read yet."""
+        assert self._places is not None
+        matched = []
+        for place in self._places:
+            at = place
+            while at < len(self._digests) and self._digests[at] != digest and not self._needed[at]:
+                at += 1
+            if at < len(self._digests):
+                if self._digests[at] == digest:
+                    matched.append(at)
+            elif not self._ended:
+                return None
+        return matched
+
+    def _before(self, digest: int) -> list[int]:
+        """Where equal records stand that were found before: it is one of those again."""
+        found = []
+        likely = bisect_left(self._offsets, self.likely)
+        if likely < self._reached and self._digests[likely] == digest:
+            found.append(likely)
+        at = -1
+        while len(found) < _PLACES_MAX:
+            try:
+                at = self._digests.index(digest, at + 1, self._reached)
+            except ValueError:
+                break
+            if at != likely:
+                found.append(at)
+        return found
+
+    def _unlike(self, record: records.Record) -> str:
+        assert self._places is not None
+        place = max(self._places)
+        self.beyond = place == len(self._offsets)
+        if not self.beyond:
+            what = f"what source offset {self._offsets[place]} holds, nor what stands before it"
+        else:
+            what = f"anything that the source holds before {self.read_to}, where it ends"
+        return f"target offset {record.offset} does not hold {what}"
+
+    def _note(self, record: records.Record, at: int) -> None:
+        """The record is the one at this place."""
+        self.found_any = True
+        if at < self._reached:
+            self._note_double(record.offset)
+            return
+        self._reached = at + 1
+        if self.doubled:
+            return
+        source = self._offsets[at]
+        if not self.runs or self.runs[-1].delta != record.offset - source:
+            self._cut_map(source, record.offset)
+            self.runs.append(map_record.Run(source, record.offset - source))
+
+    def _note_double(self, offset: int) -> None:
+        self.count += 1
+        if self.doubled and self.doubled[-1][1] == offset:
+            self.doubled[-1] = (self.doubled[-1][0], offset + 1)
+            return
+        self.doubled.append((offset, offset + 1))
+        if len(self.doubled) > RANGES_MAX:
+            self.unpaired_from = offset
+            self._fail("too many stretches of it stand twice")
+
+    def _cut_map(self, source: int, target: int) -> None:
+        before = self.seams[-1].runs if self.seams else 0
+        if len(self.runs) - before >= pairing.SEGMENT_RUNS:
+            self.seams.append(
+                pairing.Seam(len(self.runs), source, target, self._epoch_before(source))
+            )
+
+    def _forget(self) -> None:
+        """What lies too far back to be stepped back to."""
+        surplus = len(self._offsets) - KEPT_RECORDS
+        places: Sequence[int] = self._places or ()
+        if surplus < KEPT_RECORDS // 4 or min((*places, self._reached)) < surplus:
+            return
+        for each in (self._offsets, self._digests, self._needed):
+            del each[:surplus]
+        self._places = [each - surplus for each in places]
+        self._reached -= surplus

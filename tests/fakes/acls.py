@@ -1,0 +1,66 @@
+"""A cluster's ACLs in memory, and an `acls.Acls` over them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from connect_runtime.base import errors
+from mm2.cluster import errors as cluster_errors
+from mm2.core.topics import acls
+
+
+@dataclass
+class FakeAclCluster:
+    """`authorizer`: does it keep ACLs? `reading` and `writing` are what the calls raise, if any;
+    `refused` what single ones get, by the topic's name, `refuse_all` all others."""
+
+    bindings: set[acls.Acl] = field(default_factory=set)
+    authorizer: bool = True
+    reading: errors.ConnectError | None = None
+    writing: errors.ConnectError | None = None
+    refused: dict[str, errors.ConnectError] = field(default_factory=dict)
+    refuse_all: errors.ConnectError | None = None
+    created: list[acls.Acl] = field(default_factory=list)
+
+
+class FakeAcls:
+    """Implements `acls.Acls`."""
+
+    def __init__(self, cluster: FakeAclCluster) -> None:
+        self._cluster = cluster
+        self.closed = False
+
+    def of_topics(self, timeout_s: float) -> list[acls.Acl]:
+        self._authorizer()
+        if self._cluster.reading is not None:
+            raise self._cluster.reading
+        return sorted(each for each in self._cluster.bindings if each.resource == acls.TOPIC)
+
+    def create(
+        self, wanted: Collection[acls.Acl], timeout_s: float
+    ) -> Mapping[acls.Acl, errors.ConnectError]:
+        if self._cluster.writing is not None:
+            raise self._cluster.writing
+        refused: dict[acls.Acl, errors.ConnectError] = {}
+        for each in wanted:
+            failure = self._cluster.refused.get(each.name, self._cluster.refuse_all)
+            if failure is None and not self._cluster.authorizer:
+                failure = _none()
+            if failure is not None:
+                refused[each] = failure
+                continue
+            self._cluster.bindings.add(each)
+            self._cluster.created.append(each)
+        return refused
+
+    def close(self) -> None:
+        self.closed = True
+
+    def _authorizer(self) -> None:
+        if not self._cluster.authorizer:
+            raise _none()
+
+
+def _none() -> cluster_errors.NoAuthorizerError:
+    return cluster_errors.NoAuthorizerError("no authorizer (SECURITY_DISABLED)")

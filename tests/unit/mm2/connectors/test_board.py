@@ -1,0 +1,49 @@
+"""The board: parts by their places, and who may take them away."""
+
+from __future__ import annotations
+
+from mm2.connectors import board, flow_status, source_task
+
+
+def shown(index: int, reason: str = "") -> board.TaskShown:
+    return board.TaskShown(
+        status=flow_status.TaskStatus(
+            index=index, state=source_task.TaskState.RUNNING, reason=reason, restarts=0
+        )
+    )
+
+
+def test_parts_are_seen_by_flow_and_number():
+    on = board.Board()
+    one, two = shown(0), shown(1)
+    on.task("A->B", 0).put(one)
+    on.task("A->B", 1).put(two)
+    on.task("B->A", 0).put(one)
+    on.connector("A->B").put(board.ConnectorShown(planned=True))
+    seen = on.seen()
+    assert seen.tasks == {"A->B": {0: one, 1: two}, "B->A": {0: one}}
+    assert seen.tasks["A->B"][1] is two
+    assert seen.connectors["A->B"].planned
+
+
+def test_who_comes_later_has_the_place():
+    on = board.Board()
+    old = on.task("A->B", 0)
+    old.put(shown(0, "old"))
+    new = on.task("A->B", 0)
+    new.put(shown(0, "new"))
+    old.put(shown(0, "late"))
+    old.leave()
+    assert on.seen().tasks["A->B"][0].status.reason == "new"
+    new.leave()
+    new.leave()
+    assert on.seen() == board.Snapshot()
+
+
+def test_a_snapshot_stays_as_it_was():
+    on = board.Board()
+    place = on.task("A->B", 0)
+    place.put(shown(0))
+    seen = on.seen()
+    place.leave()
+    assert 0 in seen.tasks["A->B"]

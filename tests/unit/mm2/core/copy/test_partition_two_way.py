@@ -1,0 +1,154 @@
+"""A partition whose source the opposite flow writes to as well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mm2.core.copy import instructions, setup, stops
+from mm2.core.copy.standing import PASSING_TRIES, Phase
+from tests.fakes import copying, scripts
+
+ASKS = instructions.AskOpposite
+LOCAL, THEIRS = (50, 0), (60, 0)
+NOBODY = instructions.Theirs(producers=frozenset())
+
+
+def begun(**changed: Any) -> copying.World:
+    shared = setup.TargetTopics.SHARED
+    return copying.begun(two_way=True, target_topics=shared, **changed)
+
+
+def phase(world: copying.World) -> Phase:
+    return world.standing.phase
+
+
+def wants_data(world: copying.World) -> bool:
+    return world.copy.wants_data
+
+
+def told(world: copying.World, *theirs: int) -> copying.World:
+    world.answers.setdefault(ASKS, []).append(instructions.Theirs(producers=frozenset(theirs)))
+    return world
+
+
+def test_whose_a_batch_is_is_asked_once_and_theirs_is_skipped():
+    world = told(begun(), THEIRS[0])
+    mine, theirs = copying.batch(0, producer=LOCAL), copying.batch(1, producer=THEIRS)
+    world.offer(mine, theirs)
+    assert world.send() == 0
+    assert [each for each in world.asked if isinstance(each, ASKS)] == [ASKS(producers=(50, 60))]
+    assert (world.copy.source.position, world.copy.wants_data) == (0, True)
+    world.copied(mine, theirs, copying.batch(2, producer=LOCAL))
+    assert (world.copy.source.position, world.copy.counters.records) == (3, 2)
+    world.copied(copying.batch(3, producer=THEIRS))
+    assert (world.copy.source.position, world.copy.counters.records) == (4, 2)
+    assert world.kinds.count(ASKS) == 1
+    assert world.copy.map is not None
+    assert world.copy.map.through == 4
+
+
+def test_nobody_is_asked_where_no_flow_leads_back():
+    world = copying.begun().copied(copying.batch(0, producer=LOCAL))
+    assert (world.kinds.count(ASKS), world.copy.counters.records) == (0, 1)
+
+
+def test_nothing_is_fetched_until_the_answer_is_there():
+    world = begun()
+    world.withheld.add(ASKS)
+    world.offer(copying.batch(0, producer=LOCAL))
+    assert phase(world) is Phase.BOUNDARY
+    assert not wants_data(world)
+    world.withheld.clear()
+    world.do(world.copy.script.answered(NOBODY, world.now_s))
+    assert wants_data(world)
+    world.copied(copying.batch(0, producer=LOCAL))
+    assert world.copy.counters.records == 1
+
+
+def test_what_stands_before_a_stranger_is_copied_first():
+    world = told(begun())
+    world.offer(copying.batch(0), copying.batch(1, producer=LOCAL))
+    assert (world.send(), world.kinds.count(ASKS)) == (1, 0)
+    assert not wants_data(world)
+    world.acknowledge()
+    assert world.kinds.count(ASKS) == 1
+    assert wants_data(world)
+
+
+def test_one_who_asks_is_called_again_soon():
+    """The stranger stands behind a batch that the answer to the last one in flight sets free."""
+    world = told(begun())
+    world.offer(copying.batch(0), copying.batch(1, producer=LOCAL))
+    assert world.copy.restless
+
+
+def test_without_an_answer_the_partition_is_taken_again_and_nothing_is_copied():
+    world = begun()
+    world.answers[ASKS] = [scripts.LOST]
+    world.offer(copying.batch(0, producer=LOCAL))
+    assert phase(world) is Phase.WAITING
+    assert "which producers are the opposite flow's: connection lost" in world.standing.reason
+    told(world).tick(after_s=1.0)
+    assert phase(world) is Phase.COPYING
+    world.offer(copying.batch(0, producer=LOCAL))
+    world.copied(copying.batch(0, producer=LOCAL))
+    assert world.copy.counters.records == 1
+
+
+def test_an_answer_that_stays_away_is_told_to_people():
+    world = begun()
+    for _ in range(PASSING_TRIES + 1):
+        world.answers[ASKS] = [instructions.Unanswered(reason="no right to read it")]
+        world.tick(after_s=max(0.0, world.standing.wake_at_s - world.now_s))
+        if phase(world) is Phase.COPYING:
+            world.offer(copying.batch(0, producer=LOCAL))
+    stop = world.standing.stop
+    assert stop is not None
+    assert (stop.cause, stop.retry_after_s) == (stops.Cause.OPPOSITE_UNKNOWN, 15.0)
+    assert "no right to read it" in stop.message
+
+
+def test_who_is_asked_to_end_does_not_ask_any_more():
+    world = begun()
+    world.offer(copying.batch(0), copying.batch(1, producer=LOCAL))
+    world.send()
+    world.do(world.copy.close(world.now_s))
+    world.acknowledge()
+    assert phase(world) is Phase.CLOSED
+    assert world.kinds.count(ASKS) == 0
+
+
+def test_a_leader_that_changed_while_it_was_asked_is_noticed_then():
+    world = begun()
+    world.withheld.add(ASKS)
+    world.offer(copying.batch(0, producer=LOCAL))
+    world.leader_epoch += 1
+    world.do(world.copy.leader_epoch_seen(world.leader_epoch, world.now_s))
+    assert phase(world) is Phase.BOUNDARY
+    world.withheld.clear()
+    before = world.kinds.count(instructions.InitProducer)
+    world.do(world.copy.script.answered(NOBODY, world.now_s))
+    assert world.kinds.count(instructions.InitProducer) == before + 1
+
+
+# Taken again: the tail pairs with what was copied, and with nothing of theirs
+
+
+def test_pairing_skips_what_the_opposite_flow_wrote():
+    mine, theirs, last = (
+        copying.batch(0, b"a", producer=LOCAL),
+        copying.batch(1, b"b", producer=THEIRS),
+        copying.batch(2, b"c", producer=LOCAL),
+    )
+    world = told(begun(), THEIRS[0])
+    world.source = scripts.Log(mine, theirs, last)
+    world.offer(mine, theirs, last).copied(mine, theirs, last)
+    assert world.copy.counters.records == 2
+    another = copying.World(
+        mine, theirs, last, two_way=True, target_topics=setup.TargetTopics.SHARED
+    )
+    another.map, another.mirror, another._producer = world.map, world.mirror, world._producer
+    told(another, THEIRS[0]).tick()
+    assert phase(another) is Phase.COPYING, another.standing.reason
+    assert another.kinds.count(ASKS) == 1
+    assert another.copy.source.position == 3

@@ -1,0 +1,112 @@
+"""What gauges and acknowledgements come to: counts over copies, ages in windows, lags."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from mm2.core import mirror_figures, mirror_metrics
+from mm2.core.copy import ages, messages
+
+WALL_MS = 1_790_000_000_000
+
+
+def gauge(records=0, size=0, *, copied_to=0, end=0, oldest_ms=-1, arrived=ages.NONE, stored=None):
+    return messages.Gauge(
+        index=0,
+        phase="copying",
+        records=records,
+        bytes=size,
+        copied_to=copied_to,
+        source_end=end,
+        log_start=0,
+        age_ms=0,
+        oldest_ms=oldest_ms,
+        transactional=False,
+        reason="",
+        cause="",
+        arrived=arrived,
+        stored=stored or ages.NONE,
+    )
+
+
+def test_every_attribute_of_java_is_measured():
+    assert mirror_figures.PartitionFigures().numbers(0.0).keys() == (
+        mirror_metrics.SOURCE.attributes.keys()
+    )
+    assert mirror_figures.checkpoint_numbers(mirror_figures.Times(), 0.0).keys() == (
+        mirror_metrics.CHECKPOINT.attributes.keys()
+    )
+
+
+def test_before_the_first_record_there_are_counts_but_no_ages():
+    numbers = mirror_figures.PartitionFigures().numbers(5.0)
+    assert numbers["record-count"] == numbers["byte-rate"] == 0.0
+    assert all(math.isnan(value) for name, value in numbers.items() if "-ms" in name)
+
+
+def test_counts_go_on_over_copies():
+    made = mirror_figures.PartitionFigures()
+    made.observe(gauge(10, 1000), 1.0)
+    made.observe(gauge(10, 1000), 2.0)
+    made.observe(gauge(30, 2500), 3.0)
+    made.observe(gauge(0, 0), 4.0)
+    made.observe(gauge(35, 9000), 5.0)
+    numbers = made.numbers(11.0)
+    assert (numbers["record-count"], numbers["byte-count"]) == (65, 11500)
+    assert numbers["record-rate"] == pytest.approx(65 / 40), "10 s, and one window counts as full"
+    assert made.numbers(100.0)["record-rate"] == 0.0
+    assert made.numbers(100.0)["record-count"] == 65
+
+
+def test_ages_are_of_all_records_between_gauges():
+    made = mirror_figures.PartitionFigures()
+    made.observe(gauge(arrived=ages.Ages(4, 400, 40, 200)), 1.0)
+    made.observe(
+        gauge(4, arrived=ages.Ages(1, 10, 10, 10), stored=ages.Ages(4, 800, 100, 300)), 2.0
+    )
+    numbers = made.numbers(3.0)
+    assert [numbers[f"record-age-ms{each}"] for each in ("", "-max", "-min", "-avg")] == [
+        10,
+        200,
+        10,
+        82,
+    ]
+    latencies = [numbers[f"replication-latency-ms{each}"] for each in ("", "-max", "-min", "-avg")]
+    assert latencies == [100, 300, 100, 200]
+
+
+def test_a_latency_does_not_stay_when_nothing_comes_any_more():
+    times = mirror_figures.Times()
+    times.observe(ages.Ages(1, 70, 70, 70), 0.0)
+    assert mirror_figures.checkpoint_numbers(times, 59.0)["checkpoint-latency-ms"] == 70
+    later = mirror_figures.checkpoint_numbers(times, 60.0)
+    assert all(math.isnan(each) for each in later.values())
+
+
+@pytest.mark.parametrize(
+    ("copied_to", "end", "oldest_ms", "records", "seconds"),
+    [
+        (-1, -1, -1, None, None),
+        (5, -1, -1, None, None),
+        (5, 9, WALL_MS - 2500, 4, 2.5),
+        (5, 9, -1, 4, None),
+        (9, 9, -1, 0, 0.0),
+        (9, 5, -1, 0, 0.0),
+        (5, 9, WALL_MS + 2500, 4, 0.0),
+    ],
+    ids=[
+        "nothing known",
+        "no end",
+        "behind",
+        "of no age",
+        "caught up",
+        "end is old",
+        "clock ahead",
+    ],
+)
+def test_lags_are_known_or_not_and_never_negative(copied_to, end, oldest_ms, records, seconds):
+    made = mirror_figures.PartitionFigures()
+    made.observe(gauge(copied_to=copied_to, end=end, oldest_ms=oldest_ms), 1.0)
+    assert (made.lag_records, made.lag_s(WALL_MS)) == (records, seconds)
