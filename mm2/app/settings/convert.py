@@ -55,15 +55,15 @@ def _as_in_java(
         key: texts.carried(pair.value, key, line=pair.line)
         for key, pair in translated.workers.items()
     }
-    aliases = list(tree["clusters"])
+    aliases = sorted({flow["to"] for flow in tree["flows"]})
     rest = {key: value for key, value in said.items() if key in keys.REST}
     worker: dict[str, str] = {}
     for key in endpoint_reader.WORKER:
         found = {said.get(f"{alias}.{key}", said.get(key)) for alias in aliases}
-        (value, *others) = found
-        if value is not None and not others:
+        value = next(iter(found), None)
+        if value is not None and len(found) == 1:
             worker[key] = value
-    placed = {*rest, *worker, *(f"{alias}.{key}" for alias in aliases for key in worker)}
+    placed = {*rest, *worker, *(f"{alias}.{key}" for alias in tree["clusters"] for key in worker)}
     tree["rest"] = {**keys.OF_JAVA_REST, **rest}
     tree["worker"] = {**keys.OF_JAVA_WORKERS, **worker}
     return [f"{key}: is not the same for all workers" for key in said if key not in placed]

@@ -16,7 +16,7 @@ from connect_runtime.app.settings import declared_providers
 from mm2.app.settings import flow_clients, settings
 from mm2.app.settings import flow_options as options
 from mm2.app.settings import mirror_maker_keys as keys
-from mm2.core.configs import client_properties, dedicated, java_classes
+from mm2.core.configs import client_properties, connector_keys, dedicated, java_classes
 
 _LOCATION = ".location"
 _ROLES = tuple(role.prefix for role in settings.Role)
@@ -200,8 +200,9 @@ class _Flattening:
         factor = whole.get(options.REPLICATION_FACTOR.name)
         value = self._text(factor) if factor is not None else options.REPLICATION_FACTOR.default
         line = factor.line if factor is not None else 0
+        syncs = self._text(whole.get(connector_keys.EMIT_SYNCS)).strip().lower() != "false"
         for key in keys.FACTORS:
-            if key not in whole:
+            if key not in whole and (syncs or key != connector_keys.SYNCS_TOPIC_FACTOR):
                 self._add(f"{name}.{key}", str(value), line=line, path=f"{path}.{key}")
         target = name.partition("->")[2]
         for key in keys.WORKER_FACTORS:

@@ -11,7 +11,7 @@ import urllib.parse
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from mm2.core.configs import client_keys, java_classes, own_keys
+from mm2.core.configs import checks, client_keys, java_classes, own_keys
 from mm2.core.configs import connector_keys as keys
 
 CLUSTERS = "clusters"
@@ -155,6 +155,14 @@ def connector(props: Props, ends: Ends, name: str) -> dict[str, str]:
 def connectors(props: Props, ends: Ends) -> dict[str, dict[str, str]]:
     """All three by name, in the order in which a leader writes them."""
     return {name: connector(props, ends, name) for name in CONNECTORS}
+
+
+def can_run(name: str, config: Props) -> bool:
+    """Is there anything for this one of `CONNECTORS` to do?
+
+    Java configures it all the same, and is refused by the connector, which is told and left at it.
+    """
+    return name != "MirrorCheckpointConnector" or not checks.checkpoint(config)
 
 
 def client(props: Props, alias: str, *, resolve: Resolve = dict) -> dict[str, str]:

@@ -152,3 +152,20 @@ def test_a_leader_writes_what_is_stored_otherwise():
 def test_paths_of_the_internal_rest_are_percent_encoded():
     """As Java's URLEncoder has it, blanks as %20."""
     assert Ends("us east", "a/b~*").rest_path == "/us%20east/a%2Fb%7E*"
+
+
+def test_a_connector_with_nothing_to_do_cannot_run():
+    config = {"emit.checkpoints.enabled": "false"}
+    assert not dedicated.can_run("MirrorCheckpointConnector", config)
+    assert dedicated.can_run("MirrorCheckpointConnector", {})
+    assert dedicated.can_run("MirrorSourceConnector", config)
+
+
+def test_our_own_keys_reach_every_flow_from_the_top_but_for_what_operators_set():
+    found = dedicated.connector(
+        {"throttle": "5MB", "live.throttle": "1MB"},
+        dedicated.Ends("a", "b"),
+        "MirrorSourceConnector",
+    )
+    assert found["throttle"] == "5MB"
+    assert "live.throttle" not in found
