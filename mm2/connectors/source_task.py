@@ -18,7 +18,7 @@ from typing import Any
 from connect_runtime.base import backoff, errors, ids, log_context
 from mm2.cluster import errors as cluster_errors
 from mm2.cluster import flow_log
-from mm2.connectors import flow_ledger, holdups, receipts
+from mm2.connectors import flow_ledger, holdups, opposite_ids, receipts
 from mm2.core.copy import facts, instructions, messages, stream
 from mm2.pipeline import control_channel, control_server, engine
 
@@ -49,9 +49,9 @@ class TaskState(enum.Enum):
 class Surroundings:
     """What every task of a flow shares.
 
-    `may_take`: may be taken what a copy asked for at that time (monotonic seconds)? Asked again
-    until it may. `may_live`: is it certain enough that no other worker has the task? Else its copy
-    hears nothing more, and ends.
+    `whose` answers a copy whose producer ids of the source are. `may_take`: may be taken what a
+    copy asked for at that time (monotonic seconds)? Asked again until it may. `may_live`: is it
+    certain enough that no other worker has the task? Else its copy hears nothing more, and ends.
     """
 
     engine: engine.CopyEngine
@@ -60,6 +60,7 @@ class Surroundings:
     ledger: flow_ledger.FlowLedger
     random: Random
     log_broken: Callable[[errors.ConnectError], None]
+    whose: opposite_ids.Ask = opposite_ids.nobody_knows
     may_take: Callable[[float], bool] = lambda _: True
     may_live: Callable[[float], bool] = lambda _: True
 
@@ -232,6 +233,9 @@ class SourceTask:
                 self._record(message)
             case "read":
                 self._read(message)
+            case "opposite?" if self._channel is not None:
+                tell = opposite_ids.sender(self._channel, message["id"])
+                self._around.whose(message["producers"], tell)
             case "may_take?":
                 self._questions.append((message["id"], now_s))
             case "ended":
