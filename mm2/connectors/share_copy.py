@@ -44,7 +44,7 @@ class Around:
     """What a share's copy is given.
 
     `owner` marks this worker's anchors; `may_take`, `may_live` and `gauged` as in
-    `source_task.Surroundings`. `syncs` None: the flow writes none.
+    `source_task.Surroundings`. `syncs` None: none are written. `assigned` is told what is copied.
     """
 
     plane: data_plane.DataPlane
@@ -58,6 +58,7 @@ class Around:
     may_take: Callable[[float], bool]
     may_live: Callable[[float], bool]
     gauged: Callable[[setup.PartitionSetup, messages.Gauge], None]
+    assigned: Callable[[Sequence[setup.PartitionSetup]], None]
 
 
 class ShareCopy:
@@ -122,6 +123,7 @@ class ShareCopy:
     def _take_messages(self, timeout_s: float) -> None:
         busy = self.copy is None or self._next is not None
         busy = busy or self._ledger.ledger.busy or (self.copy is not None and self.copy.busy)
+        busy = busy or (self._around.syncs is not None and self._around.syncs.busy)
         wait_s = min(timeout_s, TURN_S) if busy else timeout_s
         for _ in range(MESSAGES_PER_TURN):
             taken = self._inbox.take(wait_s)
@@ -207,6 +209,7 @@ class ShareCopy:
         self.copy = source_task.SourceTask(settings, surroundings, before=before)
         self.copy.pause(paused=self._resting)
         self.reason = ""
+        around.assigned(settings.partitions)
 
     def _configure(self, partitions: tuple[setup.PartitionSetup, ...]) -> messages.Configure:
         share, around = self.share, self._around
@@ -256,7 +259,10 @@ class ShareCopy:
                 self._ledger.work()
                 copy.tick(self._around.clock.now_s())
                 copy.tell_stored()
-        self._ledger.close(0.0 if self._abandoned else CLOSE_S)
+        close_s = 0.0 if self._abandoned else CLOSE_S / 2
+        if self._around.syncs is not None:
+            self._around.syncs.close(close_s)
+        self._ledger.close(close_s)
         self._opposite.close()
 
     def abandon(self) -> None:
