@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.topics import rounds as topic_rounds
 from mm2.core.configs import connector_configs
+from mm2.core.topics import rounds as topic_rounds
 
 PROPS = {"name": "n", "source.cluster.alias": "A", "target.cluster.alias": "B"}
 SECONDS = {
