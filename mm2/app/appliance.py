@@ -243,6 +243,9 @@ class Appliance:
             run_in=self.engine,
             server=self._server,
             configure=functools.partial(self._configure, clients=self._settings.clients_of(flow)),
+            opposite=connections.opposite(
+                self._settings, flow, client_id=f"mm2-{flow.name}-opposite", clock=self._clock
+            ),
             now=self._clock,
             random=self._random,
         )

@@ -59,8 +59,11 @@ class KafkaAdmin:
         client_id: str,
         clock: base_clock.Clock,
         topics_per_request: int = _TOPICS_PER_REQUEST,
+        gone: Callable[[], bool] = lambda: False,
     ) -> None:
+        """Once `gone`, nobody waits for answers any more: calls end soon, with `RetriableError`."""
         self._where = access.where
+        self._gone = gone
         self._clock = clock
         self._chunk = topics_per_request
         self._reports = translate_errors.ConnectionReports()
@@ -269,8 +272,10 @@ class KafkaAdmin:
             self._client.list_topics(timeout=_PATIENCE_S)
 
     def _look(self, doing: str) -> None:
-        """Hear what the connections say; a refusal ends the waiting."""
+        """Hear what the connections say; a refusal ends the waiting, and so does who is gone."""
         self._client.poll(0)
+        if self._gone():
+            raise errors.RetriableError(f"{doing} on {self._where} was given up")
         refused = self._reports.refused()
         if refused is not None:
             raise self._translated(refused, doing)

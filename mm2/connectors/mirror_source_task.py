@@ -7,12 +7,20 @@ for others is the same: source offsets, offset syncs, names.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from random import Random
 
 from connect_runtime.api import context, records, task
 from connect_runtime.base import ids
-from mm2.connectors import board, flow_ledger, share_copy, source_task, task_clients
+from mm2.connectors import (
+    board,
+    java_progress,
+    share_copy,
+    source_task,
+    sync_emitter,
+    task_clients,
+    task_metrics,
+)
 from mm2.core import connect_offsets
 from mm2.core.configs import java_classes, task_share
 from mm2.formats import map_record
@@ -43,6 +51,8 @@ class MirrorSourceTask(task.PipelineTask):
         self._props: Mapping[str, str] = {}
         self._plane: data_plane.DataPlane | None = None
         self._copy: share_copy.ShareCopy | None = None
+        self._syncs: sync_emitter.OffsetSyncEmitter | None = None
+        self._java: java_progress.JavaProgress | None = None
         self._place: board.Place[board.TaskShown] | None = None
         self._report_due_s = self._show_due_s = 0.0
         self._told: tuple[context.PipelineState, str] | None = None
@@ -59,23 +69,52 @@ class MirrorSourceTask(task.PipelineTask):
         self._props = dict(props)
         clock = self.context.clock
         number = self.context.task_id.task if share.number is None else share.number
+        clients = self._make_clients(share.config, clock=clock, task=number)
         self._plane = data_plane.acquire(share.config.engine, clock)
+        if share.config.syncs_topic is not None:
+            self._syncs = sync_emitter.OffsetSyncEmitter(
+                clients.sync_writer(), lag_max=share.config.lag_max, clock=clock
+            )
         self._copy = share_copy.ShareCopy(
-            share,
-            share_copy.Around(
-                plane=self._plane,
-                clients=self._make_clients(share.config, clock=clock, task=number),
-                clock=clock,
-                random=Random(),  # noqa: S311 - jitter, not secrets
-                owner=_OWNER,
-                number=number,
-                java=self._java,
-                may_take=self._may_take,
-                may_live=self._may_live,
-            ),
+            share, self._around(share, clients, plane=self._plane, number=number)
         )
         self._place = board.BOARD.task(share.config.flow.name, number)
         self._copy.start()
+
+    def _around(
+        self,
+        share: task_share.TaskShare,
+        clients: task_clients.Clients,
+        *,
+        plane: data_plane.DataPlane,
+        number: int,
+    ) -> share_copy.Around:
+        clock = self.context.clock
+        figures = task_metrics.SourceMetrics(
+            task_metrics.owner(self.context.task_id, share.config.common), clock=clock
+        )
+        self.context.add_metrics(figures.families)
+        self._java = java_progress.JavaProgress(
+            share.config.common.source,
+            share.partitions,
+            offsets=self.context.offset_reader,
+            syncs=None if share.config.syncs_topic is None else clients.syncs,
+            clock=clock,
+        )
+        return share_copy.Around(
+            plane=plane,
+            clients=clients,
+            clock=clock,
+            random=Random(),  # noqa: S311 - jitter, not secrets
+            owner=_OWNER,
+            number=number,
+            java=self._java.read,
+            syncs=self._syncs,
+            may_take=self._may_take,
+            may_live=self._may_live,
+            gauged=figures.observe,
+            assigned=figures.assigned,
+        )
 
     def run_once(self, timeout_s: float) -> None:
         assert self._copy is not None, "it was not started"
@@ -111,6 +150,8 @@ class MirrorSourceTask(task.PipelineTask):
                 copy.stop(max(SETTLE_S, self.context.stop_timeout_s - SETTLE_S))
                 self._tell(copy, offsets=True)
         finally:
+            if self._java is not None:
+                self._java.close()
             if place is not None:
                 place.leave()
             if plane is not None:
@@ -132,10 +173,10 @@ class MirrorSourceTask(task.PipelineTask):
         return False
 
     def _may_live(self, now_s: float) -> bool:
-        return now_s - self.context.confirmed_at_s() < self.context.session_timeout_s
-
-    def _java(self, partitions: Collection[ids.TopicPartition]) -> flow_ledger.JavaProgress:
-        return {}
+        if now_s - self.context.confirmed_at_s() < self.context.session_timeout_s:
+            return True
+        self.context.confirm_soon()
+        return False
 
     # What others are told
 
@@ -152,6 +193,8 @@ class MirrorSourceTask(task.PipelineTask):
         self._told = (state, reason)
         if offsets:
             self._report_due_s = self.context.clock.now_s() + REPORT_S
+            if self._syncs is not None:
+                self._syncs.committed()
         totals = () if supervised is None else supervised.all_totals().values()
         self.context.report(
             context.PipelineProgress(

@@ -156,6 +156,23 @@ class MirrorTopics:
         ).findings
         return self._told(source, mirrors, {each.topic: each for each in standing if _stops(each)})
 
+    def follow_settings(self, names: Iterable[str], end: deadline.Deadline) -> None:
+        """Have settings of the mirrors of these topics follow theirs; nothing is made or grown.
+
+        What is refused is told. Raises as `bring_about`.
+        """
+        self._sync_configs = True
+        topics = {
+            self._flow.remote_topic(name): topic
+            for name, topic in self._observe(self._source, names, end).done.items()
+        }
+        listed = self._target.list_topics(self._left_s(end))
+        there = self._observe(self._target, topics.keys() & listed, end)
+        followed = {topics[mirror].name: topics[mirror] for mirror in there.done}
+        planned = self._plan(followed, there.done, end, listed=listed)
+        if not self._stopped():
+            self._carry_out(replace(planned, create=(), grow=()), end)
+
     def _left_s(self, end: deadline.Deadline) -> float:
         return end.left_s(self._clock.now_s())
 

@@ -237,6 +237,7 @@ class PartitionSetups:
             common.setup,
             topic=topic.name,
             remote_topic=mirror.name,
+            two_way=mirror.name == topic.name,
             partition=number,
             transactional_id=self._flow.transactional_id(ids.TopicPartition(topic.name, number)),
             source_topic_id=_id(topic),

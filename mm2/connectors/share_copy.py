@@ -7,7 +7,7 @@ What it reads of the flow's own topics, and writes there, is its own share's.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -20,11 +20,12 @@ from mm2.connectors import (
     share_looks,
     share_plan,
     source_task,
+    sync_emitter,
     task_clients,
     task_report,
 )
 from mm2.core.configs import task_share
-from mm2.core.copy import messages, setup
+from mm2.core.copy import instructions, messages, setup
 from mm2.pipeline import control_channel, data_plane
 
 TURN_S = 0.05
@@ -42,7 +43,8 @@ _LOG = logging.getLogger(__name__)
 class Around:
     """What a share's copy is given.
 
-    `owner` marks this worker's anchors; `may_take` and `may_live` as in `source_task.Surroundings`.
+    `owner` marks this worker's anchors; `may_take`, `may_live` and `gauged` as in
+    `source_task.Surroundings`. `syncs` None: none are written. `assigned` is told what is copied.
     """
 
     plane: data_plane.DataPlane
@@ -52,8 +54,11 @@ class Around:
     owner: bytes
     number: int
     java: flow_ledger.ReadJava
+    syncs: sync_emitter.OffsetSyncEmitter | None
     may_take: Callable[[float], bool]
     may_live: Callable[[float], bool]
+    gauged: Callable[[setup.PartitionSetup, messages.Gauge], None]
+    assigned: Callable[[Sequence[setup.PartitionSetup]], None]
 
 
 class ShareCopy:
@@ -82,6 +87,7 @@ class ShareCopy:
             clock=around.clock,
             name=f"{share.config.common.name}-{around.number}",
         )
+        self._opposite = around.clients.opposite()
         self._complaints = complaints.Complaints(_LOG, clock=around.clock)
         self._plan: partition_setups.SourcePlan | None = None
         self._plan_due_s = 0.0
@@ -107,6 +113,8 @@ class ShareCopy:
             self._mend(now_s)
             return
         self._take_look(now_s)
+        if self._around.syncs is not None:
+            self._around.syncs.work()
         if self.copy is not None:
             self.copy.tick(now_s)
             self.copy.tell_stored()
@@ -115,6 +123,7 @@ class ShareCopy:
     def _take_messages(self, timeout_s: float) -> None:
         busy = self.copy is None or self._next is not None
         busy = busy or self._ledger.ledger.busy or (self.copy is not None and self.copy.busy)
+        busy = busy or (self._around.syncs is not None and self._around.syncs.busy)
         wait_s = min(timeout_s, TURN_S) if busy else timeout_s
         for _ in range(MESSAGES_PER_TURN):
             taken = self._inbox.take(wait_s)
@@ -191,12 +200,16 @@ class ShareCopy:
             ledger=self._ledger.ledger,
             random=around.random,
             log_broken=self._ledger.broken,
+            whose=self._opposite.ask,
             may_take=around.may_take,
             may_live=around.may_live,
+            streamed=self._streamed,
+            gauged=around.gauged,
         )
         self.copy = source_task.SourceTask(settings, surroundings, before=before)
         self.copy.pause(paused=self._resting)
         self.reason = ""
+        around.assigned(settings.partitions)
 
     def _configure(self, partitions: tuple[setup.PartitionSetup, ...]) -> messages.Configure:
         share, around = self.share, self._around
@@ -210,7 +223,12 @@ class ShareCopy:
             budget_bytes=share.config.flow.buffer_bytes,
             throttle_bytes_s=share.budget.flow,
             topic_throttles=share.budget.topics,
+            paused_topics=share.config.paused,
         )
+
+    def _streamed(self, items: Sequence[instructions.LogItem]) -> None:
+        if self._around.syncs is not None:
+            self._around.syncs.note(items)
 
     # The worker's hand
 
@@ -224,6 +242,7 @@ class ShareCopy:
         self.share = share
         if self.copy is not None:
             self.copy.throttle(share.budget.flow, share.budget.topics)
+            self.copy.pause_topics(share.config.paused)
 
     def stop(self, timeout_s: float) -> None:
         """Settle what is on its way, or cut it off once `timeout_s` have passed."""
@@ -240,7 +259,11 @@ class ShareCopy:
                 self._ledger.work()
                 copy.tick(self._around.clock.now_s())
                 copy.tell_stored()
-        self._ledger.close(0.0 if self._abandoned else CLOSE_S)
+        close_s = 0.0 if self._abandoned else CLOSE_S / 2
+        if self._around.syncs is not None:
+            self._around.syncs.close(close_s)
+        self._ledger.close(close_s)
+        self._opposite.close()
 
     def abandon(self) -> None:
         """From another thread, while `stop` runs: cut everything off at once."""

@@ -20,6 +20,7 @@ from mm2.connectors import (
     flow_ledger,
     flow_report,
     flow_status,
+    opposite_ids,
     source_connector,
     source_task,
 )
@@ -53,7 +54,7 @@ class SourceFlow:
     snapshot, replaced whole), `flow` (likewise), `stop_asked` and `change`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all by keyword, each another part of the process
         self,
         flow: flows.Flow,
         *,
@@ -62,6 +63,7 @@ class SourceFlow:
         run_in: engine.CopyEngine,
         server: control_server.ControlServer,
         configure: Configure,
+        opposite: opposite_ids.OppositeIds,
         now: clock.Clock,
         random: Random,
     ) -> None:
@@ -73,6 +75,7 @@ class SourceFlow:
         self._engine = run_in
         self._server = server
         self._configure = configure
+        self._opposite = opposite
         self._clock = now
         self._random = random
         self._inbox = control_channel.Inbox()
@@ -103,6 +106,7 @@ class SourceFlow:
                 self._ledger.close(1.0)
                 self._connector.close()
                 self._changes.close()
+                self._opposite.close()
                 self._publish()
 
     def run_once(self) -> None:
@@ -153,6 +157,7 @@ class SourceFlow:
             ledger=self._ledger,
             random=self._random,
             log_broken=self._note_broken,
+            whose=self._opposite.ask,
         )
 
     def _begin(self, plan: source_connector.SourcePlan) -> None:

@@ -10,16 +10,14 @@ import dataclasses
 import enum
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from connect_runtime.base import backoff, errors, ids, log_context
-from mm2.cluster import errors as cluster_errors
-from mm2.cluster import flow_log
-from mm2.connectors import flow_ledger, holdups, receipts
-from mm2.core.copy import facts, instructions, messages, stream
+from mm2.connectors import copy_stream, flow_ledger, holdups, opposite_ids, receipts
+from mm2.core.copy import facts, instructions, messages, setup
 from mm2.pipeline import control_channel, control_server, engine
 
 RESTART_FIRST_S = 0.5
@@ -27,6 +25,7 @@ RESTART_MAX_S = 30.0
 STARTUP_S = 120.0
 """How long a copy that has a slot may take until its first report."""
 STOP_S = 1.6
+UNSURE = "nothing was heard of the worker's group for too long"
 LAST_WORDS_S = 0.5
 """An engine says why a copy ended a little after its connection broke."""
 
@@ -49,9 +48,10 @@ class TaskState(enum.Enum):
 class Surroundings:
     """What every task of a flow shares.
 
-    `may_take`: may be taken what a copy asked for at that time (monotonic seconds)? Asked again
-    until it may. `may_live`: is it certain enough that no other worker has the task? Else its copy
-    hears nothing more, and ends.
+    `whose` answers a copy whose producer ids of the source are. `may_take`: may be taken what a
+    copy asked for at that time (monotonic seconds)? Asked again until it may. `may_live`: is it
+    certain enough that no other worker has the task? Else its copy ends. `streamed` and `gauged`
+    hear what copies report, in order.
     """
 
     engine: engine.CopyEngine
@@ -60,16 +60,17 @@ class Surroundings:
     ledger: flow_ledger.FlowLedger
     random: Random
     log_broken: Callable[[errors.ConnectError], None]
+    whose: opposite_ids.Ask = opposite_ids.nobody_knows
     may_take: Callable[[float], bool] = lambda _: True
     may_live: Callable[[float], bool] = lambda _: True
+    streamed: Callable[[Sequence[instructions.LogItem]], None] = lambda _: None
+    gauged: Callable[[setup.PartitionSetup, messages.Gauge], None] = lambda *_: None
 
 
 class SourceTask:
     """Owned by its flow's thread.
 
-    Invariants: at most one copy of it is meant to run; what the copy streams is appended in order,
-    and what waits for room in the log is no more than a copy may have unstored
-    (`worker_link.STREAM_LIMIT`, and a few items of each partition that is being taken).
+    Invariant: at most one copy of it is meant to run.
     """
 
     def __init__(
@@ -101,8 +102,9 @@ class SourceTask:
         self._start_at_s = 0.0
         self._reported_at_s = 0.0
         self._beat_at_s = 0.0
-        self._stream = stream.StoredStream()
-        self._unappended: deque[tuple[int, instructions.LogItem]] = deque()
+        self._stream = copy_stream.CopyStream(
+            around.ledger, log_broken=around.log_broken, on_receipt=self._note_receipt
+        )
         self._fatal = ""
         self._gone: tuple[str, float] | None = None
         self._paused = False
@@ -125,7 +127,7 @@ class SourceTask:
     @property
     def busy(self) -> bool:
         """Is something about to happen, so that its owner looks again soon?"""
-        return self.state is not TaskState.RUNNING or bool(self._questions or self._unappended)
+        return self.state is not TaskState.RUNNING or bool(self._questions) or self._stream.waits
 
     def totals(self, index: int) -> tuple[int, int]:
         """Records and bytes copied of the partition, over all copies of this task."""
@@ -143,6 +145,9 @@ class SourceTask:
         if self.ended:
             return
         around = self._around
+        if self.state is not TaskState.STOPPING and not around.may_live(now_s):
+            self.restart(UNSURE, now_s)
+            return
         if self._channel is None:
             if self.state is TaskState.STOPPING:
                 self.state = TaskState.STOPPED
@@ -150,12 +155,12 @@ class SourceTask:
                 self._start(now_s)
             return
         self._watch(now_s)
-        self._append()
+        self._stream.append()
         for line in self._holdups.news(self._names, now_s):
             self._tell(logging.WARNING, "%s", line)
         while self._questions and around.may_take(self._questions[0][1]):
             self._send({"type": "may_take", "id": self._questions.popleft()[0]})
-        if now_s >= self._beat_at_s and self._gone is None and around.may_live(now_s):
+        if now_s >= self._beat_at_s and self._gone is None:
             self._beat_at_s = now_s + messages.BEAT_EVERY_S
             self._send({"type": "beat"})
 
@@ -166,7 +171,7 @@ class SourceTask:
         self._channel = channel
         self._fatal = ""
         self._gone = None
-        self._stream = stream.StoredStream()
+        self._stream.begin()
         self._questions.clear()
         self._reported_at_s = now_s
         self._handle = around.engine.start(
@@ -204,7 +209,7 @@ class SourceTask:
         if self._channel is not None:
             self._channel.close(why)
         self._channel = self._handle = None
-        self._unappended.clear()
+        self._stream.drop()
         for index, gauge in self.gauges.items():
             records, size = self._before.get(index, (0, 0))
             self._before[index] = (records + gauge.records, size + gauge.bytes)
@@ -229,9 +234,12 @@ class SourceTask:
             case "gauges":
                 self._take_gauges(message, now_s)
             case "record":
-                self._record(message)
+                self._around.streamed(self._stream.receive(message))
             case "read":
                 self._read(message)
+            case "opposite?" if self._channel is not None:
+                tell = opposite_ids.sender(self._channel, message["id"])
+                self._around.whose(message["producers"], tell)
             case "may_take?":
                 self._questions.append((message["id"], now_s))
             case "ended":
@@ -265,6 +273,7 @@ class SourceTask:
             self._holdups.note(gauge, now_s)
             before = self.gauges.get(gauge.index)
             self.gauges[gauge.index] = gauge
+            self._around.gauged(self.settings.partitions[gauge.index], gauge)
             self._note_change(before, gauge)
             if gauge.records:
                 self._backoff.reset()
@@ -280,37 +289,10 @@ class SourceTask:
             self.reason = gauge.reason
             self._tell(logging.ERROR, "%s", gauge.reason)
 
-    def _record(self, message: dict[str, Any]) -> None:
-        self._unappended.extend(enumerate(messages.read_record(message), message["first"]))
-        self._append()
-
-    def _append(self) -> None:
-        """What the log has no room for waits for the next turn."""
-        while self._unappended:
-            number, item = self._unappended[0]
-            try:
-                self._around.ledger.append(item, on_recorded=self._recorder(number, item))
-            except cluster_errors.FlowLogFullError:
-                return
-            except errors.ConnectError as error:
-                self._around.log_broken(error)
-                return
-            self._unappended.popleft()
-
-    def _recorder(self, number: int, item: instructions.LogItem) -> flow_log.OnRecorded:
-        mine = self._stream
-
-        def recorded(error: errors.ConnectError | None) -> None:
-            if error is not None:
-                self._around.log_broken(error)
-                return
-            mine.stored(number)
-            if item.receipt and item.value is not None:
-                line = self.receipts.stored(item.key, item.value)
-                if line is not None:
-                    self._tell(logging.WARNING, "%s", line)
-
-        return recorded
+    def _note_receipt(self, key: bytes, value: bytes) -> None:
+        line = self.receipts.stored(key, value)
+        if line is not None:
+            self._tell(logging.WARNING, "%s", line)
 
     def tell_stored(self) -> None:
         """Tell the copy how far its stream is stored, if that is news."""
@@ -348,6 +330,12 @@ class SourceTask:
     def pause(self, *, paused: bool) -> None:
         self._paused = paused
         self._send({"type": "pause" if paused else "resume"})
+
+    def pause_topics(self, topics: frozenset[str]) -> None:
+        """Of this copy and of those that follow it: these are paused, and no others."""
+        if topics != self.settings.paused_topics:
+            self.settings = dataclasses.replace(self.settings, paused_topics=topics)
+            self._send({"type": "pause_topics", "topics": sorted(topics)})
 
     def throttle(self, bytes_per_s: int, topics: Mapping[str, int]) -> None:
         """Of this copy and of those that follow it, as in `messages.Configure`."""
@@ -397,18 +385,14 @@ class SourceTask:
         if self._channel is not None:
             self._channel.close("abandoned")
         self._channel = self._handle = None
-        self._unappended.clear()
+        self._stream.drop()
         if self.state is TaskState.STOPPING:
             self.state = TaskState.STOPPED
 
 
 def _idle(gauge: messages.Gauge, why: str) -> messages.Gauge:
     """A partition whose copy has ended: nothing of it moves until the next one."""
+    still = dataclasses.replace(gauge, records=0, bytes=0)
     if gauge.phase in ("stopped", "fenced"):
-        return messages.Gauge(**{**_fields(gauge), "records": 0, "bytes": 0})
-    fields = {**_fields(gauge), "phase": "waiting", "reason": why, "records": 0, "bytes": 0}
-    return messages.Gauge(**fields)
-
-
-def _fields(gauge: messages.Gauge) -> dict[str, Any]:
-    return {name: getattr(gauge, name) for name in gauge.__slots__}
+        return still
+    return dataclasses.replace(still, phase="waiting", reason=why)

@@ -16,14 +16,28 @@ from connect_runtime.base import clock as base_clock
 from connect_runtime.base import ids
 from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.wire.connection import store_files
-from mm2.cluster import admin, kafka_admin, kafka_flow_log, state_topics
-from mm2.connectors import connector_clients, flow_ledger, operators
-from mm2.core import commands
+from mm2.cluster import (
+    admin,
+    kafka_admin,
+    kafka_flow_log,
+    kafka_record_writer,
+    record_writer,
+    state_topics,
+)
+from mm2.connectors import (
+    connector_clients,
+    flow_ledger,
+    operators,
+    opposite_ids,
+    opposite_map,
+)
+from mm2.core import commands, loops
 from mm2.core.configs import client_properties, connector_configs, roles
 from mm2.core.copy import messages
 from mm2.pipeline import client_options
 
 LEDGER = "mm2-ledger"
+OPPOSITE = "mm2-opposite"
 
 
 class Clients(Protocol):
@@ -37,8 +51,14 @@ class Clients(Protocol):
     ) -> flow_ledger.FlowLedger:
         """The flow's own topics on the target; not open yet."""
 
+    def opposite(self) -> opposite_ids.OppositeIds:
+        """Of the flow that leads back, whose map is on the source."""
+
     def syncs(self) -> state_topics.TopicTail:
         """The offset-syncs topic, from its beginning. Not for a flow without."""
+
+    def sync_writer(self) -> record_writer.RecordWriter:
+        """To that topic."""
 
     def source(self) -> messages.ClusterAccess:
         """How the copies reach it."""
@@ -81,6 +101,24 @@ class KafkaClients:
         )
         return flow_ledger.FlowLedger(log, share=share, java=java)
 
+    def opposite(self) -> opposite_ids.OppositeIds:
+        flow = self._config.flow
+        topic = loops.opposite_map_topic(flow)
+        found = opposite_map.OppositeMap(
+            topic,
+            connect_admin=lambda: self._admin(roles.SOURCE_ADMIN),
+            connect_tail=lambda: connector_clients.reader_of(
+                self._config.common,
+                roles.SOURCE_CONSUMER,
+                use=OPPOSITE,
+                clock=self._clock,
+                task=self._task,
+                topic=topic,
+            ),
+            clock=self._clock,
+        )
+        return opposite_ids.OppositeIds(found, name=f"{flow.name}-{self._task}")
+
     def syncs(self) -> state_topics.TopicTail:
         topic = self._config.syncs_topic
         assert topic is not None, "the flow writes no offset syncs"
@@ -91,6 +129,15 @@ class KafkaClients:
             clock=self._clock,
             task=self._task,
             topic=topic.name,
+        )
+
+    def sync_writer(self) -> record_writer.RecordWriter:
+        topic = self._config.syncs_topic
+        assert topic is not None, "the flow writes no offset syncs"
+        role = roles.SOURCE_PRODUCER if topic.on_source else roles.TARGET_PRODUCER
+        name = self._named(role, f"offset-syncs-{topic.location}-producer")[roles.CLIENT_ID]
+        return kafka_record_writer.KafkaRecordWriter(
+            self._access(role), client_id=name, topic=topic.name
         )
 
     def source(self) -> messages.ClusterAccess:

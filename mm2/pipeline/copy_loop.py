@@ -7,7 +7,7 @@ send.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from random import Random
 
 from connect_runtime.base import clock, errors
@@ -274,11 +274,14 @@ class CopyLoop:
 
     # What the worker says
 
-    def pause(self, *, paused: bool) -> None:
+    def pause(self, *, paused: bool, topics: Collection[str]) -> None:
+        """Everything, or these topics only; what is not paused goes on."""
         for copy in self.copies:
-            copy.paused = paused
-            self._place(copy)
-            self._restless[id(copy)] = copy
+            resting = paused or copy.where.topic in topics
+            if resting != copy.paused:
+                copy.paused = resting
+                self._place(copy)
+                self._restless[id(copy)] = copy
 
     def throttle(self, bytes_per_s: int, topics: Mapping[str, int]) -> None:
         self._source_side.throttle(throttle.make(bytes_per_s, topics))

@@ -69,8 +69,8 @@ class CopyProcess:
 
     def _copy(self, settings: messages.Configure) -> None:
         loop = self._build(settings)
-        loop.pause(paused=self._paused)
         self._loop = loop
+        self._pause()
         ended = ""
         while not ended:
             loop.run_once()
@@ -132,23 +132,28 @@ class CopyProcess:
                 pass
             case "pause" | "resume" as kind:
                 self._paused = kind == "pause"
-                if self._loop is not None:
-                    self._loop.pause(paused=self._paused)
+                self._pause()
+            case "pause_topics":
+                self._change(paused_topics=frozenset(message["topics"]))
+                self._pause()
             case "throttle":
                 self._throttle(message)
             case "stop":
                 self._stop(message.get("deadline_s", CLOSE_S))
 
     def _throttle(self, message: dict[str, Any]) -> None:
-        """It may come right behind the settings: to a copy that waited for a slot, say."""
+        self._change(throttle_bytes_s=message["bytes_per_s"], topic_throttles=message["topics"])
         if self._loop is not None:
             self._loop.throttle(message["bytes_per_s"], message["topics"])
-        elif self._settings is not None:
-            self._settings = dataclasses.replace(
-                self._settings,
-                throttle_bytes_s=message["bytes_per_s"],
-                topic_throttles=message["topics"],
-            )
+
+    def _change(self, **settings: Any) -> None:
+        """It may come right behind the settings: to a copy that waited for a slot, say."""
+        if self._settings is not None:
+            self._settings = dataclasses.replace(self._settings, **settings)
+
+    def _pause(self) -> None:
+        if self._loop is not None and self._settings is not None:
+            self._loop.pause(paused=self._paused, topics=self._settings.paused_topics)
 
     def _stop(self, deadline_s: float) -> None:
         self._stop_at_s = self._clock.now_s() + deadline_s

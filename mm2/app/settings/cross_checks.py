@@ -15,6 +15,7 @@ from mm2.core import flows, naming
 _LITERAL = re.compile(r"(?:[a-zA-Z0-9_-]|\\[.-])+")
 _CIRCLES_MAX = 20
 """In a mesh of n clusters there are more than n! of them."""
+_TELL_EACH_OTHER_APART = 2
 _SAMPLE_TOPIC = "some-topic"
 
 
@@ -164,14 +165,18 @@ def _shared_copies(named: flows.Flow, other: flows.Flow) -> list[tuple[str, bool
 
 
 def _circles(identity: Sequence[_Sound]) -> Iterator[list[_Sound]]:
-    """Every round of flows that leads back to its start, each once, with topics in common."""
+    """Every round of flows that leads back to its start, each once, with topics in common.
+
+    Two that lead back to each other are none: each knows what the other wrote (`core/loops`).
+    """
 
     def extend(path: list[_Sound]) -> Iterator[list[_Sound]]:
         if not _may_overlap(path):
             return
         first, last = path[0].flow.source, path[-1].flow.target
         if last == first:
-            yield list(path)
+            if len(path) > _TELL_EACH_OTHER_APART:
+                yield list(path)
             return
         # Each circle is found from its alphabetically first cluster alone.
         visited = {item.flow.source for item in path} - {first}

@@ -1,9 +1,9 @@
 """What a worker and its copy tell each other over the control channel, as JSON-able messages.
 
 Down: `configure` (first), `beat`, `facts`, `opposite`, `recorded`, `may_take`, `pause`, `resume`,
-`throttle`, `stop`. Up: `read`, `opposite?`, `may_take?`, `record` (the ordered stream of what must
-not be lost), `gauges` (newest wins), `ended`. Bytes travel as base64. The channel's greeting
-carries the protocol version.
+`pause_topics`, `throttle`, `stop`. Up: `read`, `opposite?`, `may_take?`, `record` (the ordered
+stream of what must not be lost), `gauges` (newest wins), `ended`. Bytes travel as base64. The
+channel's greeting carries the protocol version.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class Configure:
     """Everything a copy works with.
 
     `throttle_bytes_s` (0: none) is this copy's share of its flow's budget, `topic_throttles` its
-    shares of the budgets of single topics, in bytes per second.
+    shares of the budgets of single topics, in bytes per second. Nothing is copied of
+    `paused_topics`.
     """
 
     flow: str
@@ -56,6 +57,7 @@ class Configure:
     budget_bytes: int
     throttle_bytes_s: int = 0
     topic_throttles: Mapping[str, int] = field(default_factory=dict)
+    paused_topics: frozenset[str] = frozenset()
 
 
 def configure(settings: Configure) -> Message:
@@ -71,6 +73,7 @@ def configure(settings: Configure) -> Message:
         "budget_bytes": settings.budget_bytes,
         "throttle_bytes_s": settings.throttle_bytes_s,
         "topic_throttles": dict(settings.topic_throttles),
+        "paused_topics": sorted(settings.paused_topics),
     }
 
 
@@ -86,6 +89,7 @@ def read_configure(message: Message) -> Configure:
         budget_bytes=message["budget_bytes"],
         throttle_bytes_s=message["throttle_bytes_s"],
         topic_throttles=message["topic_throttles"],
+        paused_topics=frozenset(message["paused_topics"]),
     )
 
 

@@ -69,17 +69,20 @@ def from_the_beginning(
 
 
 def shares(
-    looked: Looked, before: Sequence[Share], *, beginning: frozenset[str], tasks_max: int
+    looked: Looked, before: Sequence[Share], *, beginning: frozenset[str] | None, tasks_max: int
 ) -> list[Share]:
-    """What each task has now; none of them nothing. `beginning` as `from_the_beginning` says."""
+    """What each task has now; none of them nothing.
+
+    `beginning` as `from_the_beginning` says; None: all start at their first record anyway.
+    """
     held = {each for share in before for each in share.partitions}
     handed = looked.copyable | {each for each in held if each.topic in looked.unsure}
-    late = {each for share in before for each in share.added}
-    late |= {
-        each
-        for each in handed - held
-        if each.topic in topics(before) or each.topic not in beginning
-    }
+    late: set[ids.TopicPartition] = set()
+    if beginning is not None:
+        late = {each for share in before for each in share.added}
+        known = topics(before)
+        new = handed - held
+        late |= {each for each in new if each.topic in known or each.topic not in beginning}
     if held:
         plan = split.sticky(handed, [share.partitions for share in before], tasks_max)
     else:
@@ -88,6 +91,15 @@ def shares(
         Share(partitions=_in_order(share, before, at), added=frozenset(late.intersection(share)))
         for at, share in enumerate(split.without_holes(plan))
     ]
+
+
+def clashes(names: Iterable[str], remote: Callable[[str], str]) -> dict[str, frozenset[str]]:
+    """Topics that would have one mirror between them, by its name. No policy of Java's does that,
+    only one of the user's own can; their records could not be told apart any more."""
+    found: dict[str, set[str]] = {}
+    for name in names:
+        found.setdefault(remote(name), set()).add(name)
+    return {mirror: frozenset(each) for mirror, each in found.items() if len(each) > 1}
 
 
 def differ(one: Sequence[Share], other: Sequence[Share]) -> bool:

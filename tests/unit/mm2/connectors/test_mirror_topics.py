@@ -273,3 +273,26 @@ def test_the_flows_own_topic_shows_which_settings_the_target_has(pair: Pair):
     assert created == {"message.timestamp.difference.max.ms": str(2**63 - 1)}
     assert ["message.downconversion.enable" in line for line in found.warnings["old"]] == [True]
     assert "users" not in found.warnings
+
+
+# Settings alone
+
+
+def test_settings_follow_where_mirrors_are_and_nothing_else_is_done(pair):
+    pair.target.create("east.orders", partitions=2)
+    pair.source.topics["orders"].overrides["retention.ms"] = "77"
+    pair.target.topics["east.orders"].overrides["cleanup.policy"] = "compact"
+    end = deadline.Deadline.after(60.0, now_s=pair.now)
+    pair.mirrors.follow_settings(["orders", "users"], end)
+    assert pair.target.topics["east.orders"].overrides["retention.ms"] == "77"
+    assert "cleanup.policy" not in pair.target.topics["east.orders"].overrides
+    assert pair.target.topics["east.orders"].partitions == 2
+    assert "east.users" not in pair.target.topics
+
+
+def test_settings_do_not_follow_any_more_once_the_flow_is_to_end(pair):
+    pair.target.create("east.orders", partitions=4)
+    pair.source.topics["orders"].overrides["retention.ms"] = "77"
+    pair.ended = True
+    pair.mirrors.follow_settings(["orders"], deadline.Deadline.after(60.0, now_s=pair.now))
+    assert pair.target.topics["east.orders"].overrides == {}

@@ -13,7 +13,7 @@ from mm2.connectors import flow_ledger, flow_status, source_connector, source_fl
 from mm2.core import flows, naming
 from mm2.core.copy import messages
 from mm2.formats import map_record
-from tests.fakes import admin, flow_log, taking
+from tests.fakes import admin, flow_log, opposite, taking
 
 LATEST = flows.StartPosition(flows.StartAt.LATEST)
 
@@ -51,6 +51,7 @@ class Pair:
             run_in=engine,
             server=server,
             configure=self.keep,
+            opposite=opposite.Source(self.source).ids(),
             now=now,
             random=random.Random(1),
         )

@@ -14,7 +14,7 @@ from mm2.core import filters, flows
 from mm2.core.copy import messages
 from mm2.core.topics import split
 from mm2.pipeline import engine
-from tests.fakes import admin, flow_log, taking
+from tests.fakes import admin, flow_log, opposite, taking
 
 ACCESS = messages.ClusterAccess(alias="x", bootstrap=(), security={}, client_id="")
 
@@ -74,6 +74,7 @@ class World:
             run_in=cast(Any, self),
             server=cast(Any, SimpleNamespace(open=self._open, address="here")),
             configure=configure,
+            opposite=opposite.Source(self.source).ids(),
             now=now,
             random=random.Random(1),
         )

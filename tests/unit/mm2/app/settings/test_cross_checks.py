@@ -70,19 +70,25 @@ def test_both_directions_that_rename_are_fine(read):
     assert len(read(flows("a b", "b a", "a c", "c b")).flows) == 4
 
 
+@pytest.mark.parametrize(("there", "back"), [(".*", ".*"), ("orders", "orders"), ("a", "b")])
+def test_names_kept_both_ways_are_fine_for_each_flow_knows_what_the_other_wrote(read, there, back):
+    found = read(flows(identity("a b", there), identity("b a", back))).flows
+    assert [each.target_topics.value for each in found] == ["shared", "shared"]
+
+
 @pytest.mark.parametrize(
-    ("there", "back"),
+    ("there", "on", "back"),
     [
-        (".*", ".*"),
-        ("orders", "orders"),
-        ("orders", "o.*"),
-        ("orders, users", "users"),
-        (r"orders\.v1", r"orders\.v.*"),
+        (".*", ".*", ".*"),
+        ("orders", "orders", "orders"),
+        ("orders", "o.*", ".*"),
+        ("orders, users", "users", "users"),
+        (r"orders\.v1", r"orders\.v.*", r"orders\.v1"),
     ],
 )
-def test_names_kept_both_ways_run_in_a_circle(wrong, there, back):
-    (problem,) = wrong(flows(identity("a b", there), identity("b a", back)))
-    assert problem.line == 4
+def test_names_kept_all_round_run_in_a_circle(wrong, there, on, back):
+    (problem,) = wrong(flows(identity("a b", there), identity("b c", on), identity("c a", back)))
+    assert problem.line == 5
     assert "in a circle" in problem.text
 
 
@@ -96,13 +102,16 @@ def test_names_kept_both_ways_run_in_a_circle(wrong, there, back):
         ("", ".*"),
     ],
 )
-def test_names_kept_both_ways_are_fine_when_listed_apart(read, there, back):
-    assert len(read(flows(identity("a b", there), identity("b a", back))).flows) == 2
+def test_names_kept_all_round_are_fine_when_listed_apart(read, there, back):
+    text = flows(identity("a b", there), identity("b c"), identity("c a", back))
+    assert len(read(text).flows) == 3
 
 
 def test_exclusion_tells_listed_names_apart(read):
-    text = flows(identity("a b", "orders, users", "users"), identity("b a", "users"))
-    assert len(read(text).flows) == 2
+    text = flows(
+        identity("a b", "orders, users", "users"), identity("b c"), identity("c a", "users")
+    )
+    assert len(read(text).flows) == 3
 
 
 def test_a_circle_of_three_is_told_once(wrong):
@@ -197,7 +206,7 @@ def test_a_direction_that_keeps_names_must_not_mirror_back_copies(wrong, read):
 
 
 def test_disabled_flows_and_flows_with_mistakes_are_no_part_of_circles(read, wrong):
-    text = flows(identity("a b"), identity("b a") + ", enabled: false")
-    assert len(read(text).flows) == 1
-    (problem,) = wrong(flows(identity("a b"), identity("b a") + ", tasks.max: x"))
-    assert problem.key == "flows[1].tasks.max"
+    text = flows(identity("a b"), identity("b c"), identity("c a") + ", enabled: false")
+    assert len(read(text).flows) == 2
+    (problem,) = wrong(flows(identity("a b"), identity("b c"), identity("c a") + ", tasks.max: x"))
+    assert problem.key == "flows[2].tasks.max"

@@ -107,6 +107,20 @@ def test_topics_are_there_from_the_beginning_unless_an_earlier_look_must_have_se
     assert handout.from_the_beginning(found, held, wants("a", "b")) == set("cd")
 
 
+def test_where_all_start_at_their_first_record_nothing_comes_late():
+    held = before("a0", added="a0")
+    found = handout.shares(looked("a0 a1 b0"), held, beginning=None, tasks_max=2)
+    assert late(found) == set()
+
+
+def test_topics_that_would_have_one_mirror_clash():
+    def remote(topic: str) -> str:
+        return topic.lower()
+
+    assert handout.clashes("aAb", remote) == {"a": {"a", "A"}}
+    assert handout.clashes("ab", remote) == {}
+
+
 def test_tasks_notice_other_partitions_and_other_beginnings_and_no_other_order():
     one = before("a0 a1", "b0")
     assert not handout.differ(one, before("a1 a0", "b0"))

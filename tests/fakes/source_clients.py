@@ -1,0 +1,75 @@
+"""Two clusters in memory, for a source connector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from connect_runtime.base import clock as base_clock
+from mm2.cluster import admin, flow_log_topics
+from mm2.core import commands
+from mm2.core.configs import connector_configs
+from tests.fakes import acls as fake_acls
+from tests.fakes import admin as fake_admin
+
+T = TypeVar("T")
+
+
+@dataclass
+class FakeClusters:
+    """Implements `source_clients.Clients`, and makes itself: whatever is made is kept."""
+
+    source: fake_admin.FakeCluster = field(default_factory=fake_admin.FakeCluster)
+    target: fake_admin.FakeCluster = field(default_factory=fake_admin.FakeCluster)
+    source_rights: fake_acls.FakeAclCluster = field(default_factory=fake_acls.FakeAclCluster)
+    target_rights: fake_acls.FakeAclCluster = field(default_factory=fake_acls.FakeAclCluster)
+    made: list[Any] = field(default_factory=list)
+    config: connector_configs.SourceConfig | None = None
+    gone: Callable[[], bool] = lambda: False
+
+    def __call__(
+        self,
+        config: connector_configs.SourceConfig,
+        *,
+        clock: base_clock.Clock,
+        gone: Callable[[], bool],
+    ) -> FakeClusters:
+        self.config, self.clock, self.gone = config, clock, gone
+        return self
+
+    def source_admin(self) -> fake_admin.FakeAdmin:
+        return self._kept(fake_admin.FakeAdmin(self.source))
+
+    def target_admin(self) -> fake_admin.FakeAdmin:
+        return self._kept(fake_admin.FakeAdmin(self.target))
+
+    def syncs_admin(self) -> fake_admin.FakeAdmin:
+        assert self.config is not None
+        assert self.config.syncs_topic is not None
+        on = self.source if self.config.syncs_topic.on_source else self.target
+        return self._kept(fake_admin.FakeAdmin(on))
+
+    def source_acls(self) -> fake_acls.FakeAcls:
+        return self._kept(fake_acls.FakeAcls(self.source_rights))
+
+    def target_acls(self) -> fake_acls.FakeAcls:
+        return self._kept(fake_acls.FakeAcls(self.target_rights))
+
+    def log_topics(self, target: admin.Admin) -> flow_log_topics.LogTopics:
+        return flow_log_topics.LogTopics(
+            target=target, where="B", bootstrap="b:1", replication_factor=1, clock=self.clock
+        )
+
+    def operator(self) -> commands.Operator:
+        return commands.NOBODY
+
+    def all_closed(self) -> bool:
+        return all(
+            each.closed if isinstance(each, fake_acls.FakeAcls) else "close" in each.calls
+            for each in self.made
+        )
+
+    def _kept(self, made: T) -> T:
+        self.made.append(made)
+        return made
