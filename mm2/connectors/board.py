@@ -34,11 +34,13 @@ class ConnectorShown:
     """The connector of a flow, on the worker that runs it.
 
     `planned`: both clusters have answered, and tasks could be handed out; until then `reason` says
-    what it waits for. `findings` are partitions that no task is given (their task is -1).
+    what it waits for. `findings` are partitions that no task is given (their task is -1);
+    `copyable` counts those that tasks are given, on whichever worker.
     """
 
     planned: bool
     reason: str = ""
+    copyable: int = 0
     findings: tuple[flow_status.PartitionStatus, ...] = ()
 
 

@@ -247,7 +247,11 @@ class MirrorSourceConnector(connector.SourceConnector):
             place.put(board.ConnectorShown(planned=False, reason=reason))
             return
         findings = tuple(task_report.found_status(each, task=-1) for each in found.findings)
-        place.put(board.ConnectorShown(planned=True, findings=findings))
+        place.put(
+            board.ConnectorShown(
+                planned=True, findings=findings, copyable=len(found.looked.copyable)
+            )
+        )
 
     # Its end
 

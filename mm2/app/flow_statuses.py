@@ -1,0 +1,141 @@
+"""A flow as this node sees it: what its worker, connector and tasks say, put together. Pure.
+
+In a group of several nodes each shows the tasks that it runs itself; a flow is RUNNING once its
+connector has handed out all partitions and every task has begun somewhere.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from mm2.connectors import board, flow_status
+
+State = flow_status.FlowState
+
+
+class Life(enum.Enum):
+    """Of a flow's worker in this process."""
+
+    STARTING = "STARTING"
+    WORKING = "WORKING"
+    STOPPING = "STOPPING"
+    STOPPED = "STOPPED"
+    FAILED = "FAILED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What the group's topics say of a connector or task; `here`: this node said it.
+
+    `state` is Connect's word, "" where nobody has said anything.
+    """
+
+    state: str = ""
+    here: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """`life` and `reason` are the worker's.
+
+    `tasks` by number are those of the flow's source connector, as configured; `configured` counts
+    the partitions in their configurations. `given_up`: why the flow will not go on, "" while it
+    may.
+    """
+
+    flow: str
+    life: Life
+    reason: str = ""
+    given_up: str = ""
+    connector: Told = Told()
+    tasks: Mapping[int, Told] = field(default_factory=dict)
+    configured: int = 0
+    shown: board.ConnectorShown | None = None
+    tasks_shown: Mapping[int, board.TaskShown] = field(default_factory=dict)
+
+
+def status(seen: Seen, before: flow_status.FlowStatus | None = None) -> flow_status.FlowStatus:
+    """`before` itself where nothing has changed."""
+    state, reason = _state(seen, before)
+    tasks = [seen.tasks_shown[number] for number in sorted(seen.tasks_shown)]
+    findings = seen.shown.findings if seen.shown is not None else ()
+    found = {each.partition: each for each in findings}
+    for task in tasks:
+        found.update((each.partition, each) for each in task.partitions)
+    if seen.life in (Life.STOPPED, Life.FAILED) and before is not None and not tasks:
+        made = flow_status.FlowStatus(
+            flow=seen.flow,
+            state=state,
+            reason=reason,
+            tasks=before.tasks,
+            partitions=before.partitions,
+            fencing=before.fencing,
+        )
+    else:
+        made = flow_status.FlowStatus(
+            flow=seen.flow,
+            state=state,
+            reason=reason,
+            tasks=tuple(task.status for task in tasks),
+            partitions=tuple(found.values()),
+            slots_missing=sum(task.slots_missing for task in tasks),
+            fencing=next((task.fencing for task in tasks if task.fencing), ""),
+        )
+    return before if before is not None and made == before else made
+
+
+def first_line(trace: str | None) -> str:
+    """The words of the failure that a status tells, without its class."""
+    line = (trace or "").strip().partition("\n")[0]
+    name, separator, words = line.partition(": ")
+    return words if separator and " " not in name else line
+
+
+def _state(seen: Seen, before: flow_status.FlowStatus | None) -> tuple[State, str]:
+    match seen.life:
+        case Life.FAILED:
+            return State.FAILED, seen.reason
+        case Life.STOPPED:
+            return State.STOPPED, seen.reason or "stopped"
+        case Life.STOPPING:
+            return State.STOPPING, seen.reason
+        case Life.STARTING:
+            return State.PLANNING, seen.reason
+    if seen.given_up:
+        return State.FAILED, seen.given_up
+    failed = _failed(seen)
+    if before is not None and before.state is State.RUNNING:
+        return State.RUNNING, failed
+    waiting = failed or _waiting(seen)
+    return (State.PLANNING, waiting) if waiting else (State.RUNNING, "")
+
+
+def _failed(seen: Seen) -> str:
+    told: Iterable[tuple[str, Told]] = (
+        ("", seen.connector),
+        *((f"task {number}: ", each) for number, each in sorted(seen.tasks.items())),
+    )
+    return next((prefix + each.reason for prefix, each in told if each.state == "FAILED"), "")
+
+
+def _waiting(seen: Seen) -> str:
+    """What must come before the flow runs; "" when all has."""
+    if seen.connector.state not in ("RUNNING", "PAUSED", "STOPPED"):
+        shown = seen.shown.reason if seen.shown is not None else ""
+        return shown or seen.reason or "its connector is being started"
+    shown_here = seen.shown if seen.connector.here else None
+    if shown_here is not None:
+        if not shown_here.planned:
+            return shown_here.reason or "its topics are looked up"
+        if shown_here.copyable != seen.configured:
+            return "its tasks are handed out"
+    elif not seen.tasks and seen.connector.state == "RUNNING":
+        return "its topics are looked up"
+    for number, each in sorted(seen.tasks.items()):
+        elsewhere = each.state in ("RUNNING", "PAUSED") and not each.here
+        if not elsewhere and number not in seen.tasks_shown:
+            return f"task {number} is being started"
+    return ""

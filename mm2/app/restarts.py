@@ -1,0 +1,86 @@
+"""When a failed connector or task is started again: a planner.
+
+Connect leaves what has failed as it is until somebody restarts it; `mm2 run` does that itself, after
+a backoff that grows with each failure in a row. What has run for a while since has none behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+FIRST_S = 1.0
+MOST_S = 60.0
+FORGOTTEN_S = 600.0
+"""What has run so long without failing counts as new."""
+UNLIMITED = -1
+
+
+@dataclass(slots=True)
+class _Case:
+    """`failed_at_s` None: it runs, since `well_since_s`."""
+
+    failures: int = 0
+    failed_at_s: float | None = None
+    well_since_s: float | None = None
+    restarted: bool = False
+
+
+@dataclass(slots=True)
+class Restarts:
+    """`most`: how often in a row; `UNLIMITED`: always again, 0: never.
+
+    Subjects are names of anything that fails: connectors, tasks.
+    """
+
+    most: int
+    _cases: dict[str, _Case] = field(default_factory=dict)
+
+    def due(self, failed: Mapping[str, bool], now_s: float) -> list[str]:
+        """What is to be started again now; `failed` has all there is by name. Each once until it
+        is seen to run, or to have failed again."""
+        self._cases = {name: case for name, case in self._cases.items() if name in failed}
+        found = []
+        for name, has_failed in failed.items():
+            case = self._cases.setdefault(name, _Case())
+            if has_failed:
+                self._failed(case, now_s)
+                if self._is_due(case, now_s):
+                    case.restarted = True
+                    found.append(name)
+            else:
+                _well(case, now_s)
+        return found
+
+    def restarted(self, name: str, *, failed: bool) -> None:
+        """How the attempt went that `due` asked for: after one that failed it is due again."""
+        case = self._cases.get(name)
+        if case is not None and failed:
+            case.failed_at_s, case.restarted = None, False
+
+    def given_up(self, names: Iterable[str]) -> list[str]:
+        """Those of these that have failed too often."""
+        return [name for name in names if name in self._cases and self._is_over(self._cases[name])]
+
+    def _failed(self, case: _Case, now_s: float) -> None:
+        if case.failed_at_s is None:
+            if case.well_since_s is not None and now_s - case.well_since_s >= FORGOTTEN_S:
+                case.failures = 0
+            case.failures += 1
+            case.failed_at_s, case.well_since_s = now_s, None
+            case.restarted = False
+
+    def _is_over(self, case: _Case) -> bool:
+        return case.failed_at_s is not None and self.most != UNLIMITED and case.failures > self.most
+
+    def _is_due(self, case: _Case, now_s: float) -> bool:
+        if case.restarted or case.failed_at_s is None or self._is_over(case):
+            return False
+        pause_s = min(MOST_S, FIRST_S * 2 ** min(case.failures - 1, 10))
+        return now_s - case.failed_at_s >= pause_s
+
+
+def _well(case: _Case, now_s: float) -> None:
+    case.failed_at_s, case.restarted = None, False
+    if case.well_since_s is None:
+        case.well_since_s = now_s

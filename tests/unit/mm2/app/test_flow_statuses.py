@@ -1,0 +1,124 @@
+"""When a flow runs, from what its connector and tasks say."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from connect_runtime.base import ids
+from mm2.app import flow_statuses
+from mm2.connectors import board, flow_status, source_task
+from mm2.connectors.flow_status import FlowState
+
+HERE = flow_statuses.Told(state="RUNNING", here=True)
+THERE = flow_statuses.Told(state="RUNNING")
+
+
+def partition(number: int, task: int = 0) -> flow_status.PartitionStatus:
+    return flow_status.PartitionStatus(
+        partition=ids.TopicPartition("t", number), task=task, phase="copying", reason="", cause="",
+        records=0, bytes=0, copied_to=-1, source_end=-1, age_ms=0, oldest_ms=-1,
+        transactional=False,
+    )  # fmt: skip
+
+
+def shown(*numbers: int, task: int = 0) -> board.TaskShown:
+    status = flow_status.TaskStatus(
+        index=task, state=source_task.TaskState.RUNNING, reason="", restarts=0
+    )
+    return board.TaskShown(
+        status=status, partitions=tuple(partition(each, task) for each in numbers), slots_missing=1
+    )
+
+
+RUNS = flow_statuses.Seen(
+    flow="a->b",
+    life=flow_statuses.Life.WORKING,
+    connector=HERE,
+    tasks={0: HERE},
+    configured=2,
+    shown=board.ConnectorShown(planned=True, copyable=2),
+    tasks_shown={0: shown(0, 1)},
+)
+
+
+def test_a_flow_runs_once_all_its_partitions_are_shown():
+    found = flow_statuses.status(RUNS)
+    assert (found.state, found.reason, found.slots_missing) == (FlowState.RUNNING, "", 1)
+    assert [each.partition.partition for each in found.partitions] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"connector": flow_statuses.Told()}, "being started"),
+        ({"shown": board.ConnectorShown(planned=False, reason="east is silent")}, "east is silent"),
+        ({"configured": 0, "tasks": {}}, "handed out"),
+        ({"tasks_shown": {}}, "task 0 is being started"),
+        ({"connector": THERE, "shown": None, "tasks": {}}, "looked up"),
+        ({"life": flow_statuses.Life.STARTING, "reason": "no broker"}, "no broker"),
+        (
+            {"connector": flow_statuses.Told(state="FAILED", here=True, reason="not allowed")},
+            "not allowed",
+        ),
+    ],
+)
+def test_until_then_it_says_what_it_waits_for(changes, words):
+    found = flow_statuses.status(dataclasses.replace(RUNS, **changes))
+    assert found.state is FlowState.PLANNING
+    assert words in found.reason
+
+
+def test_tasks_of_other_nodes_are_theirs_to_show():
+    seen = dataclasses.replace(
+        RUNS, connector=THERE, shown=None, tasks={0: THERE, 1: HERE}, tasks_shown={1: shown(1)}
+    )
+    assert flow_statuses.status(seen).state is FlowState.RUNNING
+
+
+def test_no_topic_at_all_is_a_flow_that_runs():
+    seen = dataclasses.replace(
+        RUNS, shown=board.ConnectorShown(planned=True), tasks={}, configured=0, tasks_shown={}
+    )
+    assert flow_statuses.status(seen).state is FlowState.RUNNING
+
+
+def test_what_has_run_goes_on_running_while_tasks_move():
+    before = flow_statuses.status(RUNS)
+    moved = flow_statuses.status(dataclasses.replace(RUNS, tasks_shown={}), before)
+    assert moved.state is FlowState.RUNNING
+    assert moved.partitions == ()
+    assert flow_statuses.status(RUNS, before) is before
+
+
+def test_findings_are_shown_unless_a_task_has_the_partition():
+    finding = dataclasses.replace(partition(1, -1), phase="stopped")
+    late = dataclasses.replace(partition(2, -1), phase="stopped")
+    seen = dataclasses.replace(
+        RUNS, shown=board.ConnectorShown(planned=True, copyable=2, findings=(finding, late))
+    )
+    tasks = {each.partition.partition: each.task for each in flow_statuses.status(seen).partitions}
+    assert tasks == {0: 0, 1: 0, 2: -1}
+
+
+def test_what_is_given_up_has_failed():
+    seen = dataclasses.replace(RUNS, given_up="task 0: no")
+    found = flow_statuses.status(seen, flow_statuses.status(RUNS))
+    assert (found.state, found.reason) == (FlowState.FAILED, "task 0: no")
+
+
+def test_after_the_end_figures_stay_what_they_were():
+    before = flow_statuses.status(RUNS)
+    ended = dataclasses.replace(RUNS, life=flow_statuses.Life.STOPPED, tasks_shown={}, shown=None)
+    found = flow_statuses.status(ended, before)
+    assert (found.state, found.reason) == (FlowState.STOPPED, "stopped")
+    assert found.partitions == before.partitions
+
+
+def test_the_words_of_a_trace():
+    assert flow_statuses.first_line("a.b.FatalError: no right: READ\nTraceback …") == (
+        "no right: READ"
+    )
+    assert flow_statuses.first_line("plain words: here") == "plain words: here"
+    assert flow_statuses.first_line(None) == ""
