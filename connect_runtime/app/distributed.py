@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import logging
 import random
+from collections.abc import Callable
 
 from connect_runtime.adapters.kafka import group as kafka_group
 from connect_runtime.adapters.kafka import topic_admin, worker_logs
-from connect_runtime.app import worker_process
+from connect_runtime.app import worker_core, worker_process
 from connect_runtime.app.settings import distributed
 from connect_runtime.base import errors
 from connect_runtime.core.herder import rivals
@@ -24,6 +25,11 @@ GROUPS_S = 10.0
 
 def worker(settings: distributed.Settings) -> worker_process.WorkerProcess:
     """Not started. Raises `FatalError` on settings that the client library refuses."""
+    return worker_process.WorkerProcess(functools.partial(kind, settings))
+
+
+def kind(settings: distributed.Settings, on_broken: Callable[[str], None]) -> worker_core.Kind:
+    """As `worker_core.MakeKind`, the settings given."""
     config = settings.config
     logs = worker_logs.make(
         settings.access,
@@ -32,28 +38,25 @@ def worker(settings: distributed.Settings) -> worker_process.WorkerProcess:
         client_id=config.client_id,
         exactly_once=config.exactly_once,
         may_create=config.creates_topics,
-        on_broken=lambda why: process.give_up(why),
+        on_broken=on_broken,
         clock=clock.SystemClock(),
     )
-    process = worker_process.WorkerProcess(
-        worker_process.Kind(
-            settings=settings,
-            config=config,
-            config_log=logs.config,
-            status_log=logs.status,
-            offset_log=logs.offset,
-            fenced=logs.fenced,
-            admin=logs.admin,
-            make_group=functools.partial(_group, settings),
-            offers=settings.offers,
-            among_peers=True,
-            check=functools.partial(_check, config.group_id, logs.admin),
-        )
+    return worker_core.Kind(
+        settings=settings,
+        config=config,
+        config_log=logs.config,
+        status_log=logs.status,
+        offset_log=logs.offset,
+        fenced=logs.fenced,
+        admin=logs.admin,
+        make_group=functools.partial(_group, settings),
+        offers=settings.offers,
+        among_peers=True,
+        check=functools.partial(_check, config.group_id, logs.admin),
     )
-    return process
 
 
-def _group(settings: distributed.Settings, around: worker_process.Around) -> group.Group:
+def _group(settings: distributed.Settings, around: worker_core.Around) -> group.Group:
     rebalances = rebalance_metrics.RebalanceMetrics(
         clock=clock.SystemClock(), sampling=settings.config.metrics.sampling
     )
@@ -68,7 +71,7 @@ def _group(settings: distributed.Settings, around: worker_process.Around) -> gro
     return made
 
 
-def _check(group_id: str, admin: topic_admin.TopicAdmin, seen: worker_process.Seen) -> None:
+def _check(group_id: str, admin: topic_admin.TopicAdmin, seen: worker_core.Seen) -> None:
     """Raises `FatalError` where another Connect cluster is certain to use the same topics."""
     rival = rivals.find(
         admin.groups(GROUPS_S),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from connect_runtime.adapters.files import offset_file
 from connect_runtime.adapters.kafka import topic_admin
-from connect_runtime.app import worker_process
+from connect_runtime.app import worker_core, worker_process
 from connect_runtime.app.settings import connector_files, standalone
 from connect_runtime.base import errors
 from connect_runtime.core.assignment import protocol
@@ -23,20 +23,18 @@ CREATE_S = 60.0
 def worker(settings: standalone.Settings) -> worker_process.WorkerProcess:
     """Not started. Raises `FatalError` on settings that the client library refuses."""
 
-    def make_group(around: worker_process.Around) -> group.Group:
+    def make_group(around: worker_core.Around) -> group.Group:
         return alone_group.AloneGroup(
             around.url, around.configs.snapshot, clock=clock.SystemClock()
         )
 
-    process = worker_process.WorkerProcess(
-        worker_process.Kind(
+    def kind(on_broken: Callable[[str], None]) -> worker_core.Kind:
+        return worker_core.Kind(
             settings=settings,
             config=settings.config,
             config_log=memory_log.MemoryLog("configurations in memory"),
             status_log=memory_log.MemoryLog("statuses in memory"),
-            offset_log=offset_file.OffsetFile(
-                settings.offset_file, on_broken=lambda why: process.give_up(why)
-            ),
+            offset_log=offset_file.OffsetFile(settings.offset_file, on_broken=on_broken),
             fenced=None,
             admin=topic_admin.TopicAdmin(
                 settings.access, client_id="connect-admin", clock=clock.SystemClock()
@@ -46,8 +44,8 @@ def worker(settings: standalone.Settings) -> worker_process.WorkerProcess:
             among_peers=False,
             check=lambda _: None,
         )
-    )
-    return process
+
+    return worker_process.WorkerProcess(kind)
 
 
 def create(
@@ -55,7 +53,7 @@ def create(
 ) -> None:
     """Create them on a started worker, one after the other. Raises `FatalError` for the first that
     is refused, and what is wrong with it."""
-    assert process.herder is not None
+    assert process.core.herder is not None
     for each in connectors:
         request = requests.PutConnector(
             connector=each.name,
@@ -65,7 +63,7 @@ def create(
         )
         what = f"creating connector {each.name}"
         try:
-            reply = process.herder.submit(request).result(CREATE_S)
+            reply = process.core.herder.submit(request).result(CREATE_S)
         except TimeoutError:
             raise errors.FatalError(f"{what}: nothing came of it within {CREATE_S:g} s") from None
         except errors.ConnectError as error:

@@ -1,146 +1,35 @@
-"""One worker, put together: REST API, herder, group, stores, connectors and tasks."""
+"""A worker with a REST server of its own: a process of `connect-distributed`, or -standalone."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import threading
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from connect_runtime.adapters.http import metrics_exporter
 from connect_runtime.adapters.http import peers as http_peers
-from connect_runtime.adapters.kafka import clients, topic_admin
-from connect_runtime.app.settings import worker as worker_settings
-from connect_runtime.base import deadline
-from connect_runtime.core.assignment import protocol
-from connect_runtime.core.herder import events
-from connect_runtime.core.state import cluster_config, config_log
-from connect_runtime.core.task import worker_config
-from connect_runtime.ports import fenced_writer, group, shared_log
-from connect_runtime.ports import peers as peers_port
+from connect_runtime.app import worker_core
 from connect_runtime.rest import app as rest_app
 from connect_runtime.rest import server
-from connect_runtime.runtime import (
-    offset_requests,
-    task_bodies,
-    validation,
-    worker,
-    worker_metrics,
-)
-from connect_runtime.runtime.herding import (
-    herder,
-    inbox,
-    loop,
-    orders,
-    questions,
-    tickets,
-)
-from connect_runtime.runtime.stores import config_store, offset_store, status_store
-from connect_runtime.system import clock as system_clock
-from connect_runtime.system import log_levels, pool, threads
+from connect_runtime.runtime import worker_metrics
+from connect_runtime.system import threads
 
 _LOG = logging.getLogger(__name__)
-
-CLUSTER_S = 60.0
-"""How long brokers may keep silent at the start: Java's default.api.timeout.ms."""
-LOGS_S = 120.0
-"""What making and reading one internal topic may take."""
-_STOP_S = 5.0
-_CALLS_MAX = 32
-_WAITING_MAX = 1000
-_HERDER_S = 180.0
-"""What the herder may take besides the graceful stop of its work: it ends what it does first, and
-with brokers away every write of that takes its whole time."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
-    """What a group is made with. `url`: where others reach this worker, `worker_id` its
-    host:port."""
-
-    worker_id: str
-    url: str
-    configs: config_store.ConfigStore
-    metrics: worker_metrics.WorkerMetrics
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What a worker knows before it begins: its own address, and what its topics say."""
-
-    worker_id: str
-    configs: config_store.ConfigStore
-    statuses: status_store.StatusStore
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """What a worker in a group and one alone do not have in common. Nothing is started.
-
-    `among_peers`: there are other workers to ask.
-    """
-
-    settings: worker_settings.WorkerSettings
-    config: worker_config.WorkerConfig
-    config_log: shared_log.SharedLog
-    status_log: shared_log.SharedLog
-    offset_log: shared_log.SharedLog
-    fenced: fenced_writer.FencedWriter | None
-    admin: topic_admin.TopicAdmin
-    make_group: Callable[[Around], group.Group]
-    offers: protocol.Protocol
-    among_peers: bool
-    check: Callable[[Seen], None]
-    """Asked once the stores are read; raises `FatalError` where it must not run."""
-
-
-class _Listener:
-    """Implements `ports.worker.Listener`."""
-
-    def __init__(self, posts: inbox.Inbox) -> None:
-        self._inbox = posts
-
-    def on_reached(
-        self, connector: str, state: cluster_config.TargetState, error: str | None
-    ) -> None:
-        self._inbox.post(events.ConnectorReached(connector=connector, state=state, error=error))
-
-    def on_reconfiguration_wanted(self, connector: str) -> None:
-        self._inbox.post(events.ReconfigurationWanted(connector))
 
 
 class WorkerProcess:
     """`start`, then `stop`, by one thread; `wait` and `failure` by any."""
 
-    def __init__(self, kind: Kind) -> None:
-        self._kind = kind
-        settings = kind.settings
-        self._clock = system_clock.SystemClock()
-        self._ended = threading.Event()
-        self._broken: str | None = None
+    def __init__(self, make_kind: worker_core.MakeKind) -> None:
+        """Raises `FatalError` on settings that the client library refuses."""
+        self.core = worker_core.WorkerCore(make_kind)
+        settings = self.core.kind.settings
         self._rest = server.RestServer(
             settings.rest,
             main_https=settings.https,
             admin_https=settings.admin_https,
             on_unasked_end=self._thread_ended,
         )
-        self._calls = pool.Pool("worker-call", threads_max=_CALLS_MAX, waiting_max=_WAITING_MAX)
-        self._plugin_calls = pool.Pool(
-            "plugin-call", threads_max=_CALLS_MAX, waiting_max=_WAITING_MAX
-        )
-        self._inbox = inbox.Inbox()
-        self._tickets = tickets.Tickets()
-        self._configs = config_store.ConfigStore(
-            kind.config_log, clock=self._clock, on_change=self._changed, fenced=kind.fenced
-        )
-        self._statuses = status_store.StatusStore(kind.status_log, clock=self._clock)
-        self._offsets = offset_store.OffsetStore(kind.offset_log)
-        self._standing = loop.Standing(speaks=kind.offers)
-        self._loop: loop.HerderLoop | None = None
-        self._worker: worker.Worker | None = None
         self._exporter: metrics_exporter.MetricsExporter | None = None
-        self.herder: herder.Herder | None = None
 
     @property
     def url(self) -> str:
@@ -150,165 +39,44 @@ class WorkerProcess:
     @property
     def failure(self) -> str | None:
         """Why it ended by itself."""
-        if self._loop is not None and self._loop.failure is not None:
-            return self._loop.failure
-        return self._broken
+        return self.core.failure
 
     def start(self) -> None:
         """Listen, read the internal topics, look for the group. Raises `ConnectError`, and then
         nothing is left running."""
+        kind = self.core.kind
         try:
-            end = deadline.Deadline.after(CLUSTER_S, now_s=self._clock.now_s())
-            cluster_id = self._kind.admin.cluster_id(end)
-            _LOG.info("the Kafka cluster is %s", cluster_id)
+            self.core.reach()
             self._rest.start()
-            self._assemble(cluster_id)
-            for store in (self._offsets, self._statuses, self._configs):
-                store.start(LOGS_S)
-            self._kind.check(
-                Seen(
+            parts = self.core.assemble(
+                worker_core.Home(
                     worker_id=self._rest.worker_id,
-                    configs=self._configs,
-                    statuses=self._statuses,
+                    url=self._rest.advertised_url,
+                    peers=self._peers() if kind.among_peers else None,
                 )
             )
-            assert self._loop is not None
-            self._loop.start()
+            assert self.core.metrics is not None
+            self._serve_metrics(self.core.metrics)
+            self._rest.attach(rest_app.build(parts, kind.settings.rest))
+            self.core.begin()
         except BaseException:
             self.stop()
             raise
 
     def wait(self, timeout_s: float) -> bool:
         """Has it ended by itself? `failure` then says why."""
-        return self._ended.wait(timeout_s)
-
-    def give_up(self, why: str) -> None:
-        """Something of it has ended that it cannot do without: `wait` returns. From any thread."""
-        _LOG.error("this worker cannot go on: %s", why)
-        self._broken = self._broken or why
-        self._ended.set()
+        return self.core.wait(timeout_s)
 
     def stop(self, rest_graceful_s: int = server.GRACEFUL_S) -> None:
         """Take no more requests, stop all work, leave the group, let go. Again: nothing happens."""
         with contextlib.ExitStack() as last_first:  # each whatever comes of those before
             if self._exporter is not None:
                 last_first.callback(self._exporter.stop)
-            last_first.callback(self._kind.admin.close)
-            for store in (self._offsets, self._statuses, self._configs):
-                last_first.callback(store.stop, _STOP_S)
-            last_first.callback(self._stop_calls)
-            last_first.callback(self._stop_herder)
+            last_first.callback(self.core.stop)
             last_first.callback(self._rest.stop, rest_graceful_s)
 
-    def _stop_herder(self) -> None:
-        if self._loop is not None:
-            self._loop.ask_stop()
-            if not self._loop.join(self._kind.config.graceful_stop_s + _HERDER_S):
-                _LOG.error("the herder did not end in time, and is left behind")
-        self._inbox.close()
-        self._tickets.refuse_all(tickets.CLOSED)
-
-    def _stop_calls(self) -> None:
-        for calls in (self._calls, self._plugin_calls):
-            for name in calls.stop(_STOP_S):
-                _LOG.warning("%s has not ended, and is left to itself", name)
-
-    def _assemble(self, cluster_id: str) -> None:
-        settings = self._kind.settings
-        levels = log_levels.LogLevels(clock=self._clock)
-        measured = worker_metrics.WorkerMetrics(
-            worker_id=self._rest.worker_id,
-            clock=self._clock,
-            sampling=self._kind.config.metrics.sampling,
-        )
-        self._serve_metrics(measured)
-        made_group = self._kind.make_group(
-            Around(
-                worker_id=self._rest.worker_id,
-                url=self._rest.advertised_url,
-                configs=self._configs,
-                metrics=measured,
-            )
-        )
-        around = self._surroundings(measured, made_group)
-        self._worker = worker.Worker(around, _Listener(self._inbox))
-        checks = validation.Validation(
-            installed=settings.plugins, worker=self._kind.config, resolve=settings.resolve
-        )
-        peers = self._peers()
-        ordered = self._make_orders(around, checks=checks, peers=peers, levels=levels)
-        self._loop = self._make_loop(ordered, around, made_group)
-        self.herder = herder.Herder(
-            herder.Parts(
-                loop=self._loop,
-                standing=self._standing,
-                inbox=self._inbox,
-                asked=self._tickets,
-                orders=ordered,
-                configs=self._configs,
-                statuses=self._statuses,
-                validation=checks,
-                keys=settings.herder.session_keys,
-                calls=self._calls,
-                plugin_calls=self._plugin_calls,
-                cluster_id=cluster_id,
-            )
-        )
-        parts = rest_app.Parts(
-            herder=self.herder,
-            peers=peers,
-            clock=self._clock,
-            levels=levels,
-            users=settings.users,
-        )
-        self._rest.attach(rest_app.build(parts, settings.rest))
-
-    def _make_orders(
-        self,
-        around: task_bodies.Surroundings,
-        *,
-        checks: validation.Validation,
-        peers: peers_port.Peers | None,
-        levels: log_levels.LogLevels,
-    ) -> orders.Orders:
-        assert self._worker is not None
-        hands = orders.Hands(
-            configs=self._configs,
-            statuses=self._statuses,
-            worker=self._worker,
-            offsets=offset_requests.OffsetRequests(around),
-            peers=peers,
-            signs_with=self._kind.settings.herder.session_keys.signature_algorithm,
-            validate=checks.validate,
-            calls=self._calls,
-            plugin_calls=self._plugin_calls,
-            levels=levels,
-            worker_id=around.worker_id,
-            generation=around.generation,
-        )
-        return orders.Orders(hands, asked=self._tickets, post=self._inbox.post)
-
-    def _surroundings(
-        self, metrics: worker_metrics.WorkerMetrics, membership: group.Group
-    ) -> task_bodies.Surroundings:
-        settings = self._kind.settings
-        return task_bodies.Surroundings(
-            config=self._kind.config,
-            worker_id=self._rest.worker_id,
-            generation=lambda: self._standing.generation,
-            configs=self._configs.snapshot,
-            installed=settings.plugins,
-            clients=clients.KafkaClients(files=settings.files, clock=self._clock),
-            statuses=self._statuses,
-            offsets=self._offsets,
-            resolve=settings.resolve,
-            membership=membership,
-            metrics=metrics,
-            clock=self._clock,
-        )
-
     def _serve_metrics(self, measured: worker_metrics.WorkerMetrics) -> None:
-        listener = self._kind.config.metrics.listener
+        listener = self.core.kind.config.metrics.listener
         if listener is not None:
             self._exporter = metrics_exporter.MetricsExporter(
                 measured, host=listener.host, port=listener.port
@@ -316,46 +84,9 @@ class WorkerProcess:
             self._exporter.start()
             _LOG.info("metrics for Prometheus are at %s", self._exporter.url)
 
-    def _peers(self) -> peers_port.Peers | None:
-        if not self._kind.among_peers:
-            return None
-        https = self._kind.settings.https
+    def _peers(self) -> http_peers.HttpPeers:
+        https = self.core.kind.settings.https
         return http_peers.HttpPeers(tls=None if https is None else https.client)
 
-    def _make_loop(
-        self,
-        ordered: orders.Orders,
-        around: task_bodies.Surroundings,
-        made_group: group.Group,
-    ) -> loop.HerderLoop:
-        assert self._worker is not None
-        asks = questions.Questions(
-            questions.Hands(
-                configs=self._configs,
-                statuses=self._statuses,
-                worker=self._worker,
-                calls=self._plugin_calls,
-                keys=self._kind.settings.herder.session_keys,
-                resolve=around.resolved,
-            )
-        )
-        return loop.HerderLoop(
-            loop.Surroundings(
-                settings=self._kind.settings.herder,
-                configs=self._configs,
-                statuses=self._statuses,
-                group=made_group,
-                questions=asks,
-                orders=ordered,
-                inbox=self._inbox,
-                standing=self._standing,
-                on_end=self._ended.set,
-                clock=self._clock,
-            )
-        )
-
-    def _changed(self, change: config_log.Change) -> None:
-        self._inbox.post(events.ConfigChanged(change))
-
     def _thread_ended(self, ended: threads.UnaskedEnd) -> None:
-        self.give_up(f"thread {ended.name} ended: {ended.error!r}")
+        self.core.give_up(f"thread {ended.name} ended: {ended.error!r}")

@@ -9,6 +9,7 @@ import re
 from starlette import datastructures, types
 
 from connect_runtime.base import clock
+from connect_runtime.rest import namespaces
 
 _UNPRINTABLE = re.compile(r'[^\x20-\x7e]|["\\]')
 
@@ -50,6 +51,7 @@ class AccessLog:
         at = datetime.datetime.fromtimestamp(at_s, tz=datetime.UTC).strftime("%d/%b/%Y:%H:%M:%S %z")
         query = scope.get("query_string", b"").decode("latin-1")
         target = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
+        target = scope.get(namespaces.PREFIX, "") + target
         _log.info(
             '%s - - [%s] "%s %s HTTP/%s" %d %d "%s" "%s" %d',
             client[0] if client else "-",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from urllib import parse
 
 from starlette import applications, exceptions, types
+from starlette import routing as starlette_routing
 
 from connect_runtime.base import clock
+from connect_runtime.core.herder import session_keys
 from connect_runtime.ports import herder, peers
 from connect_runtime.rest import (
     access_log,
@@ -28,6 +28,7 @@ from connect_runtime.rest import (
     root,
     routing,
     settings,
+    signed,
 )
 from connect_runtime.system import log_levels
 
@@ -68,19 +69,36 @@ def build(parts: Parts, configured: settings.RestSettings) -> Apps:
     )
 
 
-def build_internal(by_namespace: Mapping[tuple[str, ...], Parts]) -> types.ASGIApp:
-    """Only what workers ask each other, of several herders in one process (KIP-710).
+def build_internal(
+    parts: Parts, configured: settings.RestSettings, keys: session_keys.KeySettings
+) -> types.ASGIApp:
+    """Only what workers ask each other: Java's two requests, and what ours forward, signed."""
+    within = signed.Signed(
+        _application(public_endpoints(parts, configured), parts),
+        of=parts.herder,
+        keys=keys,
+        body_timeout_s=parts.deadlines.request_s,
+    )
+    own = internal_endpoints(parts)
+    served = routing.routes(own, body_timeout_s=parts.deadlines.request_s)
+    return _outer(_Either(served, within), parts)
 
-    Each under its namespace: `("a", "b")` is at `/a/b/connectors/…`.
-    """
-    served: list[routing.Endpoint] = []
-    for namespace, parts in by_namespace.items():
-        prefix = "".join(f"/{parse.quote(each, safe='')}" for each in namespace)
-        served += [
-            dataclasses.replace(each, path=prefix + each.path) for each in internal_endpoints(parts)
-        ]
-    first = next(iter(by_namespace.values()))
-    return _outer(_application(served, first), first)
+
+class _Either:
+    """ASGI: what fits one of the routes goes there, all else to the other application."""
+
+    def __init__(self, served: list[starlette_routing.Route], otherwise: types.ASGIApp) -> None:
+        self._served = served
+        self._otherwise = otherwise
+
+    async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
+        for route in self._served:
+            match, child = route.matches(scope)
+            if match is starlette_routing.Match.FULL:
+                scope.update(child)
+                await route.handle(scope, receive, send)
+                return
+        await self._otherwise(scope, receive, send)
 
 
 def public_endpoints(parts: Parts, configured: settings.RestSettings) -> list[routing.Endpoint]:

@@ -51,7 +51,7 @@ class OppositeMap:
         """
         if not self._ids.issuperset(producers) and self._exists(timeout_s):
             self._read(timeout_s)
-        return self._ids.intersection(producers)
+        return frozenset(self._ids.intersection(producers))
 
     def _exists(self, timeout_s: float) -> bool:
         """While there is no such topic the flow has never run, or its topic was deleted."""

@@ -134,6 +134,7 @@ class Node:
         self.calls = pool.Pool(name, threads_max=4, waiting_max=8)
         self.levels = log_levels.LogLevels(clock=CLOCK)
         self.standing = loop.Standing(speaks=offers)
+        self.led: list[int] = []
         self.configs = config_store.ConfigStore(
             shared_log.FakeSharedLog(cluster.configs),
             clock=CLOCK,
@@ -184,6 +185,7 @@ class Node:
                 levels=self.levels,
                 worker_id=name,
                 generation=lambda: self.standing.generation,
+                on_leading=lambda: self.led.append(self.standing.generation),
             ),
             asked=self.asked,
             post=self.inbox.post,

@@ -6,6 +6,7 @@ configured, with `tasks.max` tasks; nothing else happens anywhere.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent import futures
@@ -111,7 +112,7 @@ class FakeHerder:
         return "I4ZmrWqfT2e-upky_4fdPA"
 
     def config(self) -> cluster_config.ClusterConfig:
-        return self._configs.snapshot()
+        return dataclasses.replace(self._configs.snapshot(), session_key=self.key)
 
     def statuses(self) -> status_log.Statuses:
         return self._statuses.snapshot()

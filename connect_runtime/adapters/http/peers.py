@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import ssl
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 from urllib import parse
@@ -14,6 +16,7 @@ import httpx
 from connect_runtime.ports import peers
 
 TIMEOUT_S = 90.0
+Sign = Callable[[peers.Call], Mapping[str, str]]
 
 
 class HttpPeers:
@@ -52,6 +55,31 @@ class HttpPeers:
         # Proxies of the environment are for the world outside, not for the worker next door.
         return httpx.AsyncClient(
             verify=verify, timeout=self._timeout_s, follow_redirects=False, trust_env=False
+        )
+
+
+class NamespacedPeers:
+    """Workers that serve several groups, each under `prefix`, percent-encoded (KIP-710).
+
+    `sign` gives the headers that show other workers of the group who it is.
+    """
+
+    def __init__(self, peers_: HttpPeers, *, prefix: str, sign: Sign) -> None:
+        self._peers = peers_
+        self._prefix = prefix
+        self._sign = sign
+
+    async def send(self, call: peers.Call) -> peers.Said:
+        return await self._peers.send(self._placed(call))
+
+    def send_and_wait(self, call: peers.Call) -> peers.Said:
+        return self._peers.send_and_wait(self._placed(call))
+
+    def _placed(self, call: peers.Call) -> peers.Call:
+        """What users sent to get in here is not for others."""
+        signature = call.signature or self._sign(call)
+        return dataclasses.replace(
+            call, path=self._prefix + call.path, authorization=None, signature=signature
         )
 
 

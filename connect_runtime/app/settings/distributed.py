@@ -59,9 +59,25 @@ def read(path: pathlib.Path, *, environment: Mapping[str, str] = os.environ) -> 
 
 def parse(content: str, source: worker_reader.Source) -> Settings:
     """As `read`, of text that is already at hand."""
-    given = properties_file.parse(
-        content, file=source.file, folder=source.folder, environment=source.environment
+    return _judged(
+        properties_file.parse(
+            content, file=source.file, folder=source.folder, environment=source.environment
+        ),
+        source,
     )
+
+
+def derived(properties: Mapping[str, str], source: worker_reader.Source) -> Settings:
+    """As `read`, of properties that were derived from the source's file."""
+    return _judged(
+        properties_file.given(
+            properties, file=source.file, folder=source.folder, environment=source.environment
+        ),
+        source,
+    )
+
+
+def _judged(given: properties_file.Given, source: worker_reader.Source) -> Settings:
     account, parts = worker_reader.read(source, given, worker_keys.DISTRIBUTED)
     topics = _topics(account)
     _judge(account)

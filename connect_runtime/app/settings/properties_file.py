@@ -54,7 +54,6 @@ def parse(
     content: str, *, file: str, folder: pathlib.Path, environment: Mapping[str, str]
 ) -> Given:
     """Relative paths start at `folder`. Raises `SettingsError` for what is no properties file."""
-    refused: list[problems.Problem] = []
     warned = [_not_ascii(line) for line in properties_source.beyond_ascii(content)]
     found: dict[str, properties_source.Property] = {}
     for pair in pairs(content, file=file):
@@ -63,6 +62,33 @@ def parse(
             words = f"has no effect: the key is here again in line {pair.line}"
             warned.append(_problem(earlier, words))
         found[pair.key] = pair
+    return _given(found, warned, file=file, folder=folder, environment=environment)
+
+
+def given(
+    properties: Mapping[str, str],
+    *,
+    file: str,
+    folder: pathlib.Path,
+    environment: Mapping[str, str],
+) -> Given:
+    """As `parse`, of properties that were derived from `file`: they stand in no line of it."""
+    found = {
+        key: properties_source.Property(key=key, value=value, line=0)
+        for key, value in properties.items()
+    }
+    return _given(found, [], file=file, folder=folder, environment=environment)
+
+
+def _given(
+    found: Mapping[str, properties_source.Property],
+    warned: list[problems.Problem],
+    *,
+    file: str,
+    folder: pathlib.Path,
+    environment: Mapping[str, str],
+) -> Given:
+    refused: list[problems.Problem] = []
     declared = declared_providers.read(found, refuse=refused.append, warn=warned.append)
     providers = value_providers.ValueProviders(
         environment=environment, folder=folder, declared=declared

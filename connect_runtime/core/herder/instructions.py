@@ -245,6 +245,11 @@ class SetLoggerLevel:
 # Orders to other threads, that must not hold the herder up
 
 
+@dataclass(frozen=True, slots=True)
+class TellOfLeading:
+    """This worker leads the group, which it did not by the round before, and its work is begun."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardTaskConfigs:
     """POST them to the leader, signed with the session key of then if there is one.
@@ -323,6 +328,7 @@ Order: TypeAlias = (
     | ForgetStatuses
     | ForgetTopics
     | SetLoggerLevel
+    | TellOfLeading
     | ForwardTaskConfigs
     | ValidateAndPut
     | AnswerByWorker

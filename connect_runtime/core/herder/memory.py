@@ -89,6 +89,8 @@ class Memory:
     """This worker left the group of its own accord, and must ask to be a member again."""
     resolved: bool = False
     """What the round brought is begun."""
+    led_before: bool = False
+    """Whether this worker led by the last round whose work was begun."""
     due_s: float | None = None
     """When the group is to meet again, because the leader waits for a lost worker."""
     tries_left: int = SYNC_TRIES

@@ -104,6 +104,9 @@ def settle(m: memory.Memory) -> memory.Script[bool]:
         )
         yield from memory.rejoin(m, "what was revoked has stopped, and can be assigned again")
         return False
+    if m.leads and not m.led_before:
+        yield instructions.TellOfLeading()
+    m.led_before = m.leads
     return True
 
 

@@ -113,6 +113,12 @@ def headers(
     return {SIGNATURE_HEADER: sign(key, body, algorithm=algorithm), ALGORITHM_HEADER: algorithm}
 
 
+def asked(method: str, target: str, body: bytes) -> bytes:
+    """What is signed of a user's request that goes from worker to worker: all of it. Java signs
+    the body alone of the two requests that it knows. `target`: path and query."""
+    return f"{method} {target}\n".encode() + body
+
+
 @dataclass(frozen=True, slots=True)
 class Genuine:
     """The request comes from a worker of the group."""

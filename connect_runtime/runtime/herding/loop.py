@@ -39,6 +39,7 @@ class Standing:
 
     speaks: protocol.Protocol
     generation: int = 0
+    leads: bool = False
     joined_once: bool = False
 
 
@@ -175,9 +176,10 @@ class HerderLoop:
             _LOG.info(
                 "all members speak %s again: requests between them are signed", speaks.name.lower()
             )
-        standing.generation, standing.speaks, standing.joined_once = (
+        standing.generation, standing.speaks, standing.leads, standing.joined_once = (
             completed.generation,
             speaks,
+            completed.leads,
             True,
         )
 

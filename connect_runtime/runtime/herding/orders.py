@@ -38,7 +38,8 @@ class OffsetOperations(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hands:
     """What orders are carried out with. `signs_with`: `inter.worker.signature.algorithm`.
-    `plugin_calls`: for what is asked of plugins, which may never answer."""
+    `plugin_calls`: for what is asked of plugins, which may never answer. `on_leading`: called, on a
+    thread of its own, when this worker has become the leader (Java: `rebalanceSuccess`)."""
 
     configs: config_store.ConfigStore
     statuses: status_store.StatusStore
@@ -52,6 +53,7 @@ class Hands:
     levels: log_levels.LogLevels
     worker_id: str
     generation: Callable[[], int]
+    on_leading: Callable[[], None]
 
 
 class Orders:
@@ -93,6 +95,10 @@ class Orders:
 
     def _obey_elsewhere(self, order: instructions.Order) -> None:
         match order:
+            case instructions.TellOfLeading():
+                self._call(self._hands.on_leading, self._hands.calls).add_done_callback(
+                    _tell_failure
+                )
             case instructions.ForwardTaskConfigs():
                 self._forward(order)
             case instructions.ValidateAndPut():
@@ -193,3 +199,9 @@ class Orders:
             failed: futures.Future[object] = futures.Future()
             failed.set_exception(requests.QueueFull(str(error)))
             return failed
+
+
+def _tell_failure(done: futures.Future[object]) -> None:
+    error = done.exception()
+    if error is not None:
+        _LOG.error("what the new leader had to do failed: %s", error, exc_info=error)

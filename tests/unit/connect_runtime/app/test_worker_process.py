@@ -39,9 +39,9 @@ def _standalone(folder: Path) -> worker_process.WorkerProcess:
 def test_who_gives_up_says_why_and_the_first_cause_stays(tmp_path, caplog):
     process = _standalone(tmp_path)
     assert (process.wait(0), process.failure) == (False, None)
-    process.give_up("the disk is full")
+    process.core.give_up("the disk is full")
     assert process.wait(0)
-    process.give_up("and so this ended too")
+    process.core.give_up("and so this ended too")
     assert process.failure == "the disk is full"
     process.stop()
     assert "this worker cannot go on: and so this ended too" in caplog.text
@@ -53,7 +53,7 @@ def test_who_gives_up_says_why_and_the_first_cause_stays(tmp_path, caplog):
 def test_a_log_whose_thread_died_ends_the_worker(tmp_path, kind, logs):
     for name in logs:
         process = kind(tmp_path)
-        log = getattr(process._kind, name)
+        log = getattr(process.core.kind, name)
         log._on_unasked_end(threads.UnaskedEnd(name=f"reads {log.name}", error=ValueError("bad")))
         assert process.wait(0)
         assert process.failure == f"the thread that reads {log.name} ended: bad"

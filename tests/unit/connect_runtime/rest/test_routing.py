@@ -10,9 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
-from connect_runtime.rest import app, asking, exchange, settings
+from connect_runtime.core.herder import session_keys
+from connect_runtime.rest import app, asking, exchange, namespaces, settings
 from tests.fakes import rest_herder
 from tests.support import rest
+
+REST, KEYS = settings.RestSettings(), session_keys.KeySettings()
 
 
 @pytest.fixture
@@ -153,10 +156,12 @@ def test_only_what_workers_ask_each_other_for_several_herders() -> None:
     herders = {("a", "b/c"): rest_herder.FakeHerder(), ("b/c", "a"): rest_herder.FakeHerder()}
     for each in herders.values():
         each.make("c")
-    served = app.build_internal({name: rest.parts(each) for name, each in herders.items()})
+    served = namespaces.Namespaces()
+    for name, each in herders.items():
+        served.put(name, app.build_internal(rest.parts(each), REST, KEYS))
     one = "/b%2Fc/a/connectors/c"
     assert rest.ask(served, "POST", f"{one}/tasks", json=[]).status_code == 204
     assert [len(each.submitted) for each in herders.values()] == [0, 1]
     assert rest.ask(served, "PUT", "/a/b%2Fc/connectors/c/fence").status_code == 204
-    for path in (one, "/connectors", "/x/y/connectors/c/tasks", "/connectors/c/tasks"):
+    for path in (one, "/connectors", "/x/y/connectors/c/tasks", "/connectors/c/tasks", "/a", "/"):
         assert rest.ask(served, "GET", path).status_code in {404, 405}

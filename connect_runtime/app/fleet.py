@@ -1,0 +1,122 @@
+"""Several workers in one process, each of its own group: what MM2's dedicated mode runs.
+
+Two servers are shared by all, each worker under its namespace (`/<source>/<target>`): one for the
+other nodes of the groups, which serves what workers ask each other (KIP-710); and one on loopback,
+for who operates this process, with the whole REST API of every worker behind a password that is
+made anew for each run. Java: MirrorMaker, MirrorRestServer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from connect_runtime.app import fleet_member
+from connect_runtime.app.settings import distributed as distributed_settings
+from connect_runtime.app.settings import internal_rest
+from connect_runtime.base import errors
+from connect_runtime.rest import app as rest_app
+from connect_runtime.rest import basic_auth, namespaces, server
+from connect_runtime.rest import settings as rest_settings
+from connect_runtime.system import threads
+
+_LOG = logging.getLogger(__name__)
+
+NOT_USED = "NOTUSED"
+"""What a worker without internal REST tells its group as its URL, in Java's dedicated mode."""
+GRACEFUL_S = 2
+"""How long running requests may take to end: who operates this process waits for its end."""
+_USER = "mm2"
+_PASSWORD_BYTES = 24
+_LOOPBACK = rest_settings.RestSettings(
+    listeners=(rest_settings.Listener(scheme="http", host="127.0.0.1", port=0),)
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loopback:
+    """Where, and as whom, the whole API is asked: `<url>/<source>/<target>/connectors`."""
+
+    url: str
+    user: str
+    password: str = field(repr=False)
+
+
+class Fleet:
+    """`open`, then members, then `close`, by one thread."""
+
+    def __init__(self, internal: internal_rest.InternalRest | None) -> None:
+        """`internal` None: workers of other nodes can ask this one nothing."""
+        self._https = None if internal is None else internal.https
+        self._shared, self._own = namespaces.Namespaces(), namespaces.Namespaces()
+        self._password = secrets.token_urlsafe(_PASSWORD_BYTES)
+        self._loopback = server.RestServer(_LOOPBACK, on_unasked_end=_tell_end)
+        self._internal: server.RestServer | None = None
+        if internal is not None:
+            self._internal = server.RestServer(
+                internal.settings, main_https=internal.https, on_unasked_end=_tell_end
+            )
+
+    def open(self) -> None:
+        """Listen. Raises `RestServerError`, and then nobody does."""
+        try:
+            if self._internal is not None:
+                self._internal.start()
+                self._internal.attach(rest_app.Apps(main=self._shared, admin=None))
+            self._loopback.start()
+        except errors.ConnectError:
+            self.close()
+            raise
+        guarded = basic_auth.BasicAuth(self._own, users={_USER: self._password})
+        self._loopback.attach(rest_app.Apps(main=guarded, admin=None))
+
+    @property
+    def loopback(self) -> Loopback:
+        """Once open."""
+        url = self._loopback.advertised_url.rstrip("/")
+        return Loopback(url=url, user=_USER, password=self._password)
+
+    @property
+    def advertised_url(self) -> str:
+        """What the members tell their groups, once open."""
+        return NOT_USED if self._internal is None else self._internal.advertised_url
+
+    def member(
+        self,
+        settings: distributed_settings.Settings,
+        *,
+        namespace: tuple[str, str],
+        prefix: str,
+        on_leading: Callable[[fleet_member.Member], None],
+    ) -> fleet_member.Member:
+        """A worker, not started. `prefix` is its namespace as a path, `/source/target`, encoded as
+        Java's workers encode it. `on_leading` is called with it, on a thread that nobody waits for,
+        when it has become its group's leader (Java: MirrorHerder.rebalanceSuccess).
+
+        Raises `FatalError` on settings that the client library refuses.
+        """
+        internal = self._internal
+        place = fleet_member.Place(
+            url=self.advertised_url,
+            worker_id="->".join(namespace) if internal is None else internal.worker_id,
+            https=self._https,
+            shared=None if internal is None else self._shared,
+            own=self._own,
+        )
+        return fleet_member.Member(
+            settings, namespace=namespace, prefix=prefix, place=place, on_leading=on_leading
+        )
+
+    def close(self, graceful_s: int = GRACEFUL_S) -> None:
+        """Answer nobody any more. Again: nothing happens."""
+        with contextlib.ExitStack() as last_first:
+            last_first.callback(self._loopback.stop, graceful_s)
+            if self._internal is not None:
+                last_first.callback(self._internal.stop, graceful_s)
+
+
+def _tell_end(ended: threads.UnaskedEnd) -> None:
+    _LOG.error("%s ended: %r; nobody is answered any more", ended.name, ended.error)

@@ -1,0 +1,134 @@
+"""One worker of a fleet: all of a worker but its REST servers, which the fleet has for all."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from urllib import parse
+
+from connect_runtime.adapters.http import peers as http_peers
+from connect_runtime.app import distributed, worker_core
+from connect_runtime.app.settings import distributed as distributed_settings
+from connect_runtime.base import metrics
+from connect_runtime.core.herder import session_keys
+from connect_runtime.ports import peers as peers_port
+from connect_runtime.rest import app as rest_app
+from connect_runtime.rest import https as rest_https
+from connect_runtime.rest import namespaces
+from connect_runtime.rest import settings as rest_settings
+from connect_runtime.runtime.herding import herder as herders
+
+_API = rest_settings.RestSettings()
+"""What is served where; the listeners are the fleet's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What a fleet gives a worker: its address, and both servers' namespaces.
+
+    `shared` None: nobody outside this process asks it anything, nor does it ask anybody.
+    """
+
+    url: str
+    worker_id: str
+    https: rest_https.Https | None
+    shared: namespaces.Namespaces | None
+    own: namespaces.Namespaces
+
+
+class Member:
+    """`start`, then `stop`, once, by one thread; the rest by any."""
+
+    def __init__(
+        self,
+        settings: distributed_settings.Settings,
+        *,
+        namespace: namespaces.Namespace,
+        prefix: str,
+        place: Place,
+        on_leading: Callable[[Member], None],
+    ) -> None:
+        """See `fleet.Fleet.member`."""
+        self.namespace = namespace
+        self._prefix = prefix
+        self._settings = settings
+        self._place = place
+        self._core = worker_core.WorkerCore(
+            functools.partial(_kind, settings), on_leading=lambda: on_leading(self)
+        )
+
+    def start(self) -> None:
+        """Read the internal topics, look for the group. Raises `ConnectError`, and then nothing is
+        left running: to try again, make another."""
+        place, core = self._place, self._core
+        try:
+            core.reach()
+            peers = None if place.shared is None else self._peers()
+            parts = core.assemble(
+                worker_core.Home(worker_id=place.worker_id, url=place.url, peers=peers)
+            )
+            place.own.put(self.namespace, rest_app.build(parts, _API).main)
+            if place.shared is not None:
+                keys = self._settings.herder.session_keys
+                shared = rest_app.build_internal(parts, _API, keys)
+                place.shared.put(self.namespace, shared)
+            core.begin()
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def herder(self) -> herders.Herder:
+        """What can be asked of it: configurations, statuses, requests. Once started."""
+        assert self._core.herder is not None, "start comes first"
+        return self._core.herder
+
+    @property
+    def leads(self) -> bool:
+        """Is it its group's leader, as of the last round?"""
+        return self._core.leads
+
+    @property
+    def failure(self) -> str | None:
+        """Why it ended by itself."""
+        return self._core.failure
+
+    @property
+    def published(self) -> tuple[metrics.Family, ...]:
+        """All that is measured of it, its plugins' metrics included, as of now."""
+        return () if self._core.metrics is None else self._core.metrics.published
+
+    def wait(self, timeout_s: float) -> bool:
+        """Has it ended by itself? `failure` then says why."""
+        return self._core.wait(timeout_s)
+
+    def stop(self) -> None:
+        """Stop all work, leave the group, let go. Again: nothing happens."""
+        with contextlib.ExitStack() as last_first:
+            last_first.callback(self._core.stop)
+            last_first.callback(self._place.own.remove, self.namespace)
+            if self._place.shared is not None:
+                last_first.callback(self._place.shared.remove, self.namespace)
+
+    def _peers(self) -> http_peers.NamespacedPeers:
+        https = self._place.https
+        plain = http_peers.HttpPeers(tls=None if https is None else https.client)
+        return http_peers.NamespacedPeers(plain, prefix=self._prefix, sign=self._sign)
+
+    def _sign(self, call: peers_port.Call) -> Mapping[str, str]:
+        target = f"{call.path}?{parse.urlencode(call.query)}" if call.query else call.path
+        return session_keys.headers(
+            self.herder.config().session_key,
+            session_keys.asked(call.method, target, call.body or b""),
+            algorithm=self._settings.herder.session_keys.signature_algorithm,
+        )
+
+
+def _kind(
+    settings: distributed_settings.Settings, on_broken: Callable[[str], None]
+) -> worker_core.Kind:
+    """Groups and topics of a fleet are named by one rule, and cannot be another's by mistake."""
+    return dataclasses.replace(distributed.kind(settings, on_broken), check=lambda _: None)

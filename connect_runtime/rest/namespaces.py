@@ -1,0 +1,49 @@
+"""Several REST APIs behind one server, each under a path of its own (KIP-710).
+
+`/<source>/<target>/connectors/…` goes to the API of `("source", "target")`, as `/connectors/…`.
+Names are compared as they are meant, so that it does not matter who encodes which characters.
+"""
+
+from __future__ import annotations
+
+from urllib import parse
+
+from starlette import types
+
+from connect_runtime.rest import errors
+
+Namespace = tuple[str, ...]
+PREFIX = "connect.namespace"
+"""In the scope: what was taken off the path, for the access log."""
+
+
+class Namespaces:
+    """ASGI. `put` and `remove` from any thread, at any time: whoever asks later is served so."""
+
+    def __init__(self, depth: int = 2) -> None:
+        """`depth`: how many names a namespace has."""
+        self._depth = depth
+        self._apps: dict[Namespace, types.ASGIApp] = {}
+
+    def put(self, namespace: Namespace, app: types.ASGIApp) -> None:
+        assert len(namespace) == self._depth, namespace
+        self._apps[namespace] = app
+
+    def remove(self, namespace: Namespace) -> None:
+        self._apps.pop(namespace, None)
+
+    async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
+        if scope["type"] != "http":
+            return
+        sent = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
+        path, _, _ = sent.partition("?")
+        names = path.split("/")[1 : self._depth + 1]
+        app = self._apps.get(tuple(parse.unquote(each) for each in names))
+        if app is None:
+            answer = errors.respond(errors.RestError(404, "HTTP 404 Not Found"))
+            await answer(scope, receive, send)
+            return
+        prefix = "".join(f"/{each}" for each in names)
+        rest = path.removeprefix(prefix) or "/"
+        inner = {**scope, "path": rest, "raw_path": rest.encode("latin-1"), PREFIX: prefix}
+        await app(inner, receive, send)

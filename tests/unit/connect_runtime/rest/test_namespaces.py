@@ -1,0 +1,60 @@
+"""Several APIs behind one server: each is reached by its names, however they are encoded."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from connect_runtime.core.herder import session_keys
+from connect_runtime.rest import app, namespaces, settings
+from tests.fakes import rest_herder
+from tests.support import rest
+
+REST, KEYS = settings.RestSettings(), session_keys.KeySettings()
+
+
+@pytest.fixture
+def served() -> namespaces.Namespaces:
+    made = namespaces.Namespaces()
+    for name in (("a b", "c~*"), ("c~*", "a b"), ("connectors", "x")):
+        herder = rest_herder.FakeHerder()
+        herder.make("".join(name))
+        made.put(name, app.build(rest.parts(herder), REST).main)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("path", "connector"),
+    [
+        ("/a%20b/c~*/connectors", "a bc~*"),
+        ("/a%20b/c%7E%2A/connectors/", "a bc~*"),
+        ("/c%7e*/a%20b/connectors", "c~*a b"),
+        ("/connectors/x/connectors", "connectorsx"),
+    ],
+)
+def test_each_has_its_own(served, path, connector):
+    assert rest.ask(served, "GET", path).json() == [connector]
+
+
+def test_the_root_of_one_is_its_root(served):
+    for path in ("/connectors/x", "/connectors/x/"):
+        assert "kafka_cluster_id" in rest.ask(served, "GET", path).json()
+
+
+@pytest.mark.parametrize("path", ["/", "/connectors", "/a%20b", "/a+b/c~*/connectors", "//x/y"])
+def test_nothing_else_is_there(served, path):
+    answer = rest.ask(served, "GET", path)
+    assert (answer.status_code, answer.json()["error_code"]) == (404, 404)
+
+
+def test_who_was_removed_is_there_no_more(served):
+    served.remove(("connectors", "x"))
+    served.remove(("never", "there"))
+    assert rest.ask(served, "GET", "/connectors/x/connectors").status_code == 404
+
+
+def test_the_access_log_has_the_whole_path(served, caplog):
+    caplog.set_level(logging.INFO, "connect_runtime.rest.access_log")
+    rest.ask(served, "GET", "/a%20b/c~*/connectors?expand=info")
+    assert '"GET /a%20b/c~*/connectors?expand=info HTTP/1.1" 200' in caplog.text

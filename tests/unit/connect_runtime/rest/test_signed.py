@@ -1,0 +1,94 @@
+"""What a worker forwards for its users is heard where only workers may ask, if it is signed."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.core.herder import requests, session_keys
+from connect_runtime.core.state import cluster_config
+from connect_runtime.rest import app, settings
+from tests.fakes import rest_herder
+from tests.support import rest
+
+KEY = cluster_config.SessionKey(key=b"k" * 32, algorithm="HmacSHA256", created_ms=1)
+OTHER = cluster_config.SessionKey(key=b"x" * 32, algorithm="HmacSHA256", created_ms=1)
+ONE = "/connectors/c"
+BODY = b'{"connector.class":"FileStreamSource","name":"c","topic":"t"}'
+
+
+@pytest.fixture
+def herder() -> rest_herder.FakeHerder:
+    made = rest_herder.FakeHerder(signed=True, key=KEY)
+    made.make("c")
+    return made
+
+
+@pytest.fixture
+def served(herder):
+    return app.build_internal(
+        rest.parts(herder), settings.RestSettings(), session_keys.KeySettings()
+    )
+
+
+def signed(method, target, body=b"", *, key=KEY):
+    return {
+        "content-type": "application/json",
+        **session_keys.headers(
+            key, session_keys.asked(method, target, body), algorithm="HmacSHA256"
+        ),
+    }
+
+
+def test_what_is_signed_is_done(served, herder):
+    target = f"{ONE}/restart?forward=false&includeTasks=true&onlyFailed=false"
+    answer = rest.ask(served, "POST", target, headers=signed("POST", target))
+    assert answer.status_code == 202, answer.text
+    put = rest.ask(
+        served,
+        "PUT",
+        f"{ONE}/config",
+        content=BODY,
+        headers=signed("PUT", f"{ONE}/config", BODY),
+    )
+    assert put.status_code == 200, put.text
+    assert [type(each) for each in herder.submitted] == [
+        requests.RestartConnectorAndTasks,
+        requests.PutConnector,
+    ]
+
+
+def test_who_does_not_sign_finds_nothing_there(served, herder):
+    for method, path in (("GET", "/connectors"), ("POST", f"{ONE}/restart"), ("GET", "/")):
+        assert rest.ask(served, method, path).status_code == 404
+    assert herder.submitted == []
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        signed("POST", f"{ONE}/restart", key=OTHER),
+        signed("GET", f"{ONE}/restart"),
+        signed("POST", f"{ONE}/pause"),
+        signed("POST", f"{ONE}/restart?includeTasks=true"),
+        signed("POST", f"{ONE}/restart", b"body"),
+    ],
+)
+def test_a_signature_is_for_one_request_alone(served, herder, headers):
+    answer = rest.ask(served, "POST", f"{ONE}/restart", headers=headers)
+    assert answer.status_code == 403
+    assert herder.submitted == []
+
+
+def test_without_a_key_nobody_can_be_known(served, herder):
+    herder.key = None
+    headers = signed("POST", f"{ONE}/restart")
+    assert rest.ask(served, "POST", f"{ONE}/restart", headers=headers).status_code == 503
+
+
+def test_javas_two_requests_are_signed_as_java_does(served, herder):
+    own = session_keys.headers(KEY, b"[]", algorithm="HmacSHA256")
+    path = f"{ONE}/tasks"
+    headers = {"content-type": "application/json", **own}
+    assert rest.ask(served, "POST", path, content=b"[]", headers=headers).status_code == 204
+    wrong = signed("POST", path, b"[]")
+    assert rest.ask(served, "POST", path, content=b"[]", headers=wrong).status_code == 403
