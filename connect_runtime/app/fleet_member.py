@@ -13,6 +13,7 @@ from connect_runtime.adapters.http import peers as http_peers
 from connect_runtime.app import distributed, worker_core
 from connect_runtime.app.settings import distributed as distributed_settings
 from connect_runtime.base import metrics
+from connect_runtime.core.assignment import work
 from connect_runtime.core.herder import session_keys
 from connect_runtime.ports import peers as peers_port
 from connect_runtime.rest import app as rest_app
@@ -90,6 +91,11 @@ class Member:
     def leads(self) -> bool:
         """Is it its group's leader, as of the last round?"""
         return self._core.leads
+
+    @property
+    def assigned(self) -> work.Work:
+        """What it was given to run in the last round."""
+        return self._core.assigned
 
     @property
     def failure(self) -> str | None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from connect_runtime.adapters.kafka import clients, topic_admin
 from connect_runtime.app.settings import worker as worker_settings
 from connect_runtime.base import deadline
-from connect_runtime.core.assignment import protocol
+from connect_runtime.core.assignment import protocol, work
 from connect_runtime.core.herder import events
 from connect_runtime.core.state import cluster_config, config_log
 from connect_runtime.core.task import worker_config
@@ -170,6 +170,11 @@ class WorkerCore:
     def leads(self) -> bool:
         """Is this worker its group's leader, as of the last round?"""
         return self._standing.leads
+
+    @property
+    def assigned(self) -> work.Work:
+        """What it was given to run in the last round."""
+        return self._standing.assigned
 
     def reach(self) -> None:
         """Ask which cluster it is. Raises `ConnectError` where nobody answers."""

@@ -27,7 +27,7 @@ class Life(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What the group's topics say of a connector or task; `here`: this node said it.
+    """What the group's topics say of a connector or task; `here`: it is for this node to run.
 
     `state` is Connect's word, "" where nobody has said anything.
     """
@@ -36,23 +36,28 @@ class Told:
     here: bool = False
     reason: str = ""
 
+    @property
+    def is_failed(self) -> bool:
+        return self.state == "FAILED"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """`life` and `reason` are the worker's.
+    """`life` and `reason` are the worker's; `met`: it has met its group once.
 
-    `tasks` by number are those of the flow's source connector, as configured; `configured` counts
-    the partitions in their configurations. `given_up`: why the flow will not go on, "" while it
+    `tasks` by number are those of the flow's source connector, as configured; `configured` has the
+    numbers of partitions in their configurations. `given_up`: why the flow will not go on, "" while it
     may.
     """
 
     flow: str
     life: Life
     reason: str = ""
+    met: bool = False
     given_up: str = ""
     connector: Told = Told()
     tasks: Mapping[int, Told] = field(default_factory=dict)
-    configured: int = 0
+    configured: Mapping[int, int] = field(default_factory=dict)
     shown: board.ConnectorShown | None = None
     tasks_shown: Mapping[int, board.TaskShown] = field(default_factory=dict)
 
@@ -118,24 +123,26 @@ def _failed(seen: Seen) -> str:
         ("", seen.connector),
         *((f"task {number}: ", each) for number, each in sorted(seen.tasks.items())),
     )
-    return next((prefix + each.reason for prefix, each in told if each.state == "FAILED"), "")
+    failed = (prefix + each.reason for prefix, each in told if each.here and each.is_failed)
+    return next(failed, "")
 
 
 def _waiting(seen: Seen) -> str:
-    """What must come before the flow runs; "" when all has."""
-    if seen.connector.state not in ("RUNNING", "PAUSED", "STOPPED"):
-        shown = seen.shown.reason if seen.shown is not None else ""
-        return shown or seen.reason or "its connector is being started"
-    shown_here = seen.shown if seen.connector.here else None
-    if shown_here is not None:
-        if not shown_here.planned:
-            return shown_here.reason or "its topics are looked up"
-        if shown_here.copyable != seen.configured:
+    """What must come before the flow runs; "" when all has. Of what other nodes run the group's
+    topics may tell what was long ago: that counts for nothing."""
+    if not seen.met:
+        return seen.reason or "its worker joins the group"
+    shown = seen.shown
+    if seen.connector.here:
+        if shown is None or not shown.planned:
+            return (shown.reason if shown else "") or "its connector is being started"
+        if shown.copyable != sum(seen.configured.values()):
             return "its tasks are handed out"
-    elif not seen.tasks and seen.connector.state == "RUNNING":
-        return "its topics are looked up"
+    elif not seen.tasks:
+        return "its topics are looked up by another node"
     for number, each in sorted(seen.tasks.items()):
-        elsewhere = each.state in ("RUNNING", "PAUSED") and not each.here
-        if not elsewhere and number not in seen.tasks_shown:
+        task = seen.tasks_shown.get(number)
+        known = 0 if task is None else len(task.partitions)
+        if each.here and known < seen.configured.get(number, 0):
             return f"task {number} is being started"
     return ""

@@ -1,7 +1,7 @@
 """When a failed connector or task is started again: a planner.
 
-Connect leaves what has failed as it is until somebody restarts it; `mm2 run` does that itself, after
-a backoff that grows with each failure in a row. What has run for a while since has none behind it.
+Connect leaves what has failed as it is until somebody restarts it. `mm2 run` does that itself,
+after a pause that grows with each failure in a row. What has run for a while since counts as new.
 """
 
 from __future__ import annotations

@@ -34,12 +34,14 @@ LEAVE_S = 3.0
 class Standing:
     """How this worker stands in its group, as of the last round; written by the loop alone.
 
-    `speaks`, before any round: what is offered. `generation` is what its statuses are said in.
+    `speaks`, before any round: what is offered. `generation` is what its statuses are said in,
+    `assigned` what the round gave it to run.
     """
 
     speaks: protocol.Protocol
     generation: int = 0
     leads: bool = False
+    assigned: work.Work = work.NO_WORK
     joined_once: bool = False
 
 
@@ -176,6 +178,7 @@ class HerderLoop:
             _LOG.info(
                 "all members speak %s again: requests between them are signed", speaks.name.lower()
             )
+        standing.assigned = completed.assignment.assigned
         standing.generation, standing.speaks, standing.leads, standing.joined_once = (
             completed.generation,
             speaks,

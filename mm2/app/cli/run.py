@@ -40,6 +40,13 @@ _log = logging.getLogger(__name__)
     default=pathlib.Path("clusters.yaml"),
 )
 @click.option("--flow", "names", multiple=True, metavar="NAME", help="Only this flow; repeatable.")
+@click.option(
+    "--clusters",
+    "near",
+    multiple=True,
+    metavar="ALIAS",
+    help="Only flows to this cluster, which is near; repeatable.",
+)
 @click.option("--until-caught-up", is_flag=True, help="End when all that is there now is copied.")
 @click.option(
     "--timeout",
@@ -57,6 +64,7 @@ def command(
     *,
     file: pathlib.Path,
     names: tuple[str, ...],
+    near: tuple[str, ...],
     until_caught_up: bool,
     timeout_s: float | None,
     throttle: int | None,
@@ -93,6 +101,7 @@ def command(
                 goal,
                 stop,
                 reloading=_Reloading(file=file, names=names, asked=again.asked),
+                near=near,
                 throttle=throttle or 0,
                 table=not no_table,
                 metrics_port=metrics_port,
@@ -111,14 +120,16 @@ def _run(
     stop: signals.StopSignals,
     *,
     reloading: _Reloading,
+    near: tuple[str, ...],
     throttle: int,
     table: bool,
     metrics_port: int | None,
 ) -> run_loop.Ending:
     # Here and not above: wrong input is told before Kafka's and Spark's libraries are loaded.
-    from mm2.app import appliance
+    from mm2.app import flow_plan, node
 
-    made = appliance.Appliance(settings, throttle_bytes_s=throttle)
+    choice = flow_plan.Choice(near=near, names=reloading.names, throttle=throttle)
+    made = node.Node(settings, choice=choice, environment=os.environ)
     flow_metrics = metrics.FlowMetrics()
     exporter, note = serve(settings.metrics, flow_metrics, port=metrics_port)
     if settings.spark.engine == "spark":

@@ -19,7 +19,7 @@ _PORT = reader.Option(name="port", kind=kinds.whole(0, 65_535), default="9464")
 
 REST = tuple(sorted(keys.REST))
 """Of the REST API by which the nodes of a flow's group reach each other."""
-WORKER = tuple(sorted({*keys.WORKER_NAMES, *keys.WORKER_FACTORS} - {"group.id"}))
+WORKER = tuple(sorted({*keys.WORKER_NAMES, *keys.WORKER_FACTORS, keys.RESTART_MAX} - {"group.id"}))
 """Of the Connect worker that each flow has."""
 
 

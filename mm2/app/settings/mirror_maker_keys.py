@@ -96,6 +96,8 @@ WORKER_FACTORS = tuple(
     f"{each}.storage.replication.factor" for each in ("config", "offset", "status")
 )
 """How many replicas the topics have that a flow's connectors and its worker keep."""
+RESTART_MAX = "task.restart.max"
+"""Ours: how often in a row a flow's failed connectors and tasks are started again, -1: always."""
 REBALANCE_DELAY = "scheduled.rebalance.max.delay.ms"
 REBALANCE_DELAY_MS = 5_000
 """What files in YAML have in place of Java's five minutes."""

@@ -35,9 +35,10 @@ def shown(*numbers: int, task: int = 0) -> board.TaskShown:
 RUNS = flow_statuses.Seen(
     flow="a->b",
     life=flow_statuses.Life.WORKING,
+    met=True,
     connector=HERE,
     tasks={0: HERE},
-    configured=2,
+    configured={0: 2},
     shown=board.ConnectorShown(planned=True, copyable=2),
     tasks_shown={0: shown(0, 1)},
 )
@@ -52,10 +53,12 @@ def test_a_flow_runs_once_all_its_partitions_are_shown():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"connector": flow_statuses.Told()}, "being started"),
+        ({"met": False}, "joins the group"),
+        ({"shown": None}, "connector is being started"),
         ({"shown": board.ConnectorShown(planned=False, reason="east is silent")}, "east is silent"),
-        ({"configured": 0, "tasks": {}}, "handed out"),
+        ({"configured": {}, "tasks": {}}, "handed out"),
         ({"tasks_shown": {}}, "task 0 is being started"),
+        ({"tasks_shown": {0: shown(0)}}, "task 0 is being started"),
         ({"connector": THERE, "shown": None, "tasks": {}}, "looked up"),
         ({"life": flow_statuses.Life.STARTING, "reason": "no broker"}, "no broker"),
         (
@@ -79,7 +82,7 @@ def test_tasks_of_other_nodes_are_theirs_to_show():
 
 def test_no_topic_at_all_is_a_flow_that_runs():
     seen = dataclasses.replace(
-        RUNS, shown=board.ConnectorShown(planned=True), tasks={}, configured=0, tasks_shown={}
+        RUNS, shown=board.ConnectorShown(planned=True), tasks={}, configured={}, tasks_shown={}
     )
     assert flow_statuses.status(seen).state is FlowState.RUNNING
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from mm2.app import restarts
 
 
@@ -18,7 +20,7 @@ def crashes(planner: restarts.Restarts, until_s: float) -> list[float]:
 
 def test_each_pause_is_longer_than_the_last_up_to_a_minute():
     found = crashes(restarts.Restarts(restarts.UNLIMITED), 400.0)
-    pauses = [b - a for a, b in zip(found, found[1:], strict=False)]
+    pauses = [b - a for a, b in itertools.pairwise(found)]
     assert found[0] == 1.0
     assert pauses == sorted(pauses)
     assert 60.0 <= pauses[-1] <= 61.0

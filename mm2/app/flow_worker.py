@@ -1,0 +1,177 @@
+"""One flow's Connect worker, on a thread of its own: begun, watched, begun again, stopped.
+
+Its leader writes the connectors' configurations (Java: MirrorHerder); what fails here is started
+again after a while.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Mapping
+from concurrent import futures
+
+from connect_runtime.app import fleet, fleet_member
+from connect_runtime.base import backoff, errors, ids
+from connect_runtime.base import clock as base_clock
+from connect_runtime.core.herder import requests
+from mm2.app import connector_writes, flow_plan, flow_statuses, flow_view, restarts
+from mm2.connectors import board, flow_status
+
+TURN_S = 0.2
+AGAIN_FIRST_S, AGAIN_MOST_S = 0.5, 10.0
+Life = flow_statuses.Life
+
+_log = logging.getLogger(__name__)
+
+
+class FlowWorker:
+    """`run` is its thread's body; the rest may be used by any."""
+
+    def __init__(
+        self,
+        plan: flow_plan.FlowPlan,
+        home: fleet.Fleet,
+        *,
+        restart_max: int,
+        clock: base_clock.Clock,
+    ) -> None:
+        self.plan = plan
+        self.stop_asked = threading.Event()
+        self._fleet = home
+        self._clock = clock
+        self._life = Life.STARTING
+        self._reason = f"{plan.ends.target} is asked for its group"
+        self._member: fleet_member.Member | None = None
+        self._view = flow_view.FlowView(plan.name)
+        self._writes = connector_writes.ConnectorWrites(plan, clock=clock)
+        self._restarts = restarts.Restarts(restart_max)
+        self._ran: set[str] = set()
+        self._given_up = ""
+        self._random = random.Random()  # noqa: S311 - jitter, not secrets
+        self._asked: dict[str, futures.Future[object]] = {}
+
+    @property
+    def ended(self) -> bool:
+        return self._life in (Life.STOPPED, Life.FAILED)
+
+    @property
+    def settled(self) -> bool:
+        """Are the connectors configured as this node's plan says, or is that not for it to do?"""
+        return self.ended or self._writes.settled
+
+    def status(
+        self, snapshot: board.Snapshot, before: flow_status.FlowStatus | None
+    ) -> flow_status.FlowStatus:
+        """`before` itself where nothing has changed."""
+        seen = self._view.see(
+            self._member,
+            snapshot,
+            life=self._life,
+            reason=self._reason,
+            given_up=self._given_up,
+        )
+        return flow_statuses.status(seen, before)
+
+    def configure(self, plan: flow_plan.FlowPlan) -> None:
+        """Its connectors are others now, its worker is not; whoever leads writes them."""
+        self.plan = plan
+        self._writes.change(plan)
+
+    # Its thread
+
+    def run(self, _: threading.Event) -> None:
+        pauses = backoff.Backoff(initial_s=AGAIN_FIRST_S, max_s=AGAIN_MOST_S)
+        try:
+            while not self.stop_asked.is_set():
+                member = self._begin()
+                if member is None:
+                    self.stop_asked.wait(pauses.next_delay_s(self._random))
+                    continue
+                pauses.reset()
+                self._attend(member)
+        except errors.FatalError as error:
+            self._reason, self._life = str(error), Life.FAILED
+            _log.error("%s: %s", self.plan.name, error)
+        finally:
+            if self._life is not Life.FAILED:
+                self._life = Life.STOPPED
+
+    def _begin(self) -> fleet_member.Member | None:
+        """None: not now. Raises `FatalError` where trying again is of no use."""
+        ends = self.plan.ends
+        try:
+            member = self._fleet.member(
+                self.plan.worker,
+                namespace=(ends.source, ends.target),
+                prefix=ends.rest_path,
+                on_leading=self._writes.lead,
+            )
+            member.start()
+        except errors.RetriableError as error:
+            self._reason = str(error)
+            _log.warning("%s: its worker has not started: %s", self.plan.name, error)
+            return None
+        self._member, self._life, self._reason = member, Life.WORKING, ""
+        return member
+
+    def _attend(self, member: fleet_member.Member) -> None:
+        """Until it has ended, or is to end."""
+        while not self.stop_asked.is_set() and not member.wait(TURN_S):
+            self._tick(member)
+        if self.stop_asked.is_set():
+            self._life, self._reason = Life.STOPPING, "its tasks stop"
+        else:
+            self._life, self._reason = Life.STARTING, f"its worker ended: {member.failure}"
+            _log.error("%s: its worker ended: %s", self.plan.name, member.failure)
+        member.stop()
+        self._member = None
+
+    def _tick(self, member: fleet_member.Member) -> None:
+        now_s = self._clock.now_s()
+        self._writes.look(member, now_s)
+        failed, reasons = self._failed(member)
+        self._ran.update(name for name, has_failed in failed.items() if not has_failed)
+        for name in self._restarts.due(failed, now_s):
+            if name == flow_plan.SOURCE and name not in self._ran:
+                continue  # what it begins with does not mend by itself
+            _log.warning("%s: %s is started again: %s", self.plan.name, name, reasons[name])
+            self._restart(member, name)
+        self._given_up = self._why_given_up(failed, reasons)
+        for name, asked in list(self._asked.items()):
+            if asked.done():
+                del self._asked[name]
+                self._restarts.restarted(name, failed=asked.exception() is not None)
+
+    def _failed(self, member: fleet_member.Member) -> tuple[Mapping[str, bool], Mapping[str, str]]:
+        """What of this node's is FAILED, or not; and the words."""
+        statuses = member.herder.statuses()
+        failed: dict[str, bool] = {}
+        reasons: dict[str, str] = {}
+        for item in member.assigned.items:
+            found = statuses.get(item)
+            if found is None:
+                continue
+            failed[str(item)] = found.state.value == "FAILED"
+            reasons[str(item)] = flow_statuses.first_line(found.trace)
+        return failed, reasons
+
+    def _why_given_up(self, failed: Mapping[str, bool], reasons: Mapping[str, str]) -> str:
+        """Of the mirror of topics; that of heartbeats or checkpoints stops nothing else."""
+        source = flow_plan.SOURCE
+        if failed.get(source) and source not in self._ran:
+            return reasons[source]
+        over = self._restarts.given_up(each for each, bad in failed.items() if bad)
+        mine = (each for each in over if each.startswith(source))
+        return next((f"{each}: {reasons[each]}" for each in mine), "")
+
+    def _restart(self, member: fleet_member.Member, name: str) -> None:
+        connector, dash, number = name.rpartition("-")
+        if dash and number.isdecimal():
+            request: requests.Request = requests.RestartTask(
+                ids.ConnectorTaskId(connector, int(number))
+            )
+        else:
+            request = requests.RestartConnector(name)
+        self._asked[name] = member.herder.submit(request)

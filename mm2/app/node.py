@@ -1,0 +1,216 @@
+"""One `mm2 run` process: a Connect worker for each flow, the data plane, the servers in front.
+
+A composition root: it knows the concrete parts and hands them to those who need them. Several nodes
+that run the same file form a group for each flow, and share its work.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+
+from connect_runtime.app import fleet
+from connect_runtime.base import clock as base_clock
+from connect_runtime.system import clock as system_clock
+from connect_runtime.system import threads
+from mm2.app import flow_plan, flow_worker
+from mm2.app.settings import differences
+from mm2.app.settings import settings as app_settings
+from mm2.connectors import board, flow_status, operators
+from mm2.core.configs import engine_settings
+from mm2.pipeline import data_plane, engine
+
+STOP_S = 2.7
+"""An orderly stop, all in all: under the three seconds that it may take."""
+ENGINE_STOP_S = 0.7
+"""Of these the engine gets at least so much."""
+TURN_S = 0.02
+
+_log = logging.getLogger(__name__)
+
+
+class Node:
+    """Runs the flows of one settings file until stopped.
+
+    Raises `SettingsError` for what is wrong with the settings of a flow's worker.
+    """
+
+    def __init__(
+        self,
+        settings: app_settings.Settings,
+        *,
+        choice: flow_plan.Choice = flow_plan.EVERYTHING,
+        environment: Mapping[str, str],
+        now: base_clock.Clock | None = None,
+    ) -> None:
+        self._settings = settings
+        self._choice = choice
+        self._environment = environment
+        self._clock = now or system_clock.SystemClock()
+        self._threads = threads.Threads(on_unasked_end=self._note_unasked_end)
+        self._crashed = ""
+        self._stopping = threading.Event()
+        self._changing = False
+        plans = flow_plan.plans(settings, choice, environment=environment)
+        self._fleet = fleet.Fleet(flow_plan.rest(settings, environment=environment))
+        self._plane: data_plane.DataPlane | None = None
+        self._workers = [self._make_worker(plan) for plan in plans]
+        self._shown: dict[str, flow_status.FlowStatus] = {}
+        operators.use_file(settings.file)
+
+    # Life
+
+    def start(self) -> None:
+        """Everything begins in the background; `statuses` says how far it is. Raises `ConnectError`
+        where the data plane or the REST servers cannot listen."""
+        self._plane = data_plane.acquire(self._engine_settings(), self._clock)
+        self._fleet.open()
+        for each in self._workers:
+            self._start_worker(each)
+
+    @property
+    def engine(self) -> engine.CopyEngine:
+        """Once started."""
+        assert self._plane is not None, "start comes first"
+        return self._plane.engine
+
+    @property
+    def loopback(self) -> fleet.Loopback:
+        """Where this process can be asked, once started."""
+        return self._fleet.loopback
+
+    @property
+    def paths(self) -> Mapping[str, str]:
+        """Where each flow is on `loopback`, by its name."""
+        return {each.plan.name: each.plan.ends.rest_path for each in self._workers}
+
+    def statuses(self) -> Sequence[flow_status.FlowStatus]:
+        """Of the flows that mirror, in the file's order."""
+        snapshot = board.BOARD.seen()
+        workers = {each.plan.name: each for each in self._workers if each.plan.shown}
+        before, self._shown = self._shown, {}
+        for flow in self._settings.flows:
+            worker = workers.get(flow.name)
+            if worker is not None:
+                self._shown[flow.name] = worker.status(snapshot, before.get(flow.name))
+        return list(self._shown.values())
+
+    @property
+    def crashed(self) -> str:
+        """A flow's thread ended by an error of ours: what it was, "" otherwise."""
+        return self._crashed
+
+    @property
+    def ended(self) -> bool:
+        """Does nothing go on any more?"""
+        if self._crashed:
+            return True
+        final = (flow_status.FlowState.FAILED, flow_status.FlowState.STOPPED)
+        return not self._changing and all(each.state in final for each in self.statuses())
+
+    def stop(self, timeout_s: float = STOP_S) -> None:
+        """In-flight batches are acknowledged and anchors written, then the engine ends."""
+        self._stopping.set()
+        until_s = self._clock.now_s() + timeout_s
+        self._await_end(self._workers, until_s - ENGINE_STOP_S)
+        self._threads.stop_all(0.1)
+        self._fleet.close(0)
+        left_s = max(ENGINE_STOP_S, until_s - self._clock.now_s())
+        if self._plane is not None:
+            self._plane.release()
+            data_plane.close(left_s)
+
+    # Change
+
+    @property
+    def settings(self) -> app_settings.Settings:
+        """What is in force."""
+        return self._settings
+
+    @property
+    def settled(self) -> bool:
+        """Has all that `apply` began come about, as far as that is ours to say?"""
+        return all(each.settled for each in self._workers)
+
+    def apply(self, settings: app_settings.Settings, changes: differences.Changes) -> None:
+        """Carry out what leads to `settings`; from one thread at a time. Flows whose worker is
+        another than before are stopped and begun, others are configured anew by their leader.
+
+        Raises `ConnectError` when a worker's settings cannot be used: then nothing changes.
+        """
+        after = differences.in_force(self._settings, settings)
+        plans = {
+            each.name: each
+            for each in flow_plan.plans(after, self._choice, environment=self._environment)
+        }
+        running = {each.plan.name: each for each in self._workers if not each.ended}
+        kept = {
+            name: worker
+            for name, worker in running.items()
+            if name in plans and plans[name].worker_props == worker.plan.worker_props
+        }
+        fresh = {name: self._make_worker(plan) for name, plan in plans.items() if name not in kept}
+        self._changing = True
+        try:
+            ending = [worker for name, worker in running.items() if name not in kept]
+            self._await_end(ending, self._clock.now_s() + STOP_S)
+            self._settings = after
+            self._workers = [kept.get(name) or fresh[name] for name in plans]
+            for name, worker in kept.items():
+                worker.configure(plans[name])
+            for worker in fresh.values():
+                if not self._stopping.is_set():
+                    self._start_worker(worker)
+        finally:
+            self._changing = False
+
+    def _await_end(self, ending: Sequence[flow_worker.FlowWorker], until_s: float) -> None:
+        for each in ending:
+            each.stop_asked.set()
+        waiting = threading.Event()
+        while not all(each.ended for each in ending) and self._clock.now_s() < until_s:
+            waiting.wait(TURN_S)
+        for each in ending:
+            if not each.ended:
+                _log.warning(
+                    "%s has not ended in time, and is left to itself: of two owners the later one "
+                    "fences the other",
+                    each.plan.name,
+                )
+
+    # Wiring
+
+    def _make_worker(self, plan: flow_plan.FlowPlan) -> flow_worker.FlowWorker:
+        return flow_worker.FlowWorker(
+            plan, self._fleet, restart_max=plan.restart_max, clock=self._clock
+        )
+
+    def _start_worker(self, made: flow_worker.FlowWorker) -> None:
+        for line in made.plan.worker.warnings:
+            _log.warning("%s: %s", made.plan.name, line)
+        self._threads.start(f"flow {made.plan.name}", made.run)
+
+    def _note_unasked_end(self, end: threads.UnaskedEnd) -> None:
+        if end.error is not None:
+            self._crashed = f"{end.name}: {end.error!r}"
+
+    def _engine_settings(self) -> engine_settings.EngineSettings:
+        spark = self._settings.spark
+        conf = spark.conf
+        if spark.master.startswith("spark://"):
+            # On a standalone cluster no process takes more cores than it has tasks.
+            tasks = sum(flow.tasks_max for flow in self._settings.flows)
+            conf = {"spark.cores.max": str(tasks), **conf}
+        return engine_settings.EngineSettings(
+            engine=spark.engine,
+            master=spark.master,
+            app_name=spark.app_name,
+            conf=conf,
+            ui=spark.ui,
+            control_host=spark.control_host,
+            control_port=spark.control_port,
+            python=spark.python,
+            allow_insecure_spark=spark.allow_insecure_spark,
+            hidden_environment=self._settings.secret_environment,
+        )
