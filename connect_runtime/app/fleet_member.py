@@ -98,6 +98,11 @@ class Member:
         return self._core.assigned
 
     @property
+    def assigned_offset(self) -> int:
+        """The offset of the configuration that the last round handed out; -1 before."""
+        return self._core.assigned_offset
+
+    @property
     def failure(self) -> str | None:
         """Why it ended by itself."""
         return self._core.failure

@@ -176,6 +176,11 @@ class WorkerCore:
         """What it was given to run in the last round."""
         return self._standing.assigned
 
+    @property
+    def assigned_offset(self) -> int:
+        """The offset of the configuration that the last round handed out; -1 before."""
+        return self._standing.config_offset
+
     def reach(self) -> None:
         """Ask which cluster it is. Raises `ConnectError` where nobody answers."""
         end = deadline.Deadline.after(CLUSTER_S, now_s=self._clock.now_s())

@@ -46,8 +46,8 @@ class Seen:
     """`life` and `reason` are the worker's; `met`: it has met its group once.
 
     `tasks` by number are those of the flow's source connector, as configured; `configured` has the
-    numbers of partitions in their configurations. `given_up`: why the flow will not go on, "" while it
-    may.
+    numbers of partitions in their configurations, and the group's last round has `handed_out` these. `given_up`: why the flow will not go on, "" while
+    it may.
     """
 
     flow: str
@@ -58,6 +58,7 @@ class Seen:
     connector: Told = Told()
     tasks: Mapping[int, Told] = field(default_factory=dict)
     configured: Mapping[int, int] = field(default_factory=dict)
+    handed_out: bool = True
     shown: board.ConnectorShown | None = None
     tasks_shown: Mapping[int, board.TaskShown] = field(default_factory=dict)
 
@@ -140,6 +141,8 @@ def _waiting(seen: Seen) -> str:
             return "its tasks are handed out"
     elif not seen.tasks:
         return "its topics are looked up by another node"
+    if not seen.handed_out:
+        return "its tasks are handed out"
     for number, each in sorted(seen.tasks.items()):
         task = seen.tasks_shown.get(number)
         known = 0 if task is None else len(task.partitions)

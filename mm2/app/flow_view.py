@@ -21,6 +21,7 @@ class FlowView:
         self._flow = flow
         self._config: cluster_config.ClusterConfig | None = None
         self._configured: Mapping[int, int] = {}
+        self._changed_at = -1
 
     def see(
         self,
@@ -44,7 +45,7 @@ class FlowView:
             )
         herder = member.herder
         config, statuses = herder.config(), herder.statuses()
-        mine = set(member.assigned.items)
+        mine, configured = set(member.assigned.items), self._count(config)
         return flow_statuses.Seen(
             flow=self._flow,
             life=life,
@@ -56,7 +57,8 @@ class FlowView:
                 task.task: _told(statuses.task(task), here=task in mine)
                 for task in config.tasks(flow_plan.SOURCE)
             },
-            configured=self._count(config),
+            configured=configured,
+            handed_out=member.assigned_offset >= self._changed_at,
             shown=shown,
             tasks_shown=tasks_shown,
         )
@@ -66,7 +68,9 @@ class FlowView:
         if config is not self._config:
             self._config = config
             tasks = config.tasks(flow_plan.SOURCE)
-            self._configured = {each.task: _partitions(config.task_config(each)) for each in tasks}
+            found = {each.task: _partitions(config.task_config(each)) for each in tasks}
+            if found != self._configured:
+                self._configured, self._changed_at = found, config.offset
         return self._configured
 
 

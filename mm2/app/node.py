@@ -115,7 +115,7 @@ class Node:
         until_s = self._clock.now_s() + timeout_s
         self._await_end(self._workers, until_s - ENGINE_STOP_S)
         self._threads.stop_all(0.1)
-        self._fleet.close(0)
+        self._fleet.close(1)
         left_s = max(ENGINE_STOP_S, until_s - self._clock.now_s())
         if self._plane is not None:
             self._plane.release()

@@ -35,13 +35,14 @@ class Standing:
     """How this worker stands in its group, as of the last round; written by the loop alone.
 
     `speaks`, before any round: what is offered. `generation` is what its statuses are said in,
-    `assigned` what the round gave it to run.
+    `assigned` what the round gave it to run, out of what was configured at `config_offset`.
     """
 
     speaks: protocol.Protocol
     generation: int = 0
     leads: bool = False
     assigned: work.Work = work.NO_WORK
+    config_offset: int = -1
     joined_once: bool = False
 
 
@@ -178,6 +179,7 @@ class HerderLoop:
             _LOG.info(
                 "all members speak %s again: requests between them are signed", speaks.name.lower()
             )
+        standing.config_offset = completed.assignment.config_offset
         standing.assigned = completed.assignment.assigned
         standing.generation, standing.speaks, standing.leads, standing.joined_once = (
             completed.generation,

@@ -57,6 +57,7 @@ def test_a_flow_runs_once_all_its_partitions_are_shown():
         ({"shown": None}, "connector is being started"),
         ({"shown": board.ConnectorShown(planned=False, reason="east is silent")}, "east is silent"),
         ({"configured": {}, "tasks": {}}, "handed out"),
+        ({"handed_out": False}, "handed out"),
         ({"tasks_shown": {}}, "task 0 is being started"),
         ({"tasks_shown": {0: shown(0)}}, "task 0 is being started"),
         ({"connector": THERE, "shown": None, "tasks": {}}, "looked up"),
