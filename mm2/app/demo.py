@@ -1,6 +1,6 @@
 """What `mm2 demo` does: two clusters, traffic of every kind, the mirror, and the proof.
 
-A composition root: it wires the sandbox to the appliance. All that it starts ends with it; a signal
+A composition root: it wires the sandbox to a node. All that it starts ends with it; a signal
 is noticed within a second or two wherever it is, and at once when it comes twice.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from connect_runtime.base import clock, errors, ids
 from connect_runtime.system import polling
-from mm2.app import appliance, figures, narrator
+from mm2.app import figures, narrator, node
 from mm2.app.settings import load
 from mm2.app.settings import settings as app_settings
 from mm2.connectors import flow_status
@@ -115,17 +115,17 @@ class Demo:
         }
         for each in self.clusters.values():
             self._open.callback(each.close)
-        self._appliance: appliance.Appliance | None = None
+        self._mirror: node.Node | None = None
 
     @property
     def settings_file(self) -> Path:
         return self._folder / "clusters.yaml"
 
     @property
-    def mirror(self) -> appliance.Appliance:
+    def mirror(self) -> node.Node:
         """Once `run` has started it."""
-        assert self._appliance is not None
-        return self._appliance
+        assert self._mirror is not None
+        return self._mirror
 
     @property
     def settings(self) -> app_settings.Settings:
@@ -190,9 +190,9 @@ class Demo:
             )
         )
         self._now("starting the mirror: Spark first")
-        self._appliance = appliance.Appliance(self.settings)
-        self._open.callback(self._appliance.stop, STOP_S)
-        self._appliance.start()
+        self._mirror = node.Node(self.settings, environment=os.environ)
+        self._open.callback(self._mirror.stop, STOP_S)
+        self._mirror.start()
 
     def _copy_backlog(self, traffic: mix.Mix, started_s: float) -> Throughput:
         """Timed from the last look that saw nothing copied to the first that saw all of it."""

@@ -46,8 +46,8 @@ class Seen:
     """`life` and `reason` are the worker's; `met`: it has met its group once.
 
     `tasks` by number are those of the flow's source connector, as configured; `configured` has the
-    numbers of partitions in their configurations, and the group's last round has `handed_out` these. `given_up`: why the flow will not go on, "" while
-    it may.
+    numbers of partitions in their configurations, `handed_out` says whether the group's last round
+    was about these. `given_up`: why the flow will not go on, "" while it may.
     """
 
     flow: str

@@ -76,14 +76,15 @@ class Node:
         return self._plane.engine
 
     @property
-    def loopback(self) -> fleet.Loopback:
-        """Where this process can be asked, once started."""
-        return self._fleet.loopback
-
-    @property
-    def paths(self) -> Mapping[str, str]:
-        """Where each flow is on `loopback`, by its name."""
-        return {each.plan.name: each.plan.ends.rest_path for each in self._workers}
+    def api(self) -> Mapping[str, object]:
+        """Where, and as whom, the REST API of each flow can be asked, once started."""
+        loopback = self._fleet.loopback
+        return {
+            "url": loopback.url,
+            "user": loopback.user,
+            "password": loopback.password,
+            "flows": {each.plan.name: each.plan.ends.rest_path for each in self._workers},
+        }
 
     def statuses(self) -> Sequence[flow_status.FlowStatus]:
         """Of the flows that mirror, in the file's order."""

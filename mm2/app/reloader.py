@@ -1,6 +1,7 @@
 """Reading the configuration again while it runs: on SIGHUP, and when `mm2 reload` asks.
 
-`mm2 why` comes by the same way, and is answered from what the flows show.
+`mm2 why` comes by the same way, and is answered from what the flows show; so do commands that ask
+where the REST API is.
 
 One thread of its own, so that looking up topics or waiting for a flow's end holds up nobody.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from connect_runtime.app.settings import problems
@@ -28,13 +29,16 @@ _log = logging.getLogger(__name__)
 
 
 class Running(Protocol):
-    """What is changed: `mm2.app.appliance.Appliance`."""
+    """What is changed: `mm2.app.node.Node`."""
 
     @property
     def settings(self) -> app_settings.Settings: ...
 
     @property
     def settled(self) -> bool: ...
+
+    @property
+    def api(self) -> Mapping[str, object]: ...
 
     def statuses(self) -> Sequence[flow_status.FlowStatus]: ...
 
@@ -87,6 +91,8 @@ class Reloader:
         match question:
             case run_socket.Question():
                 return self.reload(question)
+            case run_socket.ApiQuestion():
+                return run_socket.Answer(code=exits.DONE, lines=(), detail=self._running.api)
             case run_socket.WhyQuestion():
                 found = why.look(self._running.settings, self._running.statuses(), question.topic)
                 return run_socket.Answer(

@@ -41,7 +41,7 @@ class Engine(Protocol):
 
 
 class Running(Protocol):
-    """What `mm2 run` runs: `mm2.app.appliance.Appliance`."""
+    """What `mm2 run` runs: `mm2.app.node.Node`."""
 
     @property
     def engine(self) -> Engine: ...

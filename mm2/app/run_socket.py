@@ -1,4 +1,4 @@
-"""How `mm2 reload` and `mm2 why` find the process that runs a file, and what is said then.
+"""How commands find the process that runs a file, what they ask it, and what it says then.
 
 A process that runs `clusters.yaml` listens on a Unix socket, in a folder that only its user can
 enter: `$MM2_RUN_DIR`, else `$XDG_RUNTIME_DIR/mm2`, else `mm2-run-<uid>` in the temporary directory.
@@ -49,8 +49,17 @@ class WhyQuestion:
     topic: str
 
 
-AnyQuestion = Question | WhyQuestion
-_KINDS: Mapping[str, type[AnyQuestion]] = {"reload": Question, "why": WhyQuestion}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiQuestion:
+    """Where, and as whom, can the REST API of the process's flows be asked?"""
+
+
+AnyQuestion = Question | WhyQuestion | ApiQuestion
+_KINDS: Mapping[str, type[AnyQuestion]] = {
+    "reload": Question,
+    "why": WhyQuestion,
+    "api": ApiQuestion,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from mm2.app.cli import run
 from mm2.sandbox import artefacts
 
 if TYPE_CHECKING:
-    from mm2.app import appliance, demo
+    from mm2.app import demo, node
 
 _WAKE_S = 0.05
 
@@ -120,7 +120,7 @@ def lines(result: demo.Result) -> Iterator[str]:
 class _AlreadyRunning:
     """The mirror as the loop of `mm2 run` wants it; who started it stops it."""
 
-    def __init__(self, made: appliance.Appliance) -> None:
+    def __init__(self, made: node.Node) -> None:
         self.engine = made.engine
         self.statuses = made.statuses
         self._made = made

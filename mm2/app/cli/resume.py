@@ -1,4 +1,4 @@
-"""`mm2 resume`: the way on for partitions that a flow has stopped for good."""
+"""`mm2 resume`: the way on after a pause, and for partitions that a flow has stopped for good."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 
 from connect_runtime.system import clock as system_clock
 from mm2.app import exits
-from mm2.app.cli import flow_names
+from mm2.app.cli import flow_commands, flow_names
 from mm2.app.settings import load
 from mm2.core import flows, naming
 from mm2.core.configs import kinds, own_values
@@ -24,7 +24,7 @@ _OFFSET_MAX = 2**63 - 1
 
 @click.command("resume")
 @click.argument("flow", metavar="FLOW")
-@click.option("--topic", required=True, metavar="T", help="A topic of the source.")
+@click.option("--topic", metavar="T", help="Only this topic of the source.")
 @click.option(
     "--partition",
     "partitions",
@@ -33,7 +33,7 @@ _OFFSET_MAX = 2**63 - 1
     metavar="N",
     help="Only this partition; repeatable.  [default: all of the topic]",
 )
-@click.option("--new-era", is_flag=True, help="Begin anew; the only way on there is.")
+@click.option("--new-era", is_flag=True, help="Let stopped partitions begin anew.")
 @click.option(
     "--from",
     "start",
@@ -53,24 +53,31 @@ _OFFSET_MAX = 2**63 - 1
 def command(
     *,
     flow: str,
-    topic: str,
+    topic: str | None,
     partitions: tuple[int, ...],
     new_era: bool,
     start: str | None,
     file: pathlib.Path,
     force: bool,
 ) -> int:
-    """Let stopped partitions of FLOW begin anew at its next start.
+    """Let the running FLOW, or one of its topics, go on after mm2 pause.
 
-    Stop the flow first. The request is written into the flow's map topic on the target.
+    With --new-era: let partitions of a topic that have stopped for good begin anew at the flow's
+    next start. Stop the flow first. The request is written into its map topic on the target.
 
     \b
     Examples:
+      mm2 resume 'east->west'
+      mm2 resume 'east->west' --topic orders
       mm2 resume 'east->west' --topic orders --new-era --from latest
       mm2 resume 'east->west' --topic orders --partition 3 --new-era --from 2026-01-31T08:00:00Z
     """
     if not new_era:
-        raise click.UsageError("say --new-era: beginning anew is the only way on that there is")
+        if partitions or start is not None or force:
+            raise click.UsageError("--partition, --from and --force go with --new-era")
+        return flow_commands.resume(flow=flow, topic=topic, file=file)
+    if topic is None:
+        raise click.UsageError("--new-era goes with --topic")
     settings = load.load(file, environment=os.environ)
     chosen = flow_names.find(settings, flow, hint="FLOW")
     position = _position(start) if start is not None else _text(chosen.start)
