@@ -68,7 +68,7 @@ def status(seen: Seen, before: flow_status.FlowStatus | None = None) -> flow_sta
     state, reason = _state(seen, before)
     tasks = [seen.tasks_shown[number] for number in sorted(seen.tasks_shown)]
     findings = seen.shown.findings if seen.shown is not None else ()
-    found = {each.partition: each for each in findings}
+    found = {each.partition: each for each in (*_in_between(seen, before), *findings)}
     for task in tasks:
         found.update((each.partition, each) for each in task.partitions)
     if seen.life in (Life.STOPPED, Life.FAILED) and before is not None and not tasks:
@@ -91,6 +91,14 @@ def status(seen: Seen, before: flow_status.FlowStatus | None = None) -> flow_sta
             fencing=next((task.fencing for task in tasks if task.fencing), ""),
         )
     return before if before is not None and made == before else made
+
+
+def _in_between(
+    seen: Seen, before: flow_status.FlowStatus | None
+) -> Iterable[flow_status.PartitionStatus]:
+    """What tasks of this node showed last that are just being started again."""
+    away = {number for number, each in seen.tasks.items() if each.here} - seen.tasks_shown.keys()
+    return (each for each in (before.partitions if before else ()) if each.task in away)
 
 
 def first_line(trace: str | None) -> str:

@@ -49,6 +49,10 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
 }
 
 
+_TALKATIVE = ("httpx", "connect_runtime.rest.access_log")
+"""They tell of every request at INFO."""
+
+
 class LazyGroup(click.Group):
     """A group whose members are imported only when they are called."""
 
@@ -108,6 +112,9 @@ def cli(*, log_format: str, log_level: str) -> None:
       mm2 run clusters.yaml             mirror until stopped
     """
     logs.configure(log_format, level=logging.getLevelNamesMapping()[log_level.upper()])
+    if log_level != "debug":
+        for name in _TALKATIVE:
+            logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def main() -> NoReturn:

@@ -90,9 +90,12 @@ def test_no_topic_at_all_is_a_flow_that_runs():
 
 def test_what_has_run_goes_on_running_while_tasks_move():
     before = flow_statuses.status(RUNS)
-    moved = flow_statuses.status(dataclasses.replace(RUNS, tasks_shown={}), before)
+    gone = dataclasses.replace(RUNS, tasks_shown={}, tasks={0: THERE})
+    moved = flow_statuses.status(gone, before)
     assert moved.state is FlowState.RUNNING
     assert moved.partitions == ()
+    starting = flow_statuses.status(dataclasses.replace(RUNS, tasks_shown={}), before)
+    assert starting.partitions == before.partitions
     assert flow_statuses.status(RUNS, before) is before
 
 
