@@ -6,6 +6,7 @@ for others is the same: source offsets, offset syncs, names.
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Mapping
 from random import Random
@@ -108,6 +109,7 @@ class MirrorSourceTask(task.PipelineTask):
             random=Random(),  # noqa: S311 - jitter, not secrets
             owner=_OWNER,
             number=number,
+            in_group=self.context.session_timeout_s < math.inf,
             java=self._java.read,
             syncs=self._syncs,
             may_take=self._may_take,

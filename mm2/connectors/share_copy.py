@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from connect_runtime.base import clock, errors
@@ -43,8 +43,9 @@ _LOG = logging.getLogger(__name__)
 class Around:
     """What a share's copy is given.
 
-    `owner` marks this worker's anchors; `may_take`, `may_live` and `gauged` as in
-    `source_task.Surroundings`. `syncs` None: none are written. `assigned` is told what is copied.
+    `owner` marks this worker's anchors; `in_group`: a group of workers says whose the share is;
+    `may_take`, `may_live` and `gauged` as in `source_task.Surroundings`. `syncs` None: none are
+    written. `assigned` is told what is copied.
     """
 
     plane: data_plane.DataPlane
@@ -53,6 +54,7 @@ class Around:
     random: Random
     owner: bytes
     number: int
+    in_group: bool
     java: flow_ledger.ReadJava
     syncs: sync_emitter.OffsetSyncEmitter | None
     may_take: Callable[[float], bool]
@@ -119,6 +121,8 @@ class ShareCopy:
             self.copy.tick(now_s)
             self.copy.tell_stored()
             self._replace_stopped(self.copy, now_s)
+            if self.copy is not None and self.copy.state is source_task.TaskState.FENCED:
+                raise errors.FatalError(f"fenced by another owner: {self.copy.reason}")
 
     def _take_messages(self, timeout_s: float) -> None:
         busy = self.copy is None or self._next is not None
@@ -219,7 +223,7 @@ class ShareCopy:
             owner=around.owner,
             source=around.clients.source(),
             target=around.clients.target(),
-            partitions=partitions,
+            partitions=tuple(replace(each, in_group=around.in_group) for each in partitions),
             budget_bytes=share.config.flow.buffer_bytes,
             throttle_bytes_s=share.budget.flow,
             topic_throttles=share.budget.topics,
