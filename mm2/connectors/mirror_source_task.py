@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 
 from connect_runtime.api import context, records, task
+from connect_runtime.base import clock as base_clock
 from connect_runtime.base import ids
 from mm2.connectors import (
     board,
@@ -23,7 +24,7 @@ from mm2.connectors import (
     task_metrics,
 )
 from mm2.core import connect_offsets
-from mm2.core.configs import java_classes, task_share
+from mm2.core.configs import engine_settings, java_classes, task_share
 from mm2.formats import map_record
 from mm2.pipeline import data_plane
 
@@ -40,6 +41,7 @@ _STATES = {
     source_task.TaskState.RESTARTING: context.PipelineState.RESTARTING,
     source_task.TaskState.FENCED: context.PipelineState.RESTARTING,
 }
+Acquire = Callable[[engine_settings.EngineSettings | None, base_clock.Clock], data_plane.DataPlane]
 _OWNER = secrets.token_bytes(map_record.OWNER_BYTES)
 """Marks the anchors of this worker process."""
 
@@ -47,8 +49,14 @@ _OWNER = secrets.token_bytes(map_record.OWNER_BYTES)
 class MirrorSourceTask(task.PipelineTask):
     """Java's of the same name."""
 
-    def __init__(self, make_clients: task_clients.MakeClients = task_clients.KafkaClients) -> None:
+    def __init__(
+        self,
+        make_clients: task_clients.MakeClients = task_clients.KafkaClients,
+        *,
+        acquire: Acquire = data_plane.acquire,
+    ) -> None:
         self._make_clients = make_clients
+        self._acquire = acquire
         self._props: Mapping[str, str] = {}
         self._plane: data_plane.DataPlane | None = None
         self._copy: share_copy.ShareCopy | None = None
@@ -71,7 +79,7 @@ class MirrorSourceTask(task.PipelineTask):
         clock = self.context.clock
         number = self.context.task_id.task if share.number is None else share.number
         clients = self._make_clients(share.config, clock=clock, task=number)
-        self._plane = data_plane.acquire(share.config.engine, clock)
+        self._plane = self._acquire(share.config.engine, clock)
         if share.config.syncs_topic is not None:
             self._syncs = sync_emitter.OffsetSyncEmitter(
                 clients.sync_writer(), lag_max=share.config.lag_max, clock=clock
