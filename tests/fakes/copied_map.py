@@ -37,7 +37,7 @@ def log(
 ) -> list[tuple[bytes | None, bytes | None]]:
     """A map topic of one era in which all was copied from `start` on, without a gap."""
     name, number = partition.topic, partition.partition
-    where: dict[str, Any] = dict(topic=name, partition=number, era=1, ordinal=1, epoch=0)
+    where: dict[str, Any] = {"topic": name, "partition": number, "era": 1, "ordinal": 1, "epoch": 0}
     segment = map_record.Segment(
         leader_epoch=0,
         source_epoch=0,
