@@ -1,4 +1,5 @@
-"""MirrorSourceConnector and its tasks on our plain worker, between two clusters, in Java's words."""
+"""MirrorSourceConnector and its tasks on our plain worker, between two clusters, in Java's
+words."""
 
 from __future__ import annotations
 
