@@ -25,6 +25,7 @@ from mm2.connectors import (
 )
 from mm2.core import connect_offsets
 from mm2.core.configs import engine_settings, java_classes, task_share
+from mm2.core.copy import messages
 from mm2.formats import map_record
 from mm2.pipeline import data_plane
 
@@ -183,7 +184,10 @@ class MirrorSourceTask(task.PipelineTask):
         return False
 
     def _may_live(self, now_s: float) -> bool:
-        if now_s - self.context.confirmed_at_s() < self.context.session_timeout_s:
+        """After a session without a word the task may be somebody else's; a rebalance that takes
+        as long again ends no copy."""
+        patience_s = self.context.session_timeout_s + messages.SILENCE_LIMIT_S
+        if now_s - self.context.confirmed_at_s() < patience_s:
             return True
         self.context.confirm_soon()
         return False

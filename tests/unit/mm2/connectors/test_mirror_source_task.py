@@ -183,8 +183,10 @@ def test_a_copy_may_take_once_the_group_has_confirmed_later(running):
 def test_a_copy_ends_while_the_group_is_silent_for_too_long(running):
     found = running().runs()
     found.turn(9.0)
+    found.plane.gauges()
+    found.turn(9.0)
     assert found.plane.handles[0].cancelled is False
-    found.turn(1.0)
+    found.turn(2.0)
     assert found.plane.handles[0].cancelled
     assert (found.told.state, len(found.plane.channels)) == (State.RESTARTING, 1)
     assert "group" in found.told.reason
