@@ -201,6 +201,8 @@ class MirrorSourceTask(task.PipelineTask):
             state, reason = context.PipelineState.STARTING, copy.reason
         else:
             state, reason = _STATES[supervised.state], supervised.reason
+        if state is context.PipelineState.WAITING:
+            reason = f"its copy waits for a slot; the engine lacks {self._slots_missing()}"
         moved = self._moved(copy) if offsets else ()
         if (state, reason) == self._told and not offsets:
             return
@@ -242,12 +244,15 @@ class MirrorSourceTask(task.PipelineTask):
 
     def _show(self, copy: share_copy.ShareCopy) -> None:
         """Everybody who looks at the board."""
-        assert self._plane is not None
         assert self._place is not None
         supervised = copy.copy
         waits = supervised is not None and (
             supervised.state is source_task.TaskState.WAITING_FOR_SLOT
         )
-        missing = min(1, self._plane.engine.slots().missing) if waits else 0
+        missing = min(1, self._slots_missing()) if waits else 0
         copy.report.make(supervised, reason=copy.reason, slots_missing=missing)
         self._place.put(copy.report.shown)
+
+    def _slots_missing(self) -> int:
+        """Of all copies of this process."""
+        return 0 if self._plane is None else self._plane.engine.slots().missing

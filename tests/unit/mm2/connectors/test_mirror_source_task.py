@@ -254,6 +254,7 @@ def test_a_copy_without_a_slot_waits_and_is_shown(running):
     found.plane.handles[0].state = engine.CopyState.WAITING_FOR_SLOT
     found.turn(1.0)
     assert found.told.state is State.WAITING
+    assert found.told.reason == "its copy waits for a slot; the engine lacks 1"
     found.turn(1.0)
     assert board.BOARD.seen().tasks["A->B"][3].slots_missing == 1
 
