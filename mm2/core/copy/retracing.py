@@ -166,7 +166,7 @@ class Retracing:
 
     def go_on(self) -> pairing.Need:
         """What is wanted next; `TARGET` is the next batch of the stretch, where there is one."""
-        if not self._begun and not self._begin():
+        if not self.mismatch and not self._begun and not self._begin():
             return pairing.Need.SOURCE
         while self._mine and not self.mismatch:
             if not self._find(self._mine[0]):
