@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import os
 import re
@@ -108,9 +109,13 @@ def _shared_cluster(name: str) -> Iterator[cluster.Cluster]:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Fetch the jars of the brokers before the first test: that may take longer than a test may."""
+    """What is done once, before the first test.
+
+    The jars of the brokers are fetched now: that may take longer than a test may.
+    """
     if session.config.option.collectonly:
         return
+    gc.freeze()  # thousands of tests are no garbage, and need not be looked through again and again
     if any(
         marker.name in _NEED_BROKERS for item in session.items for marker in item.iter_markers()
     ):

@@ -209,7 +209,8 @@ class PipelineTaskContext(TaskContext, Protocol):
 
     @property
     def session_timeout_s(self) -> float:
-        """After so much silence of this worker its group gives the task to another."""
+        """After so much silence of this worker its group gives the task to another; infinite for
+        a worker alone."""
 
     def confirmed_at_s(self) -> float:
         """The time, by `clock.now_s`, at which the newest heartbeat was sent that the group

@@ -8,6 +8,7 @@ from typing import Protocol
 from connect_runtime.base import clock as base_clock
 from mm2.cluster import admin, groups, state_topics
 from mm2.connectors import connector_clients
+from mm2.core import naming
 from mm2.core.configs import connector_configs, roles
 
 
@@ -24,6 +25,9 @@ class Clients(Protocol):
         """From the topic's beginning, on whichever cluster it is."""
 
     def checkpoints(self) -> state_topics.TopicTail: ...
+
+    def offset_map(self) -> state_topics.TopicTail:
+        """Ours, on the target; there is none where only Java mirrors."""
 
 
 class KafkaClients:
@@ -66,6 +70,10 @@ class KafkaClients:
     def checkpoints(self) -> state_topics.TopicTail:
         topic = self._config.checkpoints_topic
         return self._tail(roles.TARGET_CONSUMER, topic, use="checkpoints-target-consumer")
+
+    def offset_map(self) -> state_topics.TopicTail:
+        topic = naming.map_topic(self._config.common.source)
+        return self._tail(roles.TARGET_CONSUMER, topic, use="offset-map-target-consumer")
 
     def _groups(self, role: roles.Role) -> groups.Groups:
         return connector_clients.groups_of(

@@ -2,6 +2,7 @@
 
 First its own checkpoints are read (`CheckpointStore`), then the offset syncs. Whoever knows what
 was published before may use all syncs; who does not, those alone that came since (KAFKA-15905).
+Where we mirror our map of offsets is exact; by the syncs Java's stretches are translated.
 """
 
 from __future__ import annotations
@@ -9,13 +10,19 @@ from __future__ import annotations
 import logging
 
 from connect_runtime.base import clock as base_clock
-from connect_runtime.base import errors
+from connect_runtime.base import errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.cluster import errors as cluster_errors
 from mm2.cluster import state_topics
-from mm2.connectors import checkpoint_clients, complaints, offset_syncs, record_folds
+from mm2.connectors import (
+    checkpoint_clients,
+    complaints,
+    map_offsets,
+    offset_syncs,
+    record_folds,
+)
 from mm2.core.configs import connector_configs
-from mm2.core.offsets import checkpoints
+from mm2.core.offsets import checkpoints, translation
 from mm2.formats import checkpoint
 
 ATTEMPT_S = 2.0
@@ -23,6 +30,7 @@ ATTEMPT_S = 2.0
 MISSING_S = 30.0
 """So long a new checkpoints topic may take to be seen everywhere."""
 SYNCS = "reading offset syncs"
+MAP = "reading the map of offsets"
 GROUPS = "reading the offsets of groups"
 _LOG = logging.getLogger(__name__)
 
@@ -48,6 +56,9 @@ class CheckpointRounds:
         self._published: state_topics.TopicTail | None = None
         self._syncs: offset_syncs.OffsetSyncs | None = None
         self._source = clients.source_groups()
+        self._map = map_offsets.MapOffsets(
+            clients.offset_map, config.flow.topics.takes, clock=clock
+        )
 
     @property
     def loaded(self) -> bool:
@@ -73,19 +84,15 @@ class CheckpointRounds:
             self._complaints.over(GROUPS)
         else:
             self._complaints.say(GROUPS, f"{failure} ({len(found.failed)} groups)")
-        try:
-            self._syncs.refresh(ATTEMPT_S)
-        except errors.ConnectError as error:  # older ones are no less true
-            self._complaints.say(SYNCS, error)
-        else:
-            self._complaints.over(SYNCS)
+        self._refresh(SYNCS, self._syncs)
+        self._refresh(MAP, self._map)
         flow = self._config.flow
         making = checkpoints.Checkpointing(
             source=flow.source,
             target=flow.target,
             policy=flow.policy,
             takes_topic=flow.topics.takes,
-            translate=self._syncs.translate,
+            translate=self._translate,
         )
         made: list[checkpoint.Checkpoint] = []
         for group, positions in sorted(found.done.items()):
@@ -94,8 +101,23 @@ class CheckpointRounds:
                 made.append(point)
         return made
 
+    def _refresh(self, doing: str, what: offset_syncs.OffsetSyncs | map_offsets.MapOffsets) -> None:
+        try:
+            what.refresh(ATTEMPT_S)
+        except errors.ConnectError as error:  # what is known is no less true
+            self._complaints.say(doing, error)
+        else:
+            self._complaints.over(doing)
+
+    def _translate(self, partition: ids.TopicPartition, upstream: int) -> translation.Translation:
+        assert self._syncs is not None, "it was not loaded"
+        newest = self._syncs.newest(partition)
+        by_map = self._map.translate(partition, upstream, newest=newest)
+        return translation.farther(by_map, self._syncs.translate(partition, upstream))
+
     def close(self) -> None:
         self._source.close()
+        self._map.close()
         self._close_published()
         if self._syncs is not None:
             self._syncs.close()

@@ -17,8 +17,8 @@ from mm2.cluster import errors as cluster_errors
 from mm2.cluster import state_topics
 from mm2.connectors import complaints, record_folds
 from mm2.core import connect_offsets
-from mm2.core.copy import facts
-from mm2.core.offsets import java_syncs
+from mm2.core.copy import facts, java_syncs
+from mm2.formats import offset_sync
 
 READ_S = 3.0
 SYNCS = "reading offset syncs"
@@ -43,7 +43,7 @@ class JavaProgress:
         self._offsets = offsets
         self._connect = syncs
         self._tail: state_topics.TopicTail | None = None
-        self._syncs = java_syncs.JavaSyncs(self._share)
+        self._syncs: dict[ids.TopicPartition, java_syncs.JavaSyncs] = {}
         self._complaints = complaints.Complaints(_LOG, clock=clock)
 
     def read(
@@ -69,11 +69,10 @@ class JavaProgress:
     def _progress(
         self, partition: ids.TopicPartition, next_offset: int | None
     ) -> facts.JavaProgress | None:
+        syncs = self._syncs.get(partition, java_syncs.JavaSyncs())
         if next_offset is None:
-            return facts.JavaProgress(next_offset=0) if self._syncs.any(partition) else None
-        return facts.JavaProgress(
-            next_offset=next_offset, sync=self._syncs.below(partition, next_offset)
-        )
+            return facts.JavaProgress(next_offset=0) if syncs else None
+        return facts.JavaProgress(next_offset=next_offset, sync=syncs.below(next_offset))
 
     def _read_syncs(self) -> None:
         """Who may not read them, or has none, goes on without: as if none had been written."""
@@ -88,6 +87,18 @@ class JavaProgress:
             return
         except cluster_errors.LogTruncatedError:
             self.close()
-            self._syncs = java_syncs.JavaSyncs(self._share)
+            self._syncs = {}
             raise
-        record_folds.fold(found, self._syncs.apply)
+        record_folds.fold(found, self._note)
+
+    def _note(self, key: bytes, value: bytes | None) -> None:
+        """Raises `schema_fields.MalformedRecordError`."""
+        name = offset_sync.decode_key(key)
+        if name not in self._share:
+            return
+        if value is None:
+            self._syncs.pop(name, None)
+            return
+        sync = offset_sync.decode(key, value)
+        known = self._syncs.setdefault(name, java_syncs.JavaSyncs())
+        known.apply(sync.upstream, sync.downstream)

@@ -6,11 +6,13 @@ for others is the same: source offsets, offset syncs, names.
 
 from __future__ import annotations
 
+import math
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 
 from connect_runtime.api import context, records, task
+from connect_runtime.base import clock as base_clock
 from connect_runtime.base import ids
 from mm2.connectors import (
     board,
@@ -22,7 +24,8 @@ from mm2.connectors import (
     task_metrics,
 )
 from mm2.core import connect_offsets
-from mm2.core.configs import java_classes, task_share
+from mm2.core.configs import engine_settings, java_classes, task_share
+from mm2.core.copy import messages
 from mm2.formats import map_record
 from mm2.pipeline import data_plane
 
@@ -39,6 +42,7 @@ _STATES = {
     source_task.TaskState.RESTARTING: context.PipelineState.RESTARTING,
     source_task.TaskState.FENCED: context.PipelineState.RESTARTING,
 }
+Acquire = Callable[[engine_settings.EngineSettings | None, base_clock.Clock], data_plane.DataPlane]
 _OWNER = secrets.token_bytes(map_record.OWNER_BYTES)
 """Marks the anchors of this worker process."""
 
@@ -46,8 +50,14 @@ _OWNER = secrets.token_bytes(map_record.OWNER_BYTES)
 class MirrorSourceTask(task.PipelineTask):
     """Java's of the same name."""
 
-    def __init__(self, make_clients: task_clients.MakeClients = task_clients.KafkaClients) -> None:
+    def __init__(
+        self,
+        make_clients: task_clients.MakeClients = task_clients.KafkaClients,
+        *,
+        acquire: Acquire = data_plane.acquire,
+    ) -> None:
         self._make_clients = make_clients
+        self._acquire = acquire
         self._props: Mapping[str, str] = {}
         self._plane: data_plane.DataPlane | None = None
         self._copy: share_copy.ShareCopy | None = None
@@ -70,7 +80,7 @@ class MirrorSourceTask(task.PipelineTask):
         clock = self.context.clock
         number = self.context.task_id.task if share.number is None else share.number
         clients = self._make_clients(share.config, clock=clock, task=number)
-        self._plane = data_plane.acquire(share.config.engine, clock)
+        self._plane = self._acquire(share.config.engine, clock)
         if share.config.syncs_topic is not None:
             self._syncs = sync_emitter.OffsetSyncEmitter(
                 clients.sync_writer(), lag_max=share.config.lag_max, clock=clock
@@ -108,6 +118,7 @@ class MirrorSourceTask(task.PipelineTask):
             random=Random(),  # noqa: S311 - jitter, not secrets
             owner=_OWNER,
             number=number,
+            in_group=self.context.session_timeout_s < math.inf,
             java=self._java.read,
             syncs=self._syncs,
             may_take=self._may_take,
@@ -173,7 +184,10 @@ class MirrorSourceTask(task.PipelineTask):
         return False
 
     def _may_live(self, now_s: float) -> bool:
-        if now_s - self.context.confirmed_at_s() < self.context.session_timeout_s:
+        """After a session without a word the task may be somebody else's; a rebalance that takes
+        as long again ends no copy."""
+        patience_s = self.context.session_timeout_s + messages.SILENCE_LIMIT_S
+        if now_s - self.context.confirmed_at_s() < patience_s:
             return True
         self.context.confirm_soon()
         return False
@@ -187,6 +201,8 @@ class MirrorSourceTask(task.PipelineTask):
             state, reason = context.PipelineState.STARTING, copy.reason
         else:
             state, reason = _STATES[supervised.state], supervised.reason
+        if state is context.PipelineState.WAITING:
+            reason = f"its copy waits for a slot; the engine lacks {self._slots_missing()}"
         moved = self._moved(copy) if offsets else ()
         if (state, reason) == self._told and not offsets:
             return
@@ -228,12 +244,15 @@ class MirrorSourceTask(task.PipelineTask):
 
     def _show(self, copy: share_copy.ShareCopy) -> None:
         """Everybody who looks at the board."""
-        assert self._plane is not None
         assert self._place is not None
         supervised = copy.copy
         waits = supervised is not None and (
             supervised.state is source_task.TaskState.WAITING_FOR_SLOT
         )
-        missing = min(1, self._plane.engine.slots().missing) if waits else 0
+        missing = min(1, self._slots_missing()) if waits else 0
         copy.report.make(supervised, reason=copy.reason, slots_missing=missing)
         self._place.put(copy.report.shown)
+
+    def _slots_missing(self) -> int:
+        """Of all copies of this process."""
+        return 0 if self._plane is None else self._plane.engine.slots().missing

@@ -254,17 +254,23 @@ class MirrorTopics:
         defaults = self._target.broker_configs(
             list(snapshot.BROKER_NAMES.values()), self._left_s(end)
         )
-        return topic_plan.plan(
-            self._flow,
-            snapshot.Snapshot(topics=source),
-            snapshot.Snapshot(
-                topics=there,
-                new_topic=snapshot.new_topic_settings(defaults),
-                settings=self._settings(there, listed, end),
-            ),
-            sync_configs=self._sync_configs,
-            operator=self._operator,
+        ours = snapshot.Snapshot(topics=source)
+        theirs = snapshot.Snapshot(
+            topics=there,
+            new_topic=snapshot.new_topic_settings(defaults),
+            settings=self._settings(there, listed, end),
         )
+
+        def planned(*, sync_configs: bool) -> topic_plan.Plan:
+            return topic_plan.plan(
+                self._flow, ours, theirs, sync_configs=sync_configs, operator=self._operator
+            )
+
+        now = planned(sync_configs=self._sync_configs)
+        if self._sync_configs or not self._flow.syncs_topic_configs:
+            return now
+        # What is about to follow is nothing to warn of.
+        return replace(planned(sync_configs=True), alter=now.alter)
 
     def _settings(
         self,
@@ -343,13 +349,7 @@ class MirrorTopics:
             failed.update(seen.failed)
 
     def _failure(
-        self,
-        name: str,
-        partitions: int,
-        error: errors.ConnectError,
-        *,
-        passing: bool,
-        right: str,
+        self, name: str, partitions: int, error: errors.ConnectError, *, passing: bool, right: str
     ) -> Problem:
         """`right` is the command that grants what may be lacking."""
         lacking = isinstance(error, kafka_errors.NotAuthorizedError)

@@ -14,6 +14,7 @@ from mm2.cluster import errors as cluster_errors
 from mm2.cluster import state_topics
 from mm2.connectors import record_folds
 from mm2.core.offsets import sync_table, translation
+from mm2.formats import offset_sync
 
 _LOG = logging.getLogger(__name__)
 
@@ -56,6 +57,11 @@ class OffsetSyncs:
     def translate(self, partition: ids.TopicPartition, upstream: int) -> translation.Translation:
         """See `translation.Translate`."""
         return self._table.translate(partition, upstream)
+
+    def newest(self, partition: ids.TopicPartition) -> offset_sync.OffsetSync | None:
+        """The last sync of the partition, None without one."""
+        slots = self._table.slots(partition)
+        return slots[0] if slots else None
 
     def close(self) -> None:
         tail, self._tail = self._tail, None

@@ -7,13 +7,12 @@ What it reads of the flow's own topics, and writes there, is its own share's.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 
 from connect_runtime.base import clock, errors
 from mm2.connectors import (
-    complaints,
     flow_ledger,
     partition_setups,
     share_ledger,
@@ -35,7 +34,6 @@ AGAIN_S = 5.0
 """What was looked up waits for the map: so long in between."""
 REPLACE_S = 1.9
 CLOSE_S = 1.0
-TOPICS = "topics"
 _LOG = logging.getLogger(__name__)
 
 
@@ -43,8 +41,9 @@ _LOG = logging.getLogger(__name__)
 class Around:
     """What a share's copy is given.
 
-    `owner` marks this worker's anchors; `may_take`, `may_live` and `gauged` as in
-    `source_task.Surroundings`. `syncs` None: none are written. `assigned` is told what is copied.
+    `owner` marks this worker's anchors; `in_group`: a group of workers says whose the share is;
+    `may_take`, `may_live` and `gauged` as in `source_task.Surroundings`. `syncs` None: none are
+    written. `assigned` is told what is copied.
     """
 
     plane: data_plane.DataPlane
@@ -53,6 +52,7 @@ class Around:
     random: Random
     owner: bytes
     number: int
+    in_group: bool
     java: flow_ledger.ReadJava
     syncs: sync_emitter.OffsetSyncEmitter | None
     may_take: Callable[[float], bool]
@@ -88,7 +88,7 @@ class ShareCopy:
             name=f"{share.config.common.name}-{around.number}",
         )
         self._opposite = around.clients.opposite()
-        self._complaints = complaints.Complaints(_LOG, clock=around.clock)
+        self._warned: tuple[str, ...] = ()
         self._plan: partition_setups.SourcePlan | None = None
         self._plan_due_s = 0.0
         self._next: messages.Configure | None = None
@@ -119,6 +119,8 @@ class ShareCopy:
             self.copy.tick(now_s)
             self.copy.tell_stored()
             self._replace_stopped(self.copy, now_s)
+            if self.copy is not None and self.copy.state is source_task.TaskState.FENCED:
+                raise errors.FatalError(f"fenced by another owner: {self.copy.reason}")
 
     def _take_messages(self, timeout_s: float) -> None:
         busy = self.copy is None or self._next is not None
@@ -163,8 +165,7 @@ class ShareCopy:
         running = () if self.copy is None else self.copy.settings.partitions
         later = share_plan.merged(running, plan)
         self.report.found(later.findings)
-        for line in (*plan.warnings, *later.troubles, *(each.message for each in later.findings)):
-            self._complaints.say(line, line)
+        self._warn((*plan.warnings, *later.troubles, *(each.message for each in later.findings)))
         if self.copy is not None and share_plan.same(running, later.partitions):
             return
         settings = self._configure(later.partitions) if later.partitions else None
@@ -176,6 +177,14 @@ class ShareCopy:
             self._begin(settings, before=None)
         else:
             self.reason = later.findings[0].message
+
+    def _warn(self, lines: Iterable[str]) -> None:
+        """Of what lasts from look to look once."""
+        found = tuple(dict.fromkeys(lines))
+        for line in found:
+            if line not in self._warned:
+                _LOG.warning("%s", line)
+        self._warned = found
 
     def _replace_stopped(self, copy: source_task.SourceTask, now_s: float) -> None:
         if copy.state is source_task.TaskState.STOPPING and now_s >= self._replace_by_s:
@@ -219,7 +228,7 @@ class ShareCopy:
             owner=around.owner,
             source=around.clients.source(),
             target=around.clients.target(),
-            partitions=partitions,
+            partitions=tuple(replace(each, in_group=around.in_group) for each in partitions),
             budget_bytes=share.config.flow.buffer_bytes,
             throttle_bytes_s=share.budget.flow,
             topic_throttles=share.budget.topics,

@@ -48,7 +48,8 @@ class FakeTail:
 class FakeClusters:
     """Implements `checkpoint_clients.Clients`, and makes itself: whatever is made is kept.
 
-    `checkpoints_log` None: there is no such topic. `…_failures`: what reading answers first.
+    `checkpoints_log`, `map_log` None: there is no such topic. `…_failures`: what reading answers
+    first.
     """
 
     source: fake_groups.FakeGroupCluster = field(default_factory=fake_groups.FakeGroupCluster)
@@ -58,6 +59,8 @@ class FakeClusters:
     syncs_failures: list[errors.ConnectError] = field(default_factory=list)
     checkpoints_log: list[Record] | None = field(default_factory=list)
     checkpoints_failures: list[errors.ConnectError] = field(default_factory=list)
+    map_log: list[Record] | None = None
+    map_failures: list[errors.ConnectError] = field(default_factory=list)
     made: list[Any] = field(default_factory=list)
     task: int | str | None = None
     gone: Callable[[], bool] = lambda: False
@@ -90,11 +93,18 @@ class FakeClusters:
         return self._kept(FakeTail("syncs", self.syncs_log, self.syncs_failures))
 
     def checkpoints(self) -> FakeTail:
-        failures = self.checkpoints_failures
-        if self.checkpoints_log is None:
-            missing = kafka_errors.TopicMissingError("reading checkpoints: there is no topic")
+        return self._tail("checkpoints", self.checkpoints_log, self.checkpoints_failures)
+
+    def offset_map(self) -> FakeTail:
+        return self._tail("map", self.map_log, self.map_failures)
+
+    def _tail(
+        self, name: str, log: list[Record] | None, failures: list[errors.ConnectError]
+    ) -> FakeTail:
+        if log is None:
+            missing = kafka_errors.TopicMissingError(f"reading {name}: there is no topic")
             failures = [missing] * 1_000
-        return self._kept(FakeTail("checkpoints", self.checkpoints_log or [], failures))
+        return self._kept(FakeTail(name, [] if log is None else log, failures))
 
     def all_closed(self) -> bool:
         return all(getattr(each, "closed", True) for each in self.made)

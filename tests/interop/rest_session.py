@@ -29,17 +29,20 @@ WAIT_S = 60.0
 PAUSE_S = 0.2
 
 
-def main() -> None:
-    client = kafka_connect.KafkaConnect(sys.argv[1], *sys.argv[2:])
-    told: dict[str, Any] = {}
-    pausing = threading.Event()
+class Session:
+    """One client, and in `told` what its calls returned, numbered."""
 
-    def ask(name: str, *given: object, **more: object) -> None:
-        told[f"{len(told):02} {name}"] = unless_rebalancing(
-            lambda: getattr(client, name)(*given, **more)
+    def __init__(self, *given: str) -> None:
+        self.told: dict[str, Any] = {}
+        self._client = kafka_connect.KafkaConnect(*given)
+        self._pausing = threading.Event()
+
+    def ask(self, name: str, *given: object, **more: object) -> None:
+        self.told[f"{len(self.told):02} {name}"] = self._unless_rebalancing(
+            lambda: getattr(self._client, name)(*given, **more)
         )
 
-    def unless_rebalancing(call: Callable[[], Any]) -> Any:
+    def _unless_rebalancing(self, call: Callable[[], Any]) -> Any:
         """409 asks to try again later."""
         for _ in range(round(WAIT_S / PAUSE_S)):
             try:
@@ -47,19 +50,22 @@ def main() -> None:
             except requests.HTTPError as error:
                 if error.response.status_code != requests.codes.CONFLICT:
                     raise
-            pausing.wait(PAUSE_S)
+            self._pausing.wait(PAUSE_S)
         return call()
 
-    def until(connector: str, state: str, *, tasks: int) -> None:
+    def until(self, connector: str, state: str, *, tasks: int) -> None:
         for _ in range(round(WAIT_S / PAUSE_S)):
             with contextlib.suppress(Exception):  # it has no status yet
-                told = client.get_connector_status(connector)
+                told = self._client.get_connector_status(connector)
                 states = [each["state"] for each in (told["connector"], *told["tasks"])]
                 if states == [state] * (tasks + 1):
                     return
-            pausing.wait(PAUSE_S)
+            self._pausing.wait(PAUSE_S)
         sys.exit(f"{connector} does not get {state} with {tasks} tasks")
 
+
+def create_and_look(session: Session) -> None:
+    ask, until = session.ask, session.until
     ask("get_cluster_info")
     ask("create_connector", {"name": "c", "config": CONFIG})
     ask("update_connector", "d", CONFIG)
@@ -75,6 +81,10 @@ def main() -> None:
     ask("get_connector_status", "c")
     ask("list_connector_tasks", "c")
     ask("get_connector_task_status", "c", 0)
+
+
+def restart_and_rest(session: Session) -> None:
+    ask, until = session.ask, session.until
     ask("restart_connector_task", "c", 0)
     until("c", "RUNNING", tasks=1)
     ask("restart_connector", "c")
@@ -89,6 +99,10 @@ def main() -> None:
     ask("stop_connector", "d")
     until("d", "STOPPED", tasks=0)
     ask("get_connector_status", "d")
+
+
+def look_and_delete(session: Session) -> None:
+    ask = session.ask
     ask("list_connector_topics", "c")
     ask("reset_connector_topics", "c")
     ask("list_connector_plugins")
@@ -96,7 +110,13 @@ def main() -> None:
     ask("delete_connector", "c")
     ask("delete_all_connectors")
     ask("list_connectors")
-    print(json.dumps(told))  # noqa: T201 - the answer
+
+
+def main() -> None:
+    session = Session(*sys.argv[1:])
+    for does in (create_and_look, restart_and_rest, look_and_delete):
+        does(session)
+    print(json.dumps(session.told))  # noqa: T201 - the answer
 
 
 if __name__ == "__main__":

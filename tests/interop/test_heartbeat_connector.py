@@ -81,7 +81,12 @@ def test_its_task_moves_between_java_and_us(
     assert beats.tasks(java) == tasks
     assert java.get(f"/connectors/{NAME}/offsets") == offsets
 
-    # Each is what Java makes of its time, and what Java's clients read.
+    agree_with_java(tmp_path, every)
+    assert heartbeats.TOPIC in seen_by_javas_client(tmp_path, group)
+
+
+def agree_with_java(folder: Path, every: list[kafka.Record]) -> None:
+    """Each is what Java makes of its time, and what Java's clients read."""
     questions: list[dict[str, Any]] = []
     for each in every:
         assert each.key is not None
@@ -91,13 +96,17 @@ def test_its_task_moves_between_java_and_us(
             {"kind": "write", "type": "heartbeat", "values": values},
             {"kind": "read", "type": "heartbeat", "key": each.key.hex(), "value": each.value.hex()},
         ]
-    told = java_mirror.ask(tmp_path, questions)
+    told = java_mirror.ask(folder, questions)
     for each, made, found in zip(every, told[::2], told[1::2], strict=True):
         assert [each.key.hex(), each.value.hex()] == made
         assert found == [SOURCE, heartbeats.TARGET, each.timestamp]
+
+
+def seen_by_javas_client(folder: Path, group: connect_workers.Group) -> list[str]:
+    """The heartbeats topics that MirrorClient finds there."""
     kafka.create_topic(group.client, f"{SOURCE}.checkpoints.internal")
     (seen,) = java_mirror.ask(
-        tmp_path,
+        folder,
         [
             {
                 "kind": "live",
@@ -109,4 +118,4 @@ def test_its_task_moves_between_java_and_us(
             }
         ],
     )
-    assert heartbeats.TOPIC in seen["heartbeats"]
+    return list(seen["heartbeats"])

@@ -15,8 +15,9 @@ from connect_runtime.core.assignment import cooperative, protocol, work
 from connect_runtime.core.membership import events, machine, pulse
 from tests.model.membership import worker as workers
 from tests.model.membership import world as model
+from tests.support import examples
 
-QUICK, FULL = 12, 80
+QUICK, FULL = examples.of(12), 80
 FALL_BACK_S = 5.0
 """Members that fall back to the eager protocol stop when others start, not before."""
 NOTICED_S = 80.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from connect_runtime.base import clock as base_clock
@@ -13,8 +14,8 @@ from connect_runtime.ports import group as port
 class AloneGroup:
     """Implements `ports.group.Group`; for the herder's thread alone."""
 
-    session_timeout_s = 10.0
-    """As others have it who set none: nobody here is ever silent."""
+    session_timeout_s = math.inf
+    """Nobody else is ever given a task, however silent this worker is."""
 
     def __init__(
         self,

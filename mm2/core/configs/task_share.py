@@ -29,7 +29,7 @@ _OF_OTHERS = frozenset(
         *(keys.REFRESH_TOPICS, keys.REFRESH_TOPICS_S, keys.TASKS_MAX),
         *(keys.SYNC_CONFIGS, keys.SYNC_CONFIGS_S, keys.SYNC_ACLS, keys.SYNC_ACLS_S),
         *(keys.REPLICATION_FACTOR, keys.SYNCS_TOPIC_FACTOR),
-        *(keys.EVERY - frozenset(connector_configs.SOURCE.keys)),
+        *(keys.EVERY - frozenset(connector_configs.SOURCE.keys) - {keys.NAME}),
     }
 )
 """What the connector alone acts on, and other connectors."""

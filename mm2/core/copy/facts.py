@@ -14,8 +14,8 @@ class JavaProgress:
     """What the topics that MirrorMaker 2 keeps say of the partition; our own flows write them too.
 
     `next_offset`: the source offset behind the last record that the target acknowledged (its
-    Connect source offset and 1), 0 where none was ever stored. `sync`: of the newest OffsetSync
-    whose source offset is below `next_offset` its two offsets (source, target), None without one.
+    Connect source offset and 1), 0 where none was ever stored. `sync`: of an OffsetSync below it
+    the two offsets (source, target), as `java_syncs.JavaSyncs.below` chooses; None without one.
     """
 
     next_offset: int

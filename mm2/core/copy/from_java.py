@@ -36,6 +36,8 @@ takes about a minute, and Java stores progress as often."""
 STEP_BACK = 1_000_000
 """So many source offsets before our anchor at most are read to find what Java copied once more."""
 
+REASON = "taken over from MirrorMaker 2"
+
 Failed = outcomes.BeginAgain | outcomes.Fenced | stops.Stop
 
 
@@ -62,8 +64,7 @@ def first_take(attempt: outcomes.Attempt) -> instructions.Script[outcomes.Outcom
     if isinstance(found, outcomes.BeginAgain):
         return found
     if found is None:
-        why = f"no OffsetSync tells where source offset {java.next_offset} belongs on the mirror"
-        return (yield from eras.begin_era(attempt, _on_javas_word(attempt, java, why)))
+        return (yield from eras.begin_era(attempt, _without_sync(attempt, java)))
     return (yield from take_over(attempt, found))
 
 
@@ -85,16 +86,15 @@ def _where_both_begin(
     return Stretch(source=source.offset, target=start, exact=False)
 
 
-def _on_javas_word(attempt: outcomes.Attempt, java: facts.JavaProgress, why: str) -> eras.NewEra:
+def _without_sync(attempt: outcomes.Attempt, java: facts.JavaProgress) -> eras.NewEra:
     stated = eras.statement(
         attempt,
         kind=receipt.ReceiptKind.TAKEN_FROM_JAVA,
         source=(0, java.next_offset),
         target=(0, attempt.fence.tail_end),
-        detail=f"{why}: copied from source offset {java.next_offset} on",
+        detail=f"no OffsetSync tells where source offset {java.next_offset} stands on the mirror",
     )
-    reason = "taken over from MirrorMaker 2"
-    return eras.NewEra(source=java.next_offset, reason=reason, receipts=(stated,))
+    return eras.NewEra(source=java.next_offset, reason=REASON, receipts=(stated,))
 
 
 def look_behind(
@@ -148,8 +148,13 @@ def _strangers_record(
     return outcomes.stuck(doing)
 
 
-def take_over(attempt: outcomes.Attempt, begins: Stretch) -> instructions.Script[outcomes.Outcome]:
-    """What stands before there is Java's word; go on behind what it wrote from there on."""
+def take_over(
+    attempt: outcomes.Attempt, begins: Stretch, *, since: tuple[int, int] | None = None
+) -> instructions.Script[outcomes.Outcome]:
+    """What stands before there is Java's word; go on behind what it wrote from there on.
+
+    Up to `since` (source and target offset) we had copied ourselves.
+    """
     java = attempt.known.java
     assert java is not None
     traced = yield from _retrace(attempt, begins)
@@ -159,12 +164,17 @@ def take_over(attempt: outcomes.Attempt, begins: Stretch) -> instructions.Script
     strange = _unlike_java(attempt, traced) if known or traced.beyond else None
     if strange is not None:
         return strange
-    source = max(traced.position, java.next_offset)
+    copied = max(traced.position, since[0] if since is not None else 0)
+    source = max(copied, java.next_offset)
     era = eras.NewEra(
         source=source,
         source_epoch=traced.source_epoch if source == traced.position else -1,
-        reason="taken over from MirrorMaker 2",
-        receipts=_stated(attempt, traced, source=source),
+        reason=REASON,
+        receipts=(
+            *_on_javas_word(attempt, begins, since),
+            *_stated(attempt, traced),
+            *_unseen(attempt, copied, source),
+        ),
     )
     if traced.whole and source == traced.position:
         era = dataclasses.replace(
@@ -197,7 +207,7 @@ def go_on_beside(
         source=traced.position,
         source_epoch=traced.source_epoch,
         reason=traced.mismatch or lost or "MirrorMaker 2 was here meanwhile",
-        receipts=_stated(attempt, traced, source=traced.position),
+        receipts=_stated(attempt, traced),
     )
     return (yield from eras.begin_era(attempt, era))
 
@@ -230,31 +240,55 @@ def stranger(
     return outcomes.BeginAgain(reason=stop.message, lasting=stop)
 
 
-def _stated(
-    attempt: outcomes.Attempt, traced: retracing.Retracing, *, source: int
+def _on_javas_word(
+    attempt: outcomes.Attempt, begins: Stretch, since: tuple[int, int] | None
 ) -> tuple[receipt.Receipt, ...]:
-    """What stands twice, what could not be compared, and what Java alone knows to be there.
+    """What Java copied since we did, and nobody compares."""
+    if since is None or since[1] >= begins.target:
+        return ()
+    stated = eras.statement(
+        attempt,
+        kind=receipt.ReceiptKind.TAKEN_FROM_JAVA,
+        source=(since[0], begins.source) if since[0] < begins.source else None,
+        target=(since[1], begins.target),
+        detail="copied while MirrorMaker 2 had the partition; nobody compared it",
+    )
+    return (stated,)
 
-    The copy goes on at `source`.
-    """
-    of = receipt.ReceiptKind
+
+def _unseen(attempt: outcomes.Attempt, copied: int, source: int) -> tuple[receipt.Receipt, ...]:
+    """What Java alone knows to be there, where the copy goes on behind it."""
+    if source <= copied:
+        return ()
+    stated = eras.statement(
+        attempt,
+        kind=receipt.ReceiptKind.TAKEN_FROM_JAVA,
+        source=(copied, source),
+        detail="MirrorMaker 2 stored that it had copied it; nobody saw it on the mirror",
+    )
+    return (stated,)
+
+
+def _stated(attempt: outcomes.Attempt, traced: retracing.Retracing) -> tuple[receipt.Receipt, ...]:
+    """What stands twice, and what could not be compared."""
     found = [
         eras.statement(
             attempt,
-            kind=of.DOUBLED_BY_JAVA,
+            kind=receipt.ReceiptKind.DOUBLED_BY_JAVA,
             target=doubled,
             detail=f"stands a second time; altogether {traced.count} records that others copied do",
         )
         for doubled in traced.doubled
     ]
     if traced.mismatch:
-        behind = (min(traced.unpaired_from, attempt.fence.tail_end), attempt.fence.tail_end)
-        why = f"what others wrote last does not pair: {traced.mismatch}"
-        found.append(eras.statement(attempt, kind=of.NOT_PAIRED, target=behind, detail=why))
-    if source > traced.position:
-        gap = (traced.position, source)
-        why = "MirrorMaker 2 stored that it had copied it; nobody saw it on the mirror"
-        found.append(eras.statement(attempt, kind=of.TAKEN_FROM_JAVA, source=gap, detail=why))
+        end = attempt.fence.tail_end
+        stated = eras.statement(
+            attempt,
+            kind=receipt.ReceiptKind.NOT_PAIRED,
+            target=(min(traced.unpaired_from, end), end),
+            detail=f"what others wrote last does not pair: {traced.mismatch}",
+        )
+        found.append(stated)
     return tuple(found)
 
 
@@ -270,24 +304,27 @@ def _retrace(
         return left
     java = attempt.known.java
     assert java is not None
-    back = begins.source - java.next_offset
-    traced = retracing.Retracing(
-        source=begins.source,
-        target=begins.target,
-        exact=begins.exact,
-        copied_from=java.next_offset if 0 < back <= STEP_BACK else begins.source,
-        likely=java.next_offset,
-        transform=opening.repeatable(attempt.context.transform),
-        source_epoch_before=begins.source_epoch,
-    )
-    if left.lost:
-        traced.lost(left.lost)
-    elif left.hanging is not None:
+    if left.hanging is not None and not left.lost:
         return _hanging(attempt, left.hanging.offset)
-    elif left.committed:
-        failed = yield from _walk(attempt, traced, left.committed)
-        if failed is not None:
-            return failed
+    near = min(max(java.next_offset, begins.source - STEP_BACK), begins.source)
+    for copied_from in (near, max(begins.source - STEP_BACK, 0)):
+        traced = retracing.Retracing(
+            source=begins.source,
+            target=begins.target,
+            exact=begins.exact,
+            copied_from=copied_from,
+            likely=java.next_offset,
+            transform=opening.repeatable(attempt.context.transform),
+            source_epoch_before=begins.source_epoch,
+        )
+        if left.lost:
+            traced.lost(left.lost)
+        elif left.committed:
+            failed = yield from _walk(attempt, traced, left.committed)
+            if failed is not None:
+                return failed
+        if not traced.mismatch or (begins.exact and not traced.found_any):
+            break  # else it may have stepped back farther than it was to
     return traced
 
 
@@ -338,7 +375,7 @@ def _walk(
 def _no_longer_there(traced: retracing.Retracing, answer: instructions.Refused) -> bool:
     if answer.code != refusals.OFFSET_OUT_OF_RANGE:
         return False
-    traced.source_gone()
+    traced.source_gone(answer.log_start)
     return True
 
 

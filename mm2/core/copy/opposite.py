@@ -1,8 +1,9 @@
 """Which producers of the source are the opposite flow's: what they wrote is not copied back.
 
 A flow that keeps names and the one that leads back write into the same topics. The opposite flow
-stores a producer id in its map topic before its first batch, and no cluster gives out an id twice:
-who has seen a batch and then reads that topic to its end knows whose its id is, for good.
+stores a producer id in its map topic before its first data (behind its first marker), and no
+cluster gives out an id twice: who has seen data and then reads that topic to its end knows whose
+the id is, for good.
 """
 
 from __future__ import annotations

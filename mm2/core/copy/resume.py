@@ -190,7 +190,8 @@ def pair(attempt: outcomes.Attempt, position: Position) -> instructions.Script[o
     if isinstance(behind, outcomes.BeginAgain):
         return behind
     if behind is not None:
-        return (yield from from_java.take_over(attempt, behind))
+        since = (position.source, position.target)
+        return (yield from from_java.take_over(attempt, behind, since=since))
     return (yield from _pair_tail(attempt, position))
 
 

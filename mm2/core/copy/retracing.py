@@ -63,8 +63,10 @@ class Retracing:
     _digests: array[int] = field(default_factory=lambda: array("q"))
     _needed: bytearray = field(default_factory=bytearray)
     _epochs: list[tuple[int, int]] = field(default_factory=list)
+    _read_epoch: int = -1
     _mine: deque[records.Record] = field(default_factory=deque)
-    _places: list[int] | None = None
+    _begun: bool = False
+    _places: list[int] = field(default_factory=list)
     _reached: int = 0
     _ended: bool = False
 
@@ -75,18 +77,22 @@ class Retracing:
     @property
     def position(self) -> int:
         """The source offset behind all that is there."""
-        if self._places is None:
-            return self.source
-        return self._offsets[self._reached] if self._reached < len(self._offsets) else self.read_to
+        return self._place[0]
 
     @property
     def source_epoch(self) -> int:
         """Leader epoch of the source's batch before `position`, -1 where it was not read."""
-        return self._epoch_before(self.position)
+        return self._place[1]
 
-    def _epoch_before(self, source: int) -> int:
-        at = bisect_left(self._epochs, source, key=lambda each: each[0]) - 1
-        return self._epochs[at][1] if at >= 0 else self.source_epoch_before
+    @property
+    def _place(self) -> tuple[int, int]:
+        if self._begun and self._reached == len(self._offsets) and self.read_to > self.source:
+            return self.read_to, self._read_epoch
+        behind = self._offsets[self._reached - 1] + 1 if self._begun and self._reached else -1
+        if behind <= self.source:
+            return self.source, self.source_epoch_before
+        at = bisect_left(self._epochs, behind, key=lambda each: each[0]) - 1
+        return behind, self._epochs[at][1]
 
     # Feeding
 
@@ -103,7 +109,9 @@ class Retracing:
                 self._add(entry, needed=entry.header.base_offset in committed)
             except (opening.UnreadableError, opening.TransformError) as error:
                 return self._fail(f"source offset {entry.first}: {error}")
-        self.read_to, self.obstacle = found.position, found.obstacle
+        if found.position > self.read_to:
+            self.read_to, self._read_epoch = found.position, found.leader_epoch
+        self.obstacle = found.obstacle
         return self.go_on()
 
     def _add(self, entry: source_batches.Copyable, *, needed: bool) -> None:
@@ -133,10 +141,11 @@ class Retracing:
         self._ended = False
         return need
 
-    def source_gone(self) -> None:
+    def source_gone(self, log_start: int) -> None:
         """The source has no `read_to`; what lies before `source` was a help only."""
         if self.read_to < self.source:
-            self.read_to = self.source
+            nearer = log_start if log_start > self.read_to else self.source
+            self.read_to = min(nearer, self.source)
         else:
             self.lost(f"the source does not have offset {self.read_to}")
 
@@ -157,7 +166,7 @@ class Retracing:
 
     def go_on(self) -> pairing.Need:
         """What is wanted next; `TARGET` is the next batch of the stretch, where there is one."""
-        if self._places is None and not self._begin():
+        if not self.mismatch and not self._begun and not self._begin():
             return pairing.Need.SOURCE
         while self._mine and not self.mismatch:
             if not self._find(self._mine[0]):
@@ -170,13 +179,15 @@ class Retracing:
         at = bisect_left(self._offsets, self.source)
         if at == len(self._offsets) and self.read_to <= self.source and not self._ended:
             return False
-        self._places, self._reached = [at], at
+        self._places, self._reached, self._begun = [at], at, True
         return True
 
     def _find(self, record: records.Record) -> bool:
         """False where more of the source must be read first."""
         digest = hash(record[1:])
-        matched = self._following(digest)
+        matched = self._following(digest, self._places)
+        if matched == []:
+            matched = self._following(digest, [self._reached])  # two may write side by side
         if matched is None:
             return False
         if self.exact and not self.found_any:
@@ -195,11 +206,10 @@ class Retracing:
         self._places = [each + 1 for each in matched]
         return True
 
-    def _following(self, digest: int) -> list[int] | None:
+    def _following(self, digest: int, places: Sequence[int]) -> list[int] | None:
         """Where an equal record follows; None where that is not read yet."""
-        assert self._places is not None
         matched = []
-        for place in self._places:
+        for place in places:
             at = place
             while at < len(self._digests) and self._digests[at] != digest and not self._needed[at]:
                 at += 1
@@ -227,8 +237,7 @@ class Retracing:
         return found
 
     def _unlike(self, record: records.Record) -> str:
-        assert self._places is not None
-        place = max(self._places)
+        place = max(*self._places, self._reached)
         self.beyond = place == len(self._offsets)
         if not self.beyond:
             what = f"what source offset {self._offsets[place]} holds, nor what stands before it"
@@ -242,13 +251,12 @@ class Retracing:
         if at < self._reached:
             self._note_double(record.offset)
             return
-        self._reached = at + 1
-        if self.doubled:
-            return
         source = self._offsets[at]
-        if not self.runs or self.runs[-1].delta != record.offset - source:
-            self._cut_map(source, record.offset)
+        begins = not self.runs or self.runs[-1].delta != record.offset - source
+        if begins and not self.doubled:
+            self._cut_map(record.offset)
             self.runs.append(map_record.Run(source, record.offset - source))
+        self._reached = at + 1
 
     def _note_double(self, offset: int) -> None:
         self.count += 1
@@ -260,20 +268,19 @@ class Retracing:
             self.unpaired_from = offset
             self._fail("too many stretches of it stand twice")
 
-    def _cut_map(self, source: int, target: int) -> None:
+    def _cut_map(self, target: int) -> None:
         before = self.seams[-1].runs if self.seams else 0
         if len(self.runs) - before >= pairing.SEGMENT_RUNS:
             self.seams.append(
-                pairing.Seam(len(self.runs), source, target, self._epoch_before(source))
+                pairing.Seam(len(self.runs), self.position, target, self.source_epoch)
             )
 
     def _forget(self) -> None:
         """What lies too far back to be stepped back to."""
         surplus = len(self._offsets) - KEPT_RECORDS
-        places: Sequence[int] = self._places or ()
-        if surplus < KEPT_RECORDS // 4 or min((*places, self._reached)) < surplus:
+        if surplus < KEPT_RECORDS // 4 or min(*self._places, self._reached) < surplus:
             return
         for each in (self._offsets, self._digests, self._needed):
             del each[:surplus]
-        self._places = [each - surplus for each in places]
+        self._places = [each - surplus for each in self._places]
         self._reached -= surplus

@@ -44,8 +44,9 @@ class PartitionSetup:
     would forget who wrote them (half of `producer.id.expiration.ms`). `renew_after_s`: how long a
     fence stays in the brokers' memory without being renewed. `target_codec` is the codec (0-4) that
     the mirror topic forces on batches, None when it keeps the producer's. `two_way`: a flow that
-    leads back writes to the same source topic, and what it wrote there is skipped. `operator` is
-    for telling people what to type; all partitions of a flow share it.
+    leads back writes to the same source topic, and what it wrote there is skipped. `in_group`: a
+    group of workers says whose the partition is. `operator` is for telling people what to type; all
+    partitions of a flow share it.
     """
 
     flow: str
@@ -65,6 +66,7 @@ class PartitionSetup:
     renew_after_s: float = 8 * 3600.0
     target_codec: int | None = None
     two_way: bool = False
+    in_group: bool = False
     operator: commands.Operator = commands.NOBODY
 
     @property

@@ -65,6 +65,7 @@ class Scan:
 
 
 _FLAGS = ~record_batch.CODEC_MASK
+_CONTROL = record_batch.CONTROL
 _new = tuple.__new__
 """Past the named tuple's own constructor: this is done for every batch that is copied."""
 
@@ -98,7 +99,7 @@ def scan(
             if damaged:
                 found.obstacle = _damage(header, batches, position)
                 break
-            theirs = opposite is not None and opposite.get(producer)
+            theirs = opposite is not None and not flags & _CONTROL and opposite.get(producer)
             if theirs is None:
                 assert opposite is not None
                 found.strangers = _strangers(producer, batches, opposite)
@@ -138,11 +139,14 @@ def _strangers(
     behind: Iterator[tuple[record_batch.BatchHeader, memoryview]],
     opposite: Mapping[int, bool],
 ) -> tuple[int, ...]:
-    """Ids of whom nobody knows yet whose they are: that one, and those that follow it."""
+    """Ids of whom nobody knows yet whose they are: that one, and those that follow it.
+
+    Of data alone: a marker stands there before its id is stored, when a partition is taken.
+    """
     found = {first: None}
     with contextlib.suppress(record_sets.DamagedBatchError):
         for header, _ in itertools.islice(behind, copy_opposite.ASKED_MAX - 1):
-            if header.producer_id not in opposite:
+            if not header.is_control and header.producer_id not in opposite:
                 found[header.producer_id] = None
     return tuple(found)
 
@@ -170,7 +174,7 @@ def _first_offset(entry: tuple[int, int]) -> int:
 
 
 def _is_skipped(header: record_batch.BatchHeader, batch: memoryview, dead: set[int]) -> bool:
-    if header.attributes & record_batch.CONTROL:
+    if header.attributes & _CONTROL:
         if record_batch.control_type(batch) == record_batch.ABORT_MARKER:
             dead.discard(header.producer_id)
         return True

@@ -28,6 +28,7 @@ OnTaken = Callable[[outcomes.Taken, map_writer.MapWriter, float], Instructions]
 
 Phase = standing.Phase
 
+FENCED = "fenced; it is taken again once the workers' group says that it is ours"
 _OURS_AGAIN_S = 10.0
 """Brokers are that late with news at most: so long our topic must be seen again to be believed."""
 
@@ -94,9 +95,15 @@ class WayIn:
         return [instructions.RefreshTarget()]
 
     def check_fence(self, than: instructions.ProducerIdentity, now_s: float) -> Instructions:
-        """Somebody got a newer epoch than `than`, which was ours: was it another owner?"""
+        """Somebody got a newer epoch than `than`, which was ours: was it another owner?
+
+        In a group that is not asked: whoever the group says owns the partition takes it, and is
+        the only one who may.
+        """
         if self._over(now_s):
             return []
+        if self._context.where.in_group:
+            return self.wait(FENCED, now_s)
         self._standing.ask_by_whom()
         script = boundary.who_fenced_us(owner=self._context.owner, than=than)
         return self._runner.start(script, self._after_check, now_s=now_s)

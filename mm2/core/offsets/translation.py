@@ -42,3 +42,14 @@ class Untranslated(enum.Enum):
 Translation: TypeAlias = Exact | Earlier | Untranslated
 Translate: TypeAlias = Callable[[ids.TopicPartition, int], Translation]
 """A partition of the source, by its name there, and the offset that a group goes on from."""
+
+
+def farther(one: Translation, other: Translation) -> Translation:
+    """Of two that are both true the one by which less is read again; `one` where they say the
+    same."""
+    if isinstance(other, Untranslated):
+        return one
+    if isinstance(one, Untranslated) or other.downstream > one.downstream:
+        return other
+    exact = isinstance(other, Exact) and other.downstream == one.downstream
+    return other if exact else one

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mm2.core.copy import standing, stops
 from mm2.formats import receipt, record_batch, records
-from tests.model.delivery import target_log
+from tests.model.delivery import opposite_flow, target_log
 
 if TYPE_CHECKING:
     from tests.model.delivery import world
@@ -32,6 +32,7 @@ class Kind(enum.StrEnum):
     DISORDERED = "out of order"
     ALTERED = "altered"
     ABORTED = "aborted, yet copied"
+    BACK = "copied back"
     MAP = "wrong in the map"
     CLAIMED = "receipt without cause"
     STOPPED = "stopped without cause"
@@ -52,6 +53,8 @@ def judge(around: world.World) -> list[str]:
     _name_unfenced_writes(around)
     committed = target_log.committed_view(around.target)
     found = _compare(around, committed, reader="read_committed")
+    if any(kind_of(each) is Kind.BACK for each in found):
+        return found
     everything = [each for each in around.target.entries if not each.control]
     if not any(each.transactional for each in everything):
         found += _compare(around, everything, reader="read_uncommitted")
@@ -140,7 +143,7 @@ def _origins(around: world.World) -> dict[Content, Origin]:
     found: dict[Content, Origin] = {}
     source = around.source
     for branch in (source.cleaned, *source.lost_branches, source.entries):
-        for entry in branch:
+        for entry in opposite_flow.local(branch):
             committed = bool(entry.committed)
             for record in entry.held:
                 content = _content(around, record)
@@ -156,6 +159,10 @@ def _origins(around: world.World) -> dict[Content, Origin]:
 def _compare(around: world.World, entries: list[target_log.Entry], *, reader: str) -> list[str]:
     seen = _records(entries)
     origins = _origins(around)
+    theirs = {_content(around, each) for each in opposite_flow.brought(around.source)}
+    back = [each.offset for each in seen if each.content in theirs]
+    if back and not around.weather.identical:
+        return [f"{Kind.BACK}: {reader}: what the opposite flow brought, at {back}"]
     if any(each.content not in origins for each in seen):
         return [f"{Kind.ALTERED}: {reader}: records that the source never held"]
     if around.weather.identical:
@@ -206,7 +213,7 @@ def _missing(around: world.World, copied: set[int], origins: dict[Content, Origi
     ]
     wanted = {
         record.offset: content
-        for entry in around.source.entries
+        for entry in opposite_flow.local(around.source.entries)
         for record in entry.held
         for content in (_content(around, record),)
         if content is not None
@@ -229,7 +236,7 @@ def _newest_of_keys(around: world.World, seen: list[Seen], *, reader: str) -> li
         return []
     wanted = {
         records.read_body(record.body).key: _content(around, record)
-        for entry in around.source.entries
+        for entry in opposite_flow.local(around.source.entries)
         if entry.committed
         for record in entry.held
         if record.offset >= max(_first_source(around), around.source.log_start)
@@ -260,7 +267,7 @@ def _compare_counts(around: world.World, seen: list[Seen], *, reader: str) -> li
     era = _first_source(around)
     wanted = [
         record
-        for entry in around.source.entries
+        for entry in opposite_flow.local(around.source.entries)
         if entry.committed
         for record in entry.held
         if era <= record.offset < _end_of_duty(around)

@@ -148,6 +148,9 @@ class Owner:
             instructions.ReadTarget: self._read_target,
             instructions.ReadSource: self._read_source,
             instructions.ReadFacts: lambda each: around.log.facts(each.target),
+            instructions.AskOpposite: lambda each: instructions.Theirs(
+                producers=around.opposite.whose(each.producers)
+            ),
             instructions.FindEpochEnd: self._epoch_end,
             instructions.FindSourceOffset: lambda each: instructions.SourceOffset(
                 offset=around.source.offset_of(each.position)

@@ -90,6 +90,10 @@ class _Schedule:
             if together:
                 at_s = self._random.choice(moments)
             self._events.after(at_s, self._world.source.write_something)
+        if self._weather.two_way:
+            for _ in range(batches):
+                at_s = self._random.uniform(0.0, length_s)
+                self._events.after(at_s, self._world.opposite.something)
         if self._weather.shared:
             for _ in range(3):
                 self._events.after(self._random.uniform(0.0, length_s), self._foreign_write)

@@ -18,6 +18,7 @@ class Weather:
     """Switches of one schedule. Probabilities are per message unless they say otherwise.
 
     `picky`: the target refuses some batches of several records, `largest`: and those of more bytes.
+    `two_way`: another flow leads back, into the same source.
     `unfenced`: there is no right to the transactional id, or with `rights_change` not always.
     `verified`: brokers ask the coordinator before they begin a transaction (they do since 3.6).
     `crowded`: other partitions fill the answer to a read; `damaged`: a read brings other bits.
@@ -27,6 +28,7 @@ class Weather:
     always_transactional: bool = False
     identical: bool = False
     shared: bool = False
+    two_way: bool = False
     start: str = "earliest"
     source_transactions: bool = True
     source_retention: bool = False

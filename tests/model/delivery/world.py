@@ -8,6 +8,7 @@ from tests.model.delivery import (
     coordinator,
     events,
     flow_log,
+    opposite_flow,
     owner,
     source_log,
     target_log,
@@ -33,6 +34,7 @@ class World:
         self.make = make
         self.network = weather.Network(self.events, conditions)
         self.source = source_log.SourceLog(self.events, conditions)
+        self.opposite = opposite_flow.OppositeFlow(self.events, self.source)
         self.target = target_log.TargetLog(self.events, conditions)
         self.coordinator = coordinator.Coordinator(self.events, conditions, self.target)
         self.log = flow_log.FlowLog(self.events, self.target)
@@ -105,4 +107,5 @@ def _setup(conditions: weather.Weather) -> setup.PartitionSetup:
         target_topics=topics,
         delivery=delivery,
         renew_after_s=expiry_s / 3,
+        two_way=conditions.two_way,
     )

@@ -52,7 +52,7 @@ def test_what_is_signed_is_done(served, herder):
     )
     assert put.status_code == 200, put.text
     assert [type(each) for each in herder.submitted] == [
-        requests.RestartConnectorAndTasks,
+        requests.RestartAll,
         requests.PutConnector,
     ]
 

@@ -13,7 +13,7 @@ from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.connectors import checkpoint_rounds, checkpoint_task
 from mm2.core.offsets import group_sync
 from mm2.formats import checkpoint
-from tests.fakes import checkpoint_clients, plugin_contexts
+from tests.fakes import checkpoint_clients, copied_map, plugin_contexts
 
 T0 = ids.TopicPartition("orders", 0)
 MIRROR = ids.TopicPartition("A.orders", 0)
@@ -127,6 +127,22 @@ def test_only_its_own_groups_are_followed_and_only_topics_of_the_flow(clusters, 
     running = start(topics="orders")
     running.load()
     assert running.emits() == [point(5, 5)]
+
+
+def test_where_we_mirrored_the_map_is_exact_and_elsewhere_syncs_count(clusters, start):
+    """Java: a group that is behind reads again up to half of what lies behind it."""
+    clusters.map_log = copied_map.log(T0, through=30, delta=-5, start=10)
+    clusters.synced(T0, 8, 3)
+    clusters.synced(T0, 30, 25)
+    running = start()
+    running.load()
+    for offset in (9, 17, 30, 31):
+        clusters.source.commit("g1", {T0: offset})
+        assert running.emits() == [point(offset, min(offset - 5, 26))], offset
+        running.later(60)
+    clusters.map_failures.append(UNREACHABLE)
+    clusters.source.commit("g1", {T0: 12})
+    assert running.emits() == [point(12, 7)], "what is known is no less true"
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -296,3 +296,12 @@ def test_settings_do_not_follow_any_more_once_the_flow_is_to_end(pair):
     pair.ended = True
     pair.mirrors.follow_settings(["orders"], deadline.Deadline.after(60.0, now_s=pair.now))
     assert pair.target.topics["east.orders"].overrides == {}
+
+
+def test_what_is_about_to_follow_is_not_warned_of_and_waits_for_its_time(pair):
+    pair.target.create("east.orders", partitions=4)
+    pair.source.topics["orders"].overrides["cleanup.policy"] = "compact"
+    end = deadline.Deadline.after(60.0, now_s=pair.now)
+    found = pair.mirrors.bring_about(["orders"], end, sync_configs=False)
+    assert dict(found.warnings) == {}
+    assert "cleanup.policy" not in pair.target.topics["east.orders"].overrides

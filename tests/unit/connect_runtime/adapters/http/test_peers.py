@@ -10,12 +10,14 @@ from http import server
 import pytest
 
 from connect_runtime.adapters.http import peers as http_peers
-from connect_runtime.core.herder import requests
+from connect_runtime.core.herder import requests, session_keys
 from connect_runtime.core.state import cluster_config
 from connect_runtime.ports import peers
+from connect_runtime.rest import app, namespaces
+from connect_runtime.rest import settings as rest_settings
 from connect_runtime.system import threads
 from tests.fakes import rest_herder
-from tests.support import rest_server
+from tests.support import rest, rest_server
 
 KEY = cluster_config.SessionKey(key=b"k" * 32, algorithm="HmacSHA256", created_ms=0)
 OTHER = cluster_config.SessionKey(key=b"o" * 32, algorithm="HmacSHA256", created_ms=0)
@@ -216,3 +218,45 @@ def test_silence_is_a_failure_in_time() -> None:
 def test_a_url_that_is_none_is_a_failure() -> None:
     with pytest.raises(peers.PeerFailed):
         http_peers.HttpPeers().send_and_wait(peers.Call(url="nonsense", method="GET", path="/"))
+
+
+def test_workers_of_several_groups_are_asked_under_their_names() -> None:
+    """Task configs as Java signs them, all else signed whole; nobody's password goes along."""
+    herder = rest_herder.FakeHerder(signed=True, key=KEY)
+    herder.make("c")
+    served = namespaces.Namespaces()
+    served.put(
+        ("a", "b c"),
+        app.build_internal(
+            rest.parts(herder), rest_settings.RestSettings(), session_keys.KeySettings()
+        ),
+    )
+
+    def sign(call: peers.Call) -> dict[str, str]:
+        signed.append(call)
+        target = "/connectors/c/restart?forward=true"
+        return session_keys.headers(
+            KEY, session_keys.asked("POST", target, b""), algorithm="HmacSHA256"
+        )
+
+    signed: list[peers.Call] = []
+    with rest_server.started() as running:
+        running.attach(app.Apps(main=served, admin=None))
+        url = running.advertised_url
+        asking = http_peers.NamespacedPeers(http_peers.HttpPeers(), prefix="/a/b%20c", sign=sign)
+        configs = peers.task_configs(url, "c", [{"n": "1"}], key=KEY, algorithm="HmacSHA256")
+        assert asking.send_and_wait(configs).status == 204
+        assert signed == [], "it was signed already"
+        restart = peers.Call(
+            url=url,
+            method="POST",
+            path="/connectors/c/restart",
+            query={"forward": "true"},
+            authorization="Basic c2VjcmV0OnNlY3JldA==",
+        )
+        assert asking.send_and_wait(restart).status == 204
+    assert [type(each) for each in herder.submitted] == [
+        requests.PutTaskConfigs,
+        requests.RestartConnector,
+    ]
+    assert asking._placed(restart).authorization is None

@@ -57,6 +57,16 @@ def in_group(tmp_path: pathlib.Path) -> Callable[..., distributed.Settings]:
 
 
 @pytest.fixture
+def derived(tmp_path: pathlib.Path) -> Callable[..., distributed.Settings]:
+    """A worker in a group, of properties that are in no file."""
+
+    def read(changed: Mapping[str, str], **environment: str):
+        return distributed.derived({**GROUP, **changed}, source(tmp_path, environment))
+
+    return read
+
+
+@pytest.fixture
 def alone(tmp_path: pathlib.Path) -> Callable[..., standalone.Settings]:
     def read(changed: Mapping[str, str] | None = None, **environment: str):
         return standalone.parse(text({**ALONE, **(changed or {})}), source(tmp_path, environment))

@@ -146,3 +146,18 @@ def test_idle_connections_may_be_kept_for_ever(in_group):
     found = in_group({"connections.max.idle.ms": "-1"})
     assert not any("connections.max.idle.ms" in each for each in found.warnings)
     assert any("idle" in each for each in in_group({"connections.max.idle.ms": "9"}).warnings)
+
+
+def test_properties_that_were_derived_from_a_file_stand_in_no_line_of_it(derived):
+    filled = {
+        "group.id": "${env:GROUP}",
+        "config.providers": "env",
+        "config.providers.env.class": "org.apache.kafka.common.config.provider"
+        ".EnvVarConfigProvider",
+    }
+    assert derived(filled, GROUP="mine").config.group_id == "mine"
+    with pytest.raises(problems.SettingsError) as caught:
+        derived({"session.timeout.ms": "soon"})
+    [problem] = caught.value.problems
+    assert (problem.key, problem.line) == ("session.timeout.ms", 0)
+    assert str(caught.value).startswith("w: session.timeout.ms: ")

@@ -451,3 +451,11 @@ def test_of_their_transactions_markers_are_read_too():
         theirs, abort(1, THEIRS), of(2, LOCAL), commit(3, LOCAL), aborted=[(60, 0)], opposite=KNOWN
     )
     assert (bases(found), found.position) == ([2], 4)
+
+
+def test_a_marker_is_read_over_without_asking_whose_it_is():
+    """The opposite flow takes a partition with a marker, and only then stores its id."""
+    found = scan(commit(0, STRANGER), written(1, LOCAL), opposite=KNOWN)
+    assert (bases(found), found.strangers) == ([1], ())
+    found = scan(written(0, STRANGER), commit(1, (71, 0)), written(2, (72, 0)), opposite=KNOWN)
+    assert found.strangers == (70, 72)

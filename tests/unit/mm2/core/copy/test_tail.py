@@ -164,3 +164,32 @@ def test_of_each_batch_is_kept_where_it_begins_and_how_many_records_it_holds():
     found = read(ours(10, b"a", b"b"), gapped, scripts.data(18, producer=OURS, last_delta=1))
     assert [(each.offset, each.count) for each in found.committed] == [(10, 2), (12, 2)]
     assert found.at == 20
+
+
+# Everybody's
+
+
+def everybodys(*held, start=10):
+    found = tail.Tail(ours=None, start=start, marker=20)
+    for each in held:
+        view = memoryview(each)
+        found.add(record_batch.read_header(view), view)
+    return found
+
+
+def test_everybodys_batches_count_as_ours_where_nobody_is_asked_for():
+    held = [
+        scripts.data(10, b"a"),
+        ours(11),
+        scripts.data(12, b"c", producer=STRANGER, transactional=True),
+        scripts.data(13, b"d", producer=(98, 0), transactional=True),
+        scripts.marker(14, STRANGER),
+        scripts.marker(15, (98, 0), commit=False),
+    ]
+    found = everybodys(*held)
+    assert (offsets(found), found.foreign, found.hanging) == ([10, 11, 12], None, None)
+
+
+def test_everybodys_batch_in_which_the_tail_begins_is_the_first():
+    found = everybodys(scripts.data(8, b"a", b"b", b"c"), scripts.data(11, b"d"))
+    assert (offsets(found), found.lost) == ([8, 11], "")

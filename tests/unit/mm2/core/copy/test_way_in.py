@@ -31,7 +31,7 @@ ASKED = instructions.RefreshTarget()
 class Way:
     """A way in whose questions are answered at once, but those whose kind is `withheld`."""
 
-    def __init__(self, **changed):
+    def __init__(self, *, in_group=False, **changed):
         self.now_s = 1000.0
         self.answers = taking.answers(**changed)
         self.withheld = None
@@ -40,7 +40,7 @@ class Way:
         self.standing = standing.Standing()
         self.runner = script_runner.ScriptRunner(taking.where())
         self.way = way_in.WayIn(
-            taking.context(source_topic_id=OURS, target_topic_id=OURS),
+            taking.context(source_topic_id=OURS, target_topic_id=OURS, in_group=in_group),
             state=self.standing,
             runner=self.runner,
             random=Random(1),
@@ -178,6 +178,17 @@ def test_fenced_by_another_owner_is_the_end():
     assert "another owner of flow a->b" in way.standing.reason
     way.asked.clear()
     assert way.tick(1e6).asked == []
+
+
+def test_in_a_group_who_is_fenced_takes_it_again_once_it_may():
+    way = Way(in_group=True).tick()
+    way.answers[instructions.ReadFacts] = OTHER
+    way.answers[instructions.AskMayTake] = scripts.LOST
+    way.do(way.way.check_fence(taking.US, way.now_s))
+    assert (way.standing.phase, way.standing.reason) == (Phase.WAITING, way_in.FENCED)
+    assert way.tick(1.0).standing.phase is Phase.WAITING, "the group does not say so"
+    way.answers |= {**taking.answers(), instructions.AskMayTake: scripts.DONE}
+    assert way.tick(20.0).standing.phase is Phase.COPYING
 
 
 # Coming back

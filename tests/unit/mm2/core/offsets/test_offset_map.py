@@ -2,37 +2,18 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from connect_runtime.base import ids
-from mm2.core.copy import map_writer
 from mm2.core.offsets import offset_map, segment_store
 from mm2.formats import map_record
-from tests.fakes import copying
+from tests.fakes import copied_map
+from tests.fakes.copied_map import T7, era_key, era_of
 from tests.support import examples
 
-T7 = ids.TopicPartition("orders", 7)
 FIRST = map_record.Producer(ordinal=1, era=1)
-
-
-def era_key(era, ordinal=1, epoch=0):
-    return map_record.EraKey(topic="orders", partition=7, era=era, ordinal=ordinal, epoch=epoch)
-
-
-def era_of(first_source=0, first_target=1, request=""):
-    return map_record.Era(
-        source_cluster="a",
-        target_cluster="b",
-        source_topic_id=bytes(16),
-        target_topic_id=bytes(16),
-        first_source=first_source,
-        first_target=first_target,
-        request=request,
-    )
 
 
 def segment_key(first_source, *, era=1, ordinal=1, epoch=0):
@@ -288,92 +269,10 @@ def test_older_segments_at_or_above_the_new_start_are_superseded(by_start, super
 # Against an oracle that writes every record's place down
 
 
-@dataclass
-class Copied:
-    """Owners copy one after the other; `places` says where each source offset stands."""
-
-    known: offset_map.OffsetMap = field(default_factory=offset_map.OffsetMap)
-    batches: list[tuple[int, int, int]] = field(default_factory=list)  # source, records, target
-    source: int = 10
-    target: int = 3
-
-    def own(self, epoch, kept, steps):
-        """One owner pairs the last batches anew, or copies them again, and then goes on."""
-        kept = max(0, len(self.batches) - kept)
-        again, self.batches = self.batches[kept:], self.batches[:kept]
-        start = again[0][0] if again else self.source
-        self.target += 1  # the fence's marker
-        paired = epoch % 2
-        writer = map_writer.MapWriter(
-            topic="orders",
-            partition=7,
-            era=1,
-            ordinal=1,
-            epoch=epoch,
-            leader_epoch=0,
-            owner=b"12345678",
-            take_start=start,
-            through=self.source if paired else start,
-            target_next=self.target,
-            segment_bytes=80,
-        )
-        if paired:
-            for source, records, target in again:
-                writer.paired(source, target)
-                self.batches.append((source, records, target))
-        self.store(writer)
-        if not paired:
-            for source, records, _ in again:
-                self.copy(writer, source, records)
-        for skipped, markers, records, write in steps:
-            self.source += skipped
-            self.target += markers
-            source, self.source = self.source, self.source + records
-            self.copy(writer, source, records)
-            if write:
-                self.store(writer)
-        self.store(writer)
-
-    def copy(self, writer, source, records):
-        self.batches.append((source, records, self.target))
-        batch = copying.outgoing_of(*range(source, source + records))
-        writer.acknowledged(batch, target=self.target, crc=1, now_s=0.0)
-        self.target += records
-        writer.check_invariants()
-
-    def store(self, writer):
-        for item in writer.write(0.0).items:
-            self.known.apply(item.key, item.value)
-
-    @property
-    def places(self):
-        return {
-            source + at: target + at
-            for source, records, target in self.batches
-            for at in range(records)
-        }
-
-
-steps = st.lists(
-    st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(1, 3), st.booleans()), max_size=12
-)
-owners = st.lists(st.tuples(st.integers(0, 4), steps), min_size=1, max_size=5)
-
-
-def history(owners):
-    copied = Copied()
-    key, value = era_key(1), era_of(first_source=10, first_target=3)
-    copied.known.apply(map_record.encode_key(key), map_record.encode_value(value))
-    for epoch, (kept, steps) in enumerate(owners):
-        copied.own(epoch, kept, steps)
-    copied.known.check_invariants()
-    return copied
-
-
 @settings(max_examples=examples.of(80), deadline=None)
-@given(owners)
+@given(copied_map.owners)
 def test_runs_say_where_every_copied_record_stands(owners):
-    copied = history(owners)
+    copied = copied_map.history(owners)
     runs = copied.known.partition(T7).runs(1)
     assert all(one.source < two.source for one, two in itertools.pairwise(runs))
     for source, target in copied.places.items():
@@ -382,9 +281,9 @@ def test_runs_say_where_every_copied_record_stands(owners):
 
 
 @settings(max_examples=examples.of(80), deadline=None)
-@given(owners)
+@given(copied_map.owners)
 def test_a_position_lies_behind_all_that_is_below_the_target_and_before_all_else(owners):
-    copied = history(owners)
+    copied = copied_map.history(owners)
     found = copied.known.partition(T7)
     for target in range(copied.target + 3):
         below = [source for source, at in copied.places.items() if at < target]
@@ -394,9 +293,9 @@ def test_a_position_lies_behind_all_that_is_below_the_target_and_before_all_else
 
 
 @settings(max_examples=examples.of(50), deadline=None)
-@given(owners)
+@given(copied_map.owners)
 def test_superseded_segments_change_nothing_when_they_go(owners):
-    copied = history(owners)
+    copied = copied_map.history(owners)
     found = copied.known.partition(T7)
     gone = found.superseded(found.anchor.key)
     kept = {key: each for key, each in found.segments.items() if key not in gone}

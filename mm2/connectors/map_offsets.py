@@ -1,0 +1,109 @@
+"""The map topics of a flow as a checkpoint task follows them: exact where we have copied.
+
+Where only Java mirrors there is no map, and without the right to read it checkpoints are as precise
+as Java's: both are said once, and looked for again.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Callable
+
+from connect_runtime.base import clock as base_clock
+from connect_runtime.base import errors, ids
+from connect_runtime.kafka_client import errors as kafka_errors
+from mm2.cluster import errors as cluster_errors
+from mm2.cluster import state_topics
+from mm2.core.offsets import map_translation, offset_map, translation
+from mm2.formats import map_record, offset_sync
+
+AGAIN_S = 60.0
+"""What is not there, or may not be read, is looked for again after this time."""
+_LOG = logging.getLogger(__name__)
+
+
+class MapOffsets:
+    """One thread at a time. Only topics that `takes_topic` takes are kept."""
+
+    def __init__(
+        self,
+        connect: Callable[[], state_topics.TopicTail],
+        takes_topic: Callable[[str], bool],
+        *,
+        clock: base_clock.Clock,
+    ) -> None:
+        self._connect = connect
+        self._takes_topic = takes_topic
+        self._clock = clock
+        self._tail: state_topics.TopicTail | None = None
+        self._map = self._empty()
+        self._due_s = clock.now_s()
+        self._told = ""
+        self._doubted: set[ids.TopicPartition] = set()
+
+    def refresh(self, timeout_s: float) -> None:
+        """Take in what is new, as far as that goes; what was known stays known, unless the topic
+        itself is another one now. Raises `RetriableError` where asking again soon may help."""
+        if self._clock.now_s() < self._due_s:
+            return
+        if self._tail is None:
+            self._tail = self._connect()
+        try:
+            for each in self._tail.read_to_end(timeout_s):
+                self._apply(each)
+        except cluster_errors.LogTruncatedError as error:
+            self._give_up(f"{error}; it is read anew", again_s=0.0)
+        except kafka_errors.TopicMissingError:
+            self._give_up("", again_s=AGAIN_S)
+        except errors.FatalError as error:
+            self._give_up(f"{error}; offset syncs alone count", again_s=AGAIN_S)
+        else:
+            self._told = ""
+
+    def translate(
+        self, partition: ids.TopicPartition, upstream: int, *, newest: offset_sync.OffsetSync | None
+    ) -> translation.Translation:
+        """See `translation.Translate`. `newest`: the last offset sync of the partition; a map that
+        it contradicts is of a topic that is no more."""
+        known = self._map.partition(partition)
+        if newest is not None and not map_translation.agrees(known, newest):
+            if partition not in self._doubted:
+                self._doubted.add(partition)
+                _LOG.warning(
+                    "%s: its map is of another mirror; offset syncs alone count", partition
+                )
+            return translation.Untranslated.UNKNOWN
+        self._doubted.discard(partition)
+        return map_translation.translate(known, upstream)
+
+    def close(self) -> None:
+        tail, self._tail = self._tail, None
+        if tail is not None:
+            tail.close()
+
+    def _apply(self, record: state_topics.TopicRecord) -> None:
+        if record.key is None:
+            raise errors.FatalError(f"{record.topic}: what stands at {record.offset} has no key")
+        try:
+            self._map.apply(record.key, record.value)
+        except (map_record.UnknownVersionError, struct.error, ValueError, IndexError) as error:
+            raise errors.FatalError(
+                f"{record.topic}: what stands at {record.offset} cannot be read ({error})"
+            ) from error
+
+    def _give_up(self, why: str, *, again_s: float) -> None:
+        """Until then, and from there on anew."""
+        self.close()
+        self._map = self._empty()
+        self._due_s = self._clock.now_s() + again_s
+        if why and why != self._told:
+            _LOG.warning("%s", why)
+        self._told = why
+
+    def _empty(self) -> offset_map.OffsetMap:
+        return offset_map.OffsetMap(keeps=self._keeps)
+
+    def _keeps(self, key: map_record.MapKey) -> bool:
+        counts = isinstance(key, (map_record.EraKey, map_record.SegmentKey))
+        return counts and self._takes_topic(key.topic)

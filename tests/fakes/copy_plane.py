@@ -1,0 +1,123 @@
+"""A data plane whose copies are the test: what they are told is kept, what they say is put in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from mm2.core.configs import engine_settings
+from mm2.core.copy import messages
+from mm2.pipeline import control_channel, engine
+
+
+class FakeChannel:
+    """The worker's end of a copy's connection, as far as a task uses it."""
+
+    token = b"token"
+
+    def __init__(self, inbox: control_channel.Inbox) -> None:
+        self.inbox = inbox
+        self.sent: list[dict[str, Any]] = []
+        self.connected = True
+        self.closed = ""
+
+    def send(self, message: dict[str, Any]) -> None:
+        self.sent.append(message)
+
+    def close(self, reason: str) -> None:
+        self.closed = self.closed or reason
+
+    def note_taken(self) -> None:
+        pass
+
+    def says(self, **message: Any) -> None:
+        channel: Any = self
+        self.inbox.put(channel, [message])
+
+    def told(self, kind: str) -> list[dict[str, Any]]:
+        return [each for each in self.sent if each["type"] == kind]
+
+
+@dataclass
+class FakeHandle:
+    """Implements `engine.CopyHandle`."""
+
+    state: engine.CopyState = engine.CopyState.RUNNING
+    error: str | None = None
+    cancelled: bool = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+    def wait(self, timeout_s: float) -> bool:
+        return self.cancelled
+
+
+@dataclass
+class FakePlane:
+    """Engine, server and `data_plane.DataPlane` in one."""
+
+    failure: str = ""
+    released: int = 0
+    settings: engine_settings.EngineSettings | None = None
+    address: str = "here"
+    channels: list[FakeChannel] = field(default_factory=list)
+    handles: list[FakeHandle] = field(default_factory=list)
+
+    @property
+    def engine(self) -> Any:
+        return self
+
+    @property
+    def server(self) -> Any:
+        return self
+
+    def acquire(self, settings: engine_settings.EngineSettings | None, clock: object) -> Any:
+        self.settings = settings
+        return self
+
+    def release(self) -> None:
+        self.released += 1
+
+    def open(self, name: str, *, inbox: control_channel.Inbox) -> FakeChannel:
+        self.channels.append(FakeChannel(inbox))
+        return self.channels[-1]
+
+    def start(self, job: engine.CopyJob) -> FakeHandle:
+        self.handles.append(FakeHandle())
+        return self.handles[-1]
+
+    def slots(self) -> engine.SlotView:
+        waiting = sum(each.state is engine.CopyState.WAITING_FOR_SLOT for each in self.handles)
+        return engine.SlotView(total=1, used=1, waiting=waiting)
+
+    @property
+    def copy(self) -> FakeChannel:
+        """The newest."""
+        return self.channels[-1]
+
+    def configured(self) -> messages.Configure:
+        """What the newest copy was told to do."""
+        return messages.read_configure(self.copy.told("configure")[0])
+
+    def gauges(self, *, phase: str = "copying", reason: str = "", copied_to: int = 5) -> None:
+        """The newest copy says how far all its partitions are."""
+        found = [
+            messages.Gauge(
+                **{**PLAIN, "index": at, "phase": phase, "reason": reason, "copied_to": copied_to}
+            )
+            for at in range(len(self.configured().partitions))
+        ]
+        self.copy.says(**messages.gauges(found, troubles={}))
+
+
+PLAIN: dict[str, Any] = {
+    "records": 5,
+    "bytes": 50,
+    "source_end": 5,
+    "log_start": 0,
+    "age_ms": 1,
+    "oldest_ms": -1,
+    "transactional": False,
+    "cause": "",
+}

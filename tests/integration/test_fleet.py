@@ -1,0 +1,211 @@
+"""Several workers of different groups in one process, and two such processes: dedicated mode."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from connect_runtime.app import fleet, fleet_member
+from connect_runtime.app.settings import distributed, internal_rest, worker_reader
+from connect_runtime.base import errors
+from connect_runtime.core.herder import requests
+from mm2.sandbox import cluster, ports
+from tests.support import connect_workers, eventually, kafka, watched
+
+pytestmark = pytest.mark.integration
+
+WAIT_S = 60.0
+FLOWS = {("a", "b c"): "/a/b%20c", ("b c", "a"): "/b%20c/a"}
+ONE, OTHER = FLOWS
+PLUGINS = Path(__file__).parents[1] / "support" / "plugins"
+WORKER = {
+    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "scheduled.rebalance.max.delay.ms": "0",
+    "heartbeat.interval.ms": "500",
+    "offset.flush.interval.ms": "500",
+    "plugin.path": str(PLUGINS),
+    **{f"{each}.storage.replication.factor": "1" for each in ("config", "offset", "status")},
+}
+
+
+class Node:
+    """One process' worth: a fleet with a member for each flow. The leader writes connector `c`."""
+
+    def __init__(self, group: str, on: cluster.Cluster, *, one: watched.Watched, rest: bool):
+        self._source = worker_reader.Source(file="f", folder=Path.cwd(), environment={})
+        self._config = {"name": "c", **one.config(tasks_max="3")}
+        self._port = ports.reserve()
+        internal = None
+        if rest:
+            internal = internal_rest.derived(
+                {"listeners": f"http://127.0.0.1:{self._port.port}"}, self._source
+            )
+        self.watched = one
+        self.led: list[tuple[str, ...]] = []
+        self.replies: list[object] = []
+        self.fleet = fleet.Fleet(internal)
+        self.members: dict[tuple[str, str], fleet_member.Member] = {}
+        self._group, self._on = group, on
+
+    def __enter__(self) -> Node:
+        self.fleet.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in self.members.values():
+            each.stop()
+        self.fleet.close()
+        self._port.release()
+
+    def add(self, flow: tuple[str, str], **more: str) -> fleet_member.Member:
+        name = f"{self._group}-{'-'.join(flow).replace(' ', '-')}"
+        settings = distributed.derived(
+            {**WORKER, **self._on.client_properties(), **connect_workers.storage(name), **more},
+            self._source,
+        )
+        member = self.fleet.member(
+            settings, namespace=flow, prefix=FLOWS[flow], on_leading=self._lead
+        )
+        member.start()
+        self.members[flow] = member
+        return member
+
+    def _lead(self, member: fleet_member.Member) -> None:
+        self.led.append(member.namespace)
+        if member.herder.config().config("c") is None:
+            put = requests.PutConnector(connector="c", config=self._config)
+            reply = member.herder.submit(put).result(WAIT_S)
+            self.replies.append(reply)
+
+    def ask(self, method: str, flow: tuple[str, str], path: str, body: Any = None) -> Any:
+        told = self.fleet.loopback
+        return httpx.request(
+            method,
+            f"{told.url}{FLOWS[flow]}{path}",
+            auth=(told.user, told.password),
+            json=body,
+            timeout=WAIT_S,
+        )
+
+    def states(self, flow: tuple[str, str]) -> list[tuple[str, str]]:
+        """State and worker of the connector and its tasks."""
+        answer = self.ask("GET", flow, "/connectors/c/status")
+        if answer.status_code != httpx.codes.OK:
+            return []
+        told = answer.json()
+        return [(each["state"], each["worker_id"]) for each in (told["connector"], *told["tasks"])]
+
+
+@pytest.fixture
+def nodes(
+    east: cluster.Cluster, topic: Callable[..., str], tmp_path: Path
+) -> Iterator[Callable[..., Node]]:
+    name = kafka.create_topic(east.client_properties(), topic(), partitions=1)
+    one = watched.Watched(name, tmp_path, topic=name)
+    with contextlib.ExitStack() as stack:
+
+        def make(*, rest: bool = True) -> Node:
+            node = Node(name, east, one=one, rest=rest)
+            return stack.enter_context(node)
+
+        yield make
+
+
+def running(node: Node, flow: tuple[str, str], count: int = 4) -> Callable[[], bool]:
+    return lambda: [state for state, _ in node.states(flow)] == ["RUNNING"] * count
+
+
+def shared(node: Node, flow: tuple[str, str], *, by: int) -> Callable[[], bool]:
+    return lambda: running(node, flow)() and len({who for _, who in node.states(flow)}) == by
+
+
+def test_two_nodes_share_the_work_of_two_flows(nodes):
+    first, second = nodes(), nodes()
+    for flow in FLOWS:
+        first.add(flow)
+        eventually.eventually(running(first, flow), WAIT_S, interval_s=0.2)
+        assert first.members[flow].leads
+    for flow in FLOWS:
+        second.add(flow)
+        eventually.eventually(shared(second, flow, by=2), WAIT_S, interval_s=0.2)
+        assert not second.members[flow].leads
+        assert [each for each in second.led if each == flow] == []
+    assert sorted(first.led) == sorted(FLOWS)
+    refused = (requests.Refused, requests.Forward)
+    eventually.eventually(lambda: len(first.replies) == len(FLOWS), WAIT_S)
+    assert not [each for each in first.replies if isinstance(each, refused)]
+    assert first.members[ONE].herder.config().connectors() == ["c"]
+
+
+def test_what_the_leader_must_do_is_asked_of_any_node(nodes):
+    """It goes to the leader's internal server, signed; so do a follower's task configs."""
+    first, second = nodes(), nodes()
+    first.add(ONE)
+    eventually.eventually(running(first, ONE), WAIT_S, interval_s=0.2)
+    second.add(ONE)
+    eventually.eventually(shared(second, ONE, by=2), WAIT_S, interval_s=0.2)
+    starts = first.watched.count("task.start", "0")
+    restart = second.ask("POST", ONE, "/connectors/c/restart?includeTasks=true&onlyFailed=false")
+    assert restart.status_code == httpx.codes.ACCEPTED, restart.text
+    eventually.eventually(lambda: first.watched.count("task.start", "0") > starts, WAIT_S)
+    config = {"name": "c", **first.watched.config(tasks_max="5")}
+    put = second.ask("PUT", ONE, "/connectors/c/config", config)
+    assert put.status_code == httpx.codes.OK, put.text
+    eventually.eventually(running(second, ONE, 6), WAIT_S, interval_s=0.2)
+    assert second.ask("PUT", ONE, "/connectors/c/pause").status_code == httpx.codes.ACCEPTED
+    eventually.eventually(
+        lambda: {state for state, _ in first.states(ONE)} == {"PAUSED"}, WAIT_S, interval_s=0.2
+    )
+
+
+def test_whoever_is_no_worker_is_told_nothing(nodes):
+    node = nodes()
+    node.add(ONE)
+    eventually.eventually(running(node, ONE), WAIT_S, interval_s=0.2)
+    there = node.fleet.advertised_url.rstrip("/") + FLOWS[ONE]
+    assert httpx.get(f"{there}/connectors").status_code == 404
+    assert httpx.post(f"{there}/connectors/c/restart").status_code == 404
+    assert httpx.post(f"{there}/connectors/c/tasks", json=[]).status_code == 400, "not signed"
+    here = node.fleet.loopback.url + FLOWS[ONE]
+    assert httpx.get(f"{here}/connectors").status_code == 401
+    assert httpx.get(f"{here}/connectors", auth=("mm2", "guess")).status_code == 401
+    assert httpx.post(f"{here}/connectors/c/tasks", json=[]).status_code == 401
+    assert node.fleet.loopback.password not in repr(node.fleet.loopback)
+
+
+def test_who_leads_next_is_told_so(nodes):
+    first, second = nodes(), nodes()
+    first.add(ONE)
+    eventually.eventually(running(first, ONE), WAIT_S, interval_s=0.2)
+    second.add(ONE)
+    eventually.eventually(shared(second, ONE, by=2), WAIT_S, interval_s=0.2)
+    first.members.pop(ONE).stop()
+    eventually.eventually(lambda: second.led == [ONE], WAIT_S)
+    eventually.eventually(shared(second, ONE, by=1), WAIT_S, interval_s=0.2)
+    assert first.ask("GET", ONE, "/connectors").status_code == 404, "it is there no more"
+    first.add(ONE)
+    eventually.eventually(shared(first, ONE, by=2), WAIT_S, interval_s=0.2)
+
+
+def test_without_internal_rest_a_node_works_alone(nodes):
+    node = nodes(rest=False)
+    node.add(ONE)
+    eventually.eventually(running(node, ONE), WAIT_S, interval_s=0.2)
+    assert node.fleet.advertised_url == "NOTUSED"
+    assert {who for _, who in node.states(ONE)} == {"a->b c"}
+
+
+def test_a_flow_that_cannot_start_leaves_nothing_behind_and_may_be_tried_again(nodes, monkeypatch):
+    monkeypatch.setattr("connect_runtime.app.worker_core.CLUSTER_S", 2.0)
+    node = nodes()
+    with pytest.raises(errors.ConnectError):
+        node.add(ONE, **{"bootstrap.servers": "127.0.0.1:1"})
+    assert node.ask("GET", ONE, "/connectors").status_code == 404
+    node.add(ONE)
+    eventually.eventually(running(node, ONE), WAIT_S, interval_s=0.2)

@@ -1,0 +1,177 @@
+"""Java's MirrorMaker mirrors under traffic, we take over, and give it back: in one Connect group,
+with one configuration, over the same topics."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mm2.sandbox import comparison, proof
+from mm2.sandbox.traffic import trickle
+from tests.support import connect_workers, eventually, kafka
+
+if TYPE_CHECKING:
+    from mm2.sandbox import cluster
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+
+JAVA, JAVA_3_9, OURS = (
+    connect_workers.Kind.JAVA,
+    connect_workers.Kind.JAVA_3_9,
+    connect_workers.Kind.OURS,
+)
+WAIT_S = 120.0
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+PARTITIONS = 3
+PER_SECOND = 300.0
+FLUSH_S = 2.0
+"""How far apart offsets are committed: so much Java does again after a SIGKILL of anybody."""
+
+
+class Mirroring:
+    """Traffic on one topic, and the connector that mirrors it, whoever runs its tasks."""
+
+    def __init__(
+        self, west: cluster.Cluster, east: cluster.Cluster, group: connect_workers.Group, name: str
+    ) -> None:
+        self.group = group
+        self.source, self.target = dict(west.client_properties()), dict(east.client_properties())
+        self.topic = name
+        self.alias = f"w-{name}"
+        self.mirror = f"{self.alias}.{name}"
+        kafka.create_topic(self.source, name, partitions=PARTITIONS)
+        self.traffic = trickle.Trickle(
+            self.source, name, partitions=PARTITIONS, per_second=PER_SECOND
+        )
+
+    @property
+    def config(self) -> dict[str, str]:
+        return {
+            "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+            "source.cluster.alias": self.alias,
+            "target.cluster.alias": f"e-{self.topic}",
+            **{f"source.cluster.{name}": value for name, value in self.source.items()},
+            **{f"target.cluster.{name}": value for name, value in self.target.items()},
+            "topics": self.topic,
+            "tasks.max": "2",
+            "replication.factor": "1",
+            "offset-syncs.topic.replication.factor": "1",
+            "sync.topic.acls.enabled": "false",
+            "mm2.engine": "inline",
+        }
+
+    def start(self, name: str, kind: connect_workers.Kind) -> connect_workers.Worker:
+        return self.group.start(name, kind)
+
+    def moves(self) -> None:
+        """Whoever does it now mirrors what came in just now."""
+        sent = self.traffic.sent + round(PER_SECOND)
+        eventually.eventually(
+            lambda: self.traffic.sent >= sent and self.mirrored() >= sent,
+            WAIT_S,
+            self.group.log_texts,
+            interval_s=0.3,
+        )
+
+    def mirrored(self) -> int:
+        """The ends of the mirror's partitions, summed: fences of ours count, too."""
+        if self.mirror not in kafka.topics(self.target):
+            return 0
+        return sum(kafka.offsets(self.target, self.mirror, each)[1] for each in range(PARTITIONS))
+
+    def judged(self) -> comparison.Comparison:
+        """What the mirror has, once it has all that was ever sent."""
+        return proof.compare(self.source, self.target, {self.topic: self.mirror})
+
+    def complete(self) -> comparison.Comparison:
+        """The same, as soon as nothing is missing any more."""
+
+        def all_there() -> comparison.Comparison | None:
+            found = self.judged()
+            return found if found.count(comparison.Kind.MISSING) == 0 else None
+
+        found = eventually.eventually(all_there, WAIT_S, self.group.log_texts, interval_s=1.0)
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+def mirroring(
+    west: cluster.Cluster,
+    east: cluster.Cluster,
+    connect_group: Callable[..., connect_workers.Group],
+    topic: Callable[..., str],
+) -> Iterator[Mirroring]:
+    group = connect_group(
+        settings={
+            "key.converter": BYTES,
+            "value.converter": BYTES,
+            "scheduled.rebalance.max.delay.ms": "0",
+            "offset.flush.interval.ms": str(round(FLUSH_S * 1000)),
+        }
+    )
+    made = Mirroring(west, east, group, topic()[:60])
+    try:
+        yield made
+    finally:
+        made.traffic.stop()
+
+
+def stopped(worker: connect_workers.Worker) -> None:
+    assert worker.stop() in (0, 143)
+
+
+def killed(worker: connect_workers.Worker) -> None:
+    worker.sigkill()
+
+
+@pytest.mark.parametrize(
+    "java",
+    [JAVA, pytest.param(JAVA_3_9, marks=pytest.mark.full)],
+    ids=lambda kind: kind.value,
+)
+def test_stopped_in_order_nothing_is_lost_or_doubled(
+    mirroring: Mirroring, java: connect_workers.Kind
+) -> None:
+    first = mirroring.start("java", java)
+    mirroring.traffic.start()
+    first.configure("mirror", mirroring.config)
+    mirroring.moves()
+    stopped(first)
+    ours = mirroring.start("ours", OURS)
+    mirroring.moves()
+    stopped(ours)
+    mirroring.start("back", java)
+    mirroring.moves()
+    mirroring.traffic.stop()
+    found = mirroring.complete()
+    assert found.equal, str(found)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("java", [JAVA, JAVA_3_9], ids=lambda kind: kind.value)
+def test_killed_only_java_doubles(mirroring: Mirroring, java: connect_workers.Kind) -> None:
+    """Java does again what nobody had committed; what it has done we find, to the record."""
+    doubled = functools.partial(comparison.Comparison.count, kind=comparison.Kind.DUPLICATED)
+    first = mirroring.start("java", java)
+    mirroring.traffic.start()
+    first.configure("mirror", mirroring.config)
+    mirroring.moves()
+    killed(first)
+    ours = mirroring.start("ours", OURS)
+    mirroring.moves()
+    assert doubled(mirroring.judged()) == 0
+    killed(ours)
+    back = mirroring.start("back", java)
+    mirroring.moves()
+    killed(back)
+    mirroring.start("again", OURS)
+    mirroring.moves()
+    mirroring.traffic.stop()
+    found = mirroring.complete()
+    others = found.count(comparison.Kind.EXTRA) + found.count(comparison.Kind.ALTERED)
+    assert (others, found.count(comparison.Kind.REORDERED)) == (0, 0), str(found)
+    assert doubled(found) <= PER_SECOND * (FLUSH_S + 2.0), str(found)

@@ -1,0 +1,146 @@
+"""Producers at home on one of two clusters that mirror each other, and the judge of both."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+import confluent_kafka
+
+from connect_runtime.system import threads
+from tests.support import eventually, kafka
+
+ROUND_S = 0.1
+ROUNDS_EACH = 5
+"""So often a producer sends before another one, with an id of its own, takes its place."""
+_WAITS_S = 60.0
+_KINDS = ("plain", "idempotent", "committed", "aborted")
+
+
+class Locals:
+    """Writes to every partition of one topic: records that say where they are born, one after the
+    other, by producers of every kind that come and go. What was aborted says so."""
+
+    def __init__(self, properties: kafka.Properties, topic: str, *, home: str, partitions: int):
+        self._properties = properties
+        self._topic = topic
+        self._home = home
+        self._partitions = partitions
+        self._number = 0
+        self.rounds = 0
+        self.producers = 0
+        self._failures: list[threads.UnaskedEnd] = []
+        self._threads = threads.Threads(on_unasked_end=self._failures.append)
+
+    def go_on(self, rounds: int) -> None:
+        """Until so many more rounds were acknowledged."""
+        wanted = self.rounds + rounds
+        eventually.eventually(
+            lambda: self.rounds >= wanted or self._failures, _WAITS_S, "records are acknowledged"
+        )
+        assert self._failures == []
+
+    def stop(self) -> None:
+        assert self._threads.stop_all(_WAITS_S) == []
+        assert self._failures == []
+
+    def _run(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            kind = _KINDS[self.producers % len(_KINDS)]
+            self.producers += 1
+            self._live(kind, stop)
+
+    def _live(self, kind: str, stop: threading.Event) -> None:
+        """One producer's."""
+        settings: dict[str, object] = {"linger_ms": 5}
+        transactional = kind in {"committed", "aborted"}
+        if transactional:
+            settings["transactional_id"] = f"{self._topic}-{self._home}-{kind}"
+        elif kind == "idempotent":
+            settings["enable_idempotence"] = True
+        producer = confluent_kafka.Producer(kafka.client_config(self._properties, **settings))
+        if transactional:
+            producer.init_transactions(30)
+        for _ in range(ROUNDS_EACH):
+            if transactional:
+                producer.begin_transaction()
+            kafka.send(producer, self._topic, self._records(kind))
+            kafka.flush(producer)
+            if kind == "committed":
+                producer.commit_transaction(30)
+            elif kind == "aborted":
+                producer.abort_transaction(30)
+            self.rounds += 1
+            if stop.wait(ROUND_S):
+                return
+
+    def _records(self, kind: str) -> list[kafka.Outgoing]:
+        made = []
+        for partition in range(self._partitions):
+            self._number += 1
+            value = f"{self._home} {kind} {self._number:09}".encode()
+            made.append(kafka.Outgoing(key=b"k", value=value, partition=partition))
+        return made
+
+    def __enter__(self) -> Self:
+        self._threads.start(f"locals {self._home}", self._run)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._threads.stop_all(_WAITS_S)
+
+
+def wrong(logs: Mapping[str, Sequence[kafka.Record]]) -> list[str]:
+    """What two logs of one partition, by whose home they are, got wrong; empty for nothing.
+
+    Each is to hold its own records and all of the other's, once, those of one home in the order in
+    which they stand there.
+    """
+    found: list[str] = []
+    for home, other in (tuple(logs), tuple(reversed(tuple(logs)))):
+        born = [each.content for each in logs[home] if _home(each) == home]
+        there = [each.content for each in logs[other] if _home(each) == home]
+        if not born:
+            found.append(f"nothing was born on {home}")
+        twice = [each for each, times in Counter(there).items() if times > 1]
+        lost = set(born).difference(there)
+        found += [f"{len(twice)} of {home} stand twice on {other}: {twice[:3]}"] if twice else []
+        found += [f"{len(lost)} of {home} miss on {other}: {list(lost)[:3]}"] if lost else []
+        back = [each for each, times in Counter(born).items() if times > 1]
+        found += [f"{len(back)} of {home} came back: {back[:3]}"] if back else []
+        if not (twice or lost or back) and born != there:
+            found.append(f"those of {home} stand in another order on {other}, or others with them")
+    for home, log in logs.items():
+        found += [f"{each.value!r} on {home} was aborted" for each in log if _aborted(each)][:3]
+        strange = [each.value for each in log if _home(each) not in logs]
+        found += [f"strangers on {home}: {strange[:3]}"] if strange else []
+    return found
+
+
+def _home(record: kafka.Record) -> str:
+    return (record.value or b"").decode().partition(" ")[0]
+
+
+def _aborted(record: kafka.Record) -> bool:
+    return b" aborted " in (record.value or b"")
+
+
+def committed(
+    sides: Mapping[str, kafka.Properties], topic: str, partitions: Iterable[int]
+) -> list[dict[str, list[kafka.Record]]]:
+    """Each partition as those who read committed records see it on both sides."""
+    return [
+        {
+            home: kafka.read_partition(properties, topic, number, isolation="read_committed")
+            for home, properties in sides.items()
+        }
+        for number in partitions
+    ]

@@ -1,0 +1,130 @@
+"""Two clusters that mirror each other under one name, with producers of their own on both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect_runtime.system import polling
+from tests.support import both_ways, eventually, kafka, mirror
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+
+PARTITIONS = 3
+KEEPS_NAMES = {"replication.policy.class": "IdentityReplicationPolicy"}
+QUIET_S = 3.0
+TEN_MINUTES_S = 600.0
+
+
+def settings(sides: dict[str, kafka.Properties], topic: str, **more: Any) -> dict[str, Any]:
+    """Flows both ways; `more` as for `mirror.settings`."""
+    given = mirror.settings(sides["east"], sides["west"], topics=[topic], **more)
+    there = given["flows"][0] | KEEPS_NAMES
+    return given | {"flows": [there, there | {"from": "west", "to": "east"}]}
+
+
+@pytest.fixture
+def sides(east, west) -> dict[str, kafka.Properties]:
+    return {"east": east.client_properties(), "west": west.client_properties()}
+
+
+@pytest.fixture
+def name(sides, topic) -> str:
+    made = topic()
+    for properties in sides.values():
+        kafka.create_topic(properties, made, partitions=PARTITIONS)
+    return made
+
+
+def begun(sides: dict[str, kafka.Properties], name: str) -> list[both_ways.Locals]:
+    return [
+        both_ways.Locals(properties, name, home=home, partitions=PARTITIONS)
+        for home, properties in sides.items()
+    ]
+
+
+def await_equal(sides: dict[str, kafka.Properties], name: str, run: mirror.Mirror) -> None:
+    """Once nobody writes any more each has all, once; and it stays so."""
+
+    def wrong() -> list[str]:
+        found = both_ways.committed(sides, name, range(PARTITIONS))
+        return [each for logs in found for each in both_ways.wrong(logs)]
+
+    eventually.eventually(
+        lambda: not wrong(), 60.0, lambda: f"{wrong()}\n{run.tail}", interval_s=0.5
+    )
+    ends = all_ends(sides, name)
+    polling.until(lambda: False, timeout_s=QUIET_S, interval_s=QUIET_S)
+    assert all_ends(sides, name) == ends, "it goes round and round"
+    assert wrong() == []
+
+
+def all_ends(sides: dict[str, kafka.Properties], name: str) -> list[int]:
+    return [
+        kafka.offsets(properties, name, number)[1]
+        for properties in sides.values()
+        for number in range(PARTITIONS)
+    ]
+
+
+def test_each_record_is_once_on_each_side_whoever_is_killed(tmp_path: Path, sides, name):
+    given = settings(sides, name, spark={"engine": "inline"})
+    here, there = begun(sides, name)
+    with here, there:
+        here.go_on(12)  # of every kind some stand there before anything is mirrored
+        there.go_on(1)
+        with mirror.Mirror(tmp_path, given) as run:
+            run.await_records(20, flow="east->west")
+            run.await_records(20, flow="west->east")
+            here.go_on(10)
+            run.kill()
+        with mirror.Mirror(tmp_path, given, name="again") as run:
+            run.await_records(10, flow="west->east")
+            here.go_on(10)
+            there.go_on(10)
+            here.stop()
+            there.stop()
+            await_equal(sides, name, run)
+            assert run.stopped() == set()
+
+
+def test_the_way_back_may_come_later(tmp_path: Path, sides, name):
+    """Who copies one way asks of every producer, and learns of the other flow when there is one."""
+    both = settings(sides, name, spark={"engine": "inline"})
+    one_way = both | {"flows": both["flows"][:1]}
+    here, there = begun(sides, name)
+    with here, there, mirror.Mirror(tmp_path, one_way) as first:
+        first.await_records(20)
+        back = both | {"flows": both["flows"][1:]}
+        with mirror.Mirror(tmp_path, back, name="back") as second:
+            second.await_records(20)
+            here.go_on(5)
+            here.stop()
+            there.stop()
+            await_equal(sides, name, first)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(TEN_MINUTES_S + 400)
+def test_ten_minutes_both_ways_on_spark(tmp_path: Path, sides, name):
+    given = settings(sides, name)
+    here, there = begun(sides, name)
+    end_s = mirror.CLOCK.now_s() + TEN_MINUTES_S
+    with here, there:
+        number = 0
+        while mirror.CLOCK.now_s() < end_s:
+            number += 1
+            with mirror.Mirror(tmp_path, given, name=f"run-{number}") as run:
+                run.await_records(50, flow="east->west")
+                here.go_on(600)  # about a minute and a half
+                if number % 2:
+                    run.kill()
+                else:
+                    assert run.stop() == 143
+        with mirror.Mirror(tmp_path, given, name="last") as run:
+            run.await_records(1, flow="east->west")
+            here.stop()
+            there.stop()
+            await_equal(sides, name, run)

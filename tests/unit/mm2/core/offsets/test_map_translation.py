@@ -1,0 +1,156 @@
+"""Offsets by the complete map: against every record's real place, over owners and eras."""
+
+from __future__ import annotations
+
+import dataclasses
+from bisect import bisect_right
+
+import pytest
+from hypothesis import given, settings
+
+from mm2.core.offsets import map_translation, offset_map, translation
+from mm2.formats import map_record, offset_sync
+from tests.fakes import copied_map
+from tests.support import examples
+
+Exact = translation.Exact
+Untranslated = translation.Untranslated
+
+
+def segment(first, *runs, through, target_next, era=1, epoch=0, take_start=0):
+    key = map_record.SegmentKey(
+        topic="orders", partition=7, era=era, ordinal=1, epoch=epoch, first_source=first
+    )
+    value = map_record.Segment(
+        leader_epoch=0,
+        source_epoch=0,
+        owner=b"12345678",
+        take_start=take_start,
+        through=through,
+        target_next=target_next,
+        last_crc=None,
+        runs=tuple(map_record.Run(*run) for run in runs),
+    )
+    return key, value
+
+
+def known(*records):
+    made = offset_map.OffsetMap()
+    for key, value in records:
+        made.apply(map_record.encode_key(key), map_record.encode_value(value))
+    return made.partition(copied_map.T7)
+
+
+def era(number, first_source, first_target, **more):
+    value = copied_map.era_of(first_source, first_target)
+    return copied_map.era_key(number, epoch=number), dataclasses.replace(value, **more)
+
+
+def test_of_what_was_never_copied_nothing_is_known():
+    assert map_translation.translate(known(), 5) is Untranslated.UNKNOWN
+
+
+GAPS = (era(1, 10, 3), segment(10, (12, -5), (20, -8), through=30, target_next=24))
+"""From 12 on the source stands at 7 and on, from 20 on at 12 and on, and then there is a marker."""
+
+
+@pytest.mark.parametrize(
+    ("upstream", "expected"),
+    [
+        (9, Untranslated.TOO_OLD),
+        (10, Exact(downstream=7)),
+        (12, Exact(downstream=7)),
+        (14, Exact(downstream=9)),
+        (19, Exact(downstream=12)),
+        (20, Exact(downstream=12)),
+        (29, Exact(downstream=21)),
+        (30, Exact(downstream=22)),
+        (37, translation.Earlier(downstream=24, again_max=7)),
+    ],
+    ids=["before", "start", "first", "in a run", "gap", "run", "last", "end", "not copied yet"],
+)
+def test_where_a_group_goes_on(upstream, expected):
+    assert map_translation.translate(known(*GAPS), upstream) == expected
+
+
+def test_an_era_in_which_nothing_was_copied_yet_begins_where_it_says():
+    found = known(era(1, 10, 3))
+    assert map_translation.translate(found, 10) == Exact(downstream=3)
+    later = map_translation.translate(found, 12)
+    assert later == translation.Earlier(downstream=3, again_max=2)
+
+
+TWO = (
+    era(1, 0, 0),
+    segment(0, (0, 0), through=50, target_next=50, era=1),
+    era(2, 70, 61),
+    segment(70, (70, -9), through=90, target_next=81, era=2, epoch=2, take_start=70),
+)
+
+
+@pytest.mark.parametrize(
+    ("upstream", "downstream"), [(0, 0), (20, 20), (50, 50), (51, 61), (69, 61), (70, 61), (80, 71)]
+)
+def test_older_eras_still_hold_and_what_lies_between_two_goes_on_at_the_later(upstream, downstream):
+    assert map_translation.translate(known(*TWO), upstream) == Exact(downstream=downstream)
+
+
+def test_where_two_eras_copied_the_same_the_later_one_counts():
+    again = known(
+        era(1, 0, 0),
+        segment(0, (0, 0), through=50, target_next=50),
+        era(2, 30, 50),
+        segment(30, (30, 20), through=60, target_next=80, era=2, epoch=2, take_start=30),
+    )
+    assert map_translation.translate(again, 29) == Exact(downstream=29)
+    assert map_translation.translate(again, 40) == Exact(downstream=60)
+
+
+@pytest.mark.parametrize("side", ["source_topic_id", "target_topic_id"])
+def test_eras_of_topics_that_are_gone_say_nothing(side):
+    first, stored, second, more = TWO
+    other = (second[0], dataclasses.replace(second[1], **{side: b"another topic id"}))
+    found = known(first, stored, other, more)
+    assert map_translation.translate(found, 20) is Untranslated.TOO_OLD
+    assert map_translation.translate(found, 80) == Exact(downstream=71)
+
+
+@pytest.mark.parametrize(
+    ("upstream", "downstream", "agrees"),
+    [(14, 9, True), (14, 10, False), (14, 0, False), (5, 5, True), (35, 40, True)],
+    ids=["same", "another", "anew", "before", "behind"],
+)
+def test_a_map_that_syncs_contradict_is_of_another_topic(upstream, downstream, agrees):
+    sync = offset_sync.OffsetSync(partition=copied_map.T7, upstream=upstream, downstream=downstream)
+    assert map_translation.agrees(known(*GAPS), sync) is agrees
+
+
+@settings(max_examples=examples.of(150), deadline=None)
+@given(copied_map.owners)
+def test_nothing_is_missed_and_nothing_comes_again(owners):
+    copied = copied_map.history(owners)
+    found = copied.known.partition(copied_map.T7)
+    places = copied.places
+    for upstream in range(10, copied.source + 1):
+        answer = map_translation.translate(found, upstream)
+        assert isinstance(answer, Exact), upstream
+        before = [target for source, target in places.items() if source < upstream]
+        after = [target for source, target in places.items() if source >= upstream]
+        assert max(before, default=-1) < answer.downstream, upstream
+        assert answer.downstream <= min(after, default=copied.target), upstream
+    for source, target in places.items():
+        sync = offset_sync.OffsetSync(partition=copied_map.T7, upstream=source, downstream=target)
+        assert map_translation.agrees(found, sync)
+
+
+@settings(max_examples=examples.of(80), deadline=None)
+@given(copied_map.owners)
+def test_it_is_what_all_runs_together_say(owners):
+    copied = copied_map.history(owners)
+    found = copied.known.partition(copied_map.T7)
+    runs, anchor = found.runs(1), found.anchor
+    for upstream in range(10, anchor.segment.through + 1):
+        at = bisect_right(runs, upstream, key=lambda run: run.source)
+        behind = runs[at].source + runs[at].delta if at < len(runs) else anchor.segment.target_next
+        expected = min(behind, upstream + runs[at - 1].delta) if at else behind
+        assert map_translation.translate(found, upstream) == Exact(downstream=expected)
