@@ -83,6 +83,7 @@ def _plan(
         least = min(choice.throttle, own_values.read_rate(given) if given else choice.throttle)
         source[own_keys.THROTTLE] = str(least)
     props = dedicated.worker(flat.props, ends, resolve=flat.resolve)
+    props.pop(keys.EXACTLY_ONCE, None)  # of Java's tasks: delivery says how ours copy
     restart_max = _restart_max(settings, props.pop(keys.RESTART_MAX, None))
     return FlowPlan(
         ends=ends,

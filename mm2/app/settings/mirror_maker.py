@@ -250,6 +250,8 @@ class _Translation:
                     found[name] = pair
             elif _is_of_workers(name):
                 self._workers[pair.key] = pair
+                if name in keys.NOTED:
+                    self._account.warn(pair, keys.NOTED[name])
             elif name in keys.CLIENT_KNOWN:
                 text = (
                     "has no effect: MirrorMaker 2 hands it to no client that mirrors; write "

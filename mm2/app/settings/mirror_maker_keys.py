@@ -96,6 +96,7 @@ WORKER_FACTORS = tuple(
     f"{each}.storage.replication.factor" for each in ("config", "offset", "status")
 )
 """How many replicas the topics have that a flow's connectors and its worker keep."""
+EXACTLY_ONCE = "exactly.once.source.support"
 RESTART_MAX = "task.restart.max"
 """Ours: how often in a row a flow's failed connectors and tasks are started again, -1: always."""
 REBALANCE_DELAY = "scheduled.rebalance.max.delay.ms"
@@ -122,7 +123,7 @@ WORKER_NAMES = frozenset(
     {
         "connect.protocol",
         "connector.client.config.override.policy",
-        "exactly.once.source.support",
+        EXACTLY_ONCE,
         "group.id",
         "heartbeat.interval.ms",
         "inter.worker.key.generation.algorithm",

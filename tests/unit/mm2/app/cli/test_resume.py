@@ -10,7 +10,7 @@ from mm2.core import flows
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["east->west", "--topic", "t"], "say --new-era"),
+        (["east->west", "--topic", "t", "--force"], "go with --new-era"),
         (["east->wst", "--topic", "t", "--new-era"], "did you mean 'east->west'?"),
         (["east->west", "--new-era"], "--topic"),
         (["east->west", "--topic", "t", "--new-era", "--partition", "-1"], "--partition"),

@@ -60,12 +60,13 @@ def test_without_java_it_says_what_to_install(config, capsys, monkeypatch, tmp_p
 def test_warnings_of_the_file_are_logged_before_anything_starts(
     config, capsys, monkeypatch, tmp_path
 ):
-    config.write_text(config.read_text().replace("from: east,", "from: east, groups: x,"))
+    keys = "refresh.topics.enabled: false, sync.topic.configs.interval.seconds: 5"
+    config.write_text(config.read_text().replace("from: east,", f"from: east, {keys},"))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main.run(["run", str(config)]) == exits.FAILED
     warning, error = capsys.readouterr().err.splitlines()
-    assert "flows[0].groups: has no effect yet" in warning
+    assert "flows[0].sync.topic.configs.interval.seconds: has no effect" in warning
     assert error.startswith("mm2: Java was not found")
 
 
