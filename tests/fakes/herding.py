@@ -135,7 +135,7 @@ class Node:
         self.levels = log_levels.LogLevels(clock=CLOCK)
         self.standing = loop.Standing(speaks=offers)
         self.led: list[int] = []
-        self.on_leading: Callable[[], object] = lambda: self.led.append(self.standing.generation)
+        self.on_leading: Callable[[], None] = lambda: self.led.append(self.standing.generation)
         self.configs = config_store.ConfigStore(
             shared_log.FakeSharedLog(cluster.configs),
             clock=CLOCK,
