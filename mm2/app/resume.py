@@ -11,18 +11,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from connect_runtime.app.settings import problems
-from connect_runtime.base import clock, deadline, errors, ids
+from connect_runtime.base import clock, errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.cluster import admin
-from mm2.connectors import flow_ledger
+from mm2.connectors import era_requests, flow_ledger
 from mm2.core import flows
-from mm2.core.copy import instructions
 from mm2.core.offsets import offset_map
 from mm2.formats import map_record
 
 WATCH_S = 2.5
 """Anchors of a busy flow move every second or so."""
-TIMEOUT_S = 30.0
+TIMEOUT_S = era_requests.TIMEOUT_S
 
 EARLIEST = "earliest"
 LATEST = "latest"
@@ -111,14 +110,12 @@ def resume(order: Order, tools: Tools, *, force: bool) -> list[Recorded]:
     tools.ledger.open(TIMEOUT_S)
     if not force:
         _must_rest(order.flow, tools)
-    wanted = {
-        ids.TopicPartition(order.topic, number): map_record.Request(
-            request=tools.new_id(), position=order.position
-        )
-        for number in partitions
-    }
-    _append(wanted, tools)
-    return _read_back(wanted, tools.ledger.catch_up())
+    positions = {ids.TopicPartition(order.topic, number): order.position for number in partitions}
+    known = era_requests.record(positions, tools.ledger, now=tools.clock, new_id=tools.new_id)
+    return [
+        Recorded(partition=name, position=order.position, known=known.partition(name))
+        for name in positions
+    ]
 
 
 def _partitions(order: Order, source: admin.Admin) -> tuple[int, ...]:
@@ -167,49 +164,4 @@ def _traces(known: offset_map.OffsetMap) -> Mapping[ids.TopicPartition, object]:
     for name in known.partitions():
         one = known.partition(name)
         found[name] = (one.anchor, one.newest_era, len(one.producers))
-    return found
-
-
-def _append(wanted: Mapping[ids.TopicPartition, map_record.Request], tools: Tools) -> None:
-    stored: list[ids.TopicPartition] = []
-    failures: list[errors.ConnectError] = []
-
-    def recorder(name: ids.TopicPartition) -> Callable[[errors.ConnectError | None], None]:
-        def recorded(error: errors.ConnectError | None) -> None:
-            if error is None:
-                stored.append(name)
-            else:
-                failures.append(error)
-
-        return recorded
-
-    end = deadline.Deadline.after(TIMEOUT_S, now_s=tools.clock.now_s())
-    for name, request in wanted.items():
-        key = map_record.RequestKey(topic=name.topic, partition=name.partition)
-        item = instructions.LogItem(
-            key=map_record.encode_key(key), value=map_record.encode_value(request)
-        )
-        tools.ledger.append(item, on_recorded=recorder(name))
-    while len(stored) < len(wanted):
-        tools.ledger.work(0.1)
-        if failures:
-            raise failures[0]
-        if end.passed(tools.clock.now_s()):
-            raise errors.RetriableError(
-                f"recording the request: only {len(stored)} of {len(wanted)} partitions' were "
-                f"acknowledged within {TIMEOUT_S:g} s; asking again does no harm"
-            )
-
-
-def _read_back(
-    wanted: Mapping[ids.TopicPartition, map_record.Request], known: offset_map.OffsetMap
-) -> list[Recorded]:
-    found = []
-    for name, request in wanted.items():
-        one = known.partition(name)
-        if one.request is None or one.request.request != request.request:
-            raise errors.RetriableError(
-                f"recording the request: {name} holds another one; does somebody else ask, too?"
-            )
-        found.append(Recorded(partition=name, position=request.position, known=one))
     return found

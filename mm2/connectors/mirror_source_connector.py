@@ -13,17 +13,20 @@ own).
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from connect_runtime.api import config_def, connector, records, task
 from connect_runtime.api import errors as api_errors
-from connect_runtime.base import errors
+from connect_runtime.base import errors, ids
+from connect_runtime.system import clock as system_clock
 from connect_runtime.system import threads
 from mm2.connectors import (
     board,
     complaints,
+    era_requests,
     mirror_source_task,
     source_clients,
     source_looks,
@@ -37,6 +40,7 @@ from mm2.core.topics import rounds as topic_rounds
 
 CLOSE_S = 5.0
 LOOKING, SETTINGS, ACLS = "looking for topics", "settings of mirrors", "ACLs of mirrors"
+_REQUEST_BYTES = 8
 _LOG = logging.getLogger(__name__)
 
 
@@ -82,8 +86,34 @@ class MirrorSourceConnector(connector.SourceConnector):
     def alter_offsets(
         self, props: Mapping[str, str], offsets: Sequence[records.SourceOffset]
     ) -> bool:
+        """Partitions that we have copied begin anew there: their progress is in the flow's map. Of
+        all others these offsets are the progress, as in Java. Raises `ConnectError`."""
         connect_offsets.check_source(offsets)
+        config = connector_configs.source(props)
+        positions = connect_offsets.beginnings(
+            offsets, cluster=config.common.source, start=config.flow.start.text
+        )
+        if positions:
+            self._begin_anew(config, positions)
         return True
+
+    def _begin_anew(
+        self, config: connector_configs.SourceConfig, positions: Mapping[ids.TopicPartition, str]
+    ) -> None:
+        clock, timeout_s = system_clock.SystemClock(), config.common.admin_timeout_s
+        clients = self._make_clients(config, clock=clock, gone=self._leaving.is_set)
+        ledger = clients.ledger(list(positions))
+        try:
+            ledger.open(timeout_s)
+            known = ledger.catch_up(timeout_s)
+            begun = {
+                name: position
+                for name, position in positions.items()
+                if known.partition(name).newest_era > 0
+            }
+            era_requests.record(begun, ledger, now=clock, new_id=_new_request)
+        finally:
+            ledger.close(CLOSE_S)
 
     def task_class(self) -> type[task.Task]:
         return mirror_source_task.MirrorSourceTask
@@ -268,6 +298,10 @@ class MirrorSourceConnector(connector.SourceConnector):
         self.context.raise_error(
             error if isinstance(error, Exception) else errors.FatalError(f"{end.name} has ended")
         )
+
+
+def _new_request() -> str:
+    return secrets.token_hex(_REQUEST_BYTES)
 
 
 def _wanted_before(configs: Sequence[Mapping[str, str]]) -> Callable[[str], bool]:

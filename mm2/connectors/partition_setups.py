@@ -139,7 +139,7 @@ class PartitionSetups:
             transactional_id="",
             source_cluster=source_id,
             target_cluster=target_id,
-            start=_position(flow.start),
+            start=flow.start.text,
             target_topics=flow.target_topics,
             delivery=flow.delivery,
             on_source_gap=flow.on_source_gap,
@@ -248,9 +248,3 @@ class PartitionSetups:
 
 def _id(topic: snapshot.Topic) -> bytes:
     return topic.topic_id.bytes if topic.topic_id is not None else map_record.NO_TOPIC_ID
-
-
-def _position(start: flows.StartPosition) -> str:
-    if start.at is flows.StartAt.TIMESTAMP:
-        return str(start.timestamp_ms)
-    return str(start.at.value)

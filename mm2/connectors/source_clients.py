@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from connect_runtime.base import clock as base_clock
+from connect_runtime.base import ids
 from mm2.cluster import acls, admin, flow_log_topics
-from mm2.connectors import connector_clients
+from mm2.connectors import connector_clients, flow_ledger, task_clients
 from mm2.core import commands
 from mm2.core.configs import connector_configs, roles
 
@@ -31,6 +32,9 @@ class Clients(Protocol):
 
     def log_topics(self, target: admin.Admin) -> flow_log_topics.LogTopics:
         """Makes the flow's own topics through `target`."""
+
+    def ledger(self, share: Collection[ids.TopicPartition]) -> flow_ledger.FlowLedger:
+        """What the flow knows of these partitions; not open yet."""
 
     def operator(self) -> commands.Operator: ...
 
@@ -77,6 +81,10 @@ class KafkaClients:
             replication_factor=None if factor < 0 else factor,
             clock=self._clock,
         )
+
+    def ledger(self, share: Collection[ids.TopicPartition]) -> flow_ledger.FlowLedger:
+        clients = task_clients.KafkaClients(self._config, clock=self._clock, task="offsets")
+        return clients.ledger(share, java=lambda _: {})
 
     def operator(self) -> commands.Operator:
         return connector_clients.operator_of(self._config.common)

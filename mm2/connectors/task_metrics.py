@@ -64,10 +64,12 @@ class SourceMetrics:
             rows = {label: each.numbers(now_s) for label, each in every}
             records = {label: each.lag_records for label, each in every}
             seconds = {label: each.lag_s(wall_ms) for label, each in every}
+            stopped = {(*label, each.stopped_by): 1.0 for label, each in every if each.stopped_by}
         return [
             *mirror_metrics.families(mirror_metrics.SOURCE, self._about, rows),
-            mirror_metrics.lag(mirror_metrics.LAG_RECORDS, self._about, _known(records)),
-            mirror_metrics.lag(mirror_metrics.LAG_SECONDS, self._about, _known(seconds)),
+            mirror_metrics.of_ours(mirror_metrics.LAG_RECORDS, self._about, _known(records)),
+            mirror_metrics.of_ours(mirror_metrics.LAG_SECONDS, self._about, _known(seconds)),
+            mirror_metrics.of_ours(mirror_metrics.STOPPED, self._about, stopped),
         ]
 
 

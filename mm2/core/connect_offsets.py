@@ -13,6 +13,7 @@ from typing import Any
 from connect_runtime.api import errors, records
 from connect_runtime.base import ids
 from mm2.core import heartbeats
+from mm2.formats import map_record
 
 CLUSTER, TOPIC, PARTITION, GROUP = "cluster", "topic", "partition", "group"
 OFFSET = "offset"
@@ -42,6 +43,23 @@ def last_offset(position: int) -> dict[str, int]:
     """What Java stores when `position` is the next record to mirror; it has to be above 0."""
     assert position > 0, position
     return {OFFSET: position - 1}
+
+
+def beginnings(
+    offsets: Sequence[records.SourceOffset], *, cluster: str, start: str
+) -> dict[ids.TopicPartition, str]:
+    """Where partitions of `cluster` begin anew when their source offsets are altered to these: the
+    positions of an operator's request (`map_record.Request`). `start` is for those that are
+    removed, the flow's own. What is no partition's is left out; for others see `check_source`."""
+    found: dict[ids.TopicPartition, str] = {}
+    for each in offsets:
+        partition = each.partition or {}
+        topic, number = partition.get(TOPIC), partition.get(PARTITION)
+        if partition.get(CLUSTER) == cluster and isinstance(topic, str) and isinstance(number, int):
+            after = next_offset(each.offset)
+            position = start if after is None else f"{map_record.AT_OFFSET}{after}"
+            found[ids.TopicPartition(topic, number)] = position
+    return found
 
 
 def check_source(offsets: Sequence[records.SourceOffset]) -> None:

@@ -31,6 +31,11 @@ class StartPosition:
     def __post_init__(self) -> None:
         assert (self.at is StartAt.TIMESTAMP) == (self.timestamp_ms is not None), self
 
+    @property
+    def text(self) -> str:
+        """As setups and requests have it: "earliest", "latest", or the milliseconds."""
+        return self.at.value if self.timestamp_ms is None else str(self.timestamp_ms)
+
 
 TargetTopics = setup.TargetTopics
 Delivery = setup.Delivery

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, field
 
 from connect_runtime.base import sampled
-from mm2.core.copy import ages, messages
+from mm2.core.copy import ages, messages, standing
 
 _WINDOWS = sampled.Sampling()
 
@@ -64,6 +64,8 @@ class PartitionFigures:
     _records: int = 0
     _bytes: int = 0
     _behind: tuple[int, int, int] = (-1, -1, -1)
+    stopped_by: str = ""
+    """Why it is not copied until somebody acts; "" where that is not so."""
 
     def observe(self, gauge: messages.Gauge, now_s: float) -> None:
         """Each gauge of the partition once, in their order."""
@@ -76,6 +78,7 @@ class PartitionFigures:
         self._ages.observe(gauge.arrived, now_s)
         self._latencies.observe(gauge.stored, now_s)
         self._behind = (gauge.copied_to, gauge.source_end, gauge.oldest_ms)
+        self.stopped_by = gauge.cause if gauge.phase == standing.Phase.STOPPED.value else ""
 
     def numbers(self, now_s: float) -> dict[str, float]:
         """The attributes of `mirror_metrics.SOURCE`."""

@@ -11,8 +11,8 @@ which is how Strimzi's reporter and its rules for the JMX exporter name Java's, 
 find their series. `topic` is the topic on the target. Classes followed: MirrorSourceLegacyMetrics,
 MirrorSourceMetrics, MirrorCheckpointLegacyMetrics, MirrorCheckpointMetrics of Kafka 4.3.
 
-What Java does not have, and its users work out in other ways, has names of ours (`LAG_RECORDS`,
-`LAG_SECONDS`) and is shown in either format.
+What Java does not have, and its users work out in other ways or never learn, has names of ours
+(`LAG_RECORDS`, `LAG_SECONDS`, `STOPPED`) and is shown in either format.
 """
 
 from __future__ import annotations
@@ -89,6 +89,14 @@ LAG_SECONDS = metrics.Metric(
 )
 
 
+STOPPED = metrics.Metric(
+    name="mm2_partition_stopped",
+    kind=metrics.Kind.GAUGE,
+    help="1 where a partition is not copied until somebody acts; the label says why.",
+    labels=(*SOURCE.tags, "cause"),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
     """The task that measures: of which flow, and how its metrics are to be named (`formats`)."""
@@ -140,10 +148,10 @@ def families(group: Group, owner: Owner, rows: Rows) -> list[metrics.Family]:
     ]
 
 
-def lag(
+def of_ours(
     metric: metrics.Metric, owner: Owner, found: Mapping[tuple[str, ...], float]
 ) -> metrics.Family:
-    """`found`: by topic and partition."""
+    """`found`: by the labels behind source and target."""
     series = {(owner.source, owner.target, *about): value for about, value in found.items()}
     return metrics.Family(metric=metric, series=series)
 

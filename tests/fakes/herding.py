@@ -135,6 +135,7 @@ class Node:
         self.levels = log_levels.LogLevels(clock=CLOCK)
         self.standing = loop.Standing(speaks=offers)
         self.led: list[int] = []
+        self.on_leading: Callable[[], None] = lambda: self.led.append(self.standing.generation)
         self.configs = config_store.ConfigStore(
             shared_log.FakeSharedLog(cluster.configs),
             clock=CLOCK,
@@ -185,7 +186,7 @@ class Node:
                 levels=self.levels,
                 worker_id=name,
                 generation=lambda: self.standing.generation,
-                on_leading=lambda: self.led.append(self.standing.generation),
+                on_leading=lambda: self.on_leading(),
             ),
             asked=self.asked,
             post=self.inbox.post,

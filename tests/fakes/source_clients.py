@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from connect_runtime.base import clock as base_clock
+from connect_runtime.base import ids
 from mm2.cluster import admin, flow_log_topics
+from mm2.connectors import flow_ledger
 from mm2.core import commands
 from mm2.core.configs import connector_configs
 from tests.fakes import acls as fake_acls
 from tests.fakes import admin as fake_admin
+from tests.fakes import flow_log as fake_flow_log
 
 T = TypeVar("T")
 
@@ -60,6 +63,10 @@ class FakeClusters:
         return flow_log_topics.LogTopics(
             target=target, where="B", bootstrap="b:1", replication_factor=1, clock=self.clock
         )
+
+    def ledger(self, share: Collection[ids.TopicPartition]) -> flow_ledger.FlowLedger:
+        log = fake_flow_log.FakeFlowLog(self.target, source_alias="A")
+        return flow_ledger.FlowLedger(log, share=share)
 
     def operator(self) -> commands.Operator:
         return commands.NOBODY

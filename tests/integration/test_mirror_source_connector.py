@@ -45,7 +45,8 @@ class Flow:
 
     def running(self, *, published: Any = (), **more: str) -> support.Running:
         given = {"topics": f"{self.name}-.*", "sync_topic_acls_enabled": "false", **more}
-        props = support.config(*self.clients, aliases=self.aliases, **given)
+        source, target = self.clients
+        props = support.config(source, target, aliases=self.aliases, **given)
         return support.Running(props, published=published)
 
 
@@ -56,7 +57,7 @@ def flow(west: cluster.Cluster, east: cluster.Cluster) -> Iterator[Flow]:
         yield made
 
 
-def soon(holds: Callable[[], bool], what: object) -> None:
+def soon(holds: Callable[[], bool], what: str | Callable[[], str]) -> None:
     eventually.eventually(holds, WAIT_S, what, interval_s=0.2)
 
 
@@ -208,10 +209,10 @@ def test_rights_follow_from_an_authorizer_to_another(own_cluster, caplog):
     props = support.config(properties, properties, aliases=("far", "near"), topics="orders")
     with support.Running(props) as made:
         assert made.shares() == ["orders-0"]
-        soon(lambda: of_mirror() == sorted(wanted), of_mirror)
+        soon(lambda: of_mirror() == sorted(wanted), lambda: str(of_mirror()))
         assert rights.create([right("orders", "DELETE")], WAIT_S) == {}
         wanted.append(right("far.orders", "DELETE"))
-        soon(lambda: of_mirror() == sorted(wanted), of_mirror)
+        soon(lambda: of_mirror() == sorted(wanted), lambda: str(of_mirror()))
     rights.close()
     assert "both aliases lead to the same cluster" in caplog.text
 
@@ -226,8 +227,8 @@ def test_rights_follow_from_an_authorizer_to_another(own_cluster, caplog):
 def test_who_stops_it_does_not_wait_for_a_cluster_that_is_silent(own_cluster, east):
     silent = own_cluster("silent")
     kafka.create_topic(silent.client_properties(), "t")
-    clients = (silent.client_properties(), east.client_properties())
-    props = support.config(*clients, aliases=("silent", "near"), topics="t")
+    source, target = silent.client_properties(), east.client_properties()
+    props = support.config(source, target, aliases=("silent", "near"), topics="t")
     with support.Running(props) as made:
         assert made.shares() == ["t-0"]
         silent.freeze()

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import urllib.request
+import functools
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from prometheus_client import parser
 
-from connect_runtime.base import ids
 from mm2.core import mirror_metrics
 from mm2.sandbox import jvm, ports
 from tests.interop import java_beans
-from tests.support import checkpoints, connect_workers, eventually
+from tests.support import checkpoints, connect_workers, eventually, scraped
 
 if TYPE_CHECKING:
     from mm2.sandbox import cluster
@@ -25,6 +23,7 @@ WAIT_S = 120.0
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 BOTH = "legacy,new"
 POINTS, MIRROR = "points", "mirror"
+ANEW = "-anew"
 COUNT = "kafka-metrics-count"
 """How many metrics Java's registries hold; all tasks of a JVM write over each other's."""
 
@@ -32,8 +31,8 @@ Series = tuple[str, frozenset[tuple[str, str]]]
 """A metric's name, and its labels with their values."""
 
 
-def mirroring(flow: checkpoints.Flow) -> dict[str, str]:
-    """Of the same flow."""
+def mirroring(flow: checkpoints.Flow, *, anew: str = "") -> dict[str, str]:
+    """Of the same flow, or of one whose aliases end differently: into another mirror."""
     shared = {
         name: value
         for name, value in flow.config.items()
@@ -41,6 +40,8 @@ def mirroring(flow: checkpoints.Flow) -> dict[str, str]:
     }
     return {
         **shared,
+        "source.cluster.alias": flow.aliases[0] + anew,
+        "target.cluster.alias": flow.aliases[1] + anew,
         "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
         "tasks.max": "1",
         "replication.factor": "1",
@@ -66,37 +67,27 @@ def shown_by_java(beans: Iterable[java_beans.Bean], task: str) -> set[Series]:
     return found
 
 
-def served(port: int) -> set[Series]:
-    """By ours: all that a mirror task measures by Java's names."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10.0) as answer:
-        families = list(parser.text_string_to_metric_families(answer.read().decode()))
+def served(metrics: scraped.Listener, group: mirror_metrics.Group) -> set[Series]:
+    """By ours, of flows that are called as Java's but for their `ANEW`."""
+    names = {
+        each.name
+        for form in BOTH.split(",")
+        for each in mirror_metrics.declared(group, form).values()
+    }
     return {
-        (sample.name, frozenset(sample.labels.items()))
-        for family in families
-        for sample in family.samples
-        if sample.name.startswith(("kafka_connect_mirror_", "kafka_connect_plugins_"))
+        (name, frozenset((label, value.replace(ANEW, "")) for label, value in labels.items()))
+        for name, samples in metrics.read().items()
+        if name in names
+        for labels, _ in samples
     }
 
 
-def declared(flow: checkpoints.Flow) -> set[Series]:
-    """What our source task shows of the flow's one partition."""
-    group = mirror_metrics.SOURCE
-    source, target = flow.aliases
-    families = mirror_metrics.families(
-        group,
-        mirror_metrics.Owner(
-            task=ids.ConnectorTaskId(MIRROR, 0),
-            source=source,
-            target=target,
-            formats=tuple(BOTH.split(",")),
-        ),
-        {(flow.mirror.topic, "0"): dict.fromkeys(group.attributes, 0.0)},
-    )
-    return {
-        (each.metric.name, frozenset(zip(each.metric.labels, labels, strict=True)))
-        for each in families
-        for labels in each.series
-    }
+def is_served(
+    metrics: scraped.Listener, group: mirror_metrics.Group, expected: set[Series]
+) -> bool:
+    found = served(metrics, group)
+    assert found == expected, sorted(map(str, found ^ expected))
+    return True
 
 
 def test_names_and_tags_are_javas(
@@ -110,7 +101,7 @@ def test_names_and_tags_are_javas(
     flow.at_source(clerks, 20)
     flow.synced(20, 15)
     config = {**flow.config, "tasks.max": "1", "metric.names.formats": BOTH}
-    beans, metrics = ports.reserve(), ports.reserve()
+    beans, metrics = ports.reserve(), scraped.Listener()
     java = connect_group(
         settings={"key.converter": BYTES, "value.converter": BYTES},
         flags=(*jvm.TEST_FLAGS, *java_beans.flags(beans.port)),
@@ -122,26 +113,26 @@ def test_names_and_tags_are_javas(
         lambda: java.runs(POINTS) and java.runs(MIRROR), WAIT_S, java.log_text, interval_s=0.3
     )
     told = java_beans.read(tmp_path, beans.port, "kafka.connect*:*")
-    of_java = {each: shown_by_java(told, each) for each in (POINTS, MIRROR)}
     mirrors = {each.kind for each in told if each.domain == "kafka.connect.mirror"}
     assert mirrors == {"MirrorSourceConnector", "MirrorCheckpointConnector", COUNT}
     assert java.stop() in (0, 143)
 
-    listener = f"http://127.0.0.1:{metrics.port}"
-    ours = connect_group(settings={"prometheus.listener": listener}).start(
-        "ours", connect_workers.Kind.OURS
-    )
+    ours = connect_group(settings=metrics.settings).start("ours", connect_workers.Kind.OURS)
     ours.configure(POINTS, config)
+    ours.configure(MIRROR, {**mirroring(flow, anew=ANEW), "mm2.engine": "inline"})
     flow.synced(25, 60)
     flow.at_source(clerks, 25)
-    eventually.eventually(
-        lambda: served(metrics.port) == of_java[POINTS],
-        WAIT_S,
-        lambda: f"{served(metrics.port) ^ of_java[POINTS]}, {ours.log_text()}",
-        interval_s=0.5,
-    )
-    assert len(of_java[POINTS]) == 8
-    assert declared(flow) == of_java[MIRROR]
-    assert len(of_java[MIRROR]) == 24
-    for each in (beans, metrics):
-        each.release()
+    for task, group, series in (
+        (POINTS, mirror_metrics.CHECKPOINT, 8),
+        (MIRROR, mirror_metrics.SOURCE, 24),
+    ):
+        of_java = shown_by_java(told, task)
+        assert len(of_java) == series
+        eventually.eventually(
+            functools.partial(is_served, metrics, group, of_java),
+            WAIT_S,
+            ours.log_text,
+            interval_s=0.5,
+        )
+    beans.release()
+    metrics.close()

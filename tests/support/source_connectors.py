@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.system import clock, polling
+from mm2.cluster import admin
 from mm2.connectors import mirror_source_connector
 from mm2.core.topics import snapshot
 from tests.fakes import plugin_contexts
@@ -131,7 +132,7 @@ class Topics:
         assert self._admin.grow_topics({name: partitions}, WAIT_S).failed == {}
 
     def alter(self, name: str, *delete: str, **settings: str) -> None:
-        change = cluster_access.admin_port.ConfigChange(
+        change = admin.ConfigChange(
             set={key.replace("_", "."): value for key, value in settings.items()}, delete=delete
         )
         assert self._admin.alter_configs({name: change}, WAIT_S).failed == {}

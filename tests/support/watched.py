@@ -16,6 +16,7 @@ WAIT_S = 40.0
 _INTERVAL_S = 0.2
 SOURCE = "watched.WatchedSource"
 SINK = "watched.WatchedSink"
+PIPELINE = "watched.WatchedPipeline"
 
 
 class Watched:

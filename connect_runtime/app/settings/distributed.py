@@ -154,4 +154,5 @@ def _membership(
         retry_backoff_s=connections.retry_backoff_s,
         retry_backoff_max_s=connections.retry_backoff_max_s,
         request_timeout_s=connections.request_timeout_s,
+        rebalance_delay_s=config.rebalance_delay_s,
     )

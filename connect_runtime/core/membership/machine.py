@@ -172,9 +172,8 @@ class GroupMember:
     @property
     def _silence_end_s(self) -> float:
         """When work has to stop for want of a coordinator."""
-        if self.search.silent_s is None or not self._holds_work or self.state is State.JOINING:
-            return math.inf
-        return self.search.silent_s + self._options.heartbeat_interval_s
+        waits = self._holds_work and self.state is not State.JOINING
+        return self.search.silence_end_s if waits else math.inf
 
     def _advance(self, now_s: float) -> None:
         if now_s >= self.pulse.tick_end_s:
@@ -183,10 +182,12 @@ class GroupMember:
             timeout_s = self._options.session_timeout_s
             self._lose_coordinator(f"no heartbeat was answered for {timeout_s:g} s", now_s)
         if now_s >= self._silence_end_s:
-            self._stop_work(now_s)
+            self._stop_work("the group's coordinator has been away for too long")
         if now_s >= self.search.due_s():
             self.search.asked = self._out.find()
         if self._may_prepare and now_s >= self._join_not_before_s:
+            if self._holds_work and now_s >= self.pulse.lapse_s:
+                self._stop_work("the group may have given it to others meanwhile")
             self._preparing = self._out.prepare()
         if now_s >= self.pulse.beat_s:
             self.pulse.sent(now_s)
@@ -199,14 +200,10 @@ class GroupMember:
         self._depart(reason)
         self._wish = reason
 
-    def _stop_work(self, now_s: float) -> None:
-        assert self.search.silent_s is not None
+    def _stop_work(self, why: str) -> None:
         self._holds_work = False
-        self._wish = "the work was stopped while the coordinator was away"
-        away_s = now_s - self.search.silent_s
-        self._out.tell(
-            instructions.StopWork(f"the group's coordinator has been away for {away_s:.1f} s")
-        )
+        self._wish = f"the work was stopped: {why}"
+        self._out.tell(instructions.StopWork(why))
 
     # the coordinator
 

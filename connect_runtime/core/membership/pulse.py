@@ -19,7 +19,8 @@ class Pulse:
 
     beats: the group counts this member in. While the coordinator is unknown there is nobody to
     send heartbeats to, and only the worker can be overdue. confirmed_s: when the newest heartbeat
-    was sent that was answered without error, -inf before the first.
+    was sent that was answered without error, -inf before the first; heard_s: when the group last
+    counted this member in.
 
     Invariants: nothing is due while it does not beat; a heartbeat that is in flight is not due;
     none is confirmed that was not sent.
@@ -35,6 +36,7 @@ class Pulse:
     tick_end_s: float = math.inf
     sent_s: float = -math.inf
     confirmed_s: float = -math.inf
+    heard_s: float = -math.inf
     _hurried: bool = False
 
     def __post_init__(self) -> None:
@@ -80,6 +82,7 @@ class Pulse:
     def answered(self, now_s: float) -> None:
         """It came in time: the session is as long as ever again."""
         self.in_flight = False
+        self.heard_s = now_s
         self.retry.reset()
         self.beat_s = now_s + self.settings.heartbeat_interval_s
         self.session_end_s = now_s + self.settings.session_timeout_s
@@ -101,6 +104,12 @@ class Pulse:
         """The worker is alive."""
         if self.beats:
             self.tick_end_s = now_s + self.settings.rebalance_timeout_s
+
+    @property
+    def lapse_s(self) -> float:
+        """From then on others may have been given this member's work, if it is heard no more: its
+        session is over, and so is the time for which a leader waits for a lost worker."""
+        return self.heard_s + self.settings.session_timeout_s + self.settings.rebalance_delay_s
 
     def due_s(self) -> float:
         return min(self.beat_s, self.session_end_s, self.tick_end_s)

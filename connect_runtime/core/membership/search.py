@@ -40,6 +40,13 @@ class Search:
             return messages.find_coordinator(targets.GROUP, group_id)
         return messages.find_coordinators(targets.GROUP, [group_id])
 
+    @property
+    def silence_end_s(self) -> float:
+        """When somebody who runs work may wait no longer; inf while the coordinator is there."""
+        if self.silent_s is None:
+            return math.inf
+        return self.silent_s + self.settings.heartbeat_interval_s
+
     def due_s(self) -> float:
         """When to ask, inf when there is nothing to ask."""
         known = self.node is not None or self.asked is not None

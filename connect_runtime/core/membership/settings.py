@@ -11,7 +11,8 @@ _JOIN_LAPSE_S = 5.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """group_id, session.timeout.ms, rebalance.timeout.ms (also how long the worker's loop may be
-    stuck), heartbeat.interval.ms, retry.backoff.ms, retry.backoff.max.ms, request.timeout.ms."""
+    stuck), heartbeat.interval.ms, retry.backoff.ms, retry.backoff.max.ms, request.timeout.ms,
+    scheduled.rebalance.max.delay.ms: how long the work of a lost worker is kept for it."""
 
     group_id: str
     protocol_type: str = "connect"
@@ -21,6 +22,7 @@ class Settings:
     retry_backoff_s: float = 0.1
     retry_backoff_max_s: float = 1.0
     request_timeout_s: float = 40.0
+    rebalance_delay_s: float = 300.0
 
     def __post_init__(self) -> None:
         if self.heartbeat_interval_s >= self.session_timeout_s:

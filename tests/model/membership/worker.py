@@ -43,7 +43,8 @@ class Worker:
     def __post_init__(self) -> None:
         self.part = member.Member.fresh(self.offers)
         self.group = machine.GroupMember(
-            settings.Settings(group_id="g"), rng=random.Random(self.number)
+            settings.Settings(group_id="g", rebalance_delay_s=self.delay_max_ms / 1000),
+            rng=random.Random(self.number),
         )
         self.snapshot = self.world.configured()
         self.busy_s = self.world.now_s

@@ -25,6 +25,7 @@ KEYS = {
     "fail": "where to fail: `task.start`, `task.start:1`, `connector.stop`, separated by commas",
     "block": "where to stand still until the file `gate` is there",
     "gate": "a file",
+    "take": "anything: a pipeline's tasks take this configuration up",
 }
 BLOCKED_S = 300.0
 CONFIG_GATE = "WATCHED_CONFIG_GATE"
@@ -101,6 +102,11 @@ class WatchedSink(_Watched, api.SinkConnector):
         return True
 
 
+class WatchedPipeline(WatchedSource):
+    def task_class(self) -> type[api.Task]:
+        return WatchedPipelineTask
+
+
 class SlowToBegin(WatchedSource):
     """Stands still where it is initialised, which is told of nothing."""
 
@@ -157,6 +163,35 @@ class WatchedSourceTask(api.SourceTask):
                 source_offset={"saved": self._next},
             )
         ]
+
+    def stop(self) -> None:
+        at(self._props, "task.stop", self._number)
+
+
+class WatchedPipelineTask(api.PipelineTask):
+    """Moves nothing. Takes another configuration up where that says `take`."""
+
+    def version(self) -> str:
+        return "1"
+
+    def start(self, props: Mapping[str, str]) -> None:
+        self._props = props
+        self._number = self.context.task_id.task
+        at(props, "task.start", self._number)
+        self.context.report(api.PipelineProgress())
+
+    def run_once(self, timeout_s: float) -> None:
+        self.context.wait(timeout_s)
+
+    def pause(self) -> None:
+        """Nothing moves anyway."""
+
+    def resume(self) -> None:
+        """Nothing moves anyway."""
+
+    def reconfigure(self, props: Mapping[str, str]) -> bool:
+        at(props, "task.reconfigure", self._number)
+        return "take" in props
 
     def stop(self) -> None:
         at(self._props, "task.stop", self._number)

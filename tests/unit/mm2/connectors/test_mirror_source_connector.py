@@ -10,14 +10,16 @@ import pytest
 from connect_runtime.adapters.plugins import discovery
 from connect_runtime.api import connector, records
 from connect_runtime.api import errors as api_errors
-from connect_runtime.base import errors
+from connect_runtime.base import errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.ports import plugins
 from connect_runtime.runtime import plugin_facts
 from connect_runtime.system import clock, polling
 from mm2.connectors import board, mirror_source_connector
 from mm2.core import naming
+from mm2.core.offsets import offset_map
 from mm2.core.topics import acls
+from mm2.formats import map_record
 from tests.fakes import plugin_contexts, source_clients
 
 JAVA = "org.apache.kafka.connect.mirror.MirrorSource"
@@ -433,7 +435,52 @@ def test_java_s_mistakes_are_found(running):
 def test_offsets_are_altered_in_their_form(running):
     place = {"cluster": "A", "topic": "orders", "partition": 0}
     alter = running.connector.alter_offsets
-    assert alter(PROPS, [records.SourceOffset(place, {"offset": 7})])
+    assert alter(PROPS, [])
     assert alter(PROPS, [records.SourceOffset({"x": 1}, None)])
+    assert running.clusters.made == []
     with pytest.raises(api_errors.ConnectError, match="must be an integer"):
         alter(PROPS, [records.SourceOffset(place, {"offset": "7"})])
+
+
+def test_partitions_that_we_have_copied_begin_anew_where_offsets_are_altered_to(running):
+    log = running.target.create("mm2-offset-map.A.internal", cleanup_policy="compact").log
+    for number in range(3):
+        key = map_record.EraKey(topic="orders", partition=number, era=1, ordinal=1, epoch=0)
+        era = map_record.Era(
+            source_cluster="s",
+            target_cluster="t",
+            source_topic_id=bytes(16),
+            target_topic_id=bytes(16),
+            first_source=0,
+            first_target=0,
+        )
+        log.append((map_record.encode_key(key), map_record.encode_value(era)))
+
+    def place(number: int, **more: Any) -> dict[str, Any]:
+        return {"cluster": "A", "topic": "orders", "partition": number, **more}
+
+    altered = [
+        records.SourceOffset(place(0), {"offset": 7}),
+        records.SourceOffset(place(1), None),
+        records.SourceOffset(place(2, cluster="elsewhere"), None),
+        records.SourceOffset(place(9), {"offset": 7}),
+        records.SourceOffset({"x": 1}, None),
+        records.SourceOffset(None, None),
+    ]
+    assert running.connector.alter_offsets({**PROPS, "start": "latest"}, altered)
+    known = offset_map.OffsetMap()
+    for key, value in log:
+        known.apply(key, value)
+    asked = {
+        number: request and request.position
+        for number in (0, 1, 2, 9)
+        for request in [known.partition(ids.TopicPartition("orders", number)).request]
+    }
+    assert asked == {0: "offset:8", 1: "latest", 2: None, 9: None}
+
+
+def test_a_target_that_does_not_answer_refuses_altered_offsets(running):
+    running.target.away = True
+    place = {"cluster": "A", "topic": "orders", "partition": 0}
+    with pytest.raises(errors.RetriableError, match="nobody answers"):
+        running.connector.alter_offsets(PROPS, [records.SourceOffset(place, None)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 
 from connect_runtime.base import ids
@@ -74,6 +75,11 @@ def test_gauges_are_counted_and_lags_shown_where_they_are_known():
     assert found[f"{LEGACY}replication_latency_ms_avg"] == [20]
     assert found["mm2_partition_lag_records"] == [5]
     assert found["mm2_partition_lag_seconds"] == [1.5]
+    assert found["mm2_partition_stopped"] == []
+    halted = dataclasses.replace(gauge(4), phase="stopped", cause="corrupt-batch")
+    made.observe(where(), halted)
+    expected = {("A", "B", "A.orders", "0", "corrupt-batch"): 1}
+    assert shown(made)["mm2_partition_stopped"] == expected
 
 
 def test_who_stays_assigned_goes_on_and_who_does_not_is_not_shown():

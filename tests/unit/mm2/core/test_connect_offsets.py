@@ -96,3 +96,23 @@ def test_the_stored_offset_is_that_of_the_last_mirrored_record():
     assert connect_offsets.next_offset(connect_offsets.last_offset(5)) == 5
     for stored in (None, {}, {"offset": -1}, {"offset": None}, {"offset": "4"}):
         assert connect_offsets.next_offset(stored) is None
+
+
+def test_altered_offsets_are_where_partitions_begin_anew():
+    def at(number: object, offset: object, cluster: str = "A") -> records.SourceOffset:
+        place = {"cluster": cluster, "topic": "t", "partition": number}
+        return records.SourceOffset(place, None if offset is None else {"offset": offset})
+
+    given = [
+        at(0, 5),
+        at(1, None),
+        at(2, 5, cluster="B"),
+        at("x", None),
+        records.SourceOffset(None, None),
+        records.SourceOffset({"cluster": "A"}, None),
+    ]
+    found = connect_offsets.beginnings(given, cluster="A", start="latest")
+    assert found == {
+        ids.TopicPartition("t", 0): "offset:6",
+        ids.TopicPartition("t", 1): "latest",
+    }

@@ -89,3 +89,15 @@ def test_why_a_topic_is_not_mirrored(topic, said):
     flow = flows.Flow(source="east", target="west", topics=wanted)
     assert flow.why_not(topic) == said
     assert (said == "") == flow.should_replicate_topic(topic)
+
+
+@pytest.mark.parametrize(
+    ("start", "text"),
+    [
+        (flows.StartPosition(), "earliest"),
+        (flows.StartPosition(flows.StartAt.LATEST), "latest"),
+        (flows.StartPosition(flows.StartAt.TIMESTAMP, timestamp_ms=17), "17"),
+    ],
+)
+def test_a_start_is_said_as_setups_have_it(start, text):
+    assert start.text == text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -110,3 +111,12 @@ def test_lags_are_known_or_not_and_never_negative(copied_to, end, oldest_ms, rec
     made = mirror_figures.PartitionFigures()
     made.observe(gauge(copied_to=copied_to, end=end, oldest_ms=oldest_ms), 1.0)
     assert (made.lag_records, made.lag_s(WALL_MS)) == (records, seconds)
+
+
+def test_who_stands_still_says_why_as_long_as_that_is_so():
+    made = mirror_figures.PartitionFigures()
+    found = []
+    for phase, cause in (("copying", ""), ("stopped", "topic-recreated"), ("taking", "")):
+        made.observe(dataclasses.replace(gauge(), phase=phase, cause=cause), 1.0)
+        found.append(made.stopped_by)
+    assert found == ["", "topic-recreated", ""]

@@ -15,6 +15,7 @@ OWNER = mirror_metrics.Owner(
     target="west",
     formats=(mirror_metrics.LEGACY,),
 )
+OWN = (mirror_metrics.LAG_RECORDS, mirror_metrics.LAG_SECONDS, mirror_metrics.STOPPED)
 PLACE = ("east.orders", "7")
 EVERY = dict.fromkeys(mirror_metrics.SOURCE.attributes, 5.0)
 
@@ -69,10 +70,10 @@ def test_no_two_metrics_come_to_one_name():
         for group in (mirror_metrics.SOURCE, mirror_metrics.CHECKPOINT)
         for form in (mirror_metrics.LEGACY, mirror_metrics.NEW)
         for metric in mirror_metrics.declared(group, form).values()
-    ] + [mirror_metrics.LAG_RECORDS.name, mirror_metrics.LAG_SECONDS.name]
+    ] + [each.name for each in OWN]
     assert len(set(names)) == len(names)
 
 
-def test_lags_bear_the_flow_too():
-    shown = mirror_metrics.lag(mirror_metrics.LAG_RECORDS, OWNER, {PLACE: 12.0})
+def test_what_is_ours_bears_the_flow_too():
+    shown = mirror_metrics.of_ours(mirror_metrics.LAG_RECORDS, OWNER, {PLACE: 12.0})
     assert shown.series == {("east", "west", "east.orders", "7"): 12.0}

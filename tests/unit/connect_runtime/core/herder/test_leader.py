@@ -36,6 +36,24 @@ def test_only_the_leader_tidies_up_after_a_deletion():
     assert second.of(instructions.ForgetStatuses) == []
 
 
+def test_a_leader_is_told_that_it_leads_when_its_work_is_begun():
+    """MirrorHerder.rebalanceSuccess: not in every round, and again if it did not lead between."""
+    world = herder_cluster.Cluster()
+    first = world.join("a")
+    world.create(first, "c", tasks=2)
+    second = world.join("b")
+    told = [each for each in first.said if isinstance(each, instructions.TellOfLeading)]
+    assert len(told) == 1
+    assert second.of(instructions.TellOfLeading) == []
+    world.kill(first)
+    starts = [
+        type(each)
+        for each in second.said
+        if isinstance(each, instructions.TellOfLeading | instructions.StartWork)
+    ]
+    assert starts[-2:] == [instructions.StartWork, instructions.TellOfLeading]
+
+
 def test_a_leader_writes_a_key_where_there_is_none_and_another_when_it_is_due():
     world = herder_cluster.Cluster()
     worker = world.join("a")

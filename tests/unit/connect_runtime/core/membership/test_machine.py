@@ -324,6 +324,34 @@ def test_a_coordinator_that_is_named_and_never_answers_is_not_found(talk):
     assert kinds(told) == [StopWork]
 
 
+@pytest.mark.parametrize(
+    ("away_s", "delay_s", "told"),
+    [
+        (14, 5.0, [PrepareJoin]),
+        (16, 5.0, [StopWork, PrepareJoin]),
+        (16, 300.0, [PrepareJoin]),
+        (90, 300.0, [PrepareJoin]),
+        (90, 60.0, [StopWork, PrepareJoin]),
+    ],
+)
+def test_who_was_away_for_longer_than_its_work_is_kept_for_it_ends_it_before_it_joins(
+    away_s, delay_s, told
+):
+    """A process that stood still, as long as its session and the delay for lost workers."""
+    talk = group_talk.GroupTalk(rebalance_delay_s=delay_s).stable()
+    talk.now_s += away_s
+    said = talk.tell(events.TimePassed())
+    if "find_coordinator" in talk.sent:
+        said += talk.answer("find_coordinator", answers.found(1))
+    if "heartbeat" in talk.sent:
+        said += talk.answer("heartbeat", answers.beaten(code=25))
+    said += talk.wait(0.2)
+    assert [each for each in kinds(said) if each in (StopWork, PrepareJoin)] == told
+    talk.prepare()
+    back = talk.answer("join_group", answers.joined(code=25)) + talk.wait(0.2)
+    assert kinds(back) == [PrepareJoin], "it is stopped once"
+
+
 def test_work_goes_on_when_the_coordinator_is_back_in_time(talk):
     lose(talk.stable())
     talk.wait(2.9)
@@ -405,7 +433,7 @@ def test_a_member_that_was_asked_to_leave_stays_out_until_it_is_asked_to_join(ta
     assert talk.state is State.OUT
     assert talk.member.due_s() == math.inf
     talk.answer("leave_group", answers.left())
-    assert talk.wait(600) == []
+    assert talk.wait(200) == []
     assert kinds(talk.tell(events.RejoinRequested("read it"))) == [PrepareJoin]
     talk.prepare()
     assert talk.entity("join_group").member_id == ""

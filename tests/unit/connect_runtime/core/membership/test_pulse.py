@@ -100,3 +100,18 @@ def test_nobody_can_be_asked_while_the_coordinator_is_unknown_or_there_is_no_rou
     beating.stop()
     beating.hurry(102.0)
     beating.check_invariants()
+
+
+def test_work_lapses_a_session_and_a_delay_after_the_last_answer():
+    made = pulse.Pulse(
+        settings=settings.Settings(group_id="g", rebalance_delay_s=5.0), rng=random.Random(1)
+    )
+    assert made.lapse_s == -math.inf
+    made.start(100.0)
+    assert made.lapse_s == 115.0
+    made.sent(103.0)
+    made.failed(104.0)
+    assert made.lapse_s == 115.0, "the coordinator could not say"
+    made.sent(105.0)
+    made.answered(106.0)
+    assert made.lapse_s == 121.0

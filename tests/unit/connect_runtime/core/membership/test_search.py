@@ -40,6 +40,7 @@ def test_a_lost_coordinator_is_asked_for_at_once_but_not_again_and_again(made):
     made.found(3)
     made.lost(101.0)
     assert made.silent_s == 100.0, "nobody has answered since"
+    assert made.silence_end_s == 103.0, "a heartbeat's time"
     assert made.due_s() > 101.0
 
 
@@ -49,6 +50,7 @@ def test_silence_ends_when_one_answers(made):
     assert made.silent_s == 100.0
     made.heard()
     assert (made.silent_s, made.due_s()) == (None, math.inf)
+    assert made.silence_end_s == math.inf
     made.lost(200.0)
     assert [made.silent_s, made.due_s()] == [200.0, 200.0]
 

@@ -286,6 +286,61 @@ def test_a_group_that_is_lost_stops_all_work_until_it_is_back(cluster, node):
     until(lambda: "c" in node.worker.runs)
 
 
+def test_who_lost_its_group_has_ended_its_work_before_it_joins_another_round(cluster, node):
+    """Others may be given it: what runs here stops first, however long that takes."""
+    ready(node)
+    node.put("c")
+    until(lambda: "c" in node.worker.runs)
+    order: list[str] = []
+    node.worker.calls, stop = order, node.worker.stop
+    node.group.calls = order
+    held = threading.Event()
+
+    def slow(gone):
+        held.wait(WAIT_S)
+        stop(gone)
+
+    node.worker.stop = slow
+    with cluster.coordinator.away():
+        until(lambda: node.loop.stage.description.startswith("stopping"))
+    assert "prepared" not in order
+    held.set()
+    until(lambda: "start c" in order)
+    steps = ["stop c", "prepared", "start c"]
+    assert [each for each in order if each in steps][:3] == steps
+
+
+def test_the_new_leader_is_told_so_once_until_another_was(cluster, node):
+    ready(node)
+    until(lambda: len(node.led) == 1)
+    node.put("c")  # more rounds
+    until(lambda: "c" in node.worker.runs)
+    other = ready(cluster.node("b"))
+    until(lambda: other.standing.generation == node.standing.generation)
+    assert (node.standing.leads, other.standing.leads) == (True, False)
+    assert len(node.led) == 1
+    assert other.led == []
+    node.loop.ask_stop()
+    until(lambda: len(other.led) == 1)
+    assert other.standing.leads
+
+
+def test_what_the_new_leader_does_holds_nobody_up_and_may_fail(cluster, node, caplog):
+    gate = threading.Event()
+
+    def lead():
+        gate.wait(WAIT_S)
+        raise errors.ConnectError("nothing to lead")
+
+    node.on_leading = lead
+    ready(node)
+    node.put("c")
+    until(lambda: "c" in node.worker.runs)
+    gate.set()
+    until(lambda: "nothing to lead" in caplog.text)
+    assert node.loop.failure is None
+
+
 def test_a_restarted_task_is_answered_once_it_runs(node):
     ready(node)
     node.worker.plans["c"] = [{"t": "1"}]

@@ -1,0 +1,253 @@
+"""MirrorSourceConnector beside Java's, from one source: topics, settings, ACLs, tasks.
+
+Both mirror the same topics under other aliases; Java's on its worker, ours without one.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from mm2.cluster import kafka_acls
+from mm2.core.topics import acls, assigned
+from mm2.sandbox import cluster
+from tests.support import cluster_access, connect_workers, eventually, kafka
+from tests.support import source_connectors as support
+
+pytestmark = [pytest.mark.full, pytest.mark.integration, pytest.mark.timeout(900)]
+
+WAIT_S = 120.0
+OURS, JAVAS = "ours", "javas"
+NAME = "copies"
+TASKS = "3"
+TOPICS: Mapping[str, tuple[int, Mapping[str, str]]] = {
+    "bed.plain": (8, {}),
+    "bed.settings": (2, {"delete.retention.ms": "77", "compression.type": "zstd"}),
+    "bed.compacted": (2, {"cleanup.policy": "compact", "segment.bytes": "2000000"}),
+    "bed.excluded": (1, {"min.insync.replicas": "1", "unclean.leader.election.enable": "true"}),
+    "bed.late-stamps": (1, {"message.timestamp.type": "CreateTime", "flush.ms": "9"}),
+    "near-javas.back": (1, {}),
+    "near-ours.back": (1, {}),
+    "__bed": (1, {}),
+}
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+BOTH = {"key.converter": BYTES, "value.converter": BYTES}
+_WORKERS_OWN = {"task.class"}
+"""What only a worker adds to a task's configuration."""
+
+
+def right(name: str, operation: str, **more: str) -> acls.Acl:
+    given = {"principal": "User:alice", "host": "*", "permission": acls.ALLOW, **more}
+    return acls.Acl(name=name, operation=operation, **given)
+
+
+RIGHTS = [
+    right("bed.plain", "WRITE"),
+    right("bed.plain", "ALL"),
+    right("bed.plain", "ALL", permission=acls.DENY),
+    right("bed.settings", "DESCRIBE", host="127.0.0.1"),
+    right("bed.settings", "WRITE", permission=acls.DENY),
+    right("bed", "READ", pattern="PREFIXED"),
+    right("*", "READ"),
+    right("near-javas.back", "READ"),
+    right("near-ours.back", "READ"),
+    right("__bed", "READ"),
+    right("elsewhere", "READ"),
+    right("not-there-yet.bed", "READ"),
+]
+
+
+class Bed:
+    """One cluster with an authorizer, source and target of both."""
+
+    def __init__(self, fort: cluster.Cluster) -> None:
+        self.client = fort.client_properties()
+        self.topics = support.Topics(cluster_access.of(fort))
+        self.rights = kafka_acls.KafkaAcls(
+            cluster_access.of(fort), client_id="test", clock=cluster_access.CLOCK
+        )
+        for name, (partitions, settings) in TOPICS.items():
+            kafka.create_topic(self.client, name, partitions=partitions, config=settings)
+        assert self.rights.create(RIGHTS, WAIT_S) == {}
+
+    def close(self) -> None:
+        self.rights.close()
+        self.topics.__exit__()
+
+    def props(self, whose: str, **more: str) -> dict[str, str]:
+        wanted = ["bed\\..*", "near-.*", "__bed", "not-there-yet.*", "\\*"]
+        return support.config(
+            self.client,
+            self.client,
+            aliases=(f"far-{whose}", f"near-{whose}"),
+            name=NAME,
+            tasks_max=TASKS,
+            topics=",".join(wanted),
+            heartbeats_replication_enabled="false",
+            **more,
+        )
+
+    def made(self, whose: str) -> dict[str, tuple[int, Mapping[str, str | None]]]:
+        """Topics that one of them made: partitions and settings, by what `told` calls them."""
+        prefix = f"far-{whose}."
+        names = [each for each in self.topics.names() if each.startswith(prefix)]
+        return {
+            told(each.removeprefix(prefix), whose): (
+                self.topics.partitions(each),
+                self.topics.overrides(each),
+            )
+            for each in names
+        }
+
+    def given(self, whose: str) -> set[tuple[str, ...]]:
+        """ACLs of its mirrors."""
+        prefix = f"far-{whose}."
+        return {
+            (told(each.name.removeprefix(prefix), whose), *each.fields()[3:])
+            for each in self.rights.of_topics(WAIT_S)
+            if each.name.startswith(prefix)
+        }
+
+
+@pytest.fixture
+def bed(own_cluster: Callable[..., cluster.Cluster]) -> Iterator[Bed]:
+    made = Bed(own_cluster("bed", users=["alice"]))
+    yield made
+    made.close()
+
+
+def told(text: str, whose: str) -> str:
+    """What either of them says, without its name: `own`, and `other` for the other's."""
+    other = JAVAS if whose == OURS else OURS
+    return text.replace(whose, "own").replace(other, "other")
+
+
+def shares(configs: list[Mapping[str, str]]) -> list[list[str]]:
+    return [list(map(str, assigned.partitions(each))) for each in configs]
+
+
+def every(configs: list[Mapping[str, str]], whose: str) -> list[str]:
+    """All partitions that are handed out, in order."""
+    return sorted(told(each, whose) for share in shares(configs) for each in share)
+
+
+def rest_of(config: Mapping[str, str], whose: str) -> dict[str, str]:
+    """But for the share."""
+    left = {assigned.PARTITIONS, *_WORKERS_OWN}
+    return {key: told(value, whose) for key, value in config.items() if key not in left}
+
+
+def test_both_make_the_same_of_the_same_source(
+    bed: Bed, connect_group: Callable[..., connect_workers.Group]
+) -> None:
+    java = connect_group(settings=BOTH).start("java", connect_workers.Kind.JAVA)
+    once = {"refresh_topics_enabled": "false"}  # or one would mirror what the other has made
+    java.configure(NAME, bed.props(JAVAS, **once))
+
+    def java_tasks() -> list[Mapping[str, str]]:
+        answer: Any = java.get(f"/connectors/{NAME}/tasks")
+        return [each["config"] for each in answer]
+
+    eventually.eventually(lambda: len(java_tasks()) == int(TASKS), WAIT_S, java.log_text)
+    with support.Running(bed.props(OURS, **once)) as ours:
+        published, javas = ours.publish(), java_tasks()
+
+        # Tasks: the same partitions, as many for each, and nothing else that differs.
+        assert every(published, OURS) == every(javas, JAVAS)
+        sizes = [[len(share) for share in shares(each)] for each in (published, javas)]
+        assert sizes == [[5, 5, 5], [5, 5, 5]]
+        for one, other in zip(published, javas, strict=True):
+            assert rest_of(one, OURS) == rest_of(other, JAVAS)
+
+        # Topics and their settings: at first, and when they change.
+        def same() -> bool:
+            return bed.made(OURS) == bed.made(JAVAS)
+
+        def both() -> str:
+            return f"{bed.made(OURS)} {bed.made(JAVAS)}"
+
+        eventually.eventually(same, WAIT_S, both, interval_s=0.5)
+        found = bed.made(OURS)
+        bedded = {name for name in TOPICS if name.startswith("bed.")}
+        assert set(found) == bedded | {"near-other.back"}
+        assert found["bed.plain"] == (8, {})
+        assert found["bed.excluded"] == (1, {})
+        assert found["bed.settings"] == (2, dict(TOPICS["bed.settings"][1]))
+        syncs = [
+            bed.topics.overrides(f"mm2-offset-syncs.near-{whose}.internal")
+            for whose in (OURS, JAVAS)
+        ]
+        assert syncs == [{"cleanup.policy": "compact"}] * 2
+        bed.topics.alter("bed.settings", "compression.type", delete_retention_ms="78")
+        bed.topics.alter("bed.plain", cleanup_policy="compact")
+        bed.topics.alter("far-ours.bed.compacted", segment_bytes="3000000", flush_ms="5")
+        bed.topics.alter("far-javas.bed.compacted", segment_bytes="3000000", flush_ms="5")
+        changed = (2, {"delete.retention.ms": "78"})
+        eventually.eventually(
+            lambda: (
+                bed.made(OURS)["bed.settings"] == changed
+                and bed.made(OURS)["bed.plain"] == (8, {"cleanup.policy": "compact"})
+                and bed.made(OURS)["bed.compacted"] == (2, dict(TOPICS["bed.compacted"][1]))
+                and same()
+            ),
+            WAIT_S,
+            both,
+            interval_s=0.5,
+        )
+
+        # ACLs: at first, and when there are more.
+        def same_rights() -> bool:
+            return len(bed.given(OURS)) >= 5 and bed.given(OURS) == bed.given(JAVAS)
+
+        def all_rights() -> str:
+            return f"{sorted(bed.given(OURS))} {sorted(bed.given(JAVAS))}"
+
+        eventually.eventually(same_rights, WAIT_S, all_rights, interval_s=0.5)
+        more = right("bed.compacted", "ALTER_CONFIGS")
+        assert bed.rights.create([more], WAIT_S) == {}
+        eventually.eventually(
+            lambda: ("bed.compacted", *more.fields()[3:]) in bed.given(JAVAS) and same_rights(),
+            WAIT_S,
+            all_rights,
+            interval_s=0.5,
+        )
+
+
+def test_what_java_handed_out_stays_where_it_is_and_java_reads_what_we_hand_out(
+    bed: Bed, connect_group: Callable[..., connect_workers.Group]
+) -> None:
+    """A flow that goes from one to the other: the task configurations of either are read by the
+    other's."""
+    java = connect_group(settings=BOTH).start("java", connect_workers.Kind.JAVA)
+    props = bed.props(JAVAS, refresh_topics_enabled="false", sync_topic_acls_enabled="false")
+    java.configure(NAME, props)
+
+    def java_tasks() -> list[Mapping[str, str]]:
+        answer: Any = java.get(f"/connectors/{NAME}/tasks")
+        return [each["config"] for each in answer]
+
+    eventually.eventually(lambda: java.runs(NAME, tasks=3), WAIT_S, java.log_text)
+    given = java_tasks()
+    with support.Running(props, published=given) as ours:
+        taken = ours.publish()
+        without = [
+            {key: value for key, value in each.items() if key not in _WORKERS_OWN} for each in given
+        ]
+        assert taken == without, "not one of them has to be told anything"
+        kafka.create_topic(bed.client, "bed.later", partitions=2)
+    again = support.Running({**props, "start": "latest"}, published=given)
+    with again:
+        later = again.publish()
+        new = ["bed.later-0", "bed.later-1"]
+        assert every(later, JAVAS) == sorted([*every(given, JAVAS), *new])
+        assert all(
+            set(before) <= set(after)
+            for before, after in zip(shares(given), shares(later), strict=True)
+        )
+        named = collections.Counter(
+            name for each in later for name in each.get(assigned.ADDED, "").split(",") if name
+        )
+        assert named == dict.fromkeys(new, 1)
