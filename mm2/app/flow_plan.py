@@ -22,7 +22,7 @@ RESTART_MAX = 10
 class FlowPlan:
     """`worker_props` are what `worker` was read from; `connectors` have `${…}` as it stands.
 
-    `shown`: it mirrors, else it is there for its heartbeats alone. `restart_max` as in
+    `source` is the mirror's configuration with `${…}` filled in. `shown`: it mirrors, else it is there for its heartbeats alone. `restart_max` as in
     `restarts.Restarts`.
     """
 
@@ -30,6 +30,7 @@ class FlowPlan:
     worker: distributed.Settings = field(repr=False)
     worker_props: Mapping[str, str] = field(repr=False)
     connectors: Mapping[str, Mapping[str, str]] = field(repr=False)
+    source: Mapping[str, str] = field(repr=False)
     shown: bool
     restart_max: int
 
@@ -91,6 +92,7 @@ def _plan(
         worker=distributed.derived(props, _source(settings, environment)),
         worker_props=props,
         connectors=connectors,
+        source=flat.resolve(connectors[SOURCE]),
         shown=str(ends) in mirroring,
     )
 

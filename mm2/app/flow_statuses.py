@@ -10,6 +10,7 @@ import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from connect_runtime.base import ids
 from mm2.connectors import board, flow_status
 
 State = flow_status.FlowState
@@ -45,9 +46,10 @@ class Told:
 class Seen:
     """`life` and `reason` are the worker's; `met`: it has met its group once.
 
-    `tasks` by number are those of the flow's source connector, as configured; `configured` has the
-    numbers of partitions in their configurations, `handed_out` says whether the group's last round
-    was about these. `given_up`: why the flow will not go on, "" while it may.
+    `tasks` by number are those of the flow's source connector; `configured` has the partitions in
+    their configurations. `current`: these are as this node's file says, or as somebody else's, whose
+    nodes lead; `planned_anew`: so is the connector that is shown; `handed_out`: the group's last
+    round was about these tasks. `given_up`: why the flow will not go on, "" while it may.
     """
 
     flow: str
@@ -57,7 +59,9 @@ class Seen:
     given_up: str = ""
     connector: Told = Told()
     tasks: Mapping[int, Told] = field(default_factory=dict)
-    configured: Mapping[int, int] = field(default_factory=dict)
+    configured: Mapping[int, frozenset[ids.TopicPartition]] = field(default_factory=dict)
+    current: bool = True
+    planned_anew: bool = True
     handed_out: bool = True
     shown: board.ConnectorShown | None = None
     tasks_shown: Mapping[int, board.TaskShown] = field(default_factory=dict)
@@ -141,11 +145,13 @@ def _waiting(seen: Seen) -> str:
     topics may tell what was long ago: that counts for nothing."""
     if not seen.met:
         return seen.reason or "its worker joins the group"
+    if not seen.current:
+        return "its connectors are being configured"
     shown = seen.shown
     if seen.connector.here:
-        if shown is None or not shown.planned:
+        if shown is None or not shown.planned or not seen.planned_anew:
             return (shown.reason if shown else "") or "its connector is being started"
-        if shown.copyable != sum(seen.configured.values()):
+        if shown.copyable != sum(map(len, seen.configured.values())):
             return "its tasks are handed out"
     elif not seen.tasks:
         return "its topics are looked up by another node"
@@ -153,7 +159,7 @@ def _waiting(seen: Seen) -> str:
         return "its tasks are handed out"
     for number, each in sorted(seen.tasks.items()):
         task = seen.tasks_shown.get(number)
-        known = 0 if task is None else len(task.partitions)
-        if each.here and known < seen.configured.get(number, 0):
+        known = {where.partition for where in task.partitions} if task is not None else set()
+        if each.here and not seen.configured.get(number, frozenset()) <= known:
             return f"task {number} is being started"
     return ""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from connect_runtime.app import fleet_member
-from connect_runtime.base import errors
+from connect_runtime.base import errors, ids
 from connect_runtime.core.state import cluster_config, status_records
 from mm2.app import flow_plan, flow_statuses
 from mm2.connectors import board
+from mm2.core.configs import live
 from mm2.core.topics import assigned
 
 _NO_TASKS: Mapping[int, board.TaskShown] = {}
@@ -17,10 +18,9 @@ _NO_TASKS: Mapping[int, board.TaskShown] = {}
 class FlowView:
     """Counts a configuration once, since it is looked at several times a second."""
 
-    def __init__(self, flow: str) -> None:
-        self._flow = flow
+    def __init__(self) -> None:
         self._config: cluster_config.ClusterConfig | None = None
-        self._configured: Mapping[int, int] = {}
+        self._configured: Mapping[int, frozenset[ids.TopicPartition]] = {}
         self._changed_at = -1
 
     def see(
@@ -31,12 +31,13 @@ class FlowView:
         life: flow_statuses.Life,
         reason: str,
         given_up: str,
+        plan: flow_plan.FlowPlan,
     ) -> flow_statuses.Seen:
-        shown = snapshot.connectors.get(self._flow)
-        tasks_shown = snapshot.tasks.get(self._flow, _NO_TASKS)
+        shown = snapshot.connectors.get(plan.name)
+        tasks_shown = snapshot.tasks.get(plan.name, _NO_TASKS)
         if member is None:
             return flow_statuses.Seen(
-                flow=self._flow,
+                flow=plan.name,
                 life=life,
                 reason=reason,
                 given_up=given_up,
@@ -45,9 +46,9 @@ class FlowView:
             )
         herder = member.herder
         config, statuses = herder.config(), herder.statuses()
-        mine, configured = set(member.assigned.items), self._count(config)
+        mine, configured = set(member.assigned.items), self._read(config)
         return flow_statuses.Seen(
-            flow=self._flow,
+            flow=plan.name,
             life=life,
             reason=reason,
             met=herder.ready(),
@@ -58,12 +59,16 @@ class FlowView:
                 for task in config.tasks(flow_plan.SOURCE)
             },
             configured=configured,
+            current=_is_current(config, plan),
+            planned_anew=_is_of(shown, plan),
             handed_out=member.assigned_offset >= self._changed_at,
             shown=shown,
             tasks_shown=tasks_shown,
         )
 
-    def _count(self, config: cluster_config.ClusterConfig) -> Mapping[int, int]:
+    def _read(
+        self, config: cluster_config.ClusterConfig
+    ) -> Mapping[int, frozenset[ids.TopicPartition]]:
         """The partitions in the configuration of each task."""
         if config is not self._config:
             self._config = config
@@ -74,12 +79,29 @@ class FlowView:
         return self._configured
 
 
-def _partitions(config: cluster_config.RawConfig | None) -> int:
-    props = {key: value for key, value in (config or {}).items() if value is not None}
+def _partitions(config: cluster_config.RawConfig | None) -> frozenset[ids.TopicPartition]:
     try:
-        return len(assigned.partitions(props))
+        return frozenset(assigned.partitions(_texts(config)))
     except errors.ConnectError:
-        return 0
+        return frozenset()
+
+
+def _is_current(config: cluster_config.ClusterConfig, plan: flow_plan.FlowPlan) -> bool:
+    """Is the mirror configured as this node's file says, and are its tasks of that?"""
+    stored, applied = (each(flow_plan.SOURCE) for each in (config.config, config.applied_config))
+    as_planned = live.without(_texts(stored)) == plan.connectors[flow_plan.SOURCE]
+    return as_planned and (applied == stored or not config.tasks(flow_plan.SOURCE))
+
+
+def _is_of(shown: board.ConnectorShown | None, plan: flow_plan.FlowPlan) -> bool:
+    """Has the connector that is shown this plan's configuration, or a later one?"""
+    if shown is None:
+        return False
+    return all(shown.props.get(key) == value for key, value in plan.source.items())
+
+
+def _texts(config: cluster_config.RawConfig | None) -> dict[str, str]:
+    return {key: value for key, value in (config or {}).items() if value is not None}
 
 
 def _told(found: status_records.Status | None, *, here: bool) -> flow_statuses.Told:

@@ -44,7 +44,7 @@ class FlowWorker:
         self._life = Life.STARTING
         self._reason = f"{plan.ends.target} is asked for its group"
         self._member: fleet_member.Member | None = None
-        self._view = flow_view.FlowView(plan.name)
+        self._view = flow_view.FlowView()
         self._writes = connector_writes.ConnectorWrites(plan, clock=clock)
         self._restarts = restarts.Restarts(restart_max)
         self._ran: set[str] = set()
@@ -71,6 +71,7 @@ class FlowWorker:
             life=self._life,
             reason=self._reason,
             given_up=self._given_up,
+            plan=self.plan,
         )
         return flow_statuses.status(seen, before)
 

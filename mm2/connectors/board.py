@@ -35,12 +35,13 @@ class ConnectorShown:
 
     `planned`: both clusters have answered, and tasks could be handed out; until then `reason` says
     what it waits for. `findings` are partitions that no task is given (their task is -1);
-    `copyable` counts those that tasks are given, on whichever worker.
+    `copyable` counts those that tasks are given, on whichever worker. `props`: its configuration.
     """
 
     planned: bool
     reason: str = ""
     copyable: int = 0
+    props: Mapping[str, str] = field(default_factory=dict, repr=False)
     findings: tuple[flow_status.PartitionStatus, ...] = ()
 
 

@@ -279,7 +279,10 @@ class MirrorSourceConnector(connector.SourceConnector):
         findings = tuple(task_report.found_status(each, task=-1) for each in found.findings)
         place.put(
             board.ConnectorShown(
-                planned=True, findings=findings, copyable=len(found.looked.copyable)
+                planned=True,
+                findings=findings,
+                copyable=len(found.looked.copyable),
+                props=self.props,
             )
         )
 

@@ -38,7 +38,7 @@ RUNS = flow_statuses.Seen(
     met=True,
     connector=HERE,
     tasks={0: HERE},
-    configured={0: 2},
+    configured={0: frozenset({ids.TopicPartition("t", 0), ids.TopicPartition("t", 1)})},
     shown=board.ConnectorShown(planned=True, copyable=2),
     tasks_shown={0: shown(0, 1)},
 )
@@ -58,6 +58,8 @@ def test_a_flow_runs_once_all_its_partitions_are_shown():
         ({"shown": board.ConnectorShown(planned=False, reason="east is silent")}, "east is silent"),
         ({"configured": {}, "tasks": {}}, "handed out"),
         ({"handed_out": False}, "handed out"),
+        ({"current": False}, "configured"),
+        ({"planned_anew": False}, "connector is being started"),
         ({"tasks_shown": {}}, "task 0 is being started"),
         ({"tasks_shown": {0: shown(0)}}, "task 0 is being started"),
         ({"connector": THERE, "shown": None, "tasks": {}}, "looked up"),
