@@ -22,8 +22,8 @@ RESTART_MAX = 10
 class FlowPlan:
     """`worker_props` are what `worker` was read from; `connectors` have `${…}` as it stands.
 
-    `source` is the mirror's configuration with `${…}` filled in. `shown`: it mirrors, else it is there for its heartbeats alone. `restart_max` as in
-    `restarts.Restarts`.
+    `source` is the mirror's configuration with it filled in. `shown`: it mirrors, else it is there
+    for its heartbeats alone. `restart_max` as in `restarts.Restarts`.
     """
 
     ends: dedicated.Ends

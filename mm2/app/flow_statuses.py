@@ -47,9 +47,9 @@ class Seen:
     """`life` and `reason` are the worker's; `met`: it has met its group once.
 
     `tasks` by number are those of the flow's source connector; `configured` has the partitions in
-    their configurations. `current`: these are as this node's file says, or as somebody else's, whose
-    nodes lead; `planned_anew`: so is the connector that is shown; `handed_out`: the group's last
-    round was about these tasks. `given_up`: why the flow will not go on, "" while it may.
+    their configurations. `current`: these are what the leader's file says; `planned_anew`: so is
+    the connector that is shown; `handed_out`: the group's last round was about these tasks.
+    `given_up`: why the flow will not go on, "" while it may.
     """
 
     flow: str

@@ -59,8 +59,8 @@ class FlowView:
                 for task in config.tasks(flow_plan.SOURCE)
             },
             configured=configured,
-            current=_is_current(config, plan),
-            planned_anew=_is_of(shown, plan),
+            current=_is_current(config, plan, leads=member.leads),
+            planned_anew=not member.leads or _is_of(shown, plan),
             handed_out=member.assigned_offset >= self._changed_at,
             shown=shown,
             tasks_shown=tasks_shown,
@@ -86,11 +86,13 @@ def _partitions(config: cluster_config.RawConfig | None) -> frozenset[ids.TopicP
         return frozenset()
 
 
-def _is_current(config: cluster_config.ClusterConfig, plan: flow_plan.FlowPlan) -> bool:
-    """Is the mirror configured as this node's file says, and are its tasks of that?"""
+def _is_current(
+    config: cluster_config.ClusterConfig, plan: flow_plan.FlowPlan, *, leads: bool
+) -> bool:
+    """Is the mirror configured as the leader's file says, and are its tasks of that?"""
     stored, applied = (each(flow_plan.SOURCE) for each in (config.config, config.applied_config))
     as_planned = live.without(_texts(stored)) == plan.connectors[flow_plan.SOURCE]
-    return as_planned and (applied == stored or not config.tasks(flow_plan.SOURCE))
+    return (as_planned or not leads) and (applied == stored or not config.tasks(flow_plan.SOURCE))
 
 
 def _is_of(shown: board.ConnectorShown | None, plan: flow_plan.FlowPlan) -> bool:
