@@ -6,9 +6,9 @@ from connect_runtime.base import clock as base_clock
 from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.wire.connection import cluster as wire
 from mm2.app.settings import settings as app_settings
-from mm2.cluster import kafka_admin, kafka_flow_log, topic_reader
-from mm2.connectors import flow_ledger, opposite_ids, opposite_map
-from mm2.core import flows, loops
+from mm2.cluster import kafka_admin, kafka_flow_log
+from mm2.connectors import flow_ledger, operators
+from mm2.core import commands, flows
 from mm2.core.copy import messages
 from mm2.pipeline import client_options
 
@@ -46,6 +46,14 @@ def wire_settings(
     return client_options.connection_settings(copy_access(cluster, alias, client_id=client_id))
 
 
+def operator(settings: app_settings.Settings, flow: flows.Flow) -> commands.Operator:
+    """The source as who reads sees it, the target as who writes."""
+    clients = settings.clients_of(flow)
+    return operators.of(
+        source=access(clients.consumer, flow.source), target=access(clients.producer, flow.target)
+    )
+
+
 def source_admin(
     settings: app_settings.Settings, flow: flows.Flow, *, client_id: str, clock: base_clock.Clock
 ) -> kafka_admin.KafkaAdmin:
@@ -58,23 +66,6 @@ def target_admin(
 ) -> kafka_admin.KafkaAdmin:
     found = access(settings.clients_of(flow).target_admin, flow.target)
     return kafka_admin.KafkaAdmin(found, client_id=client_id, clock=clock)
-
-
-def opposite(
-    settings: app_settings.Settings, flow: flows.Flow, *, client_id: str, clock: base_clock.Clock
-) -> opposite_ids.OppositeIds:
-    """Of the flow that leads back; nothing is connected yet."""
-    topic = loops.opposite_map_topic(flow)
-    read = access(settings.clients_of(flow).consumer, flow.source)
-    found = opposite_map.OppositeMap(
-        topic,
-        connect_admin=lambda: source_admin(settings, flow, client_id=client_id, clock=clock),
-        connect_tail=lambda: topic_reader.TopicReader(
-            read, client_id=client_id, topics=[topic], clock=clock
-        ),
-        clock=clock,
-    )
-    return opposite_ids.OppositeIds(found, name=flow.name)
 
 
 def ledger(

@@ -1,4 +1,4 @@
-"""The appliance's metrics: declared here, filled from the flows' snapshots.
+"""What `mm2 run` measures: declared here, filled from the flows' snapshots.
 
 Per topic, not per partition: a thousand partitions must not cost a Prometheus server more than
 they are worth. What stands still is counted by topic and cause, so that alerts can name it.

@@ -13,7 +13,7 @@ from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app import connections
 from mm2.app.settings import settings as app_settings
 from mm2.cluster import admin
-from mm2.connectors import source_connector
+from mm2.connectors import partition_setups
 from mm2.core import capabilities, flows
 from mm2.pipeline import cluster_probe
 
@@ -21,7 +21,7 @@ TOPIC = "mm2-probe.internal"
 """Stays on the target: deleting it would need one more right, and two probes would meet."""
 JSON_VERSION = 1
 _TIMEOUT_S = 30.0
-_EXPIRATIONS = (source_connector.PRODUCER_EXPIRATION, source_connector.TRANSACTIONAL_EXPIRATION)
+_EXPIRATIONS = (partition_setups.PRODUCER_EXPIRATION, partition_setups.TRANSACTIONAL_EXPIRATION)
 _CONFIGS = {"retention.ms": "3600000", "cleanup.policy": "delete"}
 
 

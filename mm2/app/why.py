@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mm2.app import operators, overview
+from mm2.app import connections, overview
 from mm2.app.settings import settings as app_settings
 from mm2.connectors import flow_status
 from mm2.core import commands, flows
@@ -111,7 +111,12 @@ def look(
     return Found(
         topic=name,
         flows=tuple(
-            _in_flow(flow, by_flow.get(flow.name), name, operator=operators.of(settings, flow))
+            _in_flow(
+                flow,
+                by_flow.get(flow.name),
+                name,
+                operator=connections.operator(settings, flow),
+            )
             for flow in settings.flows
         ),
     )

@@ -1,6 +1,6 @@
 """What a new configuration means for a process that runs with another one: a planner.
 
-`plan` decides, `Changes` prints; the appliance carries out. A flow whose settings and clients are
+`plan` decides, `Changes` prints; the node carries out. A flow whose settings and clients are
 the same is not in the plan at all.
 """
 
