@@ -5,13 +5,14 @@ Any node that runs the flow will do: what its group's leader has to write is for
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from typing import Any
 
-import httpx
-
+from connect_runtime.adapters.http import peers as http_peers
 from connect_runtime.base import errors
+from connect_runtime.ports import peers
 from mm2.core.configs import dedicated, live, own_keys
 from mm2.core.topics import assigned
 
@@ -34,20 +35,17 @@ class FlowApi:
     def __init__(self, flow: str, *, url: str, user: str, password: str) -> None:
         """`url` is that of the flow: `http://127.0.0.1:port/source/target`."""
         self._flow = flow
-        # Proxies of the environment are for the world outside.
-        self._client = httpx.Client(
-            base_url=url, auth=(user, password), timeout=ANSWER_S, trust_env=False
-        )
-
-    def close(self) -> None:
-        self._client.close()
+        self._url = url
+        self._peers = http_peers.HttpPeers(timeout_s=ANSWER_S)
+        pair = base64.b64encode(f"{user}:{password}".encode()).decode()
+        self._authorization = f"Basic {pair}"
 
     def pause(self) -> None:
         """All of the flow's topics; checkpoints and heartbeats go on."""
-        self._ask("PUT", f"connectors/{SOURCE}/pause")
+        self._ask("PUT", _path("pause"))
 
     def resume(self) -> None:
-        self._ask("PUT", f"connectors/{SOURCE}/resume")
+        self._ask("PUT", _path("resume"))
 
     def pause_topic(self, topic: str) -> None:
         """Raises `NoSuchTopicError`, too."""
@@ -68,20 +66,21 @@ class FlowApi:
 
     def restart(self) -> list[str]:
         """All its connectors with their tasks; returns their names."""
-        names = [str(each) for each in self._ask("GET", "connectors")]
+        names = [str(each) for each in self._ask("GET", "/connectors")]
         for name in names:
-            self._ask("POST", f"connectors/{name}/restart?includeTasks=true&onlyFailed=false")
+            flags = {"includeTasks": "true", "onlyFailed": "false"}
+            self._ask("POST", peers.connector_path(name, "restart"), query=flags)
         return names
 
     def restart_topic(self, topic: str) -> list[int]:
         """The tasks that copy it; returns their numbers. Raises `NoSuchTopicError`, too."""
         tasks = self._tasks_of(topic)
         for number in tasks:
-            self._ask("POST", f"connectors/{SOURCE}/tasks/{number}/restart")
+            self._ask("POST", _path("tasks", str(number), "restart"))
         return tasks
 
     def _tasks_of(self, topic: str) -> list[int]:
-        tasks = self._ask("GET", f"connectors/{SOURCE}/tasks")
+        tasks = self._ask("GET", _path("tasks"))
         found = [
             int(each["id"]["task"])
             for each in tasks
@@ -92,27 +91,36 @@ class FlowApi:
         return found
 
     def _config(self) -> dict[str, str]:
-        found: Mapping[str, str] = self._ask("GET", f"connectors/{SOURCE}/config")
+        found: Mapping[str, str] = self._ask("GET", _path("config"))
         return dict(found)
 
     def _change(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
         """What else was changed meanwhile stays."""
         patch = {key: after.get(key) for key in own_keys.LIVE if before.get(key) != after.get(key)}
         if patch:
-            self._ask("PATCH", f"connectors/{SOURCE}/config", patch)
+            self._ask("PATCH", _path("config"), patch)
 
-    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+    ) -> Any:
+        call = peers.Call(
+            url=self._url,
+            method=method,
+            path=path,
+            query=query or {},
+            body=None if body is None else json.dumps(body).encode(),
+            authorization=self._authorization,
+        )
         try:
-            answer = self._client.request(method, f"/{path}", json=body)
-        except httpx.HTTPError as error:
-            raise ApiError(f"{self._flow}: its worker does not answer: {error}") from error
-        if answer.is_success:
-            return answer.json() if answer.content else None
-        raise ApiError(f"{self._flow}: {_message(answer)}")
+            return self._peers.send_and_wait(call).value
+        except (peers.PeerRefused, peers.PeerFailed) as error:
+            raise ApiError(f"{self._flow}: {error}") from error
 
 
-def _message(answer: httpx.Response) -> str:
-    try:
-        return str(answer.json()["message"])
-    except (json.JSONDecodeError, KeyError, TypeError):
-        return f"its worker answered with status {answer.status_code}"
+def _path(*rest: str) -> str:
+    return peers.connector_path(SOURCE, *rest)

@@ -149,8 +149,6 @@ def reached(file: pathlib.Path, flow: str) -> Iterator[flow_api.FlowApi]:
         yield asked
     except flow_api.NoSuchTopicError as error:
         raise click.BadParameter(str(error), param_hint="--topic") from error
-    finally:
-        asked.close()
 
 
 def _named(flow: str, topic: str | None) -> str:
