@@ -224,4 +224,5 @@ class PipelineTaskContext(TaskContext, Protocol):
         `confirmed_at_s` to pass this moment. Any thread; returns at once."""
 
     def report(self, progress: PipelineProgress) -> None:
-        """Tell the worker; returns at once. Its offsets are committed at the next interval."""
+        """Tell the worker; returns at once. Its offsets are committed within a second or so, or
+        after `offset.flush.interval.ms` if that is less."""

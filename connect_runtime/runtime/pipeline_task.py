@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from connect_runtime.api import context, errors
 from connect_runtime.api import task as tasks
@@ -17,6 +17,9 @@ from connect_runtime.runtime.stores import offset_store
 
 _LOG = logging.getLogger(__name__)
 _TURN_S = 0.5
+COMMIT_INTERVAL_S = 1.0
+"""Reports come now and then, not record by record: so much of what a pipeline has done may be done
+again by who starts from the offsets, whatever `offset.flush.interval.ms` is."""
 _State = status_records.State
 
 _SHOWN = {
@@ -65,7 +68,9 @@ class PipelineTaskBody:
             parts.connector,
             offsets=parts.offsets,
             take=self._take,
-            timing=parts.timing,
+            timing=replace(
+                parts.timing, interval_s=min(parts.timing.interval_s, COMMIT_INTERVAL_S)
+            ),
             metrics=parts.metrics,
             clock=parts.clock,
         )

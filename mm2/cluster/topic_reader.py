@@ -1,4 +1,4 @@
-"""Reads topics of one partition to their ends as they are when asked: topics that are state.
+"""Reads topics to their ends as they are when asked: topics that are state.
 
 A consumer without a group (the library wants a group id; nothing is ever committed). It is
 assigned its partitions for the length of one read only: in between it costs no fetches and holds
@@ -36,6 +36,8 @@ _BATCH = 10_000
 _STALLED_S = 1.0
 _NO_EPOCH = -1
 _NOTHING: Mapping[str, int] = {}
+_Place = tuple[str, int]
+"""A topic and the number of a partition of it."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -44,6 +46,7 @@ class _Position:
     in `_found`."""
 
     name: str
+    partition: int = 0
     next_offset: int | None = None
     leader_epoch: int = _NO_EPOCH
 
@@ -58,12 +61,17 @@ class TopicReader:
         client_id: str,
         topics: Collection[str],
         clock: base_clock.Clock,
+        partitions: int = 1,
     ) -> None:
-        """Nothing is asked of the cluster yet."""
+        """Each of the topics has so many partitions. Nothing is asked of the cluster yet."""
         self._where = access.where
         self._clock = clock
         self._reports = translate_errors.ConnectionReports()
-        self._positions = {name: _Position(name) for name in topics}
+        self._positions = {
+            (name, number): _Position(name, number)
+            for name in topics
+            for number in range(partitions)
+        }
         self._found: list[state_topics.TopicRecord] = []
         self._consumer = kafka_clients.consumer(
             access,
@@ -75,16 +83,16 @@ class TopicReader:
     def read_to_end(
         self, timeout_s: float, *, at_least: Mapping[str, int] = _NOTHING
     ) -> list[state_topics.TopicRecord]:
-        """Everything that was not read yet, in order per topic.
+        """Everything that was not read yet, in order per partition.
 
-        `at_least`: end offsets that are known to be reached. Raises `LogTruncatedError` when
-        records that were read are gone: begin anew with another reader. What else is raised leaves
-        nothing out: the next call gives what was read so far, too.
+        `at_least`: ends that topics of one partition are known to have reached. Raises
+        `LogTruncatedError` when records that were read are gone: begin anew with another reader.
+        What else is raised leaves nothing out: the next call gives what was read so far, too.
         """
         end = base_deadline.Deadline.after(timeout_s, now_s=self._clock.now_s())
         ends = {
-            name: self._end_offset(position, end, at_least=at_least.get(name, 0))
-            for name, position in self._positions.items()
+            place: self._end_offset(position, end, at_least=at_least.get(position.name, 0))
+            for place, position in self._positions.items()
         }
         if self._behind(ends):
             self._assign()
@@ -102,9 +110,13 @@ class TopicReader:
     def close(self) -> None:
         self._consumer.close()
 
-    def _behind(self, ends: Mapping[str, int]) -> bool:
+    @property
+    def _names(self) -> str:
+        return " and ".join(dict.fromkeys(name for name, _ in self._positions))
+
+    def _behind(self, ends: Mapping[_Place, int]) -> bool:
         return any(
-            (self._positions[name].next_offset or 0) < offset for name, offset in ends.items()
+            (self._positions[place].next_offset or 0) < offset for place, offset in ends.items()
         )
 
     def _end_offset(
@@ -117,7 +129,7 @@ class TopicReader:
         """
         doing = f"asking for the end of {position.name}"
         at_least = max(at_least, position.next_offset or 0)
-        partition = confluent_kafka.TopicPartition(position.name, 0)
+        partition = confluent_kafka.TopicPartition(position.name, position.partition)
         while True:
             left_s = end.left_s(self._clock.now_s())
             try:
@@ -148,7 +160,7 @@ class TopicReader:
             [
                 confluent_kafka.TopicPartition(
                     position.name,
-                    0,
+                    position.partition,
                     position.next_offset or 0,
                     leader_epoch=position.leader_epoch,
                 )
@@ -156,7 +168,7 @@ class TopicReader:
             ]
         )
 
-    def _consume_to(self, ends: Mapping[str, int], end: base_deadline.Deadline) -> None:
+    def _consume_to(self, ends: Mapping[_Place, int], end: base_deadline.Deadline) -> None:
         moved_s = self._clock.now_s()
         while self._behind(ends):
             first = self._consumer.poll(0.1)
@@ -167,15 +179,15 @@ class TopicReader:
                 continue
             stalled = self._clock.now_s() - moved_s >= _STALLED_S
             if stalled or end.passed(self._clock.now_s()):
-                doing = f"reading {' and '.join(self._positions)}"
+                doing = f"reading {self._names}"
                 self._check_patience(translate_errors.timed_out(), end, doing=doing)
-                for name in self._positions:
+                for name in {name for name, _ in self._positions}:
                     self._refresh_leader(name, end)
                 moved_s = self._clock.now_s()
 
     def _take(self, message: confluent_kafka.Message, end: base_deadline.Deadline) -> None:
         error = message.error()
-        position = self._positions.get(message.topic() or "")
+        position = self._positions.get((message.topic() or "", message.partition() or 0))
         offset = message.offset()
         if error is not None:
             if error.code() == translate_errors.PARTITION_EOF and position and offset is not None:
@@ -203,7 +215,7 @@ class TopicReader:
             return  # no group is used: the right to one is not needed
         if error.code() in translate_errors.OUT_OF_RANGE and position is not None:
             raise self._truncated(position, f"answers: {error.str()}")
-        name = " and ".join(self._positions) if position is None else position.name
+        name = self._names if position is None else position.name
         self._check_patience(error, end, doing=f"reading {name}")
 
     def _check_patience(

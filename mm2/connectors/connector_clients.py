@@ -117,10 +117,13 @@ def reader_of(
     clock: base_clock.Clock,
     task: int | str | None = None,
     topic: str,
+    partitions: int = 1,
 ) -> topic_reader.TopicReader:
-    """As `admin_of`; reads a topic of one partition."""
+    """As `admin_of`; reads a topic of so many partitions."""
     access, client_id = _access(common, role, use=use, task=task)
-    return topic_reader.TopicReader(access, client_id=client_id, topics=[topic], clock=clock)
+    return topic_reader.TopicReader(
+        access, client_id=client_id, topics=[topic], partitions=partitions, clock=clock
+    )
 
 
 def _access(

@@ -160,6 +160,8 @@ class MirrorSourceTask(task.PipelineTask):
                 self._stopping = copy
                 copy.stop(max(SETTLE_S, self.context.stop_timeout_s - SETTLE_S))
                 self._tell(copy, offsets=True)
+            elif self._syncs is not None:
+                self._syncs.close(0.0)
         finally:
             if self._java is not None:
                 self._java.close()

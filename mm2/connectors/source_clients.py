@@ -8,12 +8,13 @@ from typing import Protocol
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import ids
 from mm2.cluster import acls, admin, flow_log_topics
-from mm2.connectors import connector_clients, flow_ledger, task_clients
+from mm2.connectors import connector_clients, flow_ledger, java_way_back, task_clients
 from mm2.core import commands
 from mm2.core.configs import connector_configs, roles
 
 _TARGET_ADMIN = "replication-target-admin"
 _SOURCE_ADMIN = "replication-source-admin"
+_WAY_BACK = "mm2-way-back"
 
 
 class Clients(Protocol):
@@ -35,6 +36,9 @@ class Clients(Protocol):
 
     def ledger(self, share: Collection[ids.TopicPartition]) -> flow_ledger.FlowLedger:
         """What the flow knows of these partitions; not open yet."""
+
+    def java_way_back(self, source: admin.Admin) -> java_way_back.JavaWayBack:
+        """Asks through `source`, and readers of its own."""
 
     def operator(self) -> commands.Operator: ...
 
@@ -85,6 +89,21 @@ class KafkaClients:
     def ledger(self, share: Collection[ids.TopicPartition]) -> flow_ledger.FlowLedger:
         clients = task_clients.KafkaClients(self._config, clock=self._clock, task="offsets")
         return clients.ledger(share, java=lambda _: {})
+
+    def java_way_back(self, source: admin.Admin) -> java_way_back.JavaWayBack:
+        return java_way_back.JavaWayBack(
+            self._config.flow,
+            source,
+            connect_tail=lambda topic, partitions: connector_clients.reader_of(
+                self._config.common,
+                roles.SOURCE_CONSUMER,
+                use=_WAY_BACK,
+                clock=self._clock,
+                topic=topic,
+                partitions=partitions,
+            ),
+            clock=self._clock,
+        )
 
     def operator(self) -> commands.Operator:
         return connector_clients.operator_of(self._config.common)

@@ -73,6 +73,7 @@ class SourceLooks:
             now=clock,
             operator=self._operator,
         )
+        self._way_back = clients.java_way_back(self._source)
         self._acls: acl_sync.AclSync | None = None
         self._topics: frozenset[str] = handout.NOWHERE
 
@@ -114,7 +115,7 @@ class SourceLooks:
         clashes = handout.clashes(wanted, flow.remote_topic)
         wanted = wanted.difference(*clashes.values())
         topics = self._mirrors.bring_about(sorted(wanted), end, sync_configs=settings)
-        plan = self._setups.sort(topics, common)
+        plan = self._way_back.sift(self._setups.sort(topics, common), self._left_s(end))
         self._topics = wanted
         told = [line for _, lines in sorted(topics.warnings.items()) for line in lines]
         return Found(

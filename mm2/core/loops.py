@@ -1,47 +1,20 @@
 """How a flow keeps records from going in circles, and when it cannot (planner).
 
-Where the policy renames topics their names tell where they have been (`naming.is_cycle`). Where it
-does not, A->B and B->A write into the same topics, and only who wrote a batch tells: the opposite
-flow keeps its producer ids in its map topic, on this flow's source. What somebody else wrote for
-it, Java for instance, looks like any local record.
+Where the policy renames a topic its name tells where it has been (`naming.is_cycle`). Where it does
+not, A->B and B->A write into the same topic, and only who wrote a batch tells: the opposite flow
+keeps its producer ids in its map topic, on this flow's source, and what they wrote is skipped
+(`copy.opposite`), whichever partition it is in. What somebody else wrote for the opposite flow,
+Java for instance, looks like any local record.
 """
 
 from __future__ import annotations
 
-import enum
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 
+from connect_runtime.base import ids
 from mm2.core import flows, naming
 
-
-class Guard(enum.Enum):
-    """By what a flow knows what must not be copied back."""
-
-    NAMES = "names"
-    PRODUCERS = "producers"
-    NOTHING = "nothing"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opposite:
-    """What is seen of the flow target -> source, on this flow's source.
-
-    `map_topic`: it exists, so that flow is or was ours. `java`: a Java connector's progress of
-    topics stands in its offsets topic, and was not taken over by ours. `repartitions`: transforms
-    of it send records to other partitions than they came from.
-    """
-
-    map_topic: bool = False
-    java: bool = False
-    repartitions: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """`refused` is why the flow must not run, with the ways on; "" if it may."""
-
-    guard: Guard
-    refused: str = ""
+CAUSE = "java-leads-back"
 
 
 def opposite_map_topic(flow: flows.Flow) -> str:
@@ -49,22 +22,40 @@ def opposite_map_topic(flow: flows.Flow) -> str:
     return naming.map_topic(flow.target)
 
 
-def verdict(flow: flows.Flow, opposite: Opposite) -> Verdict:
-    """Heartbeats aside: all policies rename them.
+def opposite_offsets_topic(flow: flows.Flow) -> str:
+    """Where the opposite flow's progress is, if it runs in MirrorMaker's dedicated mode; on the
+    source of this one."""
+    return f"mm2-offsets.{flow.target}.internal"
 
-    Records that Java wrote lie before whatever is written now: a flow that begins at the latest
-    record never meets them, once Java has stopped.
+
+def mirrored_by_java(
+    progress: Collection[ids.TopicPartition],
+    eras: Mapping[ids.TopicPartition, Collection[str]],
+    *,
+    taken_over: str,
+) -> frozenset[str]:
+    """Topics of which Java mirrored a partition, as the opposite flow's own topics say.
+
+    Of partitions with `progress` ours have begun `eras`, with these reasons; one that was
+    `taken_over` was Java's before.
     """
-    if flow.policy.renames_topics:
-        return Verdict(guard=Guard.NAMES)
+    return frozenset(
+        each.topic for each in progress if not eras.get(each) or taken_over in eras[each]
+    )
+
+
+def why_not(flow: flows.Flow, topic: str, *, java: bool) -> str:
+    """Why `topic` of the source must not be mirrored, with the ways on; "" where it may be.
+
+    `java`: it mirrored the opposite way, into this topic. Its records lie before whatever is
+    written now: a flow that begins at the latest record never meets them, once Java has stopped.
+    """
+    if not java or flow.start.at is flows.StartAt.LATEST or flow.remote_topic(topic) != topic:
+        return ""
     back = f"{flow.target}->{flow.source}"
-    ways = "use the default policy, or exclude these topics on one side"
-    if opposite.repartitions:
-        why = f"transforms of {back} move records to other partitions, where they look like local"
-        return Verdict(guard=Guard.PRODUCERS, refused=f"{why} ones: {ways}")
-    if opposite.java and flow.start.at is not flows.StartAt.LATEST:
-        why = f"Java mirrored {back} into the same topics, and its records look like local ones"
-        later = "or stop Java and begin with start=latest"
-        return Verdict(guard=Guard.PRODUCERS, refused=f"{why}: {ways}, {later}")
-    seen = opposite.map_topic or opposite.java
-    return Verdict(guard=Guard.PRODUCERS if seen else Guard.NOTHING)
+    return (
+        f"MirrorMaker 2 of Java mirrored {back} into this topic, and what it brought looks like "
+        f"records that were born on {flow.source}: they would be copied back. Use the default "
+        "policy, or exclude the topic on one side, or stop that MirrorMaker and begin with start: "
+        "latest"
+    )

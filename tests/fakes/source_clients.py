@@ -9,11 +9,12 @@ from typing import Any, TypeVar
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import ids
 from mm2.cluster import admin, flow_log_topics
-from mm2.connectors import flow_ledger
+from mm2.connectors import flow_ledger, java_way_back
 from mm2.core import commands
 from mm2.core.configs import connector_configs
 from tests.fakes import acls as fake_acls
 from tests.fakes import admin as fake_admin
+from tests.fakes import checkpoint_clients as fake_checkpoints
 from tests.fakes import flow_log as fake_flow_log
 
 T = TypeVar("T")
@@ -68,12 +69,23 @@ class FakeClusters:
         log = fake_flow_log.FakeFlowLog(self.target, source_alias="A")
         return flow_ledger.FlowLedger(log, share=share)
 
+    def java_way_back(self, source: admin.Admin) -> java_way_back.JavaWayBack:
+        assert self.config is not None
+        return java_way_back.JavaWayBack(
+            self.config.flow, source, connect_tail=self._tail, clock=self.clock
+        )
+
+    def _tail(self, topic: str, partitions: int) -> fake_checkpoints.FakeTail:
+        assert self.source.topics[topic].partitions == partitions
+        log = [*self.source.topics[topic].log]
+        return self._kept(fake_checkpoints.FakeTail(topic=topic, log=log, failures=[]))
+
     def operator(self) -> commands.Operator:
         return commands.NOBODY
 
     def all_closed(self) -> bool:
         return all(
-            each.closed if isinstance(each, fake_acls.FakeAcls) else "close" in each.calls
+            "close" in each.calls if isinstance(each, fake_admin.FakeAdmin) else each.closed
             for each in self.made
         )
 

@@ -1,6 +1,7 @@
 """MirrorSourceConnector on real brokers: what it makes there, and what it hands to tasks.
 
-Its tasks are not run: what they copy is tested elsewhere. Beside Java's: tests/interop.
+But for the last test its tasks are not run: what they copy is tested elsewhere. Beside Java's
+connector: tests/interop.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from connect_runtime.base import errors
 from mm2.cluster import kafka_acls
 from mm2.core.topics import acls
 from mm2.sandbox import cluster
-from tests.support import cluster_access, eventually, kafka
+from tests.support import cluster_access, connect_workers, eventually, kafka
 from tests.support import source_connectors as support
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 WAIT_S = 60.0
+NAME = "copies"
 _UNIQUE = itertools.count()
 
 
@@ -242,3 +244,56 @@ def test_wrong_addresses_are_told_while_it_starts(flow):
     props = {**flow.running().props, "target.cluster.bootstrap.servers": "127.0.0.1:nine"}
     with pytest.raises(errors.FatalError, match=r"bootstrap\.servers"), support.Running(props):
         pass
+
+
+def test_who_alters_offsets_has_records_copied_again_from_there(flow, connect_group):
+    """On a worker, with its tasks. Java: the integration test of altered offsets."""
+    some, all_ = flow.topic("some", 1), flow.topic("all", 1)
+    for topic in (some, all_):
+        kafka.produce(flow.clients[0], topic, [kafka.Outgoing(value=b"%d" % n) for n in range(20)])
+    worker = connect_group().start("one", connect_workers.Kind.OURS)
+    worker.configure(
+        NAME, {**flow.running(refresh_topics_interval_seconds="600").props, "mm2.engine": "inline"}
+    )
+    path = f"/connectors/{NAME}"
+    two = {some: list(range(20)), all_: list(range(20))}
+
+    def copied(wanted: dict[str, list[int]]) -> None:
+        def as_wanted() -> bool:
+            return {each: values(each) for each in wanted} == wanted
+
+        eventually.eventually(as_wanted, WAIT_S, worker.log_text, interval_s=0.3)
+
+    def values(topic: str) -> list[int]:
+        found = kafka.read_partition(flow.clients[1], flow.mirror(topic))
+        return [int(each.value or b"-1") for each in found]
+
+    def stored() -> dict[str, int]:
+        found = worker.get(f"{path}/offsets")["offsets"]
+        return {each["partition"]["topic"]: each["offset"]["offset"] for each in found}
+
+    def stopped() -> bool:
+        return bool(worker.get(f"{path}/status")["tasks"] == [])
+
+    copied(two)
+    eventually.eventually(lambda: stored() == {some: 19, all_: 19}, WAIT_S, worker.log_text)
+    worker.ask("PUT", f"{path}/stop")
+    eventually.eventually(stopped, WAIT_S, worker.log_text)
+    place = {"cluster": flow.aliases[0], "partition": 0}
+    wanted = [
+        {"partition": {**place, "topic": some}, "offset": {"offset": 9}},
+        {"partition": {**place, "topic": all_}, "offset": None},
+    ]
+    answer = worker.ask("PATCH", f"{path}/offsets", {"offsets": wanted})
+    assert answer.status_code == 200, answer.text
+    worker.ask("PUT", f"{path}/resume")
+    two[some] += range(10, 20)
+    two[all_] += range(20)
+    copied(two)
+    worker.ask("PUT", f"{path}/stop")
+    eventually.eventually(stopped, WAIT_S, worker.log_text)
+    assert worker.ask("DELETE", f"{path}/offsets").status_code == 200
+    worker.ask("PUT", f"{path}/resume")
+    for topic in two:
+        two[topic] += range(20)
+    copied(two)

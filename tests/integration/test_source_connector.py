@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -215,6 +216,28 @@ def test_a_killed_worker_and_one_that_slept_leave_every_record_once(
     eventually.eventually(lambda: group["two"].runs(NAME, tasks=4), WAIT_S, logs)
     write(40)
     arrives()
+
+
+def test_a_worker_alone_mirrors_too(
+    west: cluster.Cluster, east: cluster.Cluster, tmp_path: Path
+) -> None:
+    """`connect-standalone`: there is no group that could say whose a partition is."""
+    flow = Flow(west, east)
+    kafka.create_topic(flow.source, flow.topic, partitions=2)
+    flow.write(100)
+    worker = connect_workers.Worker(
+        connect_workers.Kind.OURS,
+        {**flow.target, "offset.storage.file.filename": str(tmp_path / "offsets")},
+        folder=tmp_path,
+        mode=connect_workers.Mode.STANDALONE,
+        connectors=[{"name": NAME, **flow.config}],
+    )
+    with worker:
+        flow.arrives(worker.log_text)
+        assert worker.stop() in (0, 143)
+        flow.write(100)
+        worker.start()
+        flow.arrives(worker.log_text)
 
 
 def test_copies_run_on_spark(

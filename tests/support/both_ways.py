@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
 import confluent_kafka
 
-from connect_runtime.system import threads
+from connect_runtime.system import polling, threads
 from tests.support import eventually, kafka
 
 ROUND_S = 0.1
 ROUNDS_EACH = 5
 """So often a producer sends before another one, with an id of its own, takes its place."""
+QUIET_S = 3.0
 _WAITS_S = 60.0
 _KINDS = ("plain", "idempotent", "committed", "aborted")
 
@@ -131,6 +132,37 @@ def _home(record: kafka.Record) -> str:
 
 def _aborted(record: kafka.Record) -> bool:
     return b" aborted " in (record.value or b"")
+
+
+def await_equal(
+    sides: Mapping[str, kafka.Properties],
+    topic: str,
+    partitions: int,
+    *,
+    told: Callable[[], str],
+    deadline_s: float = 60.0,
+) -> None:
+    """Once nobody writes any more each side has all, once; and it stays so. `told`: what is to be
+    said besides when it does not come about."""
+
+    def found() -> list[str]:
+        logs = committed(sides, topic, range(partitions))
+        return [each for pair in logs for each in wrong(pair)]
+
+    def ends() -> list[int]:
+        return [
+            kafka.offsets(properties, topic, number)[1]
+            for properties in sides.values()
+            for number in range(partitions)
+        ]
+
+    eventually.eventually(
+        lambda: not found(), deadline_s, lambda: f"{found()}\n{told()}", interval_s=0.5
+    )
+    before = ends()
+    polling.until(lambda: False, timeout_s=QUIET_S, interval_s=QUIET_S)
+    assert ends() == before, "it goes round and round"
+    assert found() == []
 
 
 def committed(

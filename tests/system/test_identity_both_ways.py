@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.system import polling
-from tests.support import both_ways, eventually, kafka, mirror
+from tests.support import both_ways, kafka, mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
 PARTITIONS = 3
 KEEPS_NAMES = {"replication.policy.class": "IdentityReplicationPolicy"}
-QUIET_S = 3.0
 TEN_MINUTES_S = 600.0
 
 
@@ -46,27 +44,7 @@ def begun(sides: dict[str, kafka.Properties], name: str) -> list[both_ways.Local
 
 
 def await_equal(sides: dict[str, kafka.Properties], name: str, run: mirror.Mirror) -> None:
-    """Once nobody writes any more each has all, once; and it stays so."""
-
-    def wrong() -> list[str]:
-        found = both_ways.committed(sides, name, range(PARTITIONS))
-        return [each for logs in found for each in both_ways.wrong(logs)]
-
-    eventually.eventually(
-        lambda: not wrong(), 60.0, lambda: f"{wrong()}\n{run.tail}", interval_s=0.5
-    )
-    ends = all_ends(sides, name)
-    polling.until(lambda: False, timeout_s=QUIET_S, interval_s=QUIET_S)
-    assert all_ends(sides, name) == ends, "it goes round and round"
-    assert wrong() == []
-
-
-def all_ends(sides: dict[str, kafka.Properties], name: str) -> list[int]:
-    return [
-        kafka.offsets(properties, name, number)[1]
-        for properties in sides.values()
-        for number in range(PARTITIONS)
-    ]
+    both_ways.await_equal(sides, name, PARTITIONS, told=lambda: run.tail)
 
 
 def test_each_record_is_once_on_each_side_whoever_is_killed(tmp_path: Path, sides, name):

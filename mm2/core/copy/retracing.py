@@ -18,6 +18,8 @@ from mm2.formats import map_record, record_batch, records
 
 KEPT_RECORDS = 4_000_000
 """So many source records are remembered (17 bytes each): stepping back reaches no further."""
+_NEEDED, _THERE = 1, 2
+"""It was committed; it was found on the mirror, although it was not."""
 RANGES_MAX = 200
 """More stretches than this that stand twice are no longer told apart."""
 _PLACES_MAX = 256
@@ -61,7 +63,7 @@ class Retracing:
     writer: int = -1
     _offsets: array[int] = field(default_factory=lambda: array("q"))
     _digests: array[int] = field(default_factory=lambda: array("q"))
-    _needed: bytearray = field(default_factory=bytearray)
+    _marks: bytearray = field(default_factory=bytearray)
     _epochs: list[tuple[int, int]] = field(default_factory=list)
     _read_epoch: int = -1
     _mine: deque[records.Record] = field(default_factory=deque)
@@ -121,7 +123,7 @@ class Retracing:
         for record in opening.open_batch(entry, self.transform):
             self._offsets.append(record.offset)
             self._digests.append(hash(record[1:]))
-            self._needed.append(needed)
+            self._marks.append(_NEEDED if needed else 0)
 
     def feed_target(self, header: record_batch.BatchHeader, batch: memoryview) -> pairing.Need:
         """The next batch of the stretch, in offset order."""
@@ -211,7 +213,9 @@ class Retracing:
         matched = []
         for place in places:
             at = place
-            while at < len(self._digests) and self._digests[at] != digest and not self._needed[at]:
+            while at < len(self._digests) and self._digests[at] != digest:
+                if self._marks[at] & _NEEDED:
+                    break
                 at += 1
             if at < len(self._digests):
                 if self._digests[at] == digest:
@@ -248,8 +252,12 @@ class Retracing:
     def _note(self, record: records.Record, at: int) -> None:
         """The record is the one at this place."""
         self.found_any = True
+        new = not self._marks[at]
+        if new:
+            self._marks[at] = _THERE
         if at < self._reached:
-            self._note_double(record.offset)
+            if not new:
+                self._note_double(record.offset)
             return
         source = self._offsets[at]
         begins = not self.runs or self.runs[-1].delta != record.offset - source
@@ -280,7 +288,7 @@ class Retracing:
         surplus = len(self._offsets) - KEPT_RECORDS
         if surplus < KEPT_RECORDS // 4 or min(*self._places, self._reached) < surplus:
             return
-        for each in (self._offsets, self._digests, self._needed):
+        for each in (self._offsets, self._digests, self._marks):
             del each[:surplus]
         self._places = [each - surplus for each in self._places]
         self._reached -= surplus

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from connect_runtime.base import ids
 from mm2.core.copy import facts, instructions
 from mm2.core.offsets import offset_map
 from mm2.formats import map_record, receipt
-from tests.model.delivery import events, target_log
+from tests.model.delivery import events, java_topics, target_log
 
 PARTITION = ids.TopicPartition("t", 0)
 
@@ -14,12 +16,18 @@ PARTITION = ids.TopicPartition("t", 0)
 class FlowLog:
     """Marks what receipts name on the target at the time they are stored, for the judge."""
 
-    def __init__(self, world: events.Events, target: target_log.TargetLog) -> None:
+    def __init__(
+        self,
+        world: events.Events,
+        target: target_log.TargetLog,
+        java: java_topics.JavaTopics | None = None,
+    ) -> None:
         self._world = world
         self._target = target
         self.map = offset_map.OffsetMap()
         self.records: list[tuple[bytes, bytes | None]] = []
         self.receipts: list[receipt.Receipt] = []
+        self._java = java
         self._requests: set[str] = set()
 
     def append(self, item: instructions.LogItem) -> None:
@@ -65,4 +73,5 @@ class FlowLog:
         anchor = self.partition.anchor
         for key in self.partition.superseded(anchor.key) if anchor is not None else ():
             self.append(instructions.LogItem(key=map_record.encode_key(key), value=None))
-        return facts.from_map(self.partition, target=target)
+        found = facts.from_map(self.partition, target=target)
+        return dataclasses.replace(found, java=self._java.progress()) if self._java else found

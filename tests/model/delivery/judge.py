@@ -59,13 +59,15 @@ def judge(around: world.World) -> list[str]:
     if not any(each.transactional for each in everything):
         found += _compare(around, everything, reader="read_uncommitted")
     found += _anchor_behind(around)
-    if around.weather.unfenced:
+    unsure = around.weather.java == "turns" and around.weather.shared
+    if around.weather.unfenced or unsure:
         return [each for each in found if kind_of(each) not in _FENCES_PREVENT]
     return found + claimed + _check_map(around, committed)
 
 
 _FENCES_PREVENT = (Kind.DOUBLED, Kind.DISORDERED)
-"""Without the right to a transactional id the promise is: at least once."""
+"""Without the right to a transactional id the promise is: at least once. So it is where others
+write, too, and Java was there: what it wrote cannot be told from theirs."""
 
 
 def _name_unfenced_writes(around: world.World) -> None:
@@ -188,11 +190,12 @@ def _order(seen: list[Seen], origins: dict[Content, Origin], *, reader: str) -> 
     for each in seen:
         origin = origins[each.content]
         place = f"{reader}: source offset {origin.offset} stands at {each.offset}"
-        if not origin.maybe:
+        if not origin.maybe and not each.entry.java:
             found.append(f"{Kind.ABORTED}: {place}")
         if each.offset >= each.entry.named_from or not each.left:
             continue
-        if origin.offset <= last:
+        theirs = each.entry.java or each.entry.late
+        if origin.offset <= last and not theirs:
             kind = Kind.DOUBLED if origin.offset in before else Kind.DISORDERED
             found.append(f"{kind}: {place}, after {last}")
         last = max(last, origin.offset)
@@ -356,8 +359,22 @@ def _unjustified_receipts(around: world.World) -> list[str]:
     return [
         f"{Kind.CLAIMED}: {each.kind.value}: {each.detail}"
         for each in around.log.receipts
-        if not _has_cause(around, each.kind)
+        if not _has_cause(around, each.kind) or _names_single_ones(around, each)
     ]
+
+
+def _names_single_ones(around: world.World, stated: receipt.Receipt) -> bool:
+    """Does it call a record a double that stands nowhere before?"""
+    if stated.kind is not receipt.ReceiptKind.DOUBLED_BY_JAVA:
+        return False
+    assert stated.target is not None
+    start, end = stated.target
+    before: set[Content] = set()
+    for each in _records(around.target.entries):
+        if start <= each.offset < end and each.content not in before:
+            return True
+        before.add(each.content)
+    return False
 
 
 def _has_cause(around: world.World, kind: receipt.ReceiptKind) -> bool:
@@ -368,9 +385,12 @@ def _has_cause(around: world.World, kind: receipt.ReceiptKind) -> bool:
         case receipt.ReceiptKind.NOT_PAIRED:
             history = bool(source.lost_branches) or target.lost_something
             cleaned = around.weather.compaction or target.log_start > 0
+            cleaned = cleaned or (around.weather.java == "turns" and around.weather.shared)
             return history or cleaned or bool(target.unfenced_writes)
         case receipt.ReceiptKind.UNFENCED_TAKE_OVER:
             return len(around.coordinator.ids_given) > 1
+        case receipt.ReceiptKind.DOUBLED_BY_JAVA | receipt.ReceiptKind.TAKEN_FROM_JAVA:
+            return around.weather.java == "turns"
     return True
 
 
@@ -388,5 +408,8 @@ def _justified(around: world.World, stop: stops.Stop) -> bool:
             late = not around.weather.verified and target.unfenced_writes > 0
             return late or (target.lost_something and len(around.coordinator.ids_given) > 1)
         case stops.Cause.NOT_EMPTY:
-            return around.target.log_start > 0
+            # Java may have been killed before it told anybody that it was there.
+            return around.target.log_start > 0 or around.weather.java == "turns"
+        case stops.Cause.FOREIGN_WRITES:
+            return around.weather.java == "turns" and around.java.progress() is None
     return False

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from mm2.core.copy import budget, instructions, limits, partition, standing, stops
+from mm2.core.copy import budget, figures, instructions, limits, partition, standing, stops
 from mm2.formats import record_batch
-from tests.model.delivery import source_log, target_log
+from tests.model.delivery import java_topics, source_log, target_log
 
 if TYPE_CHECKING:
     from tests.model.delivery import world
@@ -124,6 +124,7 @@ class Owner:
             wall_ms=around.events.wall_ms,
             transform=around.transform,
         )
+        self._told = java_topics.Told(around.java, around.events)
         self._events = around.events
         self._network = around.network
         self._channel = Channel(self, 0)
@@ -205,6 +206,7 @@ class Owner:
             return False
         # Without a fence nobody ended it: the coordinator will.
         passes = stop.cause is stops.Cause.HANGING and self.world.weather.unfenced
+        passes = passes or self.world.weather.java == "turns"
         return stop.cause in HOPELESS and not passes
 
     @property
@@ -243,6 +245,8 @@ class Owner:
             self._trace_phase()
         if self.machine.standing.phase is standing.Phase.FENCED and self.justly_fenced is None:
             self.justly_fenced = self._somebody_took_over()
+        if self.machine.standing.phase is standing.Phase.COPYING:
+            self._told.copied_to(figures.copied_to(self.machine))
         self._plan_tick()
 
     def _somebody_took_over(self) -> bool:
@@ -363,6 +367,9 @@ class Owner:
         channel.sent_at.popleft()
         now_s = self._events.now_s
         if code == 0:
+            source = self.machine.window.oldest_source
+            if source is not None:
+                self._told.acknowledged(source, base)
             self._handle(self.machine.acknowledged(base, -1, now_s))
             return
         self._note(f"produce refused with {code}")
@@ -533,6 +540,7 @@ class Owner:
         code, producer, epoch = self.world.coordinator.init_producer()
         if code:
             return instructions.Refused(code=code)
+        self.world.target.granted[producer, epoch] = self.world.target.java_turn
         return instructions.ProducerIdentity(id=producer, epoch=epoch)
 
     def _add_partition(self, asked: instructions.AddToTransaction) -> instructions.Answer:

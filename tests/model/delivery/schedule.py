@@ -74,7 +74,10 @@ class _Schedule:
     def play(self) -> None:
         random, weather_ = self._random, self._weather
         bursts = random.randint(2, 4) if weather_.days else 1
-        self._world.start_owner()
+        if weather_.java == "turns" and self._world.java.random.random() < 0.7:
+            self._java_turn()
+        else:
+            self._world.start_owner()
         for number in range(bursts):
             if number:
                 self._events.run(self._events.now_s + random.uniform(0.2, 3.0) * weather.DAY_S)
@@ -130,6 +133,7 @@ class _Schedule:
             (weather_.compaction, 3, source.compact),
             (weather_.compaction, 2, target.compact),
             (weather_.requests, 2, self._request_new_era),
+            (weather_.java == "turns", 8, self._java_turn),
             (
                 weather_.unfenced and weather_.rights_change,
                 6,
@@ -145,6 +149,8 @@ class _Schedule:
         return self._random.choice(running) if running else None
 
     def _start_another(self) -> None:
+        if self._world.java_runs and not self._weather.overlaps:
+            return
         if len(self._world.running) < self._weather.owners:
             self._world.start_owner()
 
@@ -176,6 +182,8 @@ class _Schedule:
         )
 
     def _restart(self, worker: bytes | None) -> None:
+        if self._world.java_runs and not self._weather.overlaps:
+            return
         if len(self._world.running) < self._weather.owners:
             self._world.start_owner(worker=worker)
 
@@ -208,11 +216,59 @@ class _Schedule:
         self._world.log.request(f"request-{number}", position)
         self._events.after(self._random.uniform(0.0, 2.0), self._start_another)
 
+    # Java
+
+    def _java_turn(self) -> None:
+        """All of ours end, it runs for a while, and ends one way or the other."""
+        random = self._world.java.random
+        if self._world.java_runs:
+            return
+        for each in self._world.running:
+            if each.frozen or random.random() < 0.5:
+                each.crash()
+            else:
+                each.close()
+        begins_s = random.choice((0.5, 10.0))
+        self._events.after(begins_s, self._begin_java)
+        self._events.after(begins_s + random.choice((0.3, 2.0, 12.0)), self._end_java)
+
+    def _begin_java(self) -> None:
+        for each in self._world.running if not self._weather.overlaps else ():
+            each.crash()
+        if not self._world.java_runs:
+            self._world.start_java()
+
+    def _end_java(self) -> None:
+        random, writer = self._world.java.random, self._world.java_writer
+        if writer is None or not writer.alive:
+            return
+        if self._weather.overlaps:
+            self._start_another()
+            self._events.after(random.uniform(0.0, 5.0), writer.crash)
+            return
+        clean = random.random() < 0.4
+        if clean:
+            writer.stop()
+        else:
+            writer.crash()
+        if not clean and random.random() < 0.3:
+            self._events.after(random.uniform(0.0, 1.0), self._java_again)
+            return
+        self._events.after(random.uniform(11.0, 15.0), self._start_another)
+
+    def _java_again(self) -> None:
+        """It was killed, and comes back behind what it had stored."""
+        self._begin_java()
+        self._events.after(self._world.java.random.choice((0.3, 2.0, 12.0)), self._end_java)
+
     # The end
 
     def _heal(self) -> None:
         """Faults end. Somebody must finish; then what was late arrives, then a last bit."""
         self._world.calm_down()
+        if self._world.java_writer is not None:
+            self._world.java_writer.crash()
+            self._events.run(self._events.now_s + 20.0)
         for each in self._world.owners:
             late = self._random.random() < 0.3
             self._events.after(self._random.uniform(0.0, 5.0) + 400.0 * late, each.thaw)

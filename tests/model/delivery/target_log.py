@@ -51,6 +51,7 @@ class Entry:
     `seen`: it was committed, at least for a while, and retention took it. A receipt
     named its offsets from `named_from` on: they may hold what is copied again.
     `unfenced`: its writer was older than one before it, and the broker had forgotten that.
+    `java`: Java wrote it; `late`: one of ours that Java had followed, and did not fence.
     """
 
     base: int
@@ -70,6 +71,8 @@ class Entry:
     once_committed: bool = False
     seen: bool = False
     unfenced: bool = False
+    java: bool = False
+    late: bool = False
 
     def name(self, offsets: tuple[int, int]) -> None:
         """A receipt speaks of these; it always ends behind a batch, if it reaches it."""
@@ -111,6 +114,8 @@ class TargetLog:
         self.life = 0
         self.lost_something = False
         self.unfenced_writes = 0
+        self.java_turn = 0
+        self.granted: dict[tuple[int, int], int] = {}
         self._newest_writer = (-1, -1)
         self.verify: Callable[[int, int], bool] = lambda _producer, _epoch: False
         self.leader_epoch = 0
@@ -124,7 +129,9 @@ class TargetLog:
 
     # Appending
 
-    def produce(self, payload: bytes, *, transactional_id: bool, reply: Reply) -> None:
+    def produce(
+        self, payload: bytes, *, transactional_id: bool, reply: Reply, java: bool = False
+    ) -> None:
         """One produced batch with acks=all; replies once it is replicated, or with an error."""
         fields = _HEADER.unpack_from(payload)
         base, _, _, _, crc, attributes, last_delta, _, newest, producer, epoch, sequence, count = (
@@ -155,7 +162,9 @@ class TargetLog:
             sequences=(sequence, last_sequence),
             timestamp=newest,
             transactional=in_transaction,
-            foreign=producer < 0,
+            foreign=producer < 0 and not java,
+            java=java,
+            late=self.granted.get((producer, epoch), self.java_turn) < self.java_turn,
         )
         self._append(entry)
         return self._when_replicated(self.end, entry.base, reply)

@@ -21,6 +21,8 @@ class Weather:
     `two_way`: another flow leads back, into the same source.
     `unfenced`: there is no right to the transactional id, or with `rights_change` not always.
     `verified`: brokers ask the coordinator before they begin a transaction (they do since 3.6).
+    `java`: what MirrorMaker 2 would find is written ("told"), or it takes turns with us ("turns"),
+    where `uncommitted` it copies what is not committed, too, and with `overlaps` both may run.
     `crowded`: other partitions fill the answer to a read; `damaged`: a read brings other bits.
     """
 
@@ -62,6 +64,9 @@ class Weather:
     round_trip_s: float = 0.01
     batches: int = 30
     owners: int = 3
+    java: str = ""
+    uncommitted: bool = False
+    overlaps: bool = False
 
 
 def draw(random: Random) -> Weather:
@@ -108,7 +113,34 @@ def draw(random: Random) -> Weather:
         verified=some(0.8),
         crowded=0.05 * some(0.3),
         damaged=0.03 * some(0.2),
+        java="told" if some(0.5) else "",
     )
+
+
+def java_turns(random: Random) -> Weather:
+    """Java and ours take turns, where no loss can be but theirs."""
+    found = dataclasses.replace(
+        draw(random),
+        java="turns",
+        timestamps=random.choice(("fresh", "fresh", "mixed")),
+        source_retention=False,
+        source_truncation=False,
+        target_retention=False,
+        unclean_elections=False,
+        requests=False,
+        compaction=False,
+        filtered=False,
+        identical=False,
+        days=False,
+        start="earliest",
+        few_epochs=False,
+        two_way=False,
+        uncommitted=random.random() < 0.4,
+        overlaps=random.random() < 0.2,
+        stuck=random.choice((0.0, 0.01)),
+    )
+    found.overlaps = found.overlaps and not found.shared
+    return found
 
 
 def with_some(**settled: Any) -> Callable[[Random], Weather]:

@@ -8,6 +8,8 @@ from tests.model.delivery import (
     coordinator,
     events,
     flow_log,
+    java_topics,
+    java_writer,
     opposite_flow,
     owner,
     source_log,
@@ -37,7 +39,10 @@ class World:
         self.opposite = opposite_flow.OppositeFlow(self.events, self.source)
         self.target = target_log.TargetLog(self.events, conditions)
         self.coordinator = coordinator.Coordinator(self.events, conditions, self.target)
-        self.log = flow_log.FlowLog(self.events, self.target)
+        self.java = java_topics.JavaTopics(self.events, seed)
+        java = self.java if conditions.java else None
+        self.log = flow_log.FlowLog(self.events, self.target, java)
+        self.java_writer: java_writer.JavaWriter | None = None
         self.owners: list[owner.Owner] = []
         self.newest: dict[bytes, owner.Owner] = {}
         self.finished = False
@@ -50,6 +55,15 @@ class World:
     def running(self) -> list[owner.Owner]:
         """Copies that are alive, frozen or not, and may yet do something."""
         return [each for each in self.owners if each.alive and not each.done]
+
+    @property
+    def java_runs(self) -> bool:
+        return self.java_writer is not None and self.java_writer.alive
+
+    def start_java(self) -> None:
+        """From now on whoever of ours was here before writes late."""
+        self.target.java_turn += 1
+        self.java_writer = java_writer.JavaWriter(self)
 
     def start_owner(self, *, worker: bytes | None = None) -> owner.Owner:
         """A new copy: of a worker that had one before (restarted), or of a new worker."""

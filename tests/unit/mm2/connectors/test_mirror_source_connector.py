@@ -296,6 +296,23 @@ def test_what_must_not_be_copied_is_taken_from_its_task_and_shown(running, caplo
     assert running.tasks() == []
 
 
+def test_a_topic_that_cannot_be_made_restarts_no_task(running):
+    """Java has all tasks restarted at every look while one topic cannot be made."""
+    running.start()
+    assert running.tasks() == ["orders-0", "orders-1"]
+    forbidden = kafka_errors.NotAuthorizedError("creating A.users: not allowed")
+    running.target.failures["create_topics", "A.users"] = forbidden
+    running.source.create("users")
+    running.source.create("zebras")
+    assert running.reconfigured(1)
+    assert running.tasks() == ["orders-0 zebras-0", "orders-1"]
+    assert running.stays_quiet()
+    assert "A.users" not in running.target.topics
+    running.target.failures.clear()
+    assert running.reconfigured(2)
+    assert running.tasks() == ["orders-0 zebras-0", "orders-1 users-0"]
+
+
 def test_two_topics_of_one_mirror_are_told_and_neither_is_copied(running, caplog):
     running.source.create("ORDERS")
     running.start(replication_policy_class=f"{__name__}.Shouting")

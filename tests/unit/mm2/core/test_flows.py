@@ -43,14 +43,29 @@ def test_our_own_internal_topics_are_never_mirrored_whatever_the_filter_says():
     assert not other.should_replicate_topic(naming.receipts_topic("east"))
 
 
-def test_heartbeats_can_be_left_to_the_filters():
+@pytest.mark.parametrize(
+    ("taken", "separator", "left_to_filters", "expected"),
+    [
+        ("nothing", ".", False, (True, True)),
+        ("nothing", "_", False, (True, False)),
+        ("nothing", ".", True, (False, False)),
+        (".*", ".", True, (True, True)),
+    ],
+    ids=["always", "by the separator", "left to filters", "taken by filters"],
+)
+def test_heartbeats_are_mirrored_unless_they_are_left_to_the_filters(
+    taken, separator, left_to_filters, expected
+):
+    """MirrorSourceConnectorTest, testReplicatesHeartbeats… and its kin."""
     flow = flows.Flow(
         source="east",
         target="west",
-        topics=filters.topic_filter(["orders"]),
-        replicate_heartbeats=False,
+        topics=filters.topic_filter([taken]),
+        policy=naming.DefaultReplicationPolicy(separator=separator),
+        replicate_heartbeats=not left_to_filters,
     )
-    assert not flow.should_replicate_topic("heartbeats")
+    found = tuple(map(flow.should_replicate_topic, ("heartbeats", "us-west.heartbeats")))
+    assert found == expected
 
 
 def test_identity_mirrors_names_as_they_are():

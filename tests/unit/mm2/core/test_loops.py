@@ -6,37 +6,54 @@ import dataclasses
 
 import pytest
 
+from connect_runtime.base import ids
 from mm2.core import flows, loops, naming
-from mm2.core.loops import Guard, Opposite
 
 DEFAULT = flows.Flow(source="A", target="B")
 IDENTITY = dataclasses.replace(DEFAULT, policy=naming.IdentityReplicationPolicy(source_alias="A"))
 LATEST = dataclasses.replace(IDENTITY, start=flows.StartPosition(flows.StartAt.LATEST))
+T0, T1, U0 = (ids.TopicPartition(*each) for each in (("t", 0), ("t", 1), ("u", 0)))
+TAKEN = "taken over"
 
 
 @pytest.mark.parametrize(
-    ("flow", "opposite", "guard", "refused"),
+    ("flow", "topic", "java", "refused"),
     [
-        (DEFAULT, Opposite(map_topic=True, java=True, repartitions=True), Guard.NAMES, ""),
-        (IDENTITY, Opposite(), Guard.NOTHING, ""),
-        (IDENTITY, Opposite(map_topic=True), Guard.PRODUCERS, ""),
-        (IDENTITY, Opposite(java=True), Guard.PRODUCERS, "Java mirrored B->A"),
-        (IDENTITY, Opposite(map_topic=True, java=True), Guard.PRODUCERS, "start=latest"),
-        (LATEST, Opposite(java=True), Guard.PRODUCERS, ""),
-        (LATEST, Opposite(repartitions=True), Guard.PRODUCERS, "transforms of B->A"),
+        (DEFAULT, "t", True, False),
+        (IDENTITY, "t", False, False),
+        (IDENTITY, "t", True, True),
+        (IDENTITY, "heartbeats", True, False),
+        (LATEST, "t", True, False),
     ],
 )
-def test_by_what_records_of_the_way_back_are_known(flow, opposite, guard, refused):
-    found = loops.verdict(flow, opposite)
-    assert found.guard is guard
-    assert refused in found.refused
-    assert bool(found.refused) is bool(refused)
+def test_what_java_brought_cannot_be_told_from_local_records(flow, topic, java, refused):
+    found = loops.why_not(flow, topic, java=java)
+    assert bool(found) is refused
+    if refused:
+        assert "mirrored B->A into this topic" in found
+        assert "start: latest" in found
 
 
-def test_the_ids_of_the_way_back_are_kept_under_our_targets_name():
-    """B->A keeps its map on A, under the alias of its source."""
+@pytest.mark.parametrize(
+    ("progress", "eras", "topics"),
+    [
+        ((), {T0: ["first start"]}, set()),
+        ((T0,), {}, {"t"}),
+        ((T0,), {T0: ["first start", "does not pair"]}, set()),
+        ((T0, T1), {T0: ["first start"]}, {"t"}),
+        ((T0,), {T0: [TAKEN]}, {"t"}),
+        ((T0, U0), {T0: ["first start"], U0: ["first start", TAKEN]}, {"u"}),
+    ],
+)
+def test_progress_that_ours_did_not_make_is_javas(progress, eras, topics):
+    assert loops.mirrored_by_java(progress, eras, taken_over=TAKEN) == topics
+
+
+def test_the_topics_of_the_way_back_bear_our_targets_name():
+    """B->A keeps its map and its progress on A, under the alias of its source."""
     back = flows.Flow(source="B", target="A")
     assert loops.opposite_map_topic(DEFAULT) == naming.map_topic(back.source)
+    assert loops.opposite_offsets_topic(DEFAULT) == "mm2-offsets.B.internal"
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,17 @@ def test_a_topic_that_has_been_on_the_target_is_a_cycle(topic, expected):
     assert naming.is_cycle(default(), topic, target_alias="west") is expected
 
 
-def test_identity_sees_cycles_of_heartbeats_alone():
-    policy = naming.IdentityReplicationPolicy(source_alias="east")
-    assert not naming.is_cycle(policy, "west.orders", target_alias="west")
-    assert naming.is_cycle(policy, "west.heartbeats", target_alias="west")
+@pytest.mark.parametrize(
+    "topic",
+    ["T.t", "T.S.t", "S.T.t", "T.S.T.t", "S.T.S.t", "t", "other.t", "heartbeats", "o.heartbeats"],
+)
+def test_identity_sees_no_cycle_in_names(topic):
+    """MirrorSourceConnectorTest, testIdentityReplication."""
+    policy = naming.IdentityReplicationPolicy(source_alias="S")
+    assert not naming.is_cycle(policy, topic, target_alias="T")
+
+
+@pytest.mark.parametrize("hops", ["T", "T.S", "S.T", "T.S.T", "S.T.S"])
+def test_identity_sees_cycles_of_heartbeats_over_any_number_of_hops(hops):
+    policy = naming.IdentityReplicationPolicy(source_alias="S")
+    assert naming.is_cycle(policy, f"{hops}.heartbeats", target_alias="T")

@@ -116,6 +116,23 @@ def entity(message, version):
     return message.entity(version)
 
 
+# What the worker answers
+
+
+def test_the_worker_is_asked_whose_producer_ids_are():
+    world = World()
+    asked: list[Any] = []
+    world.questions._link = cast(
+        Any, SimpleNamespace(ask_opposite=lambda ids, answered: asked.append((ids, answered)))
+    )
+    world.ask(instructions.AskOpposite(producers=(4, 5)))
+    ((producers, answered),) = asked
+    answered(instructions.Theirs(producers=frozenset({4})))
+    assert producers == (4, 5)
+    assert world.answered() == {0: instructions.Theirs(producers=frozenset({4}))}
+    assert world.target.calls == world.source.calls == []
+
+
 # Answers that come too late, and sleep
 
 

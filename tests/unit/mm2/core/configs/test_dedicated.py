@@ -98,6 +98,16 @@ def test_the_way_back_is_there_but_not_enabled():
             },
             3,
         ),
+        (
+            "central,local1,local2,backend",
+            {
+                "emit.heartbeats.enabled": "false",
+                "central->local1.enabled": "true",
+                "central->local2.enabled": "true",
+                "backend->central.enabled": "true",
+            },
+            3,
+        ),
         ("a,b", {"emit.heartbeats.enabled": " true", "a->b.enabled": "TRUE"}, 1),
     ],
 )

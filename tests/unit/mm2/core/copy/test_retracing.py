@@ -234,6 +234,19 @@ def test_what_was_aborted_need_not_be_copied_behind_the_last():
     assert (found.position, found.source_epoch) == (1, 0)
 
 
+def test_what_was_aborted_and_comes_late_stands_there_once():
+    found = traced()
+    found.feed_source(aborting())
+    write(found, 10, b"a", b"b")
+    write(found, 12, b"x")
+    found.source_ends()
+    assert (found.position, found.doubled) == (4, [])
+    write(found, 13, b"x", b"b")
+    assert (found.position, found.doubled, found.mismatch) == (4, [], "")
+    found.source_ends()
+    assert found.doubled == [(13, 15)]
+
+
 def test_behind_all_that_is_there_comes_what_was_read():
     held = scripts.data(0, b"a"), scripts.marker(1, (7, 0), leader_epoch=6)
     found = traced()

@@ -1,0 +1,64 @@
+"""Faults of who takes over from MirrorMaker 2; each is put in the place of what it bends."""
+
+from __future__ import annotations
+
+from mm2.core.copy import from_java, instructions, java_syncs, outcomes, retracing
+from mm2.formats import records
+
+
+class SteppingBackUnseen(retracing.Retracing):
+    """Believes that Java never writes anything twice."""
+
+    def _before(self, digest: int) -> list[int]:
+        del digest
+        return []
+
+
+class DoublesCounted(retracing.Retracing):
+    """Counts records instead of comparing them."""
+
+    def _note(self, record: records.Record, at: int) -> None:
+        doubled = at < self._reached < len(self._offsets)
+        super()._note(record, self._reached if doubled else at)
+
+
+class LastPlaceBelieved(retracing.Retracing):
+    """Goes on where Java was last, however far it had been before."""
+
+    @property
+    def position(self) -> int:
+        place = min(self._places, default=0)
+        if place < min(self._reached, len(self._offsets)):
+            return self._offsets[place]
+        return super().position
+
+
+class OneWriterOnly(retracing.Retracing):
+    """Does not look where another one, who wrote side by side, had come to."""
+
+    def _following(self, digest: int, places: object) -> list[int] | None:
+        return super()._following(digest, places) if places is self._places else []
+
+
+class OnlyCommitted(retracing.Retracing):
+    """Does not know that Java reads what is not committed."""
+
+    def _add(self, entry: object, *, needed: bool) -> None:
+        if needed:
+            super()._add(entry, needed=needed)  # type: ignore[arg-type]  # the base knows it
+
+
+def newest(self: java_syncs.JavaSyncs, next_offset: int) -> java_syncs.Sync | None:
+    """The newest OffsetSync, whatever was copied before it."""
+    return next((each for each in reversed(self._known) if each[0] < next_offset), None)
+
+
+def believe_any_sync(
+    attempt: outcomes.Attempt, *, copied: int
+) -> instructions.Script[from_java.Stretch | outcomes.BeginAgain | None]:
+    """Takes what our own owners told for Java's word."""
+    yield from ()
+    java = attempt.known.java
+    if java is None or java.sync is None or java.sync[1] < copied:
+        return None
+    return from_java.Stretch(source=java.sync[0], target=java.sync[1])
