@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from concurrent import futures
 
 from connect_runtime.app import fleet, fleet_member
-from connect_runtime.base import backoff, errors, ids
+from connect_runtime.base import backoff, errors, ids, metrics
 from connect_runtime.base import clock as base_clock
 from connect_runtime.core.herder import requests
 from mm2.app import connector_writes, flow_plan, flow_statuses, flow_view, restarts
@@ -55,6 +55,12 @@ class FlowWorker:
     @property
     def ended(self) -> bool:
         return self._life in (Life.STOPPED, Life.FAILED)
+
+    @property
+    def published(self) -> tuple[metrics.Family, ...]:
+        """What its worker measures, and the plugins in it."""
+        member = self._member
+        return () if member is None else member.published
 
     @property
     def settled(self) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from connect_runtime.app import fleet
 from connect_runtime.base import clock as base_clock
+from connect_runtime.base import metrics
 from connect_runtime.system import clock as system_clock
 from connect_runtime.system import threads
 from mm2.app import flow_plan, flow_worker
@@ -85,6 +86,10 @@ class Node:
             "password": loopback.password,
             "flows": {each.plan.name: each.plan.ends.rest_path for each in self._workers},
         }
+
+    def published(self) -> Mapping[str, tuple[metrics.Family, ...]]:
+        """What each flow's worker and its plugins measure, by the flow's name."""
+        return {each.plan.name: each.published for each in self._workers}
 
     def statuses(self) -> Sequence[flow_status.FlowStatus]:
         """Of the flows that mirror, in the file's order."""
