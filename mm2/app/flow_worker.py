@@ -16,6 +16,7 @@ from connect_runtime.app import fleet, fleet_member
 from connect_runtime.base import backoff, errors, ids, metrics
 from connect_runtime.base import clock as base_clock
 from connect_runtime.core.herder import requests
+from connect_runtime.ports import herder as herder_port
 from mm2.app import connector_writes, flow_plan, flow_statuses, flow_view, restarts
 from mm2.connectors import board, flow_status
 
@@ -50,7 +51,7 @@ class FlowWorker:
         self._ran: set[str] = set()
         self._given_up = ""
         self._random = random.Random()  # noqa: S311 - jitter, not secrets
-        self._asked: dict[str, futures.Future[object]] = {}
+        self._asked: dict[str, futures.Future[herder_port.Reply]] = {}
 
     @property
     def ended(self) -> bool:
