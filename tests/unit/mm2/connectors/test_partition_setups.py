@@ -87,11 +87,11 @@ def test_what_is_assigned_is_described_and_no_more():
 
 
 def test_where_the_name_is_kept_a_flow_that_leads_back_writes_to_the_same_topic(pair):
-    assert not pair.look(1).partitions[0].two_way
+    assert pair.look(1).partitions[0].opposite_map == ""
     policy = naming.IdentityReplicationPolicy(source_alias="east")
     both = mirrored(Pair(policy=policy))
     both.target.create("orders", partitions=4)
-    assert both.look(1).partitions[0].two_way
+    assert both.look(1).partitions[0].opposite_map == "mm2-offset-map.west.internal"
 
 
 def test_a_mirror_that_is_not_there_is_a_finding_of_each_partition(pair):
