@@ -414,6 +414,6 @@ def _justified(around: world.World, stop: stops.Stop) -> bool:
             # Java may have been killed before it told anybody that it was there.
             return around.target.log_start > 0 or around.weather.java == "turns"
         case stops.Cause.FOREIGN_WRITES:
-            untold = around.java.progress() is None or around.weather.overlaps
-            return around.weather.java == "turns" and untold
+            # Then Java was there before it had told anybody.
+            return around.weather.java == "turns" and "MirrorMaker 2" not in stop.message
     return False
