@@ -115,6 +115,8 @@ class MirrorSourceConnector(connector.SourceConnector):
         self._config = config
         if not config.common.enabled:
             return
+        for key, words in answers.told(props):
+            _LOG.warning("%s %s", key, words)
         context = self.context
         self._shares = source_shares.SourceShares(
             config,

@@ -457,6 +457,15 @@ def test_java_s_mistakes_are_found(running):
     assert "sync.topic.acls.enabled" in running.connector.config().keys
 
 
+def test_keys_that_act_on_nothing_are_told_and_no_others(running, caplog):
+    running.start(errors_tolerance="all", topicz="orders", throttle="1MB", mm2_engine="inline")
+    told = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert told == [
+        "errors.tolerance has no effect: mm2 copies whole batches and converts no records",
+        "topicz has no effect: is not a known key",
+    ]
+
+
 def test_offsets_are_altered_in_their_form(running):
     place = {"cluster": "A", "topic": "orders", "partition": 0}
     alter = running.connector.alter_offsets
