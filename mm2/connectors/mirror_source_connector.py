@@ -4,10 +4,10 @@ Configured with Java's keys, and does what Java's does: makes mirrors as large a
 has their settings and ACLs follow, and looks again for what has come. Its tasks are told in Java's
 words (`core/topics/assigned`), so that either side's tasks may be led by either side.
 
-Other than Java's: partitions stay with their tasks; what must not be copied as things are is
-handed to nobody, and told; topics that come later are mirrored from their first record on,
-whatever the flow's start is (`core/topics/handout` says how that is known without a store of its
-own).
+Other than Java's: partitions stay with their tasks, unless one carries too much for long, as far as
+that is known (`task_loads`); what must not be copied as things are is handed to nobody, and told;
+topics that come later are mirrored from their first record on, whatever the flow's start is
+(`core/topics/handout` says how that is known without a store of its own).
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from connect_runtime.api import config_def, connector, records, task
-from connect_runtime.api import errors as api_errors
 from connect_runtime.base import errors, ids
 from connect_runtime.system import clock as system_clock
 from connect_runtime.system import threads
@@ -30,26 +28,19 @@ from mm2.connectors import (
     mirror_source_task,
     source_clients,
     source_looks,
+    source_shares,
+    task_loads,
     task_report,
 )
-from mm2.core import connect_offsets, flows
+from mm2.core import connect_offsets
 from mm2.core.configs import answers, checks, connector_configs, java_classes
-from mm2.core.configs import connector_keys as keys
-from mm2.core.topics import assigned, handout
 from mm2.core.topics import rounds as topic_rounds
 
 CLOSE_S = 5.0
 LOOKING, SETTINGS, ACLS = "looking for topics", "settings of mirrors", "ACLs of mirrors"
+LOADS = "loads of tasks"
 _REQUEST_BYTES = 8
 _LOG = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
-    """What the last look found; `beginning` as in `handout`. Replaced whole, read by any thread."""
-
-    looked: handout.Looked
-    beginning: frozenset[str] | None
 
 
 class MirrorSourceConnector(connector.SourceConnector):
@@ -64,8 +55,7 @@ class MirrorSourceConnector(connector.SourceConnector):
         self._config: connector_configs.SourceConfig | None = None
         self._looks: source_looks.SourceLooks | None = None
         self._place: board.Place[board.ConnectorShown] | None = None
-        self._seen: _Seen | None = None
-        self._given: Sequence[Mapping[str, str]] = ()
+        self._shares: source_shares.SourceShares | None = None
         self._told: source_looks.Found | None = None
         self._leaving = threading.Event()
         self._starting = True
@@ -125,7 +115,14 @@ class MirrorSourceConnector(connector.SourceConnector):
         self._config = config
         if not config.common.enabled:
             return
+        for key, words in answers.told(props):
+            _LOG.warning("%s %s", key, words)
         context = self.context
+        self._shares = source_shares.SourceShares(
+            config,
+            published=context.task_configs,
+            loads=task_loads.TaskLoads(config.flow.name),
+        )
         self._place = board.BOARD.connector(config.flow.name)
         self._place.put(board.ConnectorShown(planned=False, reason="both clusters are asked"))
         self._complaints = complaints.Complaints(_LOG, clock=context.clock)
@@ -152,22 +149,10 @@ class MirrorSourceConnector(connector.SourceConnector):
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
         """Raises `RetriableError` before the topics of the source are known."""
-        config, seen = self._config, self._seen
-        assert config is not None, "it was not started"
-        if not config.common.enabled:
+        assert self._config is not None, "it was not started"
+        if self._shares is None:
             return []
-        if seen is None:
-            raise api_errors.RetriableError(
-                f"connector {config.common.name}: the topics of {config.common.source} are not "
-                "known yet"
-            )
-        shares = self._shares(seen, max_tasks)
-        return assigned.partition_configs(
-            self.props,
-            [share.partitions for share in shares],
-            added=frozenset().union(*(share.added for share in shares)),
-            budgets=config.flow.budgets,
-        )
+        return self._shares.task_configs(self.props, max_tasks)
 
     # Its thread
 
@@ -182,6 +167,8 @@ class MirrorSourceConnector(connector.SourceConnector):
                 self._run(rounds.settings, SETTINGS, looks.follow_settings)
             if rounds.acls.is_due(now_s):
                 self._run(rounds.acls, ACLS, looks.follow_acls)
+            if rounds.loads.is_due(now_s):
+                self._run(rounds.loads, LOADS, self._even_out)
 
     def _run(self, every: topic_rounds.Round, about: str, do: Callable[[], None]) -> None:
         """As soon as somebody waits for its end, nothing is told. At the start what does not pass
@@ -204,48 +191,28 @@ class MirrorSourceConnector(connector.SourceConnector):
 
     def _look_again(self) -> None:
         """Tasks are told only of what concerns them."""
-        config = self._config
-        assert config is not None
-        first = self._seen is None
-        seen = self._look(settings=first)
-        shares = self._shares(seen, config.flow.tasks_max)
-        told = first or handout.differ(shares, handout.published(self._configs()))
-        if told and not self._is_gone():
+        shares = self._shares
+        assert shares is not None
+        first = not shares.known
+        self._look(settings=first)
+        if (first or shares.are_news()) and not self._is_gone():
             self.context.request_task_reconfiguration()
 
-    def _look(self, *, settings: bool) -> _Seen:
-        config, looks = self._config, self._looks
+    def _look(self, *, settings: bool) -> None:
+        config, looks, shares = self._config, self._looks, self._shares
         assert config is not None
         assert looks is not None
-        configs = self._configs()
-        published = handout.published(configs)
+        assert shares is not None
         syncs = settings and config.flow.syncs_topic_configs
-        found = looks.look(handout.topics(published), settings=syncs)
-        before = self._seen
-        if config.flow.start.at is flows.StartAt.EARLIEST:
-            beginning = None
-        elif before is not None:
-            beginning = before.beginning
-        else:
-            wanted = _wanted_before(configs)
-            beginning = handout.from_the_beginning(found.looked, published, wanted)
-        self._seen = _Seen(looked=found.looked, beginning=beginning)
+        found = looks.look(shares.topics(), settings=syncs)
+        shares.found(found.looked)
         self._tell(config, found)
-        return self._seen
 
-    def _shares(self, seen: _Seen, tasks_max: int) -> list[handout.Share]:
-        return handout.shares(
-            seen.looked,
-            handout.published(self._configs()),
-            beginning=seen.beginning,
-            tasks_max=tasks_max,
-        )
-
-    def _configs(self) -> Sequence[Mapping[str, str]]:
-        """What tasks were given last. While others are being written none are shown, which is no
-        reason to begin anew."""
-        self._given = self.context.task_configs() or self._given
-        return self._given
+    def _even_out(self) -> None:
+        assert self._shares is not None
+        if self._shares.are_moved(self.context.clock.now_s()) and not self._is_gone():
+            _LOG.info("a task carries too much: partitions are moved")
+            self.context.request_task_reconfiguration()
 
     # What people are told
 
@@ -305,16 +272,3 @@ class MirrorSourceConnector(connector.SourceConnector):
 
 def _new_request() -> str:
     return secrets.token_hex(_REQUEST_BYTES)
-
-
-def _wanted_before(configs: Sequence[Mapping[str, str]]) -> Callable[[str], bool]:
-    """Which topics were mirrored under the configuration that tasks were given last. Where that
-    cannot be read any more, all: better one from its first record on than one with a hole."""
-    props = configs[0] if configs else {}
-    filters = (props.get(key, "") for key in (keys.TOPICS, keys.TOPICS_EXCLUDE))
-    if any("${" in each for each in filters):
-        return lambda _: True
-    try:
-        return connector_configs.source(props).flow.should_replicate_topic
-    except errors.ConnectError:
-        return lambda _: True
