@@ -98,10 +98,16 @@ class Node:
         snapshot = board.BOARD.seen()
         workers = {each.plan.name: each for each in self._workers if each.plan.shown}
         before, self._shown = self._shown, {}
+        plane = None if self._stopping.is_set() else self._plane
+        broken = "" if plane is None else plane.failure
         for flow in self._settings.flows:
             worker = workers.get(flow.name)
             if worker is not None:
-                self._shown[flow.name] = worker.status(snapshot, before.get(flow.name))
+                self._shown[flow.name] = worker.status(
+                    snapshot,
+                    before.get(flow.name),
+                    broken="" if self._stopping.is_set() else broken,
+                )
         return list(self._shown.values())
 
     @property
