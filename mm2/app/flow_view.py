@@ -96,10 +96,10 @@ def _is_current(
 
 
 def _is_of(shown: board.ConnectorShown | None, plan: flow_plan.FlowPlan) -> bool:
-    """Has the connector that is shown this plan's configuration, or a later one?"""
+    """Has the connector that is shown the configuration of this plan?"""
     if shown is None:
         return False
-    return all(shown.props.get(key) == value for key, value in plan.source.items())
+    return live.without(shown.props) == plan.source
 
 
 def _texts(config: cluster_config.RawConfig | None) -> dict[str, str]:
