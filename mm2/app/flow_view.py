@@ -61,6 +61,7 @@ class FlowView:
             configured=configured,
             current=_is_current(config, plan, leads=member.leads),
             planned_anew=not member.leads or _is_of(shown, plan),
+            taken_up=all(_has(each.props, plan) for each in tasks_shown.values()),
             handed_out=member.assigned_offset >= self._changed_at,
             shown=shown,
             tasks_shown=tasks_shown,
@@ -100,6 +101,11 @@ def _is_of(shown: board.ConnectorShown | None, plan: flow_plan.FlowPlan) -> bool
     if shown is None:
         return False
     return live.without(shown.props) == plan.source
+
+
+def _has(props: Mapping[str, str], plan: flow_plan.FlowPlan) -> bool:
+    """Of a task: its configuration is its connector's, and more."""
+    return all(props.get(key) == value for key, value in plan.source.items())
 
 
 def _texts(config: cluster_config.RawConfig | None) -> dict[str, str]:

@@ -68,13 +68,20 @@ class FlowWorker:
     @property
     def settled(self) -> bool:
         """Are the connectors configured as this node's plan says, or is that not for it to do?"""
-        return self.ended or self._writes.settled
+        if self.ended:
+            return True
+        if not self._writes.settled or not self.plan.shown:
+            return self._writes.settled
+        return flow_statuses.settled(self._see(board.BOARD.seen()))
 
     def status(
         self, snapshot: board.Snapshot, before: flow_status.FlowStatus | None, *, broken: str
     ) -> flow_status.FlowStatus:
         """`before` itself where nothing has changed. `broken`: why nothing can be copied here."""
-        seen = self._view.see(
+        return flow_statuses.status(self._see(snapshot, broken), before)
+
+    def _see(self, snapshot: board.Snapshot, broken: str = "") -> flow_statuses.Seen:
+        return self._view.see(
             self._member,
             snapshot,
             life=self._life,
@@ -82,7 +89,6 @@ class FlowWorker:
             given_up=broken or self._given_up,
             plan=self.plan,
         )
-        return flow_statuses.status(seen, before)
 
     def configure(self, plan: flow_plan.FlowPlan) -> None:
         """Its connectors are others now, its worker is not; whoever leads writes them."""
