@@ -72,11 +72,11 @@ class FlowView:
     ) -> Mapping[int, frozenset[ids.TopicPartition]]:
         """The partitions in the configuration of each task."""
         if config is not self._config:
-            self._config = config
             tasks = config.tasks(flow_plan.SOURCE)
             found = {each.task: _partitions(config.task_config(each)) for each in tasks}
             if found != self._configured:
                 self._configured, self._changed_at = found, config.offset
+            self._config = config  # last: several threads look
         return self._configured
 
 
