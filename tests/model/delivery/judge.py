@@ -368,8 +368,8 @@ def _unjustified_receipts(around: world.World) -> list[str]:
 
 def _names_single_ones(around: world.World, stated: receipt.Receipt) -> bool:
     """Does it call a record a double that stands nowhere before?"""
-    if stated.kind is not receipt.ReceiptKind.DOUBLED_BY_JAVA:
-        return False
+    if stated.kind is not receipt.ReceiptKind.DOUBLED_BY_JAVA or around.weather.overlaps:
+        return False  # Java may store its word before what it speaks of has come to stand there
     assert stated.target is not None
     start, end = stated.target
     before: set[Content] = set()

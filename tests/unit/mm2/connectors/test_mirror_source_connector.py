@@ -424,9 +424,22 @@ def test_who_is_told_to_stop_while_it_starts_does_not_wait(running):
 def test_a_broken_thread_fails_the_connector(running):
     running.start()
     running.source.failures["describe_topics", "orders"] = AWAY
-    running.connector._looks.look = lambda *_, **__: 1 // 0
+    running.connector._watch._looks.look = lambda *_, **__: 1 // 0
     assert polling.until(lambda: bool(running.context.errors), timeout_s=WAIT_S)
     assert isinstance(running.context.errors.pop(), ZeroDivisionError)
+
+
+def test_who_was_stopped_starts_again(running):
+    """As workers do with the same instance when a connector is resumed."""
+    running.start()
+    assert running.tasks() == ["orders-0", "orders-1"]
+    running.connector.stop()
+    assert running.connector.task_configs(2) == []
+    running.source.create("users")
+    running.start()
+    assert running.tasks() == ["orders-0 users-0", "orders-1"]
+    running.source.create("carts")
+    assert running.reconfigured(1)
 
 
 def test_what_is_mirrored_is_told(running, caplog):
