@@ -49,7 +49,8 @@ class Seen:
     `tasks` by number are those of the flow's source connector; `configured` has the partitions in
     their configurations. `current`: these are what the leader's file says; `planned_anew`: so is
     the connector that is shown; `handed_out`: the group's last round was about these tasks.
-    `given_up`: why the flow will not go on, "" while it may.
+    `taken_up`: tasks that run here run with it. `given_up`: why the flow will not go on, "" while
+    it may.
     """
 
     flow: str
@@ -63,6 +64,7 @@ class Seen:
     current: bool = True
     planned_anew: bool = True
     handed_out: bool = True
+    taken_up: bool = True
     shown: board.ConnectorShown | None = None
     tasks_shown: Mapping[int, board.TaskShown] = field(default_factory=dict)
 
@@ -103,6 +105,11 @@ def _in_between(
     """What tasks of this node showed last that are just being started again."""
     away = {number for number, each in seen.tasks.items() if each.here} - seen.tasks_shown.keys()
     return (each for each in (before.partitions if before else ()) if each.task in away)
+
+
+def settled(seen: Seen) -> bool:
+    """Is all that runs here as the file says?"""
+    return seen.taken_up and not _waiting(seen)
 
 
 def first_line(trace: str | None) -> str:

@@ -61,6 +61,7 @@ class FlowView:
             configured=configured,
             current=_is_current(config, plan, leads=member.leads),
             planned_anew=not member.leads or _is_of(shown, plan),
+            taken_up=all(_has(each.props, plan) for each in tasks_shown.values()),
             handed_out=member.assigned_offset >= self._changed_at,
             shown=shown,
             tasks_shown=tasks_shown,
@@ -71,11 +72,11 @@ class FlowView:
     ) -> Mapping[int, frozenset[ids.TopicPartition]]:
         """The partitions in the configuration of each task."""
         if config is not self._config:
-            self._config = config
             tasks = config.tasks(flow_plan.SOURCE)
             found = {each.task: _partitions(config.task_config(each)) for each in tasks}
             if found != self._configured:
                 self._configured, self._changed_at = found, config.offset
+            self._config = config  # last: several threads look
         return self._configured
 
 
@@ -96,10 +97,15 @@ def _is_current(
 
 
 def _is_of(shown: board.ConnectorShown | None, plan: flow_plan.FlowPlan) -> bool:
-    """Has the connector that is shown this plan's configuration, or a later one?"""
+    """Has the connector that is shown the configuration of this plan?"""
     if shown is None:
         return False
-    return all(shown.props.get(key) == value for key, value in plan.source.items())
+    return live.without(shown.props) == plan.source
+
+
+def _has(props: Mapping[str, str], plan: flow_plan.FlowPlan) -> bool:
+    """Of a task: its configuration is its connector's, and more."""
+    return all(props.get(key) == value for key, value in plan.source.items())
 
 
 def _texts(config: cluster_config.RawConfig | None) -> dict[str, str]:

@@ -13,9 +13,11 @@ from collections.abc import Mapping
 from concurrent import futures
 
 from connect_runtime.app import fleet, fleet_member
-from connect_runtime.base import backoff, errors, ids
+from connect_runtime.base import backoff, errors, ids, metrics
 from connect_runtime.base import clock as base_clock
 from connect_runtime.core.herder import requests
+from connect_runtime.core.state import status_log, status_records
+from connect_runtime.ports import herder as herder_port
 from mm2.app import connector_writes, flow_plan, flow_statuses, flow_view, restarts
 from mm2.connectors import board, flow_status
 
@@ -48,32 +50,45 @@ class FlowWorker:
         self._writes = connector_writes.ConnectorWrites(plan, clock=clock)
         self._restarts = restarts.Restarts(restart_max)
         self._ran: set[str] = set()
+        self._found = status_log.Statuses()
         self._given_up = ""
         self._random = random.Random()  # noqa: S311 - jitter, not secrets
-        self._asked: dict[str, futures.Future[object]] = {}
+        self._asked: dict[str, futures.Future[herder_port.Reply]] = {}
 
     @property
     def ended(self) -> bool:
         return self._life in (Life.STOPPED, Life.FAILED)
 
     @property
+    def published(self) -> tuple[metrics.Family, ...]:
+        """What its worker measures, and the plugins in it."""
+        member = self._member
+        return () if member is None else member.published
+
+    @property
     def settled(self) -> bool:
         """Are the connectors configured as this node's plan says, or is that not for it to do?"""
-        return self.ended or self._writes.settled
+        if self.ended:
+            return True
+        if not self._writes.settled or not self.plan.shown:
+            return self._writes.settled
+        return flow_statuses.settled(self._see(board.BOARD.seen()))
 
     def status(
-        self, snapshot: board.Snapshot, before: flow_status.FlowStatus | None
+        self, snapshot: board.Snapshot, before: flow_status.FlowStatus | None, *, broken: str
     ) -> flow_status.FlowStatus:
-        """`before` itself where nothing has changed."""
-        seen = self._view.see(
+        """`before` itself where nothing has changed. `broken`: why nothing can be copied here."""
+        return flow_statuses.status(self._see(snapshot, broken), before)
+
+    def _see(self, snapshot: board.Snapshot, broken: str = "") -> flow_statuses.Seen:
+        return self._view.see(
             self._member,
             snapshot,
             life=self._life,
             reason=self._reason,
-            given_up=self._given_up,
+            given_up=broken or self._given_up,
             plan=self.plan,
         )
-        return flow_statuses.status(seen, before)
 
     def configure(self, plan: flow_plan.FlowPlan) -> None:
         """Its connectors are others now, its worker is not; whoever leads writes them."""
@@ -114,6 +129,7 @@ class FlowWorker:
             self._reason = str(error)
             _log.warning("%s: its worker has not started: %s", self.plan.name, error)
             return None
+        self._found = member.herder.statuses()  # said by who was before
         self._member, self._life, self._reason = member, Life.WORKING, ""
         return member
 
@@ -133,9 +149,8 @@ class FlowWorker:
         now_s = self._clock.now_s()
         self._writes.look(member, now_s)
         failed, reasons = self._failed(member)
-        self._ran.update(name for name, has_failed in failed.items() if not has_failed)
         for name in self._restarts.due(failed, now_s):
-            if name == flow_plan.SOURCE and name not in self._ran:
+            if self._never_ran(name):
                 continue  # what it begins with does not mend by itself
             _log.warning("%s: %s is started again: %s", self.plan.name, name, reasons[name])
             self._restart(member, name)
@@ -152,20 +167,30 @@ class FlowWorker:
         reasons: dict[str, str] = {}
         for item in member.assigned.items:
             found = statuses.get(item)
-            if found is None:
+            if found is None or found == self._found.get(item):
                 continue
-            failed[str(item)] = found.state.value == "FAILED"
-            reasons[str(item)] = flow_statuses.first_line(found.trace)
+            name = str(item)
+            failed[name] = found.state is status_records.State.FAILED
+            reasons[name] = flow_statuses.first_line(found.trace)
+            if found.state in (status_records.State.RUNNING, status_records.State.PAUSED):
+                self._ran.add(name)
         return failed, reasons
 
     def _why_given_up(self, failed: Mapping[str, bool], reasons: Mapping[str, str]) -> str:
         """Of the mirror of topics; that of heartbeats or checkpoints stops nothing else."""
-        source = flow_plan.SOURCE
-        if failed.get(source) and source not in self._ran:
-            return reasons[source]
-        over = self._restarts.given_up(each for each, bad in failed.items() if bad)
-        mine = (each for each in over if each.startswith(source))
-        return next((f"{each}: {reasons[each]}" for each in mine), "")
+        bad = [each for each, has_failed in failed.items() if has_failed]
+        over = self._restarts.given_up(bad)
+        return next(
+            (
+                reasons[each]
+                for each in bad
+                if each.startswith(flow_plan.SOURCE) and (each in over or self._never_ran(each))
+            ),
+            "",
+        )
+
+    def _never_ran(self, name: str) -> bool:
+        return name.startswith(flow_plan.SOURCE) and name not in self._ran
 
     def _restart(self, member: fleet_member.Member, name: str) -> None:
         connector, dash, number = name.rpartition("-")

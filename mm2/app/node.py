@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from connect_runtime.app import fleet
 from connect_runtime.base import clock as base_clock
+from connect_runtime.base import metrics
 from connect_runtime.system import clock as system_clock
 from connect_runtime.system import threads
 from mm2.app import flow_plan, flow_worker
@@ -26,6 +27,8 @@ STOP_S = 2.7
 ENGINE_STOP_S = 0.7
 """Of these the engine gets at least so much."""
 TURN_S = 0.02
+CLOSE_S = 1
+"""How long answers of the REST servers may take to end, in whole seconds."""
 
 _log = logging.getLogger(__name__)
 
@@ -86,15 +89,25 @@ class Node:
             "flows": {each.plan.name: each.plan.ends.rest_path for each in self._workers},
         }
 
+    def published(self) -> Mapping[str, tuple[metrics.Family, ...]]:
+        """What each flow's worker and its plugins measure, by the flow's name."""
+        return {each.plan.name: each.published for each in self._workers}
+
     def statuses(self) -> Sequence[flow_status.FlowStatus]:
         """Of the flows that mirror, in the file's order."""
         snapshot = board.BOARD.seen()
         workers = {each.plan.name: each for each in self._workers if each.plan.shown}
         before, self._shown = self._shown, {}
+        plane = None if self._stopping.is_set() else self._plane
+        broken = "" if plane is None else plane.failure
         for flow in self._settings.flows:
             worker = workers.get(flow.name)
             if worker is not None:
-                self._shown[flow.name] = worker.status(snapshot, before.get(flow.name))
+                self._shown[flow.name] = worker.status(
+                    snapshot,
+                    before.get(flow.name),
+                    broken="" if self._stopping.is_set() else broken,
+                )
         return list(self._shown.values())
 
     @property
@@ -111,16 +124,19 @@ class Node:
         return not self._changing and all(each.state in final for each in self.statuses())
 
     def stop(self, timeout_s: float = STOP_S) -> None:
-        """In-flight batches are acknowledged and anchors written, then the engine ends."""
+        """In-flight batches are acknowledged and anchors written, then the engine ends, while the
+        workers leave their groups."""
         self._stopping.set()
         until_s = self._clock.now_s() + timeout_s
-        self._await_end(self._workers, until_s - ENGINE_STOP_S)
-        self._threads.stop_all(0.1)
-        self._fleet.close(1)
-        left_s = max(ENGINE_STOP_S, until_s - self._clock.now_s())
+        for each in self._workers:
+            each.stop_asked.set()
+        self._await(self._copies_ended, until_s - ENGINE_STOP_S)
         if self._plane is not None:
             self._plane.release()
-            data_plane.close(left_s)
+            data_plane.close(max(ENGINE_STOP_S, until_s - self._clock.now_s()))
+        self._await_end(self._workers, until_s)
+        self._threads.stop_all(0.1)
+        self._fleet.close(CLOSE_S)
 
     # Change
 
@@ -169,9 +185,7 @@ class Node:
     def _await_end(self, ending: Sequence[flow_worker.FlowWorker], until_s: float) -> None:
         for each in ending:
             each.stop_asked.set()
-        waiting = threading.Event()
-        while not all(each.ended for each in ending) and self._clock.now_s() < until_s:
-            waiting.wait(TURN_S)
+        self._await(lambda: all(each.ended for each in ending), until_s)
         for each in ending:
             if not each.ended:
                 _log.warning(
@@ -179,6 +193,15 @@ class Node:
                     "fences the other",
                     each.plan.name,
                 )
+
+    def _copies_ended(self) -> bool:
+        mine = {each.plan.name for each in self._workers if not each.ended}
+        return mine.isdisjoint(name for name, tasks in board.BOARD.seen().tasks.items() if tasks)
+
+    def _await(self, done: Callable[[], bool], until_s: float) -> None:
+        waiting = threading.Event()
+        while not done() and self._clock.now_s() < until_s:
+            waiting.wait(TURN_S)
 
     # Wiring
 

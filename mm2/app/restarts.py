@@ -76,7 +76,7 @@ class Restarts:
     def _is_due(self, case: _Case, now_s: float) -> bool:
         if case.restarted or case.failed_at_s is None or self._is_over(case):
             return False
-        pause_s = min(MOST_S, FIRST_S * 2 ** min(case.failures - 1, 10))
+        pause_s: float = min(MOST_S, FIRST_S * 2 ** min(case.failures - 1, 10))
         return now_s - case.failed_at_s >= pause_s
 
 

@@ -20,13 +20,14 @@ Part = TypeVar("Part")
 class TaskShown:
     """One task: `partitions` are all that are assigned to it, those that it must not copy too.
 
-    `slots_missing` and `fencing` as in `flow_status.FlowStatus`.
+    `slots_missing` and `fencing` as in `flow_status.FlowStatus`. `props`: its configuration.
     """
 
     status: flow_status.TaskStatus
     partitions: tuple[flow_status.PartitionStatus, ...] = ()
     slots_missing: int = 0
     fencing: str = ""
+    props: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

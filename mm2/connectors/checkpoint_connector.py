@@ -39,13 +39,17 @@ class MirrorCheckpointConnector(connector.SourceConnector):
     ) -> None:
         self._make_clients = make_clients
         self._config: connector_configs.CheckpointConfig | None = None
+        self._begin_anew()
+        self._shares: list[list[str]] | None = None
+        self._told: frozenset[str] = frozenset()
+
+    def _begin_anew(self) -> None:
+        """Workers start the same instance again when it is resumed."""
         self._source: groups.Groups | None = None
         self._leaving = threading.Event()
         self._starting = True
         self._threads = threads.Threads(on_unasked_end=self._ended)
         self._known: frozenset[str] | None = None
-        self._shares: list[list[str]] | None = None
-        self._told: frozenset[str] = frozenset()
 
     def version(self) -> str:
         return java_classes.VERSION
@@ -63,11 +67,12 @@ class MirrorCheckpointConnector(connector.SourceConnector):
         self._config = config
         if not _is_active(config):
             return
-        context = self.context
+        self._begin_anew()
+        context, leaving = self.context, self._leaving
         clients = self._make_clients(
             config,
             clock=context.clock,
-            gone=lambda: self._leaving.is_set() or (self._starting and context.wait(0.0)),
+            gone=lambda: leaving.is_set() or (self._starting and context.wait(0.0)),
         )
         self._complaints = complaints.Complaints(_LOG, clock=context.clock)
         self._create_topic(config, clients)

@@ -63,12 +63,18 @@ class JavaWayBack:
     def topics(self, timeout_s: float) -> frozenset[str]:
         """Topics of the source into which Java mirrored, or mirrors.
 
-        Who may not look at the opposite flow's topics cannot know: then there are none. Raises
-        `RetriableError` when the source does not answer in time.
+        Who may not look at the opposite flow's topics cannot know: then there are none (copies ask
+        for the rights to its map themselves). Raises `RetriableError` when the source does not
+        answer in time.
         """
         if self._flow.policy.renames_topics:
             return frozenset()
-        end = deadline.Deadline.after(timeout_s, now_s=self._clock.now_s())
+        try:
+            return self._topics(deadline.Deadline.after(timeout_s, now_s=self._clock.now_s()))
+        except kafka_errors.NotAuthorizedError:
+            return frozenset()
+
+    def _topics(self, end: deadline.Deadline) -> frozenset[str]:
         offsets_topic = loops.opposite_offsets_topic(self._flow)
         map_topic = loops.opposite_map_topic(self._flow)
         # The map last: ours begin an era before they have progress.
@@ -79,20 +85,17 @@ class JavaWayBack:
         return loops.mirrored_by_java(progress, eras, taken_over=from_java.REASON)
 
     def _read(self, topic: str, end: deadline.Deadline) -> Mapping[bytes, bytes]:
-        """What stands there by key; nothing where there is no such topic for us."""
+        """What stands there by key; nothing where there is no such topic."""
         described = self._source.describe_topics([topic], self._left_s(end))
         found = described.done.get(topic)
         if found is None:
             failure = described.failed[topic]
-            unseen = kafka_errors.TopicMissingError | kafka_errors.NotAuthorizedError
-            if isinstance(failure, unseen):
+            if isinstance(failure, kafka_errors.TopicMissingError):
                 return {}
             raise failure
         tail = self._connect_tail(topic, found.partitions)
         try:
             records = tail.read_to_end(self._left_s(end))
-        except kafka_errors.NotAuthorizedError:
-            return {}
         finally:
             tail.close()
         newest = {each.key: each.value for each in records if each.key is not None}

@@ -65,13 +65,14 @@ class MapOffsets:
         self, partition: ids.TopicPartition, upstream: int, *, newest: offset_sync.OffsetSync | None
     ) -> translation.Translation:
         """See `translation.Translate`. `newest`: the last offset sync of the partition; a map that
-        it contradicts is of a topic that is no more."""
+        it contradicts may be of a topic that is no more: Java has mirrored since."""
         known = self._map.partition(partition)
         if newest is not None and not map_translation.agrees(known, newest):
             if partition not in self._doubted:
                 self._doubted.add(partition)
                 _LOG.warning(
-                    "%s: its map is of another mirror; offset syncs alone count", partition
+                    "%s: its map says other than its newest offset sync; syncs alone count",
+                    partition,
                 )
             return translation.Untranslated.UNKNOWN
         self._doubted.discard(partition)

@@ -252,7 +252,7 @@ class MirrorSourceTask(task.PipelineTask):
             supervised.state is source_task.TaskState.WAITING_FOR_SLOT
         )
         missing = min(1, self._slots_missing()) if waits else 0
-        copy.report.make(supervised, reason=copy.reason, slots_missing=missing)
+        copy.report.make(supervised, reason=copy.reason, slots_missing=missing, props=self._props)
         self._place.put(copy.report.shown)
 
     def _slots_missing(self) -> int:

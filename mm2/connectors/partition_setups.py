@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from connect_runtime.base import clock, deadline, ids
 from mm2.cluster import admin
 from mm2.connectors import mirror_topics
-from mm2.core import commands, flows
+from mm2.core import commands, flows, loops
 from mm2.core.copy import setup
 from mm2.core.topics import snapshot
 from mm2.formats import map_record
@@ -233,11 +233,12 @@ class PartitionSetups:
 
     def _setup(self, pair: mirror_topics.Pair, number: int, common: Common) -> setup.PartitionSetup:
         topic, mirror = pair.topic, pair.mirror
+        opposite = loops.opposite_map_topic(self._flow)
         return replace(
             common.setup,
             topic=topic.name,
             remote_topic=mirror.name,
-            two_way=mirror.name == topic.name,
+            opposite_map=opposite if mirror.name == topic.name else "",
             partition=number,
             transactional_id=self._flow.transactional_id(ids.TopicPartition(topic.name, number)),
             source_topic_id=_id(topic),

@@ -20,7 +20,7 @@ from mm2.connectors import (
     partition_setups,
     source_clients,
 )
-from mm2.core import commands, flows
+from mm2.core import flows
 from mm2.core.configs import connector_configs
 from mm2.core.configs import connector_keys as keys
 from mm2.core.topics import handout
@@ -82,10 +82,6 @@ class SourceLooks:
         self._target.close()
         if self._acls is not None:
             self._acls.close()
-
-    @property
-    def operator(self) -> commands.Operator:
-        return self._operator
 
     def create_topics(self) -> None:
         """Offset syncs, and the flow's own topics. While a cluster does not answer it is asked

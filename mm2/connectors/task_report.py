@@ -6,7 +6,7 @@ more than copying what moves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from connect_runtime.base import ids
 from mm2.connectors import board, flow_status, partition_setups, source_task
@@ -14,6 +14,9 @@ from mm2.core.copy import messages, remedies, setup
 
 _Seen = tuple[messages.Gauge | None, str]
 """What a partition's status is made of: its gauge (the object); without one its task's reason."""
+
+
+NO_PROPS: Mapping[str, str] = {}
 
 
 class TaskReport:
@@ -38,9 +41,15 @@ class TaskReport:
         self._made = {}
 
     def make(
-        self, task: source_task.SourceTask | None, *, reason: str, slots_missing: int = 0
+        self,
+        task: source_task.SourceTask | None,
+        *,
+        reason: str,
+        slots_missing: int = 0,
+        props: Mapping[str, str] = NO_PROPS,
     ) -> None:
-        """Of `task`; without one it is starting, or has nothing to copy, for this `reason`."""
+        """Of `task`; without one it is starting, or has nothing to copy, for this `reason`.
+        `props` are its configuration."""
         partitions = [*self._found]
         if task is None:
             state = source_task.TaskState.STARTING
@@ -55,6 +64,7 @@ class TaskReport:
             partitions=tuple(partitions),
             slots_missing=slots_missing,
             fencing=fencing([] if task is None else [task], partitions),
+            props=props,
         )
         if after != self.shown:  # partitions that are the same objects are equal at once
             self.shown = after

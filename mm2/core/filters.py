@@ -9,6 +9,7 @@ hold for their own item only.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -179,6 +180,7 @@ def compile_patterns(items: Iterable[str]) -> Patterns:
     return Patterns(stripped, tuple(compile_pattern(item) for item in stripped))
 
 
+@functools.lru_cache(maxsize=4096)
 def compile_pattern(pattern: str) -> re.Pattern[str]:
     """Raises `PatternError`."""
     _refuse_java_only(pattern)

@@ -297,3 +297,35 @@ def test_who_alters_offsets_has_records_copied_again_from_there(flow, connect_gr
     for topic in two:
         two[topic] += range(20)
     copied(two)
+
+
+def test_a_topic_that_comes_restarts_the_one_task_that_gets_it(flow, connect_group, east):
+    """As the status topic tells it."""
+    for stem in "abc":
+        flow.topic(stem, 1)
+    group = connect_group()
+    worker = group.start("one", connect_workers.Kind.OURS)
+    worker.configure(NAME, {**flow.running().props, "mm2.engine": "inline"})
+    eventually.eventually(lambda: worker.runs(NAME, tasks=3), WAIT_S, worker.log_text)
+
+    def begun() -> dict[str, int]:
+        """How often each task began to run."""
+        every = kafka.read_topic(east.client_properties(), f"{group.group_id}-statuses")
+        found: dict[str, int] = {}
+        for record in itertools.chain.from_iterable(every.values()):
+            key = (record.key or b"").decode()
+            if f"status-task-{NAME}-" in key and b'"RUNNING"' in (record.value or b""):
+                found[key[-1]] = found.get(key[-1], 0) + 1
+        return found
+
+    before = begun()
+    later = flow.topic("later", 1)
+    kafka.produce(flow.clients[0], later, [kafka.Outgoing(value=b"1")])
+
+    def copied() -> bool:
+        mirror = flow.mirror(later)
+        return mirror in flow.target.names() and kafka.offsets(flow.clients[1], mirror)[1] > 0
+
+    eventually.eventually(copied, WAIT_S, worker.log_text, interval_s=0.3)
+    eventually.eventually(lambda: worker.runs(NAME, tasks=3), WAIT_S, worker.log_text)
+    assert begun() == {**before, "0": before["0"] + 1}

@@ -14,6 +14,7 @@ from connect_runtime.app.settings import problems
 from connect_runtime.system import certificates, clock
 from mm2.app.settings import load, settings
 from mm2.app.settings import mirror_maker_keys as keys
+from mm2.core.configs import dedicated
 from tests.interop import effective, java_settings
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
@@ -223,4 +224,10 @@ def summary(text: str, folder: Path) -> object:
         return [(each.key, each.text) for each in error.problems]
     clients = {flow.name: found.clients_of(flow) for flow in found.flows}
     told = {(each.key, each.text) for each in found.warnings}
-    return found.effective, clients, {key for key, _ in told}
+    resolved = found.flat.resolve(found.flat.props)
+    runs = {
+        str(ends): (dedicated.worker(resolved, ends), dedicated.connectors(resolved, ends))
+        for ends in dedicated.flows(resolved)
+    }
+    rest = {key: resolved.get(key) for key in keys.REST}
+    return found.effective, clients, runs, rest, {key for key, _ in told}

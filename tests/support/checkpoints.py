@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 CLASS = "org.apache.kafka.connect.mirror.MirrorCheckpointConnector"
 WAIT_S = 120.0
 _RECORDS = 30
+_BEGINNING = (14, 15, 16)
+"""Errors of a group's coordinator that loads, is not there yet, or is another by now."""
 _UNIQUE = itertools.count()
 _Client = Mapping[str, str]
 
@@ -46,15 +48,23 @@ def commit(
 ) -> None:
     """As an application does that has consumed so far, and is gone. `more`: librdkafka's words."""
     settings = {"group.id": group, **{name.replace("_", "."): each for name, each in more.items()}}
+    places = [
+        confluent_kafka.TopicPartition(place.topic, place.partition, offset)
+        for place, offset in offsets.items()
+    ]
+
+    def taken() -> bool:
+        try:
+            consumer.commit(offsets=places, asynchronous=False)
+        except confluent_kafka.KafkaException as error:
+            if error.args[0].code() in _BEGINNING:
+                return False
+            raise
+        return True
+
     consumer = confluent_kafka.Consumer(kafka.client_config(client, **settings))
     try:
-        consumer.commit(
-            offsets=[
-                confluent_kafka.TopicPartition(place.topic, place.partition, offset)
-                for place, offset in offsets.items()
-            ],
-            asynchronous=False,
-        )
+        eventually.eventually(taken, WAIT_S, f"{group} has committed", interval_s=0.3)
     finally:
         consumer.close()
 

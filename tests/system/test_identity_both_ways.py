@@ -14,6 +14,9 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 PARTITIONS = 3
 KEEPS_NAMES = {"replication.policy.class": "IdentityReplicationPolicy"}
 TEN_MINUTES_S = 600.0
+START_S = 240.0
+RUN_S = 90.0
+"""After so long it is killed, or stopped, and another one begins."""
 
 
 def settings(sides: dict[str, kafka.Properties], topic: str, **more: Any) -> dict[str, Any]:
@@ -85,7 +88,7 @@ def test_the_way_back_may_come_later(tmp_path: Path, sides, name):
 
 
 @pytest.mark.full
-@pytest.mark.timeout(TEN_MINUTES_S + 400)
+@pytest.mark.timeout(TEN_MINUTES_S + 900)
 def test_ten_minutes_both_ways_on_spark(tmp_path: Path, sides, name):
     given = settings(sides, name)
     here, there = begun(sides, name)
@@ -95,14 +98,16 @@ def test_ten_minutes_both_ways_on_spark(tmp_path: Path, sides, name):
         while mirror.CLOCK.now_s() < end_s:
             number += 1
             with mirror.Mirror(tmp_path, given, name=f"run-{number}") as run:
-                run.await_records(50, flow="east->west")
-                here.go_on(600)  # about a minute and a half
+                run.await_records(50, START_S, flow="east->west")
+                until_s = mirror.CLOCK.now_s() + RUN_S
+                while mirror.CLOCK.now_s() < until_s:
+                    here.go_on(10)
                 if number % 2:
                     run.kill()
                 else:
                     assert run.stop() == 143
         with mirror.Mirror(tmp_path, given, name="last") as run:
-            run.await_records(1, flow="east->west")
+            run.await_records(1, START_S, flow="east->west")
             here.stop()
             there.stop()
             await_equal(sides, name, run)

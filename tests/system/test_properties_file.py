@@ -35,7 +35,13 @@ east.consumer.fetch.max.bytes = 1048576
 west.producer.request.timeout.ms = 20000
 replication.factor = 1
 tasks.max = 2
+errors.tolerance = all
 offset-syncs.topic.replication.factor = 1
+checkpoints.topic.replication.factor = 1
+heartbeats.topic.replication.factor = 1
+config.storage.replication.factor = 1
+offset.storage.replication.factor = 1
+status.storage.replication.factor = 1
 heartbeats.replication.enabled = false
 emit.heartbeats.interval.seconds = 5
 mm2.spark.engine = inline
@@ -44,5 +50,5 @@ mm2.spark.engine = inline
     done = mirror.mm2("run", path, "--until-caught-up", "--timeout", "60", "--metrics-port", "0")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("caught up: 2 partitions, 30 records")
-    assert f"{path}:14: offset-syncs.topic.replication.factor: has no effect yet" in done.stderr
+    assert f"{path}:14: errors.tolerance: has no effect: mm2 copies whole batches" in done.stderr
     content.assert_mirrored(source, target, name)

@@ -30,6 +30,7 @@ class Operator:
     def __init__(self, running: mirror.Mirror, given: Mapping[str, Any]) -> None:
         self.running = running
         self.given = json.loads(json.dumps(given))
+        self._before: dict[int, int] = {}
 
     def write(self) -> None:
         self.running.settings_path.write_text(json.dumps(self.given, indent=1))
@@ -47,7 +48,12 @@ class Operator:
 
     def starts_of(self, task: int) -> int:
         """How often a copy of this task of east->west has begun."""
-        return len(re.findall(rf"\[east->west\|task {task}\] running ", self.running.log))
+        line = rf"\[connector MirrorSourceConnector\|task {task}\] running "
+        return len(re.findall(line, self.running.log)) - self._before.get(task, 0)
+
+    def begin_counting(self) -> None:
+        """Of the tasks as they run now."""
+        self._before = {task: self.starts_of(task) - 1 for task in range(4)}
 
 
 @contextmanager
@@ -131,6 +137,7 @@ def change_topics(operator: Operator, names: list[str]) -> None:
     first, second, third = names
     running.await_records(50, topic=first)
     running.await_records(50, topic=second)
+    operator.begin_counting()
     assert operator.reload() == "nothing has changed\n"
     operator.given["flows"][0]["topics"] = [first, third]
     said = operator.reload("--dry-run")
@@ -192,6 +199,7 @@ def test_budgets_are_followed_live(
         operator = Operator(running, given)
         kafka.produce(source, slow, [kafka.Outgoing(value=b"first")])
         running.await_records(1, topic=slow)
+        operator.begin_counting()
         flow = operator.given["flows"][0]
         flow["throttle.topics"] = [f"{re.escape(slow)}=50kB"]
         assert "is changed as it runs" in operator.reload()

@@ -50,6 +50,7 @@ class GroupMember:
         self._beat: int | None = None
         self._leave: int | None = None
         self._leader = ""
+        self._led = False
         self._holds_work = False
 
     # outside
@@ -186,7 +187,7 @@ class GroupMember:
         if now_s >= self.search.due_s():
             self.search.asked = self._out.find()
         if self._may_prepare and now_s >= self._join_not_before_s:
-            if self._holds_work and now_s >= self.pulse.lapse_s:
+            if self._holds_work and now_s >= self.pulse.lapse_s(led=self._led):
                 self._stop_work("the group may have given it to others meanwhile")
             self._preparing = self._out.prepare()
         if now_s >= self.pulse.beat_s:
@@ -259,7 +260,8 @@ class GroupMember:
         self.state = State.SYNCING
         self.pulse.start(now_s)
         self._leader = body.leader
-        if body.leader == body.member_id:
+        self._led = body.leader == body.member_id
+        if self._led:
             self._lead(body)
         else:
             self._round = self._out.sync({})

@@ -20,7 +20,8 @@ class Pulse:
     beats: the group counts this member in. While the coordinator is unknown there is nobody to
     send heartbeats to, and only the worker can be overdue. confirmed_s: when the newest heartbeat
     was sent that was answered without error, -inf before the first; heard_s: when the group last
-    counted this member in.
+    counted this member in. An answer may have waited while the process stood still: what counts is
+    when its question was asked.
 
     Invariants: nothing is due while it does not beat; a heartbeat that is in flight is not due;
     none is confirmed that was not sent.
@@ -50,6 +51,7 @@ class Pulse:
         self.retry.reset()
         self.ticked(now_s)
         self.answered(now_s)
+        self.heard_s = now_s
 
     def stop(self) -> None:
         self.beats = False
@@ -82,7 +84,7 @@ class Pulse:
     def answered(self, now_s: float) -> None:
         """It came in time: the session is as long as ever again."""
         self.in_flight = False
-        self.heard_s = now_s
+        self.heard_s = self.sent_s
         self.retry.reset()
         self.beat_s = now_s + self.settings.heartbeat_interval_s
         self.session_end_s = now_s + self.settings.session_timeout_s
@@ -105,11 +107,12 @@ class Pulse:
         if self.beats:
             self.tick_end_s = now_s + self.settings.rebalance_timeout_s
 
-    @property
-    def lapse_s(self) -> float:
+    def lapse_s(self, *, led: bool) -> float:
         """From then on others may have been given this member's work, if it is heard no more: its
-        session is over, and so is the time for which a leader waits for a lost worker."""
-        return self.heard_s + self.settings.session_timeout_s + self.settings.rebalance_delay_s
+        session is over, and so is the time for which a leader waits for a lost worker. What a lost
+        leader ran nobody remembers: others run it at once."""
+        delay_s = 0.0 if led else self.settings.rebalance_delay_s
+        return self.heard_s + self.settings.session_timeout_s + delay_s
 
     def due_s(self) -> float:
         return min(self.beat_s, self.session_end_s, self.tick_end_s)

@@ -221,7 +221,7 @@ NOT_OFFERED = {
     ("source-task-metrics", "transaction-size-avg"): _LATER,
     ("connector-transform-metrics", "*"): _CHAIN,
     ("connector-predicate-metrics", "*"): _CHAIN,
-    ("plugins", "*"): "plugins have no way to declare metrics of their own here",
+    ("plugins", "*"): "plugins name and label their metrics themselves (`add_metrics`)",
     ("connect-metrics", "*"): _CLIENT,
     ("connect-node-metrics", "*"): _CLIENT,
     ("kafka-metrics-count", "*"): "how many metrics Java's registry holds",

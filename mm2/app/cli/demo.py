@@ -144,7 +144,7 @@ def _keep(made: demo.Demo, now: clock.SystemClock, stop: signals.StopSignals) ->
     """Show the mirror as `mm2 run` does, until a signal comes."""
     made.keep_trickling()
     flow_metrics = metrics.FlowMetrics()
-    exporter, note = run.serve(made.settings.metrics, flow_metrics, port=None)
+    exporter, note = run.serve(made.settings.metrics, flow_metrics.registry, port=None)
     for line in _how_to_look(made):
         click.echo(line)
     around = run_loop.Surroundings(

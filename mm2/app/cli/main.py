@@ -49,8 +49,9 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
 }
 
 
-_TALKATIVE = ("httpx", "connect_runtime.rest.access_log")
-"""They tell of every request at INFO."""
+_TALKATIVE = ("httpx", "connect_runtime")
+"""They tell of every request, and of all that a Connect worker does, at INFO: `mm2 run` says what
+comes of it. At the level debug they are heard."""
 
 
 class LazyGroup(click.Group):

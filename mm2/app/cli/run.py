@@ -126,12 +126,13 @@ def _run(
     metrics_port: int | None,
 ) -> run_loop.Ending:
     # Here and not above: wrong input is told before Kafka's and Spark's libraries are loaded.
-    from mm2.app import flow_plan, node
+    from mm2.app import flow_plan, node, node_metrics
 
     choice = flow_plan.Choice(near=near, names=reloading.names, throttle=throttle)
     made = node.Node(settings, choice=choice, environment=os.environ)
     flow_metrics = metrics.FlowMetrics()
-    exporter, note = serve(settings.metrics, flow_metrics, port=metrics_port)
+    everything = node_metrics.NodeMetrics(flow_metrics.registry, made.published)
+    exporter, note = serve(settings.metrics, everything, port=metrics_port)
     if settings.spark.engine == "spark":
         _log.info("starting Spark at %s", settings.spark.master)
     around = run_loop.Surroundings(
@@ -203,13 +204,13 @@ def _chosen(settings: app_settings.Settings, names: tuple[str, ...]) -> app_sett
 
 
 def serve(
-    settings: app_settings.MetricsSettings, source: metrics.FlowMetrics, *, port: int | None
+    settings: app_settings.MetricsSettings, source: metrics_exporter.Source, *, port: int | None
 ) -> tuple[metrics_exporter.MetricsExporter | None, str]:
     """The exporter, None when there is none, and what to say about it in the table."""
     if not settings.enabled and port is None:
         return None, ""
     exporter = metrics_exporter.MetricsExporter(
-        source.registry, host=settings.host, port=settings.port if port is None else port
+        source, host=settings.host, port=settings.port if port is None else port
     )
     try:
         exporter.start()

@@ -36,6 +36,7 @@ def check(
     identity = [item for item in sound if not item.flow.policy.renames_topics]
     for circle in itertools.islice(_circles(identity), _CIRCLES_MAX):
         _note_circle(account, circle)
+    _check_settings_both_ways(account, identity)
     _check_mixed_circles(account, sound)
 
 
@@ -201,6 +202,21 @@ def _note_circle(account: reader.Account, circle: Sequence[_Sound]) -> None:
         allowed=f"{options.DEFAULT_POLICY}, or topics listed by name, different ones each way "
         r"(dots as \.)",
     )
+
+
+def _check_settings_both_ways(account: reader.Account, identity: Sequence[_Sound]) -> None:
+    """Each would write its source's settings over those that people have just changed there."""
+    for one, other in itertools.combinations(identity, 2):
+        back = (other.flow.source, other.flow.target) == (one.flow.target, one.flow.source)
+        follow = one.flow.syncs_topic_configs and other.flow.syncs_topic_configs
+        if back and follow and _may_overlap([one, other]):
+            account.warn(
+                other.read.lines[options.SYNC_CONFIGS.name],
+                f"{other.read.path}.{options.SYNC_CONFIGS.name}",
+                f"{one.flow.name} and {other.flow.name} keep topic names, and topic settings follow"
+                " both ways: one that is changed on either side may be changed back. Let them "
+                "follow one way only: false in one of the two flows",
+            )
 
 
 def _check_mixed_circles(account: reader.Account, sound: Sequence[_Sound]) -> None:

@@ -34,6 +34,7 @@ CHECKED_LATER = (
     options.POLICY.name,
     options.SEPARATOR.name,
     options.TOPICS.name,
+    options.SYNC_CONFIGS.name,
 )
 
 

@@ -157,14 +157,15 @@ def take_over(
     """
     java = attempt.known.java
     assert java is not None
-    traced = yield from _retrace(attempt, begins)
+    copied_to = since[0] if since is not None else -1
+    traced = yield from _retrace(attempt, begins, copied_to=copied_to)
     if not isinstance(traced, retracing.Retracing):
         return traced
     known = attempt.known.anchor is not None
     strange = _unlike_java(attempt, traced) if known or traced.beyond else None
     if strange is not None:
         return strange
-    copied = max(traced.position, since[0] if since is not None else 0)
+    copied = max(traced.position, copied_to)
     source = max(copied, java.next_offset)
     era = eras.NewEra(
         source=source,
@@ -296,7 +297,7 @@ def _stated(attempt: outcomes.Attempt, traced: retracing.Retracing) -> tuple[rec
 
 
 def _retrace(
-    attempt: outcomes.Attempt, begins: Stretch
+    attempt: outcomes.Attempt, begins: Stretch, *, copied_to: int = -1
 ) -> instructions.Script[retracing.Retracing | Failed]:
     """Everything on the mirror from there to our marker, whoever wrote it."""
     left = yield from walk.read_tail(attempt, start=begins.target, everybodys=True)
@@ -313,6 +314,7 @@ def _retrace(
             target=begins.target,
             exact=begins.exact,
             copied_from=copied_from,
+            copied_to=copied_to,
             likely=java.next_offset,
             transform=opening.repeatable(attempt.context.transform),
             source_epoch_before=begins.source_epoch,

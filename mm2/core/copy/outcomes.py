@@ -26,7 +26,7 @@ class Context:
     @property
     def producers(self) -> Mapping[int, bool] | None:
         """As `opposite.Known.by_id`; None where no flow leads back."""
-        return self.opposite.by_id if self.where.two_way else None
+        return self.opposite.by_id if self.where.opposite_map else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

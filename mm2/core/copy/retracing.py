@@ -31,11 +31,12 @@ class Retracing:
 
     The first one, from target offset `target` on, is the next from source offset `source` on, and
     if `exact` those two. Each other follows the one before it, or is one that was found before.
-    Records from `copied_from` on up to `source` count as found.
+    Records from `copied_from` on up to `source`, or up to `copied_to` if that is higher, count as
+    found: they stand before it.
 
     `likely` is where Java probably stepped back to. `doubled` are the ranges of target offsets
     whose records stand before them too, `count` how many records those are. `runs` and `seams`
-    are what was learned of the map up to the first of them. `mismatch` says why the record at
+    are what was learned of the map before Java stepped back. `mismatch` says why the record at
     target offset `unpaired_from` has no equal; "" while all have. `beyond`: the source has none
     left that it could be. `writer` is the producer id of the batch that was looked at last.
 
@@ -48,6 +49,7 @@ class Retracing:
     exact: bool
     likely: int
     copied_from: int = -1
+    copied_to: int = -1
     transform: opening.Transform | None = None
     source_epoch_before: int = -1
     read_to: int = field(init=False)
@@ -68,6 +70,7 @@ class Retracing:
     _read_epoch: int = -1
     _mine: deque[records.Record] = field(default_factory=deque)
     _begun: bool = False
+    _stepped_back: bool = False
     _places: list[int] = field(default_factory=list)
     _reached: int = 0
     _ended: bool = False
@@ -157,8 +160,8 @@ class Retracing:
 
     @property
     def whole(self) -> bool:
-        """Does all of the stretch pair, once, and is there any?"""
-        return self.found_any and not self.mismatch and not self.doubled
+        """Does all of the stretch pair, in order, and is there any?"""
+        return self.found_any and not self.mismatch and not self._stepped_back
 
     def _fail(self, why: str) -> pairing.Need:
         self.mismatch = why
@@ -177,18 +180,20 @@ class Retracing:
         return pairing.Need.NOTHING if self.mismatch else pairing.Need.TARGET
 
     def _begin(self) -> bool:
-        """Is the source read as far as the stretch's first record?"""
-        at = bisect_left(self._offsets, self.source)
-        if at == len(self._offsets) and self.read_to <= self.source and not self._ended:
+        """Is the source read as far as the stretch's first record, and what was copied?"""
+        last = max(self.source, self.copied_to)
+        reached = bisect_left(self._offsets, last)
+        if reached == len(self._offsets) and self.read_to <= last and not self._ended:
             return False
-        self._places, self._reached, self._begun = [at], at, True
+        at = bisect_left(self._offsets, self.source)
+        self._places, self._reached, self._begun = [at], reached, True
         return True
 
     def _find(self, record: records.Record) -> bool:
         """False where more of the source must be read first."""
         digest = hash(record[1:])
         matched = self._following(digest, self._places)
-        if matched == []:
+        if matched == [] and self.found_any:
             matched = self._following(digest, [self._reached])  # two may write side by side
         if matched is None:
             return False
@@ -196,6 +201,7 @@ class Retracing:
             begins = matched and (record.offset, self._offsets[matched[0]])
             if begins != (self.target, self.source):
                 self.unpaired_from = record.offset
+                self.beyond = self._ended and self._places == [len(self._offsets)]
                 self._fail(f"target offset {self.target} does not hold source offset {self.source}")
                 return True
         matched = matched or self._before(digest)
@@ -256,12 +262,13 @@ class Retracing:
         if new:
             self._marks[at] = _THERE
         if at < self._reached:
+            self._stepped_back = True
             if not new:
                 self._note_double(record.offset)
             return
         source = self._offsets[at]
         begins = not self.runs or self.runs[-1].delta != record.offset - source
-        if begins and not self.doubled:
+        if begins and not self._stepped_back:
             self._cut_map(record.offset)
             self.runs.append(map_record.Run(source, record.offset - source))
         self._reached = at + 1

@@ -43,10 +43,10 @@ class PartitionSetup:
     in ms. `old_after_ms`: batches older than this are copied in transactions, because the broker
     would forget who wrote them (half of `producer.id.expiration.ms`). `renew_after_s`: how long a
     fence stays in the brokers' memory without being renewed. `target_codec` is the codec (0-4) that
-    the mirror topic forces on batches, None when it keeps the producer's. `two_way`: a flow that
-    leads back writes to the same source topic, and what it wrote there is skipped. `in_group`: a
-    group of workers says whose the partition is. `operator` is for telling people what to type; all
-    partitions of a flow share it.
+    the mirror topic forces on batches, None when it keeps the producer's. `opposite_map`: the map
+    topic, on the source, of a flow that leads back into the same source topic; what that one wrote
+    there is skipped. "" where the mirror has another name. `operator` is for telling people what to
+    type; all partitions of a flow share it.
     """
 
     flow: str
@@ -65,7 +65,7 @@ class PartitionSetup:
     old_after_ms: int = HALF_DAY_MS
     renew_after_s: float = 8 * 3600.0
     target_codec: int | None = None
-    two_way: bool = False
+    opposite_map: str = ""
     in_group: bool = False
     operator: commands.Operator = commands.NOBODY
 

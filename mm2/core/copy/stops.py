@@ -96,11 +96,13 @@ def refused(where: setup.PartitionSetup, why: str, *, code: int, retry_after_s: 
 
 def opposite_unknown(where: setup.PartitionSetup, why: str) -> Stop:
     """Nobody can tell whether a record of the source is one that the opposite flow brought."""
+    line = where.operator.source.allow_topic(where.opposite_map, "Describe", "Read")
     return Stop(
         cause=Cause.OPPOSITE_UNKNOWN,
         message=(
-            f"{where.name}: what the flow that leads back wrote here must not be copied again, and "
-            f"by which producers that is cannot be told: {why}"
+            f"{where.name}: what a flow that leads back wrote here must not be copied again, and "
+            f"whether that is so cannot be told: {why}. Both rights are needed where mirrors have "
+            f"their topics' names. {commands.to_go_on(line)}"
         ),
         retry_after_s=OPPOSITE_RETRY_S,
     )

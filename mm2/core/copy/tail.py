@@ -56,8 +56,7 @@ class Tail:
     that may be our own, where an unclean election took the one that was meant for it.
     With `last_crc`, reading begins one offset earlier: the batch that ends before `start` must have
     that CRC. `lost` says why the stretch cannot be what the map speaks of; "" while it can.
-    `writers` are the producer ids of ours in it. `ours` None: everybody's batches count as ours,
-    and so does one that begins before `start` and holds it.
+    `writers` are the producer ids of ours in it. `ours` None: everybody's batches count as ours.
     """
 
     ours: frozenset[int] | None
@@ -101,10 +100,15 @@ class Tail:
         if header.last_offset < self.at or self.complete:
             return
         self.at = header.last_offset + 1
-        if header.base_offset < self.start and self.ours is not None:
+        if header.base_offset < self.start and not self._holds_start(header):
             self._check_anchor(header)
         else:
             self._sort(header, batch)
+
+    def _holds_start(self, header: record_batch.BatchHeader) -> bool:
+        """Others may have begun a batch before it: an era may begin inside one of Java's."""
+        theirs = self.ours is None or header.producer_id not in self.ours
+        return theirs and self.last_crc is None
 
     def _check_anchor(self, header: record_batch.BatchHeader) -> None:
         ends_there = header.last_offset == self.start - 1

@@ -38,7 +38,8 @@ def translate(known: offset_map.PartitionMap, upstream: int) -> translation.Tran
 def agrees(known: offset_map.PartitionMap, newest: offset_sync.OffsetSync) -> bool:
     """Does the map say the same as the newest offset sync of its partition, or nothing of it?
 
-    If not, Java has mirrored the topic anew since we did, and the map is of other offsets.
+    If not, Java has mirrored since we did: the topic anew, so that the map is of other offsets, or
+    some of it once more.
     """
     match translate(known, newest.upstream):
         case translation.Exact(downstream=downstream):

@@ -87,10 +87,8 @@ def shares(
         plan = split.sticky(handed, [share.partitions for share in before], tasks_max)
     else:
         plan = split.round_robin(handed, tasks_max)
-    return [
-        Share(partitions=_in_order(share, before, at), added=frozenset(late.intersection(share)))
-        for at, share in enumerate(split.without_holes(plan))
-    ]
+    ordered = [_in_order(share, before, at) for at, share in enumerate(split.without_holes(plan))]
+    return [Share(partitions=share, added=frozenset(late.intersection(share))) for share in ordered]
 
 
 def clashes(names: Iterable[str], remote: Callable[[str], str]) -> dict[str, frozenset[str]]:
@@ -100,6 +98,16 @@ def clashes(names: Iterable[str], remote: Callable[[str], str]) -> dict[str, fro
     for name in names:
         found.setdefault(remote(name), set()).add(name)
     return {mirror: frozenset(each) for mirror, each in found.items() if len(each) > 1}
+
+
+def rearranged(
+    before: Sequence[Share], plan: Iterable[Sequence[ids.TopicPartition]]
+) -> list[Share]:
+    """The same partitions in other shares; what came later still did."""
+    late = {each for share in before for each in share.added}
+    return [
+        Share(partitions=tuple(share), added=frozenset(late.intersection(share))) for share in plan
+    ]
 
 
 def differ(one: Sequence[Share], other: Sequence[Share]) -> bool:

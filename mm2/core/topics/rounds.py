@@ -1,4 +1,5 @@
-"""When a flow's connector looks at its topics, and has settings and ACLs follow, again."""
+"""When a flow's connector looks at its topics and at its tasks, and has settings and ACLs follow,
+again."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ from mm2.core.configs import connector_configs
 
 AGAIN_S = 10.0
 """What failed is tried again after this time, or sooner if its interval is shorter."""
+LOADS_S = 30.0
+"""How often it is looked at what tasks carry."""
 
 
 @dataclass(slots=True)
@@ -30,15 +33,17 @@ class Round:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds:
     """A look is due at once. Settings follow with the first look, and then as often as is asked;
-    ACLs soon after the start, as in Java."""
+    ACLs soon after the start, as in Java. `loads`: whether a task carries too much."""
 
     looks: Round
     settings: Round
     acls: Round
+    loads: Round
 
     def pause_s(self, now_s: float) -> float | None:
         """Seconds until something is due; None: nothing will be."""
-        dues = (each.due_s for each in (self.looks, self.settings, self.acls))
+        every = (self.looks, self.settings, self.acls, self.loads)
+        dues = (each.due_s for each in every)
         first_s = min((each for each in dues if each is not None), default=None)
         return None if first_s is None else max(0.0, first_s - now_s)
 
@@ -51,4 +56,5 @@ def of(config: connector_configs.SourceConfig, *, now_s: float) -> Rounds:
         looks=Round(flow.refresh_topics_interval_s, now_s),
         settings=Round(settings_s, None if settings_s is None else now_s + settings_s),
         acls=Round(acls_s, None if acls_s is None else now_s),
+        loads=Round(LOADS_S, now_s + LOADS_S if flow.tasks_max > 1 else None),
     )

@@ -12,7 +12,7 @@ from tests.model.delivery import faults
 
 def nobody_asked(where: setup.PartitionSetup, **rest: Any) -> partition.PartitionCopy:
     """A machine that does not know that another flow leads back."""
-    return partition.PartitionCopy(dataclasses.replace(where, two_way=False), **rest)
+    return partition.PartitionCopy(dataclasses.replace(where, opposite_map=""), **rest)
 
 
 class NotReadToTheEnd(faults.BentCopy):
@@ -45,5 +45,5 @@ class TheirsPaired(partition.PartitionCopy):
 
     def __init__(self, where: setup.PartitionSetup, **rest: Any) -> None:
         super().__init__(where, **rest)
-        blind = dataclasses.replace(where, two_way=False)
+        blind = dataclasses.replace(where, opposite_map="")
         self._way_in._context = dataclasses.replace(self._way_in._context, where=blind)

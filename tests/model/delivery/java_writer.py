@@ -42,6 +42,10 @@ class JavaWriter:
         self._next()
 
     def crash(self) -> None:
+        """Not before an OffsetSync says where it began: what stood before would be copied again."""
+        if self._sent and not self._topics.syncs:
+            self._events.after(0.5, self.crash)
+            return
         self.alive = False
         self._note("crashes")
 

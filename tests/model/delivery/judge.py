@@ -62,12 +62,14 @@ def judge(around: world.World) -> list[str]:
     unsure = around.weather.java == "turns" and around.weather.shared
     if around.weather.unfenced or unsure:
         return [each for each in found if kind_of(each) not in _FENCES_PREVENT]
+    if around.weather.overlaps:
+        found = [each for each in found if kind_of(each) not in _FENCES_PREVENT]
     return found + claimed + _check_map(around, committed)
 
 
 _FENCES_PREVENT = (Kind.DOUBLED, Kind.DISORDERED)
 """Without the right to a transactional id the promise is: at least once. So it is where others
-write, too, and Java was there: what it wrote cannot be told from theirs."""
+write, too, and Java was there: what it wrote cannot be told from theirs; and while it runs."""
 
 
 def _name_unfenced_writes(around: world.World) -> None:
@@ -286,7 +288,8 @@ def _compare_counts(around: world.World, seen: list[Seen], *, reader: str) -> li
 
 def _check_map(around: world.World, entries: list[target_log.Entry]) -> list[str]:
     """Source offsets of the newest era translate to where their records stand."""
-    if around.weather.identical:
+    untold = around.weather.java == "turns" and _stopped(around)
+    if around.weather.identical or untold:
         return []
     held = around.log.partition
     anchor = held.anchor
@@ -365,8 +368,8 @@ def _unjustified_receipts(around: world.World) -> list[str]:
 
 def _names_single_ones(around: world.World, stated: receipt.Receipt) -> bool:
     """Does it call a record a double that stands nowhere before?"""
-    if stated.kind is not receipt.ReceiptKind.DOUBLED_BY_JAVA:
-        return False
+    if stated.kind is not receipt.ReceiptKind.DOUBLED_BY_JAVA or around.weather.overlaps:
+        return False  # Java may store its word before what it speaks of has come to stand there
     assert stated.target is not None
     start, end = stated.target
     before: set[Content] = set()
@@ -411,5 +414,6 @@ def _justified(around: world.World, stop: stops.Stop) -> bool:
             # Java may have been killed before it told anybody that it was there.
             return around.target.log_start > 0 or around.weather.java == "turns"
         case stops.Cause.FOREIGN_WRITES:
-            return around.weather.java == "turns" and around.java.progress() is None
+            # Then Java was there before it had told anybody.
+            return around.weather.java == "turns" and "MirrorMaker 2" not in stop.message
     return False

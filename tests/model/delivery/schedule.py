@@ -233,9 +233,10 @@ class _Schedule:
         self._events.after(begins_s + random.choice((0.3, 2.0, 12.0)), self._end_java)
 
     def _begin_java(self) -> None:
-        for each in self._world.running if not self._weather.overlaps else ():
-            each.crash()
-        if not self._world.java_runs:
+        if not self._weather.overlaps and not self._world.network.calm:
+            for each in self._world.running:
+                each.crash()
+        if not self._world.java_runs and not self._world.network.calm:
             self._world.start_java()
 
     def _end_java(self) -> None:

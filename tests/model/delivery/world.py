@@ -121,5 +121,5 @@ def _setup(conditions: weather.Weather) -> setup.PartitionSetup:
         target_topics=topics,
         delivery=delivery,
         renew_after_s=expiry_s / 3,
-        two_way=conditions.two_way,
+        opposite_map="mm2-offset-map.b.internal" if conditions.two_way else "",
     )

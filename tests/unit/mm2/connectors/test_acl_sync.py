@@ -111,8 +111,11 @@ def test_a_source_that_shows_none_of_its_acls_is_told_with_the_right_that_is_lac
 def test_one_that_is_refused_stands_in_nobodys_way(pair, caplog):
     pair.source.bindings.add(acl("u", "READ"))
     pair.target.refused["A.t"] = REFUSED
-    pair.made.sync(5.0)
+    with caplog.at_level(logging.INFO):
+        pair.made.sync(5.0)
     assert pair.target.bindings == {acl("A.u", "READ")}
+    told = [each.getMessage() for each in caplog.records if each.levelname == "INFO"]
+    assert told == ["ACL of a mirror topic: ALLOW User:alice from * to READ A.u"]
     (line,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
     assert "(and 2 more)" in line
     assert commands.found_in(line).endswith("--operation Alter --operation Describe --cluster")

@@ -130,6 +130,18 @@ def test_groups_that_come_and_go_have_the_tasks_told(running):
     assert not polling.until(lambda: running.context.reconfigurations > 2, timeout_s=1.5)
 
 
+def test_who_was_stopped_starts_again(running):
+    """As workers do with the same instance when a connector is resumed."""
+    running.clusters.source.commit("a", {T0: 1})
+    running.start()
+    running.connector.stop()
+    running.start()
+    assert not running.clusters.gone()
+    running.clusters.source.commit("b", {T0: 1})
+    assert running.reconfigured(1)
+    assert running.assigned() == ["a", "b"]
+
+
 def test_groups_are_not_looked_for_again_where_that_is_off(running):
     running.start(refresh_groups_enabled="false")
     running.clusters.source.commit("c", {T0: 1})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from typing import Any
 
@@ -15,7 +16,14 @@ from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.ports import plugins
 from connect_runtime.runtime import plugin_facts
 from connect_runtime.system import clock, polling
-from mm2.connectors import board, mirror_source_connector
+from mm2.connectors import (
+    board,
+    flow_status,
+    mirror_source_connector,
+    partition_setups,
+    source_task,
+    task_report,
+)
 from mm2.core import naming
 from mm2.core.offsets import offset_map
 from mm2.core.topics import acls
@@ -416,9 +424,22 @@ def test_who_is_told_to_stop_while_it_starts_does_not_wait(running):
 def test_a_broken_thread_fails_the_connector(running):
     running.start()
     running.source.failures["describe_topics", "orders"] = AWAY
-    running.connector._looks.look = lambda *_, **__: 1 // 0
+    running.connector._watch._looks.look = lambda *_, **__: 1 // 0
     assert polling.until(lambda: bool(running.context.errors), timeout_s=WAIT_S)
     assert isinstance(running.context.errors.pop(), ZeroDivisionError)
+
+
+def test_who_was_stopped_starts_again(running):
+    """As workers do with the same instance when a connector is resumed."""
+    running.start()
+    assert running.tasks() == ["orders-0", "orders-1"]
+    running.connector.stop()
+    assert running.connector.task_configs(2) == []
+    running.source.create("users")
+    running.start()
+    assert running.tasks() == ["orders-0 users-0", "orders-1"]
+    running.source.create("carts")
+    assert running.reconfigured(1)
 
 
 def test_what_is_mirrored_is_told(running, caplog):
@@ -447,6 +468,15 @@ def test_java_s_mistakes_are_found(running):
     found = running.connector.validate({**PROPS, **wrong})
     assert {each.name for each in found if each.error_messages} == set(wrong)
     assert "sync.topic.acls.enabled" in running.connector.config().keys
+
+
+def test_keys_that_act_on_nothing_are_told_and_no_others(running, caplog):
+    running.start(errors_tolerance="all", topicz="orders", throttle="1MB", mm2_engine="inline")
+    told = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert told == [
+        "errors.tolerance has no effect: mm2 copies whole batches and converts no records",
+        "topicz has no effect: is not a known key",
+    ]
 
 
 def test_offsets_are_altered_in_their_form(running):
@@ -501,3 +531,59 @@ def test_a_target_that_does_not_answer_refuses_altered_offsets(running):
     place = {"cluster": "A", "topic": "orders", "partition": 0}
     with pytest.raises(errors.RetriableError, match="nobody answers"):
         running.connector.alter_offsets(PROPS, [records.SourceOffset(place, None)])
+
+
+# Loads
+
+
+class Ahead(clock.SystemClock):
+    """A hundred seconds pass in one."""
+
+    def now_s(self) -> float:
+        return super().now_s() * 100.0
+
+
+def _carries(place: board.Place[board.TaskShown], number: int, **counts: int) -> None:
+    """`p3=7`: partition 3 of `orders` has moved 7 bytes."""
+    shown = []
+    for key, count in counts.items():
+        name = ids.TopicPartition("orders", int(key[1:]))
+        nothing = partition_setups.Finding(partition=name, cause="", message="")
+        status = task_report.found_status(nothing, task=number)
+        shown.append(dataclasses.replace(status, bytes=count))
+    running = flow_status.TaskStatus(
+        index=number, state=source_task.TaskState.RUNNING, reason="", restarts=0
+    )
+    place.put(board.TaskShown(status=running, partitions=tuple(shown)))
+
+
+def test_a_task_that_carries_too_much_for_long_gives_something_away(running):
+    running.source.topics["orders"].partitions = 6
+    given = [{"task.assigned.partitions": "orders-0,orders-1,orders-2"}]
+    given += [{"task.assigned.partitions": f"orders-{number}"} for number in (3, 4, 5)]
+    running.again(published=given)
+    running.context.clock = Ahead()
+    running.start(
+        tasks_max="4",
+        sync_topic_configs_enabled="false",
+        sync_topic_acls_enabled="false",
+    )
+    places = [board.BOARD.task(FLOW, number) for number in range(4)]
+    count = 0
+
+    def asked() -> bool:
+        nonlocal count
+        count += 1000
+        _carries(places[0], 0, p0=count, p1=count, p2=count)
+        for number in (1, 2, 3):
+            _carries(places[number], number, **{f"p{number + 2}": count // 10})
+        return bool(running.context.reconfigurations)
+
+    try:
+        assert polling.until(asked, timeout_s=WAIT_S, interval_s=0.05)
+        evened = ["orders-2", "orders-0 orders-3", "orders-1 orders-4", "orders-5"]
+        assert running.tasks(4) == evened
+        assert running.tasks(4) == evened, "what was published stands"
+    finally:
+        for each in places:
+            each.leave()

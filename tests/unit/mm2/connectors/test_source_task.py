@@ -3,6 +3,7 @@ receipt."""
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import random
 from types import SimpleNamespace
@@ -245,3 +246,25 @@ def test_a_fenced_copy_is_let_go_at_once():
     made.task.state = source_task.TaskState.FENCED
     closed(made)
     assert (made.task.state, made.task.channel) == (source_task.TaskState.FENCED, None)
+
+
+def test_a_copy_that_asks_whose_a_producer_is_gets_the_answer():
+    made = Task()
+    made.turn()
+    asked: list[Any] = []
+    made.task._around = dataclasses.replace(
+        made.task._around, whose=lambda producers, answer: asked.append((producers, answer))
+    )
+    made.task.received(messages.opposite_request(3, [4, 5]), made.now_s)
+    ((producers, answer),) = asked
+    assert producers == [4, 5]
+    answer(frozenset({4}), "")
+    assert made.channel.sent[-1] == messages.opposite_answer(3, {4})
+
+
+def test_without_a_reader_of_the_opposite_map_no_producer_is_taken_for_a_local_one():
+    made = Task()
+    made.turn()
+    made.task.received(messages.opposite_request(3, [4]), made.now_s)
+    told = made.channel.sent[-1]
+    assert isinstance(messages.read_opposite(told), instructions.Unanswered)

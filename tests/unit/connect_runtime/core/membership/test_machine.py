@@ -332,13 +332,24 @@ def test_a_coordinator_that_is_named_and_never_answers_is_not_found(talk):
         (16, 300.0, [PrepareJoin]),
         (90, 300.0, [PrepareJoin]),
         (90, 60.0, [StopWork, PrepareJoin]),
+        (9, None, [PrepareJoin]),
+        (11, None, [StopWork, PrepareJoin]),
     ],
 )
 def test_who_was_away_for_longer_than_its_work_is_kept_for_it_ends_it_before_it_joins(
     away_s, delay_s, told
 ):
-    """A process that stood still, as long as its session and the delay for lost workers."""
-    talk = group_talk.GroupTalk(rebalance_delay_s=delay_s).stable()
+    """A process that stood still, as long as its session and the delay for lost workers; a leader's
+    (None) is not kept."""
+    if delay_s is None:
+        talk = group_talk.GroupTalk(rebalance_delay_s=300.0).find()
+        talk.join(leader="m1")
+        talk.tell(events.PlanMade(generation=talk.member.generation.number, answers={"m1": b""}))
+        talk.answer("sync_group", answers.synced(b"work"))
+        if "heartbeat" in talk.sent:
+            talk.answer("heartbeat", answers.beaten())
+    else:
+        talk = group_talk.GroupTalk(rebalance_delay_s=delay_s).stable()
     talk.now_s += away_s
     said = talk.tell(events.TimePassed())
     if "find_coordinator" in talk.sent:

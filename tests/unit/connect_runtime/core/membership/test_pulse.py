@@ -106,12 +106,13 @@ def test_work_lapses_a_session_and_a_delay_after_the_last_answer():
     made = pulse.Pulse(
         settings=settings.Settings(group_id="g", rebalance_delay_s=5.0), rng=random.Random(1)
     )
-    assert made.lapse_s == -math.inf
+    assert made.lapse_s(led=False) == -math.inf
     made.start(100.0)
-    assert made.lapse_s == 115.0
+    assert made.lapse_s(led=False) == 115.0
     made.sent(103.0)
     made.failed(104.0)
-    assert made.lapse_s == 115.0, "the coordinator could not say"
+    assert made.lapse_s(led=False) == 115.0, "the coordinator could not say"
     made.sent(105.0)
-    made.answered(106.0)
-    assert made.lapse_s == 121.0
+    made.answered(206.0)
+    assert made.lapse_s(led=False) == 120.0, "the answer may be as old as its question"
+    assert made.lapse_s(led=True) == 115.0, "nobody remembers what it ran"

@@ -74,7 +74,7 @@ def test_a_metrics_port_in_use_is_a_warning_and_no_error(caplog):
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
         settings = app_settings.MetricsSettings(port=port)
-        assert run.serve(settings, metrics.FlowMetrics(), port=None) == (
+        assert run.serve(settings, metrics.make_registry(), port=None) == (
             None,
             ", metrics are not served",
         )
@@ -84,8 +84,8 @@ def test_a_metrics_port_in_use_is_a_warning_and_no_error(caplog):
 
 def test_the_port_option_wins_and_switches_metrics_on():
     settings = app_settings.MetricsSettings(enabled=False)
-    assert run.serve(settings, metrics.FlowMetrics(), port=None) == (None, "")
-    exporter, note = run.serve(settings, metrics.FlowMetrics(), port=0)
+    assert run.serve(settings, metrics.make_registry(), port=None) == (None, "")
+    exporter, note = run.serve(settings, metrics.make_registry(), port=0)
     assert exporter is not None
     try:
         assert note == f", metrics at {exporter.url}"

@@ -76,6 +76,16 @@ def test_names_kept_both_ways_are_fine_for_each_flow_knows_what_the_other_wrote(
     assert [each.target_topics.value for each in found] == ["shared", "shared"]
 
 
+def test_settings_that_follow_both_ways_undo_each_other(read):
+    found = read(flows(identity("a b"), identity("b a")))
+    (warning,) = found.warnings
+    assert (warning.line, warning.key) == (4, "flows[1].sync.topic.configs.enabled")
+    assert "a->b and b->a" in warning.text
+    one_way = identity("b a") + ", sync.topic.configs.enabled: false"
+    assert read(flows(identity("a b"), one_way)).warnings == ()
+    assert read(flows(identity("a b", "x"), identity("b a", "y"))).warnings == ()
+
+
 @pytest.mark.parametrize(
     ("there", "on", "back"),
     [

@@ -47,7 +47,7 @@ setups = st.builds(
     old_after_ms=NUMBERS,
     renew_after_s=st.floats(0, 1e9),
     target_codec=st.none() | st.integers(0, 4),
-    two_way=st.booleans(),
+    opposite_map=TEXTS,
 )
 accesses = st.builds(
     messages.ClusterAccess,

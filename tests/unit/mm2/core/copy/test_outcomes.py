@@ -95,4 +95,4 @@ def test_what_keeps_a_marker_from_being_written_is_told_by_what_follows():
 
 def test_producers_are_nobodys_concern_where_no_flow_leads_back():
     assert taking.context().producers is None
-    assert taking.context(two_way=True).producers == {-1: False}
+    assert taking.context(opposite_map="theirs").producers == {-1: False}

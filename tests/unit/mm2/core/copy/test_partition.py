@@ -53,6 +53,18 @@ def test_what_is_held_counts_against_the_budget_until_it_is_acknowledged():
     assert (world.copy.counters.records, world.copy.map.through) == (2, 2)
 
 
+def test_how_old_records_are_is_told_when_they_come_and_when_they_are_stored():
+    world = copying.begun(*LOG)
+    world.offer(*LOG[:3])
+    world.send()
+    world.acknowledge()
+    arrived, stored = world.copy.counters.take_ages()
+    assert (arrived.records, stored.records) == (3, 1)
+    world.acknowledge().acknowledge()
+    arrived, stored = world.copy.counters.take_ages()
+    assert (arrived.records, stored.records) == (0, 2)
+
+
 def test_nothing_is_sent_before_the_first_anchor_is_stored():
     world = copying.World(*LOG)
     world.withheld.add(instructions.Record)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from mm2.core import commands
 from mm2.core.copy import instructions, setup, stops
 from mm2.core.copy.standing import PASSING_TRIES, Phase
 from tests.fakes import copying, scripts
 
 ASKS = instructions.AskOpposite
 LOCAL, THEIRS = (50, 0), (60, 0)
+MAP = "mm2-offset-map.b.internal"
 NOBODY = instructions.Theirs(producers=frozenset())
 
 
 def begun(**changed: Any) -> copying.World:
     shared = setup.TargetTopics.SHARED
-    return copying.begun(two_way=True, target_topics=shared, **changed)
+    return copying.begun(opposite_map=MAP, target_topics=shared, **changed)
 
 
 def phase(world: copying.World) -> Phase:
@@ -106,6 +108,8 @@ def test_an_answer_that_stays_away_is_told_to_people():
     assert stop is not None
     assert (stop.cause, stop.retry_after_s) == (stops.Cause.OPPOSITE_UNKNOWN, 15.0)
     assert "no right to read it" in stop.message
+    (command,) = commands.found_in(stop.message).splitlines()
+    assert f"--operation Read --topic {MAP}" in command
 
 
 def test_who_is_asked_to_end_does_not_ask_any_more():
@@ -145,7 +149,7 @@ def test_pairing_skips_what_the_opposite_flow_wrote():
     world.offer(mine, theirs, last).copied(mine, theirs, last)
     assert world.copy.counters.records == 2
     another = copying.World(
-        mine, theirs, last, two_way=True, target_topics=setup.TargetTopics.SHARED
+        mine, theirs, last, opposite_map=MAP, target_topics=setup.TargetTopics.SHARED
     )
     another.map, another.mirror, another._producer = world.map, world.mirror, world._producer
     told(another, THEIRS[0]).tick()

@@ -286,7 +286,7 @@ def test_a_source_topic_that_is_missing_stops_the_partition_only_if_that_lasts()
 
 
 def ask(answer: Any) -> tuple[scripts.Played, outcomes.Context]:
-    context = taking.context(two_way=True)
+    context = taking.context(opposite_map="theirs")
     script = walk.ask_opposite(context, (5, 6))
     return scripts.play(script, {instructions.AskOpposite: answer}), context
 

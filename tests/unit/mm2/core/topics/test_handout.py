@@ -121,6 +121,15 @@ def test_topics_that_would_have_one_mirror_clash():
     assert handout.clashes("ab", remote) == {}
 
 
+def test_partitions_that_are_moved_take_along_that_they_came_later():
+    held = before("a0 b0", "a1", added="b0")
+    found = handout.rearranged(held, [share.partitions for share in before("a0", "a1 b0")])
+    assert (shown(found), late(found)) == (["a0", "a1 b0"], {"b0"})
+    assert handout.shares(looked("a0 a1 b0"), found, beginning=frozenset("ab"), tasks_max=2) == (
+        found
+    )
+
+
 def test_tasks_notice_other_partitions_and_other_beginnings_and_no_other_order():
     one = before("a0 a1", "b0")
     assert not handout.differ(one, before("a1 a0", "b0"))

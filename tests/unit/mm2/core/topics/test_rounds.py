@@ -32,6 +32,15 @@ def test_looks_and_acls_are_due_at_once_and_settings_after_they_followed_with_th
     assert made.pause_s(120.0) == 0.0
 
 
+def test_loads_are_looked_at_where_there_may_be_several_tasks():
+    assert rounds().loads.due_s is None
+    made = rounds(tasks_max="2")
+    assert made.loads.due_s == 100.0 + topic_rounds.LOADS_S
+    for each in (made.looks, made.settings, made.acls):
+        each.due_s = None
+    assert made.pause_s(100.0) == topic_rounds.LOADS_S
+
+
 def test_what_was_done_is_done_again_after_its_interval_and_what_failed_sooner():
     made = rounds()
     for each in (made.looks, made.settings, made.acls):

@@ -1,0 +1,90 @@
+"""What operators do to a flow arrives in its worker's API; and its refusals arrive here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from connect_runtime.base import ids
+from connect_runtime.core.herder import requests
+from connect_runtime.core.state import cluster_config, config_records
+from mm2.app import flow_api
+from tests.fakes import rest_herder
+from tests.support import rest_server
+
+NAME = flow_api.SOURCE
+
+
+@pytest.fixture
+def herder() -> rest_herder.FakeHerder:
+    made = rest_herder.FakeHerder()
+    made.make(NAME, {"throttle": "5MB", "tasks.max": "2"})
+    shares = ("orders-0,users-1", "orders-1")
+    configs = [{"task.assigned.partitions": each} for each in shares]
+    made.write(config_records.task_configs(NAME, configs))
+    made.write([config_records.commit(NAME, 2)])
+    return made
+
+
+@pytest.fixture
+def api(herder: rest_herder.FakeHerder) -> Iterator[flow_api.FlowApi]:
+    with rest_server.serving(herder, users={"mm2": "secret"}) as server:
+        url = server.advertised_url.rstrip("/")
+        yield flow_api.FlowApi("a->b", url=url, user="mm2", password="secret")
+
+
+def config(herder: rest_herder.FakeHerder) -> dict[str, str | None]:
+    return dict(herder.config().config(NAME) or {})
+
+
+def test_a_flow_is_paused_and_resumed(herder, api):
+    api.pause()
+    assert herder.config().target_state(NAME) is cluster_config.TargetState.PAUSED
+    api.resume()
+    assert herder.config().target_state(NAME) is cluster_config.TargetState.STARTED
+
+
+def test_topics_are_paused_without_touching_what_else_is_configured(herder, api):
+    before = config(herder)
+    api.pause_topic("orders")
+    assert config(herder) == {**before, "live.paused.topics": "orders"}
+    api.resume_topic("orders")
+    assert config(herder) == before
+
+
+def test_limits_are_set_and_given_back(herder, api):
+    before = config(herder)
+    api.throttle("none", topic="users")
+    api.throttle("1MB", topic=None)
+    live = {"live.throttle": "1MB", "live.throttle.topics": "users=none"}
+    assert config(herder) == {**before, **live}
+    api.throttle(None, topic=None)
+    api.throttle(None, topic="users")
+    assert config(herder) == before
+
+
+def test_tasks_that_copy_a_topic_are_restarted_or_all_there_is(herder, api):
+    assert api.restart_topic("orders") == [0, 1]
+    assert api.restart_topic("users") == [0]
+    asked = [each for each in herder.submitted if isinstance(each, requests.RestartTask)]
+    assert [each.task for each in asked] == [ids.ConnectorTaskId(NAME, n) for n in (0, 1, 0)]
+    assert api.restart() == [NAME]
+    assert any(isinstance(each, requests.RestartAll) for each in herder.submitted)
+
+
+def test_a_topic_that_nobody_copies_is_told(api):
+    for ask in (api.pause_topic, api.restart_topic):
+        with pytest.raises(flow_api.NoSuchTopicError, match="no task of a->b copies"):
+            ask("order")
+
+
+def test_refusals_and_silence_say_which_flow(herder):
+    with rest_server.serving(herder, users={"mm2": "secret"}) as server:
+        url = server.advertised_url.rstrip("/")
+        stranger = flow_api.FlowApi("a->b", url=url, user="mm2", password="wrong")
+        with pytest.raises(flow_api.ApiError, match="a->b: "):
+            stranger.pause()
+    gone = flow_api.FlowApi("a->b", url=url, user="mm2", password="secret")
+    with pytest.raises(flow_api.ApiError, match="a->b: "):
+        gone.pause()

@@ -1,0 +1,71 @@
+"""What each flow runs with, out of a file."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from connect_runtime.app.settings import problems
+from mm2.app import flow_plan
+from mm2.app.settings import load, settings
+
+BASE = """clusters=a,b
+a.bootstrap.servers=a:1
+b.bootstrap.servers=b:1
+a->b.enabled=true
+"""
+
+
+def read(*lines: str) -> settings.Settings:
+    text = BASE + "\n".join(lines)
+    return load.parse_properties(text, file="mm2", folder=pathlib.Path("/"), environment={})
+
+
+def plans(*lines: str, choice: flow_plan.Choice = flow_plan.EVERYTHING) -> list[flow_plan.FlowPlan]:
+    return flow_plan.plans(read(*lines), choice, environment={})
+
+
+def test_a_flow_that_mirrors_is_shown_and_its_way_back_is_there_for_heartbeats():
+    there, back = plans()
+    assert (there.name, there.shown) == ("a->b", True)
+    assert (back.name, back.shown) == ("b->a", False)
+    assert there.worker.membership.group_id == "a-mm2"
+    assert list(there.connectors) == [flow_plan.SOURCE, flow_plan.HEARTBEAT, flow_plan.CHECKPOINT]
+
+
+def test_only_flows_that_are_chosen():
+    assert [each.name for each in plans(choice=flow_plan.Choice(near=("b",)))] == ["a->b"]
+    assert [each.name for each in plans(choice=flow_plan.Choice(names=("b->a",)))] == ["b->a"]
+
+
+@pytest.mark.parametrize(("line", "most"), [("", "5"), ("throttle=2MB", "5"), ("", "")])
+def test_the_command_lines_limit_is_the_most(line, most):
+    (plan, _) = plans(line, choice=flow_plan.Choice(throttle=int(most or 0) * 1_000_000))
+    expected = {("", "5"): "5000000", ("throttle=2MB", "5"): "2000000"}.get((line, most))
+    assert plan.connectors[flow_plan.SOURCE].get("throttle") == expected
+
+
+def test_what_is_ours_or_javas_alone_is_kept_from_the_worker():
+    (plan, _) = plans("b.exactly.once.source.support=enabled", "task.restart.max=3")
+    assert plan.restart_max == 3
+    assert not {"exactly.once.source.support", "task.restart.max"} & plan.worker_props.keys()
+    assert plans()[0].restart_max == flow_plan.RESTART_MAX
+
+
+@pytest.mark.parametrize("wrong", ["many", "-2"])
+def test_a_wrong_number_of_restarts_is_told_where_it_stands(wrong):
+    with pytest.raises(problems.SettingsError) as caught:
+        plans(f"task.restart.max={wrong}")
+    (found,) = caught.value.problems
+    assert (found.line, found.key) == (5, "task.restart.max")
+
+
+def test_nodes_reach_each_other_where_the_file_says_so():
+    assert flow_plan.rest(read(), environment={}) is None
+    found = flow_plan.rest(
+        read("dedicated.mode.enable.internal.rest=true", "listeners=http://127.0.0.1:0"),
+        environment={},
+    )
+    assert found is not None
+    assert [str(each) for each in found.settings.listeners] == ["http://127.0.0.1:0"]

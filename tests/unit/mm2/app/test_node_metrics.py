@@ -1,0 +1,47 @@
+"""Metrics of several workers, told apart."""
+
+from __future__ import annotations
+
+from connect_runtime.base import metrics
+from mm2.app import node_metrics
+
+OWN = metrics.Metric(name="mm2_flows", kind=metrics.Kind.GAUGE, help="Flows.")
+TASKS = metrics.Metric(name="kafka_connect_task_count", kind=metrics.Kind.GAUGE, help="Tasks.")
+MIRROR = metrics.Metric(
+    name="kafka_connect_mirror_x", kind=metrics.Kind.GAUGE, help="X.", labels=("topic",)
+)
+
+
+def worker(tasks: float, topic: str) -> tuple[metrics.Family, ...]:
+    return (
+        metrics.Family(metric=TASKS, series={(): tasks}),
+        metrics.Family(metric=MIRROR, series={(topic,): 1.0}),
+    )
+
+
+def test_workers_are_told_apart_and_connectors_tell_themselves():
+    own = (metrics.Family(metric=OWN, series={(): 2.0}),)
+    found = node_metrics.together(own, {"a->b": worker(3, "x"), "b->a": worker(4, "y")})
+    series = {each.metric.name: dict(each.series) for each in found}
+    assert series == {
+        "mm2_flows": {(): 2.0},
+        "kafka_connect_task_count": {("a->b",): 3, ("b->a",): 4},
+        "kafka_connect_mirror_x": {("x",): 1.0, ("y",): 1.0},
+    }
+    assert found[1].metric.labels == ("flow",)
+
+
+def test_the_first_counts_where_two_say_the_same():
+    other = metrics.Metric(name=MIRROR.name, kind=metrics.Kind.GAUGE, help="Another.")
+    odd = (metrics.Family(metric=other, series={(): 9.0}),)
+    found = node_metrics.together((), {"a->b": worker(3, "x"), "b->a": odd})
+    assert dict(found[1].series) == {("x",): 1.0}
+
+
+def test_everything_is_asked_for_each_scrape():
+    registry = metrics.Registry()
+    registry.declare(OWN)
+    made = node_metrics.NodeMetrics(registry, lambda: {"a->b": worker(3, "x")})
+    assert [each.metric.name for each in made.published] == [TASKS.name, MIRROR.name]
+    registry.publish()
+    assert made.published[0].metric == OWN
