@@ -107,7 +107,7 @@ class Node:
                 self._shown[flow.name] = worker.status(
                     snapshot,
                     before.get(flow.name),
-                    broken="" if self._stopping.is_set() else broken,
+                    broken=self._broken,
                 )
         return list(self._shown.values())
 
