@@ -120,6 +120,8 @@ def first_line(trace: str | None) -> str:
 
 
 def _state(seen: Seen, before: flow_status.FlowStatus | None) -> tuple[State, str]:
+    if seen.given_up:
+        return State.FAILED, seen.given_up
     match seen.life:
         case Life.FAILED:
             return State.FAILED, seen.reason
@@ -129,8 +131,6 @@ def _state(seen: Seen, before: flow_status.FlowStatus | None) -> tuple[State, st
             return State.STOPPING, seen.reason
         case Life.STARTING:
             return State.PLANNING, seen.reason
-    if seen.given_up:
-        return State.FAILED, seen.given_up
     failed = _failed(seen)
     if before is not None and before.state is State.RUNNING:
         return State.RUNNING, failed

@@ -55,6 +55,7 @@ class Node:
         self._crashed = ""
         self._stopping = threading.Event()
         self._changing = False
+        self._broken = ""
         plans = flow_plan.plans(settings, choice, environment=environment)
         self._fleet = fleet.Fleet(flow_plan.rest(settings, environment=environment))
         self._plane: data_plane.DataPlane | None = None
@@ -97,18 +98,18 @@ class Node:
         """Of the flows that mirror, in the file's order."""
         snapshot = board.BOARD.seen()
         workers = {each.plan.name: each for each in self._workers if each.plan.shown}
-        before, self._shown = self._shown, {}
-        plane = None if self._stopping.is_set() else self._plane
-        broken = "" if plane is None else plane.failure
+        before = self._shown
+        shown: dict[str, flow_status.FlowStatus] = {}
+        if self._plane is not None and not self._stopping.is_set():
+            self._broken = self._broken or self._plane.failure
         for flow in self._settings.flows:
             worker = workers.get(flow.name)
             if worker is not None:
-                self._shown[flow.name] = worker.status(
-                    snapshot,
-                    before.get(flow.name),
-                    broken="" if self._stopping.is_set() else broken,
+                shown[flow.name] = worker.status(
+                    snapshot, before.get(flow.name), broken=self._broken
                 )
-        return list(self._shown.values())
+        self._shown = shown  # whole: several threads look
+        return list(shown.values())
 
     @property
     def crashed(self) -> str:

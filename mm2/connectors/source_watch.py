@@ -22,6 +22,7 @@ from mm2.connectors import (
     task_report,
 )
 from mm2.core.configs import connector_configs
+from mm2.core.topics import news
 from mm2.core.topics import rounds as topic_rounds
 
 CLOSE_S = 5.0
@@ -143,20 +144,22 @@ class SourceWatch:
     def _tell(self, found: source_looks.Found) -> None:
         """What is new since the last look."""
         told, self._told = self._told, found
-        before = frozenset[str]() if told is None else told.looked.topics
         known = set() if told is None else {*told.warnings, *(e.message for e in told.findings)}
         for line in dict.fromkeys((*found.warnings, *(each.message for each in found.findings))):
             if line not in known:
                 _LOG.warning("%s", line)
-        if told is None or told.looked != found.looked:
+        if told is None:
             _LOG.info(
-                "%s: %d partitions of %d topics are mirrored; %d topics are new, %d have gone",
+                "%s: %d partitions of %d topics are mirrored",
                 self._config.flow.name,
                 len(found.looked.copyable),
                 len({each.topic for each in found.looked.copyable}),
-                len(found.looked.topics - before),
-                len(before - found.looked.topics),
             )
+        else:
+            for line in news.of_partitions(told.looked.copyable, found.looked.copyable):
+                _LOG.info("%s", line)
+            for line in news.of_gone(told.looked.topics, found.looked.topics):
+                _LOG.warning("%s", line)
         self._show()
 
     def _show(self, *, reason: str = "") -> None:

@@ -115,6 +115,8 @@ def test_what_is_given_up_has_failed():
     seen = dataclasses.replace(RUNS, given_up="task 0: no")
     found = flow_statuses.status(seen, flow_statuses.status(RUNS))
     assert (found.state, found.reason) == (FlowState.FAILED, "task 0: no")
+    ended = dataclasses.replace(seen, life=flow_statuses.Life.STOPPED)
+    assert flow_statuses.status(ended, found).state is FlowState.FAILED
 
 
 def test_after_the_end_figures_stay_what_they_were():
