@@ -6,6 +6,7 @@ import pytest
 
 from connect_runtime.api import context, errors, records
 from connect_runtime.base import ids
+from connect_runtime.base import metrics as base_metrics
 from connect_runtime.core.assignment import work
 from connect_runtime.core.state import config_log, config_records
 from tests.fakes import task_clients
@@ -455,3 +456,48 @@ def test_what_task_configs_throws_is_told(world, plan):
     eventually(lambda: world.reached, WAIT_S)
     with pytest.raises(errors.ConnectError, match="out of paper"):
         world.worker.task_configs("c", CONFIG)
+
+
+# Metrics of plugins
+
+MOVED = base_metrics.Metric(name="mover_moved", kind=base_metrics.Kind.GAUGE, help="Moved.")
+
+
+def shown(world):
+    return {each.metric.name: dict(each.series) for each in world.metrics.published}
+
+
+def test_what_plugins_measure_is_shown_while_they_run(world, plan, caplog):
+    def start(plugin, _props):
+        plugin.context.add_metrics(lambda: [base_metrics.Family(metric=MOVED, series={(): 3.0})])
+        plugin.context.add_metrics(boom)
+
+    plan.does["start"] = start
+    world.start_task()
+    eventually(lambda: shown(world).get("mover_moved") == {(): 3.0}, 5.0)
+    assert shown(world)["mover_moved"] == {(): 3.0}
+    assert caplog.text.count("out of paper") == 1, "once, not at every scrape"
+    world.worker.stop(work.Work(tasks=(TASK,)))
+    assert "mover_moved" not in shown(world)
+
+
+def test_what_a_failed_task_measured_is_shown_no_more(world, plan):
+    plan.does["start"] = lambda plugin, _props: plugin.context.add_metrics(
+        lambda: [base_metrics.Family(metric=MOVED, series={(): 3.0})]
+    )
+    plan.does["poll"] = lambda _task: boom() if plan.release.is_set() else None
+    world.start_task()
+    eventually(lambda: "mover_moved" in shown(world), 5.0)
+    plan.release.set()
+    world.wait_for(TASK, "FAILED")
+    assert "mover_moved" not in shown(world)
+
+
+def test_connectors_measure_too(world, plan):
+    plan.does["connector.start"] = lambda plugin, _props: plugin.context.add_metrics(
+        lambda: [base_metrics.Family(metric=MOVED, series={(): 1.0})]
+    )
+    world.worker.start_connector("c", CONFIG, TargetState.STARTED)
+    eventually(lambda: "mover_moved" in shown(world), 5.0)
+    world.worker.stop(work.Work(connectors=("c",)))
+    assert "mover_moved" not in shown(world)
