@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -61,7 +62,7 @@ class Node:
 
     def stop(self) -> None:
         """In order."""
-        self._child.signal(15)
+        self._child.signal(signal.SIGTERM)
         status = self._child.wait(STOP_S)
         assert status in (0, 143), f"{status}: {self.log()}"
 
