@@ -115,12 +115,13 @@ class ShareCopy:
         self._take_look(now_s)
         if self._around.syncs is not None:
             self._around.syncs.work()
-        if self.copy is not None:
-            self.copy.tick(now_s)
-            self.copy.tell_stored()
-            self._replace_stopped(self.copy, now_s)
-            if self.copy is not None and self.copy.state is source_task.TaskState.FENCED:
-                raise errors.FatalError(f"fenced by another owner: {self.copy.reason}")
+        copy = self.copy
+        if copy is not None:
+            copy.tick(now_s)
+            copy.tell_stored()
+            self._replace_stopped(copy, now_s)
+            if copy.state is source_task.TaskState.FENCED:
+                raise errors.FatalError(f"fenced by another owner: {copy.reason}")
 
     def _take_messages(self, timeout_s: float) -> None:
         busy = self.copy is None or self._next is not None

@@ -7,7 +7,8 @@ from typing import Any
 
 from mm2.core.configs import engine_settings
 from mm2.core.copy import messages
-from mm2.pipeline import control_channel, engine
+from mm2.pipeline import control_channel
+from mm2.pipeline import engine as engines
 
 
 class FakeChannel:
@@ -40,9 +41,9 @@ class FakeChannel:
 
 @dataclass
 class FakeHandle:
-    """Implements `engine.CopyHandle`."""
+    """Implements `engines.CopyHandle`."""
 
-    state: engine.CopyState = engine.CopyState.RUNNING
+    state: engines.CopyState = engines.CopyState.RUNNING
     error: str | None = None
     cancelled: bool = False
 
@@ -83,13 +84,13 @@ class FakePlane:
         self.channels.append(FakeChannel(inbox))
         return self.channels[-1]
 
-    def start(self, job: engine.CopyJob) -> FakeHandle:
+    def start(self, job: engines.CopyJob) -> FakeHandle:
         self.handles.append(FakeHandle())
         return self.handles[-1]
 
-    def slots(self) -> engine.SlotView:
-        waiting = sum(each.state is engine.CopyState.WAITING_FOR_SLOT for each in self.handles)
-        return engine.SlotView(total=1, used=1, waiting=waiting)
+    def slots(self) -> engines.SlotView:
+        waiting = sum(each.state is engines.CopyState.WAITING_FOR_SLOT for each in self.handles)
+        return engines.SlotView(total=1, used=1, waiting=waiting)
 
     @property
     def copy(self) -> FakeChannel:

@@ -46,8 +46,26 @@ def started(own_cluster: Any, *aliases: str) -> Sides:
 def beat(sides: Sides, home: str) -> None:
     """As the flow to this cluster would write it there."""
     kafka.create_topic(sides[home], "heartbeats")
-    key, value = heartbeat.encode(heartbeat.Heartbeat(source="else", target=home, at_ms=17))
+    key, value = _heartbeat(home)
     kafka.produce(sides[home], "heartbeats", [kafka.Outgoing(key=key, value=value)])
+
+
+def _heartbeat(home: str) -> tuple[bytes, bytes]:
+    return heartbeat.encode(heartbeat.Heartbeat(source="else", target=home, at_ms=17))
+
+
+def await_beat(sides: Sides, run: mirror.Mirror, there: str, topic: str, *, of: str) -> None:
+    """The heartbeat of cluster `of` has come."""
+
+    def come() -> bool:
+        if topic not in kafka.topics(sides[there]):
+            return False
+        found = kafka.read_partition(sides[there], topic)
+        return _heartbeat(of) in [(each.key, each.value) for each in found]
+
+    eventually.eventually(
+        come, 60.0, lambda: f"{there} {topic}: {kafka.topics(sides[there])}\n{run.tail}"
+    )
 
 
 def await_copy(sides: Sides, run: mirror.Mirror, there: str, topic: str, *, of: str) -> None:
@@ -73,8 +91,12 @@ def await_copy(sides: Sides, run: mirror.Mirror, there: str, topic: str, *, of: 
 
 def ordinary(properties: kafka.Properties) -> set[str]:
     """Topics but those of Kafka and MirrorMaker themselves."""
-    found = kafka.topics(properties)
+    found = {each for each in kafka.topics(properties) if not each.endswith("heartbeats")}
     return {each for each in found if not each.startswith(("__", "mm2-"))}
+
+
+def beats(properties: kafka.Properties) -> set[str]:
+    return {each for each in kafka.topics(properties) if each.endswith("heartbeats")}
 
 
 def hops(properties: kafka.Properties, origin: str, *, source: str, policy: str) -> int | None:
@@ -102,30 +124,71 @@ def all_ends(sides: Sides) -> dict[tuple[str, str], list[int]]:
     }
 
 
-@pytest.mark.parametrize(
+POLICIES = pytest.mark.parametrize(
     ("policy", "at_east", "at_west"),
     [(DEFAULT, "north.orders", "east.north.orders"), (IDENTITY, "orders", "orders")],
+    ids=["default", "identity"],
 )
+
+
+def keep_on(seconds: float, *producers: both_ways.Locals) -> None:
+    """They write for so long, and some rounds in any case."""
+    end_s = mirror.CLOCK.now_s() + seconds
+    while True:
+        for each in producers:
+            each.go_on(10)
+        if mirror.CLOCK.now_s() >= end_s:
+            break
+    for each in producers:
+        each.stop()
+
+
+def chain(
+    folder: Path,
+    sides: Sides,
+    policy: str,
+    *,
+    at_east: str,
+    at_west: str,
+    spark: dict[str, Any],
+    seconds: float,
+) -> None:
+    """What is born in the north gets to the east and from there to the west."""
+    kafka.create_topic(sides["north"], "orders", partitions=PARTITIONS)
+    beat(sides, "north")
+    given = settings(sides, "north east", "east west", policy=policy, spark=spark)
+    given["flows"][1]["refresh.topics.interval.seconds"] = 1
+    here = both_ways.Locals(sides["north"], "orders", home="north", partitions=PARTITIONS)
+    with here, mirror.Mirror(folder, given) as run:
+        run.await_records(5, flow="east->west")
+        keep_on(seconds, here)
+        await_copy(sides, run, "east", at_east, of="north orders")
+        await_copy(sides, run, "west", at_west, of="north orders")
+        await_beat(sides, run, "west", "east.north.heartbeats", of="north")
+        await_quiet(sides)
+        assert hops(sides["east"], "north", source="north", policy=policy) == 1
+        assert hops(sides["west"], "north", source="east", policy=policy) == 2
+        assert ordinary(sides["west"]) == {at_west}
+
+
+@POLICIES
 def test_a_chain_brings_each_record_once_to_each_place(
     tmp_path: Path, own_cluster: Any, policy: str, at_east: str, at_west: str
 ) -> None:
     sides = started(own_cluster, "north", "east", "west")
-    kafka.create_topic(sides["north"], "orders", partitions=PARTITIONS)
-    beat(sides, "north")
-    given = settings(sides, "north east", "east west", policy=policy, spark=INLINE)
-    given["flows"][1]["refresh.topics.interval.seconds"] = 1
-    here = both_ways.Locals(sides["north"], "orders", home="north", partitions=PARTITIONS)
-    with here, mirror.Mirror(tmp_path, given) as run:
-        here.go_on(12)
-        run.await_records(20, flow="east->west")
-        here.stop()
-        await_copy(sides, run, "east", at_east, of="north orders")
-        await_copy(sides, run, "west", at_west, of="north orders")
-        await_copy(sides, run, "west", "east.north.heartbeats", of="north heartbeats")
-        await_quiet(sides)
-        assert hops(sides["east"], "north", source="north", policy=policy) == 1
-        assert hops(sides["west"], "north", source="east", policy=policy) == 2
-        assert ordinary(sides["west"]) == {at_west, "east.north.heartbeats"}
+    places = {"at_east": at_east, "at_west": at_west}
+    chain(tmp_path, sides, policy, **places, spark=INLINE, seconds=0.0)
+
+
+@POLICIES
+@pytest.mark.full
+@pytest.mark.timeout(MINUTES_S + 300)
+def test_a_chain_for_minutes(
+    tmp_path: Path, own_cluster: Any, policy: str, at_east: str, at_west: str
+) -> None:
+    sides = started(own_cluster, "north", "east", "west")
+    places = {"at_east": at_east, "at_west": at_west}
+    chain(tmp_path, sides, policy, **places, spark={}, seconds=MINUTES_S)
 
 
 def both_rename(folder: Path, sides: Sides, *, spark: dict[str, Any], seconds: float) -> None:
@@ -140,21 +203,14 @@ def both_rename(folder: Path, sides: Sides, *, spark: dict[str, Any], seconds: f
         both_ways.Locals(properties, "orders", home=alias, partitions=PARTITIONS)
         for alias, properties in sides.items()
     )
-    end_s = mirror.CLOCK.now_s() + seconds
     with here, there, mirror.Mirror(folder, given) as run:
-        while True:
-            here.go_on(10)
-            there.go_on(10)
-            if mirror.CLOCK.now_s() >= end_s:
-                break
-        here.stop()
-        there.stop()
+        keep_on(seconds, here, there)
         for home, other in (("east", "west"), ("west", "east")):
             await_copy(sides, run, other, f"{home}.orders", of=f"{home} orders")
-            await_copy(sides, run, other, f"{home}.heartbeats", of=f"{home} heartbeats")
+            await_beat(sides, run, other, f"{home}.heartbeats", of=home)
             assert hops(sides[other], home, source=home, policy=DEFAULT) == 1
-            names = {"orders", "heartbeats"}
-            assert ordinary(sides[other]) == names | {f"{home}.{each}" for each in names}
+            assert ordinary(sides[other]) == {"orders", f"{home}.orders"}
+            assert beats(sides[other]) == {"heartbeats", f"{home}.heartbeats"}
         await_quiet(sides)
 
 

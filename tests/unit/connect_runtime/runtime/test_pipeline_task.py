@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from connect_runtime.api import context, records, task
 from connect_runtime.base import ids, sampled
@@ -32,12 +33,17 @@ def made(store, clock, *, interval_s):
     about = task_metrics.About(
         task=ids.ConnectorTaskId("c", 0), clock=clock, sampling=sampled.Sampling()
     )
-    reporting = []
+    reporting: list[Callable[[context.PipelineProgress], None]] = []
+
+    def make_context(report):
+        reporting.append(report)
+        return plugin_contexts.Context()
+
     body = pipeline_task.PipelineTaskBody(
         pipeline_task.PipelineParts(
             task=Pipe(),
             props=dict,
-            make_context=lambda report: reporting.append(report) or plugin_contexts.Context(),
+            make_context=make_context,
             connector="c",
             offsets=store,
             timing=offset_commits.Timing(interval_s=interval_s, timeout_s=5.0),

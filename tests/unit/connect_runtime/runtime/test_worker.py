@@ -2,249 +2,23 @@
 
 from __future__ import annotations
 
-import threading
-from typing import ClassVar
-
 import pytest
 
-from connect_runtime.api import config_def, connector, context, errors, records, task
+from connect_runtime.api import context, errors, records
 from connect_runtime.base import ids
 from connect_runtime.base import metrics as base_metrics
 from connect_runtime.core.assignment import work
-from connect_runtime.core.state import cluster_config, config_log, config_records
-from connect_runtime.core.task import worker_config
-from connect_runtime.ports import worker as port
-from connect_runtime.runtime import task_bodies, worker, worker_metrics
-from connect_runtime.runtime.stores import memory_log, offset_store
-from connect_runtime.system import clock
+from connect_runtime.core.state import config_log, config_records
 from tests.fakes import task_clients
+from tests.fakes.planned_plugins import (
+    CONFIG,
+    SINK,
+    TASK,
+    WAIT_S,
+    TargetState,
+    boom,
+)
 from tests.support.eventually import eventually
-
-TASK = ids.ConnectorTaskId("c", 0)
-WAIT_S = 30.0
-TargetState = cluster_config.TargetState
-CONFIG = {"name": "c", "connector.class": "Source", "secret": "${p:k}"}
-SINK = {"name": "c", "connector.class": "Sink", "topics": "t"}
-
-
-def boom(*_):
-    raise RuntimeError("out of paper")
-
-
-class Plan:
-    """What the plugins of a test do otherwise, by method; what they were called."""
-
-    def __init__(self):
-        self.does = {}
-        self.calls = []
-        self.contexts = []
-        self.release = threading.Event()
-
-    def call(self, name, *given):
-        self.calls.append(name)
-        return self.does[name](*given) if name in self.does else None
-
-
-class Planned:
-    plan: ClassVar[Plan]
-
-
-class AnyConnector(Planned):
-    def config(self):
-        return config_def.ConfigDef()
-
-    def version(self):
-        return self.plan.call("version") or "1"
-
-    def initialize(self, given):
-        self.plan.call("connector.initialize")
-        self.context = given
-
-    def start(self, props):
-        self.plan.call("connector.start", self, props)
-
-    def stop(self):
-        self.plan.call("connector.stop")
-
-    def task_configs(self, max_tasks):
-        wanted = self.plan.call("task_configs", max_tasks)
-        return [{"a": "1", "secret": "resolved"}] if wanted is None else wanted
-
-
-class SourceTask(Planned, task.SourceTask):
-    def initialize(self, given):
-        self.plan.call("initialize")
-        super().initialize(given)
-
-    def start(self, props):
-        self.plan.call("start", self, props)
-
-    def poll(self):
-        got = self.plan.call("poll", self)
-        self.context.wait(0.01)
-        return got
-
-    def stop(self):
-        self.plan.call("stop")
-
-    def commit(self):
-        self.plan.call("commit")
-
-    def commit_record(self, record, metadata):
-        self.plan.call("commit_record", record)
-
-
-class SinkTask(Planned, task.SinkTask):
-    def pre_commit(self, offsets):
-        wanted = self.plan.call("pre_commit", offsets)
-        return offsets if wanted is None else wanted
-
-    def open(self, partitions):
-        self.plan.call("open", self, partitions)
-
-    def close(self, partitions):
-        self.plan.call("close", partitions)
-
-    def start(self, props):
-        self.plan.call("start", self, props)
-
-    def put(self, sink_records):
-        self.plan.call("put", sink_records)
-        self.context.wait(0.01)
-
-    def stop(self):
-        self.plan.call("stop")
-
-
-class Pipeline(Planned, task.PipelineTask):
-    def start(self, props):
-        self.plan.call("start", self, props)
-
-    def run_once(self, timeout_s):
-        self.plan.call("run_once", self.context)
-        self.context.wait(0.01)
-
-    def reconfigure(self, props):
-        return self.plan.call("reconfigure", props)
-
-    def pause(self):
-        self.plan.call("pause")
-
-    def resume(self):
-        self.plan.call("resume")
-
-    def stop(self):
-        self.plan.call("stop")
-
-    def abandon(self):
-        self.plan.call("abandon")
-
-
-class Source(AnyConnector, connector.SourceConnector):
-    def task_class(self):
-        return self.plan.call("task_class") or SourceTask
-
-
-class Pipes(Source):
-    def task_class(self):
-        return Pipeline
-
-
-class Sink(AnyConnector, connector.SinkConnector):
-    def task_class(self):
-        return SinkTask
-
-
-PLUGINS = {"Source": Source, "Sink": Sink, "Pipes": Pipes}
-
-
-@pytest.fixture
-def plan():
-    made = Planned.plan = Plan()
-    yield made
-    made.release.set()
-
-
-class World:
-    def __init__(self, graceful_ms="10000"):
-        self.clients = task_clients.Clients()
-        self.statuses = task_clients.Statuses()
-        self.reached = []
-        self.wanted = []
-        self.view = cluster_config.EMPTY
-        self.membership = task_clients.Membership()
-        self.refuses = False
-        self.metrics = worker_metrics.WorkerMetrics("here:1", clock.SystemClock())
-        self.offsets = offset_store.OffsetStore(memory_log.MemoryLog("offsets"))
-        self.offsets.start(1.0)
-        config = worker_config.standalone(
-            {
-                "bootstrap.servers": "a:1",
-                "key.converter": "String",
-                "value.converter": "String",
-                "header.converter": "Simple",
-                "offset.storage.file.filename": "f",
-                "offset.flush.interval.ms": "20",
-                "task.shutdown.graceful.timeout.ms": graceful_ms,
-            }
-        )
-        around = task_bodies.Surroundings(
-            config=config,
-            worker_id="here:1",
-            generation=lambda: 3,
-            configs=lambda: self.view,
-            installed=task_clients.Plugins(PLUGINS),
-            clients=self.clients,
-            statuses=self.statuses,
-            offsets=self.offsets,
-            resolve=self.resolve,
-            membership=self.membership,
-            metrics=self.metrics,
-            clock=clock.SystemClock(),
-        )
-        self.worker = worker.Worker(around, self)
-
-    def resolve(self, raw):
-        if self.refuses:
-            raise errors.ConfigError("no such file")
-        return {name: "resolved" if value == "${p:k}" else value for name, value in raw.items()}
-
-    def on_reached(self, name, state, error):
-        self.reached.append((name, state.value, error))
-
-    def on_reconfiguration_wanted(self, name):
-        self.wanted.append(name)
-
-    def start_task(self, config=None, state=TargetState.STARTED, tasks=1):
-        config = CONFIG if config is None else config
-        self.worker.start_task(TASK, connector=config, config=config, state=state, tasks=tasks)
-
-    def wait_for(self, subject, state):
-        eventually(
-            lambda: self.statuses.states(subject)[-1:] == [state],
-            WAIT_S,
-            lambda: str(self.statuses.last(subject)),
-        )
-
-    def stored(self):
-        return self.offsets.read("c", [{"f": "a"}], 1.0)[0]
-
-
-@pytest.fixture
-def world(plan):
-    made = World()
-    yield made
-    plan.release.set()
-    made.worker.close()
-
-
-@pytest.fixture
-def hasty(plan):
-    """Waits for no task's end."""
-    made = World(graceful_ms="300")
-    yield made
-    plan.release.set()
-    made.worker.close()
 
 
 def record(number, **more):
@@ -565,165 +339,6 @@ def test_a_pipeline_that_does_not_stop_is_abandoned(hasty, plan):
     assert plan.calls[-1] == "abandon"
 
 
-# Other configurations
-
-PIPES = {**CONFIG, "connector.class": "Pipes"}
-
-
-def renewed(world, config, *, of=None):
-    found = port.TaskConfigured(connector=config if of is None else of, config=config)
-    return world.worker.renew_tasks({TASK: found})
-
-
-def test_a_task_that_is_configured_as_before_goes_on(world, plan):
-    world.start_task()
-    world.wait_for(TASK, "RUNNING")
-    assert renewed(world, {**CONFIG, "secret": "resolved"}) == frozenset(), "it comes to the same"
-    assert renewed(world, {**CONFIG, "secret": "other"}) == {TASK}
-    assert renewed(world, CONFIG, of={**CONFIG, "value.converter": "Json"}) == {TASK}
-    assert world.worker.renew_tasks(
-        {ids.ConnectorTaskId("c", 1): port.TaskConfigured(connector=CONFIG, config=CONFIG)}
-    ) == {ids.ConnectorTaskId("c", 1)}, "it does not run here"
-    assert plan.calls.count("start") == 1
-
-
-def test_a_task_that_failed_is_to_be_started_anew_whatever_is_configured(world, plan):
-    plan.does["poll"] = boom
-    world.start_task()
-    world.wait_for(TASK, "FAILED")
-    eventually(lambda: renewed(world, CONFIG) == {TASK}, 5.0)
-
-
-def test_what_cannot_be_resolved_any_more_is_to_be_started_anew(world, plan):
-    world.start_task()
-    world.refuses = True
-    assert renewed(world, CONFIG) == {TASK}
-
-
-def test_a_pipeline_may_take_its_configuration_up(world, plan):
-    seen = []
-
-    def reconfigure(props):
-        seen.append(dict(props))
-        return props["rate"] == "2"
-
-    plan.does["reconfigure"] = reconfigure
-    plan.does["run_once"] = lambda given: plan.contexts.append(given)
-    world.start_task(PIPES)
-    eventually(lambda: plan.contexts, 5.0)
-    assert renewed(world, {**PIPES, "rate": "2"}) == frozenset()
-    assert seen == [{**PIPES, "rate": "2", "secret": "resolved"}]
-    assert plan.contexts[-1].configs()["rate"] == "2"
-    assert renewed(world, {**PIPES, "rate": "2"}) == frozenset(), "nothing is offered twice"
-    assert len(seen) == 1
-    assert renewed(world, {**PIPES, "rate": "3"}) == {TASK}
-    assert plan.contexts[-1].configs()["rate"] == "2", "it was not taken up"
-    assert plan.calls.count("start") == 1
-
-
-def test_a_paused_pipeline_takes_its_configuration_up_where_it_rests(world, plan):
-    plan.does["reconfigure"] = lambda _props: True
-    world.start_task(PIPES, state=TargetState.PAUSED)
-    world.wait_for(TASK, "PAUSED")
-    assert renewed(world, {**PIPES, "rate": "2"}) == frozenset(), "it was not even started"
-    assert "reconfigure" not in plan.calls
-    started = []
-    plan.does["start"] = lambda _task, props: started.append(props["rate"])
-    world.worker.set_target_state("c", TargetState.STARTED)
-    eventually(lambda: started == ["2"], 5.0)
-    world.worker.set_target_state("c", TargetState.PAUSED)
-    eventually(lambda: "pause" in plan.calls, 5.0)
-    assert renewed(world, {**PIPES, "rate": "3"}) == frozenset()
-    assert plan.calls.count("reconfigure") == 1
-
-
-def test_a_pipeline_that_fails_over_its_configuration_is_to_be_started_anew(world, plan, caplog):
-    plan.does["reconfigure"] = boom
-    world.start_task(PIPES)
-    eventually(lambda: "run_once" in plan.calls, 5.0)
-    assert renewed(world, {**PIPES, "rate": "2"}) == {TASK}
-    assert "out of paper" in caplog.text
-    assert "FAILED" not in world.statuses.states(TASK)
-
-
-def test_a_pipeline_that_is_too_busy_to_consider_is_to_be_started_anew(world, plan, monkeypatch):
-    monkeypatch.setattr("connect_runtime.runtime.task_renewal.CONSIDER_S", 0.05)
-    plan.does["run_once"] = lambda _context: plan.release.wait(10)
-    world.start_task(PIPES)
-    eventually(lambda: "run_once" in plan.calls, 5.0)
-    assert renewed(world, {**PIPES, "rate": "2"}) == {TASK}
-    plan.release.set()
-
-
-def test_who_stops_meanwhile_takes_nothing_up(hasty, plan):
-    plan.does["run_once"] = lambda _context: plan.release.wait(10)
-    hasty.start_task(PIPES)
-    eventually(lambda: "run_once" in plan.calls, 5.0)
-    running = hasty.worker._tasks[TASK].run
-    answer = running.offer(lambda: True)
-    running.ask_stop()
-    plan.release.set()
-    assert running.join(5.0)
-    assert answer.result(0) is False
-    assert running.offer(lambda: True).result(0) is False
-
-
-def test_a_pipeline_is_told_whether_its_group_counts_it_in(world, plan):
-    plan.does["run_once"] = lambda given: plan.contexts.append(given)
-    world.start_task(PIPES)
-    eventually(lambda: plan.contexts, 5.0)
-    [given] = plan.contexts[:1]
-    world.membership.confirmed_s = 7.5
-    given.confirm_soon()
-    assert (given.confirmed_at_s(), given.session_timeout_s) == (7.5, 10.0)
-    assert world.membership.asked == 1
-
-
-# Metrics of plugins
-
-MOVED = base_metrics.Metric(name="mover_moved", kind=base_metrics.Kind.GAUGE, help="Moved.")
-
-
-def shown(world):
-    return {each.metric.name: dict(each.series) for each in world.metrics.published}
-
-
-def test_what_plugins_measure_is_shown_while_they_run(world, plan, caplog):
-    def start(plugin, _props):
-        plugin.context.add_metrics(lambda: [base_metrics.Family(metric=MOVED, series={(): 3.0})])
-        plugin.context.add_metrics(boom)
-
-    plan.does["start"] = start
-    world.start_task()
-    eventually(lambda: shown(world).get("mover_moved") == {(): 3.0}, 5.0)
-    assert shown(world)["mover_moved"] == {(): 3.0}
-    assert caplog.text.count("out of paper") == 1, "once, not at every scrape"
-    world.worker.stop(work.Work(tasks=(TASK,)))
-    assert "mover_moved" not in shown(world)
-
-
-def test_what_a_failed_task_measured_is_shown_no_more(world, plan):
-    plan.does["start"] = lambda plugin, _props: plugin.context.add_metrics(
-        lambda: [base_metrics.Family(metric=MOVED, series={(): 3.0})]
-    )
-    plan.does["poll"] = lambda _task: boom() if plan.release.is_set() else None
-    world.start_task()
-    eventually(lambda: "mover_moved" in shown(world), 5.0)
-    plan.release.set()
-    world.wait_for(TASK, "FAILED")
-    assert "mover_moved" not in shown(world)
-
-
-def test_connectors_measure_too(world, plan):
-    plan.does["connector.start"] = lambda plugin, _props: plugin.context.add_metrics(
-        lambda: [base_metrics.Family(metric=MOVED, series={(): 1.0})]
-    )
-    world.worker.start_connector("c", CONFIG, TargetState.STARTED)
-    eventually(lambda: "mover_moved" in shown(world), 5.0)
-    world.worker.stop(work.Work(connectors=("c",)))
-    assert "mover_moved" not in shown(world)
-
-
 # Connectors
 
 
@@ -841,3 +456,48 @@ def test_what_task_configs_throws_is_told(world, plan):
     eventually(lambda: world.reached, WAIT_S)
     with pytest.raises(errors.ConnectError, match="out of paper"):
         world.worker.task_configs("c", CONFIG)
+
+
+# Metrics of plugins
+
+MOVED = base_metrics.Metric(name="mover_moved", kind=base_metrics.Kind.GAUGE, help="Moved.")
+
+
+def shown(world):
+    return {each.metric.name: dict(each.series) for each in world.metrics.published}
+
+
+def test_what_plugins_measure_is_shown_while_they_run(world, plan, caplog):
+    def start(plugin, _props):
+        plugin.context.add_metrics(lambda: [base_metrics.Family(metric=MOVED, series={(): 3.0})])
+        plugin.context.add_metrics(boom)
+
+    plan.does["start"] = start
+    world.start_task()
+    eventually(lambda: shown(world).get("mover_moved") == {(): 3.0}, 5.0)
+    assert shown(world)["mover_moved"] == {(): 3.0}
+    assert caplog.text.count("out of paper") == 1, "once, not at every scrape"
+    world.worker.stop(work.Work(tasks=(TASK,)))
+    assert "mover_moved" not in shown(world)
+
+
+def test_what_a_failed_task_measured_is_shown_no_more(world, plan):
+    plan.does["start"] = lambda plugin, _props: plugin.context.add_metrics(
+        lambda: [base_metrics.Family(metric=MOVED, series={(): 3.0})]
+    )
+    plan.does["poll"] = lambda _task: boom() if plan.release.is_set() else None
+    world.start_task()
+    eventually(lambda: "mover_moved" in shown(world), 5.0)
+    plan.release.set()
+    world.wait_for(TASK, "FAILED")
+    assert "mover_moved" not in shown(world)
+
+
+def test_connectors_measure_too(world, plan):
+    plan.does["connector.start"] = lambda plugin, _props: plugin.context.add_metrics(
+        lambda: [base_metrics.Family(metric=MOVED, series={(): 1.0})]
+    )
+    world.worker.start_connector("c", CONFIG, TargetState.STARTED)
+    eventually(lambda: "mover_moved" in shown(world), 5.0)
+    world.worker.stop(work.Work(connectors=("c",)))
+    assert "mover_moved" not in shown(world)

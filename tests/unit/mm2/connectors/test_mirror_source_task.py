@@ -9,7 +9,8 @@ import pytest
 
 from connect_runtime.api import context, errors
 from connect_runtime.base import ids
-from mm2.connectors import board, mirror_source_task
+from mm2.connectors import board, mirror_source_task, mirror_topics
+from mm2.core import naming
 from mm2.core.copy import facts, instructions, messages
 from mm2.formats import map_record, offset_sync
 from mm2.pipeline import control_channel, engine
@@ -33,7 +34,7 @@ WAIT_S = 10.0
 class Running:
     """A task that is started; its topics are there unless `there` is False."""
 
-    def __init__(self, *, there: bool = True, **more: str) -> None:
+    def __init__(self, *, there: bool = True, mirrored: int = 2, **more: str) -> None:
         self.clusters = source_task_clients.FakeClusters()
         self.plane = copy_plane.FakePlane()
         self.context = plugin_contexts.Context(confirmed_s=0.0, stop_timeout_s=0.8)
@@ -41,7 +42,7 @@ class Running:
         self.streamed = 0
         if there:
             self.clusters.source_cluster.create("orders", partitions=2)
-            self.clusters.target_cluster.create("A.orders", partitions=2)
+            self.clusters.target_cluster.create("A.orders", partitions=mirrored)
         self.props = {**PROPS, **{name.replace("_", "."): value for name, value in more.items()}}
         self.task = mirror_source_task.MirrorSourceTask(self.clusters, acquire=self.plane.acquire)
         self.task.initialize(self.context)
@@ -81,6 +82,7 @@ class Running:
             (each.partition["partition"], each.offset["offset"])
             for report in self.context.reports
             for each in report.offsets
+            if each.partition is not None and each.offset is not None
         ]
 
 
@@ -185,9 +187,9 @@ def test_a_copy_ends_while_the_group_is_silent_for_too_long(running):
     found.turn(9.0)
     found.plane.gauges()
     found.turn(9.0)
-    assert found.plane.handles[0].cancelled is False
+    assert [each.cancelled for each in found.plane.handles] == [False]
     found.turn(2.0)
-    assert found.plane.handles[0].cancelled
+    assert [each.cancelled for each in found.plane.handles] == [True]
     assert (found.told.state, len(found.plane.channels)) == (State.RESTARTING, 1)
     assert "group" in found.told.reason
     for _ in range(5):
@@ -233,6 +235,66 @@ def test_live_settings_are_taken_up_and_nothing_else(running):
         {"offset.lag.max": "5"},
     ):
         assert not found.task.reconfigure({**live, **change}), change
+
+
+def test_what_can_be_copied_later_is_copied_by_a_copy_that_counts_on(running, monkeypatch):
+    monkeypatch.setattr(mirror_topics, "SPREADS_S", 0.0)
+    found = running(**{"refresh.topics.interval.seconds": "1"}, mirrored=1)
+    found.begins()
+    assert [each.name for each in found.plane.configured().partitions] == ["orders-0"]
+    found.plane.gauges()
+    found.turn(0.6)
+    shown = {each.partition.partition: each for each in found.task._copy.report.shown.partitions}
+    assert (shown[0].stopped, shown[1].stopped) == (False, True)
+    found.clusters.target_cluster.topics["A.orders"].partitions = 2
+
+    def asked() -> bool:
+        found.turn()
+        return bool(found.plane.copy.told("stop"))
+
+    eventually.eventually(asked, WAIT_S)
+    found.plane.copy.says(type=control_channel.CLOSED, reason="it left")
+    found.plane.handles[0].state = engine.CopyState.ENDED
+    found.turn(0.1)
+    found.turn(0.1)
+    assert [each.name for each in found.plane.configured().partitions] == ["orders-0", "orders-1"]
+    found.plane.gauges()
+    found.turn(1.5)
+    assert found.told.records_total == 15, "5 of the first copy are not forgotten"
+
+
+def test_a_copy_that_does_not_stop_in_time_is_cut_off(running, monkeypatch):
+    monkeypatch.setattr(mirror_topics, "SPREADS_S", 0.0)
+    found = running(**{"refresh.topics.interval.seconds": "1"}, mirrored=1).runs()
+    found.clusters.target_cluster.topics["A.orders"].partitions = 2
+
+    def asked() -> bool:
+        found.turn()
+        return bool(found.plane.copy.told("stop"))
+
+    eventually.eventually(asked, WAIT_S)
+    found.turn(1.0)
+    assert not found.plane.handles[0].cancelled
+    found.turn(1.0)
+    assert found.plane.handles[0].cancelled
+    found.turn(0.1)
+    assert len(found.plane.configured().partitions) == 2
+
+
+def test_a_map_that_cannot_be_written_ends_the_copy_until_it_can(running):
+    found = running().runs()
+    name = naming.map_topic("A")
+    found.clusters.ledgers[0]._log._broken = errors.RetriableError("the log is cut")
+    anchored(found, 0, 1)
+    found.turn(0.1)
+    assert found.told.state is State.RESTARTING
+    assert "the flow's own topics" in found.told.reason
+    found.confirm()
+    for _ in range(4):
+        found.turn(5.0)
+        found.confirm()
+    assert len(found.plane.channels) == 2
+    assert name in found.clusters.target_cluster.topics
 
 
 def test_a_data_plane_that_fails_fails_the_task(running):

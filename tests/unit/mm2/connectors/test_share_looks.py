@@ -61,7 +61,9 @@ def looking(clusters):
 
 
 def found(looks: share_looks.ShareLooks) -> partition_setups.SourcePlan:
-    return eventually.eventually(looks.take, WAIT_S, lambda: looks.reason)
+    taken = eventually.eventually(looks.take, WAIT_S, lambda: looks.reason)
+    assert taken is not None
+    return taken
 
 
 def test_what_is_found_is_taken_once_and_looked_at_again(clusters, looking):

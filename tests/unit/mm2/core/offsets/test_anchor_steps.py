@@ -98,7 +98,9 @@ def test_every_record_is_told_once(events):
     def anchor() -> None:
         for item in writer.write(0.0).items:
             name = map_record.decode_key(item.key)
-            value = map_record.decode_value(name, item.value)
+            assert isinstance(name, map_record.SegmentKey)
+            value = map_record.decode_value(name, item.value or b"")
+            assert isinstance(value, map_record.Segment)
             for found in steps.steps(name, value):
                 told.extend((found[0] + n, found[1] + n) for n in range(found[2]))
 
