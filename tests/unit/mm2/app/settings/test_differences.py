@@ -35,7 +35,7 @@ def test_the_same_is_nothing(read):
         ("throttle.topics: ['x=1MB']", Step.LIVE, "throttle.topics: [] -> [x=1MB]"),
         ("groups: g", Step.LIVE, "groups: [.*] -> [g]"),
         ("offset.lag.max: 7", Step.LIVE, "offset.lag.max: 100 -> 7"),
-        ("emit.checkpoints.enabled: false", Step.LIVE, "emit.checkpoints.enabled: true -> false"),
+        ("emit.checkpoints.enabled: false", Step.LIVE, "emit.checkpoints.enabled: True -> False"),
         ("tasks.max: 3", Step.RESTART, "tasks.max: 1 -> 3"),
         ("buffer.memory: 2097152", Step.RESTART, "buffer.memory: "),
         ("topics: x, tasks.max: 3", Step.RESTART, "tasks.max: 1 -> 3"),
