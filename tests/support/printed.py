@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from mm2.connectors import mirror_topics
 from mm2.core import commands, flows
-from mm2.core.copy import eras, refusals, remedies, resume, setup, source_batches, stops, tail
+from mm2.core.copy import eras, refusals, remedies, setup, source_batches, stops, tail
 from mm2.core.topics import plan, snapshot
 from mm2.formats import map_record
 
@@ -89,8 +89,8 @@ def _stops(where: setup.PartitionSetup, *, hanging: int) -> Iterator[stops.Stop]
     for changed in ({}, {"behind": 9}, {"behind": 9, "sound": True}, {"by_transform": True}):
         yield stops.blocked(where, dataclasses.replace(damaged, **changed))
     foreign = tail.Foreign(producer_id=5, offset=7)
-    yield resume._foreign(where, foreign, source=3)
-    yield resume._source_truncated(where, position=9, start=1)
+    yield stops.foreign_writes(where, foreign, copied=3)
+    yield stops.source_truncated(where, position=9, start=1, retry_after_s=1.0)
     yield eras._not_empty(where, "it holds records")
 
 
