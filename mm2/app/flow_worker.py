@@ -44,7 +44,8 @@ class FlowWorker:
         self._fleet = home
         self._clock = clock
         self._life = Life.STARTING
-        self._reason = f"{plan.ends.target} is asked for its group"
+        where = ",".join(plan.worker.access.bootstrap)
+        self._reason = f"{plan.ends.target} ({where}) is asked for the flow's group"
         self._member: fleet_member.Member | None = None
         self._view = flow_view.FlowView()
         self._writes = connector_writes.ConnectorWrites(plan, clock=clock)

@@ -9,7 +9,7 @@ import pytest
 from mm2.sandbox import cluster
 from tests.support import content, kafka, mirror
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
 
 def test_a_file_of_mirror_maker_runs_as_it_is(

@@ -114,8 +114,11 @@ def cli(*, log_format: str, log_level: str) -> None:
     """
     logs.configure(log_format, level=logging.getLevelNamesMapping()[log_level.upper()])
     if log_level != "debug":
-        for name in _TALKATIVE:
-            logging.getLogger(name).setLevel(logging.WARNING)
+        quiet = contextlib.ExitStack()
+        for each in map(logging.getLogger, _TALKATIVE):
+            quiet.callback(each.setLevel, each.level)
+            each.setLevel(logging.WARNING)
+        click.get_current_context().call_on_close(quiet.close)
 
 
 def main() -> NoReturn:

@@ -15,6 +15,7 @@ from typing import Any
 from connect_runtime.adapters.config import properties_source, yaml_source
 from connect_runtime.app.settings import declared_providers
 from mm2.app.settings import endpoint_reader, flatten, mirror_maker, settings
+from mm2.app.settings import flow_options as options
 from mm2.app.settings import mirror_maker_keys as keys
 
 _LOCATION = ".location"
@@ -66,7 +67,18 @@ def _as_in_java(
     placed = {*rest, *worker, *(f"{alias}.{key}" for alias in tree["clusters"] for key in worker)}
     tree["rest"] = {**keys.OF_JAVA_REST, **rest}
     tree["worker"] = {**keys.OF_JAVA_WORKERS, **worker}
+    for key in keys.WORKER_FACTORS:
+        if all(said.get(f"{alias}.{key}") == _factor(tree, alias) for alias in aliases):
+            tree["worker"].pop(key)  # it is so in YAML
+            placed |= {f"{alias}.{key}" for alias in aliases}
     return [f"{key}: is not the same for all workers" for key in said if key not in placed]
+
+
+def _factor(tree: dict[str, Any], target: str) -> str:
+    """Of the first flow to this cluster; its worker's topics have it, too (`flatten`)."""
+    name = options.REPLICATION_FACTOR.name
+    first = next(flow for flow in tree["flows"] if flow["to"] == target)
+    return str({name: options.REPLICATION_FACTOR.default, **tree["defaults"], **first}[name])
 
 
 def to_properties(root: yaml_source.Section, *, folder: pathlib.Path) -> Converted:

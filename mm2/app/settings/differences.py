@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from mm2.app.settings import settings
 from mm2.core import flows
 
-_AT_START = ("spark", "metrics")
+_AT_START = ("spark", "metrics", "rest")
 AT_NEXT_START = "takes effect when mm2 run is started again"
 
 
@@ -71,7 +71,8 @@ def plan(old: settings.Settings, new: settings.Settings) -> Changes:
 
 def in_force(old: settings.Settings, new: settings.Settings) -> settings.Settings:
     """The new settings, but for what a running process cannot change: that is told again."""
-    same = {name: old.effective[name] for name in _AT_START if name in old.effective}
+    same = {name: old.effective.get(name, {}) for name in _AT_START if name in new.effective}
+    same |= {name: old.effective[name] for name in _AT_START if name in old.effective}
     return dataclasses.replace(
         new,
         spark=old.spark,
@@ -91,10 +92,11 @@ def _change(
     if before is None:
         return FlowChange(flow=after.name, step=Step.START)
     reasons = [*_texts(_shown(old, after.name), _shown(new, after.name))]
-    clients = _clients(old, new, after)
+    workers = (_section(each.effective, "worker") for each in (old, new))
+    clients = [*_clients(old, new, after), *(f"worker.{line}" for line in _texts(*workers))]
     if clients:
         step = Step.RESTART
-    elif before == after:
+    elif before == after and not reasons:
         return None
     else:
         step = _step(before, after)
@@ -139,6 +141,8 @@ def _later(old: settings.Settings, new: settings.Settings) -> Iterable[str]:
             continue
         before, after = (_section(each.effective, name) for each in (old, new))
         yield from (f"{name}.{line}" for line in _texts(before, after) or ["conf: changed"])
+    rest = (_section(each.effective, "rest") for each in (old, new))
+    yield from (f"rest.{line}" for line in _texts(*rest))
     for variable in sorted(new.secret_environment - old.secret_environment):
         yield f"environment variable {variable} is a secret now, and Spark has inherited it"
 

@@ -37,9 +37,10 @@ def read_metrics(
 
 def read_free(
     account: reader.Account, section: yaml_source.Section, *, path: str, names: Iterable[str]
-) -> None:
-    """Keys that the worker judges; mistakes are noted."""
+) -> Mapping[str, reader.Plain]:
+    """The texts of keys that the worker judges, for people; mistakes are noted."""
     found = reader.SectionReader(account, section, path=path)
     for name in names:
         found.optional(reader.Option(name=name, kind=kinds.text(), default=None))
     found.finish(refused={})
+    return found.effective

@@ -163,9 +163,14 @@ def _read_root(
     metrics, metrics_shown = endpoint_reader.read_metrics(
         account, _section(account, root, "metrics")
     )
-    for name, keys in (("rest", endpoint_reader.REST), ("worker", endpoint_reader.WORKER)):
-        section = _section(account, root, name)
-        endpoint_reader.read_free(account, section, path=name, names=keys)
+    free = {
+        name: dict(
+            endpoint_reader.read_free(
+                account, _section(account, root, name), path=name, names=names
+            )
+        )
+        for name, names in (("rest", endpoint_reader.REST), ("worker", endpoint_reader.WORKER))
+    }
     return settings.Settings(
         file=file,
         clusters=known.usable,
@@ -179,6 +184,7 @@ def _read_root(
             "flows": [dict(item.effective) for item in flows],
             "spark": dict(spark_shown),
             "metrics": dict(metrics_shown),
+            **{name: shown for name, shown in free.items() if shown},
         },
         warnings=tuple(sorted(account.warnings, key=lambda warning: warning.line)),
     )

@@ -63,7 +63,7 @@ def test_real_files_go_to_yaml_and_back(shape, place):
 
 ALIASES = ("a", "b-1", "c.d")
 PATTERN = st.sampled_from(["orders.*", r"a\.b", "x|y", " t ", "ü+", "p=q", "#no", "!c", "a:b"])
-PATTERNS = st.lists(PATTERN, min_size=0, max_size=3)
+PATTERNS = st.lists(PATTERN, min_size=0, max_size=3, unique=True)
 FLOW_KEYS = {
     "topics": PATTERNS,
     "topics.exclude": PATTERNS,

@@ -34,6 +34,8 @@ def test_the_same_is_nothing(read):
         ("throttle: 20MB", Step.LIVE, "throttle: not set -> 20000000"),
         ("throttle.topics: ['x=1MB']", Step.LIVE, "throttle.topics: [] -> [x=1MB]"),
         ("groups: g", Step.LIVE, "groups: [.*] -> [g]"),
+        ("offset.lag.max: 7", Step.LIVE, "offset.lag.max: 100 -> 7"),
+        ("emit.checkpoints.enabled: false", Step.LIVE, "emit.checkpoints.enabled: True -> False"),
         ("tasks.max: 3", Step.RESTART, "tasks.max: 1 -> 3"),
         ("buffer.memory: 2097152", Step.RESTART, "buffer.memory: "),
         ("topics: x, tasks.max: 3", Step.RESTART, "tasks.max: 1 -> 3"),
@@ -125,3 +127,14 @@ def test_properties_are_compared_like_yaml(tmp_path):
     )
     (change,) = differences.plan(before, after).flows
     assert (change.step, change.reasons) == (Step.TOPICS, ("topics: [.*] -> [x]",))
+
+
+def test_another_worker_restarts_every_flow_and_its_api_waits(read):
+    before = CLUSTERS + THERE + ON
+    worker = "worker: {scheduled.rebalance.max.delay.ms: 7}\n"
+    found = changes(read, before, before + worker + "rest: {listeners: 'http://:1'}\n")
+    assert [each.step for each in found.flows] == [Step.RESTART, Step.RESTART]
+    assert found.flows[0].reasons == ("worker.scheduled.rebalance.max.delay.ms: not set -> 7",)
+    assert found.later == ("rest.listeners: not set -> http://:1",)
+    kept = differences.in_force(read(before), read(before + "rest: {listeners: 'http://:1'}\n"))
+    assert kept.effective["rest"] == {}
