@@ -77,7 +77,7 @@ class FakeClusters:
 
     def _tail(self, topic: str, partitions: int) -> fake_checkpoints.FakeTail:
         assert self.source.topics[topic].partitions == partitions
-        log = [*self.source.topics[topic].log]
+        log: list[fake_checkpoints.Record] = [*self.source.topics[topic].log]
         return self._kept(fake_checkpoints.FakeTail(topic=topic, log=log, failures=[]))
 
     def operator(self) -> commands.Operator:

@@ -81,7 +81,7 @@ class Mirroring:
 
         def stored() -> bool:
             found = worker.get("/connectors/mirror/offsets")["offsets"]
-            return sum(each["offset"]["offset"] + 1 for each in found) >= sent
+            return bool(sum(each["offset"]["offset"] + 1 for each in found) >= sent)
 
         eventually.eventually(stored, WAIT_S, self.group.log_texts, interval_s=0.3)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.system import clock
@@ -22,7 +23,7 @@ def of(
     return kafka_access.parse(properties, files=store_files.below(Path()), name=running.name)
 
 
-def admin(access: kafka_access.Access, **options: int) -> kafka_admin.KafkaAdmin:
+def admin(access: kafka_access.Access, **options: Any) -> kafka_admin.KafkaAdmin:
     return kafka_admin.KafkaAdmin(access, client_id="test-admin", clock=CLOCK, **options)
 
 

@@ -91,6 +91,8 @@ def _stops(where: setup.PartitionSetup, *, hanging: int) -> Iterator[stops.Stop]
     foreign = tail.Foreign(producer_id=5, offset=7)
     yield stops.foreign_writes(where, foreign, copied=3)
     yield stops.source_truncated(where, position=9, start=1, retry_after_s=1.0)
+    yield stops.ahead_of_source(where, "it is ahead", copied=3, retry_after_s=1.0)
+    yield stops.source_missing(where, "it is gone")
     yield eras._not_empty(where, "it holds records")
 
 

@@ -33,7 +33,7 @@ def sides(east, west) -> dict[str, kafka.Properties]:
 
 @pytest.fixture
 def name(sides, topic) -> str:
-    made = topic()
+    made: str = topic()
     for properties in sides.values():
         kafka.create_topic(properties, made, partitions=PARTITIONS)
     return made

@@ -50,6 +50,7 @@ def first_take(progress, *held, source=SOURCE, start=0, context=None, **changed)
 
 def era_of(played) -> map_record.Era:
     [(_, era)] = taking.mapped(played, map_record.EraKey)
+    assert isinstance(era, map_record.Era)
     return era
 
 

@@ -33,7 +33,7 @@ def test_what_pairing_found_is_what_is_taken():
 
 @pytest.mark.parametrize("new", [True, False])
 def test_the_copy_goes_on_behind_our_marker_once_our_id_is_recorded(new):
-    attempt = taking.attempt(taking.known(**({"producers": {}} if new else {})))
+    attempt = taking.attempt(taking.known(producers={}) if new else taking.known())
     script = going_on.go_on(attempt, era=3, start=100, pairs=paired())
     played = scripts.play(script, taking.answers())
     assert played.outcome.target == 51

@@ -18,12 +18,11 @@ def test_beginning_elsewhere_leaves_the_obstacle_behind_and_keeps_what_the_log_i
 
 
 def test_strangers_stand_in_the_way_as_an_obstacle_does():
-    source = reading.Reading()
-    assert not source.stuck
-    source.strangers = (7,)
-    assert source.stuck
+    source = reading.Reading(strangers=(7,))
+    stuck = [source.stuck]
     source.begin(20, epoch=4)
-    assert not source.stuck
+    stuck.append(source.stuck)
+    assert stuck == [True, False]
 
 
 def test_what_a_fetch_brought_moves_it_up_to_the_first_stranger():
