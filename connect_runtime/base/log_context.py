@@ -28,6 +28,12 @@ def within(**parts: object) -> Iterator[None]:
         _current.reset(token)
 
 
+def of_flow() -> contextlib.AbstractContextManager[None]:
+    """For threads that are started here: they log of the same flow, if there is one."""
+    flow = dict(_current.get()).get("flow")
+    return contextlib.nullcontext() if flow is None else within(flow=flow)
+
+
 def current() -> str:
     """`[east->west|task 3] `, as Kafka Connect prints it; the flow goes without its name."""
     parts = [value if name == "flow" else f"{name} {value}" for name, value in _current.get()]

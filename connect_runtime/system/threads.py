@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from connect_runtime.base import deadline
+from connect_runtime.base import deadline, log_context
 from connect_runtime.system import clock
 
 
@@ -26,6 +26,7 @@ class OwnedThread:
     """One running thread and the way to end it.
 
     The body gets `stop`, an event: it returns soon after it is set. `failure` is what it raised.
+    What it logs is of the flow that it was started for.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class OwnedThread:
         self.failure: BaseException | None = None
         self._body = body
         self._on_unasked_end = on_unasked_end
+        self._logging = log_context.of_flow()
         # A thread that cannot be stopped must not keep a dying process alive: daemon, but joined.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -55,7 +57,8 @@ class OwnedThread:
 
     def _run(self) -> None:
         try:
-            self._body(self.stop)
+            with self._logging:
+                self._body(self.stop)
         except BaseException as error:  # noqa: BLE001 - the owner is told, and decides
             self.failure = error
         if self.failure is not None or not self.stop.is_set():

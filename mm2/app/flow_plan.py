@@ -77,14 +77,18 @@ def _plan(
     environment: Mapping[str, str],
 ) -> FlowPlan:
     flat = settings.flat
-    connectors = dedicated.connectors(flat.props, ends)
+    connectors = {
+        name: {key: value for key, value in config.items() if key not in keys.ABOUT_RECORDS}
+        for name, config in dedicated.connectors(flat.props, ends).items()
+    }
     if choice.throttle:
         source = connectors[SOURCE]
         given = flat.resolve(source).get(own_keys.THROTTLE)
         least = min(choice.throttle, own_values.read_rate(given) if given else choice.throttle)
         source[own_keys.THROTTLE] = str(least)
     props = dedicated.worker(flat.props, ends, resolve=flat.resolve)
-    props.pop(keys.EXACTLY_ONCE, None)  # of Java's tasks: delivery says how ours copy
+    for key in keys.NOT_OF_WORKERS:
+        props.pop(key, None)
     restart_max = _restart_max(settings, props.pop(keys.RESTART_MAX, None))
     return FlowPlan(
         ends=ends,

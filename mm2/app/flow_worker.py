@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from concurrent import futures
 
 from connect_runtime.app import fleet, fleet_member
-from connect_runtime.base import backoff, errors, ids, metrics
+from connect_runtime.base import backoff, errors, ids, log_context, metrics
 from connect_runtime.base import clock as base_clock
 from connect_runtime.core.herder import requests
 from connect_runtime.core.state import status_log, status_records
@@ -99,6 +99,10 @@ class FlowWorker:
     # Its thread
 
     def run(self, _: threading.Event) -> None:
+        with log_context.within(flow=self.plan.name):
+            self._run()
+
+    def _run(self) -> None:
         pauses = backoff.Backoff(initial_s=AGAIN_FIRST_S, max_s=AGAIN_MOST_S)
         try:
             while not self.stop_asked.is_set():

@@ -97,6 +97,12 @@ WORKER_FACTORS = tuple(
 )
 """How many replicas the topics have that a flow's connectors and its worker keep."""
 EXACTLY_ONCE = "exactly.once.source.support"
+NOT_OF_WORKERS = (EXACTLY_ONCE, "tasks.max", "tasks.max.enforce")
+"""What a worker is told in Java and ours is not: the first is refused here, since delivery says how
+flows are copied; the others are connectors' keys that begin as a worker's do."""
+ABOUT_RECORDS = ("errors.tolerance", "errors.retry.timeout")
+"""Of connectors; a worker refuses them where it does not do what they say. Here they act on
+nothing, which is told."""
 RESTART_MAX = "task.restart.max"
 """Ours: how often in a row a flow's failed connectors and tasks are started again, -1: always."""
 REBALANCE_DELAY = "scheduled.rebalance.max.delay.ms"

@@ -29,3 +29,12 @@ def test_the_filter_gives_every_record_its_context():
     with log_context.within(connector="heartbeat"):
         assert log_context.ContextFilter().filter(record)
     assert record.context == "[connector heartbeat] "  # type: ignore[attr-defined]
+
+
+def test_threads_that_are_started_for_a_flow_log_of_it_alone():
+    with log_context.within(flow="a->b", connector="c"):
+        later = log_context.of_flow()
+    with later:
+        assert log_context.current() == "[a->b] "
+    with log_context.of_flow():
+        assert log_context.current() == ""

@@ -47,9 +47,13 @@ def test_the_command_lines_limit_is_the_most(line, most):
 
 
 def test_what_is_ours_or_javas_alone_is_kept_from_the_worker():
-    (plan, _) = plans("b.exactly.once.source.support=enabled", "task.restart.max=3")
+    given = ("b.exactly.once.source.support=enabled", "task.restart.max=3", "tasks.max=7")
+    (plan, _) = plans(*given, "errors.tolerance=all")
     assert plan.restart_max == 3
-    assert not {"exactly.once.source.support", "task.restart.max"} & plan.worker_props.keys()
+    ours = {"exactly.once.source.support", "task.restart.max", "tasks.max"}
+    assert not ours & plan.worker_props.keys()
+    assert plan.connectors[flow_plan.SOURCE]["tasks.max"] == "7"
+    assert "errors.tolerance" not in plan.connectors[flow_plan.SOURCE]
     assert plans()[0].restart_max == flow_plan.RESTART_MAX
 
 
