@@ -22,7 +22,7 @@ demo: $(READY) ## two Kafka clusters on this machine, real traffic, mirrored and
 
 # Tests with brokers wait more than they work: three at a time keep two cores busy.
 test: $(READY) ## every test that fits into a coffee break
-	@$(BIN)/pytest -n 3 --dist loadfile -m "not full and not bench" $(PYTEST_ARGS)
+	@$(BIN)/pytest -n 2 --dist loadfile -m "not full and not bench" $(PYTEST_ARGS)
 
 test-full: $(READY) ## every test, the long ones too
 	@$(BIN)/pytest -m "not bench" $(PYTEST_ARGS)

@@ -116,7 +116,7 @@ class Flow:
         self.source, self.target = west.client_properties(), east.client_properties()
         number = next(_UNIQUE)
         self.aliases = (f"afar{number}", f"near{number}")
-        self.place = ids.TopicPartition(f"orders{number}", 0)
+        self.place = ids.TopicPartition(f"checkpointed{number}", 0)
         self.mirror = ids.TopicPartition(f"{self.aliases[0]}.{self.place.topic}", 0)
         for properties, topic in (
             (self.source, self.place.topic),

@@ -91,7 +91,8 @@ def await_copy(sides: Sides, run: mirror.Mirror, there: str, topic: str, *, of: 
 
 def ordinary(properties: kafka.Properties) -> set[str]:
     """Topics but those of Kafka and MirrorMaker themselves."""
-    found = {each for each in kafka.topics(properties) if not each.endswith("heartbeats")}
+    own = ("heartbeats", ".checkpoints.internal")
+    found = {each for each in kafka.topics(properties) if not each.endswith(own)}
     return {each for each in found if not each.startswith(("__", "mm2-"))}
 
 

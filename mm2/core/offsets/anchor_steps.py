@@ -44,7 +44,9 @@ class AnchorSteps:
 def _steps(segment: map_record.Segment, begin: int) -> list[Step]:
     """Of a run's stretch at most what fits before the next one, on both sides: behind it the source
     has a gap, or the target a marker or somebody else's record."""
-    found = []
+    found: list[Step] = []
+    if not segment.runs:
+        return found  # all of it was skipped
     ends = [(each.source, each.source + each.delta) for each in segment.runs[1:]]
     ends.append((segment.through, segment.target_next))
     for run, (source_end, target_end) in zip(segment.runs, ends, strict=True):

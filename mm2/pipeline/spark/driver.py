@@ -16,13 +16,21 @@ from typing import Any
 
 import py4j.protocol  # type: ignore[import-untyped] # it ships no types
 import pyspark
-from pyspark import java_gateway
+from pyspark import accumulators, java_gateway
 
 from mm2.pipeline.spark import bundle, failures, job, jvm, slots
 from mm2.pipeline.spark import settings as spark_settings
 
 # Its loggers print stack traces whenever the JVM goes, which we notice and report ourselves.
 logging.getLogger("py4j").setLevel(logging.CRITICAL)
+
+
+def _say_nothing(*_: object) -> None:
+    """So does the server of its accumulators, which we have no use for."""
+
+
+for _server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+    _server.handle_error = _say_nothing  # type: ignore[assignment, method-assign]
 
 _ERRORS = (py4j.protocol.Py4JError, ConnectionError, EOFError)
 """What a call into the JVM raises, whether it answers with an exception or is not there."""

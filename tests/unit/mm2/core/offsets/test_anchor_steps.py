@@ -52,6 +52,13 @@ def test_a_new_segment_goes_on_where_the_one_before_ended():
     assert steps.steps(key(first=5), segment(9, 10, (5, 1))) == [(5, 6, 4)]
 
 
+def test_where_all_was_skipped_nothing_was_copied():
+    steps = anchor_steps.AnchorSteps()
+    steps.steps(key(), segment(0, 1))
+    assert steps.steps(key(), segment(5, 1)) == []
+    assert steps.steps(key(), segment(9, 5, (5, -4))) == [(5, 1, 4)]
+
+
 def test_another_era_begins_anew_and_nothing_is_told_twice():
     steps = anchor_steps.AnchorSteps()
     steps.steps(key(), segment(0, 1))
