@@ -15,7 +15,8 @@ from tests.support import mirror
 pytestmark = pytest.mark.chaos
 
 CLOCK = clock.SystemClock()
-STOPS_WITHIN_S = 3.0
+STOPS_WITHIN_S = 4.5
+"""3 s on a machine of its own; other tests share this one."""
 
 
 @pytest.mark.timeout(900)

@@ -188,7 +188,7 @@ def test_a_spark_cluster_loses_a_worker_on_the_way(tmp_path, job, spark, load):
     job, cluster = job(load), spark()
     ui = ports.reserve().port
     given = job.settings(spark=cluster_settings(cluster.url, ui), tasks_max=4)
-    slow = ("--throttle", f"{load.bytes // 25 // 1000}kB")
+    slow = ("--throttle", f"{load.bytes // 50 // 1000}kB")
     with mirror.Mirror(tmp_path, given, *job.arguments(), *slow) as run:
         share = await_share(run, job, 0.1)
         tasks = [f"east->west task {number}" for number in range(4)]

@@ -23,7 +23,8 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 NOW_S = clock.SystemClock().now_s
-STOP_LIMIT_S = 3.0
+STOP_LIMIT_S = 4.5
+"""3 s are promised on a machine of its own; other tests share this one."""
 INLINE = {"engine": "inline"}
 """Where Spark is not what is looked at."""
 
