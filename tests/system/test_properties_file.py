@@ -6,16 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from mm2.sandbox import cluster
 from tests.support import content, kafka, mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
 
-def test_a_file_of_mirror_maker_runs_as_it_is(
-    tmp_path: Path, east: cluster.Cluster, west: cluster.Cluster, topic
-):
-    source, target = east.client_properties(), west.client_properties()
+def test_a_file_of_mirror_maker_runs_as_it_is(tmp_path: Path, own_cluster, topic):
+    """On clusters of its own: what it leaves in the group's topics names a file that goes away."""
+    source = own_cluster("east").client_properties()
+    target = own_cluster("west").client_properties()
     name, draft = (kafka.create_topic(source, topic(label), partitions=2) for label in "ab")
     for each in (name, draft):
         kafka.produce(source, each, content.some(30))
