@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from connect_runtime.base import ids, metrics
 from mm2.app import overview, version
-from mm2.connectors import flow_status, source_task
+from mm2.connectors import flow_status
 
 _TOPIC = ("flow", "topic")
 
@@ -271,7 +271,7 @@ def _tasks(seen: overview.Overview) -> metrics.Series:
     return {
         (row.flow, state.value): row.tasks.get(state, 0)
         for row in seen.flows
-        for state in source_task.TaskState
+        for state in flow_status.TaskState
     }
 
 

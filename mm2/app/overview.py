@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from connect_runtime.base import ids
 from mm2.app import rates as app_rates
-from mm2.connectors import flow_status, source_task
+from mm2.connectors import flow_status
 
 NO_TOPIC = "no topic of the source matches; see topics and topics.exclude of the flow"
 MOVING = frozenset({"copying", "boundary"})
@@ -20,9 +20,9 @@ MOVING = frozenset({"copying", "boundary"})
 
 _WORST_FIRST = ("fenced", "stopped", "waiting", "taking", "closed", "copying")
 _REASONS = {
-    source_task.TaskState.STARTING.value: "its copy starts",
-    source_task.TaskState.WAITING_FOR_SLOT.value: "its copy waits for a Spark slot",
-    source_task.TaskState.RESTARTING.value: "its copy is started again",
+    flow_status.TaskState.STARTING.value: "its copy starts",
+    flow_status.TaskState.WAITING_FOR_SLOT.value: "its copy waits for a Spark slot",
+    flow_status.TaskState.RESTARTING.value: "its copy is started again",
 }
 
 
@@ -82,7 +82,7 @@ class FlowRow:
     flow: str
     state: flow_status.FlowState
     reason: str
-    tasks: dict[source_task.TaskState, int]
+    tasks: dict[flow_status.TaskState, int]
     slots_missing: int
     engine_ready: bool
     topics: int

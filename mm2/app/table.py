@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from rich import box, console, progress_bar, table, text
 
 from mm2.app import figures, overview, progress
-from mm2.connectors import flow_status, source_task
+from mm2.connectors import flow_status
 
 STANDSTILLS_MAX = 3
 """So many standstills are explained in full below the table."""
@@ -104,8 +104,8 @@ def _copied(row: overview.FlowRow) -> str:
 def _tasks(row: overview.FlowRow) -> list[str]:
     waits = "waiting for a slot" if row.engine_ready else "waiting for Spark to start"
     words = {
-        source_task.TaskState.RUNNING: "running",
-        source_task.TaskState.WAITING_FOR_SLOT: waits,
+        flow_status.TaskState.RUNNING: "running",
+        flow_status.TaskState.WAITING_FOR_SLOT: waits,
     }
     return [
         f"{figures.counted(number, 'task')} {words.get(state, state.value.lower())}"
@@ -113,8 +113,8 @@ def _tasks(row: overview.FlowRow) -> list[str]:
     ]
 
 
-def _task_state(item: tuple[source_task.TaskState, int]) -> int:
-    return list(source_task.TaskState).index(item[0])
+def _task_state(item: tuple[flow_status.TaskState, int]) -> int:
+    return list(flow_status.TaskState).index(item[0])
 
 
 def _partitions(row: overview.FlowRow) -> str:

@@ -6,7 +6,6 @@ import enum
 from dataclasses import dataclass
 
 from connect_runtime.base import ids
-from mm2.connectors import source_task
 
 
 class FlowState(enum.Enum):
@@ -17,6 +16,17 @@ class FlowState(enum.Enum):
     STOPPING = "STOPPING"
     STOPPED = "STOPPED"
     FAILED = "FAILED"
+
+
+class TaskState(enum.Enum):
+    """Of a task and its copy. RUNNING only after the copy's first report."""
+
+    STARTING = "STARTING"
+    WAITING_FOR_SLOT = "WAITING_FOR_SLOT"
+    RUNNING = "RUNNING"
+    RESTARTING = "RESTARTING"
+    STOPPING = "STOPPING"
+    STOPPED = "STOPPED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +85,7 @@ class TaskStatus:
     """`receipts` and `restarts` since the start."""
 
     index: int
-    state: source_task.TaskState
+    state: TaskState
     reason: str
     restarts: int
     receipts: tuple[ReceiptCount, ...] = ()

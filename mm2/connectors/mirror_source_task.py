@@ -16,9 +16,9 @@ from connect_runtime.base import clock as base_clock
 from connect_runtime.base import ids
 from mm2.connectors import (
     board,
+    flow_status,
     java_progress,
     share_copy,
-    source_task,
     sync_emitter,
     task_clients,
     task_metrics,
@@ -34,13 +34,12 @@ SHOW_S = 0.5
 SETTLE_S = 0.7
 """Of the time to stop so much is left for what follows the copy's end."""
 _STATES = {
-    source_task.TaskState.STARTING: context.PipelineState.STARTING,
-    source_task.TaskState.WAITING_FOR_SLOT: context.PipelineState.WAITING,
-    source_task.TaskState.RUNNING: context.PipelineState.RUNNING,
-    source_task.TaskState.STOPPING: context.PipelineState.RESTARTING,
-    source_task.TaskState.STOPPED: context.PipelineState.RESTARTING,
-    source_task.TaskState.RESTARTING: context.PipelineState.RESTARTING,
-    source_task.TaskState.FENCED: context.PipelineState.RESTARTING,
+    flow_status.TaskState.STARTING: context.PipelineState.STARTING,
+    flow_status.TaskState.WAITING_FOR_SLOT: context.PipelineState.WAITING,
+    flow_status.TaskState.RUNNING: context.PipelineState.RUNNING,
+    flow_status.TaskState.STOPPING: context.PipelineState.RESTARTING,
+    flow_status.TaskState.STOPPED: context.PipelineState.RESTARTING,
+    flow_status.TaskState.RESTARTING: context.PipelineState.RESTARTING,
 }
 Acquire = Callable[[engine_settings.EngineSettings | None, base_clock.Clock], data_plane.DataPlane]
 _OWNER = secrets.token_bytes(map_record.OWNER_BYTES)
@@ -249,7 +248,7 @@ class MirrorSourceTask(task.PipelineTask):
         assert self._place is not None
         supervised = copy.copy
         waits = supervised is not None and (
-            supervised.state is source_task.TaskState.WAITING_FOR_SLOT
+            supervised.state is flow_status.TaskState.WAITING_FOR_SLOT
         )
         missing = min(1, self._slots_missing()) if waits else 0
         copy.report.make(supervised, reason=copy.reason, slots_missing=missing, props=self._props)

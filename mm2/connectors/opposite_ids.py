@@ -43,11 +43,6 @@ class _Asked(NamedTuple):
     answer: Answer
 
 
-def nobody_knows(_producers: Sequence[int], answer: Answer) -> None:
-    """Where no flow leads back nobody is asked."""
-    answer(None, "the map of the flow that leads back is not read here")
-
-
 def sender(channel: Channel, number: int) -> Answer:
     """Tells a copy the answer to its question of this number."""
 

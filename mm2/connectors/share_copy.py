@@ -13,12 +13,13 @@ from random import Random
 
 from connect_runtime.base import clock, errors
 from mm2.connectors import (
+    copy_supervisor,
     flow_ledger,
+    flow_status,
     partition_setups,
     share_ledger,
     share_looks,
     share_plan,
-    source_task,
     sync_emitter,
     task_clients,
     task_report,
@@ -42,7 +43,7 @@ class Around:
     """What a share's copy is given.
 
     `owner` marks this worker's anchors; `in_group`: a group of workers says whose the share is;
-    `may_take`, `may_live` and `gauged` as in `source_task.Surroundings`. `syncs` None: none are
+    `may_take`, `may_live` and `gauged` as in `copy_supervisor.Surroundings`. `syncs` None: none are
     written. `assigned` is told what is copied.
     """
 
@@ -69,7 +70,7 @@ class ShareCopy:
 
     def __init__(self, share: task_share.TaskShare, around: Around) -> None:
         self.share = share
-        self.copy: source_task.SourceTask | None = None
+        self.copy: copy_supervisor.CopySupervisor | None = None
         self.reason = "starting"
         self.report = task_report.TaskReport(around.number)
         self._around = around
@@ -120,8 +121,8 @@ class ShareCopy:
             copy.tick(now_s)
             copy.tell_stored()
             self._replace_stopped(copy, now_s)
-            if copy.state is source_task.TaskState.FENCED:
-                raise errors.FatalError(f"fenced by another owner: {copy.reason}")
+            if copy.taken_over:
+                raise errors.FatalError(f"fenced by another owner: {copy.taken_over}")
 
     def _take_messages(self, timeout_s: float) -> None:
         busy = self.copy is None or self._next is not None
@@ -187,10 +188,10 @@ class ShareCopy:
                 _LOG.warning("%s", line)
         self._warned = found
 
-    def _replace_stopped(self, copy: source_task.SourceTask, now_s: float) -> None:
-        if copy.state is source_task.TaskState.STOPPING and now_s >= self._replace_by_s:
+    def _replace_stopped(self, copy: copy_supervisor.CopySupervisor, now_s: float) -> None:
+        if copy.state is flow_status.TaskState.STOPPING and now_s >= self._replace_by_s:
             copy.abandon()
-        if copy.state is not source_task.TaskState.STOPPED:
+        if copy.state is not flow_status.TaskState.STOPPED:
             return
         settings, self._next = self._next, None
         self.report.forget()
@@ -200,10 +201,10 @@ class ShareCopy:
             self.copy, self.reason = None, "none of its partitions can be copied as things are"
 
     def _begin(
-        self, settings: messages.Configure, *, before: source_task.SourceTask | None
+        self, settings: messages.Configure, *, before: copy_supervisor.CopySupervisor | None
     ) -> None:
         around = self._around
-        surroundings = source_task.Surroundings(
+        surroundings = copy_supervisor.Surroundings(
             engine=around.plane.engine,
             server=around.plane.server,
             inbox=self._inbox,
@@ -216,7 +217,7 @@ class ShareCopy:
             streamed=self._streamed,
             gauged=around.gauged,
         )
-        self.copy = source_task.SourceTask(settings, surroundings, before=before)
+        self.copy = copy_supervisor.CopySupervisor(settings, surroundings, before=before)
         self.copy.pause(paused=self._resting)
         self.reason = ""
         around.assigned(settings.partitions)
@@ -260,7 +261,7 @@ class ShareCopy:
         until_s = self._around.clock.now_s() + timeout_s - CLOSE_S
         copy = self.copy
         if copy is not None:
-            copy.stop_even_if_fenced(max(0.1, until_s - self._around.clock.now_s()))
+            copy.stop(max(0.1, until_s - self._around.clock.now_s()))
             while not copy.ended and not self._abandoned:
                 if self._around.clock.now_s() >= until_s or not self._ledger.ready:
                     copy.abandon()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from connect_runtime.base import ids
-from mm2.connectors import board, flow_status, partition_setups, source_task
+from mm2.connectors import board, copy_supervisor, flow_status, partition_setups
 from mm2.core.copy import messages, remedies, setup
 
 _Seen = tuple[messages.Gauge | None, str]
@@ -26,7 +26,7 @@ class TaskReport:
         self._number = number
         self.shown = board.TaskShown(
             status=flow_status.TaskStatus(
-                index=number, state=source_task.TaskState.STARTING, reason="starting", restarts=0
+                index=number, state=flow_status.TaskState.STARTING, reason="starting", restarts=0
             )
         )
         self._made: dict[int, tuple[_Seen, flow_status.PartitionStatus]] = {}
@@ -42,7 +42,7 @@ class TaskReport:
 
     def make(
         self,
-        task: source_task.SourceTask | None,
+        task: copy_supervisor.CopySupervisor | None,
         *,
         reason: str,
         slots_missing: int = 0,
@@ -52,7 +52,7 @@ class TaskReport:
         `props` are its configuration."""
         partitions = [*self._found]
         if task is None:
-            state = source_task.TaskState.STARTING
+            state = flow_status.TaskState.STARTING
             status = flow_status.TaskStatus(
                 index=self._number, state=state, reason=reason, restarts=0
             )
@@ -69,7 +69,9 @@ class TaskReport:
         if after != self.shown:  # partitions that are the same objects are equal at once
             self.shown = after
 
-    def _partition(self, task: source_task.SourceTask, index: int) -> flow_status.PartitionStatus:
+    def _partition(
+        self, task: copy_supervisor.CopySupervisor, index: int
+    ) -> flow_status.PartitionStatus:
         gauge = task.gauges.get(index)
         seen: _Seen = (gauge, "" if gauge is not None else task.reason or task.state.value)
         made = self._made.get(index)
@@ -81,7 +83,8 @@ class TaskReport:
 
 
 def fencing(
-    tasks: Sequence[source_task.SourceTask], partitions: Iterable[flow_status.PartitionStatus]
+    tasks: Sequence[copy_supervisor.CopySupervisor],
+    partitions: Iterable[flow_status.PartitionStatus],
 ) -> str:
     if not tasks or all(each.fenced for each in partitions):
         return ""
@@ -91,7 +94,7 @@ def fencing(
     return remedies.fencing(where.flow, where.operator)
 
 
-def task_status(task: source_task.SourceTask) -> flow_status.TaskStatus:
+def task_status(task: copy_supervisor.CopySupervisor) -> flow_status.TaskStatus:
     return flow_status.TaskStatus(
         index=task.settings.task,
         state=task.state,
@@ -104,7 +107,9 @@ def task_status(task: source_task.SourceTask) -> flow_status.TaskStatus:
     )
 
 
-def partition_status(task: source_task.SourceTask, index: int) -> flow_status.PartitionStatus:
+def partition_status(
+    task: copy_supervisor.CopySupervisor, index: int
+) -> flow_status.PartitionStatus:
     where = task.settings.partitions[index]
     gauge = task.gauges.get(index)
     records, size = task.totals(index)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from connect_runtime.base import ids
-from mm2.connectors import flow_status, source_task
+from mm2.connectors import flow_status
 
 
 def partition(topic: str = "orders", number: int = 0, **fields: Any) -> flow_status.PartitionStatus:
@@ -30,7 +30,7 @@ def partition(topic: str = "orders", number: int = 0, **fields: Any) -> flow_sta
 
 def task(
     index: int = 0,
-    state: source_task.TaskState = source_task.TaskState.RUNNING,
+    state: flow_status.TaskState = flow_status.TaskState.RUNNING,
     **fields: Any,
 ) -> flow_status.TaskStatus:
     given: dict[str, Any] = {"reason": "", "restarts": 0}

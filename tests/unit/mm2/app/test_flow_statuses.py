@@ -8,7 +8,7 @@ import pytest
 
 from connect_runtime.base import ids
 from mm2.app import flow_statuses
-from mm2.connectors import board, flow_status, source_task
+from mm2.connectors import board, flow_status
 from mm2.connectors.flow_status import FlowState
 
 HERE = flow_statuses.Told(state="RUNNING", here=True)
@@ -25,7 +25,7 @@ def partition(number: int, task: int = 0) -> flow_status.PartitionStatus:
 
 def shown(*numbers: int, task: int = 0) -> board.TaskShown:
     status = flow_status.TaskStatus(
-        index=task, state=source_task.TaskState.RUNNING, reason="", restarts=0
+        index=task, state=flow_status.TaskState.RUNNING, reason="", restarts=0
     )
     return board.TaskShown(
         status=status, partitions=tuple(partition(each, task) for each in numbers), slots_missing=1

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from mm2.app import metrics, overview, rates
-from mm2.connectors import flow_status, source_task
+from mm2.connectors import flow_status
 from mm2.core.copy import standing
 from tests.support import statuses
 
@@ -118,7 +118,7 @@ def test_tasks_slots_and_restarts():
             statuses.flow(
                 tasks=[
                     statuses.task(0, restarts=restarts),
-                    statuses.task(1, source_task.TaskState.WAITING_FOR_SLOT, restarts=1),
+                    statuses.task(1, flow_status.TaskState.WAITING_FOR_SLOT, restarts=1),
                 ],
                 slots_missing=1,
             )

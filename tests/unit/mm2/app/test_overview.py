@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mm2.app import overview, rates
-from mm2.connectors import source_task
+from mm2.connectors import flow_status
 from mm2.core.copy import standing
 from tests.support import statuses
 
@@ -108,7 +108,7 @@ def test_a_flow_sums_up_its_topics_and_tasks():
             tasks=[
                 statuses.task(0),
                 statuses.task(1),
-                statuses.task(2, source_task.TaskState.WAITING_FOR_SLOT),
+                statuses.task(2, flow_status.TaskState.WAITING_FOR_SLOT),
             ],
             slots_missing=1,
         )
@@ -117,8 +117,8 @@ def test_a_flow_sums_up_its_topics_and_tasks():
     assert (flow.topics, flow.partitions, flow.stopped) == (2, 3, 1)
     assert (flow.records, flow.bytes, flow.lag.records) == (12, 120, 1)
     assert flow.tasks == {
-        source_task.TaskState.RUNNING: 2,
-        source_task.TaskState.WAITING_FOR_SLOT: 1,
+        flow_status.TaskState.RUNNING: 2,
+        flow_status.TaskState.WAITING_FOR_SLOT: 1,
     }
     assert flow.slots_missing == 1
     (standstill,) = seen.standstills

@@ -6,12 +6,12 @@ import pytest
 from rich import console
 
 from mm2.app import overview, progress, rates, table
-from mm2.connectors import flow_status, source_task
+from mm2.connectors import flow_status
 from mm2.core import catch_up
 from tests.support import statuses
 
 NOW_MS = 1_700_000_000_000
-TaskState = source_task.TaskState
+TaskState = flow_status.TaskState
 
 
 def make(*flows):

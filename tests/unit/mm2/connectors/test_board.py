@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from mm2.connectors import board, flow_status, source_task
+from mm2.connectors import board, flow_status
 
 
 def shown(index: int, reason: str = "") -> board.TaskShown:
     return board.TaskShown(
         status=flow_status.TaskStatus(
-            index=index, state=source_task.TaskState.RUNNING, reason=reason, restarts=0
+            index=index, state=flow_status.TaskState.RUNNING, reason=reason, restarts=0
         )
     )
 

@@ -21,7 +21,6 @@ from mm2.connectors import (
     flow_status,
     mirror_source_connector,
     partition_setups,
-    source_task,
     task_report,
 )
 from mm2.core import naming
@@ -550,7 +549,7 @@ def _carries(place: board.Place[board.TaskShown], number: int, **counts: int) ->
         status = task_report.found_status(nothing, task=number)
         shown.append(dataclasses.replace(status, bytes=count))
     running = flow_status.TaskStatus(
-        index=number, state=source_task.TaskState.RUNNING, reason="", restarts=0
+        index=number, state=flow_status.TaskState.RUNNING, reason="", restarts=0
     )
     place.put(board.TaskShown(status=running, partitions=tuple(shown)))
 

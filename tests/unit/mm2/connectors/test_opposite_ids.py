@@ -95,12 +95,6 @@ def test_nothing_runs_before_the_first_question(source, ids):
     assert ids._thread is None
 
 
-def test_where_no_flow_leads_back_nobody_can_say():
-    told = Answers()
-    opposite_ids.nobody_knows([4], told)
-    assert told.got[0][0] is None
-
-
 class Channel:
     def __init__(self, error=None):
         self.sent, self.error, self.closed = [], error, ""

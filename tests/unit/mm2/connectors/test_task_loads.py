@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.base import ids
-from mm2.connectors import board, flow_status, source_task, task_loads
+from mm2.connectors import board, flow_status, task_loads
 
 FLOW = "A->B"
 
@@ -37,7 +37,7 @@ class Here:
         if task not in self.places:
             self.places[task] = self.board.task(FLOW, task)
         status = flow_status.TaskStatus(
-            index=task, state=source_task.TaskState.RUNNING, reason="", restarts=0
+            index=task, state=flow_status.TaskState.RUNNING, reason="", restarts=0
         )
         shown = tuple(partition(int(key[1:]), count) for key, count in counts.items())
         self.places[task].put(board.TaskShown(status=status, partitions=shown))

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from connect_runtime.base import ids
-from mm2.connectors import partition_setups, receipts, source_task, task_report
+from mm2.connectors import copy_supervisor, flow_status, partition_setups, receipts, task_report
 from mm2.core.copy import messages, setup
 from tests.fakes import copy_plane, taking
 
@@ -24,22 +24,22 @@ class Task:
         partitions = tuple(taking.where(partition=each, **where) for each in (0, 1))
         self.settings = SimpleNamespace(task=3, partitions=partitions)
         self.gauges = {each.index: each for each in gauges}
-        self.state, self.reason, self.restarts = source_task.TaskState.RUNNING, "", 2
+        self.state, self.reason, self.restarts = flow_status.TaskState.RUNNING, "", 2
         self.receipts = receipts.Receipts()
 
     def totals(self, index: int) -> tuple[int, int]:
         return 10 + index, 100
 
     @property
-    def made(self) -> source_task.SourceTask:
-        return cast("source_task.SourceTask", self)
+    def made(self) -> copy_supervisor.CopySupervisor:
+        return cast("copy_supervisor.CopySupervisor", self)
 
 
 def test_without_a_copy_the_reason_is_shown():
     report = task_report.TaskReport(3)
     report.make(None, reason="asking clusters")
     assert report.shown.status.reason == "asking clusters"
-    assert report.shown.status.state is source_task.TaskState.STARTING
+    assert report.shown.status.state is flow_status.TaskState.STARTING
     before = report.shown
     report.make(None, reason="asking clusters")
     assert report.shown is before

@@ -3,9 +3,9 @@ receipt."""
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import random
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,12 +13,12 @@ import pytest
 
 from connect_runtime.base import log_context
 from mm2.cluster import flow_log_writer
-from mm2.connectors import flow_ledger, source_task
+from mm2.connectors import copy_supervisor, flow_ledger, flow_status, opposite_ids
 from mm2.core import naming
 from mm2.core.copy import instructions, messages
 from mm2.formats import receipt
 from mm2.pipeline import control_channel, engine
-from tests.fakes import admin, flow_log, taking
+from tests.fakes import admin, copy_plane, flow_log, taking
 
 LOST = receipt.Receipt(
     topic="orders",
@@ -46,8 +46,8 @@ class Channel:
         pass
 
 
-class Task:
-    """A task whose copy has just started; its flow's log has room for two records at a time."""
+class Supervised:
+    """A copy that has just started; its flow's log has room for two records at a time."""
 
     def __init__(self, records: int = 2) -> None:
         self.cluster = admin.FakeCluster()
@@ -56,6 +56,7 @@ class Task:
         self.ledger = flow_ledger.FlowLedger(log)
         self.ledger.open(5.0)
         self.broken: list[Exception] = []
+        self.asked: list[tuple[Sequence[int], opposite_ids.Answer]] = []
         self.channel = Channel()
         self.handle = SimpleNamespace(
             state=engine.CopyState.RUNNING, error="", cancel=lambda: None, wait=lambda s: None
@@ -73,7 +74,7 @@ class Task:
             partitions=(taking.where(),),
             budget_bytes=1 << 20,
         )
-        around = source_task.Surroundings(
+        around = copy_supervisor.Surroundings(
             engine=cast(Any, SimpleNamespace(start=lambda job: self.handle)),
             server=cast(
                 Any, SimpleNamespace(open=lambda name, inbox: self.channel, address="here")
@@ -82,17 +83,22 @@ class Task:
             ledger=self.ledger,
             random=random.Random(1),
             log_broken=self.broken.append,
+            whose=lambda producers, answer: self.asked.append((producers, answer)),
+            may_take=lambda _: True,
+            may_live=lambda _: True,
+            streamed=lambda _: None,
+            gauged=lambda *_: None,
         )
-        self.task = source_task.SourceTask(settings, around)
+        self.supervisor = copy_supervisor.CopySupervisor(settings, around)
         self.now_s = 1000.0
 
     def turn(self) -> None:
         self.ledger.work(0.0)
-        self.task.tick(self.now_s)
-        self.task.tell_stored()
+        self.supervisor.tick(self.now_s)
+        self.supervisor.tell_stored()
 
     def stream(self, first: int, *items: instructions.LogItem) -> None:
-        self.task.received(messages.record(first, items), self.now_s)
+        self.supervisor.received(messages.record(first, items), self.now_s)
 
     @property
     def log(self) -> list[bytes]:
@@ -108,7 +114,7 @@ def item(key: bytes) -> instructions.LogItem:
 
 
 def test_a_full_log_holds_the_stream_up_and_nothing_is_lost_or_acknowledged_early():
-    made = Task(records=2)
+    made = Supervised(records=2)
     made.turn()
     made.stream(1, *[item(b"%d" % each) for each in range(1, 4)])
     made.stream(4, item(b"4"), item(b"5"))
@@ -122,7 +128,7 @@ def test_a_full_log_holds_the_stream_up_and_nothing_is_lost_or_acknowledged_earl
 
 
 def test_a_log_that_breaks_is_told_and_takes_no_more():
-    made = Task()
+    made = Supervised()
     made.turn()
     del made.cluster.topics[naming.map_topic("east")]
     made.stream(1, item(b"1"))
@@ -134,10 +140,10 @@ def test_a_log_that_breaks_is_told_and_takes_no_more():
 
 
 def test_what_a_copy_could_not_append_ends_with_it():
-    made = Task(records=1)
+    made = Supervised(records=1)
     made.turn()
     made.stream(1, item(b"1"), item(b"of the old one"))
-    made.task.restart("its log broke", made.now_s)
+    made.supervisor.restart("its log broke", made.now_s)
     made.now_s += 60.0
     made.turn()
     made.stream(1, item(b"of the new one"))
@@ -147,7 +153,7 @@ def test_what_a_copy_could_not_append_ends_with_it():
 
 
 def test_a_receipt_is_told_once_it_is_stored(caplog):
-    made = Task()
+    made = Supervised()
     made.turn()
     key, value = receipt.encode(LOST)
     made.stream(1, instructions.LogItem(key=key, value=value, receipt=True))
@@ -158,36 +164,40 @@ def test_a_receipt_is_told_once_it_is_stored(caplog):
     (record,) = caplog.records
     told = "receipt source-gone: orders-4, source offsets [0, 30): deleted before it was copied"
     assert (record.context, record.getMessage()) == ("[east->west|task 0] ", told)
-    assert made.task.receipts.counts == {("orders", "source-gone"): 1}
+    assert made.supervisor.receipts.counts == {("orders", "source-gone"): 1}
 
 
 def test_why_one_copy_ended_is_not_told_of_the_next():
     """Its engine may say that it has ended before its channel does."""
-    made = Task()
+    made = Supervised()
     made.turn()
-    made.task.received({"type": "ended", "reason": "", "fatal": "a wrong password"}, made.now_s)
+    made.supervisor.received(
+        {"type": "ended", "reason": "", "fatal": "a wrong password"}, made.now_s
+    )
     made.handle.state = engine.CopyState.ENDED
     made.turn()
-    assert made.task.reason == "a wrong password"
+    assert made.supervisor.reason == "a wrong password"
     made.handle.state = engine.CopyState.RUNNING
     made.now_s += 60.0
     made.turn()
-    made.task.received({"type": "closed", "reason": "killed"}, made.now_s)
-    made.now_s += source_task.LAST_WORDS_S
+    made.supervisor.received({"type": "closed", "reason": "killed"}, made.now_s)
+    made.now_s += copy_supervisor.LAST_WORDS_S
     made.turn()
-    assert made.task.reason == "the copy is gone (killed)"
+    assert made.supervisor.reason == "the copy is gone (killed)"
 
 
-def test_a_task_that_follows_another_counts_on():
+def test_a_copy_that_follows_another_counts_on():
     """Its share has changed. What was stated before is not new when it is stated again."""
-    first = Task()
+    first = Supervised()
     first.turn()
     key, value = receipt.encode(LOST)
     first.stream(1, instructions.LogItem(key=key, value=value, receipt=True))
     first.turn()
-    first.task.restart("killed", first.now_s)
-    around = first.task._around
-    later = source_task.SourceTask(first.task.settings, around, before=first.task)
+    first.supervisor.restart("killed", first.now_s)
+    around = first.supervisor._around
+    later = copy_supervisor.CopySupervisor(
+        first.supervisor.settings, around, before=first.supervisor
+    )
     assert later.receipts.stored(key, value) is None
     assert later.receipts.counts == {("orders", "source-gone"): 1}
     assert later.restarts == 1
@@ -196,75 +206,69 @@ def test_a_task_that_follows_another_counts_on():
 # The end of a copy
 
 
-def closed(made: Task) -> None:
-    made.task.received({"type": control_channel.CLOSED, "reason": "reset"}, made.now_s)
+def closed(made: Supervised) -> None:
+    made.supervisor.received({"type": control_channel.CLOSED, "reason": "reset"}, made.now_s)
 
 
 def test_nothing_waits_for_what_an_engine_says_of_a_copy_whose_connection_broke():
     """A hundred copies may end at once, when the JVM dies."""
-    made = Task()
+    made = Supervised()
     made.turn()
     made.handle.wait = pytest.fail
     closed(made)
     made.turn()
-    assert made.task.state is source_task.TaskState.STARTING
+    assert made.supervisor.state is flow_status.TaskState.STARTING
     made.handle.state, made.handle.error = engine.CopyState.ENDED, "the JVM died"
     made.turn()
-    assert (made.task.state, made.task.reason) == (source_task.TaskState.RESTARTING, "the JVM died")
-    assert made.task.channel is None
+    assert (made.supervisor.state, made.supervisor.reason) == (
+        flow_status.TaskState.RESTARTING,
+        "the JVM died",
+    )
+    assert made.supervisor.channel is None
 
 
 def test_an_engine_that_says_nothing_is_waited_for_a_moment():
-    made = Task()
+    made = Supervised()
     made.turn()
     cancelled: list[bool] = []
     made.handle.cancel = lambda: cancelled.append(True)
     closed(made)
-    made.now_s += source_task.LAST_WORDS_S
+    made.now_s += copy_supervisor.LAST_WORDS_S
     made.turn()
-    assert made.task.reason == "the copy is gone (reset)"
-    assert (made.task.channel, cancelled) == (None, [True])
+    assert made.supervisor.reason == "the copy is gone (reset)"
+    assert (made.supervisor.channel, cancelled) == (None, [True])
     made.now_s += 60.0
     made.turn()
     made.turn()
-    assert made.task.state is source_task.TaskState.STARTING, "the next one has all its time"
-    assert made.task.restarts == 1
+    assert made.supervisor.state is flow_status.TaskState.STARTING, "the next one has all its time"
+    assert made.supervisor.restarts == 1
 
 
 def test_a_copy_that_was_told_to_stop_has_stopped_when_its_connection_ends():
-    made = Task()
+    made = Supervised()
     made.turn()
-    made.task.stop()
+    made.supervisor.stop()
     made.handle.state = engine.CopyState.ENDED
     closed(made)
-    assert made.task.state is source_task.TaskState.STOPPED
+    assert made.supervisor.state is flow_status.TaskState.STOPPED
 
 
-def test_a_fenced_copy_is_let_go_at_once():
-    made = Task()
+def test_a_copy_that_lost_a_partition_settles_the_others():
+    made = Supervised()
     made.turn()
-    made.task.state = source_task.TaskState.FENCED
-    closed(made)
-    assert (made.task.state, made.task.channel) == (source_task.TaskState.FENCED, None)
+    lost = {**copy_plane.PLAIN, "index": 0, "phase": "fenced", "reason": "another owner"}
+    gauges = messages.gauges([messages.Gauge(**lost, copied_to=5)], troubles={})
+    made.supervisor.received(gauges, made.now_s)
+    assert made.supervisor.taken_over == "another owner"
+    made.supervisor.stop(1.5)
+    assert made.channel.sent[-1] == {"type": "stop", "deadline_s": 1.5}
 
 
 def test_a_copy_that_asks_whose_a_producer_is_gets_the_answer():
-    made = Task()
+    made = Supervised()
     made.turn()
-    asked: list[Any] = []
-    made.task._around = dataclasses.replace(
-        made.task._around, whose=lambda producers, answer: asked.append((producers, answer))
-    )
-    made.task.received(messages.opposite_request(3, [4, 5]), made.now_s)
-    ((producers, answer),) = asked
+    made.supervisor.received(messages.opposite_request(3, [4, 5]), made.now_s)
+    ((producers, answer),) = made.asked
     assert producers == [4, 5]
     answer(frozenset({4}), "")
     assert made.channel.sent[-1] == messages.opposite_answer(3, {4})
-
-
-def test_without_a_reader_of_the_opposite_map_no_producer_is_taken_for_a_local_one():
-    made = Task()
-    made.turn()
-    made.task.received(messages.opposite_request(3, [4]), made.now_s)
-    told = made.channel.sent[-1]
-    assert isinstance(messages.read_opposite(told), instructions.Unanswered)

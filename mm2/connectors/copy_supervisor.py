@@ -1,4 +1,4 @@
-"""One mirror task, as its worker sees it: a copy that runs in an engine, watched and restarted.
+"""Watches the copy of one task's share, which an engine runs in a process of its own.
 
 The copy moves the bytes; this side gives it its settings, answers its questions, stores what it
 reports, and starts it again after a backoff when it ends unasked.
@@ -7,7 +7,6 @@ reports, and starts it again after a backoff when it ends unasked.
 from __future__ import annotations
 
 import dataclasses
-import enum
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +15,7 @@ from random import Random
 from typing import Any
 
 from connect_runtime.base import backoff, errors, ids, log_context
-from mm2.connectors import copy_stream, flow_ledger, holdups, opposite_ids, receipts
+from mm2.connectors import copy_stream, flow_ledger, flow_status, holdups, opposite_ids, receipts
 from mm2.core.copy import facts, instructions, messages, setup
 from mm2.pipeline import control_channel, control_server, engine
 
@@ -32,26 +31,14 @@ LAST_WORDS_S = 0.5
 _log = logging.getLogger(__name__)
 
 
-class TaskState(enum.Enum):
-    """RUNNING only after the copy's first report; FENCED is final."""
-
-    STARTING = "STARTING"
-    WAITING_FOR_SLOT = "WAITING_FOR_SLOT"
-    RUNNING = "RUNNING"
-    RESTARTING = "RESTARTING"
-    STOPPING = "STOPPING"
-    STOPPED = "STOPPED"
-    FENCED = "FENCED"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What every task of a flow shares.
+    """What a copy and its supervisor need.
 
     `whose` answers a copy whose producer ids of the source are. `may_take`: may be taken what a
     copy asked for at that time (monotonic seconds)? Asked again until it may. `may_live`: is it
-    certain enough that no other worker has the task? Else its copy ends. `streamed` and `gauged`
-    hear what copies report, in order.
+    certain enough that no other worker has the task? Else the copy ends. `streamed` and `gauged`
+    hear what it reports, in order.
     """
 
     engine: engine.CopyEngine
@@ -60,17 +47,18 @@ class Surroundings:
     ledger: flow_ledger.FlowLedger
     random: Random
     log_broken: Callable[[errors.ConnectError], None]
-    whose: opposite_ids.Ask = opposite_ids.nobody_knows
-    may_take: Callable[[float], bool] = lambda _: True
-    may_live: Callable[[float], bool] = lambda _: True
-    streamed: Callable[[Sequence[instructions.LogItem]], None] = lambda _: None
-    gauged: Callable[[setup.PartitionSetup, messages.Gauge], None] = lambda *_: None
+    whose: opposite_ids.Ask
+    may_take: Callable[[float], bool]
+    may_live: Callable[[float], bool]
+    streamed: Callable[[Sequence[instructions.LogItem]], None]
+    gauged: Callable[[setup.PartitionSetup, messages.Gauge], None]
 
 
-class SourceTask:
-    """Owned by its flow's thread.
+class CopySupervisor:
+    """Its task's thread owns it; `cut` alone may be called from others.
 
-    Invariant: at most one copy of it is meant to run.
+    `taken_over` says why a partition is another owner's for good, "" while none is: only without
+    a group of workers, which else says whose it is. Invariant: at most one copy is meant to run.
     """
 
     def __init__(
@@ -78,12 +66,13 @@ class SourceTask:
         settings: messages.Configure,
         around: Surroundings,
         *,
-        before: SourceTask | None = None,
+        before: CopySupervisor | None = None,
     ) -> None:
-        """`before`: the task that this one follows; all that it counted is counted on."""
+        """`before`: the one that this follows; all that it counted is counted on."""
         self.settings = settings
-        self.state = TaskState.STARTING
+        self.state = flow_status.TaskState.STARTING
         self.reason = ""
+        self.taken_over = ""
         self.gauges: dict[int, messages.Gauge] = {}
         self.receipts: receipts.Receipts = (
             before.receipts if before is not None else receipts.Receipts()
@@ -122,15 +111,19 @@ class SourceTask:
 
     @property
     def ended(self) -> bool:
-        return self.state in (TaskState.STOPPED, TaskState.FENCED)
+        return self.state is flow_status.TaskState.STOPPED
 
     @property
     def busy(self) -> bool:
         """Is something about to happen, so that its owner looks again soon?"""
-        return self.state is not TaskState.RUNNING or bool(self._questions) or self._stream.waits
+        return (
+            self.state is not flow_status.TaskState.RUNNING
+            or bool(self._questions)
+            or self._stream.waits
+        )
 
     def totals(self, index: int) -> tuple[int, int]:
-        """Records and bytes copied of the partition, over all copies of this task."""
+        """Records and bytes copied of the partition, over all copies until now."""
         records, size = self._before.get(index, (0, 0))
         gauge = self.gauges.get(index)
         return (records + gauge.records, size + gauge.bytes) if gauge else (records, size)
@@ -145,12 +138,12 @@ class SourceTask:
         if self.ended:
             return
         around = self._around
-        if self.state is not TaskState.STOPPING and not around.may_live(now_s):
+        if self.state is not flow_status.TaskState.STOPPING and not around.may_live(now_s):
             self.restart(UNSURE, now_s)
             return
         if self._channel is None:
-            if self.state is TaskState.STOPPING:
-                self.state = TaskState.STOPPED
+            if self.state is flow_status.TaskState.STOPPING:
+                self.state = flow_status.TaskState.STOPPED
             elif now_s >= self._start_at_s:
                 self._start(now_s)
             return
@@ -182,7 +175,7 @@ class SourceTask:
                 token=channel.token,
             )
         )
-        self.state = TaskState.STARTING
+        self.state = flow_status.TaskState.STARTING
         if self._paused:
             channel.send({"type": "pause"})
 
@@ -195,13 +188,19 @@ class SourceTask:
         if self._handle.state is engine.CopyState.ENDED:
             self._copy_ended(self._handle.error or self._fatal or "the copy ended", now_s)
             return
-        if self.state in (TaskState.STARTING, TaskState.WAITING_FOR_SLOT):
+        if self.state in (flow_status.TaskState.STARTING, flow_status.TaskState.WAITING_FOR_SLOT):
             waits = self._handle.state is engine.CopyState.WAITING_FOR_SLOT
-            self.state = TaskState.WAITING_FOR_SLOT if waits else TaskState.STARTING
+            self.state = (
+                flow_status.TaskState.WAITING_FOR_SLOT if waits else flow_status.TaskState.STARTING
+            )
             if waits:
                 self._reported_at_s = now_s
-        limit_s = STARTUP_S if self.state is TaskState.STARTING else messages.SILENCE_LIMIT_S
-        if now_s - self._reported_at_s > limit_s and self.state is not TaskState.WAITING_FOR_SLOT:
+        starts = self.state is flow_status.TaskState.STARTING
+        limit_s = STARTUP_S if starts else messages.SILENCE_LIMIT_S
+        if (
+            now_s - self._reported_at_s > limit_s
+            and self.state is not flow_status.TaskState.WAITING_FOR_SLOT
+        ):
             self._handle.cancel()
             self._copy_ended(f"nothing was heard from the copy for {limit_s:.0f} s", now_s)
 
@@ -215,12 +214,12 @@ class SourceTask:
             self._before[index] = (records + gauge.records, size + gauge.bytes)
         self.gauges = {index: _idle(gauge, why) for index, gauge in self.gauges.items()}
         self._holdups = holdups.Holdups()
-        if self.state is TaskState.STOPPING:
-            self.state = TaskState.STOPPED
+        if self.state is flow_status.TaskState.STOPPING:
+            self.state = flow_status.TaskState.STOPPED
         if self.ended:
             return
         self.restarts += 1
-        self.state = TaskState.RESTARTING
+        self.state = flow_status.TaskState.RESTARTING
         self.reason = why
         delay_s = self._backoff.next_delay_s(self._around.random)
         self._start_at_s = now_s + delay_s
@@ -251,8 +250,7 @@ class SourceTask:
         """Its engine may say why; many copies may have ended at once, so that nothing waits."""
         if self._handle is None:
             return
-        wait_s = 0.0 if self.ended else LAST_WORDS_S
-        self._gone = (reason, now_s + wait_s)
+        self._gone = (reason, now_s + LAST_WORDS_S)
         self._await_last_words(*self._gone, now_s)
 
     def _await_last_words(self, reason: str, until_s: float, now_s: float) -> None:
@@ -264,8 +262,8 @@ class SourceTask:
         self._copy_ended(self._fatal or error or f"the copy is gone ({reason})", now_s)
 
     def _take_gauges(self, message: dict[str, Any], now_s: float) -> None:
-        if self.state in (TaskState.STARTING, TaskState.WAITING_FOR_SLOT):
-            self.state = TaskState.RUNNING
+        if self.state in (flow_status.TaskState.STARTING, flow_status.TaskState.WAITING_FOR_SLOT):
+            self.state = flow_status.TaskState.RUNNING
             self.reason = ""
             self._tell(logging.INFO, "running")
         self._holdups.note_troubles(message["troubles"], now_s)
@@ -285,8 +283,7 @@ class SourceTask:
         if gauge.phase == "stopped":
             self._tell(logging.ERROR, "%s stands still: %s", where.name, gauge.reason)
         elif gauge.phase == "fenced":
-            self.state = TaskState.FENCED
-            self.reason = gauge.reason
+            self.taken_over = gauge.reason
             self._tell(logging.ERROR, "%s", gauge.reason)
 
     def _note_receipt(self, key: bytes, value: bytes) -> None:
@@ -348,21 +345,13 @@ class SourceTask:
         """Ask the copy to settle what is in flight and to leave."""
         if self.ended:
             return
-        self.state = TaskState.STOPPING
+        self.state = flow_status.TaskState.STOPPING
         if self._channel is None:
-            self.state = TaskState.STOPPED
+            self.state = flow_status.TaskState.STOPPED
         elif not self._channel.connected:
             self.abandon()
         else:
             self._send({"type": "stop", "deadline_s": deadline_s})
-
-    def stop_even_if_fenced(self, deadline_s: float = STOP_S) -> None:
-        """As `stop`; a fenced task's other partitions are settled too, and it stays fenced."""
-        if self.state is TaskState.FENCED and self._channel is not None:
-            self.state = TaskState.STOPPING
-            self._send({"type": "stop", "deadline_s": deadline_s})
-        else:
-            self.stop(deadline_s)
 
     def restart(self, why: str, now_s: float) -> None:
         """End the copy without a word: what it reports can no longer be stored."""
@@ -386,8 +375,8 @@ class SourceTask:
             self._channel.close("abandoned")
         self._channel = self._handle = None
         self._stream.drop()
-        if self.state is TaskState.STOPPING:
-            self.state = TaskState.STOPPED
+        if self.state is flow_status.TaskState.STOPPING:
+            self.state = flow_status.TaskState.STOPPED
 
 
 def _idle(gauge: messages.Gauge, why: str) -> messages.Gauge:
