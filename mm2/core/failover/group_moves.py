@@ -1,0 +1,201 @@
+"""Where consumer groups go on on the other cluster, and what each will read again.
+
+A group goes where everything before was read and nothing behind was. What it had read that never
+reached the other cluster is counted apart: it is not read again, it is not there.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from connect_runtime.base import ids
+from mm2.core.failover import seen
+from mm2.core.offsets import checkpoints, group_sync, translation
+
+_State = group_sync.GroupState
+
+
+class Way(enum.Enum):
+    """What becomes of a group's position in one partition."""
+
+    MOVES = "moves"
+    """Its position is written."""
+    IS_THERE = "is there"
+    """It has this position already."""
+    IS_AHEAD = "is ahead"
+    """It has read further there; positions are never set back unless that is asked for."""
+    NOT_MIRRORED = "not mirrored"
+    """The topic is on no flow between the two clusters."""
+    UNTRANSLATED = "untranslated"
+    """Nobody can say where it is there; the outcome says why."""
+    MISSING = "no mirror"
+    """There is no such partition there (any more)."""
+    PAST_THE_END = "past the end"
+    """It would be behind the end of the log there, which was cut or made anew."""
+    NO_OFFSET = "no offset"
+    """The group has reset it to nowhere, and goes on nowhere there, too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionMove:
+    """One partition of one group; offsets as in Kafka, records as counts.
+
+    `to` is the offset to go on from there, `at` the group's position there now. At most `again_max`
+    records are read again. `unmirrored` records were read on the cluster that is left and never
+    reached this one. `gone` records were deleted here before the group read them, by offsets.
+    """
+
+    partition: ids.TopicPartition
+    way: Way
+    committed: int | None
+    mirror: ids.TopicPartition | None = None
+    to: int | None = None
+    at: int | None = None
+    again_max: int = 0
+    unmirrored: int = 0
+    unread: int | None = None
+    gone: int = 0
+    metadata: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMove:
+    """`barred`: the group has members there, or is no consumers' one, so nothing is written."""
+
+    group: str
+    origin: seen.Origin
+    state: group_sync.GroupState
+    barred: group_sync.GroupState | None
+    partitions: tuple[PartitionMove, ...]
+
+    @property
+    def write(self) -> dict[ids.TopicPartition, checkpoints.OffsetAndMetadata]:
+        """By names there; empty where the group is barred."""
+        if self.barred is not None:
+            return {}
+        return {
+            each.mirror: checkpoints.OffsetAndMetadata(offset=each.to, metadata=each.metadata)
+            for each in self.partitions
+            if each.way is Way.MOVES and each.mirror is not None and each.to is not None
+        }
+
+    @property
+    def expected(self) -> dict[ids.TopicPartition, int]:
+        """Where the group has to stand there once it has moved, as far as that can be told."""
+        ways = (Way.MOVES, Way.IS_THERE)
+        return {
+            each.mirror: each.to
+            for each in self.partitions
+            if each.way in ways and each.mirror is not None and each.to is not None
+        }
+
+    @property
+    def again_max(self) -> int:
+        return sum(each.again_max for each in self.partitions)
+
+    @property
+    def unmirrored(self) -> int:
+        return sum(each.unmirrored for each in self.partitions)
+
+    @property
+    def unread(self) -> int:
+        return sum(each.unread or 0 for each in self.partitions)
+
+
+def plan(
+    group: seen.Group,
+    translate: seen.Translate,
+    *,
+    copied_to: Mapping[ids.TopicPartition, int],
+    logs: Mapping[ids.TopicPartition, seen.Ends],
+    sets_back: bool = False,
+) -> GroupMove:
+    """`copied_to` and `logs` as in `seen.Seen`. `sets_back`: also write positions that are behind
+    where the group has got there."""
+    there = group.there
+    idle = there.state in {_State.ABSENT, _State.EMPTY}
+    positions = there.positions if there.state is _State.EMPTY else {}
+    moves = []
+    for partition in sorted(group.positions):
+        committed = group.positions[partition]
+        if committed is None:
+            moves.append(PartitionMove(partition=partition, way=Way.NO_OFFSET, committed=None))
+            continue
+        place = translate(partition, committed.offset)
+        if place is None:
+            moves.append(
+                PartitionMove(partition=partition, way=Way.NOT_MIRRORED, committed=committed.offset)
+            )
+            continue
+        at = positions.get(place.partition)
+        moves.append(
+            _move(
+                partition,
+                committed,
+                place,
+                copied_to=copied_to.get(partition),
+                log=logs.get(place.partition),
+                at=None if at is None else at.offset,
+                sets_back=sets_back,
+            )
+        )
+    return GroupMove(
+        group=group.name,
+        origin=group.origin,
+        state=group.state,
+        barred=None if idle else there.state,
+        partitions=tuple(moves),
+    )
+
+
+def _move(
+    partition: ids.TopicPartition,
+    committed: checkpoints.OffsetAndMetadata,
+    place: seen.Place,
+    *,
+    copied_to: int | None,
+    log: seen.Ends | None,
+    at: int | None,
+    sets_back: bool,
+) -> PartitionMove:
+    outcome = place.outcome
+    if isinstance(outcome, translation.Untranslated):
+        return PartitionMove(
+            partition=partition,
+            way=Way.UNTRANSLATED,
+            committed=committed.offset,
+            mirror=place.partition,
+            at=at,
+            why=outcome.value,
+        )
+    to = outcome.downstream
+    beyond = 0 if copied_to is None else max(0, committed.offset - copied_to)
+    again = outcome.again_max if isinstance(outcome, translation.Earlier) and not beyond else 0
+    return PartitionMove(
+        partition=partition,
+        way=_way(to, at=at, log=log, sets_back=sets_back),
+        committed=committed.offset,
+        mirror=place.partition,
+        to=to,
+        at=at,
+        again_max=again,
+        unmirrored=beyond,
+        unread=None if log is None else max(0, log.end - max(to, log.start)),
+        gone=0 if log is None else max(0, log.start - to),
+        metadata=committed.metadata,
+    )
+
+
+def _way(to: int, *, at: int | None, log: seen.Ends | None, sets_back: bool) -> Way:
+    if log is None:
+        return Way.MISSING
+    if to > log.end:
+        return Way.PAST_THE_END
+    if at == to:
+        return Way.IS_THERE
+    if at is not None and at > to and not sets_back:
+        return Way.IS_AHEAD
+    return Way.MOVES

@@ -1,0 +1,162 @@
+"""What was done of a move, durably: who starts it again after a crash goes on where it was.
+
+A file of JSON lines, appended to and never rewritten. Each begins `{"v":1,"at_ms":…,"what":…`:
+
+    begun      the move's identity: "kind", "from", "to", "flow", "sets_back", "accepted", "hooks"
+    started    "step"
+    done       "step", "detail": what the step found, an object
+    failed     "step", "error"
+
+The last line may be cut off by a crash: it was not written, then.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from connect_runtime.base import errors
+from mm2.core.failover import plan, steps
+
+VERSION = 1
+
+
+class JournalError(errors.FatalError):
+    """The file is not one of ours, of a release that this one does not know, or damaged."""
+
+
+class What(enum.Enum):
+    BEGUN = "begun"
+    STARTED = "started"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """What is moved, and how; it stays the same for the whole move."""
+
+    wanted: plan.Wanted
+    flow: str
+    hooks: tuple[str, ...] = ()
+
+    @property
+    def order(self) -> tuple[steps.Step, ...]:
+        return steps.order(self.wanted.kind, self.hooks)
+
+
+@dataclass(slots=True)
+class Journal:
+    """A fold over the lines. `details` are those of steps that are done, `times_ms` when each
+    began and was done."""
+
+    begun: Begun | None = None
+    begun_at_ms: int = 0
+    details: dict[steps.Step, Mapping[str, Any]] = field(default_factory=dict)
+    started_ms: dict[steps.Step, int] = field(default_factory=dict)
+    done_ms: dict[steps.Step, int] = field(default_factory=dict)
+    failures: list[tuple[steps.Step, str]] = field(default_factory=list)
+
+    @property
+    def next_step(self) -> steps.Step | None:
+        """The first that is not done; None: all are. One that was only started is done again."""
+        assert self.begun is not None, "nothing was begun"
+        return next((step for step in self.begun.order if step not in self.details), None)
+
+    def apply(self, line: Mapping[str, Any]) -> None:
+        """Take one line in, as `decode` gives it."""
+        at_ms = int(line["at_ms"])
+        match What(line["what"]):
+            case What.BEGUN:
+                self.begun, self.begun_at_ms = _begun(line), at_ms
+            case What.STARTED:
+                self.started_ms.setdefault(steps.Step(line["step"]), at_ms)
+            case What.DONE:
+                step = steps.Step(line["step"])
+                self.details[step], self.done_ms[step] = line["detail"], at_ms
+            case What.FAILED:
+                self.failures.append((steps.Step(line["step"]), str(line["error"])))
+
+
+def read(text: str) -> Journal:
+    """A whole file; what stands behind its last line feed was cut off. Raises `JournalError`."""
+    found = Journal()
+    whole, _, _ = text.rpartition("\n")
+    for number, line in enumerate(whole.split("\n") if whole else (), start=1):
+        try:
+            found.apply(decode(line))
+        except (ValueError, KeyError, TypeError) as error:
+            raise JournalError(
+                f"line {number} cannot be read ({error}): it is damaged, or not a file of a move"
+            ) from error
+    if found.begun is None:
+        raise JournalError("it says nothing of a move that was begun")
+    return found
+
+
+def decode(line: str) -> Mapping[str, Any]:
+    """Raises `ValueError`, and `JournalError` for another version."""
+    found = json.loads(line)
+    if not isinstance(found, dict):
+        raise TypeError("it is no object")
+    if found.get("v") != VERSION:
+        raise JournalError(
+            f"it was written by a release that this one does not know (version {found.get('v')})"
+        )
+    return found
+
+
+def begun(begin: Begun, *, at_ms: int) -> str:
+    """The first line, with its line feed."""
+    wanted = begin.wanted
+    return _line(
+        What.BEGUN,
+        at_ms,
+        {
+            "kind": wanted.kind.value,
+            "from": wanted.origin,
+            "to": wanted.destination,
+            "flow": begin.flow,
+            "sets_back": wanted.sets_back,
+            "accepted": sorted(wanted.accepted),
+            "hooks": sorted(begin.hooks),
+        },
+    )
+
+
+def started(step: steps.Step, *, at_ms: int) -> str:
+    return _line(What.STARTED, at_ms, {"step": step.value})
+
+
+def done(step: steps.Step, detail: Mapping[str, Any], *, at_ms: int) -> str:
+    return _line(What.DONE, at_ms, {"step": step.value, "detail": detail})
+
+
+def failed(step: steps.Step, error: str, *, at_ms: int) -> str:
+    return _line(What.FAILED, at_ms, {"step": step.value, "error": error})
+
+
+def _line(what: What, at_ms: int, more: Mapping[str, Any]) -> str:
+    whole = {"v": VERSION, "at_ms": at_ms, "what": what.value, **more}
+    return json.dumps(whole, separators=(",", ":")) + "\n"
+
+
+def _begun(line: Mapping[str, Any]) -> Begun:
+    return Begun(
+        wanted=plan.Wanted(
+            origin=line["from"],
+            destination=line["to"],
+            kind=plan.Kind(line["kind"]),
+            sets_back=bool(line["sets_back"]),
+            accepted=frozenset(_texts(line["accepted"])),
+        ),
+        flow=line["flow"],
+        hooks=tuple(_texts(line["hooks"])),
+    )
+
+
+def _texts(values: Iterable[object]) -> list[str]:
+    return [str(each) for each in values]

@@ -1,0 +1,120 @@
+"""What was seen of both clusters before applications move from one to the other.
+
+`from` is the cluster that is left, `to` the one gone to. Partitions go by their names on `from`
+unless said otherwise; times are UTC milliseconds.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from connect_runtime.base import ids
+from mm2.core.offsets import checkpoints, group_sync, translation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """A partition's log: its first offset, and the one behind its last record that readers of
+    committed records may see."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mirrored:
+    """One partition of `from` and its mirror on `to`.
+
+    `copied_to` is the next source offset to copy, None where nothing was copied yet; it was so at
+    `told_at_ms`. `here` None: `from` does not answer. `there` None: the mirror does not exist.
+    `waiting_since_ms` is the timestamp of the oldest record not yet copied, `newest_ms` that of the
+    newest on the mirror. `stopped` says why copying has ended for good, "" where it has not.
+    """
+
+    partition: ids.TopicPartition
+    mirror: ids.TopicPartition
+    copied_to: int | None = None
+    told_at_ms: int | None = None
+    here: Ends | None = None
+    there: Ends | None = None
+    waiting_since_ms: int | None = None
+    newest_ms: int | None = None
+    stopped: str = ""
+
+    @property
+    def lag_records(self) -> int | None:
+        """By offsets: an upper bound where the log has gaps. None: it cannot be told."""
+        if self.here is None:
+            return None
+        done = self.here.start if self.copied_to is None else max(self.copied_to, self.here.start)
+        return max(0, self.here.end - done)
+
+    def lag_ms(self, now_ms: int) -> int | None:
+        """Age of the oldest record not yet copied, 0 if none, never negative; None: it cannot be
+        told."""
+        if self.lag_records == 0:
+            return 0
+        if self.waiting_since_ms is None:
+            return None
+        return max(0, now_ms - self.waiting_since_ms)
+
+
+_ABSENT = group_sync.TargetGroup(state=group_sync.GroupState.ABSENT)
+
+
+class Origin(enum.Enum):
+    """Where it is known from how far a group had got on `from`."""
+
+    COMMITTED = "committed"
+    """The group's own offsets, read from `from` now."""
+    CHECKPOINTED = "checkpoint"
+    """The last checkpoint on `to`: as of some seconds before `from` was lost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """One consumer group. `state` is that on `from`, UNKNOWN where `from` does not answer."""
+
+    name: str
+    origin: Origin
+    positions: checkpoints.Positions
+    state: group_sync.GroupState = group_sync.GroupState.UNKNOWN
+    there: group_sync.TargetGroup = _ABSENT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where an offset of `from` is on `to`: by which map, and the outcome."""
+
+    partition: ids.TopicPartition
+    outcome: translation.Translation
+
+
+Translate = Callable[[ids.TopicPartition, int], Place | None]
+"""A partition and offset of `from`; None: no flow leads the topic to `to`, or led it from there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """Everything, as of `at_ms`.
+
+    `logs` are partitions of `to`, by their names there, as far as groups go there. `losses` counts
+    receipts of the flow that say records were lost on the way, `uncopied` topics of `from` that the
+    flow should mirror and has nothing of yet.
+    """
+
+    at_ms: int
+    flow: str
+    mirrored: tuple[Mirrored, ...]
+    groups: tuple[Group, ...]
+    logs: Mapping[ids.TopicPartition, Ends] = field(default_factory=dict)
+    from_answers: bool = True
+    losses: int = 0
+
+    @property
+    def copied_to(self) -> Mapping[ids.TopicPartition, int]:
+        """How far each partition was copied; those with nothing are left out."""
+        found = ((each.partition, each.copied_to) for each in self.mirrored)
+        return {partition: at for partition, at in found if at is not None}

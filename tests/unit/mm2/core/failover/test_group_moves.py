@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.base import ids
+from mm2.core.failover import group_moves, seen
+from mm2.core.offsets import checkpoints, group_sync, translation
+
+HERE = ids.TopicPartition("t", 0)
+THERE = ids.TopicPartition("east.t", 0)
+Way, State = group_moves.Way, group_sync.GroupState
+EXACT = translation.Exact(downstream=90)
+
+
+def move(
+    outcome=EXACT,
+    *,
+    committed=100,
+    at=None,
+    state=None,
+    copied_to=1000,
+    log=(0, 500),
+    sets_back=False,
+):
+    """Of a group with one partition."""
+    there = group_sync.TargetGroup(
+        state=state or (State.ABSENT if at is None else State.EMPTY),
+        positions={} if at is None else {THERE: checkpoints.OffsetAndMetadata(offset=at)},
+    )
+    position = None
+    if committed is not None:
+        position = checkpoints.OffsetAndMetadata(offset=committed, metadata="note")
+    group = seen.Group(
+        name="g", origin=seen.Origin.COMMITTED, positions={HERE: position}, there=there
+    )
+    place = None if outcome is None else seen.Place(partition=THERE, outcome=outcome)
+    return group_moves.plan(
+        group,
+        lambda _partition, _offset: place,
+        copied_to={} if copied_to is None else {HERE: copied_to},
+        logs={} if log is None else {THERE: seen.Ends(start=log[0], end=log[1])},
+        sets_back=sets_back,
+    )
+
+
+def only(**kwargs):
+    (found,) = move(**kwargs).partitions
+    return found
+
+
+def test_a_position_moves_with_its_note_and_reads_nothing_again():
+    found = move()
+    assert found.write == {THERE: checkpoints.OffsetAndMetadata(offset=90, metadata="note")}
+    assert found.expected == {THERE: 90}
+    assert (found.again_max, found.unmirrored, found.unread) == (0, 0, 410)
+
+
+@pytest.mark.parametrize(
+    ("given", "way"),
+    [
+        ({}, Way.MOVES),
+        ({"at": 89}, Way.MOVES),
+        ({"at": 90}, Way.IS_THERE),
+        ({"at": 91}, Way.IS_AHEAD),
+        ({"at": 91, "sets_back": True}, Way.MOVES),
+        ({"log": None}, Way.MISSING),
+        ({"log": (0, 89)}, Way.PAST_THE_END),
+        ({"log": (0, 90)}, Way.MOVES),
+        ({"outcome": None}, Way.NOT_MIRRORED),
+        ({"outcome": translation.Untranslated.TOO_OLD}, Way.UNTRANSLATED),
+        ({"committed": None}, Way.NO_OFFSET),
+    ],
+)
+def test_what_becomes_of_a_position(given, way):
+    assert only(**given).way is way
+    moves = move(**given)
+    assert bool(moves.write) == (way is Way.MOVES)
+    assert bool(moves.expected) == (way in {Way.MOVES, Way.IS_THERE})
+
+
+def test_what_is_read_again_is_counted():
+    assert only(outcome=translation.Earlier(downstream=80, again_max=20)).again_max == 20
+
+
+def test_what_was_read_and_never_arrived_is_not_read_again():
+    found = only(outcome=translation.Earlier(downstream=80, again_max=40), copied_to=60)
+    assert (found.to, found.again_max, found.unmirrored) == (80, 0, 40)
+
+
+def test_what_was_deleted_there_before_it_was_read_is_counted():
+    found = only(log=(95, 500))
+    assert (found.gone, found.unread, found.way) == (5, 405, Way.MOVES)
+
+
+@pytest.mark.parametrize("state", [State.ACTIVE, State.FOREIGN, State.UNKNOWN])
+def test_nothing_is_written_of_a_group_that_is_not_idle_there(state):
+    found = move(state=state)
+    assert found.barred is state
+    assert found.write == {}
+
+
+def test_positions_of_a_group_that_is_active_there_count_for_nothing():
+    assert only(at=91, state=State.ACTIVE).at is None

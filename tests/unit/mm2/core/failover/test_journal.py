@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import pytest
+
+from mm2.core.failover import journal, plan, steps
+
+Step = steps.Step
+BEGUN = journal.Begun(
+    wanted=plan.Wanted(
+        origin="east",
+        destination="west",
+        kind=plan.Kind.EMERGENCY,
+        accepted=frozenset({"stopped"}),
+    ),
+    flow="east->west",
+    hooks=("start-consumers",),
+)
+FIRST = journal.begun(BEGUN, at_ms=5)
+
+
+def test_what_was_begun_is_read_again():
+    found = journal.read(FIRST)
+    assert (found.begun, found.begun_at_ms) == (BEGUN, 5)
+    assert found.next_step is Step.RECORD
+
+
+def test_it_goes_on_with_the_first_step_that_is_not_done():
+    text = FIRST
+    for step in BEGUN.order:
+        assert journal.read(text).next_step is step
+        text += journal.started(step, at_ms=6)
+        assert journal.read(text).next_step is step
+        text += journal.done(step, {"n": 1}, at_ms=9)
+    found = journal.read(text)
+    assert found.next_step is None
+    assert found.details[Step.FENCE] == {"n": 1}
+    assert (found.started_ms[Step.FENCE], found.done_ms[Step.FENCE]) == (6, 9)
+
+
+def test_a_failed_step_is_done_again():
+    text = FIRST + journal.started(Step.RECORD, at_ms=6) + journal.failed(Step.RECORD, "x", at_ms=7)
+    found = journal.read(text)
+    assert found.next_step is Step.RECORD
+    assert found.failures == [(Step.RECORD, "x")]
+
+
+def test_a_line_that_a_crash_cut_off_was_not_written():
+    text = FIRST + journal.done(Step.RECORD, {}, at_ms=6)
+    for length in range(len(FIRST), len(text)):
+        assert journal.read(text[:length]).next_step is Step.RECORD
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "says nothing of a move"),
+        ("nonsense\n", "line 1"),
+        ("[1]\n", "line 1"),
+        (FIRST + "{}\n", "version None"),
+        (FIRST.replace('"v":1', '"v":2'), "version 2"),
+        (FIRST + '{"v":1,"at_ms":1,"what":"done","step":"fly"}\n', "line 2"),
+        (FIRST + '{"v":1,"at_ms":1,"what":"dreamt"}\n', "line 2"),
+    ],
+)
+def test_what_cannot_be_read_is_told(text, words):
+    with pytest.raises(journal.JournalError, match=words):
+        journal.read(text)

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.base import ids
+from mm2.core.failover import seen
+
+
+def mirrored(**given):
+    partition = ids.TopicPartition("t", 0)
+    return seen.Mirrored(partition=partition, mirror=ids.TopicPartition("east.t", 0), **given)
+
+
+@pytest.mark.parametrize(
+    ("copied_to", "here", "lag"),
+    [
+        (5, (0, 12), 7),
+        (12, (0, 12), 0),
+        (15, (0, 12), 0),  # truncated: found elsewhere
+        (5, (8, 12), 4),  # what retention took cannot be copied any more
+        (None, (3, 12), 9),
+        (5, None, None),
+    ],
+)
+def test_lag_in_records(copied_to, here, lag):
+    ends = None if here is None else seen.Ends(start=here[0], end=here[1])
+    assert mirrored(copied_to=copied_to, here=ends).lag_records == lag
+
+
+@pytest.mark.parametrize(
+    ("end", "waiting_since_ms", "lag_ms"),
+    [(12, 400, 600), (12, None, None), (5, 400, 0), (12, 1400, 0)],
+)
+def test_lag_in_time_is_the_age_of_the_oldest_record_not_copied(end, waiting_since_ms, lag_ms):
+    ends = seen.Ends(start=0, end=end)
+    found = mirrored(copied_to=5, here=ends, waiting_since_ms=waiting_since_ms)
+    assert found.lag_ms(1000) == lag_ms
+
+
+def test_how_far_partitions_were_copied():
+    one, other = mirrored(copied_to=5), mirrored()
+    found = seen.Seen(at_ms=0, flow="a->b", mirrored=(one, other), groups=())
+    assert found.copied_to == {one.partition: 5}
