@@ -46,6 +46,8 @@ _HAS_CRC = 0x02
 
 OWNER_BYTES = 8
 NO_TOPIC_ID = bytes(16)
+FIRST_START = "first start"
+"""The reason of an era before which nothing stood in the mirror but what others wrote."""
 AT_OFFSET = "offset:"
 """Begins a requested position that names the source offset."""
 

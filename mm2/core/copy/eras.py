@@ -52,7 +52,7 @@ def first_start(attempt: outcomes.Attempt) -> instructions.Script[outcomes.Outco
     start = yield from _resolve_start(attempt.where.start)
     if not isinstance(start, int):
         return start
-    return (yield from begin_era(attempt, NewEra(source=start, reason="first start")))
+    return (yield from begin_era(attempt, NewEra(source=start, reason=map_record.FIRST_START)))
 
 
 def requested_era(attempt: outcomes.Attempt) -> instructions.Script[outcomes.Outcome]:

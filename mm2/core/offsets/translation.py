@@ -1,5 +1,6 @@
-"""What a source offset is on the target: outcomes, not sentinels.
+"""What a source offset is on the target, or the other way round: outcomes, not sentinels.
 
+`downstream` is where to go on on the other cluster: of what is translated back a source offset.
 Whoever knows answers: the table of offset syncs, or the complete offset map.
 """
 

@@ -106,6 +106,57 @@ def test_where_two_eras_copied_the_same_the_later_one_counts():
     assert map_translation.translate(again, 40) == Exact(downstream=60)
 
 
+BACK = {
+    2: Untranslated.TOO_OLD,
+    3: Exact(downstream=12),
+    7: Exact(downstream=12),
+    9: Exact(downstream=14),
+    11: Exact(downstream=16),
+    12: Exact(downstream=20),
+    21: Exact(downstream=29),
+    22: Exact(downstream=30),
+    24: Exact(downstream=30),
+    27: translation.Earlier(downstream=30, again_max=3),
+}
+
+
+@pytest.mark.parametrize("downstream", list(BACK))
+def test_where_a_group_goes_on_that_comes_back(downstream):
+    assert map_translation.translate_back(known(*GAPS), downstream) == BACK[downstream]
+
+
+def test_nothing_of_ours_stood_before_the_first_start():
+    first = era(1, 10, 3, reason=map_record.FIRST_START)
+    assert map_translation.translate_back(known(first), 0) == Exact(downstream=10)
+    assert map_translation.translate_back(known(first, GAPS[1]), 0) == Exact(downstream=10)
+    assert map_translation.translate_back(known(), 0) is Untranslated.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("downstream", "upstream"), [(0, 0), (20, 20), (50, 50), (61, 70), (65, 74), (81, 90)]
+)
+def test_coming_back_each_era_says_what_it_copied(downstream, upstream):
+    assert map_translation.translate_back(known(*TWO), downstream) == Exact(downstream=upstream)
+
+
+def test_between_two_eras_stands_what_may_be_ours():
+    found = map_translation.translate_back(known(*TWO), 60)
+    assert found == translation.Earlier(downstream=50, again_max=10)
+
+
+def test_what_the_target_may_have_lost_before_a_newer_era_is_read_again():
+    again = known(
+        era(1, 0, 0),
+        segment(0, (0, 0), through=50, target_next=50),
+        era(2, 30, 50),
+        segment(30, (30, 20), through=60, target_next=80, era=2, epoch=2, take_start=30),
+    )
+    assert map_translation.translate_back(again, 29) == Exact(downstream=29)
+    found = map_translation.translate_back(again, 40)
+    assert found == translation.Earlier(downstream=30, again_max=10)
+    assert map_translation.translate_back(again, 55) == Exact(downstream=35)
+
+
 @pytest.mark.parametrize("side", ["source_topic_id", "target_topic_id"])
 def test_eras_of_topics_that_are_gone_say_nothing(side):
     first, stored, second, more = TWO
@@ -113,6 +164,8 @@ def test_eras_of_topics_that_are_gone_say_nothing(side):
     found = known(first, stored, other, more)
     assert map_translation.translate(found, 20) is Untranslated.TOO_OLD
     assert map_translation.translate(found, 80) == Exact(downstream=71)
+    assert map_translation.translate_back(found, 20) is Untranslated.TOO_OLD
+    assert map_translation.translate_back(found, 71) == Exact(downstream=80)
 
 
 @pytest.mark.parametrize(
@@ -141,6 +194,21 @@ def test_nothing_is_missed_and_nothing_comes_again(owners):
     for source, target in places.items():
         sync = offset_sync.OffsetSync(partition=copied_map.T7, upstream=source, downstream=target)
         assert map_translation.agrees(found, sync)
+
+
+@settings(max_examples=examples.of(150), deadline=None)
+@given(copied_map.owners)
+def test_coming_back_nothing_is_missed_and_nothing_comes_again(owners):
+    copied = copied_map.history(owners)
+    found = copied.known.partition(copied_map.T7)
+    places = copied.places
+    for downstream in range(3, copied.target + 1):
+        answer = map_translation.translate_back(found, downstream)
+        assert isinstance(answer, Exact), downstream
+        before = [source for source, target in places.items() if target < downstream]
+        behind = [source for source, target in places.items() if target >= downstream]
+        assert max(before, default=-1) < answer.downstream, downstream
+        assert answer.downstream <= min(behind, default=copied.source), downstream
 
 
 @settings(max_examples=examples.of(80), deadline=None)
