@@ -55,7 +55,7 @@ class Changes:
         if row.state is not before:
             yield _state_line(row)
         running = row.state is flow_status.FlowState.RUNNING
-        if running and not row.partitions and row.flow not in self._empty:
+        if running and row.empty and row.flow not in self._empty:
             self._empty.add(row.flow)
             yield Line(logging.WARNING, f"{row.flow}: {overview.NO_TOPIC}")
         if row.fencing and row.flow not in self._unfenced:

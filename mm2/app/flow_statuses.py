@@ -73,6 +73,7 @@ def status(seen: Seen, before: flow_status.FlowStatus | None = None) -> flow_sta
     """`before` itself where nothing has changed."""
     state, reason = _state(seen, before)
     tasks = [seen.tasks_shown[number] for number in sorted(seen.tasks_shown)]
+    away = seen.configured.keys() - seen.tasks_shown.keys()
     findings = seen.shown.findings if seen.shown is not None else ()
     found = {each.partition: each for each in (*_in_between(seen, before), *findings)}
     for task in tasks:
@@ -95,6 +96,7 @@ def status(seen: Seen, before: flow_status.FlowStatus | None = None) -> flow_sta
             partitions=tuple(found.values()),
             slots_missing=sum(task.slots_missing for task in tasks),
             fencing=next((task.fencing for task in tasks if task.fencing), ""),
+            elsewhere=sum(len(seen.configured[each]) for each in away),
         )
     return before if before is not None and made == before else made
 

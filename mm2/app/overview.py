@@ -77,6 +77,7 @@ class TopicRow:
 class FlowRow:
     """One flow. `tasks` counts its tasks by state; `slots_missing` is 0 until Spark is up;
     `unfenced` partitions are copied at least once, which `fencing` would change, a command.
+    `elsewhere` as in `flow_status.FlowStatus`.
     """
 
     flow: str
@@ -94,6 +95,12 @@ class FlowRow:
     lag: Lag
     unfenced: int
     fencing: str
+    elsewhere: int
+
+    @property
+    def empty(self) -> bool:
+        """Has it nothing to copy, on any node?"""
+        return not self.partitions and not self.elsewhere
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,4 +265,5 @@ def _flow_row(
         ),
         unfenced=sum(each.unfenced for each in rows),
         fencing=status.fencing,
+        elsewhere=status.elsewhere,
     )

@@ -89,7 +89,7 @@ def flow_line(row: overview.FlowRow) -> str:
     if row.slots_missing:
         parts.append(f"needs {row.slots_missing} more Spark slot{'s' * (row.slots_missing != 1)}")
     if not row.partitions:
-        return ", ".join([*parts, row.reason or "no topic matches"])
+        return ", ".join([*parts, row.reason or _nothing_here(row)])
     parts.append(f"{figures.counted(row.topics, 'topic')}, {_partitions(row)}")
     parts.append(f"{figures.count(row.rate.records_s)} records/s")
     parts.append(f"{figures.megabytes(row.rate.bytes_s)} MB/s")
@@ -115,6 +115,12 @@ def _tasks(row: overview.FlowRow) -> list[str]:
 
 def _task_state(item: tuple[flow_status.TaskState, int]) -> int:
     return list(flow_status.TaskState).index(item[0])
+
+
+def _nothing_here(row: overview.FlowRow) -> str:
+    if row.empty:
+        return "no topic matches"
+    return f"{figures.counted(row.elsewhere, 'partition')}, none of them here"
 
 
 def _partitions(row: overview.FlowRow) -> str:

@@ -94,7 +94,8 @@ class TaskStatus:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowStatus:
     """`slots_missing`: how many Spark slots its tasks wait for. `fencing`: the command that lets
-    those partitions be fenced that should be and are not, "" while there are none.
+    those partitions be fenced that should be and are not, "" while there are none. `elsewhere`
+    counts partitions of tasks that do not run here, or not yet.
     """
 
     flow: str
@@ -104,3 +105,4 @@ class FlowStatus:
     partitions: tuple[PartitionStatus, ...] = ()
     slots_missing: int = 0
     fencing: str = ""
+    elsewhere: int = 0

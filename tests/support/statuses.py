@@ -44,6 +44,7 @@ def flow(
     reason: str = "",
     tasks: Iterable[flow_status.TaskStatus] = (),
     slots_missing: int = 0,
+    elsewhere: int = 0,
 ) -> flow_status.FlowStatus:
     return flow_status.FlowStatus(
         flow=name,
@@ -52,4 +53,5 @@ def flow(
         tasks=tuple(tasks) or (task(),),
         partitions=partitions,
         slots_missing=slots_missing,
+        elsewhere=elsewhere,
     )

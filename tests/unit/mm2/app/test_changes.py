@@ -62,6 +62,12 @@ def test_a_flow_that_matches_nothing_says_so_once():
     assert watched.see(statuses.flow()) == []
 
 
+def test_what_others_have_or_what_is_on_its_way_is_something():
+    watched = Watched()
+    assert watched.see(statuses.flow(elsewhere=2)) == [(logging.INFO, "east->west is RUNNING")]
+    assert [level for level, _ in watched.see(statuses.flow())] == [logging.WARNING]
+
+
 def test_topics_that_are_given_to_no_copy_are_told_once_a_topic():
     watched = Watched()
     watched.see(statuses.flow(statuses.partition("fine")))

@@ -76,6 +76,13 @@ def test_until_then_it_says_what_it_waits_for(changes, words):
     assert words in found.reason
 
 
+def test_what_tasks_elsewhere_have_is_counted():
+    assert flow_statuses.status(RUNS).elsewhere == 0
+    moving = dataclasses.replace(RUNS, tasks={0: THERE}, tasks_shown={})
+    found = flow_statuses.status(moving, flow_statuses.status(RUNS))
+    assert (found.state, found.partitions, found.elsewhere) == (FlowState.RUNNING, (), 2)
+
+
 def test_tasks_of_other_nodes_are_theirs_to_show():
     seen = dataclasses.replace(
         RUNS, connector=THERE, shown=None, tasks={0: THERE, 1: HERE}, tasks_shown={1: shown(1)}

@@ -136,6 +136,11 @@ def test_a_flow_that_is_planned_tells_what_it_waits_for():
     assert line == "PLANNING: cluster east: nobody answers"
 
 
+def test_a_flow_whose_partitions_are_elsewhere_is_not_empty():
+    assert flow_line(elsewhere=2) == "RUNNING, 1 task running, 2 partitions, none of them here"
+    assert flow_line() == "RUNNING, 1 task running, no topic matches"
+
+
 def test_a_failed_flow_tells_why_and_how_far_it_came():
     line = flow_line(
         statuses.partition(records=1_200, bytes=3_000_000),
