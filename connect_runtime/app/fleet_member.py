@@ -15,11 +15,13 @@ from connect_runtime.app.settings import distributed as distributed_settings
 from connect_runtime.base import metrics
 from connect_runtime.core.assignment import work
 from connect_runtime.core.herder import session_keys
+from connect_runtime.core.state import status_records
 from connect_runtime.ports import peers as peers_port
 from connect_runtime.rest import app as rest_app
 from connect_runtime.rest import https as rest_https
 from connect_runtime.rest import namespaces
 from connect_runtime.rest import settings as rest_settings
+from connect_runtime.runtime import begun
 from connect_runtime.runtime.herding import herder as herders
 
 _API = rest_settings.RestSettings()
@@ -101,6 +103,11 @@ class Member:
     def assigned_offset(self) -> int:
         """The offset of the configuration that the last round handed out; -1 before."""
         return self._core.assigned_offset
+
+    @property
+    def begun(self) -> Mapping[status_records.Subject, begun.Begun]:
+        """What it has begun, with which configurations, and what these have said since."""
+        return self._core.begun
 
     @property
     def failure(self) -> str | None:

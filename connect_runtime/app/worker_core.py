@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from connect_runtime.adapters.kafka import clients, topic_admin
@@ -17,12 +17,13 @@ from connect_runtime.app.settings import worker as worker_settings
 from connect_runtime.base import deadline
 from connect_runtime.core.assignment import protocol, work
 from connect_runtime.core.herder import events
-from connect_runtime.core.state import cluster_config, config_log
+from connect_runtime.core.state import cluster_config, config_log, status_records
 from connect_runtime.core.task import worker_config
 from connect_runtime.ports import fenced_writer, group, shared_log
 from connect_runtime.ports import peers as peers_port
 from connect_runtime.rest import app as rest_app
 from connect_runtime.runtime import (
+    begun,
     offset_requests,
     task_bodies,
     validation,
@@ -180,6 +181,11 @@ class WorkerCore:
     def assigned_offset(self) -> int:
         """The offset of the configuration that the last round handed out; -1 before."""
         return self._standing.config_offset
+
+    @property
+    def begun(self) -> Mapping[status_records.Subject, begun.Begun]:
+        """What it has begun, with which configurations, and what these have said since."""
+        return {} if self._worker is None else self._worker.begun.seen()
 
     def reach(self) -> None:
         """Ask which cluster it is. Raises `ConnectError` where nobody answers."""

@@ -19,6 +19,7 @@ from connect_runtime.core.state import cluster_config, status_records
 from connect_runtime.core.task import renewal
 from connect_runtime.ports import worker as port
 from connect_runtime.runtime import (
+    begun,
     connector_run,
     contexts,
     pipeline_task,
@@ -45,6 +46,7 @@ class Worker:
     def __init__(self, around: task_bodies.Surroundings, listener: port.Listener) -> None:
         self._around = around
         self._listener = listener
+        self.begun = begun.Beginnings()
         self._connectors: dict[str, connector_run.ConnectorRun] = {}
         self._tasks: dict[ids.ConnectorTaskId, task_renewal.Running] = {}
         self._threads = threads.Threads(on_unasked_end=_on_unasked_end)
@@ -54,6 +56,7 @@ class Worker:
     ) -> None:
         """See `ports.worker.Worker`; so for all below."""
         assert name not in self._connectors, f"{name} runs already"
+        self.begun.begin(name, config)
         try:
             made, _ = task_bodies.new_connector(self._around.resolved(config), self._around)
             run = connector_run.ConnectorRun(name, self._connector_parts(name, made, config))
@@ -72,6 +75,7 @@ class Worker:
         tasks: int,
     ) -> None:
         assert task not in self._tasks, f"{task} runs already"
+        self.begun.begin(task, config)
         try:
             made = task_bodies.make(
                 task,
@@ -108,7 +112,10 @@ class Worker:
             )
             for task, each in running.items()
         ]
-        return task_renewal.renew(wanted) | absent
+        begun_anew = task_renewal.renew(wanted) | absent
+        for task in configured.keys() - begun_anew:
+            self.begun.renew(task, configured[task].config)
+        return begun_anew
 
     def _origin(self, configured: port.TaskConfigured) -> renewal.Origin | None:
         """None: it would not start, either, and then says why."""
@@ -236,6 +243,7 @@ class Worker:
                 trace=trace,
                 version=version,
             )
+            self.begun.said(subject, state, trace)
             around.statuses.put(subject, status, safe=safe)
             said(state)
             kind = "connector" if isinstance(subject, str) else "task"

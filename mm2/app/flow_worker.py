@@ -9,16 +9,22 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Mapping
 from concurrent import futures
 
 from connect_runtime.app import fleet, fleet_member
-from connect_runtime.base import backoff, errors, ids, log_context, metrics
+from connect_runtime.base import backoff, errors, log_context, metrics
 from connect_runtime.base import clock as base_clock
+from connect_runtime.core.assignment import work
 from connect_runtime.core.herder import requests
-from connect_runtime.core.state import status_log, status_records
 from connect_runtime.ports import herder as herder_port
-from mm2.app import connector_writes, flow_plan, flow_statuses, flow_view, restarts
+from mm2.app import (
+    connector_writes,
+    failures,
+    flow_plan,
+    flow_statuses,
+    flow_view,
+    restarts,
+)
 from mm2.connectors import board, flow_status
 
 TURN_S = 0.2
@@ -49,9 +55,7 @@ class FlowWorker:
         self._member: fleet_member.Member | None = None
         self._view = flow_view.FlowView()
         self._writes = connector_writes.ConnectorWrites(plan, clock=clock)
-        self._restarts = restarts.Restarts(restart_max)
-        self._ran: set[str] = set()
-        self._found = status_log.Statuses()
+        self._failures = failures.Failures(restarts.Restarts(restart_max))
         self._given_up = ""
         self._random = random.Random()  # noqa: S311 - jitter, not secrets
         self._asked: dict[str, futures.Future[herder_port.Reply]] = {}
@@ -134,7 +138,6 @@ class FlowWorker:
             self._reason = str(error)
             _log.warning("%s: its worker has not started: %s", self.plan.name, error)
             return None
-        self._found = member.herder.statuses()  # said by who was before
         self._member, self._life, self._reason = member, Life.WORKING, ""
         return member
 
@@ -153,56 +156,25 @@ class FlowWorker:
     def _tick(self, member: fleet_member.Member) -> None:
         now_s = self._clock.now_s()
         self._writes.look(member, now_s)
-        failed, reasons = self._failed(member)
-        for name in self._restarts.due(failed, now_s):
-            if self._never_ran(name):
-                continue  # what it begins with does not mend by itself
-            _log.warning("%s: %s is started again: %s", self.plan.name, name, reasons[name])
-            self._restart(member, name)
-        self._given_up = self._why_given_up(failed, reasons)
+        found = failures.parts(
+            member.assigned.items,
+            member.begun,
+            config=member.herder.config(),
+            plan=self.plan,
+            leads=member.leads,
+        )
+        verdict = self._failures.look(found, now_s)
+        self._given_up = verdict.given_up
+        for each in verdict.due:
+            _log.warning("%s: %s is started again: %s", self.plan.name, each.item, each.reason)
+            self._restart(member, each.item)
         for name, asked in list(self._asked.items()):
             if asked.done():
                 del self._asked[name]
-                self._restarts.restarted(name, failed=asked.exception() is not None)
+                self._failures.restarts.restarted(name, failed=asked.exception() is not None)
 
-    def _failed(self, member: fleet_member.Member) -> tuple[Mapping[str, bool], Mapping[str, str]]:
-        """What of this node's is FAILED, or not; and the words."""
-        statuses = member.herder.statuses()
-        failed: dict[str, bool] = {}
-        reasons: dict[str, str] = {}
-        for item in member.assigned.items:
-            found = statuses.get(item)
-            if found is None or found == self._found.get(item):
-                continue
-            name = str(item)
-            failed[name] = found.state is status_records.State.FAILED
-            reasons[name] = flow_statuses.first_line(found.trace)
-            if found.state in (status_records.State.RUNNING, status_records.State.PAUSED):
-                self._ran.add(name)
-        return failed, reasons
-
-    def _why_given_up(self, failed: Mapping[str, bool], reasons: Mapping[str, str]) -> str:
-        """Of the mirror of topics; that of heartbeats or checkpoints stops nothing else."""
-        bad = [each for each, has_failed in failed.items() if has_failed]
-        over = self._restarts.given_up(bad)
-        return next(
-            (
-                reasons[each]
-                for each in bad
-                if each.startswith(flow_plan.SOURCE) and (each in over or self._never_ran(each))
-            ),
-            "",
+    def _restart(self, member: fleet_member.Member, item: work.Item) -> None:
+        request: requests.Request = (
+            requests.RestartConnector(item) if isinstance(item, str) else requests.RestartTask(item)
         )
-
-    def _never_ran(self, name: str) -> bool:
-        return name.startswith(flow_plan.SOURCE) and name not in self._ran
-
-    def _restart(self, member: fleet_member.Member, name: str) -> None:
-        connector, dash, number = name.rpartition("-")
-        if dash and number.isdecimal():
-            request: requests.Request = requests.RestartTask(
-                ids.ConnectorTaskId(connector, int(number))
-            )
-        else:
-            request = requests.RestartConnector(name)
-        self._asked[name] = member.herder.submit(request)
+        self._asked[str(item)] = member.herder.submit(request)

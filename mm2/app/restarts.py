@@ -16,10 +16,19 @@ FORGOTTEN_S = 600.0
 UNLIMITED = -1
 
 
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """`number` counts how often it was begun: one that fails may be over between two looks."""
+
+    number: int
+    failed: bool
+
+
 @dataclass(slots=True)
 class _Case:
     """`failed_at_s` None: it runs, since `well_since_s`."""
 
+    attempt: int = 0
     failures: int = 0
     failed_at_s: float | None = None
     well_since_s: float | None = None
@@ -36,14 +45,16 @@ class Restarts:
     most: int
     _cases: dict[str, _Case] = field(default_factory=dict)
 
-    def due(self, failed: Mapping[str, bool], now_s: float) -> list[str]:
-        """What is to be started again now; `failed` has all there is by name. Each once until it
-        is seen to run, or to have failed again."""
-        self._cases = {name: case for name, case in self._cases.items() if name in failed}
+    def due(self, attempts: Mapping[str, Attempt], now_s: float) -> list[str]:
+        """What is to be started again now; `attempts` has all there is by name. Each once until it
+        is seen to run, or was begun again."""
+        self._cases = {name: case for name, case in self._cases.items() if name in attempts}
         found = []
-        for name, has_failed in failed.items():
+        for name, attempt in attempts.items():
             case = self._cases.setdefault(name, _Case())
-            if has_failed:
+            if attempt.number != case.attempt:
+                case.attempt, case.failed_at_s = attempt.number, None
+            if attempt.failed:
                 self._failed(case, now_s)
                 if self._is_due(case, now_s):
                     case.restarted = True

@@ -7,13 +7,17 @@ import itertools
 from mm2.app import restarts
 
 
+def look(planner: restarts.Restarts, now_s: float, *, failed: bool, number: int = 1) -> list[str]:
+    return planner.due({"task 0": restarts.Attempt(number, failed)}, now_s)
+
+
 def crashes(planner: restarts.Restarts, until_s: float) -> list[float]:
     """When something is started again that fails at once, each time."""
-    found, now_s = [], 0.0
+    found: list[float] = []
+    now_s = 0.0
     while now_s < until_s:
-        if planner.due({"task 0": True}, now_s):
+        if look(planner, now_s, failed=True, number=len(found)):
             found.append(now_s)
-            planner.due({"task 0": False}, now_s)
         now_s += 0.5
     return found
 
@@ -40,26 +44,35 @@ def test_nothing_is_started_again_where_that_is_off():
 
 def test_what_failed_is_started_once_until_its_state_is_news():
     planner = restarts.Restarts(5)
-    assert planner.due({"a": True}, 0.0) == []
-    assert planner.due({"a": True}, 1.0) == ["a"]
-    assert planner.due({"a": True}, 50.0) == []
-    planner.restarted("a", failed=True)
-    assert planner.due({"a": True}, 51.0) == []
-    assert planner.due({"a": True}, 53.0) == ["a"]
+    assert look(planner, 0.0, failed=True) == []
+    assert look(planner, 1.0, failed=True) == ["task 0"]
+    assert look(planner, 50.0, failed=True) == []
+    planner.restarted("task 0", failed=True)
+    assert look(planner, 51.0, failed=True) == []
+    assert look(planner, 53.0, failed=True) == ["task 0"]
 
 
 def test_who_ran_for_long_has_no_failures_behind_it():
     planner = restarts.Restarts(1)
-    assert planner.due({"a": True}, 0.0) == []
-    assert planner.due({"a": True}, 1.0) == ["a"]
-    planner.due({"a": False}, 2.0)
-    planner.due({"a": True}, 1000.0)
-    assert planner.given_up(["a"]) == []
-    assert planner.due({"a": True}, 1001.0) == ["a"]
+    assert look(planner, 0.0, failed=True) == []
+    assert look(planner, 1.0, failed=True) == ["task 0"]
+    look(planner, 2.0, failed=False)
+    look(planner, 1000.0, failed=True)
+    assert planner.given_up(["task 0"]) == []
+    assert look(planner, 1001.0, failed=True) == ["task 0"]
 
 
 def test_what_is_gone_is_forgotten():
     planner = restarts.Restarts(0)
-    planner.due({"a": True}, 0.0)
+    look(planner, 0.0, failed=True)
     planner.due({}, 1.0)
-    assert planner.given_up(["a"]) == []
+    assert planner.given_up(["task 0"]) == []
+
+
+def test_a_failure_between_two_looks_is_another():
+    planner = restarts.Restarts(5)
+    look(planner, 0.0, failed=True)
+    assert look(planner, 1.0, failed=True) == ["task 0"]
+    assert look(planner, 2.0, failed=True, number=2) == []
+    assert look(planner, 3.5, failed=True, number=2) == []
+    assert look(planner, 4.0, failed=True, number=2) == ["task 0"]
