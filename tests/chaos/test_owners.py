@@ -1,7 +1,7 @@
 """Two owners of one flow: a second `mm2 run`, and copies that outlive their own.
 
-Whoever took a partition last owns it; what the other one still sends is refused. Nothing is lost
-and nothing doubled whatever the order.
+Runs of one flow share it. Whoever took a partition last owns it; what the other one still sends is
+refused. Nothing is lost and nothing doubled whatever the order.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import pytest
 
 from connect_runtime.system import processes
 from tests.chaos import storm
-from tests.chaos.faults import brokers
 from tests.chaos.faults import mirror_processes as faults
 from tests.support import eventually, mirror
 
@@ -21,23 +20,26 @@ pytestmark = [pytest.mark.chaos, pytest.mark.full]
 
 
 @pytest.mark.timeout(900)
-def test_of_two_runs_of_a_flow_one_ends_fenced(tmp_path, two_clusters, seed):
+def test_two_runs_of_a_flow_share_it(tmp_path, two_clusters, seed):
+    """Which of the two ends changes nothing for the other one."""
     with storm.Storm(tmp_path, two_clusters, seed=seed) as weather:
         weather.move_on()
         first, second = weather.run, weather.start()
-        eventually.eventually(
-            lambda: not (first.running and second.running), 180.0, "one of the two ends"
-        )
-        brokers.pause(2.0)
-        (loser,) = [run for run in (first, second) if not run.running]
-        (winner,) = [run for run in (first, second) if run.running]
-        assert loser.wait(1.0) == 1
-        assert "fenced by another owner" in loser.log
-        assert "Another mm2 process runs flow east->west" in loser.log
-        assert "fenced by another owner" not in winner.log
-        weather.runs.append(winner)
+        await_both(first, second)
+        first.kill()
         weather.move_on()
+        third = weather.start()
+        await_both(second, third)
+        assert second.stop(storm.ENDS_S) == 143, second.tail
+        weather.move_on()
+        assert "stands still" not in second.log + third.log
         weather.settle_and_judge()
+
+
+def await_both(*runs: mirror.Mirror) -> None:
+    """Each of them copies, from now on."""
+    for run in runs:
+        run.await_records(max(0.0, run.records()) + storm.MOVES_ON_RECORDS / 2, storm.RECOVERS_S)
 
 
 @pytest.mark.timeout(900)
@@ -88,11 +90,6 @@ def test_copies_go_on_beside_another_run_while_their_own_is_frozen(tmp_path, two
             "copies leave when their worker is silent",
         )
         old.signal(signal.SIGCONT)
-        # Awake again it believes in its flow: one of the two gives way, as with any second run.
-        eventually.eventually(
-            lambda: not (old.running and weather.run.running), 180.0, "one of the two ends"
-        )
-        if old.running:
-            weather.runs.append(old)
-        weather.move_on()
+        # Awake again it hears that it is no member any more, and joins anew.
+        await_both(old, weather.run)
         weather.settle_and_judge()
