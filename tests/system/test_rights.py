@@ -15,19 +15,26 @@ pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(180)]
 
 USER = "mirror"
 Rights = Mapping[tuple[str, str], Sequence[str]]
-"""By kind of resource and the prefix of its name: operations."""
-ON_SOURCE: Rights = {("TOPIC", "orders"): ("DESCRIBE", "DESCRIBE_CONFIGS", "READ")}
+"""By kind of resource and the prefix of its name (of all where it is `*`): operations."""
+ON_SOURCE: Rights = {
+    ("TOPIC", "orders"): ("DESCRIBE", "DESCRIBE_CONFIGS", "READ"),
+    ("TOPIC", "mm2-offset-syncs.west.internal"): ("CREATE", "DESCRIBE", "WRITE"),
+    ("GROUP", "*"): ("DESCRIBE",),
+    ("BROKER", "kafka-cluster"): ("DESCRIBE",),
+}
 ON_TARGET: Rights = {
     ("TOPIC", "east."): (
         *("CREATE", "ALTER", "ALTER_CONFIGS", "DESCRIBE", "DESCRIBE_CONFIGS"),
         *("READ", "WRITE"),
     ),
     ("TOPIC", "mm2-"): ("CREATE", "DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE"),
+    ("TOPIC", "heartbeats"): ("CREATE", "DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE"),
+    ("GROUP", "east-mm2"): ("DESCRIBE", "READ"),
     ("TRANSACTIONAL_ID", "mm2-east->west-"): ("DESCRIBE", "WRITE"),
-    ("BROKER", "kafka-cluster"): ("DESCRIBE_CONFIGS",),
+    ("BROKER", "kafka-cluster"): ("ALTER", "DESCRIBE", "DESCRIBE_CONFIGS"),
 }
 SOON_S = 40.0
-_PREFIXED = admin.ResourcePatternType.PREFIXED
+_LITERAL, _PREFIXED = admin.ResourcePatternType.LITERAL, admin.ResourcePatternType.PREFIXED
 
 
 def allow(on: cluster.Cluster, rights: Rights) -> None:
@@ -35,7 +42,7 @@ def allow(on: cluster.Cluster, rights: Rights) -> None:
         admin.AclBinding(
             admin.ResourceType[kind],
             name,
-            admin.ResourcePatternType.LITERAL if kind == "BROKER" else _PREFIXED,
+            _LITERAL if kind == "BROKER" or name == "*" else _PREFIXED,
             f"User:{USER}",
             "*",
             admin.AclOperation[operation],
