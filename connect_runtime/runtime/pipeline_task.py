@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,6 @@ from connect_runtime.core.task import submitted_offsets
 from connect_runtime.runtime import closing, contexts, offset_commits, task_metrics
 from connect_runtime.runtime.stores import offset_store
 
-_LOG = logging.getLogger(__name__)
 _TURN_S = 0.5
 COMMIT_INTERVAL_S = 1.0
 """Reports come now and then, not record by record: so much of what a pipeline has done may be done

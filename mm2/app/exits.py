@@ -7,5 +7,3 @@ FAILED = 1
 BAD_INPUT = 2
 INTERRUPTED = 130
 """Ended by SIGINT (Ctrl-C), as shells count: 128 + 2."""
-TERMINATED = 143
-"""Ended by SIGTERM: 128 + 15."""

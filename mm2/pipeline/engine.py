@@ -111,9 +111,6 @@ class CopyEngine(Protocol):
     def open(self) -> None:
         """Begin to start, in the background; returns at once. Copies may be started meanwhile."""
 
-    def wait_ready(self, timeout_s: float) -> bool:
-        """Wait until it is no longer STARTING; True when it is READY."""
-
     def start(self, job: CopyJob) -> CopyHandle:
         """Run a copy as soon as the engine is ready and has a slot. Never raises for the copy's
         own failures: the handle carries them."""

@@ -81,11 +81,6 @@ class InlineEngine:
             self._state = engine.EngineState.READY
         self._fill()
 
-    def wait_ready(self, timeout_s: float) -> bool:
-        """There is nothing to wait for once it was opened."""
-        del timeout_s
-        return self._state is engine.EngineState.READY
-
     def start(self, job: engine.CopyJob) -> InlineCopy:
         copy = InlineCopy(job)
         with self._lock:

@@ -41,7 +41,8 @@ def spark(tmp_path_factory):
     )
     running = spark_engine.SparkEngine(settings, now=clock.SystemClock())
     running.open()
-    assert running.wait_ready(60.0), running.failure
+    ready = engine.EngineState.READY
+    eventually.eventually(lambda: running.state is ready, 60.0, lambda: str(running.failure))
     yield running
     running.stop(5.0)
     del os.environ["MM2_TEST_PASSWORD"]

@@ -6,7 +6,6 @@ the producer is given up: what its transaction came to, the next claim settles.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 import confluent_kafka
@@ -19,7 +18,6 @@ from connect_runtime.kafka_client import clients as kafka_clients
 from connect_runtime.kafka_client import translate_errors
 from connect_runtime.ports import fenced_writer, shared_log
 
-_LOG = logging.getLogger(__name__)
 _PRODUCER: dict[str, object] = {
     "acks": "all",
     "enable.idempotence": True,

@@ -71,9 +71,8 @@ class Member:
         """
         told = protocol.decode_assignment(data)
         current = protocol.Protocol.of_wire_name(protocol_name)
-        revoked = work.NO_WORK
         if current is not protocol.Protocol.EAGER:
-            revoked = stop = told.revoked
+            stop = told.revoked
             kept = self.holding.without(stop.items)
             told = dataclasses.replace(told, assigned=told.assigned.then(kept))
         elif self.current is not protocol.Protocol.EAGER:
@@ -81,7 +80,7 @@ class Member:
         else:
             stop = work.NO_WORK
         after = dataclasses.replace(self, current=current, assignment=told, completed=generation)
-        return Answer(member=after, stop=stop, assignment=told, rejoin_at_once=bool(revoked))
+        return Answer(member=after, stop=stop, assignment=told)
 
     def given_up(self) -> tuple[Member, work.Work]:
         """Without a group (its coordinator is gone) nothing may run: and what was to run."""
@@ -91,13 +90,11 @@ class Member:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """stop: to be stopped before anything is started. assignment: all that is to run from now on,
-    and from whom, at which config offset, for how long. rejoin_at_once: somebody waits for what
-    was revoked, so do not wait for the next heartbeat."""
+    and from whom, at which config offset, for how long."""
 
     member: Member
     stop: work.Work
     assignment: protocol.Assignment
-    rejoin_at_once: bool
 
     def start(self, running: Iterable[work.Item]) -> work.Work:
         """What is to run and does not."""

@@ -210,20 +210,3 @@ EVERY = (
     TASK_ERRORS,
     COORDINATOR,
 )
-
-_LATER = "comes with exactly-once sources"
-_CLIENT = "of Java's network client: the clients here count in other terms"
-_CHAIN = "comes with transforms and predicates"
-
-NOT_OFFERED = {
-    ("source-task-metrics", "transaction-size-min"): _LATER,
-    ("source-task-metrics", "transaction-size-max"): _LATER,
-    ("source-task-metrics", "transaction-size-avg"): _LATER,
-    ("connector-transform-metrics", "*"): _CHAIN,
-    ("connector-predicate-metrics", "*"): _CHAIN,
-    ("plugins", "*"): "plugins name and label their metrics themselves (`add_metrics`)",
-    ("connect-metrics", "*"): _CLIENT,
-    ("connect-node-metrics", "*"): _CLIENT,
-    ("kafka-metrics-count", "*"): "how many metrics Java's registry holds",
-}
-"""(group, attribute) to the reason; `*` for a whole group."""

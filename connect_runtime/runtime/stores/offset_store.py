@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
 from connect_runtime.base import errors
@@ -163,10 +163,3 @@ class _Gathered:
             last = self._left == 0
         if last:
             self._on_done(self._failure)
-
-
-def split(pairs: Iterable[tuple[Partition, Offset]]) -> tuple[Pairs, Pairs]:
-    """Those that are forgotten, and those that are kept."""
-    every = list(pairs)
-    gone = [each for each in every if each[1] is None]
-    return gone, [each for each in every if each[1] is not None]

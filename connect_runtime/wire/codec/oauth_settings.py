@@ -15,7 +15,6 @@ from typing import Any
 
 from connect_runtime.wire.codec import setting_account, tls_settings, vendor_logins
 
-MECHANISM = "OAUTHBEARER"
 LOGIN_MODULE = "OAuthBearerLoginModule"
 ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 _HANDLER = "sasl.login.callback.handler.class"

@@ -25,9 +25,6 @@ class Overrides:
     path: str
     given: Mapping[str, tuple[clusters.Given, ...]]
 
-    def any(self) -> bool:
-        return any(self.given.values())
-
 
 def take(found: reader.SectionReader) -> Overrides:
     """The section's entries with one of `PREFIXES`."""

@@ -170,17 +170,12 @@ def client(props: Props, alias: str, *, resolve: Resolve = dict) -> dict[str, st
     return dict(resolve({**props, **cluster(props, alias)}))
 
 
-def unlike(ours: Mapping[str, Props], stored: Mapping[str, Props | None]) -> list[str]:
-    """Connectors whose configuration on the target is another than this node's file makes.
-
-    A leader writes these (`MirrorHerder.configureConnectors`). Both are as they stand in file and
-    topic: compared with `${…}` filled in, as Java does, a secret would make them differ for ever.
-    """
-    return [name for name, config in ours.items() if stored.get(name) != config]
-
-
 def differences(ours: Props, stored: Props) -> list[str]:
-    """The keys in which they differ, for people: values may be secrets, so they are not told."""
+    """The keys in which they differ, for people: values may be secrets, so they are not told.
+
+    Both are as they stand in file and topic: compared with `${…}` filled in, as Java does, a secret
+    would make them differ for ever.
+    """
     both = {*ours, *stored}
     return sorted(key for key in both if ours.get(key) != stored.get(key))
 

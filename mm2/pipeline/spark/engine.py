@@ -84,10 +84,6 @@ class SparkEngine:
         self._started_s = self._now.now_s()
         self._spawn("spark-start", self._start_driver)
 
-    def wait_ready(self, timeout_s: float) -> bool:
-        self._settled.wait(timeout_s)
-        return self._state is engine.EngineState.READY
-
     def start(self, job: engine.CopyJob) -> copies.SparkCopy:
         assert self._started_s is not None, "open comes first"
         copy = copies.SparkCopy(job, group=f"mm2-copy-{next(self._numbers)}")

@@ -146,7 +146,7 @@ class Worker:
             self.tell(events.RejoinRequested("the configuration is not the leader's"))
             return
         self._start(answer.start(self.running).items)
-        if answer.rejoin_at_once:
+        if answer.assignment.revoked:
             self.tell(events.RejoinRequested("work was taken away"))
         elif answer.assignment.delay_ms:
             self.world.after(

@@ -22,7 +22,7 @@ def start(tmp_path):
     server = control_server.listen_unix(CLOCK, parent=tmp_path)
     running: engine.CopyEngine = inline.InlineEngine(now=CLOCK, slots=2)
     running.open()
-    assert running.wait_ready(1.0)
+    assert running.state is engine.EngineState.READY
     starter = copies.Starter(running, server)
     yield starter
     starter.end_all()

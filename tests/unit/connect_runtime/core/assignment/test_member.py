@@ -62,7 +62,7 @@ def test_cooperative_answers_add_and_take_away(version):
     gone = work.Work(tasks=C1.tasks[:1])
     found = after(one, version, 2, assigned=C2, revoked=gone, delay_ms=9)
     assert found.stop == gone
-    assert found.rejoin_at_once
+    assert found.assignment.revoked == gone
     assert found.assignment.assigned == C2.then(C1.without(gone.items)), "what is new comes first"
     assert found.assignment.delay_ms == 9
     assert found.start(C1.without(gone.items).items) == C2
@@ -74,7 +74,7 @@ def test_cooperative_answers_add_and_take_away(version):
 def test_an_answer_that_changes_nothing_starts_and_stops_nothing():
     found = after(running(V2), V2, 2)
     assert not found.stop
-    assert not found.rejoin_at_once
+    assert not found.assignment.revoked
     assert found.member.holding == C1
     assert not found.start(C1.items)
 
@@ -134,7 +134,7 @@ def test_what_ran_before_the_group_fell_back_to_the_eager_protocol_stops(told):
     found = after(running(V2), V0, 2, **told)
     assert found.stop == C1.without(found.assignment.assigned.items)
     assert found.stop.tasks == C1.tasks
-    assert not found.rejoin_at_once
+    assert not found.assignment.revoked
 
 
 def test_a_member_that_the_leader_left_out_goes_on():

@@ -76,8 +76,8 @@ def test_wrong_usage_is_bad_input(arguments, capsys):
 
 
 def test_a_subcommand_returns_its_exit_code(subcommand):
-    subcommand(lambda: exits.TERMINATED)
-    assert main.run(["probe"]) == exits.TERMINATED
+    subcommand(lambda: exits.INTERRUPTED)
+    assert main.run(["probe"]) == exits.INTERRUPTED
     subcommand(lambda: None)
     assert main.run(["probe"]) == exits.DONE
 
