@@ -12,9 +12,9 @@ from mm2.formats import receipt
 from mm2.sandbox import cluster, receipted_proof
 from tests.support import brokers, content, eventually, kafka, mirror, obeying, steady
 
-pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(900)]
 
-SOON_S = 60.0
+SOON_S = 120.0
 
 
 def settings(east: cluster.Cluster, west: cluster.Cluster, name: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 from mm2.sandbox import ports
 from tests.support import content, doors, kafka, mirror, moving
 
-pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(600)]
 
 
 def test_a_flow_finds_both_clusters_again_at_other_addresses(tmp_path, own_cluster, topic):

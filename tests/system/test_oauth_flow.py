@@ -7,7 +7,7 @@ import pytest
 from mm2.sandbox import cluster, ports
 from tests.support import content, issuer, kafka, mirror
 
-pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(600)]
 
 ENGINES = ["inline", "spark"]
 

@@ -8,7 +8,7 @@ from confluent_kafka import cimpl
 from mm2.sandbox import cluster, ports
 from tests.support import content, doors, eventually, kafka, mirror
 
-pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(600)]
 
 RACKS = {1: "a", 2: "b", 3: "c"}
 LISTENER = "DOOR"

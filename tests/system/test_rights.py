@@ -11,7 +11,7 @@ from confluent_kafka import admin
 from mm2.sandbox import cluster
 from tests.support import content, eventually, kafka, mirror, operations
 
-pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(600)]
 
 USER = "mirror"
 Rights = Mapping[tuple[str, str], Sequence[str]]
@@ -33,7 +33,7 @@ ON_TARGET: Rights = {
     ("TRANSACTIONAL_ID", "mm2-east->west-"): ("DESCRIBE", "WRITE"),
     ("BROKER", "kafka-cluster"): ("ALTER", "DESCRIBE", "DESCRIBE_CONFIGS"),
 }
-SOON_S = 40.0
+SOON_S = 90.0
 _LITERAL, _PREFIXED = admin.ResourcePatternType.LITERAL, admin.ResourcePatternType.PREFIXED
 
 

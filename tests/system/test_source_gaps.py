@@ -14,13 +14,13 @@ from mm2.formats import receipt
 from mm2.sandbox import cluster, receipted_proof
 from tests.support import content, eventually, kafka, mirror, obeying, operations, steady
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
 BATCH = 10
 BACKLOG = 600
 KEPT_FROM = 455
 """Lies inside a batch, so that what the source still has of it is copied opened."""
-SOON_S = 40.0
+SOON_S = 90.0
 
 
 class Gap:
