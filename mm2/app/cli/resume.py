@@ -7,6 +7,7 @@ import pathlib
 import re
 import secrets
 import threading
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,9 +15,13 @@ from connect_runtime.system import clock as system_clock
 from mm2.app import exits
 from mm2.app.cli import flow_commands, flow_names
 from mm2.app.settings import load
-from mm2.core import flows, naming
+from mm2.core import naming
 from mm2.core.configs import kinds, own_values
 from mm2.formats import map_record
+
+if TYPE_CHECKING:
+    from mm2.app import resume
+    from mm2.app.settings import settings as app_settings
 
 _ID_BYTES = 8
 _OFFSET_MAX = 2**63 - 1
@@ -80,18 +85,30 @@ def command(
         raise click.UsageError("--new-era goes with --topic")
     settings = load.load(file, environment=os.environ)
     chosen = flow_names.find(settings, flow, hint="FLOW")
-    position = _position(start) if start is not None else _text(chosen.start)
+    position = chosen.start.text if start is None else _position(start)
     if position.startswith(map_record.AT_OFFSET) and not partitions:
         raise click.UsageError("offsets differ from partition to partition: say --partition too")
+    from mm2.app import resume  # not above, as `connections`: see `_recorded`
+
+    order = resume.Order(flow=chosen, topic=topic, partitions=partitions, position=position)
+    for each in _recorded(order, settings, force=force):
+        click.echo(each.describe())
+    log = naming.map_topic(chosen.source)
+    click.echo(f"recorded in {log} of cluster {chosen.target}; now start the flow")
+    return exits.DONE
+
+
+def _recorded(
+    order: resume.Order, settings: app_settings.Settings, *, force: bool
+) -> list[resume.Recorded]:
     # Here and not above: wrong input is told before Kafka's library is loaded.
     from mm2.app import connections, noise, resume
 
-    order = resume.Order(flow=chosen, topic=topic, partitions=partitions, position=position)
     clock = system_clock.SystemClock()
-    client_id = f"mm2-{chosen.name}-resume"
+    client_id = f"mm2-{order.flow.name}-resume"
     with noise.to_file() as log_file:
-        source = connections.source_admin(settings, chosen, client_id=client_id, clock=clock)
-        ledger = connections.ledger(settings, chosen, client_id=client_id, clock=clock)
+        source = connections.source_admin(settings, order.flow, client_id=client_id, clock=clock)
+        ledger = connections.ledger(settings, order.flow, client_id=client_id, clock=clock)
         tools = resume.Tools(
             source=source,
             ledger=ledger,
@@ -107,11 +124,7 @@ def command(
             ledger.close(1.0)
             source.close()
         log_file.keep = False
-    for each in recorded:
-        click.echo(each.describe())
-    log = naming.map_topic(chosen.source)
-    click.echo(f"recorded in {log} of cluster {chosen.target}; now start the flow")
-    return exits.DONE
+    return recorded
 
 
 def _position(start: str) -> str:
@@ -122,15 +135,9 @@ def _position(start: str) -> str:
         return start
     kind = kinds.start_position()
     try:
-        return _text(kind.parse((start,)))
+        return kind.parse((start,)).text
     except ValueError:
         raise click.BadParameter(
             f"{start!r}; allowed: {kind.allowed}, milliseconds since 1970, or offset:N",
             param_hint="--from",
         ) from None
-
-
-def _text(start: flows.StartPosition) -> str:
-    if start.timestamp_ms is not None:
-        return str(start.timestamp_ms)
-    return start.at.value

@@ -4,7 +4,6 @@ import pytest
 
 from mm2.app import exits
 from mm2.app.cli import main, resume
-from mm2.core import flows
 
 
 @pytest.mark.parametrize(
@@ -50,9 +49,3 @@ def test_wrong_usage_is_told_before_anything_is_asked(config, arguments, words, 
 )
 def test_positions(start, position):
     assert resume._position(start) == position
-
-
-def test_the_flows_start_is_the_default():
-    assert resume._text(flows.StartPosition()) == "earliest"
-    at = flows.StartPosition(flows.StartAt.TIMESTAMP, 5)
-    assert resume._text(at) == "5"
