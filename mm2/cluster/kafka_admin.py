@@ -1,14 +1,8 @@
-"""Adapter of `admin.Admin` over confluent-kafka's AdminClient.
-
-Requests carry a bounded number of topics. The library's futures resolve on a thread of its own,
-and why a connection fails comes out only when the client is polled; so waiting is done in slices,
-with a poll and a look at the reports between them.
-"""
+"""Adapter of `admin.Admin` over confluent-kafka's AdminClient."""
 
 from __future__ import annotations
 
 import base64
-import contextlib
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent import futures
@@ -18,25 +12,20 @@ import confluent_kafka
 from confluent_kafka import admin as library
 
 from connect_runtime.base import clock as base_clock
-from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors
 from connect_runtime.kafka_client import access as kafka_access
-from connect_runtime.kafka_client import clients as kafka_clients
 from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.kafka_client import translate_errors
-from mm2.cluster import admin
+from mm2.cluster import admin, admin_calls
 from mm2.core.topics import snapshot
 
 T = TypeVar("T")
 
-_SLICE_S = 0.25
-_PATIENCE_S = 1.0
 _TOPICS_PER_REQUEST = 250
 _NO_TOPIC_ID = uuid.UUID(int=0)
 _BROKER_DEFAULT = -1
 
 _Futures = Mapping[str, "futures.Future[Any]"]
-_Answer = Any | confluent_kafka.KafkaError
 _ADVICE: Mapping[int, translate_errors.Advice] = {
     confluent_kafka.KafkaError.INVALID_REPLICATION_FACTOR: (
         errors.FatalError,  # of one topic of many: it is told, others go on
@@ -62,28 +51,25 @@ class KafkaAdmin:
         gone: Callable[[], bool] = lambda: False,
     ) -> None:
         """Once `gone`, nobody waits for answers any more: calls end soon, with `RetriableError`."""
-        self._where = access.where
-        self._gone = gone
         self._clock = clock
         self._chunk = topics_per_request
-        self._reports = translate_errors.ConnectionReports()
-        self._client = kafka_clients.admin_client(
-            access, client_id=client_id, settings={}, reports=self._reports
+        self._calls = admin_calls.AdminCalls(
+            access, client_id=client_id, clock=clock, gone=gone, advice=_ADVICE
         )
 
     def cluster_id(self, timeout_s: float) -> str:
         """See `admin.Admin`; so for all below."""
-        return str(self._metadata(timeout_s, doing="asking for the cluster id").cluster_id)
+        return str(self._calls.metadata(timeout_s, doing="asking for the cluster id").cluster_id)
 
     def list_topics(self, timeout_s: float) -> frozenset[str]:
-        return frozenset(self._metadata(timeout_s, doing="listing topics").topics)
+        return frozenset(self._calls.metadata(timeout_s, doing="listing topics").topics)
 
     def describe_topics(
         self, names: Collection[str], timeout_s: float
     ) -> admin.PerTopic[admin.TopicDescription]:
         def request(chunk: Sequence[str], left_s: float) -> _Futures:
             topics = confluent_kafka.TopicCollection(list(chunk))
-            return self._client.describe_topics(topics, request_timeout=left_s)
+            return self._calls.client.describe_topics(topics, request_timeout=left_s)
 
         return self._each(names, request, timeout_s, doing="describing topic", read=_description)
 
@@ -92,15 +78,15 @@ class KafkaAdmin:
     ) -> admin.PerTopic[admin.Configs]:
         def request(chunk: Sequence[str], left_s: float) -> _Futures:
             resources = [_topic_resource(name) for name in chunk]
-            return _by_name(self._client.describe_configs(resources, request_timeout=left_s))
+            return _by_name(self._calls.client.describe_configs(resources, request_timeout=left_s))
 
         return self._each(names, request, timeout_s, doing="reading settings of", read=_configs)
 
     def broker_configs(
         self, names: Collection[str], timeout_s: float
     ) -> Mapping[str, str | None] | None:
-        end = self._deadline(timeout_s)
-        brokers = sorted(self._metadata(timeout_s, doing="looking for a broker").brokers)
+        end = self._calls.deadline(timeout_s)
+        brokers = sorted(self._calls.metadata(timeout_s, doing="looking for a broker").brokers)
         for tried, broker in enumerate(brokers, start=1):
             left_s = end.left_s(self._clock.now_s())
             last = tried == len(brokers)
@@ -109,7 +95,7 @@ class KafkaAdmin:
             except kafka_errors.UnreachableError:  # it may be dead, and still be listed
                 if last:
                     raise
-        raise kafka_errors.UnreachableError(f"{self._where} lists no brokers; look at them")
+        raise kafka_errors.UnreachableError(f"{self._calls.where} lists no brokers; look at them")
 
     def create_topics(
         self, topics: Collection[admin.NewTopic], timeout_s: float
@@ -117,7 +103,7 @@ class KafkaAdmin:
         specs = {topic.name: topic for topic in topics}
 
         def request(chunk: Sequence[str], left_s: float) -> _Futures:
-            return self._client.create_topics(
+            return self._calls.client.create_topics(
                 [_new_topic(specs[name]) for name in chunk],
                 request_timeout=left_s,
                 operation_timeout=left_s,
@@ -127,13 +113,13 @@ class KafkaAdmin:
 
     def grow_topics(self, partitions: Mapping[str, int], timeout_s: float) -> admin.PerTopic[None]:
         def request(chunk: Sequence[str], left_s: float) -> _Futures:
-            return self._client.create_partitions(
+            return self._calls.client.create_partitions(
                 [library.NewPartitions(name, partitions[name]) for name in chunk],
                 request_timeout=left_s,
                 operation_timeout=left_s,
             )
 
-        end = self._deadline(timeout_s)
+        end = self._calls.deadline(timeout_s)
         grown = self._each(
             partitions, request, timeout_s, doing="adding partitions to", read=_nothing
         )
@@ -155,20 +141,20 @@ class KafkaAdmin:
         def request(chunk: Sequence[str], left_s: float) -> _Futures:
             resources = [_changed_resource(name, changes[name]) for name in chunk]
             return _by_name(
-                self._client.incremental_alter_configs(resources, request_timeout=left_s)
+                self._calls.client.incremental_alter_configs(resources, request_timeout=left_s)
             )
 
         return self._each(changes, request, timeout_s, doing="changing settings of", read=_nothing)
 
     def close(self) -> None:
-        self._client.poll(0)
+        self._calls.close()
 
     def _configs_of_broker(
         self, broker: int, names: Collection[str], timeout_s: float
     ) -> Mapping[str, str | None] | None:
         def request(chunk: Sequence[str], left_s: float) -> _Futures:
             resources = [library.ConfigResource(library.ResourceType.BROKER, chunk[0])]
-            return _by_name(self._client.describe_configs(resources, request_timeout=left_s))
+            return _by_name(self._calls.client.describe_configs(resources, request_timeout=left_s))
 
         doing = "reading settings of broker"
         found = self._each([str(broker)], request, timeout_s, doing=doing, read=_configs)
@@ -180,23 +166,6 @@ class KafkaAdmin:
         entries = found.done[str(broker)]
         return {name: entries[name].value if name in entries else None for name in names}
 
-    def _deadline(self, timeout_s: float) -> base_deadline.Deadline:
-        return base_deadline.Deadline.after(timeout_s, now_s=self._clock.now_s())
-
-    def _metadata(self, timeout_s: float, *, doing: str) -> library.ClusterMetadata:
-        end = self._deadline(timeout_s)
-        while True:
-            left_s = end.left_s(self._clock.now_s())
-            try:
-                metadata = self._client.list_topics(timeout=max(0.01, min(left_s, 1.0)))
-            except confluent_kafka.KafkaException as error:
-                self._look(doing)
-                if left_s == 0.0 or not translate_errors.is_retriable(error.args[0]):
-                    raise self._translated(error.args[0], doing) from error
-            else:
-                self._answered()
-                return metadata
-
     def _each(
         self,
         names: Iterable[str],
@@ -206,100 +175,10 @@ class KafkaAdmin:
         doing: str,
         read: Callable[[Any], T],
     ) -> admin.PerTopic[T]:
-        """Ask in chunks; a chunk refused as a whole is asked again in halves, to find the one."""
-        end = self._deadline(timeout_s)
-        done: dict[str, T] = {}
-        failed: dict[str, errors.ConnectError] = {}
-        chunks = _chunks(sorted(set(names)), self._chunk)
-        while chunks:
-            chunk = chunks.pop()
-            answers = self._ask(chunk, request, end, doing=doing)
-            if len(chunk) > 1 and _refused_as_a_whole(answers.values()):
-                chunks += _chunks(chunk, (len(chunk) + 1) // 2)
-                continue
-            for name, answer in answers.items():
-                if isinstance(answer, confluent_kafka.KafkaError):
-                    failed[name] = self._translated(answer, f"{doing} {name}")
-                else:
-                    done[name] = read(answer)
-        return admin.PerTopic(done=done, failed=failed)
-
-    def _ask(
-        self,
-        chunk: Sequence[str],
-        request: Callable[[Sequence[str], float], _Futures],
-        end: base_deadline.Deadline,
-        *,
-        doing: str,
-    ) -> dict[str, _Answer]:
-        """One request's answer or error per topic; raises what concerns the whole cluster."""
-        doing = f"{doing} {chunk[0]}" + (f" and {len(chunk) - 1} more" if len(chunk) > 1 else "")
-        left_s = max(0.01, end.left_s(self._clock.now_s()))
-        try:
-            waiting = request(chunk, left_s)
-        except confluent_kafka.KafkaException as error:
-            return dict.fromkeys(chunk, error.args[0])
-        answers = {name: self._wait(waiting[name], end, doing=doing) for name in chunk}
-        for answer in answers.values():
-            trouble = isinstance(answer, confluent_kafka.KafkaError)
-            if trouble and translate_errors.is_network_trouble(answer):
-                self._client.poll(0)
-                raise self._translated(answer, doing)
-        self._answered()
-        return answers
-
-    def _wait(
-        self, future: futures.Future[Any], end: base_deadline.Deadline, *, doing: str
-    ) -> _Answer:
-        """The library ends the future itself when time is up; we only guard against its not."""
-        refresh_s = self._clock.now_s() + _PATIENCE_S
-        while True:
-            try:
-                return future.result(timeout=_SLICE_S)
-            except confluent_kafka.KafkaException as error:
-                return error.args[0]
-            except TimeoutError:
-                self._look(doing)
-                if end.passed(self._clock.now_s() - 2.0):
-                    return translate_errors.timed_out()
-                if self._clock.now_s() >= refresh_s:
-                    self._find_another_broker()
-                    refresh_s = self._clock.now_s() + _PATIENCE_S
-
-    def _find_another_broker(self) -> None:
-        """The library waits for one certain broker, even a dead one, until it gets new metadata."""
-        with contextlib.suppress(confluent_kafka.KafkaException):  # the request itself tells
-            self._client.list_topics(timeout=_PATIENCE_S)
-
-    def _look(self, doing: str) -> None:
-        """Hear what the connections say; a refusal ends the waiting, and so does who is gone."""
-        self._client.poll(0)
-        if self._gone():
-            raise errors.RetriableError(f"{doing} on {self._where} was given up")
-        refused = self._reports.refused()
-        if refused is not None:
-            raise self._translated(refused, doing)
-
-    def _answered(self) -> None:
-        self._client.poll(0)
-        self._reports.forget()
-
-    def _translated(self, error: confluent_kafka.KafkaError, doing: str) -> errors.ConnectError:
-        return translate_errors.translate(
-            error, doing, where=self._where, reports=self._reports, own=_ADVICE
+        done, failed = self._calls.each(
+            names, request, timeout_s, doing=doing, read=read, at_once=self._chunk
         )
-
-
-def _chunks(names: Sequence[str], size: int) -> list[Sequence[str]]:
-    return [names[at : at + size] for at in range(0, len(names), size)]
-
-
-def _refused_as_a_whole(answers: Iterable[_Answer]) -> bool:
-    return all(
-        isinstance(answer, confluent_kafka.KafkaError)
-        and translate_errors.may_concern_whole_request(answer)
-        for answer in answers
-    )
+        return admin.PerTopic(done=done, failed=failed)
 
 
 def _by_name(waiting: Mapping[library.ConfigResource, futures.Future[Any]]) -> _Futures:

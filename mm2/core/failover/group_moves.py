@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from connect_runtime.base import ids
 from mm2.core.failover import seen
-from mm2.core.offsets import checkpoints, group_sync, translation
+from mm2.core.offsets import checkpoints, group_sync, log_ends, translation
 
 _State = group_sync.GroupState
 
@@ -110,7 +110,7 @@ def plan(
     translate: seen.Translate,
     *,
     copied_to: Mapping[ids.TopicPartition, int],
-    logs: Mapping[ids.TopicPartition, seen.Ends],
+    logs: Mapping[ids.TopicPartition, log_ends.Ends],
     sets_back: bool = False,
 ) -> GroupMove:
     """`copied_to` and `logs` as in `seen.Seen`. `sets_back`: also write positions that are behind
@@ -157,7 +157,7 @@ def _move(
     place: seen.Place,
     *,
     copied_to: int | None,
-    log: seen.Ends | None,
+    log: log_ends.Ends | None,
     at: int | None,
     sets_back: bool,
 ) -> PartitionMove:
@@ -189,7 +189,7 @@ def _move(
     )
 
 
-def _way(to: int, *, at: int | None, log: seen.Ends | None, sets_back: bool) -> Way:
+def _way(to: int, *, at: int | None, log: log_ends.Ends | None, sets_back: bool) -> Way:
     if log is None:
         return Way.MISSING
     if to > log.end:

@@ -11,16 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from connect_runtime.base import ids
-from mm2.core.offsets import checkpoints, group_sync, translation
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ends:
-    """A partition's log: its first offset, and the one behind its last record that readers of
-    committed records may see."""
-
-    start: int
-    end: int
+from mm2.core.offsets import checkpoints, group_sync, log_ends, translation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +28,8 @@ class Mirrored:
     mirror: ids.TopicPartition
     copied_to: int | None = None
     told_at_ms: int | None = None
-    here: Ends | None = None
-    there: Ends | None = None
+    here: log_ends.Ends | None = None
+    there: log_ends.Ends | None = None
     waiting_since_ms: int | None = None
     newest_ms: int | None = None
     stopped: str = ""
@@ -109,7 +100,7 @@ class Seen:
     flow: str
     mirrored: tuple[Mirrored, ...]
     groups: tuple[Group, ...]
-    logs: Mapping[ids.TopicPartition, Ends] = field(default_factory=dict)
+    logs: Mapping[ids.TopicPartition, log_ends.Ends] = field(default_factory=dict)
     from_answers: bool = True
     losses: int = 0
 

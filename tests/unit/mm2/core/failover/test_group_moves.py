@@ -4,7 +4,7 @@ import pytest
 
 from connect_runtime.base import ids
 from mm2.core.failover import group_moves, seen
-from mm2.core.offsets import checkpoints, group_sync, translation
+from mm2.core.offsets import checkpoints, group_sync, log_ends, translation
 
 HERE = ids.TopicPartition("t", 0)
 THERE = ids.TopicPartition("east.t", 0)
@@ -38,7 +38,7 @@ def move(
         group,
         lambda _partition, _offset: place,
         copied_to={} if copied_to is None else {HERE: copied_to},
-        logs={} if log is None else {THERE: seen.Ends(start=log[0], end=log[1])},
+        logs={} if log is None else {THERE: log_ends.Ends(start=log[0], end=log[1])},
         sets_back=sets_back,
     )
 

@@ -4,7 +4,7 @@ import pytest
 
 from connect_runtime.base import ids
 from mm2.core.failover import plan, seen
-from mm2.core.offsets import checkpoints, group_sync, translation
+from mm2.core.offsets import checkpoints, group_sync, log_ends, translation
 
 HERE = ids.TopicPartition("t", 0)
 THERE = ids.TopicPartition("east.t", 0)
@@ -12,9 +12,9 @@ State, Verdict, Weight = group_sync.GroupState, plan.Verdict, plan.Weight
 
 
 def mirrored(**given):
-    given = {"copied_to": 100, "here": seen.Ends(start=0, end=100)} | given
+    given = {"copied_to": 100, "here": log_ends.Ends(start=0, end=100)} | given
     return seen.Mirrored(
-        partition=HERE, mirror=THERE, **{"there": seen.Ends(start=0, end=120), **given}
+        partition=HERE, mirror=THERE, **{"there": log_ends.Ends(start=0, end=120), **given}
     )
 
 
@@ -37,7 +37,7 @@ def made(
         flow="east->west",
         mirrored=(mirror or mirrored(),),
         groups=groups or (group(),),
-        logs={THERE: seen.Ends(start=0, end=log)},
+        logs={THERE: log_ends.Ends(start=0, end=log)},
         **given,
     )
     outcome = outcome or translation.Exact(downstream=60)
@@ -59,7 +59,7 @@ AHEAD = group_sync.TargetGroup(
     state=State.EMPTY, positions={THERE: checkpoints.OffsetAndMetadata(offset=70)}
 )
 ACTIVE = group_sync.TargetGroup(state=State.ACTIVE)
-LAGGING = {"here": seen.Ends(start=0, end=130), "waiting_since_ms": 4_000}
+LAGGING = {"here": log_ends.Ends(start=0, end=130), "waiting_since_ms": 4_000}
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ LAGGING = {"here": seen.Ends(start=0, end=130), "waiting_since_ms": 4_000}
         ),
         (made(mirrored(stopped="it was recreated")), "stopped", Weight.FORBIDS),
         (made(mirrored(there=None)), "mirror-missing", Weight.FORBIDS),
-        (made(mirrored(here=seen.Ends(start=0, end=99))), "origin-truncated", Weight.FORBIDS),
+        (made(mirrored(here=log_ends.Ends(start=0, end=99))), "origin-truncated", Weight.FORBIDS),
         (made(losses=3), "losses", Weight.NOTE),
         (made(None, group(there=ACTIVE)), "group-active", Weight.FORBIDS),
         (made(None, group(there=AHEAD)), "is-ahead", Weight.NOTE),

@@ -4,6 +4,7 @@ import pytest
 
 from connect_runtime.base import ids
 from mm2.core.failover import seen
+from mm2.core.offsets import log_ends
 
 
 def mirrored(**given):
@@ -23,7 +24,7 @@ def mirrored(**given):
     ],
 )
 def test_lag_in_records(copied_to, here, lag):
-    ends = None if here is None else seen.Ends(start=here[0], end=here[1])
+    ends = None if here is None else log_ends.Ends(start=here[0], end=here[1])
     assert mirrored(copied_to=copied_to, here=ends).lag_records == lag
 
 
@@ -32,7 +33,7 @@ def test_lag_in_records(copied_to, here, lag):
     [(12, 400, 600), (12, None, None), (5, 400, 0), (12, 1400, 0)],
 )
 def test_lag_in_time_is_the_age_of_the_oldest_record_not_copied(end, waiting_since_ms, lag_ms):
-    ends = seen.Ends(start=0, end=end)
+    ends = log_ends.Ends(start=0, end=end)
     found = mirrored(copied_to=5, here=ends, waiting_since_ms=waiting_since_ms)
     assert found.lag_ms(1000) == lag_ms
 

@@ -1,0 +1,115 @@
+"""The contract of `logs.Logs`, on the fake and on a real cluster.
+
+One partition: two records, an aborted one, two more, the last in a transaction that is still open.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import confluent_kafka
+import pytest
+
+from connect_runtime.base import ids
+from connect_runtime.kafka_client import errors as kafka_errors
+from mm2.cluster import kafka_logs
+from mm2.cluster import logs as port
+from mm2.core.offsets import log_ends
+from mm2.sandbox import cluster
+from tests.fakes import logs as fake
+from tests.support import cluster_access, kafka
+
+WAIT_S = 60.0
+_UNIQUE = itertools.count()
+BASE_MS = cluster_access.CLOCK.wall_ms() - 100_000  # retention takes what is much older
+TIMES_MS = [BASE_MS + 1_000, BASE_MS + 2_000, None, None, BASE_MS + 3_000, None]
+"""By offset: records, an aborted one, its marker, a record in a transaction, and its marker."""
+MARKERS_MS = {3: BASE_MS + 100_000, 5: BASE_MS + 100_000}
+
+
+class Place:
+    """A topic of two partitions, the second empty."""
+
+    def __init__(self, topic: str, logs: port.Logs) -> None:
+        self.logs = logs
+        self.full, self.empty = (ids.TopicPartition(topic, number) for number in range(2))
+        self.nowhere = ids.TopicPartition(f"{topic}-nowhere", 0)
+
+
+@pytest.fixture(scope="module")
+def real(contract_cluster: cluster.Cluster) -> Iterator[Place]:
+    topic = f"logs-{next(_UNIQUE)}"
+    properties = contract_cluster.client_properties()
+    kafka.create_topic(properties, topic, partitions=2)
+    plain = confluent_kafka.Producer(kafka.client_config(properties))
+    for time_ms in TIMES_MS[:2]:
+        plain.produce(topic, b"x", partition=0, timestamp=time_ms)
+        kafka.flush(plain)
+    writing = confluent_kafka.Producer(
+        kafka.client_config(properties, **{"transactional.id": topic})
+    )
+    writing.init_transactions(WAIT_S)
+    for later_ms, ends in ((2_500, writing.abort_transaction), (3_000, writing.commit_transaction)):
+        writing.begin_transaction()
+        writing.produce(topic, b"x", partition=0, timestamp=BASE_MS + later_ms)
+        kafka.flush(writing)
+        ends(WAIT_S)
+    writing.begin_transaction()
+    writing.produce(topic, b"x", partition=0, timestamp=BASE_MS + 4_000)
+    kafka.flush(writing)
+    logs = kafka_logs.KafkaLogs(
+        cluster_access.of(contract_cluster), client_id="test-logs", clock=cluster_access.CLOCK
+    )
+    yield Place(topic, logs)
+    logs.close()
+    writing.abort_transaction(WAIT_S)
+
+
+@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.integration)])
+def place(request: pytest.FixtureRequest) -> Place:
+    if request.param == "real":
+        found: Place = request.getfixturevalue("real")
+        return found
+    one, other = ids.TopicPartition("t", 0), ids.TopicPartition("t", 1)
+    return Place(
+        "t",
+        fake.FakeLogs({one: fake.FakeLog(TIMES_MS, markers_ms=MARKERS_MS), other: fake.FakeLog()}),
+    )
+
+
+def test_logs_end_before_open_transactions(place):
+    found = place.logs.ends([place.full, place.empty], WAIT_S)
+    assert found.done == {
+        place.full: log_ends.Ends(start=0, end=6),
+        place.empty: log_ends.Ends(start=0, end=0),
+    }
+    assert found.failed == {}
+
+
+def test_a_partition_that_is_not_there_stands_in_nobodys_way(place):
+    found = place.logs.ends([place.full, place.nowhere], WAIT_S)
+    assert list(found.done) == [place.full]
+    assert isinstance(found.failed[place.nowhere], kafka_errors.TopicMissingError)
+
+
+@pytest.mark.parametrize(("later_ms", "offset"), [(0, 0), (1_001, 1), (2_501, 3), (500_000, None)])
+def test_the_first_offset_that_is_not_older(place, later_ms, offset):
+    asked = dict.fromkeys((place.full, place.empty), BASE_MS + later_ms)
+    found = place.logs.offsets_at(asked, WAIT_S)
+    assert found.done == {place.full: offset, place.empty: None}
+
+
+@pytest.mark.parametrize(("offset", "later_ms"), [(0, 1_000), (1, 2_000), (2, 3_000), (4, 3_000)])
+def test_times_are_those_of_the_next_committed_record(place, offset, later_ms):
+    found = place.logs.times_ms({place.full: offset, place.empty: 0}, WAIT_S)
+    assert found == {place.full: BASE_MS + later_ms}
+
+
+def test_behind_the_last_committed_record_there_is_no_time(place):
+    assert place.logs.times_ms({place.full: 5}, WAIT_S) == {}
+
+
+def test_nothing_asked_is_nothing_found(place):
+    assert place.logs.times_ms({}, WAIT_S) == {}
+    assert place.logs.ends([], WAIT_S).done == {}

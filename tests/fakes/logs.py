@@ -1,0 +1,83 @@
+"""A fake of `logs.Logs`: a partition is a list of times, `None` where no record is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from connect_runtime.base import ids
+from connect_runtime.kafka_client import errors as kafka_errors
+from mm2.cluster import logs as port
+from mm2.core.offsets import log_ends
+
+
+@dataclass
+class FakeLog:
+    """Offsets from `start` on; `markers_ms` are times of some that are no records."""
+
+    times_ms: list[int | None] = field(default_factory=list)
+    start: int = 0
+    markers_ms: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def ends(self) -> log_ends.Ends:
+        return log_ends.Ends(start=self.start, end=self.start + len(self.times_ms))
+
+    def at(self, moment_ms: int) -> int | None:
+        """The first offset that is not older."""
+        for offset, time_ms in enumerate(self.times_ms, start=self.start):
+            found = self.markers_ms.get(offset, time_ms)
+            if found is not None and found >= moment_ms:
+                return offset
+        return None
+
+    def time_ms(self, offset: int) -> int | None:
+        """Of the first record there or behind."""
+        left = self.times_ms[max(0, offset - self.start) :]
+        return next((each for each in left if each is not None), None)
+
+
+class FakeLogs:
+    def __init__(self, logs: Mapping[ids.TopicPartition, FakeLog]) -> None:
+        self.logs = dict(logs)
+        self.closed = False
+
+    def ends(
+        self, partitions: Collection[ids.TopicPartition], timeout_s: float
+    ) -> port.PerPartition[log_ends.Ends]:
+        return port.PerPartition(
+            done={each: self.logs[each].ends for each in partitions if each in self.logs},
+            failed=self._missing(partitions),
+        )
+
+    def offsets_at(
+        self, moments_ms: Mapping[ids.TopicPartition, int], timeout_s: float
+    ) -> port.PerPartition[int | None]:
+        done = {
+            each: self.logs[each].at(moment)
+            for each, moment in moments_ms.items()
+            if each in self.logs
+        }
+        return port.PerPartition(done=done, failed=self._missing(moments_ms))
+
+    def times_ms(
+        self, offsets: Mapping[ids.TopicPartition, int], timeout_s: float
+    ) -> Mapping[ids.TopicPartition, int]:
+        found = {
+            each: self.logs[each].time_ms(offset)
+            for each, offset in offsets.items()
+            if each in self.logs
+        }
+        return {each: time_ms for each, time_ms in found.items() if time_ms is not None}
+
+    def close(self) -> None:
+        self.closed = True
+
+    def _missing(
+        self, partitions: Collection[ids.TopicPartition]
+    ) -> dict[ids.TopicPartition, kafka_errors.TopicMissingError]:
+        return {
+            each: kafka_errors.TopicMissingError(f"there is no {each}")
+            for each in partitions
+            if each not in self.logs
+        }
