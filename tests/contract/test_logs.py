@@ -43,8 +43,8 @@ def real(contract_cluster: cluster.Cluster) -> Iterator[Place]:
     properties = contract_cluster.client_properties()
     kafka.create_topic(properties, topic, partitions=2)
     plain = confluent_kafka.Producer(kafka.client_config(properties))
-    for time_ms in TIMES_MS[:2]:
-        plain.produce(topic, b"x", partition=0, timestamp=time_ms)
+    for later_ms in (1_000, 2_000):
+        plain.produce(topic, b"x", partition=0, timestamp=BASE_MS + later_ms)
         kafka.flush(plain)
     writing = confluent_kafka.Producer(
         kafka.client_config(properties, **{"transactional.id": topic})
