@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -74,14 +75,24 @@ class Running:
     def failure(self, what: str) -> FailedError:
         return FailedError(what, self.log_tail)
 
+    def kill(self) -> None:
+        """SIGKILL to the process and all that it has started, as if its machine were lost."""
+        family = [pid for pid in self.tree.pids() if pid != self._child.pid]
+        self._child.signal(signal.SIGKILL)
+        self._end(family)
+        self._child.kill()
+
     def stop(self) -> None:
         """SIGTERM, and SIGKILL to whatever of the tree is there after 20 s."""
         family = self.tree.pids()
         self._child.signal(signal.SIGTERM)
         if self._child.wait(_STOP_S) is None:
             self._child.kill()
+        self._end([pid for pid in family if pid != self._child.pid])
+
+    def _end(self, family: Sequence[int]) -> None:
         for pid in family:
-            if pid != self._child.pid and processes.alive(pid):
+            if processes.alive(pid):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 

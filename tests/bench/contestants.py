@@ -118,11 +118,12 @@ class JavaMirrorMaker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mm2Run:
-    """This product, by its command line, on Spark as it comes."""
+    """This product, by its command line, on Spark as it comes or without."""
 
     key: str = "mm2"
     title: str = "mm2 run"
     flow_settings: Mapping[str, object]
+    engine: str = "spark"
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -132,8 +133,7 @@ class Mm2Run:
     def command(self, flow: Flow, folder: Path) -> list[str]:
         path = folder / "clusters.yaml"  # JSON is YAML
         path.write_text(json.dumps(self.document(flow), indent=1))
-        program = Path(sys.executable).with_name("mm2")
-        return [str(program), "run", str(path), "--no-table", "--metrics-port", "0"]
+        return _mm2_run(path)
 
     def document(self, flow: Flow) -> dict[str, object]:
         """All of the `clusters.yaml`."""
@@ -151,7 +151,39 @@ class Mm2Run:
                     **self.flow_settings,
                 }
             ],
+            **({} if self.engine == "spark" else {"spark": {"engine": self.engine}}),
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mm2Properties:
+    """This product with the very `mm2.properties` of one of Java's."""
+
+    like: JavaMirrorMaker
+    engine: str = "spark"
+
+    @property
+    def key(self) -> str:
+        return "mm2" if self.engine == "spark" else f"mm2-{self.engine}"
+
+    @property
+    def title(self) -> str:
+        return MM2_RUN.title if self.engine == "spark" else MM2_INLINE.title
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        return self.like.settings
+
+    def command(self, flow: Flow, folder: Path) -> list[str]:
+        path = folder / "mm2.properties"
+        own = {"mm2.spark.engine": self.engine}
+        path.write_text(properties.render(self.like.properties(flow) | own))
+        return _mm2_run(path)
+
+
+def _mm2_run(path: Path) -> list[str]:
+    program = Path(sys.executable).with_name("mm2")
+    return [str(program), "run", str(path), "--no-table", "--metrics-port", "0"]
 
 
 def _spelled(key: str, source: str, target: str) -> str:
@@ -182,5 +214,11 @@ JAVA_TUNED = JavaMirrorMaker(
     },
 )
 MM2_RUN = Mm2Run(flow_settings={"tasks.max": 2})
+MM2_INLINE = Mm2Run(
+    key="mm2-inline",
+    title="mm2 run, inline",
+    flow_settings={"tasks.max": 2},
+    engine="inline",
+)
 
 ALL: tuple[Contestant, ...] = (JAVA_DEFAULTS, JAVA_TUNED, MM2_RUN)

@@ -60,6 +60,10 @@ class Recorded:
                 rebalances=[
                     results.Rebalance(**each) for each in given["measured"].get("rebalances", ())
                 ],
+                starts=[results.Start(**each) for each in given["measured"].get("starts", ())],
+                recoveries=[
+                    results.Recovery(**each) for each in given["measured"].get("recoveries", ())
+                ],
             ),
         )
 
@@ -105,6 +109,8 @@ def joined(runs: Sequence[Recorded]) -> Recorded:
     topics = [each.workload.topic for each in produced]
     for run in runs:
         topics += sorted({f"{each.tasks} tasks" for each in run.measured.rebalances})
+        topics += ["starts"] * bool(run.measured.starts)
+        topics += ["recoveries"] * bool(run.measured.recoveries)
     twice = sorted({topic for topic in topics if topics.count(topic) > 1})
     if twice:
         raise ValueError(f"measured in more than one of these runs: {', '.join(twice)}")
@@ -119,6 +125,8 @@ def joined(runs: Sequence[Recorded]) -> Recorded:
             copies=[each for run in runs for each in run.measured.copies],
             trickles=[each for run in runs for each in run.measured.trickles],
             rebalances=[each for run in runs for each in run.measured.rebalances],
+            starts=[each for run in runs for each in run.measured.starts],
+            recoveries=[each for run in runs for each in run.measured.recoveries],
         ),
     )
 

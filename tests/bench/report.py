@@ -9,6 +9,7 @@ from tests.bench import (
     contestants,
     figures,
     group_report,
+    life_report,
     markdown,
     promises,
     results,
@@ -75,7 +76,12 @@ def brief(setting: Setting, measured: results.Results) -> str:
     parts = [_about(setting)]
     if setting.produced:
         parts += [_in_a_line_each(setting, measured), _latency(setting, measured)]
-    parts += [group_report.brief(measured), _fell_short(setting, measured), _doubts(measured)]
+    parts += [
+        life_report.brief(measured),
+        group_report.brief(measured),
+        _fell_short(setting, measured),
+        _doubts(measured),
+    ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -88,7 +94,7 @@ def render(setting: Setting, measured: results.Results) -> str:
         parts.append(_comparison(setting, measured))
         parts.append(_expected(setting, measured))
         parts.append(_settings(setting))
-    parts.append(group_report.render(measured))
+    parts += [life_report.render(measured), group_report.render(measured)]
     parts.append(_doubts(measured))
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -220,7 +226,8 @@ def _in_a_line_each(setting: Setting, measured: results.Results) -> str:
 
 
 def _fell_short(setting: Setting, measured: results.Results) -> str:
-    found = [*expectations(setting, measured), *group_report.expectations(measured)]
+    found = [*expectations(setting, measured), *life_report.expectations(measured)]
+    found += group_report.expectations(measured)
     short = [each.line for each in found if not each.met]
     if not found:
         return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from tests.bench import figures
 
@@ -79,7 +79,44 @@ class Rebalance:
         return self.tasks, self.protocol, self.delay_ms
 
 
-Run: TypeAlias = Copy | Trickle | Rebalance
+START_KINDS = ("cold", "warm")
+"""Nothing is there yet; everything is, but for records that have come meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """From a process's start to the first record on the target, and to one in every partition.
+
+    `cpu_s`: CPU-seconds that all of its processes had used by then.
+    """
+
+    contestant: str
+    kind: str
+    round: int
+    fault: str = ""
+    first_s: float | None = None
+    all_s: float | None = None
+    cpu_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """One of two nodes was killed. `again_s`: until all partitions moved again, and went on.
+
+    `stood`: how many stood still meanwhile; `doubled`: records that came more than once.
+    """
+
+    contestant: str
+    setting: str
+    round: int
+    fault: str = ""
+    again_s: float | None = None
+    stood: float | None = None
+    doubled: float | None = None
+
+
+Run: TypeAlias = Copy | Trickle | Rebalance | Start | Recovery
+_One = TypeVar("_One", Start, Recovery)
 
 
 @dataclass(slots=True)
@@ -89,6 +126,8 @@ class Results:
     copies: list[Copy] = field(default_factory=list)
     trickles: list[Trickle] = field(default_factory=list)
     rebalances: list[Rebalance] = field(default_factory=list)
+    starts: list[Start] = field(default_factory=list)
+    recoveries: list[Recovery] = field(default_factory=list)
 
     def add(self, one: Run) -> None:
         match one:
@@ -98,6 +137,10 @@ class Results:
                 self.trickles.append(one)
             case Rebalance():
                 self.rebalances.append(one)
+            case Start():
+                self.starts.append(one)
+            case Recovery():
+                self.recoveries.append(one)
 
     def of_copies(
         self, contestant: str, topic: str | None, pick: Callable[[Copy], float | None]
@@ -141,9 +184,33 @@ class Results:
             ]
         )
 
+    def of_starts(
+        self, contestant: str, kind: str, pick: Callable[[Start], float | None]
+    ) -> figures.Spread | None:
+        mine = [each for each in self.starts if (each.contestant, each.kind) == (contestant, kind)]
+        return _spread(mine, pick)
+
+    def of_recoveries(
+        self, contestant: str, setting: str, pick: Callable[[Recovery], float | None]
+    ) -> figures.Spread | None:
+        return _spread(
+            [
+                each
+                for each in self.recoveries
+                if (each.contestant, each.setting) == (contestant, setting)
+            ],
+            pick,
+        )
+
     def faults(self) -> list[str]:
         """One line for each thing that went wrong."""
-        runs: Sequence[Run] = [*self.copies, *self.trickles, *self.rebalances]
+        runs: Sequence[Run] = [
+            *self.copies,
+            *self.trickles,
+            *self.rebalances,
+            *self.starts,
+            *self.recoveries,
+        ]
         return [
             f"{each.contestant}, round {each.round}, {_what(each)}: {each.fault}"
             for each in runs
@@ -161,6 +228,12 @@ class Results:
         return max((each.others_cores for each in self.copies), default=0.0)
 
 
+def _spread(runs: Sequence[_One], pick: Callable[[_One], float | None]) -> figures.Spread | None:
+    return figures.spread(
+        [value for each in runs if not each.fault and (value := pick(each)) is not None]
+    )
+
+
 def _what(run: Run) -> str:
     match run:
         case Copy():
@@ -169,3 +242,7 @@ def _what(run: Run) -> str:
             return "latency"
         case Rebalance():
             return f"{run.change} of {run.tasks} tasks, {run.protocol}, {run.delay_ms} ms delay"
+        case Start():
+            return f"{run.kind} start"
+        case Recovery():
+            return f"recovery, {run.setting} settings"

@@ -48,7 +48,26 @@ class Rebalancing:
         return self.connectors * self.tasks_each
 
 
-AnyRow: TypeAlias = Row | Rebalancing
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Starting:
+    """Mirrors of one topic are started, with nothing there, and again: each in `limit_s`."""
+
+    key: str = "start"
+    describe: str = "from a process's start to its first record, cold and warm"
+    partitions: int = workloads.PARTITIONS
+    limit_s: float = 240.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovering:
+    """Two nodes mirror one topic under traffic, and one is killed."""
+
+    key: str = "recovery"
+    describe: str = "from a node's SIGKILL until all partitions move again"
+    partitions: int = 8
+
+
+AnyRow: TypeAlias = Row | Rebalancing | Starting | Recovering
 
 
 def rebalancing(*, full: bool) -> Rebalancing:
@@ -64,8 +83,8 @@ def rebalancing(*, full: bool) -> Rebalancing:
 
 
 def every(megabytes: int, *, full: bool = False) -> tuple[AnyRow, ...]:
-    """See `of_size` and `rebalancing`."""
-    return (*of_size(megabytes), rebalancing(full=full))
+    """See `of_size`, `rebalancing`, and the other kinds."""
+    return (*of_size(megabytes), Starting(), Recovering(), rebalancing(full=full))
 
 
 def of_size(megabytes: int) -> tuple[Row, ...]:

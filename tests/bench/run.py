@@ -21,9 +21,11 @@ from tests.bench import (
     places,
     rebalancing,
     recorded,
+    recovery,
     report,
     results,
     rows,
+    starting,
     workloads,
 )
 
@@ -55,13 +57,42 @@ def run(
     )
     for row in options.rows:
         _say(f"row {row.key}: {row.describe}")
-        if isinstance(row, rows.Rebalancing):
-            rebalancing.run(row, rounds=options.rounds, measured=measured, folder=folder, say=_say)
-        else:
-            produced += _mirrored(row, options, measured, folder=folder)
+        match row:
+            case rows.Row():
+                produced += _mirrored(row, options, measured, folder=folder)
+            case rows.Rebalancing():
+                rebalancing.run(
+                    row, rounds=options.rounds, measured=measured, folder=folder, say=_say
+                )
+            case rows.Starting():
+                starting.run(
+                    row,
+                    who=_with_inline(options),
+                    rounds=options.rounds,
+                    measured=measured,
+                    folder=folder,
+                    say=_say,
+                )
+            case rows.Recovering():
+                # A group's node has one tuning only: what the setting says.
+                keys = [each.key for each in _with_inline(options) if each.key in recovery.KEYS]
+                recovery.run(
+                    row,
+                    keys=keys,
+                    rounds=options.rounds,
+                    measured=measured,
+                    folder=folder,
+                    say=_say,
+                )
         if json_path is not None:
             json_path.write_text(whole.to_json())
     return whole
+
+
+def _with_inline(options: benchmark.Options) -> list[contestants.Contestant]:
+    """Who copies without Spark is one more contestant where life and not speed is measured."""
+    ours = contestants.MM2_RUN in options.contestants
+    return [*options.contestants, *([contestants.MM2_INLINE] if ours else [])]
 
 
 def _mirrored(

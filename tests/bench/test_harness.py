@@ -10,12 +10,15 @@ import pytest
 from tests.bench import (
     benchmark,
     contestants,
+    faulty_mirror,
     rebalancing,
     recorded,
+    recovery,
     report,
     results,
     rows,
     run,
+    starting,
 )
 
 pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(1500)]
@@ -43,6 +46,56 @@ def test_every_contestant_copies_everything_and_is_measured(tmp_path: Path):
     assert report.BEGIN in report.insert(
         f"{report.BEGIN}{report.END}", report.brief(read.setting, read.measured)
     )
+
+
+def test_starts_are_measured_cold_and_warm(tmp_path: Path):
+    measured = results.Results()
+    who = [contestants.MM2_INLINE]
+    starting.run(rows.Starting(), who=who, rounds=1, measured=measured, folder=tmp_path, say=print)
+    assert measured.faults() == []
+    assert [each.kind for each in measured.starts] == list(results.START_KINDS)
+    assert all(0 < (each.first_s or 0) <= (each.all_s or 0) for each in measured.starts)
+
+
+def test_a_start_with_a_mistake_is_no_start(tmp_path: Path):
+    mistakes = {
+        "": "",
+        "doubles": "1 records doubled",
+        "makes up": "1 records that the source has not",
+        "loses": "no sign of every record within 20 s",
+    }
+    for mistake, said in mistakes.items():
+        measured = results.Results()
+        folder = tmp_path / (mistake or "none")
+        folder.mkdir()
+        starting.run(
+            rows.Starting(limit_s=20.0),
+            who=[faulty_mirror.FaultyMirror(mistake=mistake)],
+            rounds=1,
+            measured=measured,
+            folder=folder,
+            say=print,
+        )
+        assert measured.starts[0].fault.startswith(said), mistake
+        assert bool(measured.faults()) is bool(mistake)
+
+
+def test_a_node_is_killed_and_what_it_had_moves_again(tmp_path: Path):
+    measured = results.Results()
+    recovery.run(
+        rows.Recovering(),
+        keys=[recovery.OURS_INLINE],
+        rounds=1,
+        measured=measured,
+        folder=tmp_path,
+        say=print,
+        settings=[recovery.EQUAL],
+    )
+    assert measured.faults() == []
+    (found,) = measured.recoveries
+    assert found.doubled == 0
+    assert 0 < (found.stood or 0) < rows.Recovering().partitions
+    assert (found.again_s or 0) > 5.0, "a session lasts ten seconds"
 
 
 @pytest.mark.parametrize("key", [row.key for row in rows.of_size(1)[1:]])

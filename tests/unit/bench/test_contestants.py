@@ -58,6 +58,25 @@ def test_ours_is_a_file_that_the_product_accepts(tmp_path: Path):
     assert (flow.source, flow.target, flow.replication_factor) == ("east7", "west7", 1)
 
 
+def test_ours_without_spark_differs_in_that_alone():
+    with_spark, without = contestants.MM2_RUN.document(FLOW), contestants.MM2_INLINE.document(FLOW)
+    assert without.pop("spark") == {"engine": "inline"}
+    assert without == with_spark
+
+
+@pytest.mark.parametrize("engine", ["spark", "inline"])
+def test_ours_takes_the_file_of_javas(tmp_path: Path, engine: str):
+    ours = contestants.Mm2Properties(like=contestants.JAVA_DEFAULTS, engine=engine)
+    ours.command(FLOW, tmp_path)
+    read = load.load(tmp_path / "mm2.properties", environment={})
+    assert [each.name for each in read.flows] == ["east7->west7"]
+    assert read.spark.engine == engine
+    text = (tmp_path / "mm2.properties").read_text()
+    assert set(contestants.JAVA_DEFAULTS.properties(FLOW)) <= {
+        line.partition("=")[0].strip() for line in text.splitlines()
+    }
+
+
 @pytest.mark.parametrize("contestant", contestants.ALL, ids=lambda each: each.key)
 def test_everybodys_settings_are_told(contestant):
     assert contestant.settings

@@ -39,6 +39,9 @@ def run(*chosen: workloads.Workload, rounds: int = 3, groups: int = 0) -> record
             ],
             trickles=[results.Trickle(contestant="mm2", round=1, p50_ms=0.8)],
             rebalances=[REBALANCE] * groups,
+            starts=[results.Start(contestant="mm2", kind="cold", round=1, first_s=4.5)] * groups,
+            recoveries=[results.Recovery(contestant="java", setting="equal", round=1, again_s=11.5)]
+            * groups,
         ),
     )
 
@@ -73,7 +76,8 @@ def test_runs_are_joined_in_order():
 def test_groups_of_workers_are_joined_too_but_not_twice():
     whole = recorded.joined([run(WORKLOADS[0]), run(WORKLOADS[1], groups=1)])
     assert whole.measured.rebalances == [REBALANCE]
-    with pytest.raises(ValueError, match="more than one of these runs: 300 tasks"):
+    assert len(whole.measured.starts) == len(whole.measured.recoveries) == 1
+    with pytest.raises(ValueError, match="these runs: 300 tasks, recoveries, starts"):
         recorded.joined([run(WORKLOADS[0], groups=1), run(WORKLOADS[1], groups=1)])
 
 

@@ -1,0 +1,148 @@
+"""How soon mirrors begin, and how soon they go on when a node is killed, in Markdown. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tests.bench import contestants, figures, markdown, promises, results
+
+_OURS = (contestants.MM2_RUN.key, contestants.MM2_INLINE.key)
+_TITLES = {
+    each.key: each.title
+    for each in (
+        contestants.JAVA_DEFAULTS,
+        contestants.JAVA_TUNED,
+        contestants.MM2_RUN,
+        contestants.MM2_INLINE,
+    )
+}
+_STARTS = {
+    "cold": "cold: its topics are made first",
+    "warm": "warm: stopped in order before",
+}
+_SETTINGS = {
+    "equal": "the same mm2.properties, no rebalance delay, sessions of 10 s",
+    "defaults": "defaults: Java waits 5 min for lost nodes, clusters.yaml 5 s",
+}
+_ABOUT_STARTS = (
+    "From the start of the process until a record stands on the target, as the broker's own log "
+    "has it; 4 partitions, and brokers that hold back no first member of a group."
+)
+_ABOUT_RECOVERY = (
+    "Two nodes share a flow of 8 partitions in 4 tasks, 50 records a second each; the second is "
+    "ended by SIGKILL, with all its children. Seconds from the kill until every partition that "
+    "stood still brings new records again; sessions of Connect workers last 10 s. Records that "
+    "came twice are Java's guarantee, and a fault of ours."
+)
+_Cell = Callable[[str], figures.Spread | None]
+
+
+def render(measured: results.Results) -> str:
+    """Both tables, and what was expected; "" if nothing was measured."""
+    parts = []
+    for kind in _kinds(measured):
+        columns = {
+            "first record after, s": _of_start(measured, kind, lambda one: one.first_s),
+            "in every partition after, s": _of_start(measured, kind, lambda one: one.all_s),
+            "CPU-s by then": _of_start(measured, kind, lambda one: one.cpu_s),
+        }
+        parts.append(_table(f"Start, {_STARTS[kind]}", _starters(measured), columns))
+    if parts:
+        parts.insert(0, _ABOUT_STARTS)
+    if measured.recoveries:
+        parts.append(_ABOUT_RECOVERY)
+    for setting in _settings(measured):
+        columns = {
+            "all move again after, s": _of_recovery(measured, setting, lambda one: one.again_s),
+            "partitions that stood still": _of_recovery(measured, setting, lambda one: one.stood),
+            "records twice": _of_recovery(measured, setting, lambda one: one.doubled),
+        }
+        who = _recoverers(measured)
+        parts.append(_table(f"A node is killed, {_SETTINGS[setting]}", who, columns))
+    lines = [each.line for each in expectations(measured)]
+    if lines:
+        parts.append("\n".join(["Expected:", "", *lines]))
+    return "\n\n".join(parts)
+
+
+def brief(measured: results.Results) -> str:
+    """Seconds, a line for each kind of start and each setting."""
+    who = [each for each in _TITLES if each in {*_starters(measured), *_recoverers(measured)}]
+    lines = []
+    for kind in _kinds(measured):
+        first = _of_start(measured, kind, lambda one: one.first_s)
+        lines.append([f"first record after a start, {_STARTS[kind]}", *_medians(who, first)])
+    for setting in _settings(measured):
+        again = _of_recovery(measured, setting, lambda one: one.again_s)
+        head = f"every partition moves again after a node's SIGKILL; {_SETTINGS[setting]}"
+        lines.append([head, *_medians(who, again)])
+    titles = ["seconds until … (medians)", *(_TITLES[each] for each in who)]
+    return markdown.table(titles, lines) if lines else ""
+
+
+def expectations(measured: results.Results) -> list[promises.Expectation]:
+    """Ours is no slower than any of Java's, in the same run; nothing of ours comes twice."""
+    found = []
+    for kind in _kinds(measured):
+        first = _of_start(measured, kind, lambda one: one.first_s)
+        found += _sooner(f"first record, {kind} start,", first, _starters(measured))
+    for setting in _settings(measured):
+        again = _of_recovery(measured, setting, lambda one: one.again_s)
+        text = f"all move again after a node's SIGKILL, {setting} settings,"
+        found += _sooner(text, again, _recoverers(measured))
+    return found
+
+
+def _sooner(text: str, cell: _Cell, keys: Sequence[str]) -> list[promises.Expectation]:
+    found = []
+    for ours in (each for each in keys if each in _OURS):
+        for rival in (each for each in keys if each not in _OURS):
+            times = figures.ratio(cell(rival), cell(ours))
+            found.append(
+                promises.Expectation(
+                    text=f"{text} sooner from {_TITLES[ours]} than from {_TITLES[rival]}",
+                    actual=times,
+                    met=times is not None and times >= 1.0,
+                )
+            )
+    return found
+
+
+def _of_start(
+    measured: results.Results, kind: str, pick: Callable[[results.Start], float | None]
+) -> _Cell:
+    return lambda key: measured.of_starts(key, kind, pick)
+
+
+def _of_recovery(
+    measured: results.Results, setting: str, pick: Callable[[results.Recovery], float | None]
+) -> _Cell:
+    return lambda key: measured.of_recoveries(key, setting, pick)
+
+
+def _table(head: str, who: Sequence[str], columns: dict[str, _Cell]) -> str:
+    lines = [
+        [_TITLES[key], *(figures.with_range(cell(key)) for cell in columns.values())] for key in who
+    ]
+    return f"**{head}**\n\n" + markdown.table(["", *columns], lines)
+
+
+def _medians(who: Sequence[str], cell: _Cell) -> list[str]:
+    found = [cell(key) for key in who]
+    return ["-" if each is None else figures.number(each.median) for each in found]
+
+
+def _kinds(measured: results.Results) -> list[str]:
+    return [each for each in _STARTS if any(one.kind == each for one in measured.starts)]
+
+
+def _settings(measured: results.Results) -> list[str]:
+    return [each for each in _SETTINGS if any(one.setting == each for one in measured.recoveries)]
+
+
+def _starters(measured: results.Results) -> list[str]:
+    return [each for each in _TITLES if any(one.contestant == each for one in measured.starts)]
+
+
+def _recoverers(measured: results.Results) -> list[str]:
+    return [each for each in _TITLES if any(one.contestant == each for one in measured.recoveries)]
