@@ -1,84 +1,30 @@
 """Brings a flow's mirror topics about: observes both sides, creates, grows, and waits for it.
 
-What goes wrong concerns single topics and is told topic by topic. What may pass by itself is tried
-again for a while, since tasks are made once, from what planning has found.
+What may pass by itself is tried again for a while, so that one failing topic does not wait for the
+next look.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import replace
 
 from connect_runtime.base import clock, deadline, errors
-from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.cluster import admin
+from mm2.connectors import mirror_findings
 from mm2.core import commands, flows, naming
 from mm2.core.topics import plan as topic_plan
 from mm2.core.topics import snapshot
 
-T = TypeVar("T")
-
-TARGET_SETTING = "target-setting"
-"""Cause of a problem: a setting of the mirror under which copying would do harm."""
 SPREADS_S = 10.0
 """So long brokers may take to learn of what the controller has acknowledged."""
-SOURCE_RIGHTS = ("Describe", "DescribeConfigs", "Read")
-MIRROR_RIGHTS = (
-    *("Create", "Alter", "AlterConfigs", "Describe", "DescribeConfigs"),
-    *("Read", "Write"),
-)
-"""All that a flow needs on a topic, so that granting it is done once."""
 AGAIN_S = 20.0
 """So long a topic's passing failure holds up the others' copies, at most."""
 _LOOK_S = 0.1
 _ROUND_S = 1.0
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
-    """A topic of the source and its mirror, as the target's brokers know it (it may be short)."""
-
-    topic: snapshot.Topic
-    mirror: snapshot.Topic
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
-    """Why a topic of so many `partitions` is not copied. `passing`: it may go by itself.
-
-    `remedy` is a command that may mend it, "" where none is known.
-    """
-
-    cause: str
-    message: str
-    partitions: int
-    passing: bool = False
-    remedy: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Topics:
-    """By the source topic's name: each is in `pairs` or in `problems`, and may have warnings."""
-
-    pairs: Mapping[str, Pair]
-    problems: Mapping[str, Problem]
-    warnings: Mapping[str, tuple[str, ...]]
-
-    def passing(self) -> list[str]:
-        return sorted(name for name, each in self.problems.items() if each.passing)
-
-    def updated(self, later: Topics) -> Topics:
-        """With what was found of some topics later."""
-        seen = later.pairs.keys() | later.problems.keys()
-        return Topics(
-            pairs={**self.pairs, **later.pairs},
-            problems={**_without(self.problems, seen), **later.problems},
-            warnings={**_without(self.warnings, seen), **later.warnings},
-        )
 
 
 class MirrorTopics:
@@ -109,7 +55,7 @@ class MirrorTopics:
 
     def bring_about(
         self, names: Iterable[str], end: deadline.Deadline, *, sync_configs: bool
-    ) -> Topics:
+    ) -> mirror_findings.Topics:
         """See to it that these topics of the source have mirrors, as large as they are, and with
         `sync_configs` with settings that follow theirs.
 
@@ -132,7 +78,9 @@ class MirrorTopics:
             passing = found.passing()
         return found
 
-    def describe(self, partitions: Mapping[str, int], end: deadline.Deadline) -> Topics:
+    def describe(
+        self, partitions: Mapping[str, int], end: deadline.Deadline
+    ) -> mirror_findings.Topics:
         """These topics of the source and their mirrors as they are; nothing is changed.
 
         A mirror is waited for, up to `SPREADS_S`, until it has so many `partitions`.
@@ -154,7 +102,7 @@ class MirrorTopics:
             sync_configs=False,
             operator=self._operator,
         ).findings
-        return self._told(source, mirrors, {each.topic: each for each in standing if _stops(each)})
+        return self._told(source, mirrors, standing)
 
     def follow_settings(self, names: Iterable[str], end: deadline.Deadline) -> None:
         """Have settings of the mirrors of these topics follow theirs; nothing is made or grown.
@@ -181,7 +129,7 @@ class MirrorTopics:
     ) -> admin.PerTopic[snapshot.Topic]:
         return admin.observe_topics(side, sorted(names), self._left_s(end), clock=self._clock)
 
-    def _round(self, names: Iterable[str], end: deadline.Deadline) -> Topics:
+    def _round(self, names: Iterable[str], end: deadline.Deadline) -> mirror_findings.Topics:
         source = self._observe(self._source, names, end)
         topics = {self._flow.remote_topic(name): topic for name, topic in source.done.items()}
         listed = self._target.list_topics(self._left_s(end))
@@ -194,7 +142,7 @@ class MirrorTopics:
                 f"{self._flow.name} is ending: no mirrors are made any more"
             )
         refused = {**there.failed, **self._carry_out(planned, end)}
-        blocked = {each.topic: each for each in planned.findings if _stops(each)}
+        blocked = {each.topic for each in planned.findings if mirror_findings.stops(each)}
         wanted = {
             mirror: each.partitions
             for mirror, each in topics.items()
@@ -202,45 +150,22 @@ class MirrorTopics:
         }
         after = self._await_there(wanted, end)
         failed = {**refused, **after.failed}
-        found = self._told(source, admin.PerTopic(done=after.done, failed=failed), blocked)
-        return replace(found, warnings=_warnings(planned))
+        mirrors = admin.PerTopic(done=after.done, failed=failed)
+        found = self._told(source, mirrors, planned.findings)
+        return replace(found, warnings=mirror_findings.warnings(planned))
 
     def _told(
         self,
         source: admin.PerTopic[snapshot.Topic],
         mirrors: admin.PerTopic[snapshot.Topic],
-        blocked: Mapping[str, topic_plan.Finding],
-    ) -> Topics:
-        topics = {self._flow.remote_topic(name): topic for name, topic in source.done.items()}
-        problems = {
-            name: self._failure(
-                name,
-                1,
-                error,
-                passing=isinstance(error, errors.RetriableError),
-                right=self._operator.source.allow_topic(name, *SOURCE_RIGHTS),
-            )
-            for name, error in source.failed.items()
-        }
-        for mirror, error in mirrors.failed.items():
-            topic = topics[mirror]
-            problems[topic.name] = self._failure(
-                topic.name,
-                topic.partitions,
-                error,
-                passing=_may_pass(error),
-                right=self._operator.target.allow_topic(mirror, *MIRROR_RIGHTS),
-            )
-        for name, finding in blocked.items():
-            problems[name] = _blocked(source.done[name], finding)
-        return Topics(
-            pairs={
-                topics[mirror].name: Pair(topic=topics[mirror], mirror=each)
-                for mirror, each in mirrors.done.items()
-                if topics[mirror].name not in blocked
-            },
-            problems=problems,
-            warnings={},
+        findings: Iterable[topic_plan.Finding],
+    ) -> mirror_findings.Topics:
+        return mirror_findings.told(
+            self._flow,
+            self._operator,
+            source=source,
+            mirrors=mirrors,
+            blocked={each.topic: each for each in findings if mirror_findings.stops(each)},
         )
 
     def _plan(
@@ -338,7 +263,7 @@ class MirrorTopics:
         done, failed = dict(seen.done), dict(seen.failed)
         while True:
             late = {name for name, each in done.items() if each.partitions < partitions[name]}
-            late |= {name for name, error in failed.items() if _may_come(error)}
+            late |= {name for name, error in failed.items() if mirror_findings.may_come(error)}
             if not late or not self._left_s(until) or self._pause(_LOOK_S):
                 return admin.PerTopic(done=done, failed=failed)
             seen = self._observe(self._target, late, end)
@@ -347,52 +272,3 @@ class MirrorTopics:
                 failed.pop(name, None)
             done.update(seen.done)
             failed.update(seen.failed)
-
-    def _failure(
-        self, name: str, partitions: int, error: errors.ConnectError, *, passing: bool, right: str
-    ) -> Problem:
-        """`right` is the command that grants what may be lacking."""
-        lacking = isinstance(error, kafka_errors.NotAuthorizedError)
-        return Problem(
-            cause="topic-refused",
-            message=f"{self._flow.name} {name}: {error}",
-            partitions=partitions,
-            passing=passing,
-            remedy=right if lacking else "",
-        )
-
-
-def _without(found: Mapping[str, T], names: Collection[str]) -> dict[str, T]:
-    return {name: each for name, each in found.items() if name not in names}
-
-
-def _blocked(topic: snapshot.Topic, finding: topic_plan.Finding) -> Problem:
-    return Problem(
-        cause=TARGET_SETTING,
-        message=str(finding),
-        partitions=topic.partitions,
-        remedy=finding.command,
-    )
-
-
-def _warnings(planned: topic_plan.Plan) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for each in planned.findings:
-        if not _stops(each):
-            line = f"{each}. {commands.to_go_on(each.command)}" if each.command else str(each)
-            found[each.topic] = (*found.get(each.topic, ()), line)
-    return found
-
-
-def _stops(finding: topic_plan.Finding) -> bool:
-    return finding.severity is topic_plan.Severity.STOP
-
-
-def _may_come(error: errors.ConnectError) -> bool:
-    """Of a mirror that was listed, or whose creation was acknowledged, just now."""
-    return isinstance(error, (errors.RetriableError, kafka_errors.TopicMissingError))
-
-
-def _may_pass(error: errors.ConnectError) -> bool:
-    """Of a mirror: one that exists although it was not listed will be listed."""
-    return _may_come(error) or isinstance(error, kafka_errors.TopicExistsError)

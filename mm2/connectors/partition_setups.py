@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from connect_runtime.base import clock, deadline, ids
 from mm2.cluster import admin
-from mm2.connectors import mirror_topics
+from mm2.connectors import mirror_findings, mirror_topics
 from mm2.core import commands, flows, loops
 from mm2.core.copy import setup
 from mm2.core.topics import snapshot
@@ -151,7 +151,7 @@ class PartitionSetups:
 
     def sort(
         self,
-        topics: mirror_topics.Topics,
+        topics: mirror_findings.Topics,
         common: Common,
         *,
         wanted: Mapping[str, Iterable[int]] | None = None,
@@ -188,7 +188,7 @@ class PartitionSetups:
         return f"; it is tried again every {interval_s:g} s (refresh.topics.interval.seconds)"
 
     def _findings(
-        self, name: str, problem: mirror_topics.Problem, numbers: Iterable[int]
+        self, name: str, problem: mirror_findings.Problem, numbers: Iterable[int]
     ) -> list[Finding]:
         """Further looks try again by themselves, so that a remedy is all it takes then."""
         looks = self._flow.refresh_topics_interval_s is not None
@@ -200,12 +200,12 @@ class PartitionSetups:
                 partition=ids.TopicPartition(name, number),
                 cause=problem.cause,
                 message=f"{problem.message}{self._when()}. {commands.to_go_on(*lines)}",
-                spoils=problem.cause == mirror_topics.TARGET_SETTING,
+                spoils=problem.cause == mirror_findings.TARGET_SETTING,
             )
             for number in numbers
         ]
 
-    def _missing(self, pair: mirror_topics.Pair, number: int, common: Common) -> Finding | None:
+    def _missing(self, pair: mirror_findings.Pair, number: int, common: Common) -> Finding | None:
         """Why this partition of a topic cannot be copied, None where it can."""
         topic, mirror = pair.topic, pair.mirror
         where = ids.TopicPartition(topic.name, number)
@@ -231,7 +231,9 @@ class PartitionSetups:
         message = f"{self._flow.name} {topic.name}: {told}{self._when()}. {commands.to_go_on(line)}"
         return Finding(partition=where, cause=cause, message=message)
 
-    def _setup(self, pair: mirror_topics.Pair, number: int, common: Common) -> setup.PartitionSetup:
+    def _setup(
+        self, pair: mirror_findings.Pair, number: int, common: Common
+    ) -> setup.PartitionSetup:
         topic, mirror = pair.topic, pair.mirror
         opposite = loops.opposite_map_topic(self._flow)
         return replace(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from mm2.connectors import mirror_topics
+from mm2.connectors import mirror_findings
 from mm2.core import commands, flows
 from mm2.core.copy import eras, refusals, remedies, setup, source_batches, stops, tail
 from mm2.core.topics import plan, snapshot
@@ -57,8 +57,8 @@ def messages(operator: commands.Operator, *, hanging: int = 0) -> Iterator[str]:
                 yield reaction.stop.message
     yield commands.to_go_on(remedies.fencing(FLOW.name, operator))
     for line in (
-        operator.source.allow_topic(TOPIC, *mirror_topics.SOURCE_RIGHTS),
-        operator.target.allow_topic(MIRROR, *mirror_topics.MIRROR_RIGHTS),
+        operator.source.allow_topic(TOPIC, *mirror_findings.SOURCE_RIGHTS),
+        operator.target.allow_topic(MIRROR, *mirror_findings.MIRROR_RIGHTS),
         operator.target.allow_cluster("DescribeConfigs"),
         operator.target.show_topic(MIRROR),
     ):

@@ -10,7 +10,7 @@ import pytest
 from connect_runtime.base import deadline, errors
 from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.cluster import admin as admin_port
-from mm2.connectors import mirror_topics
+from mm2.connectors import mirror_findings, mirror_topics
 from mm2.core import flows
 from tests.fakes import admin
 
@@ -96,11 +96,11 @@ class Pair:
     def waited_s(self) -> float:
         return round(self.now - 100.0, 3)
 
-    def bring_about(self, timeout_s: float = 60.0) -> mirror_topics.Topics:
+    def bring_about(self, timeout_s: float = 60.0) -> mirror_findings.Topics:
         end = deadline.Deadline.after(timeout_s, now_s=self.now)
         return self.mirrors.bring_about(sorted(self.source.topics), end, sync_configs=True)
 
-    def sizes(self, found: mirror_topics.Topics) -> dict[str, int]:
+    def sizes(self, found: mirror_findings.Topics) -> dict[str, int]:
         return {name: pair.mirror.partitions for name, pair in found.pairs.items()}
 
 

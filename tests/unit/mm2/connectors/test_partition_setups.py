@@ -8,7 +8,7 @@ import pytest
 
 from connect_runtime.base import errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
-from mm2.connectors import mirror_topics, partition_setups
+from mm2.connectors import mirror_findings, mirror_topics, partition_setups
 from mm2.core import commands, flows, naming
 from mm2.core.copy import setup
 from tests.fakes import admin
@@ -151,7 +151,7 @@ def test_a_setting_that_would_spoil_the_mirror_stops_it_until_somebody_changes_i
     found = pair.look(0)
     (finding,) = found.findings
     assert found.partitions == ()
-    assert (finding.cause, finding.spoils) == (mirror_topics.TARGET_SETTING, True)
+    assert (finding.cause, finding.spoils) == (mirror_findings.TARGET_SETTING, True)
 
 
 def test_a_topic_is_not_copied_into_itself():
