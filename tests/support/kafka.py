@@ -15,6 +15,7 @@ import confluent_kafka
 from confluent_kafka import admin, cimpl
 
 from connect_runtime.system import clock
+from tests.support import eventually
 
 Properties = Mapping[str, str]
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -194,8 +195,19 @@ def offsets(
     consumer = _consumer(properties, isolation)
     try:
         place = confluent_kafka.TopicPartition(topic, partition)
-        start, end = consumer.get_watermark_offsets(place, timeout=30)
-        return int(start), int(end)
+
+        def ask() -> tuple[int, int] | None:
+            try:
+                start, end = consumer.get_watermark_offsets(place, timeout=30)
+            except confluent_kafka.KafkaException as error:
+                if error.args[0].code() == confluent_kafka.KafkaError.NOT_LEADER_FOR_PARTITION:
+                    return None  # it is new
+                raise
+            return int(start), int(end)
+
+        found = eventually.eventually(ask, 30.0, f"{topic}-{partition} has a leader")
+        assert found is not None
+        return found
     finally:
         consumer.close()
 
