@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from mm2.core.copy import from_java, java_syncs, retracing
+from mm2.core.copy import java_stretch, java_syncs, retracing
 from tests.model.delivery import java_faults, judge, schedule, weather
 from tests.support import examples
 
@@ -83,7 +83,7 @@ PLANTED = {
         kinds=frozenset({DOUBLED}),
     ),
     "our own word taken for Java's": Planted(
-        owner=from_java,
+        owner=java_stretch,
         name="look_behind",
         fault=java_faults.believe_any_sync,
         kinds=frozenset({LOST}),

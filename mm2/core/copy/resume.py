@@ -15,6 +15,7 @@ from mm2.core.copy import (
     from_java,
     going_on,
     instructions,
+    java_stretch,
     opening,
     outcomes,
     pairing,
@@ -103,7 +104,8 @@ def _cut_back(
 ) -> instructions.Script[Position | outcomes.BeginAgain]:
     """Of what the map speaks of, only what stands before `end` is sure to be there still.
 
-    Where that lies before the newest era, an older one lost records, and a new era takes them in.
+    Where that lies before the newest era, an older one lost records, and a new era takes them in;
+    so it does where the map was thinned.
     The anchor's `source_epoch` is kept: a source without it has lost what was copied once.
     """
     target = yield from _before_open_transaction(attempt, end)
@@ -115,7 +117,9 @@ def _cut_back(
     era = attempt.known.era
     assert era is not None
     assert back.source_position is not None
-    lost = "" if era.first_target <= target else "the target lost what an older era wrote"
+    lost = "" if back.position_sure else "the map no longer says what stood there"
+    if era.first_target > target:
+        lost = "the target lost what an older era wrote"
     return Position(
         era=attempt.known.era_number,
         source=back.source_position,
@@ -186,7 +190,7 @@ def _batch_before(
 def pair(attempt: outcomes.Attempt, position: Position) -> instructions.Script[outcomes.Outcome]:
     """Pair the tail and go on behind it; in a new era where part of it can no longer be
     compared."""
-    behind = yield from from_java.look_behind(attempt, copied=position.target)
+    behind = yield from java_stretch.look_behind(attempt, copied=position.target)
     if isinstance(behind, outcomes.BeginAgain):
         return behind
     if behind is not None:
@@ -246,7 +250,7 @@ def _beside_java(attempt: outcomes.Attempt, left: tail.Tail) -> bool:
 
 
 def _beside(attempt: outcomes.Attempt, position: Position) -> instructions.Script[outcomes.Outcome]:
-    begins = from_java.Stretch(
+    begins = java_stretch.Stretch(
         source=position.source,
         target=position.target,
         source_epoch=position.source_epoch,

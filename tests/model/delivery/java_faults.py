@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mm2.core.copy import from_java, instructions, java_syncs, outcomes, retracing
+from mm2.core.copy import instructions, java_stretch, java_syncs, outcomes, retracing
 from mm2.formats import records
 
 
@@ -55,10 +55,10 @@ def newest(self: java_syncs.JavaSyncs, next_offset: int) -> java_syncs.Sync | No
 
 def believe_any_sync(
     attempt: outcomes.Attempt, *, copied: int
-) -> instructions.Script[from_java.Stretch | outcomes.BeginAgain | None]:
+) -> instructions.Script[java_stretch.Stretch | outcomes.BeginAgain | None]:
     """Takes what our own owners told for Java's word."""
     yield from ()
     java = attempt.known.java
     if java is None or java.sync is None or java.sync[1] < copied:
         return None
-    return from_java.Stretch(source=java.sync[0], target=java.sync[1])
+    return java_stretch.Stretch(source=java.sync[0], target=java.sync[1])

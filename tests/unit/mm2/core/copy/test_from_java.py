@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import pytest
 
@@ -9,6 +8,7 @@ from mm2.core.copy import (
     facts,
     from_java,
     instructions,
+    java_stretch,
     outcomes,
     resume,
     setup,
@@ -19,25 +19,9 @@ from mm2.core.copy import (
 )
 from mm2.formats import map_record, receipt
 from tests.fakes import scripts, taking, transforms
+from tests.fakes.java_mirror import ANCHOR, LETTERS, SOURCE, STRANGER, java, mirror, wrote
 
-JAVA = (-1, -1)
-STRANGER = (99, 0)
-MARKER = scripts.marker(50, taking.OURS, leader_epoch=2)
-LETTERS = [b"a", b"b", b"c", b"d", b"e", b"f"]
-SOURCE = scripts.Log(scripts.data(100, *LETTERS, leader_epoch=9), start=100)
 Kind = receipt.ReceiptKind
-
-
-def java(next_offset, sync=None):
-    return facts.JavaProgress(next_offset=next_offset, sync=sync)
-
-
-def wrote(at, *values, producer=JAVA, **more):
-    return scripts.data(at, *values, producer=producer, **more)
-
-
-def mirror(*held, start=0):
-    return scripts.Log(*held, MARKER, start=start)
 
 
 def first_take(progress, *held, source=SOURCE, start=0, context=None, **changed):
@@ -147,7 +131,7 @@ def test_java_may_have_been_killed_before_it_stored_anything():
 
 
 def test_of_a_log_that_is_too_long_java_is_believed(monkeypatch):
-    monkeypatch.setattr(from_java, "LONGEST", 49)
+    monkeypatch.setattr(java_stretch, "LONGEST", 49)
     played = first_take(java(102), wrote(0, b"a", b"b"))
     assert played.outcome.source == 102
     assert stated(played) == [(Kind.TAKEN_FROM_JAVA, (0, 102), (0, 50))]
@@ -189,58 +173,13 @@ def test_where_others_may_write_too_nobody_waits_for_what_they_wrote():
     assert stated(played) == [(Kind.NOT_PAIRED, None, (46, 50))]
 
 
-def test_a_transaction_of_java_that_is_open_is_waited_for():
-    held = [wrote(40, b"a"), wrote(41, b"b", producer=(8, 0), transactional=True)]
-    again = first_take(java(101, (100, 40)), *held).outcome
-    assert isinstance(again, outcomes.BeginAgain)
-    assert again.lasting.cause is stops.Cause.HANGING
-
-
-def test_damage_on_the_source_stops_the_partition():
-    bad = bytearray(scripts.data(100, *LETTERS))
-    bad[-1] ^= 1
-    stop = first_take(
-        java(101, (100, 40)), wrote(40, b"a"), source=scripts.Log(bytes(bad), start=100)
-    ).outcome
-    assert isinstance(stop, stops.Stop)
-    assert stop.cause is stops.Cause.CORRUPT
-
-
-@pytest.mark.parametrize("kind", ["ReadSource", "ReadTarget"])
-def test_without_an_answer_the_take_begins_again(kind):
-    log = mirror(wrote(40, b"a"))
-    lost: dict[str, Any] = {"ReadSource": scripts.LOST, "ReadTarget": [log, log, scripts.LOST]}
-    played = first_take(java(101, (100, 40)), wrote(40, b"a"), **{kind: lost[kind]})
-    assert isinstance(played.outcome, outcomes.BeginAgain)
-
-
-@pytest.mark.parametrize("answers", [1, 2])
-def test_without_the_starts_of_the_logs_the_take_begins_again(answers):
-    given: dict[Any, Any] = taking.answers(facts.Facts(java=java(101)))
-    if answers == 1:
-        given[instructions.FindSourceOffset] = scripts.LOST
-    else:
-        given[instructions.ReadTarget] = [mirror(), instructions.Refused(code=6)]
-    assert isinstance(scripts.play(take.take(taking.context()), given).outcome, outcomes.BeginAgain)
-
-
 def test_our_transform_is_javas_too():
     context = taking.context(transforms.Filter(b"b", change=b"!"))
     held = [wrote(40, b"!a", b"!c")]
     assert first_take(java(101, (100, 40)), *held, context=context).outcome.source == 103
 
 
-def test_a_starved_answer_is_asked_again():
-    log = mirror(wrote(40, b"a"))
-    target = [log, log, scripts.records(end=51), log]
-    played = first_take(java(101, (100, 40)), ReadTarget=target)
-    assert played.outcome.source == 101
-
-
 # Behind our anchor
-
-
-ANCHOR = taking.anchor(101, 41)
 
 
 def resumed(progress, *held, known=None, source=SOURCE, **changed):
@@ -336,72 +275,6 @@ def test_a_stranger_behind_java_stops_the_partition():
     stop = resumed(java(102, (101, 41)), wrote(41, b"b"), wrote(42, b"no")).outcome
     assert isinstance(stop, stops.Stop)
     assert stop.cause is stops.Cause.FOREIGN_WRITES
-
-
-def looked(progress, *held, source=SOURCE, **changed):
-    attempt = taking.attempt(taking.known(ANCHOR, java=progress))
-    given: dict[str, Any] = {"ReadTarget": mirror(*held), "ReadSource": source}
-    answers = taking.answers(**(given | changed))
-    return scripts.play(from_java.look_behind(attempt, copied=41), answers)
-
-
-THERE = from_java.Stretch(source=102, target=42)
-
-
-def test_a_sync_is_believed_if_a_stranger_wrote_that_record_there():
-    assert looked(java(103, (102, 42)), wrote(41, b"b", b"c")).outcome == THERE
-
-
-@pytest.mark.parametrize(
-    "held",
-    [
-        wrote(41, b"b", b"c", producer=taking.OURS),
-        wrote(42, b"c", producer=taking.BEFORE),
-        wrote(42, b"another"),
-        wrote(43, b"c"),
-        scripts.marker(42, STRANGER),
-    ],
-    ids=["ours", "our owner's before", "another record", "elsewhere", "a marker"],
-)
-def test_a_sync_is_not_believed_if_not(held):
-    assert looked(java(103, (102, 42)), held).outcome is None
-
-
-@pytest.mark.parametrize("progress", [None, java(103), java(103, (102, 40)), java(103, (102, 50))])
-def test_nothing_is_asked_where_no_sync_stands_behind_our_anchor(progress):
-    played = looked(progress, wrote(41, b"b", b"c"))
-    assert (played.outcome, played.asked) == (None, [])
-
-
-@pytest.mark.parametrize("kind", ["ReadTarget", "ReadSource"])
-def test_what_one_side_does_not_have_is_not_believed(kind):
-    gone = instructions.Refused(code=1, log_start=200)
-    played = looked(java(103, (102, 42)), wrote(42, b"c"), **{kind: gone})
-    assert played.outcome is None
-
-
-@pytest.mark.parametrize("kind", ["ReadTarget", "ReadSource"])
-def test_without_an_answer_about_a_sync_the_take_begins_again(kind):
-    played = looked(java(103, (102, 42)), wrote(42, b"c"), **{kind: scripts.LOST})
-    assert isinstance(played.outcome, outcomes.BeginAgain)
-    attempt = taking.attempt(taking.known(ANCHOR, java=java(103, (102, 42))))
-    position = resume.Position(era=1, source=101, target=41)
-    answers = taking.answers(ReadTarget=scripts.LOST)
-    again = scripts.play(resume.pair(attempt, position), answers).outcome
-    assert isinstance(again, outcomes.BeginAgain)
-
-
-def test_what_a_sync_names_is_read_again_where_it_is_damaged_or_crowded_out():
-    bad = bytearray(wrote(42, b"c"))
-    bad[-1] ^= 1
-    log = mirror(wrote(42, b"c"))
-    played = looked(
-        java(103, (102, 42)),
-        ReadTarget=[mirror(bytes(bad)), scripts.records(end=51), log],
-    )
-    assert (played.outcome, len(played.slept)) == (THERE, 1)
-    starved = looked(java(103, (102, 42)), ReadTarget=scripts.records(end=51)).outcome
-    assert starved == outcomes.stuck("reading what an OffsetSync names on the mirror")
 
 
 def test_without_a_fence_a_stranger_may_be_an_owner_that_came_meanwhile():

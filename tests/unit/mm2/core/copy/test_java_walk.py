@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mm2.core.copy import (
+    facts,
+    instructions,
+    java_stretch,
+    java_walk,
+    outcomes,
+    retracing,
+    stops,
+    walk,
+)
+from mm2.formats import map_record
+from tests.fakes import scripts, taking, transforms
+from tests.fakes.java_mirror import LETTERS, SOURCE, java, mirror, wrote
+
+
+def retraced(*held, source=SOURCE, progress=101, begins=(100, 40), transform=None, **changed):
+    given = {"ReadTarget": mirror(*held), "ReadSource": source}
+    known = facts.Facts(java=java(progress))
+    attempt = taking.attempt(known, transform=transform)
+    stretch = java_stretch.Stretch(source=begins[0], target=begins[1])
+    answers = taking.answers(known, **(given | changed))
+    return scripts.play(java_walk.retrace(attempt, stretch), answers)
+
+
+def test_both_sides_are_read_until_one_ends():
+    traced = retraced(wrote(40, b"a", b"b"), wrote(42, b"c")).outcome
+    assert isinstance(traced, retracing.Retracing)
+    assert (traced.whole, traced.position, traced.mismatch) == (True, 103, "")
+    assert traced.runs == [map_record.Run(100, -60)]
+
+
+def test_a_second_look_steps_back_farther():
+    held = [wrote(40, b"d"), wrote(41, b"b", b"c", b"d", b"e")]
+    played = retraced(*held, progress=104, begins=(103, 40))
+    starts = [each.offset for each in played.asked if isinstance(each, instructions.ReadSource)]
+    assert starts == [103, 0, 100]
+    assert list(played.outcome.doubled) == [(41, 44)]
+
+
+def test_what_is_not_committed_yet_is_looked_at_again_for_a_while():
+    played = retraced(wrote(40, *LETTERS), wrote(46, b"open"), progress=106)
+    assert (played.outcome.beyond, played.outcome.position) == (True, 106)
+    assert len(played.slept) == 2 * (walk.LOOKS - 1)
+
+
+def test_a_transaction_that_is_open_is_waited_for():
+    held = [wrote(40, b"a"), wrote(41, b"b", producer=(8, 0), transactional=True)]
+    again = retraced(*held).outcome
+    assert isinstance(again, outcomes.BeginAgain)
+    assert again.lasting is not None
+    assert again.lasting.cause is stops.Cause.HANGING
+
+
+def test_damage_on_the_source_stops_the_partition():
+    bad = bytearray(scripts.data(100, *LETTERS))
+    bad[-1] ^= 1
+    stop = retraced(wrote(40, b"a"), source=scripts.Log(bytes(bad), start=100)).outcome
+    assert isinstance(stop, stops.Stop)
+    assert stop.cause is stops.Cause.CORRUPT
+
+
+@pytest.mark.parametrize("kind", ["ReadSource", "ReadTarget"])
+def test_without_an_answer_it_begins_again(kind):
+    lost: dict[str, Any] = {
+        "ReadSource": scripts.LOST,
+        "ReadTarget": [mirror(wrote(40, b"a")), scripts.LOST],
+    }
+    played = retraced(wrote(40, b"a"), **{kind: lost[kind]})
+    assert isinstance(played.outcome, outcomes.BeginAgain)
+
+
+def test_a_starved_answer_is_asked_again():
+    log = mirror(wrote(40, b"a"))
+    played = retraced(ReadTarget=[log, scripts.records(end=51), log])
+    assert played.outcome.position == 101
+
+
+def test_our_transform_is_javas_too():
+    transform = transforms.Filter(b"b", change=b"!")
+    assert retraced(wrote(40, b"!a", b"!c"), transform=transform).outcome.position == 103
