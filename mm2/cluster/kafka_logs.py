@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent import futures
 from typing import Any
 
@@ -20,8 +20,10 @@ from mm2.core.offsets import log_ends
 
 _EARLIEST = library.OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST = library.OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_NEWEST = library.OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
 _AT_ONCE = 1000
 _NO_OFFSET = -1
+_NO_TIME = -1
 _CONSUMER: dict[str, object] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -111,6 +113,17 @@ class KafkaLogs:
             consumer.unassign()
         return found
 
+    def newest_ms(
+        self, partitions: Collection[ids.TopicPartition], timeout_s: float
+    ) -> Mapping[ids.TopicPartition, int]:
+        done, _ = self._listed(
+            dict.fromkeys(partitions, _NEWEST),
+            timeout_s,
+            doing="asking for the newest of",
+            read=_time,
+        )
+        return {each: time_ms for each, time_ms in done.items() if time_ms != _NO_TIME}
+
     def close(self) -> None:
         self._calls.close()
         consumer, self._consumer = self._consumer, None
@@ -141,6 +154,16 @@ class KafkaLogs:
         *,
         doing: str,
     ) -> tuple[dict[ids.TopicPartition, int], dict[ids.TopicPartition, errors.ConnectError]]:
+        return self._listed(specs, timeout_s, doing=doing, read=_offset)
+
+    def _listed(
+        self,
+        specs: Mapping[ids.TopicPartition, library.OffsetSpec],
+        timeout_s: float,
+        *,
+        doing: str,
+        read: Callable[[library.ListOffsetsResultInfo], int],
+    ) -> tuple[dict[ids.TopicPartition, int], dict[ids.TopicPartition, errors.ConnectError]]:
         def request(
             chunk: Sequence[ids.TopicPartition], left_s: float
         ) -> Mapping[ids.TopicPartition, futures.Future[Any]]:
@@ -157,10 +180,12 @@ class KafkaLogs:
                 for each, future in waiting.items()
             }
 
-        return self._calls.each(
-            specs, request, timeout_s, doing=doing, read=_offset, at_once=_AT_ONCE
-        )
+        return self._calls.each(specs, request, timeout_s, doing=doing, read=read, at_once=_AT_ONCE)
 
 
 def _offset(answer: library.ListOffsetsResultInfo) -> int:
     return int(answer.offset)
+
+
+def _time(answer: library.ListOffsetsResultInfo) -> int:
+    return int(answer.timestamp)

@@ -51,5 +51,11 @@ class Logs(Protocol):
         Left out is whatever has none, may not be read, or was not read when time was up.
         """
 
+    def newest_ms(
+        self, partitions: Collection[ids.TopicPartition], timeout_s: float
+    ) -> Mapping[ids.TopicPartition, int]:
+        """The greatest timestamp of any record in each. Left out is whatever has none, or stands
+        on brokers before 3.0."""
+
     def close(self) -> None:
         """Let go of the connections."""

@@ -113,3 +113,9 @@ def test_behind_the_last_committed_record_there_is_no_time(place):
 def test_nothing_asked_is_nothing_found(place):
     assert place.logs.times_ms({}, WAIT_S) == {}
     assert place.logs.ends([], WAIT_S).done == {}
+
+
+def test_the_newest_record_is_that_with_the_greatest_time(place):
+    found = place.logs.newest_ms([place.full, place.empty, place.nowhere], WAIT_S)
+    assert set(found) == {place.full}
+    assert found[place.full] >= BASE_MS + 3_000

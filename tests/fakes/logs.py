@@ -70,6 +70,16 @@ class FakeLogs:
         }
         return {each: time_ms for each, time_ms in found.items() if time_ms is not None}
 
+    def newest_ms(
+        self, partitions: Collection[ids.TopicPartition], timeout_s: float
+    ) -> Mapping[ids.TopicPartition, int]:
+        found = {
+            each: max((at for at in self.logs[each].times_ms if at is not None), default=None)
+            for each in partitions
+            if each in self.logs
+        }
+        return {each: time_ms for each, time_ms in found.items() if time_ms is not None}
+
     def close(self) -> None:
         self.closed = True
 

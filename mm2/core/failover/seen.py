@@ -18,8 +18,7 @@ from mm2.core.offsets import checkpoints, group_sync, log_ends, translation
 class Mirrored:
     """One partition of `from` and its mirror on `to`.
 
-    `copied_to` is the next source offset to copy, None where nothing was copied yet; it was so at
-    `told_at_ms`. `here` None: `from` does not answer. `there` None: the mirror does not exist.
+    `copied_to` is the next source offset to copy, None where nothing was copied yet. `here` None: `from` does not answer. `there` None: the mirror does not exist.
     `waiting_since_ms` is the timestamp of the oldest record not yet copied, `newest_ms` that of the
     newest on the mirror. `stopped` says why copying has ended for good, "" where it has not.
     """
@@ -27,7 +26,6 @@ class Mirrored:
     partition: ids.TopicPartition
     mirror: ids.TopicPartition
     copied_to: int | None = None
-    told_at_ms: int | None = None
     here: log_ends.Ends | None = None
     there: log_ends.Ends | None = None
     waiting_since_ms: int | None = None

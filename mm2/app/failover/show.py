@@ -1,0 +1,204 @@
+"""A plan as people and programs read it: columns as Kafka's own tools have them."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from mm2.app import figures
+from mm2.core.failover import group_moves, plan, seen, steps
+
+JSON_VERSION = 1
+_UNKNOWN = figures.UNKNOWN
+_MIRROR_COLUMNS = ("TOPIC", "PARTITION", "MIRROR", "SOURCE-END", "COPIED-TO", "LAG", "LAG-TIME")
+_GROUP_COLUMNS = (
+    "GROUP",
+    "TOPIC",
+    "PARTITION",
+    "COMMITTED",
+    "GOES-ON-AT",
+    "NOW-AT",
+    "READ-AGAIN",
+    "MISSING",
+    "UNREAD",
+    "STATE",
+)
+_WEIGHTS = {plan.Weight.FORBIDS: "NO-GO", plan.Weight.COSTS: "COST", plan.Weight.NOTE: "NOTE"}
+
+
+def lines(found: plan.Plan, hooks: Sequence[str], properties: Mapping[str, str]) -> Iterator[str]:
+    """The whole plan. `hooks`: steps that commands are given for; `properties` are what clients
+    need there, secrets left out."""
+    wanted = found.wanted
+    yield f"{wanted.kind.value} {wanted.origin} -> {wanted.destination}, flow {found.flow}"
+    yield f"as of {_moment(found.at_ms)}"
+    yield ""
+    yield from _table(_MIRROR_COLUMNS, [_mirror(each, found.at_ms) for each in found.mirrored])
+    yield ""
+    rows = [row for group in found.groups for row in _group(group)]
+    yield from _table(_GROUP_COLUMNS, rows)
+    yield ""
+    yield from _totals(found)
+    yield ""
+    for weight in plan.Weight:
+        for each in found.findings:
+            if each.weight is weight:
+                yield f"{_WEIGHTS[weight]:<6} {each.text} ({each.code})"
+    yield f"verdict: {found.verdict.value}"
+    yield ""
+    yield "steps:"
+    for number, step in enumerate(steps.order(wanted.kind, hooks), start=1):
+        by = " (hook)" if step.value in hooks else " (yours)" if step in steps.HOOKS else ""
+        yield f"{number:>3}. {step.value}: {steps.text(step, wanted, found.flow)}{by}"
+    yield ""
+    yield f"clients on {wanted.destination}:"
+    for name, value in properties.items():
+        yield f"  {name}={value}"
+    for here, there in sorted(_renamed(found).items()):
+        yield f"  topic {here} is {there}"
+
+
+def as_json(
+    found: plan.Plan, hooks: Sequence[str], properties: Mapping[str, str]
+) -> dict[str, Any]:
+    """For programs; `version` says how it reads. Times are UTC milliseconds, lag as DESIGN says."""
+    wanted = found.wanted
+    return {
+        "version": JSON_VERSION,
+        "kind": wanted.kind.value,
+        "from": wanted.origin,
+        "to": wanted.destination,
+        "flow": found.flow,
+        "at_ms": found.at_ms,
+        "verdict": found.verdict.name.lower().replace("_", "-"),
+        "lag_records": found.lag_records,
+        "lag_ms": found.lag_ms,
+        "newest_ms": found.newest_ms,
+        "read_again_max": found.again_max,
+        "partitions": [_mirror_json(each, found.at_ms) for each in found.mirrored],
+        "groups": [_group_json(each) for each in found.groups],
+        "findings": [
+            {"weight": each.weight.value, "code": each.code, "text": each.text}
+            for each in found.findings
+        ],
+        "steps": [step.value for step in steps.order(wanted.kind, hooks)],
+        "client_properties": dict(properties),
+        "topics": _renamed(found),
+    }
+
+
+def _renamed(found: plan.Plan) -> dict[str, str]:
+    return {
+        each.partition.topic: each.mirror.topic
+        for each in found.mirrored
+        if each.partition.topic != each.mirror.topic
+    }
+
+
+def _mirror(each: seen.Mirrored, now_ms: int) -> tuple[str, ...]:
+    lag_ms = each.lag_ms(now_ms)
+    return (
+        each.partition.topic,
+        str(each.partition.partition),
+        each.mirror.topic if each.there is not None else f"{each.mirror.topic} (missing)",
+        _UNKNOWN if each.here is None else str(each.here.end),
+        _UNKNOWN if each.copied_to is None else str(each.copied_to),
+        figures.count(each.lag_records),
+        figures.duration(None if lag_ms is None else lag_ms / 1000),
+    )
+
+
+def _group(group: group_moves.GroupMove) -> Iterator[tuple[str, ...]]:
+    for each in group.partitions:
+        yield (
+            group.group,
+            each.partition.topic,
+            str(each.partition.partition),
+            _number(each.committed),
+            _number(each.to),
+            _number(each.at),
+            str(each.again_max),
+            str(each.unmirrored),
+            _number(each.unread),
+            _state(group, each),
+        )
+
+
+def _state(group: group_moves.GroupMove, each: group_moves.PartitionMove) -> str:
+    if group.barred is not None:
+        return f"stays: group is {group.barred.value} there"
+    return each.way.value + (f": {each.why}" if each.why else "")
+
+
+def _totals(found: plan.Plan) -> Iterator[str]:
+    wanted = found.wanted
+    lag_ms = found.lag_ms
+    if found.lag_records is None:
+        newest = _UNKNOWN if found.newest_ms is None else _moment(found.newest_ms)
+        yield f"RPO: unknown; the newest record on {wanted.destination} is of {newest}"
+    else:
+        seconds = figures.duration(None if lag_ms is None else lag_ms / 1000)
+        yield f"RPO: {figures.counted(found.lag_records, 'record')}, {seconds}"
+    groups = figures.counted(len(found.groups), "group")
+    again = figures.counted(found.again_max, "record")
+    missing = figures.counted(sum(each.unmirrored for each in found.groups), "record")
+    yield f"{groups}: at most {again} read again, {missing} read before that are not there"
+
+
+def _mirror_json(each: seen.Mirrored, now_ms: int) -> dict[str, Any]:
+    return {
+        "topic": each.partition.topic,
+        "partition": each.partition.partition,
+        "mirror": each.mirror.topic,
+        "mirror_exists": each.there is not None,
+        "source_end": None if each.here is None else each.here.end,
+        "copied_to": each.copied_to,
+        "lag_records": each.lag_records,
+        "lag_ms": each.lag_ms(now_ms),
+        "stopped": each.stopped,
+    }
+
+
+def _group_json(group: group_moves.GroupMove) -> dict[str, Any]:
+    return {
+        "group": group.group,
+        "origin": group.origin.value,
+        "state": group.state.value,
+        "barred": None if group.barred is None else group.barred.value,
+        "partitions": [
+            {
+                "topic": each.partition.topic,
+                "partition": each.partition.partition,
+                "committed": each.committed,
+                "mirror": None if each.mirror is None else each.mirror.topic,
+                "goes_on_at": each.to,
+                "now_at": each.at,
+                "read_again_max": each.again_max,
+                "missing": each.unmirrored,
+                "unread": each.unread,
+                "deleted": each.gone,
+                "state": each.way.name.lower().replace("_", "-"),
+                "why": each.why,
+            }
+            for each in group.partitions
+        ],
+    }
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Left-aligned, two blanks between columns, as kafka-consumer-groups.sh prints."""
+    widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
+    for row in (columns, *rows):
+        yield "  ".join(
+            f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+
+
+def _number(value: int | None) -> str:
+    return _UNKNOWN if value is None else str(value)
+
+
+def _moment(ms: int) -> str:
+    moment = datetime.datetime.fromtimestamp(ms / 1000, tz=datetime.UTC)
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
