@@ -6,7 +6,7 @@ Java's `String.split` included, so that both agree on every name either of them 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 HEARTBEATS_TOPIC = "heartbeats"
@@ -136,6 +136,39 @@ class IdentityReplicationPolicy:
 
     def is_mm2_internal_topic(self, topic: str) -> bool:
         return self.defaults.is_mm2_internal_topic(topic)
+
+
+@dataclass(frozen=True, slots=True)
+class CustomReplicationPolicy:
+    """A policy of the user's; `class_name` is its class, by which two are told apart."""
+
+    class_name: str
+    made: ReplicationPolicy = field(repr=False, compare=False)
+
+    @property
+    def renames_topics(self) -> bool:
+        return bool(self.made.renames_topics)
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        return self.made.format_remote_topic(source_alias, topic)
+
+    def topic_source(self, topic: str) -> str | None:
+        return self.made.topic_source(topic)
+
+    def upstream_topic(self, topic: str) -> str | None:
+        return self.made.upstream_topic(topic)
+
+    def offset_syncs_topic(self, alias: str) -> str:
+        return self.made.offset_syncs_topic(alias)
+
+    def checkpoints_topic(self, source_alias: str) -> str:
+        return self.made.checkpoints_topic(source_alias)
+
+    def is_checkpoints_topic(self, topic: str) -> bool:
+        return bool(self.made.is_checkpoints_topic(topic))
+
+    def is_mm2_internal_topic(self, topic: str) -> bool:
+        return bool(self.made.is_mm2_internal_topic(topic))
 
 
 def map_topic(source_alias: str) -> str:

@@ -26,7 +26,7 @@ _FOR_ALL = "defaults"
 _CHOICES = {
     each.name: each
     for each in (
-        options.POLICY,
+        *options.CLASSES,
         options.USE_DEFAULTS_FROM,
         options.DELIVERY,
         options.ON_SOURCE_GAP,
@@ -265,7 +265,7 @@ def _spelled(name: str, text: str) -> str:
     if option is None or value_providers.named(text):
         return text
     found = option.kind.parse((text,))
-    short = found in (options.DEFAULT_POLICY, options.IDENTITY_POLICY)
+    short = option in options.CLASSES and "." not in found and ":" not in found
     return java_classes.MIRROR + found if short else found
 
 

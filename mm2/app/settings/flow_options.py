@@ -8,7 +8,7 @@ from typing import Any
 from connect_runtime.api import config_def
 from mm2.app.settings import reader
 from mm2.core import filters, flows
-from mm2.core.configs import connector_keys, kinds
+from mm2.core.configs import connector_keys, java_classes, kinds
 
 _ALIAS = kinds.text("the alias of a cluster")
 _SECONDS = kinds.whole(1, 1_000_000_000)
@@ -42,7 +42,7 @@ USE_DEFAULTS_FROM = reader.Option(
 
 POLICY = reader.Option(
     name="replication.policy.class",
-    kind=kinds.choice(
+    kind=kinds.plugin_class(
         DEFAULT_POLICY,
         IDENTITY_POLICY,
         _MIRROR_PACKAGE + DEFAULT_POLICY,
@@ -50,6 +50,18 @@ POLICY = reader.Option(
     ),
     default=DEFAULT_POLICY,
 )
+
+
+def _filter_class(name: str, shipped: str) -> reader.Option[str]:
+    kind = kinds.plugin_class(shipped, shipped.removeprefix(_MIRROR_PACKAGE))
+    return reader.Option(name=name, kind=kind, default=shipped)
+
+
+TOPIC_FILTER = _filter_class(connector_keys.TOPIC_FILTER, java_classes.TOPIC_FILTER)
+GROUP_FILTER = _filter_class(connector_keys.GROUP_FILTER, java_classes.GROUP_FILTER)
+PROPERTY_FILTER = _filter_class(connector_keys.PROPERTY_FILTER, java_classes.PROPERTY_FILTER)
+CLASSES = (POLICY, TOPIC_FILTER, GROUP_FILTER, PROPERTY_FILTER)
+"""What may be a class of the user's: `package.module:Class`. It may have keys of its own."""
 SEPARATOR = reader.Option(
     name="replication.policy.separator",
     kind=kinds.matching(
@@ -103,6 +115,11 @@ def target_topics(policy: str) -> reader.Option[str]:
     default = flows.TargetTopics.SHARED if is_identity(policy) else flows.TargetTopics.EXCLUSIVE
     kind = kinds.choice(*(mode.value for mode in flows.TargetTopics))
     return reader.Option(name=TARGET_TOPICS_NAME, kind=kind, default=default.value)
+
+
+def is_custom(name: str) -> bool:
+    """Is this, as the value of one of `CLASSES`, a class of the user's?"""
+    return java_classes.is_python(name.strip())
 
 
 def is_identity(policy: str) -> bool:
@@ -161,7 +178,6 @@ REFUSED: Mapping[str, str] = {
     **dict.fromkeys(
         (
             "config.action.reload",
-            "config.property.filter.class",
             "consumer.poll.timeout.ms",
             "errors.log.enable",
             "errors.log.include.messages",
@@ -171,13 +187,11 @@ REFUSED: Mapping[str, str] = {
             "exactly.once.source.support",
             "exactly.once.support",
             "forwarding.admin.class",
-            "group.filter.class",
             "header.converter",
             "key.converter",
             "metric.reporters",
             "predicates",
             "tasks.max.enforce",
-            "topic.filter.class",
             "transforms",
             "value.converter",
         ),

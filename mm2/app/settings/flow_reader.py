@@ -26,6 +26,9 @@ class FlowRead:
     flow: flows.Flow | None
     overrides: flow_clients.Overrides
     effective: dict[str, reader.Plain]
+    custom: bool = False
+    """Has it classes of the user's? Then `flow` has shipped ones in their place (`custom_classes`).
+    """
 
 
 CHECKED_LATER = (
@@ -45,10 +48,14 @@ def read_defaults(account: reader.Account, entry: yaml_source.Entry) -> yaml_sou
         return None
     found = reader.SectionReader(account, section, path="defaults")
     found.get(options.ENABLED)
+    classes = [found.get(option) for option in options.CLASSES]
     _read_keys(found, source="", target="")
     found.family(flow_clients.PREFIXES)
     ends = dict.fromkeys((options.SOURCE.name, options.TARGET.name), "belongs into a flow")
-    found.finish(refused={**options.REFUSED, **ends}, families=options.REFUSED_FAMILIES)
+    refused = {**options.REFUSED, **ends}
+    if any(map(options.is_custom, classes)):
+        found.take_rest(refused=refused, families=options.REFUSED_FAMILIES)
+    found.finish(refused=refused, families=options.REFUSED_FAMILIES)
     return section
 
 
@@ -75,10 +82,14 @@ def _read_flow(
 ) -> FlowRead:
     before = len(account.problems)
     found = reader.SectionReader(account, section, path=path, defaults=defaults)
+    classes = [found.get(option) for option in options.CLASSES]
+    custom = any(map(options.is_custom, classes))
     source, target = found.require(options.SOURCE), found.require(options.TARGET)
     enabled = found.get(options.ENABLED)
     flow = _read_keys(found, source=source or "", target=target or "")
     overrides = flow_clients.take(found)
+    if custom:
+        found.take_rest(refused=options.REFUSED, families=options.REFUSED_FAMILIES)
     found.finish(refused=options.REFUSED, families=options.REFUSED_FAMILIES)
     return FlowRead(
         path=path,
@@ -89,6 +100,7 @@ def _read_flow(
         flow=flow if len(account.problems) == before else None,
         overrides=overrides,
         effective=found.effective,
+        custom=custom,
     )
 
 

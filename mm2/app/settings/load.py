@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from connect_runtime.adapters.config import value_providers, yaml_source
 from connect_runtime.app.settings import connector_values, problems, properties_file
@@ -16,6 +18,7 @@ from connect_runtime.system import file_bytes
 from mm2.app.settings import (
     clusters,
     cross_checks,
+    custom_classes,
     endpoint_reader,
     flatten,
     flow_clients,
@@ -81,14 +84,12 @@ def parse(
         said = [problems.Problem(line=e.line, key=e.key, text=e.text) for e in flattened.unsaid]
         raise problems.SettingsError(file, said)
     pairs = {pair.key: pair for pair in flattened.pairs}
-    return _judged(
-        found,
-        settings.Flat(
-            props={key: pair.value for key, pair in pairs.items()},
-            places={key: (pair.line, pair.path) for key, pair in pairs.items()},
-            resolve=_resolve(value_providers.BUILT_IN, environment=environment, folder=folder),
-        ),
+    flat = settings.Flat(
+        props={key: pair.value for key, pair in pairs.items()},
+        places={key: (pair.line, pair.path) for key, pair in pairs.items()},
+        resolve=_resolve(value_providers.BUILT_IN, environment=environment, folder=folder),
     )
+    return _judged(found, account, flat)
 
 
 def parse_properties(
@@ -106,16 +107,15 @@ def parse_properties(
     mistakes = [*translated.problems, *map(translated.place, account.problems)]
     if mistakes or found is None:
         raise problems.SettingsError(file, mistakes)
-    warnings = [*translated.warnings, *map(translated.place, account.warnings)]
-    ordered = tuple(sorted(dict.fromkeys(warnings), key=lambda warning: warning.line))
-    return _judged(
-        dataclasses.replace(found, warnings=ordered),
-        settings.Flat(
-            props={key: pair.value for key, pair in translated.pairs.items()},
-            places={key: (pair.line, key) for key, pair in translated.pairs.items()},
-            resolve=_resolve(translated.providers, environment=environment, folder=folder),
-        ),
+    flat = settings.Flat(
+        props={key: pair.value for key, pair in translated.pairs.items()},
+        places={key: (pair.line, key) for key, pair in translated.pairs.items()},
+        resolve=_resolve(translated.providers, environment=environment, folder=folder),
     )
+    judged = _judged(found, account, flat, place=translated.place)
+    warnings = [*translated.warnings, *judged.warnings]
+    ordered = tuple(sorted(dict.fromkeys(warnings), key=lambda warning: warning.line))
+    return dataclasses.replace(judged, warnings=ordered)
 
 
 def _resolve(
@@ -134,17 +134,54 @@ def _resolve(
     return filled
 
 
-def _judged(found: settings.Settings, flat: settings.Flat) -> settings.Settings:
-    """The settings with these properties, if connectors take what is made of them."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """What the sections say; `flows` have shipped classes in the place of the user's."""
+
+    settings: settings.Settings
+    flows: Sequence[flow_reader.FlowRead]
+    aliases: Collection[str]
+
+
+def _judged(
+    read: _Read,
+    account: reader.Account,
+    flat: settings.Flat,
+    *,
+    place: Callable[[problems.Problem], problems.Problem] = lambda problem: problem,
+) -> settings.Settings:
+    """The settings with these properties, if connectors take what is made of them, and flows with
+    classes of the user's go with the others. `place` says where the file has what is wrong."""
     mistakes = judge.mistakes(flat)
+    flows = read.flows
+    if not mistakes and any(each.custom for each in flows):
+        flows = custom_classes.taken_up(flows, flat)
+        cross_checks.check(account, flows, aliases=read.aliases)
+        mistakes = [*map(place, account.problems)]
     if mistakes:
-        raise problems.SettingsError(found.file, mistakes)
-    return dataclasses.replace(found, flat=flat)
+        raise problems.SettingsError(read.settings.file, mistakes)
+    warnings = sorted(map(place, account.warnings), key=lambda warning: warning.line)
+    return dataclasses.replace(
+        read.settings,
+        **_of_flows(flows, read.settings.effective),
+        warnings=tuple(warnings),
+        flat=flat,
+    )
+
+
+def _of_flows(
+    flows: Sequence[flow_reader.FlowRead], effective: Mapping[str, object]
+) -> dict[str, Any]:
+    """Fields of the settings."""
+    return {
+        "flows": tuple(item.flow for item in flows if item.flow is not None and item.enabled),
+        "effective": {**effective, "flows": [dict(item.effective) for item in flows]},
+    }
 
 
 def _read_root(
     account: reader.Account, document: yaml_source.Document, *, file: str
-) -> settings.Settings | None:
+) -> _Read | None:
     root = document.root
     if not isinstance(root, yaml_source.Section):
         if not document.problems:
@@ -157,7 +194,7 @@ def _read_root(
         None if defaults_entry is None else flow_reader.read_defaults(account, defaults_entry)
     )
     flows = _read_flows(account, root, defaults)
-    cross_checks.check(account, flows, aliases=known.aliases)
+    cross_checks.check(account, [_shipped(each) for each in flows], aliases=known.aliases)
     clients = _read_clients(account, flows, known)
     spark, spark_shown = spark_reader.read(account, _section(account, root, "spark"))
     metrics, metrics_shown = endpoint_reader.read_metrics(
@@ -171,23 +208,28 @@ def _read_root(
         )
         for name, names in (("rest", endpoint_reader.REST), ("worker", endpoint_reader.WORKER))
     }
-    return settings.Settings(
+    effective = {
+        "clusters": known.effective,
+        "flows": [],
+        "spark": dict(spark_shown),
+        "metrics": dict(metrics_shown),
+        **{name: shown for name, shown in free.items() if shown},
+    }
+    found = settings.Settings(
         file=file,
         clusters=known.usable,
-        flows=tuple(item.flow for item in flows if item.flow is not None and item.enabled),
         clients=clients,
         spark=spark,
         metrics=metrics,
         secret_environment=account.providers.environment_names,
-        effective={
-            "clusters": known.effective,
-            "flows": [dict(item.effective) for item in flows],
-            "spark": dict(spark_shown),
-            "metrics": dict(metrics_shown),
-            **{name: shown for name, shown in free.items() if shown},
-        },
-        warnings=tuple(sorted(account.warnings, key=lambda warning: warning.line)),
+        **_of_flows(flows, effective),
     )
+    return _Read(settings=found, flows=flows, aliases=known.aliases)
+
+
+def _shipped(item: flow_reader.FlowRead) -> flow_reader.FlowRead:
+    """What can be told of it across flows before its classes are made: no more than its ends."""
+    return dataclasses.replace(item, flow=None) if item.custom else item
 
 
 def _check_sections(account: reader.Account, root: yaml_source.Section) -> None:

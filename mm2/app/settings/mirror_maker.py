@@ -30,6 +30,7 @@ _OUR_SECTIONS = ("spark", "metrics")
 _OUR_PREFIX = "mm2."
 _CONF = "conf."
 _ROLES = ("consumer.", "producer.", "admin.")
+_POLICIES = "replication.policy."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,8 +289,16 @@ class _Translation:
             self._account.warn(pair, f"{text}{name}, for flows to B")
         elif name in keys.NOTED:
             self._account.warn(pair, keys.NOTED[name])
-        else:
+        elif not self._is_of_policies(name):
             self._account.warn_unknown(pair, name, known=known)
+
+    def _is_of_policies(self, name: str) -> bool:
+        """Of a key at the top: does it reach a policy of the user's, which may know it?"""
+        policy = options.POLICY.name
+        return name.startswith(_POLICIES) and any(
+            key.endswith(policy) and options.is_custom(pair.value)
+            for key, pair in self._pairs.items()
+        )
 
     # Flows
 

@@ -104,12 +104,22 @@ def translate(flow: Flow, account: Account) -> Pairs:
             if account.takes_key(pair, name):
                 found[name] = pair
         elif not _take_client(flow, name, account, found=found, weak=weak):
-            _tell(name, pair, account)
+            if _is_refused(name) or not _has_custom_classes(flow):
+                _tell(name, pair, account)
+            else:
+                found[name] = pair
     found = {**weak, **found}
     start = _start(flow, account)
     if start is not None and options.START.name not in flow.own:
         found[options.START.name] = start
     return found
+
+
+def _has_custom_classes(flow: Flow) -> bool:
+    """Such have keys of their own, and nothing is unknown beside them."""
+    given = {**flow.top, **flow.own}
+    values = (given[each.name].value for each in options.CLASSES if each.name in given)
+    return any(map(options.is_custom, values))
 
 
 def _enabled(flow: Flow) -> Property:
@@ -195,6 +205,11 @@ def _start(flow: Flow, account: Account) -> Property | None:
     return found
 
 
+def _is_refused(name: str) -> bool:
+    families = (_PRODUCER, *_FOR_SYNCS, *options.REFUSED_FAMILIES)
+    return name in options.REFUSED or name.startswith(families)
+
+
 def _tell(name: str, pair: Property, account: Account) -> None:
     if name.startswith(_PRODUCER):
         text = "has no effect on the copies, as in MirrorMaker 2: write A->B.producer.override."
@@ -202,7 +217,7 @@ def _tell(name: str, pair: Property, account: Account) -> None:
     elif name.startswith(_FOR_SYNCS):
         prefix = next(each for each in _FOR_SYNCS if name.startswith(each))
         account.takes_client(pair, name.removeprefix(prefix), prefix=prefix)
-    elif name in options.REFUSED or any(map(name.startswith, options.REFUSED_FAMILIES)):
+    elif _is_refused(name):
         account.warn(pair, "has no effect: mm2 does not know this of Connect")
     else:
         account.warn_unknown(pair, name, known=keys.FLOW)

@@ -43,9 +43,6 @@ SAME_AS_HERE: Mapping[str, tuple[str, ...]] = {
     **answers.ONLY,
     **dict.fromkeys(("predicates", "transforms"), ("",)),
     connector_keys.REPORTERS: ("", java_classes.JMX_REPORTER),
-    connector_keys.PROPERTY_FILTER: (java_classes.PROPERTY_FILTER,),
-    connector_keys.GROUP_FILTER: (java_classes.GROUP_FILTER,),
-    connector_keys.TOPIC_FILTER: (java_classes.TOPIC_FILTER,),
 }
 """Values that say what is so anyway; any other is refused."""
 

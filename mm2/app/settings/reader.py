@@ -161,6 +161,9 @@ class SectionReader:
             shown = problems.HIDDEN if given.secret else error.pattern
             account.note(given.line, given.path, reason, given=shown)
             return None
+        except kinds.RefusedError as error:
+            account.note(given.line, given.path, str(error), given=given.shown)
+            return None
         except (ValueError, OverflowError):
             allowed = option.kind.allowed
             account.note(
@@ -214,6 +217,21 @@ class SectionReader:
         entry = self.section.get(name)
         if entry is not None:
             self.account.warn(entry.line, f"{self.path}.{name}", text)
+
+    def take_rest(self, *, refused: Mapping[str, str], families: Mapping[str, str]) -> None:
+        """Take every key that nobody knows, here and in the defaults, as one text each."""
+        known = self._known | set(refused)
+        for name, entry in self.each_entry().items():
+            if name not in known and _family(name, families) is None:
+                self._known.add(name)
+                given = _read(self.account, entry, f"{self.path}.{name}")
+                if given is not None:
+                    self.effective[name] = given.effective(is_list=False)
+
+    def each_entry(self) -> dict[str, yaml_source.Entry]:
+        """By name, the section's own before the defaults'."""
+        behind = self._defaults.entries if self._defaults is not None else ()
+        return {each.key: each for each in (*behind, *self.section.entries)}
 
     def finish(
         self, *, refused: Mapping[str, str], families: Mapping[str, str] | None = None

@@ -165,6 +165,11 @@ class _Reading:
             self.note(key, str(error))
             return instead
 
+    def blamed(self, of_class: str, key: str) -> str:
+        """The key with the class where that is the user's, else the one that the shipped class is
+        made with."""
+        return key if java_classes.java_name(self.values[of_class]) else of_class
+
     def interval(self, enabled: str, seconds: str) -> float | None:
         """None: never, which a negative number says in Java."""
         found: int = self.values[seconds]
@@ -246,9 +251,15 @@ def _source_flow(reading: _Reading, common: Common) -> flows.Flow:
         source=common.source,
         target=common.target,
         policy=common.policy,
-        topics=reading.attempt(keys.TOPICS, lambda: policies.topics(props, values), base.topics),
+        topics=reading.attempt(
+            reading.blamed(keys.TOPIC_FILTER, keys.TOPICS),
+            lambda: policies.topics(props, values),
+            base.topics,
+        ),
         properties=reading.attempt(
-            keys.PROPERTIES_EXCLUDE, lambda: policies.properties(props, values), base.properties
+            reading.blamed(keys.PROPERTY_FILTER, keys.PROPERTIES_EXCLUDE),
+            lambda: policies.properties(props, values),
+            base.properties,
         ),
         replicate_heartbeats=values[keys.REPLICATE_HEARTBEATS],
         replication_factor=reading.factor(keys.REPLICATION_FACTOR),
@@ -318,10 +329,14 @@ def _checkpoint(reading: _Reading) -> CheckpointConfig:
             target=common.target,
             policy=common.policy,
             topics=reading.attempt(
-                keys.TOPICS, lambda: policies.topics(props, values), base.topics
+                reading.blamed(keys.TOPIC_FILTER, keys.TOPICS),
+                lambda: policies.topics(props, values),
+                base.topics,
             ),
             groups=reading.attempt(
-                keys.GROUPS, lambda: policies.groups(props, values), base.groups
+                reading.blamed(keys.GROUP_FILTER, keys.GROUPS),
+                lambda: policies.groups(props, values),
+                base.groups,
             ),
             tasks_max=_tasks_max(props),
             admin_timeout_s=common.admin_timeout_s,

@@ -8,6 +8,7 @@ clients say what stands for it here. Any other name is a Python class.
 from __future__ import annotations
 
 import functools
+import re
 
 from connect_runtime.api import config_types
 
@@ -23,6 +24,7 @@ FORWARDING_ADMIN = "org.apache.kafka.clients.admin.ForwardingAdmin"
 JMX_REPORTER = "org.apache.kafka.common.metrics.JmxReporter"
 
 _APACHE = "org.apache.kafka."
+_DOTTED = re.compile(r"\w+(\.\w+)*[.:]\w+(\.\w+)*")
 _OF_MIRROR = {
     each.removeprefix(MIRROR)
     for each in (DEFAULT_POLICY, IDENTITY_POLICY, TOPIC_FILTER, GROUP_FILTER, PROPERTY_FILTER)
@@ -44,7 +46,18 @@ def load(name: str) -> type:
         return named(name)
     if name.startswith(_APACHE):
         return named(name)
-    return config_types.load_class(name)
+    try:
+        return config_types.load_class(name)
+    except LookupError as error:
+        raise LookupError(f"{error}: {error.__cause__ or 'it is no class'}") from error
+    except Exception as error:  # importing runs the user's code
+        told = f"{type(error).__name__}: {error}"
+        raise LookupError(f"{name} cannot be imported: {told}") from error
+
+
+def is_python(name: str) -> bool:
+    """Could this be the name of a class of the user's?"""
+    return bool(_DOTTED.fullmatch(name)) and not name.startswith(_APACHE)
 
 
 @functools.cache

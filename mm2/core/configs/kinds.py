@@ -12,10 +12,14 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from mm2.core import filters, flows
-from mm2.core.configs import own_values
+from mm2.core.configs import java_classes, own_values
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+
+
+class RefusedError(ValueError):
+    """A text that cannot be used for a reason that `allowed` does not tell."""
 
 
 class Kind(Protocol[T_co]):
@@ -132,6 +136,25 @@ def choice(*names: str) -> One[str]:
         raise ValueError(value)
 
     return One(" or ".join(names), read)
+
+
+def plugin_class(*names: str) -> One[str]:
+    """One of `names`, as in `choice`, or a class of Python, which is imported."""
+    shipped = choice(*names)
+
+    def read(value: str) -> str:
+        try:
+            return shipped.read(value)
+        except ValueError:
+            if not java_classes.is_python(value):
+                raise
+        try:
+            java_classes.load(value)
+        except LookupError as error:
+            raise RefusedError(str(error)) from error
+        return value
+
+    return One(f"{shipped.allowed}, or a Python class: package.module:Class", read)
 
 
 def matching(pattern: str, allowed: str) -> One[str]:

@@ -9,7 +9,7 @@ filter has `should_replicate_topic(topic)`, or `should_replicate_group(group)`, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from connect_runtime.api import config_types, errors
 from mm2.core import filters, naming
@@ -30,7 +30,7 @@ def policy(props: Mapping[str, str], found: Parsed) -> naming.ReplicationPolicy:
     name = java_classes.java_name(of)
     if name is None:
         made = _made(keys.POLICY, of, parts=_POLICY_PARTS, props=props)
-        return cast(naming.ReplicationPolicy, made)
+        return naming.CustomReplicationPolicy(config_types.class_name(of), made)
     given = found[keys.SEPARATOR]
     same = found[keys.INTERNAL_SEPARATOR]
     renaming = naming.DefaultReplicationPolicy(

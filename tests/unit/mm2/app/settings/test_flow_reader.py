@@ -130,7 +130,7 @@ def test_a_disabled_flow_is_checked_and_left_out(read, wrong):
         ("transforms.x.type: y", "not supported yet"),
         ("consumer.fetch.min.bytes: 1", "write source.consumer."),
         ("sync.topic.acls.enabled: perhaps", "is not allowed"),
-        ("replication.policy.class: com.example.P", "is not allowed"),
+        ("replication.policy.class: P", "is not allowed"),
         ("replication.policy.separator: ''", "is not allowed"),
         ("replication.factor: 0", "is not allowed"),
         ("tasks.max: 0", "is not allowed"),

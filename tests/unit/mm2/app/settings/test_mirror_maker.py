@@ -88,9 +88,9 @@ def test_what_has_no_effect_is_told_by_its_key(read, line, words):
     [
         ("topics.blacklist = x", "write topics.exclude"),
         ("a->b.transforms = route", "not supported yet"),
-        ("topic.filter.class = com.example.Mine", "not supported yet"),
+        ("topic.filter.class = com.example.Mine", "there is no class com.example.Mine"),
         ("value.converter = org.apache.kafka.connect.json.JsonConverter", "not supported yet"),
-        ("replication.policy.class = com.example.Mine", "is not allowed"),
+        ("replication.policy.class = Mine", "is not allowed"),
         ("a->b.tasks.max = many", "is not allowed; given: 'many'"),
         ("tasks.max = many", "is not allowed; given: 'many'"),
         ("a.consumer.interceptor.classes = x.Y", "Java classes"),

@@ -1,0 +1,158 @@
+"""Policies and filters that are classes of the user's, in both forms of file."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import sys
+from typing import Any, cast
+
+import pytest
+
+from connect_runtime.app.settings import problems
+from mm2.app import flow_plan, why
+from mm2.app.settings import differences, load, settings
+from mm2.core import flows
+from tests.support import own_classes
+
+OWN = own_classes.NAME
+BASE = """clusters=a,b
+a.bootstrap.servers=a:1
+b.bootstrap.servers=b:1
+a->b.enabled=true
+"""
+
+
+def given(**more: Any) -> dict[str, Any]:
+    flow = {"from": "a", "to": "b", "replication.factor": 1, **more}
+    return {
+        "clusters": {name: {"bootstrap.servers": f"{name}:1"} for name in "ab"},
+        "flows": [flow],
+    }
+
+
+def read(tree: dict[str, Any]) -> settings.Settings:
+    text = json.dumps(tree, indent=1)
+    return load.parse(text, file="f.yaml", folder=pathlib.Path("/"), environment={})
+
+
+def read_properties(*lines: str) -> settings.Settings:
+    text = BASE + "\n".join(lines)
+    return load.parse_properties(text, file="f", folder=pathlib.Path("/"), environment={})
+
+
+ALL = {
+    "replication.policy.class": f"{OWN}:Dashes",
+    "topic.filter.class": f"{OWN}:Suffixes",
+    "group.filter.class": f"{OWN}:Suffixes",
+    "config.property.filter.class": f"{OWN}:OnlyRetention",
+    "wanted.suffix": "orders",
+}
+
+
+def must_be_theirs(found: settings.Settings) -> None:
+    (flow,) = found.flows
+    assert flow.remote_topic("orders") == "from-a-orders"
+    taken = [each for each in ("orders", "new-orders", "x") if flow.should_replicate_topic(each)]
+    assert taken == ["orders", "new-orders"]
+    assert (flow.groups.takes("my-orders"), flow.groups.takes("x")) == (True, False)
+    assert flow.properties.takes("retention.ms")
+    assert not flow.properties.takes("cleanup.policy")
+    assert flow.target_topics is flows.TargetTopics.EXCLUSIVE
+    (plan,) = flow_plan.plans(found, flow_plan.Choice(names=("a->b",)), environment={})
+    assert ALL.items() <= plan.connectors[flow_plan.SOURCE].items()
+    assert list(why.look(found, [], "x").lines()) == [
+        "a->b: x is not mirrored: tests.support.own_classes.Suffixes, which picks topics, does not "
+        "take x"
+    ]
+
+
+def test_a_flow_in_yaml_is_as_the_users_classes_say():
+    found = read(given(**ALL))
+    must_be_theirs(found)
+    (shown,) = cast(list[dict[str, str]], found.effective["flows"])
+    assert ALL.items() <= shown.items()
+
+
+def test_they_may_stand_in_the_defaults_with_their_keys():
+    tree = given()
+    tree["defaults"] = ALL
+    must_be_theirs(read(tree))
+
+
+def test_a_flow_in_properties_is_as_the_users_classes_say():
+    found = read_properties(*(f"a->b.{key}={value}" for key, value in ALL.items()))
+    must_be_theirs(found)
+    assert not [line for line in found.warning_lines() if "suffix" in line or "class" in line]
+
+
+def test_at_the_top_of_properties_they_hold_for_all_flows():
+    found = read_properties(
+        *(f"{key}={value}" for key, value in ALL.items() if key != "wanted.suffix"),
+        "a->b.wanted.suffix=orders",
+        "replication.policy.mine=1",
+        "emit.heartbeats.enabled=false",
+    )
+    must_be_theirs(found)
+    assert not [line for line in found.warning_lines() if "mine" in line or "suffix" in line]
+
+
+def test_short_names_of_shipped_filters_are_javas():
+    found = read(given(**{"topic.filter.class": "DefaultTopicFilter", "topics": ["x"]}))
+    (plan,) = flow_plan.plans(found, flow_plan.Choice(names=("a->b",)), environment={})
+    assert plan.connectors[flow_plan.SOURCE]["topic.filter.class"] == (
+        "org.apache.kafka.connect.mirror.DefaultTopicFilter"
+    )
+    assert found.flows[0].should_replicate_topic("x")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("topic.filter.class", "no.such:Thing", "there is no class no.such:Thing: No module"),
+        ("topic.filter.class", f"{OWN}:Nobody", "has no attribute 'Nobody'"),
+        ("topic.filter.class", f"{OWN}:Fails", "it cannot be made: RuntimeError: out of paper"),
+        ("topic.filter.class", f"{OWN}:OnlyRetention", "it has no should_replicate_topic"),
+        ("group.filter.class", "broken_module:Filter", "cannot be imported: SyntaxError"),
+        ("replication.policy.class", f"{OWN}:Suffixes", "it has no format_remote_topic"),
+        ("replication.policy.class", "Mine", "or a Python class: package.module:Class"),
+        ("topic.filter.class", "org.apache.kafka.connect.mirror.X", "or a Python class"),
+    ],
+)
+def test_what_is_wrong_with_a_class_is_told_at_its_place(tmp_path, monkeypatch, key, value, words):
+    (tmp_path / "broken_module.py").write_text("class Filter(:\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    with pytest.raises(problems.SettingsError) as caught:
+        read(given(**{key: value}))
+    (problem,) = caught.value.problems
+    assert words in problem.describe("f")
+    assert (problem.line, problem.key) == (15, f"flows[0].{key}")
+    with pytest.raises(problems.SettingsError) as caught:
+        read_properties(f"a->b.{key}={value}")
+    (problem,) = caught.value.problems
+    assert words in problem.describe("f")
+    assert (problem.line, problem.key) == (5, f"a->b.{key}")
+
+
+def test_without_a_class_of_the_users_unknown_keys_are_mistakes():
+    with pytest.raises(problems.SettingsError, match=r"wanted\.suffix: is not a known key"):
+        read(given(**{"wanted.suffix": "x"}))
+    with pytest.raises(problems.SettingsError, match=r"transforms: is not supported yet"):
+        read(given(**ALL, transforms="x"))
+
+
+def test_a_policy_that_keeps_names_is_looked_at_as_one():
+    tree = given(**{"replication.policy.class": f"{OWN}:Keeps"})
+    assert read(tree).flows[0].target_topics is flows.TargetTopics.SHARED
+    tree["clusters"]["c"] = {"bootstrap.servers": "c:1"}
+    tree["flows"] += [{**tree["flows"][0], "from": one, "to": to} for one, to in ("bc", "ca")]
+    with pytest.raises(problems.SettingsError, match="in a circle"):
+        read(tree)
+
+
+def test_the_same_classes_are_no_change_and_others_are():
+    before, after = read(given(**ALL)), read(given(**ALL))
+    assert differences.plan(before, after).nothing
+    other = read(given(**{**ALL, "wanted.suffix": "x"}))
+    (change,) = differences.plan(before, other).flows
+    assert change.reasons == ("wanted.suffix: orders -> x",)
