@@ -20,7 +20,7 @@ import click
 
 from connect_runtime.app import logs
 from connect_runtime.base import errors
-from connect_runtime.system import process_end
+from connect_runtime.system import process_end, process_start
 from mm2.app import exits, version
 
 
@@ -37,7 +37,6 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
     "completion": Subcommand("mm2.app.cli.completion", "command", "Print a shell's completion."),
     "config": Subcommand("mm2.app.cli.config", "group", "Check, show, convert a configuration."),
     "demo": Subcommand("mm2.app.cli.demo", "command", "See it work on this machine."),
-    "failover": Subcommand("mm2.app.cli.failover", "command", "What moving to the other costs."),
     "pause": Subcommand("mm2.app.cli.flow_commands", "pause", "Let a running flow copy nothing."),
     "probe": Subcommand("mm2.app.cli.probe", "command", "Try what the clusters can do."),
     "reload": Subcommand("mm2.app.cli.reload", "command", "Let a running mm2 read its file again."),
@@ -124,6 +123,7 @@ def cli(*, log_format: str, log_level: str) -> None:
 
 def main() -> NoReturn:
     """The entry point: never returns."""
+    process_start.begin()
     process_end.end(run(sys.argv[1:]))
 
 

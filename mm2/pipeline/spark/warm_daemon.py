@@ -18,6 +18,7 @@ import os
 import re
 import sys
 
+from connect_runtime.system import process_start
 from mm2.pipeline import engine
 from mm2.pipeline.spark import job
 
@@ -26,6 +27,7 @@ PRELOADED = ("pyspark.worker", "pyspark.taskcontext", *job.WHEELS, engine.COPY_E
 
 
 def main() -> None:
+    process_start.begin()
     leave_archives()
     for name in PRELOADED:
         # What cannot be imported is reported by the copy that needs it, over its channel.
