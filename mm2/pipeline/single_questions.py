@@ -80,15 +80,15 @@ class SingleQuestions:
     def forget_coordinator(self, to: targets.Coordinator) -> None:
         self._cluster.forget_coordinator(to.kind, to.key)
 
-    def leader(self, topic: str) -> int:
-        """The node that leads partition 0, once there is one."""
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """The node that leads the partition, once there is one."""
         self._cluster.want_topics([topic])
 
         def known() -> int | None:
-            found = self._cluster.view.leader(topic, 0)
+            found = self._cluster.view.leader(topic, partition)
             return None if found is None else found.node_id
 
-        return self.until(known, f"looking for the leader of {topic}")
+        return self.until(known, f"looking for the leader of {topic}-{partition}")
 
     def topic_id(self, topic: str) -> bytes:
         """16 bytes, all zero where there are none; of a topic whose leader was asked for."""
@@ -117,7 +117,8 @@ class SingleQuestions:
 
     def produce(self, topic: str, batch: memoryview) -> produce.ProducedPartition:
         """A batch to partition 0, outside transactions, for all replicas in sync."""
-        version = self._needed(self.leader(topic), versions.PRODUCE_KEY, versions.PRODUCE)
+        node_id = self.leader(topic)
+        version = self._needed(node_id, versions.PRODUCE_KEY, versions.PRODUCE)
         wanted = produce.ProduceBatch(topic, self.topic_id(topic), 0, batch)
         chunks = produce.encode_produce_request(
             version,
@@ -126,13 +127,13 @@ class SingleQuestions:
             timeout_ms=int(TIMEOUT_S * 1000),
             batches=[wanted],
         )
-        body = self._raw(topic, versions.PRODUCE_KEY, version=version, chunks=chunks)
+        body = self._raw(node_id, versions.PRODUCE_KEY, version=version, chunks=chunks)
         (answer,) = produce.decode_produce_response(version, body).partitions
         return answer
 
-    def fetch(self, topic: str, offset: int) -> fetch.FetchedPartition:
-        """What stands in partition 0 from an offset on, uncommitted too."""
-        node_id = self.leader(topic)
+    def fetch(self, topic: str, offset: int, *, partition: int = 0) -> fetch.FetchedPartition:
+        """What stands in the partition from an offset on, uncommitted too."""
+        node_id = self.leader(topic, partition)
         spoken = fetch_versions.of([self.topic_id(topic)])
         version = self._needed(node_id, versions.FETCH_KEY, spoken)
         chunk = fetch.encode_fetch_request(
@@ -145,19 +146,21 @@ class SingleQuestions:
             session_epoch=-1,
             partitions=[
                 fetch.FetchPartition(
-                    topic, self.topic_id(topic), 0, -1, offset, -1, _PARTITION_BYTES
+                    topic, self.topic_id(topic), partition, -1, offset, -1, _PARTITION_BYTES
                 )
             ],
             forgotten=[],
             rack_id="",
         )
-        body = self._raw(topic, versions.FETCH_KEY, version=version, chunks=[chunk])
+        body = self._raw(node_id, versions.FETCH_KEY, version=version, chunks=[chunk])
         response = fetch.decode_fetch_response(version, body)
         for found in response.partitions:
             if found.error_code == 0:
                 return found
             self._cluster.refresh_metadata()
-            raise errors.RetriableError(f"reading {topic}: {failures.error_name(found.error_code)}")
+            raise errors.RetriableError(
+                f"reading {topic}-{partition}: {failures.error_name(found.error_code)}"
+            )
         raise errors.RetriableError(f"reading {topic}: {failures.error_name(response.error_code)}")
 
     def _needed(self, node_id: int, api_key: int, asked: tuple[int, int]) -> int:
@@ -169,10 +172,12 @@ class SingleQuestions:
             )
         return version
 
-    def _raw(self, topic: str, api_key: int, *, version: int, chunks: Sequence[Any]) -> memoryview:
+    def _raw(
+        self, node_id: int, api_key: int, *, version: int, chunks: Sequence[Any]
+    ) -> memoryview:
         replies: list[cluster.RawReply] = []
         self._cluster.call_raw(
-            self.leader(topic),
+            node_id,
             lane=_LANE,
             api_key=api_key,
             version=version,

@@ -7,12 +7,11 @@ decides what follows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from connect_runtime.base import errors
-from connect_runtime.wire.codec import failures
 from mm2.core import capabilities
+from mm2.pipeline import fenced_partition
 
 OUT_OF_ORDER, DUPLICATE_SEQUENCE, INVALID_EPOCH, FENCED = 45, 46, 47, 90
 DENIED_ID = 53
@@ -24,46 +23,28 @@ moment, which say nothing of what they can do."""
 GAP = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
-    """A producer id and epoch."""
-
-    id: int
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
-    """A Kafka error code."""
-
-    code: int
-
-    def __str__(self) -> str:
-        return failures.error_name(self.code)
-
-
-_Answer = TypeVar("_Answer", bound=Owner | Refused | int | None)
+_Answer = TypeVar("_Answer", bound=fenced_partition.Owner | fenced_partition.Refused | int | None)
 
 
 class ScratchPartition(Protocol):
     """A partition of our own. Every call waits, and raises `ConnectError` when nobody answers."""
 
-    def new_owner(self) -> Owner | Refused:
+    def new_owner(self) -> fenced_partition.Owner | fenced_partition.Refused:
         """InitProducerId with the transactional id of this probe."""
 
-    def new_plain_owner(self) -> Owner | Refused:
+    def new_plain_owner(self) -> fenced_partition.Owner | fenced_partition.Refused:
         """InitProducerId without a transactional id: nobody can fence it."""
 
-    def commit_empty(self, owner: Owner) -> Refused | None:
+    def commit_empty(self, owner: fenced_partition.Owner) -> fenced_partition.Refused | None:
         """A transaction with nothing in it."""
 
-    def marker_seen(self, owner: Owner) -> bool:
+    def marker_seen(self, owner: fenced_partition.Owner) -> bool:
         """Can the marker of its empty transaction be read, within a deadline?"""
 
     def end(self) -> int:
         """The offset that the next batch gets."""
 
-    def send(self, owner: Owner, sequence: int) -> int | Refused:
+    def send(self, owner: fenced_partition.Owner, sequence: int) -> int | fenced_partition.Refused:
         """A batch of one record, outside transactions; its acknowledged offset."""
 
     def unchanged(self, offset: int) -> bool:
@@ -103,27 +84,28 @@ class TargetProbe:
             capabilities.Check.FENCE,
             f"epoch {first.epoch} of producer {first.id} is answered {_told(late)} after epoch "
             f"{second.epoch} of {second.id} wrote",
-            holds=isinstance(late, Refused) and late.code in {INVALID_EPOCH, FENCED},
+            holds=isinstance(late, fenced_partition.Refused)
+            and late.code in {INVALID_EPOCH, FENCED},
         )
         own = self._send(second, 0)
         self._note(
             capabilities.Check.SUCCESSOR,
             f"answered {_told(own)}",
-            holds=not isinstance(own, Refused),
+            holds=not isinstance(own, fenced_partition.Refused),
         )
 
     def _try_unfenced(self) -> None:
         """What is left without a fence: numbered batches of a producer of one's own."""
         owner = _lasting(self._scratch.new_plain_owner())
-        if isinstance(owner, Refused):
+        if isinstance(owner, fenced_partition.Refused):
             self._note_refusal(capabilities.Check.OFFSET, owner)
         else:
             self._write(owner)
 
-    def _take(self) -> Owner | None:
+    def _take(self) -> fenced_partition.Owner | None:
         """A new owner whose marker was read; None: that is as far as it goes."""
         owner = _lasting(self._scratch.new_owner())
-        if isinstance(owner, Refused):
+        if isinstance(owner, fenced_partition.Refused):
             self._note_refusal(capabilities.Check.TRANSACTIONAL_ID, owner)
             return None
         refused = _lasting(self._scratch.commit_empty(owner))
@@ -135,10 +117,10 @@ class TargetProbe:
         self._note(capabilities.Check.MARKER, "it did not become readable in time", holds=seen)
         return owner if seen else None
 
-    def _write(self, owner: Owner) -> bool:
+    def _write(self, owner: fenced_partition.Owner) -> bool:
         expected = self._scratch.end()
         sent = self._send(owner, 0)
-        if isinstance(sent, Refused):
+        if isinstance(sent, fenced_partition.Refused):
             self._note_refusal(capabilities.Check.OFFSET, sent)
             return False
         self._note(
@@ -151,7 +133,7 @@ class TargetProbe:
         )
         again = self._send(owner, 0)
         stored_twice = self._scratch.end() != expected + 1
-        refused = isinstance(again, Refused) and again.code != DUPLICATE_SEQUENCE
+        refused = isinstance(again, fenced_partition.Refused) and again.code != DUPLICATE_SEQUENCE
         self._note(
             capabilities.Check.DUPLICATE,
             "it is stored again" if stored_twice else f"answered {_told(again)}",
@@ -161,11 +143,11 @@ class TargetProbe:
         self._note(
             capabilities.Check.SEQUENCE,
             f"answered {_told(gap)}",
-            holds=isinstance(gap, Refused) and gap.code == OUT_OF_ORDER,
+            holds=isinstance(gap, fenced_partition.Refused) and gap.code == OUT_OF_ORDER,
         )
         return True
 
-    def _send(self, owner: Owner, sequence: int) -> int | Refused:
+    def _send(self, owner: fenced_partition.Owner, sequence: int) -> int | fenced_partition.Refused:
         return _lasting(self._scratch.send(owner, sequence))
 
     def _note(self, check: capabilities.Check, otherwise: str = "", *, holds: bool) -> None:
@@ -177,7 +159,7 @@ class TargetProbe:
                 outcome=capabilities.Outcome.FAILS, detail=otherwise
             )
 
-    def _note_refusal(self, check: capabilities.Check, refused: Refused) -> None:
+    def _note_refusal(self, check: capabilities.Check, refused: fenced_partition.Refused) -> None:
         outcome = capabilities.Outcome.FAILS
         if refused.code == DENIED_ID:
             outcome = capabilities.Outcome.DENIED
@@ -188,10 +170,10 @@ class TargetProbe:
 
 def _lasting(answer: _Answer) -> _Answer:
     """Raises `RetriableError` for a refusal that may be another one the next time."""
-    if isinstance(answer, Refused) and answer.code in PASSING:
+    if isinstance(answer, fenced_partition.Refused) and answer.code in PASSING:
         raise errors.RetriableError(f"the broker answered {answer}: probe again when that is over")
     return answer
 
 
-def _told(answer: int | Refused) -> str:
-    return str(answer) if isinstance(answer, Refused) else f"offset {answer}"
+def _told(answer: int | fenced_partition.Refused) -> str:
+    return str(answer) if isinstance(answer, fenced_partition.Refused) else f"offset {answer}"

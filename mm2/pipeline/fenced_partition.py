@@ -1,0 +1,147 @@
+"""One partition of a real target under one transactional id: new epochs, and the empty transaction
+that fences those before.
+
+The rules are those of `core/copy/fence`, for shells that have one partition and time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from connect_runtime.base import clock as base_clock
+from connect_runtime.base import errors, ids
+from connect_runtime.wire.codec import failures, messages, targets
+from mm2.formats import record_batch, record_sets
+from mm2.pipeline import single_questions
+
+_BUSY = frozenset({14, 15, 16, 51})
+_MOVED = frozenset({15, 16})
+_MARKER_S = 10.0
+_TRANSACTION_TIMEOUT_MS = 60_000
+_LATEST = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """A producer id and epoch."""
+
+    id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A Kafka error code."""
+
+    code: int
+
+    def __str__(self) -> str:
+        return failures.error_name(self.code)
+
+
+class FencedPartition:
+    """Every call waits, and raises `ConnectError` when nobody answers."""
+
+    def __init__(
+        self,
+        questions: single_questions.SingleQuestions,
+        partition: ids.TopicPartition,
+        *,
+        transactional_id: str,
+        clock: base_clock.Clock,
+    ) -> None:
+        self.questions = questions
+        self.partition = partition
+        self._to = targets.Coordinator(targets.TRANSACTION, transactional_id)
+        self._clock = clock
+
+    def new_owner(self) -> Owner | Refused:
+        """InitProducerId with the transactional id."""
+        return self._owner(
+            self._to, messages.init_producer_id(self._to.key, _TRANSACTION_TIMEOUT_MS)
+        )
+
+    def new_plain_owner(self) -> Owner | Refused:
+        """InitProducerId without a transactional id: nobody can fence it."""
+        message = messages.init_producer_id(None, _TRANSACTION_TIMEOUT_MS)
+        return self._owner(targets.AnyNode(), message)
+
+    def commit_empty(self, owner: Owner) -> Refused | None:
+        """A transaction with nothing in it."""
+        place = {self.partition.topic: [self.partition.partition]}
+        added = self._patiently(
+            self._to,
+            messages.add_partitions_to_txn(
+                self._to.key, producer_id=owner.id, epoch=owner.epoch, topics=place
+            ),
+        )
+        if isinstance(added, Refused):
+            return added
+        ended = self._patiently(
+            self._to,
+            messages.end_txn(self._to.key, producer_id=owner.id, epoch=owner.epoch, committed=True),
+        )
+        return ended if isinstance(ended, Refused) else None
+
+    def marker_of(self, owner: Owner, *, start: int) -> int | None:
+        """Where the marker of its empty transaction stands, at `start` or behind; None: it could
+        not be read within a deadline. Everything before it is final."""
+        end_s = self._clock.now_s() + _MARKER_S
+        at = start
+        while self._clock.now_s() < end_s:
+            for header in self.headers(at):
+                at = max(at, header.last_offset + 1)
+                ours = (header.producer_id, header.producer_epoch) == (owner.id, owner.epoch)
+                if header.is_control and ours and header.base_offset >= start:
+                    return header.base_offset
+        return None
+
+    def headers(self, offset: int) -> list[record_batch.BatchHeader]:
+        """Of the batches that can be read from there on, as many as one answer holds."""
+        place = self.partition
+        fetched = self.questions.fetch(place.topic, offset, partition=place.partition)
+        return [header for header, _ in record_sets.batches(memoryview(fetched.records))]
+
+    def end(self) -> int:
+        """The offset that the next batch gets."""
+        place = self.partition
+        node = targets.Node(self.questions.leader(place.topic, place.partition))
+        query = messages.OffsetQuery(partition=place.partition, timestamp=_LATEST)
+        message = messages.list_offsets({place.topic: [query]}, read_committed=False)
+        ((found,),) = (each.partitions for each in self.questions.ask(node, message).topics)
+        if int(found.error_code):
+            raise errors.RetriableError(
+                f"asking for the end of {place}: {failures.error_name(found.error_code)}"
+            )
+        return int(found.offset)
+
+    def _owner(self, to: targets.Target, message: messages.Message) -> Owner | Refused:
+        found = self._patiently(to, message)
+        if isinstance(found, Refused):
+            return found
+        return Owner(id=int(found.producer_id), epoch=int(found.producer_epoch))
+
+    def _patiently(self, to: targets.Target, message: messages.Message) -> Any:
+        """The answer, or `Refused`; coordinators ask for patience while they load or are busy."""
+
+        def settled() -> Any | None:
+            try:
+                body = self.questions.ask(to, message)
+            except failures.CoordinatorRefused as refused:
+                return Refused(code=refused.error_code)
+            code = _code(body)
+            if code in _MOVED:
+                self.questions.forget_coordinator(self._to)
+            if code in _BUSY:
+                return None
+            return Refused(code=code) if code else body
+
+        return self.questions.until(settled, f"{message.api} for {to}")
+
+
+def _code(body: Any) -> int:
+    if hasattr(body, "error_code"):
+        return int(body.error_code)
+    ((result,),) = (each.results_by_partition for each in body.results_by_topic_v3_and_below)
+    return int(result.partition_error_code)
