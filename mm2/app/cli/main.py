@@ -37,6 +37,7 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
     "completion": Subcommand("mm2.app.cli.completion", "command", "Print a shell's completion."),
     "config": Subcommand("mm2.app.cli.config", "group", "Check, show, convert a configuration."),
     "demo": Subcommand("mm2.app.cli.demo", "command", "See it work on this machine."),
+    "failover": Subcommand("mm2.app.cli.failover", "command", "What moving to the other costs."),
     "pause": Subcommand("mm2.app.cli.flow_commands", "pause", "Let a running flow copy nothing."),
     "probe": Subcommand("mm2.app.cli.probe", "command", "Try what the clusters can do."),
     "reload": Subcommand("mm2.app.cli.reload", "command", "Let a running mm2 read its file again."),
