@@ -7,7 +7,7 @@ import pytest
 from connect_runtime.base import errors
 from mm2.core.capabilities import Answer, Check, Outcome
 from mm2.pipeline import target_probe
-from mm2.pipeline.target_probe import Owner, Refused
+from mm2.pipeline.fenced_partition import Owner, Refused
 
 
 class Broker:
