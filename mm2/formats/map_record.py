@@ -13,7 +13,8 @@ Keys: version i8 = 1, kind i8, topic, partition i32, then by kind
 
 A *segment* is a stretch of the offset map: runs of (source start, delta) with target = source +
 delta. The newest segment of the newest owner (ordinal, epoch) is *open* and is also the partition's
-anchor.
+anchor. A segment from which runs were left out, to save room, has a value of version 2, for who
+does not know of that would take its runs for all there are.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from typing import NamedTuple
 from mm2.formats import varints
 
 VERSION = 1
+THINNED_VERSION = 2
+"""Of a segment's value from which runs were left out."""
 
 _ERA = 1
 _PRODUCER = 2
@@ -143,6 +146,9 @@ class Segment:
     of one worker process, `take_start` the source offset at which the owner's Take began: older
     owners' segments count only below it. `last_crc` is the CRC-32C of the target batch that ends at
     `target_next - 1`, None where a marker of ours stands there.
+
+    Behind each run others may have been left out, whose deltas are by up to `below` smaller and by
+    up to `above` greater than its own.
     """
 
     leader_epoch: int
@@ -154,6 +160,24 @@ class Segment:
     last_crc: int | None
     runs: tuple[Run, ...]
     closed: bool = False
+    below: int = 0
+    above: int = 0
+
+    @property
+    def thinned(self) -> bool:
+        return self.below > 0 or self.above > 0
+
+
+class SegmentHead(NamedTuple):
+    """What of a segment is read without its runs; `first_run` is the first one's source offset,
+    None where it has none."""
+
+    thinned: bool
+    take_start: int
+    through: int
+    target_next: int
+    slack: int
+    first_run: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +255,8 @@ def encode_value(value: MapValue) -> bytes:
 
 def decode_value(key: MapKey, data: bytes) -> MapValue:
     """The value that belongs to a key of this kind; raises as `decode_key` does."""
-    if data[0] != VERSION:
+    thinned = isinstance(key, SegmentKey) and data[0] == THINNED_VERSION
+    if data[0] != VERSION and not thinned:
         raise UnknownVersionError(f"offset-map value of version {data[0]} under {key}")
     match key:
         case EraKey():
@@ -282,7 +307,7 @@ def _encode_segment(segment: Segment) -> bytes:
     flags = (_CLOSED if segment.closed else 0) | (_HAS_CRC if segment.last_crc is not None else 0)
     out = bytearray(
         _SEGMENT_VALUE.pack(
-            VERSION,
+            THINNED_VERSION if segment.thinned else VERSION,
             flags,
             segment.leader_epoch,
             segment.source_epoch,
@@ -293,6 +318,9 @@ def _encode_segment(segment: Segment) -> bytes:
             segment.last_crc or 0,
         )
     )
+    if segment.thinned:
+        varints.append_unsigned(out, segment.below)
+        varints.append_unsigned(out, segment.above)
     varints.append_unsigned(out, len(segment.runs))
     append_runs(out, segment.runs, previous=None)
     return bytes(out)
@@ -307,10 +335,35 @@ def append_runs(out: bytearray, runs: tuple[Run, ...] | list[Run], *, previous: 
         source, delta = run
 
 
+def segment_head(data: bytes) -> SegmentHead:
+    """Of a segment's value that `decode_value` takes."""
+    version, _, _, _, _, take_start, through, target_next, _ = _SEGMENT_VALUE.unpack_from(data)
+    below, above, at = _read_slack(data)
+    count, at = varints.read_unsigned(data, at)
+    return SegmentHead(
+        thinned=version == THINNED_VERSION,
+        take_start=take_start,
+        through=through,
+        target_next=target_next,
+        slack=below + above,
+        first_run=varints.read_signed(data, at)[0] if count else None,
+    )
+
+
+def _read_slack(data: bytes) -> tuple[int, int, int]:
+    """`below` and `above` of a segment's value, and where they end."""
+    if data[0] != THINNED_VERSION:
+        return 0, 0, _SEGMENT_VALUE.size
+    below, at = varints.read_unsigned(data, _SEGMENT_VALUE.size)
+    above, at = varints.read_unsigned(data, at)
+    return below, above, at
+
+
 def _decode_segment(first_source: int, data: bytes) -> Segment:
     fields = _SEGMENT_VALUE.unpack_from(data)
     _, flags, epoch, source_epoch, owner, take_start, through, target_next, crc = fields
-    count, at = varints.read_unsigned(data, _SEGMENT_VALUE.size)
+    below, above, at = _read_slack(data)
+    count, at = varints.read_unsigned(data, at)
     runs: list[Run] = []
     source = delta = 0
     for _ in range(count):
@@ -330,6 +383,8 @@ def _decode_segment(first_source: int, data: bytes) -> Segment:
         last_crc=crc if flags & _HAS_CRC else None,
         runs=tuple(runs),
         closed=bool(flags & _CLOSED),
+        below=below,
+        above=above,
     )
 
 

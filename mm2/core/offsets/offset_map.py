@@ -6,12 +6,12 @@ Segments of an older owner count only below the source offset at which a newer o
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from connect_runtime.base import ids
-from mm2.core.offsets import segment_store
+from mm2.core.offsets import era_runs, segment_store
 from mm2.formats import map_record
 
 
@@ -57,22 +57,21 @@ class PartitionMap:
 
     def _owners(self) -> list[tuple[int, int, int]]:
         orders = {each.owner_order for each in self.begun}
-        return sorted(orders.union(each.owner_order for each in self.segments))
+        return sorted(orders.union(each.owner for each in self.segments.owners))
 
     @property
     def untaken(self) -> bool:
         """Was an era begun by a newer owner than the anchor's? Nothing was copied in it yet."""
-        newest = max((key.owner_order for key in self.begun), default=None)
-        if newest is None or not self.segments:
-            return False
-        return newest > max(key.owner_order for key in self.segments)
+        begun = max((key.owner_order for key in self.begun), default=None)
+        newest = self.segments.newest
+        return begun is not None and newest is not None and begun > newest.owner_order
 
     @property
     def anchor(self) -> Anchor | None:
         """The newest owner's, where any has stored one."""
-        if not self.segments:
+        key = self.segments.newest
+        if key is None:
             return None
-        key = max(self.segments, key=_segment_order)
         return Anchor(key=key, segment=self.segments[key])
 
     @property
@@ -83,58 +82,33 @@ class PartitionMap:
         answered = any(era.request == self.request.request for era in self.begun.values())
         return None if answered else self.request
 
-    def runs(self, era: int) -> list[map_record.Run]:
-        """The era's runs in source order, each newer owner's Take cutting what older ones say
-        above it."""
-        runs: list[map_record.Run] = []
-        owner: tuple[int, int, int] | None = None
-        for key in sorted(self.segments, key=_segment_order):
-            if key.era != era:
-                continue
-            segment = self.segments[key]
-            if key.owner_order != owner:
-                owner = key.owner_order
-                _cut(runs, segment.take_start)
-            _extend(runs, segment.runs)
-        return runs
-
-    def source_position(self, target: int) -> int | None:
+    def source_position(self, target: int) -> era_runs.Between | None:
         """The source offset to go on from when the target's log ends at `target`.
 
-        Every copyable record before it was copied and stands below `target`, whichever era it
-        belongs to. None when no era was ever begun.
+        Every copyable record before `lowest` was copied and stands below `target`, whichever era
+        it belongs to; where `highest` is another, the map no longer says where exactly that ends.
+        None when no era was ever begun.
         """
         eras = self.eras
         if not eras:
             return None
         number = max((each for each in eras if eras[each].first_target <= target), default=0)
         sources = [era.first_source for each, era in eras.items() if each > number]
-        if number:
-            position = self._position_in(number, target)
-            sources.append(eras[number].first_source if position is None else position)
-        return min(sources)
-
-    def _position_in(self, era: int, target: int) -> int | None:
-        """As `source_position`, of the records that this era copied; None before the first."""
-        runs = self.runs(era)
-        index = bisect_right(runs, target, key=lambda run: run.source + run.delta) - 1
-        if index < 0:
-            return None
-        source = target - runs[index].delta
-        if index + 1 < len(runs):
-            return min(source, runs[index + 1].source)
-        # Behind the last run stand markers: they have no source offsets.
-        newest = max((key for key in self.segments if key.era == era), key=_segment_order)
-        return min(source, self.segments[newest].through)
+        if not number:
+            return era_runs.Between(min(sources), min(sources))
+        found = era_runs.EraRuns.of(self.segments, number, eras[number])
+        place = found.place_back(target) or era_runs.Between(found.begins, found.through)
+        return era_runs.Between(min([*sources, place.lowest]), min([*sources, place.highest]))
 
     def superseded(self, by: map_record.SegmentKey) -> list[map_record.SegmentKey]:
         """Keys of older owners in `by`'s era that lie wholly at or above where `by`'s Take
         began."""
         start = self.segments[by].take_start
         return [
-            key
-            for key in self.segments
-            if key.era == by.era and key.owner_order < by.owner_order and key.first_source >= start
+            each.key(at)
+            for each in self.segments.of_era(by.era)
+            if each.owner < by.owner_order
+            for at in range(bisect_left(each.firsts, start), len(each))
         ]
 
     def check_invariants(self) -> None:
@@ -142,21 +116,6 @@ class PartitionMap:
             sources = [run.source for run in segment.runs]
             assert sources == sorted(set(sources)), key
             assert segment.through >= key.first_source, key
-
-
-def _segment_order(key: map_record.SegmentKey) -> tuple[int, int, int, int]:
-    return (*key.owner_order, key.first_source)
-
-
-def _cut(runs: list[map_record.Run], start: int) -> None:
-    while runs and runs[-1].source >= start:
-        runs.pop()
-
-
-def _extend(runs: list[map_record.Run], more: tuple[map_record.Run, ...]) -> None:
-    for run in more:
-        if not runs or runs[-1].delta != run.delta:
-            runs.append(run)
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mm2.core.copy import standing, stops
 from mm2.formats import receipt, record_batch, records
 from tests.model.delivery import opposite_flow, target_log
+from tests.support import map_runs
 
 if TYPE_CHECKING:
     from tests.model.delivery import world
@@ -296,7 +297,7 @@ def _check_map(around: world.World, entries: list[target_log.Entry]) -> list[str
     if anchor is None:
         return []
     era = held.eras[anchor.key.era]
-    runs = held.runs(anchor.key.era)
+    runs = map_runs.runs(held, anchor.key.era)
     origins = _origins(around)
     wrong = []
     for each in _records(entries):

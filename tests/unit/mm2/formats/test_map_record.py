@@ -71,8 +71,12 @@ VALUES = [
         "01 0002 7232 0006 6c6174657374",
     ),
 ]
+THINNED = dataclasses.replace(OPEN, closed=True, below=3, above=200)
+VALUES.append(
+    (SEGMENT_KEY, THINNED, f"02 03 00000009 ffffffff {OWNER} {NUMBERS} cafebabe 03 c801 {RUNS}")
+)
 KINDS = ["era", "producer", "segment", "request"]
-VALUE_KINDS = ["era", "producer", "open segment", "closed segment", "request"]
+VALUE_KINDS = ["era", "producer", "open segment", "closed segment", "request", "thinned segment"]
 
 
 @pytest.mark.parametrize(("key", "data"), KEYS, ids=KINDS)
@@ -87,6 +91,25 @@ def test_golden_bytes_of_values(key, value, data):
     assert map_record.decode_value(key, bytes.fromhex(data)) == value
 
 
+def test_only_segments_are_thinned():
+    data = map_record.encode_value(map_record.Producer(ordinal=1, era=1))
+    with pytest.raises(map_record.UnknownVersionError, match="value of version 2"):
+        map_record.decode_value(PRODUCER_KEY, b"\x02" + data[1:])
+
+
+@pytest.mark.parametrize("segment", [OPEN, THINNED, dataclasses.replace(OPEN, runs=())])
+def test_the_head_of_a_segment_is_read_without_its_runs(segment):
+    head = map_record.segment_head(map_record.encode_value(segment))
+    assert head == map_record.SegmentHead(
+        thinned=segment.thinned,
+        take_start=100,
+        through=260,
+        target_next=271,
+        slack=segment.below + segment.above,
+        first_run=100 if segment.runs else None,
+    )
+
+
 def test_a_crc_of_zero_is_not_no_crc():
     for crc in (0, None):
         segment = dataclasses.replace(OPEN, last_crc=crc)
@@ -96,6 +119,7 @@ def test_a_crc_of_zero_is_not_no_crc():
 
 texts = st.text(max_size=50)
 i16, i32, i64 = (st.integers(-(1 << bits), (1 << bits) - 1) for bits in (15, 31, 63))
+slacks = st.integers(0, (1 << 60) - 1)
 topic_ids = st.binary(min_size=16, max_size=16)
 names = {"topic": texts, "partition": i32}
 owned = {**names, "era": i32, "ordinal": i32, "epoch": i16}
@@ -137,6 +161,8 @@ def segments(draw):
         last_crc=draw(st.none() | st.integers(0, (1 << 32) - 1)),
         runs=draw(runs_from(first)),
         closed=draw(st.booleans()),
+        below=draw(slacks),
+        above=draw(slacks),
     )
 
 
@@ -182,8 +208,8 @@ def test_a_key_of_another_version_or_kind_is_refused(head):
 
 @pytest.mark.parametrize(("key", "value", "_"), VALUES, ids=VALUE_KINDS)
 def test_a_value_of_another_version_is_refused(key, value, _):
-    with pytest.raises(map_record.UnknownVersionError, match="value of version 2"):
-        map_record.decode_value(key, b"\x02" + map_record.encode_value(value)[1:])
+    with pytest.raises(map_record.UnknownVersionError, match="value of version 3"):
+        map_record.decode_value(key, b"\x03" + map_record.encode_value(value)[1:])
 
 
 def test_runs_that_begin_before_their_segment_are_refused():

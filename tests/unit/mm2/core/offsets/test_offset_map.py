@@ -11,7 +11,7 @@ from mm2.core.offsets import offset_map, segment_store
 from mm2.formats import map_record
 from tests.fakes import copied_map
 from tests.fakes.copied_map import T7, era_key, era_of
-from tests.support import examples
+from tests.support import examples, map_runs
 
 FIRST = map_record.Producer(ordinal=1, era=1)
 
@@ -21,7 +21,9 @@ def segment_key(first_source, *, era=1, ordinal=1, epoch=0):
     return map_record.SegmentKey(**owner, first_source=first_source)
 
 
-def segment_of(*runs, take_start=0, through, target_next=0):
+def segment_of(*runs, take_start=0, through, target_next=None):
+    if target_next is None:
+        target_next = through + runs[-1][1] if runs else 0
     return map_record.Segment(
         leader_epoch=0,
         source_epoch=0,
@@ -51,7 +53,7 @@ def fold(*records):
 def test_a_partition_that_was_never_recorded_is_empty():
     empty = offset_map.OffsetMap().partition(T7)
     assert (empty.newest_era, empty.eras, empty.anchor) == (0, {}, None)
-    assert (empty.open_request, empty.runs(1), empty.source_position(5)) == (None, [], None)
+    assert (empty.open_request, empty.source_position(5)) == (None, None)
 
 
 def test_partitions_are_kept_apart_and_listed_in_order():
@@ -204,7 +206,7 @@ def test_a_newer_owner_cuts_what_older_ones_say_from_its_start_on():
         (segment_key(80), segment_of((80, 5), through=100)),
         (segment_key(60, epoch=1), segment_of((60, 40), take_start=60, through=90)),
     )
-    assert found.runs(1) == [(0, 1), (50, 3), (60, 40)]
+    assert map_runs.runs(found, 1) == [(0, 1), (50, 3), (60, 40)]
 
 
 def test_neighbouring_runs_with_one_delta_are_one():
@@ -212,7 +214,7 @@ def test_neighbouring_runs_with_one_delta_are_one():
         (segment_key(0), segment_of((0, 1), through=50)),
         (segment_key(50), segment_of((50, 1), (70, 2), through=80)),
     )
-    assert found.runs(1) == [(0, 1), (70, 2)]
+    assert map_runs.runs(found, 1) == [(0, 1), (70, 2)]
 
 
 @pytest.mark.parametrize(
@@ -225,7 +227,7 @@ def test_a_position_never_passes_what_is_not_below_the_target_offset(target, sou
         (era_key(1), era_of(first_source=0, first_target=1)),
         (segment_key(0), segment_of((0, 1), (10, 2), through=20)),
     )
-    assert found.source_position(target) == source
+    assert found.source_position(target) == (source, source)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +250,7 @@ def test_a_later_era_that_began_lower_holds_the_position_down(target, source):
         (era_key(2, epoch=1), era_of(first_source=40, first_target=200)),
         (segment_key(40, era=2, epoch=1), segment_of((40, 160), take_start=40, through=80)),
     )
-    assert found.source_position(target) == source
+    assert found.source_position(target) == (source, source)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +275,7 @@ def test_older_segments_at_or_above_the_new_start_are_superseded(by_start, super
 @given(copied_map.owners)
 def test_runs_say_where_every_copied_record_stands(owners):
     copied = copied_map.history(owners)
-    runs = copied.known.partition(T7).runs(1)
+    runs = map_runs.runs(copied.known.partition(T7), 1)
     assert all(one.source < two.source for one, two in itertools.pairwise(runs))
     for source, target in copied.places.items():
         delta = [run.delta for run in runs if run.source <= source][-1]
@@ -289,7 +291,9 @@ def test_a_position_lies_behind_all_that_is_below_the_target_and_before_all_else
         below = [source for source, at in copied.places.items() if at < target]
         above = [source for source, at in copied.places.items() if at >= target]
         position = found.source_position(target)
-        assert max(below, default=9) < position <= min(above, default=copied.source), target
+        assert position.lowest == position.highest
+        assert max(below, default=9) < position.lowest, target
+        assert position.lowest <= min(above, default=copied.source), target
 
 
 @settings(max_examples=examples.of(50), deadline=None)
@@ -300,7 +304,7 @@ def test_superseded_segments_change_nothing_when_they_go(owners):
     gone = found.superseded(found.anchor.key)
     kept = {key: each for key, each in found.segments.items() if key not in gone}
     left = dataclasses.replace(found, segments=segment_store.SegmentStore(kept))
-    assert left.runs(1) == found.runs(1)
+    assert map_runs.runs(left, 1) == map_runs.runs(found, 1)
     assert left.anchor == found.anchor
     for target in range(copied.target):
         assert left.source_position(target) == found.source_position(target)

@@ -1,0 +1,24 @@
+"""All runs of an era, made the dumb way: each decoded and laid over the ones before."""
+
+from __future__ import annotations
+
+from mm2.core.offsets import offset_map
+from mm2.formats import map_record
+
+
+def runs(known: offset_map.PartitionMap, era: int) -> list[map_record.Run]:
+    """In source order, each newer owner's Take cutting what older ones say above it."""
+    found: list[map_record.Run] = []
+    owner = None
+    for key in sorted(known.segments, key=lambda each: (*each.owner_order, each.first_source)):
+        if key.era != era:
+            continue
+        segment = known.segments[key]
+        start = segment.take_start if key.owner_order != owner else key.first_source
+        owner = key.owner_order
+        while found and found[-1].source >= start:
+            found.pop()
+        for run in segment.runs:
+            if not found or found[-1].delta != run.delta:
+                found.append(run)
+    return found
