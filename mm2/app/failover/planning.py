@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import dataclasses
+from collections.abc import Collection, Mapping
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
@@ -20,10 +21,12 @@ def make(
     both: sides.Sides,
     *,
     groups: Collection[str] = (),
+    tails: Mapping[ids.TopicPartition, int] | None = None,
     clock: base_clock.Clock,
     timeout_s: float,
 ) -> plan.Plan:
-    """`groups` empty: those of the flow. Raises `RetriableError` or `FatalError` where the cluster
+    """`groups` empty: those of the flow. `tails`: records on mirrors behind what the flow has
+    recorded, where they were counted. Raises `RetriableError` or `FatalError` where the cluster
     gone to does not answer, or refuses us."""
     end = base_deadline.Deadline.after(timeout_s, now_s=clock.now_s())
     found = mirrors.look(both, clock=clock, timeout_s=timeout_s)
@@ -43,7 +46,11 @@ def make(
     what = seen.Seen(
         at_ms=clock.wall_ms(),
         flow=both.flow.name,
-        mirrored=found.mirrored,
+        mirrored=found.mirrored
+        if tails is None
+        else tuple(
+            dataclasses.replace(each, tail=tails.get(each.partition, 0)) for each in found.mirrored
+        ),
         groups=of_groups,
         logs=both.target.logs.ends(asked, left_s).done,
         from_answers=answers,

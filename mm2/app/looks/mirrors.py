@@ -66,6 +66,7 @@ def look(sides: app_sides.Sides, *, clock: base_clock.Clock, timeout_s: float) -
                 partition=each,
                 mirror=mirrors[each],
                 copied_to=copied[each],
+                tail=_tail(known, each, there.get(mirrors[each])),
                 here=None if here is None else here.get(each),
                 there=there.get(mirrors[each]),
                 waiting_since_ms=waiting.get(each),
@@ -142,6 +143,16 @@ def _copied_to(known: offset_map.OffsetMap, partition: ids.TopicPartition) -> in
         return anchor.segment.through
     eras = found.eras
     return eras[max(eras)].first_source if eras else None
+
+
+def _tail(
+    known: offset_map.OffsetMap, partition: ids.TopicPartition, there: log_ends.Ends | None
+) -> int:
+    """By offsets, behind what the flow has recorded."""
+    anchor = known.partition(partition).anchor
+    if anchor is None or there is None:
+        return 0
+    return max(0, there.end - anchor.segment.target_next)
 
 
 def _waiting(

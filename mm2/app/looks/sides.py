@@ -17,6 +17,7 @@ from mm2.cluster import (
     kafka_admin,
     kafka_groups,
     kafka_logs,
+    kafka_record_writer,
     kafka_state_topics,
     logs,
     state_topics,
@@ -76,6 +77,12 @@ class Side:
                 client_id=self._client_id,
                 clock=self._clock,
             )
+        )
+
+    def writer(self, topic: str) -> kafka_record_writer.KafkaRecordWriter:
+        """Whoever asks for it closes it."""
+        return kafka_record_writer.KafkaRecordWriter(
+            self._reading, client_id=self._client_id, topic=topic
         )
 
     def close(self) -> None:

@@ -43,8 +43,8 @@ class PartitionMove:
     """One partition of one group; offsets as in Kafka, records as counts.
 
     `to` is the offset to go on from there, `at` the group's position there now. At most `again_max`
-    records are read again. `unmirrored` records were read on the cluster that is left and never
-    reached this one. `gone` records were deleted here before the group read them, by offsets.
+    records are read again. `unmirrored` records, at most, were read on the cluster that is left and
+    never reached this one. `gone` records were deleted here before the group read them, by offsets.
     """
 
     partition: ids.TopicPartition
@@ -109,12 +109,12 @@ def plan(
     group: seen.Group,
     translate: seen.Translate,
     *,
-    copied_to: Mapping[ids.TopicPartition, int],
+    mirrored: Mapping[ids.TopicPartition, seen.Mirrored],
     logs: Mapping[ids.TopicPartition, log_ends.Ends],
     sets_back: bool = False,
 ) -> GroupMove:
-    """`copied_to` and `logs` as in `seen.Seen`. `sets_back`: also write positions that are behind
-    where the group has got there."""
+    """`mirrored` by name on the cluster that is left, `logs` as in `seen.Seen`. `sets_back`: also
+    write positions that are behind where the group has got there."""
     there = group.there
     idle = there.state in {_State.ABSENT, _State.EMPTY}
     positions = there.positions if there.state is _State.EMPTY else {}
@@ -136,7 +136,7 @@ def plan(
                 partition,
                 committed,
                 place,
-                copied_to=copied_to.get(partition),
+                mirrored=mirrored.get(partition),
                 log=logs.get(place.partition),
                 at=None if at is None else at.offset,
                 sets_back=sets_back,
@@ -156,7 +156,7 @@ def _move(
     committed: checkpoints.OffsetAndMetadata,
     place: seen.Place,
     *,
-    copied_to: int | None,
+    mirrored: seen.Mirrored | None,
     log: log_ends.Ends | None,
     at: int | None,
     sets_back: bool,
@@ -172,8 +172,10 @@ def _move(
             why=outcome.value,
         )
     to = outcome.downstream
-    beyond = 0 if copied_to is None else max(0, committed.offset - copied_to)
-    again = outcome.again_max if isinstance(outcome, translation.Earlier) and not beyond else 0
+    beyond = _beyond(committed.offset, mirrored)
+    again = outcome.again_max if isinstance(outcome, translation.Earlier) else 0
+    if mirrored is not None and beyond:
+        again = min(beyond, mirrored.tail)
     return PartitionMove(
         partition=partition,
         way=_way(to, at=at, log=log, sets_back=sets_back),
@@ -187,6 +189,12 @@ def _move(
         gone=0 if log is None else max(0, log.start - to),
         metadata=committed.metadata,
     )
+
+
+def _beyond(committed: int, mirrored: seen.Mirrored | None) -> int:
+    if mirrored is None or mirrored.copied_to is None:
+        return 0
+    return max(0, committed - mirrored.copied_to)
 
 
 def _way(to: int, *, at: int | None, log: log_ends.Ends | None, sets_back: bool) -> Way:

@@ -99,10 +99,10 @@ class Plan:
 
 def make(wanted: Wanted, found: seen.Seen, translate: seen.Translate) -> Plan:
     """Numbers and verdict, of what was seen."""
-    copied_to = found.copied_to
+    mirrored = {each.partition: each for each in found.mirrored}
     groups = tuple(
         group_moves.plan(
-            each, translate, copied_to=copied_to, logs=found.logs, sets_back=wanted.sets_back
+            each, translate, mirrored=mirrored, logs=found.logs, sets_back=wanted.sets_back
         )
         for each in sorted(found.groups, key=lambda group: group.name)
     )

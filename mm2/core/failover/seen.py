@@ -18,14 +18,17 @@ from mm2.core.offsets import checkpoints, group_sync, log_ends, translation
 class Mirrored:
     """One partition of `from` and its mirror on `to`.
 
-    `copied_to` is the next source offset to copy, None where nothing was copied yet. `here` None: `from` does not answer. `there` None: the mirror does not exist.
-    `waiting_since_ms` is the timestamp of the oldest record not yet copied, `newest_ms` that of the
-    newest on the mirror. `stopped` says why copying has ended for good, "" where it has not.
+    `copied_to` is the next source offset to copy, None where nothing was copied yet. At most `tail`
+    records stand on the mirror behind what the flow has recorded as copied. `here` None: `from`
+    does not answer. `there` None: the mirror does not exist. `waiting_since_ms` is the timestamp of
+    the oldest record not yet copied, `newest_ms` that of the newest on the mirror. `stopped` says
+    why copying has ended for good, "" where it has not.
     """
 
     partition: ids.TopicPartition
     mirror: ids.TopicPartition
     copied_to: int | None = None
+    tail: int = 0
     here: log_ends.Ends | None = None
     there: log_ends.Ends | None = None
     waiting_since_ms: int | None = None
@@ -101,9 +104,3 @@ class Seen:
     logs: Mapping[ids.TopicPartition, log_ends.Ends] = field(default_factory=dict)
     from_answers: bool = True
     losses: int = 0
-
-    @property
-    def copied_to(self) -> Mapping[ids.TopicPartition, int]:
-        """How far each partition was copied; those with nothing are left out."""
-        found = ((each.partition, each.copied_to) for each in self.mirrored)
-        return {partition: at for partition, at in found if at is not None}

@@ -19,6 +19,7 @@ def move(
     at=None,
     state=None,
     copied_to=1000,
+    tail=0,
     log=(0, 500),
     sets_back=False,
 ):
@@ -37,7 +38,9 @@ def move(
     return group_moves.plan(
         group,
         lambda _partition, _offset: place,
-        copied_to={} if copied_to is None else {HERE: copied_to},
+        mirrored={
+            HERE: seen.Mirrored(partition=HERE, mirror=THERE, copied_to=copied_to, tail=tail)
+        },
         logs={} if log is None else {THERE: log_ends.Ends(start=log[0], end=log[1])},
         sets_back=sets_back,
     )
@@ -85,6 +88,12 @@ def test_what_is_read_again_is_counted():
 def test_what_was_read_and_never_arrived_is_not_read_again():
     found = only(outcome=translation.Earlier(downstream=80, again_max=40), copied_to=60)
     assert (found.to, found.again_max, found.unmirrored) == (80, 0, 40)
+
+
+@pytest.mark.parametrize(("tail", "again_max"), [(5, 5), (60, 40)])
+def test_what_was_read_and_perhaps_arrived_may_be_read_again(tail, again_max):
+    outcome = translation.Earlier(downstream=80, again_max=40)
+    assert only(outcome=outcome, copied_to=60, tail=tail).again_max == again_max
 
 
 def test_what_was_deleted_there_before_it_was_read_is_counted():

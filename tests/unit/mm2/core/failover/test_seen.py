@@ -36,9 +36,3 @@ def test_lag_in_time_is_the_age_of_the_oldest_record_not_copied(end, waiting_sin
     ends = log_ends.Ends(start=0, end=end)
     found = mirrored(copied_to=5, here=ends, waiting_since_ms=waiting_since_ms)
     assert found.lag_ms(1000) == lag_ms
-
-
-def test_how_far_partitions_were_copied():
-    one, other = mirrored(copied_to=5), mirrored()
-    found = seen.Seen(at_ms=0, flow="a->b", mirrored=(one, other), groups=())
-    assert found.copied_to == {one.partition: 5}

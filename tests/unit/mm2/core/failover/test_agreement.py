@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from connect_runtime.base import ids
+from mm2.core.failover import agreement, seen
+from mm2.core.offsets import log_ends
+
+
+def mirrored(end, *, copied_to=None, answers=True):
+    partition = ids.TopicPartition("t", 0)
+    return [
+        seen.Mirrored(
+            partition=partition,
+            mirror=partition,
+            copied_to=end if copied_to is None else copied_to,
+            here=log_ends.Ends(start=0, end=end) if answers else None,
+        )
+    ]
+
+
+def test_they_agree_when_the_same_was_seen_for_long_enough():
+    found = agreement.Agreement(settle_s=60.0)
+    assert not found.look(mirrored(7), 100.0)
+    assert not found.look(mirrored(7), 159.0)
+    assert found.look(mirrored(7), 160.0)
+    assert found.ends == {ids.TopicPartition("t", 0): 7}
+
+
+def test_an_end_that_moves_begins_it_anew():
+    found = agreement.Agreement(settle_s=60.0)
+    found.look(mirrored(7), 100.0)
+    assert not found.look(mirrored(8), 160.0)
+    assert found.look(mirrored(8), 220.0)
+
+
+def test_lag_begins_it_anew_and_is_told():
+    found = agreement.Agreement(settle_s=60.0)
+    found.look(mirrored(7), 100.0)
+    assert not found.look(mirrored(7, copied_to=5), 130.0)
+    assert found.why == "t-0: 2 records to go"
+    assert not found.look(mirrored(7), 160.0)
+    assert "not for 60 s yet" in found.why
+
+
+def test_who_does_not_answer_agrees_with_nobody():
+    found = agreement.Agreement(settle_s=0.0)
+    assert not found.look(mirrored(7, answers=False), 1.0)
+    assert "does not answer" in found.why
+
+
+def test_without_a_time_to_settle_one_look_is_enough():
+    assert agreement.Agreement(settle_s=0.0).look(mirrored(7), 1.0)
