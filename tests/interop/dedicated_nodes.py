@@ -9,7 +9,7 @@ import json
 import re
 import signal
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -208,14 +208,19 @@ class Mirroring:
         self.nodes[name].stop()
 
     def kill(self, name: str) -> int:
-        """How many records of its tasks stand in their mirrors and behind their stored offsets:
-        whoever trusts these copies them again."""
+        """How many records of its tasks stood in their mirrors, at most, and were not stored as
+        copied: whoever trusts what is stored copies them again."""
         mine = self.nodes[name].runs(self.group.owners())
-        shares = self.group.shares()
+        places = {
+            place for task, share in self.group.shares().items() if task in mine for place in share
+        }
+        stored = self.group.copied()
         self.living.remove(name)
         self.nodes[name].kill()
-        return self._behind_stored(
-            place for task, share in shares.items() if task in mine for place in share
+        ends = {each: self._ends(self.target, self.mirror(each)) for each in self.topics}
+        return sum(
+            self._behind(place, stored.get(place, 0), ends[place.topic][place.partition])
+            for place in places
         )
 
     def shared(self) -> dict[str, Kind]:
@@ -300,17 +305,13 @@ class Mirroring:
     def logs(self) -> str:
         return "\n".join(f"== {name}\n{each.log()}" for name, each in self.nodes.items())
 
-    def _behind_stored(self, places: Iterable[ids.TopicPartition]) -> int:
-        stored = self.group.copied()
-        count = 0
-        for place in places:
-            source = kafka.read_partition(
-                self.source, place.topic, place.partition, start=stored.get(place, 0)
-            )
-            behind = {each.content for each in source}
-            mirrored = kafka.read_partition(self.target, self.mirror(place.topic), place.partition)
-            count += len(behind & {each.content for each in mirrored})
-        return count
+    def _behind(self, place: ids.TopicPartition, offset: int, end: int) -> int:
+        """How many of the source's records from there on stand before `end` of the mirror."""
+        topic, partition = place.topic, place.partition
+        source = kafka.read_partition(self.source, topic, partition, start=offset)
+        mirrored = kafka.read_partition(self.target, self.mirror(topic), partition)
+        copied = {each.content for each in mirrored if each.offset < end}
+        return len({each.content for each in source} & copied)
 
     def _ends(self, client: dict[str, str], topic: str) -> list[int]:
         if topic not in kafka.topics(client):

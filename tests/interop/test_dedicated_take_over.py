@@ -98,36 +98,33 @@ def test_killed_one_after_the_other_only_java_doubles(mirroring: Mirroring, java
     """Java copies again what nobody had stored, and that is all; what it had copied we find."""
     for name in ("java-1", "java-2"):
         mirroring.start(name, java)
-    mirroring.shared()
-    mirroring.moves()
-    doubled = _killed(mirroring, "java-1", 0)
+    _one_is_killed(mirroring, "java-1")
     mirroring.start("ours-1", Kind.OURS)
-    doubled = _killed(mirroring, "java-2", doubled)
+    _one_is_killed(mirroring, "java-2")
     mirroring.start("ours-2", Kind.OURS)
-    doubled = _killed(mirroring, "ours-1", doubled)
+    _one_is_killed(mirroring, "ours-1")
     mirroring.start("back", java)
-    doubled = _killed(mirroring, "ours-2", doubled)
+    _one_is_killed(mirroring, "ours-2")
     mirroring.start("again", Kind.OURS)
-    doubled = _killed(mirroring, "back", doubled)
+    _one_is_killed(mirroring, "back")
     mirroring.start("last", Kind.OURS)
-    doubled = _killed(mirroring, "again", doubled)
+    doubled = mirroring.doubled()
+    _one_is_killed(mirroring, "again")
     found = mirroring.complete()
     faults = {kind: found.count(kind) for kind in comparison.Kind if found.count(kind)}
     assert faults.keys() <= {comparison.Kind.DUPLICATED}, str(found)
     assert faults.get(comparison.Kind.DUPLICATED, 0) == doubled, str(found)
 
 
-def _killed(mirroring: Mirroring, name: str, doubled: int) -> int:
-    """One of two is killed, and the other goes on alone: what is doubled then, `doubled` before."""
+def _one_is_killed(mirroring: Mirroring, name: str) -> None:
+    """Of two; the other goes on alone."""
     mirroring.shared()
     mirroring.moves()
-    assert mirroring.doubled() == doubled
+    before = mirroring.doubled()
     left = mirroring.kill(name)
     mirroring.shared()
     mirroring.moves()
     (heir,) = mirroring.living
-    now = mirroring.doubled()
-    allowed = 0 if mirroring.nodes[heir].kind is Kind.OURS else left
-    _log.info("%s killed, %s not stored, %s: %s doubled", name, left, heir, now - doubled)
-    assert now - doubled <= allowed
-    return now
+    doubled = mirroring.doubled() - before
+    _log.info("%s killed, %s not stored, %s goes on: %s doubled", name, left, heir, doubled)
+    assert doubled <= (0 if mirroring.nodes[heir].kind is Kind.OURS else left)
