@@ -77,7 +77,7 @@ def _check(group_id: str, admin: topic_admin.TopicAdmin, seen: worker_core.Seen)
         admin.groups(GROUPS_S),
         rivals.Topics(config=seen.configs.snapshot(), statuses=seen.statuses.snapshot()),
         own_group=group_id,
-        own_address=seen.worker_id,
+        own_address=rivals.address(seen.worker_id),
     )
     if rival is not None and rival.certain:
         raise errors.FatalError(f"group {group_id}: {rival}")

@@ -68,8 +68,8 @@ class Home:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Around:
-    """What a group is made with. `url`: where others reach this worker, `worker_id` its
-    host:port."""
+    """What a group is made with. `url`: where others reach this worker, `worker_id` as in
+    `Home`."""
 
     worker_id: str
     url: str
@@ -79,7 +79,7 @@ class Around:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What a worker knows before it begins: its own address, and what its topics say."""
+    """What a worker knows before it begins: what it is called, and what its topics say."""
 
     worker_id: str
     configs: config_store.ConfigStore

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import socket
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -168,6 +170,8 @@ def test_whoever_is_no_worker_is_told_nothing(nodes):
     node = nodes()
     node.add(ONE)
     eventually.eventually(running(node, ONE), WAIT_S, interval_s=0.2)
+    address = node.fleet.advertised_url.partition("://")[2].rstrip("/")
+    assert {who for _, who in node.states(ONE)} == {f"{address}/a->b c"}
     there = node.fleet.advertised_url.rstrip("/") + FLOWS[ONE]
     assert httpx.get(f"{there}/connectors").status_code == 404
     assert httpx.post(f"{there}/connectors/c/restart").status_code == 404
@@ -198,7 +202,10 @@ def test_without_internal_rest_a_node_works_alone(nodes):
     node.add(ONE)
     eventually.eventually(running(node, ONE), WAIT_S, interval_s=0.2)
     assert node.fleet.advertised_url == "NOTUSED"
-    assert {who for _, who in node.states(ONE)} == {"a->b c"}
+    (who,) = {who for _, who in node.states(ONE)}
+    host, names, told_apart = who.split("/")
+    assert (host, names) == (socket.gethostname(), "a->b c")
+    assert uuid.UUID(told_apart)
 
 
 def test_a_flow_that_cannot_start_leaves_nothing_behind_and_may_be_tried_again(nodes, monkeypatch):

@@ -83,12 +83,17 @@ def find(
     return None
 
 
+def address(worker_id: str) -> str:
+    """The host:port in what a worker is called in statuses: in dedicated mode its flow follows."""
+    return worker_id.partition("/")[0]
+
+
 def _by_statuses(assigned: _Assigned, topics: Topics, *, own: _Assigned) -> str | None:
     for item, (worker_id, offset) in assigned.items():
         status = topics.statuses.get(item)
         if (
             status is not None
-            and status.worker_id == worker_id
+            and address(status.worker_id) == worker_id
             and status.state not in _GONE
             and offset <= topics.config.offset
             and own.get(item, ("", 0))[0] != worker_id

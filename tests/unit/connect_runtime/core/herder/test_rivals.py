@@ -49,10 +49,11 @@ def topics(*, worker_id: str | None = None, state=RUNNING, configured: bool = Tr
 END = topics().config.offset
 
 
-def test_a_group_whose_worker_says_in_these_topics_what_it_runs():
+@pytest.mark.parametrize("worker_id", ["there:8083", "there:8083/a->b"])
+def test_a_group_whose_worker_says_in_these_topics_what_it_runs(worker_id):
     found = rivals.find(
         [group(member("http://there:8083/", BOTH, END))],
-        topics(worker_id="there:8083"),
+        topics(worker_id=worker_id),
         own_group="own",
         own_address=OWN,
     )
