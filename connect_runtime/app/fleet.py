@@ -94,10 +94,13 @@ class Fleet:
         namespace: tuple[str, str],
         prefix: str,
         on_leading: Callable[[fleet_member.Member], None],
+        before_joining: Callable[[Callable[[], bool]], None] = fleet_member.at_once,
     ) -> fleet_member.Member:
         """A worker, not started. `prefix` is its namespace as a path, `/source/target`, encoded as
         Java's workers encode it. `on_leading` is called with it, on a thread that nobody waits for,
         when it has become its group's leader (Java: MirrorHerder.rebalanceSuccess).
+        `before_joining` is called while it starts, once its topics are read, with what it may ask:
+        has the group members? It may wait, and raise a `ConnectError` to call the start off.
 
         In statuses it is called as 4.3 calls its own, apart from those of other nodes (those of 3.9
         are all called alike): a late word of who ran a task before changes nothing then.
@@ -114,7 +117,12 @@ class Fleet:
             own=self._own,
         )
         return fleet_member.Member(
-            settings, namespace=namespace, prefix=prefix, place=place, on_leading=on_leading
+            settings,
+            namespace=namespace,
+            prefix=prefix,
+            place=place,
+            on_leading=on_leading,
+            before_joining=before_joining,
         )
 
     def close(self, graceful_s: int = GRACEFUL_S) -> None:

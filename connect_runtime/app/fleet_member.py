@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import logging
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib import parse
@@ -12,10 +14,11 @@ from urllib import parse
 from connect_runtime.adapters.http import peers as http_peers
 from connect_runtime.app import distributed, worker_core
 from connect_runtime.app.settings import distributed as distributed_settings
-from connect_runtime.base import metrics
+from connect_runtime.base import errors, metrics
 from connect_runtime.core.assignment import work
 from connect_runtime.core.herder import session_keys
 from connect_runtime.core.state import status_records
+from connect_runtime.kafka_client import group_calls
 from connect_runtime.ports import peers as peers_port
 from connect_runtime.rest import app as rest_app
 from connect_runtime.rest import https as rest_https
@@ -23,6 +26,10 @@ from connect_runtime.rest import namespaces
 from connect_runtime.rest import settings as rest_settings
 from connect_runtime.runtime import begun
 from connect_runtime.runtime.herding import herder as herders
+from connect_runtime.system import clock
+from connect_runtime.wire.codec import group_requests, targets
+
+_LOG = logging.getLogger(__name__)
 
 _API = rest_settings.RestSettings()
 """What is served where; the listeners are the fleet's."""
@@ -42,6 +49,14 @@ class Place:
     own: namespaces.Namespaces
 
 
+GROUP_S = 3.0
+"""What looking for other members may take."""
+
+
+def at_once(_: Callable[[], bool]) -> None:
+    """Whoever has joined already, there is nothing to wait for."""
+
+
 class Member:
     """`start`, then `stop`, once, by one thread; the rest by any."""
 
@@ -53,6 +68,7 @@ class Member:
         prefix: str,
         place: Place,
         on_leading: Callable[[Member], None],
+        before_joining: Callable[[Callable[[], bool]], None],
     ) -> None:
         """See `fleet.Fleet.member`."""
         self.namespace = namespace
@@ -60,7 +76,8 @@ class Member:
         self._settings = settings
         self._place = place
         self._core = worker_core.WorkerCore(
-            functools.partial(_kind, settings), on_leading=lambda: on_leading(self)
+            functools.partial(_kind, settings, before_joining),
+            on_leading=lambda: on_leading(self),
         )
 
     def start(self) -> None:
@@ -146,7 +163,34 @@ class Member:
 
 
 def _kind(
-    settings: distributed_settings.Settings, on_broken: Callable[[str], None]
+    settings: distributed_settings.Settings,
+    before_joining: Callable[[Callable[[], bool]], None],
+    on_broken: Callable[[str], None],
 ) -> worker_core.Kind:
     """Groups and topics of a fleet are named by one rule, and cannot be another's by mistake."""
-    return dataclasses.replace(distributed.kind(settings, on_broken), check=lambda _: None)
+    return dataclasses.replace(
+        distributed.kind(settings, on_broken),
+        check=lambda _: before_joining(functools.partial(_has_members, settings)),
+    )
+
+
+def _has_members(settings: distributed_settings.Settings) -> bool:
+    """As far as that may be seen. Who has just died counts for a while."""
+    group = settings.config.group_id
+    asked = group_calls.GroupCalls(
+        settings.connections,
+        clock=clock.SystemClock(),
+        rng=random.Random(),  # noqa: S311 - spreads retries
+    )
+    question = group_calls.Question(
+        to=targets.Coordinator(targets.GROUP, group),
+        message=group_requests.describe_classic(group),
+        doing=f"describing group {group}",
+    )
+    try:
+        return any(each.members for each in asked.ask(question, GROUP_S).groups)
+    except errors.ConnectError as error:
+        _LOG.info("who has joined already is not known: %s", error)
+        return False
+    finally:
+        asked.close()

@@ -73,7 +73,7 @@ def status(seen: Seen, before: flow_status.FlowStatus | None = None) -> flow_sta
     """`before` itself where nothing has changed."""
     state, reason = _state(seen, before)
     tasks = [seen.tasks_shown[number] for number in sorted(seen.tasks_shown)]
-    away = seen.configured.keys() - seen.tasks_shown.keys()
+    away = seen.configured.keys() - _telling(seen)
     findings = seen.shown.findings if seen.shown is not None else ()
     found = {each.partition: each for each in (*_in_between(seen, before), *findings)}
     for task in tasks:
@@ -105,8 +105,13 @@ def _in_between(
     seen: Seen, before: flow_status.FlowStatus | None
 ) -> Iterable[flow_status.PartitionStatus]:
     """What tasks of this node showed last that are just being started again."""
-    away = {number for number, each in seen.tasks.items() if each.here} - seen.tasks_shown.keys()
+    away = {number for number, each in seen.tasks.items() if each.here} - _telling(seen)
     return (each for each in (before.partitions if before else ()) if each.task in away)
+
+
+def _telling(seen: Seen) -> set[int]:
+    """Tasks that have come so far that they tell of partitions."""
+    return {number for number, each in seen.tasks_shown.items() if each.partitions}
 
 
 def settled(seen: Seen) -> bool:

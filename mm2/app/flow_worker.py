@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
+from collections.abc import Callable
 from concurrent import futures
 
 from connect_runtime.app import fleet, fleet_member
@@ -43,9 +44,12 @@ class FlowWorker:
         home: fleet.Fleet,
         *,
         restart_max: int,
+        can_copy: Callable[[], bool],
         clock: base_clock.Clock,
     ) -> None:
+        """`can_copy`: is the engine up?"""
         self.plan = plan
+        self._can_copy = can_copy
         self.stop_asked = threading.Event()
         self._fleet = home
         self._clock = clock
@@ -132,14 +136,28 @@ class FlowWorker:
                 namespace=(ends.source, ends.target),
                 prefix=ends.rest_path,
                 on_leading=self._writes.lead,
+                before_joining=self._await_engine,
             )
             member.start()
         except errors.RetriableError as error:
             self._reason = str(error)
-            _log.warning("%s: its worker has not started: %s", self.plan.name, error)
+            if not self.stop_asked.is_set():
+                _log.warning("%s: its worker has not started: %s", self.plan.name, error)
             return None
         self._member, self._life, self._reason = member, Life.WORKING, ""
         return member
+
+    def _await_engine(self, among_others: Callable[[], bool]) -> None:
+        """Who joins is given a part of the work, and others stop theirs: not before it can be done.
+
+        Raises `RetriableError` when it is to stop meanwhile.
+        """
+        if self._can_copy() or not self.plan.shown or not among_others():
+            return
+        while not self._can_copy():
+            self._reason = "Spark starts; until then the flow's other nodes have its work"
+            if self.stop_asked.wait(TURN_S):
+                raise errors.RetriableError("asked to stop before it joined the group")
 
     def _attend(self, member: fleet_member.Member) -> None:
         """Until it has ended, or is to end."""

@@ -208,7 +208,11 @@ class Node:
 
     def _make_worker(self, plan: flow_plan.FlowPlan) -> flow_worker.FlowWorker:
         return flow_worker.FlowWorker(
-            plan, self._fleet, restart_max=plan.restart_max, clock=self._clock
+            plan,
+            self._fleet,
+            restart_max=plan.restart_max,
+            can_copy=lambda: self.engine.state is engine.EngineState.READY,
+            clock=self._clock,
         )
 
     def _start_worker(self, made: flow_worker.FlowWorker) -> None:

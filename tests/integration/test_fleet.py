@@ -51,6 +51,7 @@ class Node:
         self.watched = one
         self.led: list[tuple[str, ...]] = []
         self.replies: list[object] = []
+        self.met: list[bool] = []
         self.fleet = fleet.Fleet(internal)
         self.members: dict[tuple[str, str], fleet_member.Member] = {}
         self._group, self._on = group, on
@@ -72,7 +73,11 @@ class Node:
             self._source,
         )
         member = self.fleet.member(
-            settings, namespace=flow, prefix=FLOWS[flow], on_leading=self._lead
+            settings,
+            namespace=flow,
+            prefix=FLOWS[flow],
+            on_leading=self._lead,
+            before_joining=lambda among_others: self.met.append(among_others()),
         )
         member.start()
         self.members[flow] = member
@@ -138,6 +143,7 @@ def test_two_nodes_share_the_work_of_two_flows(nodes):
         eventually.eventually(shared(second, flow, by=2), WAIT_S, interval_s=0.2)
         assert not second.members[flow].leads
         assert [each for each in second.led if each == flow] == []
+    assert (first.met, second.met) == ([False, False], [True, True])
     assert sorted(first.led) == sorted(FLOWS)
     refused = (requests.Refused, requests.Forward)
     eventually.eventually(lambda: len(first.replies) == len(FLOWS), WAIT_S)

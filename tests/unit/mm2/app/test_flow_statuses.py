@@ -81,6 +81,9 @@ def test_what_tasks_elsewhere_have_is_counted():
     moving = dataclasses.replace(RUNS, tasks={0: THERE}, tasks_shown={})
     found = flow_statuses.status(moving, flow_statuses.status(RUNS))
     assert (found.state, found.partitions, found.elsewhere) == (FlowState.RUNNING, (), 2)
+    begins = dataclasses.replace(moving, tasks={0: HERE}, tasks_shown={0: shown()})
+    found = flow_statuses.status(begins, found)
+    assert (found.state, found.partitions, found.elsewhere) == (FlowState.RUNNING, (), 2)
 
 
 def test_tasks_of_other_nodes_are_theirs_to_show():
