@@ -36,6 +36,9 @@ class TransactionBoundaries(enum.Enum):
 class Connector(abc.ABC):
     """What both kinds share; derive from SourceConnector or SinkConnector."""
 
+    carries_out: ClassVar[frozenset[str]] = frozenset()
+    """Keys of every connector that this one acts on itself, where its tasks move their data
+    themselves: `transforms`, `predicates`. The worker leaves these to it."""
     context: contexts.ConnectorContext
     props: Mapping[str, str]
     """The configuration it was started with."""

@@ -97,10 +97,9 @@ def new_connector(
         else connector_config.source
     )
     parsed = parse(config, load=around.load)
-    if parsed.not_offered:
-        raise errors.ConfigError(
-            f"connector {parsed.name}: {' '.join(dict.fromkeys(parsed.not_offered.values()))}"
-        )
+    refused = [text for key, text in parsed.not_offered.items() if key not in made.carries_out]
+    if refused:
+        raise errors.ConfigError(f"connector {parsed.name}: {' '.join(dict.fromkeys(refused))}")
     return made, parsed
 
 

@@ -192,7 +192,7 @@ class _One:
                 connector_checks.consumer_group(values, config, workers=worker.group_id)
             else:
                 self._check_boundary(values)
-        connector_checks.not_offered(values, config)
+        connector_checks.not_offered(values, config, carried_out=self._made.carries_out)
         connector_checks.nulls(values, config)
 
     def _check_boundary(self, values: connector_checks.Values) -> None:

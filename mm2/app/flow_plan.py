@@ -11,6 +11,7 @@ from connect_runtime.app.settings import distributed, internal_rest, problems, w
 from mm2.app.settings import mirror_maker_keys as keys
 from mm2.app.settings import settings as app_settings
 from mm2.core.configs import dedicated, own_keys, own_values
+from mm2.core.copy import record_transforms
 
 SOURCE, HEARTBEAT, CHECKPOINT = dedicated.CONNECTORS
 """The names of a flow's connectors."""
@@ -78,7 +79,7 @@ def _plan(
 ) -> FlowPlan:
     flat = settings.flat
     connectors = {
-        name: {key: value for key, value in config.items() if key not in keys.ABOUT_RECORDS}
+        name: {key: value for key, value in config.items() if _is_for(name, key)}
         for name, config in dedicated.connectors(flat.props, ends).items()
     }
     if choice.throttle:
@@ -99,6 +100,12 @@ def _plan(
         source=flat.resolve(connectors[SOURCE]),
         shown=str(ends) in mirroring,
     )
+
+
+def _is_for(connector: str, key: str) -> bool:
+    """Of heartbeats and checkpoints no record is transformed: who reads them knows their form."""
+    about = key in record_transforms.LISTS or key.startswith(record_transforms.FAMILIES)
+    return key not in keys.ABOUT_RECORDS and (connector == SOURCE or not about)
 
 
 def _restart_max(settings: app_settings.Settings, text: str | None) -> int:

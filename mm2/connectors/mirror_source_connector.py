@@ -22,6 +22,7 @@ from connect_runtime.system import clock as system_clock
 from mm2.connectors import era_requests, mirror_source_task, source_clients, source_watch
 from mm2.core import connect_offsets
 from mm2.core.configs import answers, checks, connector_configs, java_classes
+from mm2.core.copy import record_transforms
 
 _CLOSE_S = 5.0
 _REQUEST_BYTES = 8
@@ -32,6 +33,7 @@ class MirrorSourceConnector(connector.SourceConnector):
     """Java's of the same name. It may be started again after it was stopped."""
 
     default_converter = answers.BYTES
+    carries_out = frozenset(record_transforms.LISTS)
 
     def __init__(
         self, make_clients: source_clients.MakeClients = source_clients.KafkaClients

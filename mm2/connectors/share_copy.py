@@ -235,6 +235,7 @@ class ShareCopy:
             throttle_bytes_s=share.budget.flow,
             topic_throttles=share.budget.topics,
             paused_topics=share.config.paused,
+            transforms=share.config.transforms,
         )
 
     def _streamed(self, items: Sequence[instructions.LogItem]) -> None:

@@ -17,8 +17,8 @@ from mm2.core.copy import (
     instructions,
     limits,
     messages,
-    opening,
     partition,
+    record_transforms,
     refusals,
     standing,
     throttle,
@@ -56,7 +56,7 @@ class CopyLoop:
         selector: poller.Poller,
         now: clock.Clock,
         random: Random,
-        transform: opening.Transform | None = None,
+        chain: record_transforms.Chain | None = None,
     ) -> None:
         self._clock = now
         self._poller = selector
@@ -85,7 +85,7 @@ class CopyLoop:
             settled=self._settled,
             may_send=lambda: not link.full,
         )
-        self.copies = self._make_copies(settings, random, transform)
+        self.copies = self._make_copies(settings, random, chain)
         source.want_topics({each.topic for each in settings.partitions})
         target.want_topics({each.remote_topic for each in settings.partitions})
         self._restless: dict[int, partition.PartitionCopy] = {
@@ -101,7 +101,7 @@ class CopyLoop:
         self._closing = False
 
     def _make_copies(
-        self, settings: messages.Configure, random: Random, transform: opening.Transform | None
+        self, settings: messages.Configure, random: Random, chain: record_transforms.Chain | None
     ) -> list[partition.PartitionCopy]:
         made = [
             partition.PartitionCopy(
@@ -111,7 +111,7 @@ class CopyLoop:
                 joining=self._joining,
                 random=random,
                 wall_ms=self._clock.wall_ms,
-                transform=transform,
+                transform=None if chain is None else chain.of(where),
             )
             for where in settings.partitions
         ]

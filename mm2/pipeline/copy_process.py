@@ -13,7 +13,7 @@ from typing import Any
 
 from connect_runtime.system import clock
 from connect_runtime.wire.connection import buffers, cluster, poller
-from mm2.core.copy import messages
+from mm2.core.copy import messages, record_transforms
 from mm2.pipeline import client_options, control_client, copy_loop, worker_link
 
 CONNECT_S = 15.0
@@ -41,6 +41,7 @@ class CopyProcess:
         self._link = worker_link.WorkerLink(self._channel)
         self._settings: messages.Configure | None = None
         self._loop: copy_loop.CopyLoop | None = None
+        self._chain: record_transforms.Chain | None = None
         self._paused = False
         self._clusters: list[cluster.ClusterConnections] = []
         self._heard_at_s = 0.0
@@ -56,6 +57,8 @@ class CopyProcess:
                 self._copy(self._settings)
         finally:
             self._channel.close()
+            if self._chain is not None:
+                self._chain.close()
             for each in self._clusters:
                 each.close()
             self._poller.close()
@@ -68,6 +71,11 @@ class CopyProcess:
             self._poller.poll(0.25)
 
     def _copy(self, settings: messages.Configure) -> None:
+        try:
+            self._chain = record_transforms.chain(settings.transforms)
+        except record_transforms.ChainError as error:  # not to be imported here, say
+            self._tell_end(str(error), fatal=str(error))
+            return
         loop = self._build(settings)
         self._loop = loop
         self._pause()
@@ -78,8 +86,11 @@ class CopyProcess:
         _log.info("%s task %d: copy ends: %s", settings.flow, settings.task, ended)
         if not self._gone:
             loop.send_gauges()
-            self._channel.send({"type": "ended", "reason": ended, "fatal": loop.fatal})
-            self._channel.drain(1.0)
+            self._tell_end(ended, fatal=loop.fatal)
+
+    def _tell_end(self, reason: str, *, fatal: str) -> None:
+        self._channel.send({"type": "ended", "reason": reason, "fatal": fatal})
+        self._channel.drain(1.0)
 
     def _build(self, settings: messages.Configure) -> copy_loop.CopyLoop:
         random = Random()  # noqa: S311 - jitter, not secrets
@@ -102,6 +113,7 @@ class CopyProcess:
             selector=self._poller,
             now=self._clock,
             random=random,
+            chain=self._chain,
         )
 
     def _ended(self, loop: copy_loop.CopyLoop) -> str:

@@ -1,9 +1,11 @@
-"""Classes such as users bring: a policy, filters. Files name them `tests.support.own_classes:…`."""
+"""Classes such as users bring, named `tests.support.own_classes:…`: policy, filters, transforms."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+from connect_runtime.api import config_def, records, transform
 from mm2.core import naming
 
 NAME = "tests.support.own_classes"
@@ -70,3 +72,44 @@ class Fails:
 
     def configure(self, props: Mapping[str, str]) -> None:
         raise RuntimeError("out of paper")
+
+
+class Stamp(transform.Transformation):
+    """Puts its key `stamp` before values, and drops those that hold its key `without`."""
+
+    deterministic = True
+
+    def config(self) -> config_def.ConfigDef:
+        return (
+            config_def.ConfigDef()
+            .define("stamp", config_def.Type.STRING, "What to put before values.")
+            .define("without", config_def.Type.STRING, "Which to drop.", default="")
+        )
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        self._stamp = str(configs["stamp"]).encode()
+        self._without = str(configs.get("without", "")).encode()
+
+    def apply(self, record: records.AnyRecord) -> records.AnyRecord | None:
+        if self._without and self._without in (record.value or b""):
+            return None
+        return record.new_record(value=self._stamp + (record.value or b""))
+
+
+class Reroute(transform.Transformation):
+    """What a mirror cannot do."""
+
+    def apply(self, record: records.AnyRecord) -> records.AnyRecord | None:
+        return record.new_record(topic="elsewhere")
+
+
+class Text(transform.Transformation):
+    """Leaves text, which only a converter could write."""
+
+    def apply(self, record: records.AnyRecord) -> records.AnyRecord | None:
+        return record.new_record(value="text")
+
+
+class HasKey(transform.Predicate):
+    def test(self, record: records.ConnectRecord) -> bool:
+        return record.key is not None

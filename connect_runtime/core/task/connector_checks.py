@@ -7,7 +7,7 @@ validateConnectorConfig; SinkConnectorConfig.validate.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from connect_runtime.api import config_def, config_infos, config_types
 from connect_runtime.core.task import client_settings, connector_config, worker_config
@@ -53,11 +53,12 @@ def consumer_group(values: Values, config: Config, *, workers: str) -> None:
         add(values, "name", message)
 
 
-def not_offered(values: Values, config: Config) -> None:
-    """Keys that have an error already get no second one."""
+def not_offered(values: Values, config: Config, *, carried_out: Collection[str] = ()) -> None:
+    """Keys that have an error already get no second one. `carried_out`: by the connector."""
     found = {name: each.value for name, each in values.items() if not each.error_messages}
     for name, message in connector_config.not_offered(found, config).items():
-        add(values, name, message, value=config.get(name))
+        if name not in carried_out:
+            add(values, name, message, value=config.get(name))
 
 
 def overrides(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from mm2.app.settings import settings
 from mm2.core import flows
+from mm2.core.copy import record_transforms
 
 _AT_START = ("spark", "metrics", "rest")
 AT_NEXT_START = "takes effect when mm2 run is started again"
@@ -94,7 +95,7 @@ def _change(
     reasons = [*_texts(_shown(old, after.name), _shown(new, after.name))]
     workers = (_section(each.effective, "worker") for each in (old, new))
     clients = [*_clients(old, new, after), *(f"worker.{line}" for line in _texts(*workers))]
-    if clients:
+    if clients or any(map(_is_of_records, reasons)):
         step = Step.RESTART
     elif before == after and not reasons:
         return None
@@ -112,6 +113,10 @@ def _step(before: flows.Flow, after: flows.Flow) -> Step:
         live, topics=after.topics, replicate_heartbeats=after.replicate_heartbeats
     )
     return Step.TOPICS if topics == after else Step.RESTART
+
+
+def _is_of_records(reason: str) -> bool:
+    return reason.startswith((*record_transforms.LISTS, *record_transforms.FAMILIES))
 
 
 def _clients(old: settings.Settings, new: settings.Settings, flow: flows.Flow) -> list[str]:

@@ -9,6 +9,7 @@ from connect_runtime.api import config_def
 from mm2.app.settings import reader
 from mm2.core import filters, flows
 from mm2.core.configs import connector_keys, java_classes, kinds
+from mm2.core.copy import record_transforms
 
 _ALIAS = kinds.text("the alias of a cluster")
 _SECONDS = kinds.whole(1, 1_000_000_000)
@@ -171,6 +172,10 @@ SYNC_WITHOUT_LOOKS = (
     "when the flow starts"
 )
 
+TRANSFORMS = reader.Option(name=record_transforms.TRANSFORMS, kind=kinds.Texts(), default=())
+PREDICATES = reader.Option(name=record_transforms.PREDICATES, kind=kinds.Texts(), default=())
+"""Aliases; what is configured of each stands behind `transforms.<alias>.`"""
+
 _NOT_YET = "is not supported yet"
 _REMOVED = "was removed in Kafka 4.0"
 
@@ -190,9 +195,7 @@ REFUSED: Mapping[str, str] = {
             "header.converter",
             "key.converter",
             "metric.reporters",
-            "predicates",
             "tasks.max.enforce",
-            "transforms",
             "value.converter",
         ),
         _NOT_YET,
@@ -219,12 +222,10 @@ REFUSED_FAMILIES: Mapping[str, str] = {
     **dict.fromkeys(
         (
             "errors.deadletterqueue.",
-            "predicates.",
             "source.",
             "target.consumer.",
             "target.producer.",
             "topic.creation.",
-            "transforms.",
         ),
         _NOT_YET,
     ),

@@ -9,6 +9,7 @@ from connect_runtime.adapters.config import yaml_source
 from mm2.app.settings import flow_clients, reader
 from mm2.app.settings import flow_options as options
 from mm2.core import filters, flows, naming
+from mm2.core.copy import record_transforms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +109,9 @@ def _read_keys(found: reader.SectionReader, *, source: str, target: str) -> flow
     policy = found.get(options.POLICY)
     for option in (*options.CONNECTORS, options.EMIT_HEARTBEATS):
         found.get(option)
+    found.get(options.TRANSFORMS)
+    found.get(options.PREDICATES)
+    found.take_family(record_transforms.FAMILIES)
     if not found.get(options.REFRESH_TOPICS):
         found.warn_given(options.SYNC_CONFIGS_INTERVAL.name, options.SYNC_WITHOUT_LOOKS)
     return flows.Flow(

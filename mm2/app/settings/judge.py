@@ -13,6 +13,7 @@ from connect_runtime.api import config_def, errors
 from connect_runtime.app.settings import problems
 from mm2.app.settings import settings
 from mm2.core.configs import connector_configs, dedicated
+from mm2.core.copy import record_transforms
 
 _VALIDATE: Mapping[str, Callable[[Mapping[str, str]], list[config_def.ConfigValue]]] = {
     "MirrorSourceConnector": connector_configs.validate_source,
@@ -61,5 +62,8 @@ def _place(flat: settings.Flat, ends: dedicated.Ends, key: str) -> tuple[int, st
         if key.startswith(side):
             bare = key.removeprefix(side)
             candidates += [f"{alias}.{bare}", f"{alias}.{bare.removeprefix('cluster.')}"]
+    if key.startswith(record_transforms.FAMILIES):  # one that is missing: who asked for it
+        listed = key.partition(".")[0]
+        candidates += [f"{ends}.{listed}", listed]
     found = next((flat.places[each] for each in candidates if each in flat.places), None)
     return found or (0, f"{ends}: {key}")

@@ -22,6 +22,7 @@ from mm2.app.settings import flow_options as options
 from mm2.app.settings import mirror_maker_flow
 from mm2.app.settings import mirror_maker_keys as keys
 from mm2.app.settings.mirror_maker_flow import Pairs
+from mm2.core.copy import record_transforms
 
 Problem = problems.Problem
 
@@ -30,6 +31,7 @@ _OUR_SECTIONS = ("spark", "metrics")
 _OUR_PREFIX = "mm2."
 _CONF = "conf."
 _ROLES = ("consumer.", "producer.", "admin.")
+_NOT_AT_THE_TOP = (*_ROLES, *record_transforms.FAMILIES)
 _POLICIES = "replication.policy."
 
 
@@ -271,10 +273,10 @@ class _Translation:
             if name in keys.CONNECTOR or name in keys.OURS or name in keys.BLACKLISTS:
                 if self._account.takes_key(pair, name):
                     found[name] = pair
-            elif name in keys.FLOW_ONLY or name.startswith(_ROLES):
+            elif name in keys.FLOW_ONLY or name.startswith(_NOT_AT_THE_TOP):
                 text = "has no effect: MirrorMaker 2 hands it to no flow; write "
                 spelled = "A.{}, or A->B.source.{}" if name.startswith("consumer.") else "A.{}"
-                spelled = "A->B.{}" if name in keys.FLOW_ONLY else spelled
+                spelled = spelled if name.startswith(_ROLES) else "A->B.{}"
                 self._account.warn(pair, text + spelled.format(name, name))
             else:
                 self._tell(name, pair, known=keys.FLOW | keys.CLIENT)

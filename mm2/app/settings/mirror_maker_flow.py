@@ -10,6 +10,7 @@ from connect_runtime.app.settings import problems
 from mm2.app.settings import flow_clients
 from mm2.app.settings import flow_options as options
 from mm2.app.settings import mirror_maker_keys as keys
+from mm2.core.copy import record_transforms
 
 Problem = problems.Problem
 Property = properties_source.Property
@@ -104,10 +105,11 @@ def translate(flow: Flow, account: Account) -> Pairs:
             if account.takes_key(pair, name):
                 found[name] = pair
         elif not _take_client(flow, name, account, found=found, weak=weak):
-            if _is_refused(name) or not _has_custom_classes(flow):
-                _tell(name, pair, account)
-            else:
+            of_records = name.startswith(record_transforms.FAMILIES)
+            if of_records or (_has_custom_classes(flow) and not _is_refused(name)):
                 found[name] = pair
+            else:
+                _tell(name, pair, account)
     found = {**weak, **found}
     start = _start(flow, account)
     if start is not None and options.START.name not in flow.own:

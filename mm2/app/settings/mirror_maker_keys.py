@@ -41,7 +41,6 @@ NOTED: Mapping[str, str] = {
 
 SAME_AS_HERE: Mapping[str, tuple[str, ...]] = {
     **answers.ONLY,
-    **dict.fromkeys(("predicates", "transforms"), ("",)),
     connector_keys.REPORTERS: ("", java_classes.JMX_REPORTER),
 }
 """Values that say what is so anyway; any other is refused."""

@@ -7,7 +7,7 @@ is remembered as text in `effective`, with secrets already hidden, for `mm2 conf
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -221,10 +221,19 @@ class SectionReader:
     def take_rest(self, *, refused: Mapping[str, str], families: Mapping[str, str]) -> None:
         """Take every key that nobody knows, here and in the defaults, as one text each."""
         known = self._known | set(refused)
+        self._take(lambda name: name not in known and _family(name, families) is None)
+
+    def take_family(self, prefixes: tuple[str, ...]) -> None:
+        """Take every key that begins so, as `take_rest`."""
+        self._take(lambda name: name.startswith(prefixes))
+
+    def _take(self, wanted: Callable[[str], bool]) -> None:
         for name, entry in self.each_entry().items():
-            if name not in known and _family(name, families) is None:
+            if wanted(name):
                 self._known.add(name)
-                given = _read(self.account, entry, f"{self.path}.{name}")
+                inherited = self.section.get(name) is None
+                account = self._unheard if inherited else self.account
+                given = _read(account, entry, f"{self.path}.{name}")
                 if given is not None:
                     self.effective[name] = given.effective(is_list=False)
 

@@ -24,6 +24,7 @@ from mm2.core.configs import (
     roles,
 )
 from mm2.core.configs import connector_keys as keys
+from mm2.core.copy import record_transforms
 
 T = TypeVar("T")
 Props = Mapping[str, str]
@@ -75,7 +76,8 @@ class SourceConfig:
 
     `syncs_topic` None: no offset syncs are written. `lag_max` is `offset.lag.max`. `engine` None:
     whichever its process has. Of topics in `paused` nothing is copied for now; the flow's budgets
-    are those in force, an operator's first.
+    are those in force, an operator's first. `transforms` are the keys of the records' chain, if
+    there is one (`record_transforms`).
     """
 
     common: Common
@@ -86,6 +88,7 @@ class SourceConfig:
     lag_max: int
     engine: engine_settings.EngineSettings | None
     paused: frozenset[str] = frozenset()
+    transforms: Props = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +244,20 @@ def _source(reading: _Reading) -> SourceConfig:
         lag_max=values[keys.LAG_MAX],
         engine=reading.attempt(own_keys.ENGINE, lambda: engine_settings.read(reading.props), None),
         paused=frozenset(values[own_keys.LIVE_PAUSED_TOPICS]),
+        transforms=_transforms(reading),
     )
+
+
+def _transforms(reading: _Reading) -> Props:
+    """A chain is made here only to see that it can be."""
+    try:
+        made = record_transforms.chain(reading.props)
+    except record_transforms.ChainError as error:
+        reading.note(error.key, str(error))
+        return {}
+    if made is not None:
+        made.close()
+    return record_transforms.settings(reading.props)
 
 
 def _source_flow(reading: _Reading, common: Common) -> flows.Flow:
@@ -251,11 +267,7 @@ def _source_flow(reading: _Reading, common: Common) -> flows.Flow:
         source=common.source,
         target=common.target,
         policy=common.policy,
-        topics=reading.attempt(
-            reading.blamed(keys.TOPIC_FILTER, keys.TOPICS),
-            lambda: policies.topics(props, values),
-            base.topics,
-        ),
+        topics=_topics(reading, base.topics),
         properties=reading.attempt(
             reading.blamed(keys.PROPERTY_FILTER, keys.PROPERTIES_EXCLUDE),
             lambda: policies.properties(props, values),
@@ -273,6 +285,15 @@ def _source_flow(reading: _Reading, common: Common) -> flows.Flow:
         admin_timeout_s=common.admin_timeout_s,
         buffer_bytes=values[own_keys.BUFFER_MEMORY],
         budgets=_budgets(values),
+    )
+
+
+def _topics(reading: _Reading, base: filters.Names) -> filters.Names:
+    """`base` where it is noted why there is no filter."""
+    return reading.attempt(
+        reading.blamed(keys.TOPIC_FILTER, keys.TOPICS),
+        lambda: policies.topics(reading.props, reading.values),
+        base,
     )
 
 
@@ -328,11 +349,7 @@ def _checkpoint(reading: _Reading) -> CheckpointConfig:
             source=common.source,
             target=common.target,
             policy=common.policy,
-            topics=reading.attempt(
-                reading.blamed(keys.TOPIC_FILTER, keys.TOPICS),
-                lambda: policies.topics(props, values),
-                base.topics,
-            ),
+            topics=_topics(reading, base.topics),
             groups=reading.attempt(
                 reading.blamed(keys.GROUP_FILTER, keys.GROUPS),
                 lambda: policies.groups(props, values),

@@ -9,6 +9,7 @@ from connect_runtime.api import errors
 from connect_runtime.base import ids
 from mm2.core.configs import connector_configs, own_keys
 from mm2.core.configs import connector_keys as keys
+from mm2.core.copy import record_transforms
 from mm2.core.topics import assigned, split
 
 _LIVE = frozenset(
@@ -29,7 +30,11 @@ _OF_OTHERS = frozenset(
         *(keys.REFRESH_TOPICS, keys.REFRESH_TOPICS_S, keys.TASKS_MAX),
         *(keys.SYNC_CONFIGS, keys.SYNC_CONFIGS_S, keys.SYNC_ACLS, keys.SYNC_ACLS_S),
         *(keys.REPLICATION_FACTOR, keys.SYNCS_TOPIC_FACTOR),
-        *(keys.EVERY - frozenset(connector_configs.SOURCE.keys) - {keys.NAME}),
+        *(
+            keys.EVERY
+            - frozenset(connector_configs.SOURCE.keys)
+            - {keys.NAME, *record_transforms.LISTS}
+        ),
     }
 )
 """What the connector alone acts on, and other connectors."""

@@ -45,7 +45,8 @@ class Configure:
 
     `throttle_bytes_s` (0: none) is this copy's share of its flow's budget, `topic_throttles` its
     shares of the budgets of single topics, in bytes per second. Nothing is copied of
-    `paused_topics`.
+    `paused_topics`. `transforms` are the keys of a chain (`record_transforms`); none: there is
+    none.
     """
 
     flow: str
@@ -58,6 +59,7 @@ class Configure:
     throttle_bytes_s: int = 0
     topic_throttles: Mapping[str, int] = field(default_factory=dict)
     paused_topics: frozenset[str] = frozenset()
+    transforms: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def configure(settings: Configure) -> Message:
@@ -74,6 +76,7 @@ def configure(settings: Configure) -> Message:
         "throttle_bytes_s": settings.throttle_bytes_s,
         "topic_throttles": dict(settings.topic_throttles),
         "paused_topics": sorted(settings.paused_topics),
+        "transforms": dict(settings.transforms),
     }
 
 
@@ -90,6 +93,7 @@ def read_configure(message: Message) -> Configure:
         throttle_bytes_s=message["throttle_bytes_s"],
         topic_throttles=message["topic_throttles"],
         paused_topics=frozenset(message["paused_topics"]),
+        transforms=message["transforms"],
     )
 
 

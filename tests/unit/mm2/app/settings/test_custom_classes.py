@@ -137,8 +137,8 @@ def test_what_is_wrong_with_a_class_is_told_at_its_place(tmp_path, monkeypatch, 
 def test_without_a_class_of_the_users_unknown_keys_are_mistakes():
     with pytest.raises(problems.SettingsError, match=r"wanted\.suffix: is not a known key"):
         read(given(**{"wanted.suffix": "x"}))
-    with pytest.raises(problems.SettingsError, match=r"transforms: is not supported yet"):
-        read(given(**ALL, transforms="x"))
+    with pytest.raises(problems.SettingsError, match=r"errors\.tolerance: is not supported yet"):
+        read(given(**ALL, **{"errors.tolerance": "all"}))
 
 
 def test_a_policy_that_keeps_names_is_looked_at_as_one():
@@ -156,3 +156,50 @@ def test_the_same_classes_are_no_change_and_others_are():
     other = read(given(**{**ALL, "wanted.suffix": "x"}))
     (change,) = differences.plan(before, other).flows
     assert change.reasons == ("wanted.suffix: orders -> x",)
+
+
+STAMP = {
+    "transforms": "stamp",
+    "transforms.stamp.type": f"{OWN}:Stamp",
+    "transforms.stamp.stamp": "new ",
+}
+
+
+def must_transform(found: settings.Settings) -> None:
+    (plan,) = flow_plan.plans(found, flow_plan.Choice(names=("a->b",)), environment={})
+    assert STAMP.items() <= plan.connectors[flow_plan.SOURCE].items()
+    assert not STAMP.keys() & plan.connectors[flow_plan.CHECKPOINT].keys()
+    assert not [line for line in found.warning_lines() if "transforms" in line]
+
+
+def test_transforms_are_the_mirrors_in_both_forms():
+    must_transform(read(given(**STAMP)))
+    tree = given()
+    tree["defaults"] = STAMP
+    must_transform(read(tree))
+    must_transform(read_properties(*(f"a->b.{key}={value}" for key, value in STAMP.items())))
+
+
+def test_settings_of_transforms_at_the_top_of_properties_reach_nobody_as_in_java():
+    with pytest.raises(problems.SettingsError) as caught:
+        read_properties(*(f"{key}={value}" for key, value in STAMP.items()))
+    assert "transforms.stamp.type is missing" in str(caught.value)
+    found = read_properties("transforms.stamp.stamp=x")
+    assert any("write A->B.transforms.stamp.stamp" in line for line in found.warning_lines())
+
+
+def test_what_is_wrong_with_a_transform_is_told_at_its_place():
+    with pytest.raises(problems.SettingsError) as caught:
+        read(given(**STAMP | {"transforms.stamp.type": "no.such:Thing"}))
+    (problem,) = caught.value.problems
+    assert (problem.line, problem.key) == (16, "flows[0].transforms.stamp.type")
+    assert "there is no class no.such:Thing" in problem.text
+    with pytest.raises(problems.SettingsError) as caught:
+        read_properties("a->b.transforms=stamp", "a->b.transforms.stamp.type=no.such:Thing")
+    (problem,) = caught.value.problems
+    assert (problem.line, problem.key) == (6, "a->b.transforms.stamp.type")
+
+
+def test_another_transform_restarts_its_flow():
+    (change,) = differences.plan(read(given()), read(given(**STAMP))).flows
+    assert change.step is differences.Step.RESTART

@@ -87,7 +87,7 @@ def test_what_has_no_effect_is_told_by_its_key(read, line, words):
     ("line", "words"),
     [
         ("topics.blacklist = x", "write topics.exclude"),
-        ("a->b.transforms = route", "not supported yet"),
+        ("a->b.transforms = route", "transforms.route.type is missing"),
         ("topic.filter.class = com.example.Mine", "there is no class com.example.Mine"),
         ("value.converter = org.apache.kafka.connect.json.JsonConverter", "not supported yet"),
         ("replication.policy.class = Mine", "is not allowed"),
