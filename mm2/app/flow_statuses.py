@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from connect_runtime.base import ids
 from mm2.connectors import board, flow_status
 
 State = flow_status.FlowState
+
+NOT_RUNNING = "its task does not run at present"
 
 
 class Life(enum.Enum):
@@ -104,9 +106,17 @@ def status(seen: Seen, before: flow_status.FlowStatus | None = None) -> flow_sta
 def _in_between(
     seen: Seen, before: flow_status.FlowStatus | None
 ) -> Iterable[flow_status.PartitionStatus]:
-    """What tasks of this node showed last that are just being started again."""
+    """What tasks of this node showed last that stand still, or are just being started again."""
     away = {number for number, each in seen.tasks.items() if each.here} - _telling(seen)
-    return (each for each in (before.partitions if before else ()) if each.task in away)
+    found = (each for each in (before.partitions if before else ()) if each.task in away)
+    return map(_at_rest, found) if seen.life is Life.WORKING else found
+
+
+def _at_rest(each: flow_status.PartitionStatus) -> flow_status.PartitionStatus:
+    """What was known of its source says nothing about now."""
+    if each.stopped or each.reason == NOT_RUNNING:
+        return each
+    return replace(each, phase="waiting", reason=NOT_RUNNING)
 
 
 def _telling(seen: Seen) -> set[int]:

@@ -107,7 +107,14 @@ def test_what_has_run_goes_on_running_while_tasks_move():
     assert moved.state is FlowState.RUNNING
     assert moved.partitions == ()
     starting = flow_statuses.status(dataclasses.replace(RUNS, tasks_shown={}), before)
-    assert starting.partitions == before.partitions
+    assert [each.partition for each in starting.partitions] == [
+        each.partition for each in before.partitions
+    ]
+    assert {each.phase for each in starting.partitions} == {"waiting"}
+    ending = dataclasses.replace(RUNS, tasks_shown={}, life=flow_statuses.Life.STOPPING)
+    assert flow_statuses.status(ending, before).partitions == before.partitions
+    again = dataclasses.replace(RUNS, tasks_shown={})
+    assert flow_statuses.status(again, starting) is starting
     assert flow_statuses.status(RUNS, before) is before
 
 
