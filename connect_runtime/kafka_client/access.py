@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from connect_runtime.base import errors
 from connect_runtime.kafka_client import client_settings
 from connect_runtime.wire.codec import cluster_view, security_settings, tls_settings
+from connect_runtime.wire.connection import client_properties
+from connect_runtime.wire.connection import settings as connection_settings
 
 _BOOTSTRAP = "bootstrap.servers"
 _REQUEST_TIMEOUT = "request.timeout.ms"
@@ -42,6 +44,15 @@ class Access:
         """In librdkafka's words, secrets included. Raises `FatalError` for what is no number."""
         security = client_settings.security(self.security)
         return client_settings.shared(self.properties) | security
+
+    def connection(self, client_id: str) -> connection_settings.ConnectionSettings:
+        """For connections of our own; `client_id` as brokers see it."""
+        return client_properties.settings(
+            self.properties,
+            bootstrap=self.bootstrap,
+            security=self.security,
+            client_id=client_id,
+        )
 
     @property
     def secret(self) -> str | None:

@@ -6,6 +6,7 @@ that run the same file form a group for each flow, and share its work.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -231,15 +232,5 @@ class Node:
             # On a standalone cluster no process takes more cores than it has tasks.
             tasks = sum(flow.tasks_max for flow in self._settings.flows)
             conf = {"spark.cores.max": str(tasks), **conf}
-        return engine_settings.EngineSettings(
-            engine=spark.engine,
-            master=spark.master,
-            app_name=spark.app_name,
-            conf=conf,
-            ui=spark.ui,
-            control_host=spark.control_host,
-            control_port=spark.control_port,
-            python=spark.python,
-            allow_insecure_spark=spark.allow_insecure_spark,
-            hidden_environment=self._settings.secret_environment,
-        )
+        hidden = self._settings.secret_environment
+        return dataclasses.replace(spark, conf=conf, hidden_environment=hidden)

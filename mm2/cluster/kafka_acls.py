@@ -11,7 +11,6 @@ from connect_runtime.base import errors
 from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.kafka_client import group_calls, translate_errors
 from connect_runtime.wire.codec import acl_requests, targets
-from connect_runtime.wire.connection import client_properties
 from mm2.cluster import errors as cluster_errors
 from mm2.core.topics import acls
 
@@ -40,12 +39,7 @@ class KafkaAcls:
         honoured."""
         self._where = access.where
         self._calls = group_calls.GroupCalls(
-            client_properties.settings(
-                access.properties,
-                bootstrap=access.bootstrap,
-                security=access.security,
-                client_id=client_id,
-            ),
+            access.connection(client_id),
             clock=clock,
             rng=random.Random(),  # noqa: S311  # spreads waits, no secret
             where=access.where,

@@ -6,7 +6,7 @@ from random import Random
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import errors
-from connect_runtime.wire.codec import produce
+from connect_runtime.wire.codec import by_topic
 from connect_runtime.wire.connection import cluster
 from mm2.core import capabilities
 from mm2.pipeline import scratch_partition, single_questions, target_probe
@@ -94,4 +94,4 @@ def _has_id(questions: single_questions.SingleQuestions, topic: str) -> bool | N
         questions.leader(topic)
     except errors.ConnectError:
         return None
-    return questions.topic_id(topic) != produce.NO_TOPIC_ID
+    return questions.topic_id(topic) != by_topic.NO_TOPIC_ID

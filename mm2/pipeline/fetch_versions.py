@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from connect_runtime.wire.codec import fetch, versions
+from connect_runtime.wire.codec import by_topic, versions
 
 BY_NAME = (12, 12)
 
 
 def of(topic_ids: Iterable[bytes]) -> tuple[int, int]:
     """The lowest and the highest version for one request that reads these topics."""
-    return BY_NAME if fetch.NO_TOPIC_ID in topic_ids else versions.FETCH
+    return BY_NAME if by_topic.NO_TOPIC_ID in topic_ids else versions.FETCH

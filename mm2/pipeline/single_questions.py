@@ -9,7 +9,15 @@ from typing import Any, Self, TypeVar
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline, errors
-from connect_runtime.wire.codec import failures, fetch, messages, produce, targets, versions
+from connect_runtime.wire.codec import (
+    by_topic,
+    failures,
+    fetch,
+    messages,
+    produce,
+    targets,
+    versions,
+)
 from connect_runtime.wire.connection import buffers, cluster, poller
 from mm2.pipeline import fetch_versions
 
@@ -93,7 +101,7 @@ class SingleQuestions:
     def topic_id(self, topic: str) -> bytes:
         """16 bytes, all zero where there are none; of a topic whose leader was asked for."""
         found = self._cluster.view.topic(topic)
-        return produce.NO_TOPIC_ID if found is None else found.topic_id
+        return by_topic.NO_TOPIC_ID if found is None else found.topic_id
 
     def any_node(self) -> int:
         """A broker of the cluster."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from connect_runtime.base import clock
-from connect_runtime.wire.codec import failures, produce, versions
+from connect_runtime.wire.codec import by_topic, failures, produce, versions
 from connect_runtime.wire.connection import cluster
 from mm2.core.copy import instructions, pace, partition
 from mm2.formats import map_record
@@ -222,7 +222,7 @@ class TargetSide:
             key = (
                 ("", where.target_topic_id, where.partition)
                 if by_id
-                else (where.remote_topic, produce.NO_TOPIC_ID, where.partition)
+                else (where.remote_topic, by_topic.NO_TOPIC_ID, where.partition)
             )
             answer = answers.get(key)
             if answer is None:

@@ -17,7 +17,6 @@ from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.kafka_client import client_settings
 from connect_runtime.ports import clients
 from connect_runtime.wire.codec import tls_settings
-from connect_runtime.wire.connection import client_properties
 
 _LOG = logging.getLogger(__name__)
 _INT_MAX = 2_147_483_647
@@ -125,12 +124,7 @@ class KafkaClients:
     def group_offsets(self, plan: plans.ClientPlan) -> clients.GroupOffsets:
         access = kafka_access.parse(plan.properties, files=self._files)
         return group_offsets.KafkaGroupOffsets(
-            client_properties.settings(
-                access.properties,
-                bootstrap=access.bootstrap,
-                security=access.security,
-                client_id=plan.client_id,
-            ),
+            access.connection(plan.client_id),
             clock=self._clock,
             rng=random.Random(),  # noqa: S311  # spreads waits, no secret
         )

@@ -161,11 +161,14 @@ def split_key(key: str) -> tuple[Kind, str]:
     raise Invalid("no record of the config topic has such a key")
 
 
-def task_id(rest: str) -> ids.ConnectorTaskId:
-    """The task of `C-N`, the rest of a key: N is what follows the last dash. Raises `Invalid`."""
+def task_id(rest: str, *, before: str = "task-") -> ids.ConnectorTaskId:
+    """The task of `C-N`, the rest of a key: N is what follows the last dash. Raises `Invalid`.
+
+    `before` is how such a key begins, for messages.
+    """
     name, dash, number = rest.rpartition("-")
     if not dash or not _TASK_NUMBER.fullmatch(number) or int(number) > _INT32_MAX:
-        raise Invalid("the key names no task: task-CONNECTOR-NUMBER was expected")
+        raise Invalid(f"the key names no task: {before}CONNECTOR-NUMBER was expected")
     return ids.ConnectorTaskId(name, int(number))
 
 

@@ -6,7 +6,6 @@ Format: KafkaStatusBackingStore; KIP-558 (topics), KIP-891 (`version`, since 4.1
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -19,8 +18,6 @@ TASK = "status-task-"
 TOPIC = "status-topic-"
 TOPIC_SEPARATOR = ":connector-"
 
-_TASK_NUMBER = re.compile(r"[0-9]{1,10}")
-_INT32_MAX = 2**31 - 1
 
 Record = config_records.Record
 
@@ -127,7 +124,7 @@ def split_key(key: str) -> Subject | TopicKey:
     if key.startswith(CONNECTOR):
         return _given(key.removeprefix(CONNECTOR), "connector")
     if key.startswith(TASK):
-        return _task(key.removeprefix(TASK))
+        return config_records.task_id(key.removeprefix(TASK), before=TASK)
     if key.startswith(TOPIC):
         # Java cuts at the first colon, takes for granted what follows it, and so do we.
         name, _, rest = key.removeprefix(TOPIC).partition(":")
@@ -140,13 +137,6 @@ def _given(name: str, what: str) -> str:
     if not name:
         raise Invalid(f"the key names no {what}")
     return name
-
-
-def _task(rest: str) -> ids.ConnectorTaskId:
-    name, dash, number = rest.rpartition("-")
-    if not dash or not _TASK_NUMBER.fullmatch(number) or int(number) > _INT32_MAX:
-        raise Invalid("the key names no task: status-task-CONNECTOR-NUMBER was expected")
-    return ids.ConnectorTaskId(name, int(number))
 
 
 def status_of(value: json_bytes.Json) -> Status:

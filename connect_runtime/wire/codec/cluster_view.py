@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from connect_runtime.base import backoff
+from connect_runtime.wire.codec import by_topic
 
-NO_TOPIC_ID = bytes(16)
 NO_NODE = -1
 _QUIET_S = 10.0
 """After this long without a refresh the next trouble starts with a short wait again."""
@@ -173,7 +173,7 @@ class ClusterView:
     def _take_topic(self, topic: Any) -> None:
         name = str(topic.name)
         found_id = getattr(topic, "topic_id", None)
-        topic_id = NO_TOPIC_ID if found_id is None else found_id.bytes
+        topic_id = by_topic.NO_TOPIC_ID if found_id is None else found_id.bytes
         known = self._topics.get(name)
         older = known.leaders if known is not None and known.topic_id == topic_id else {}
         leaders: dict[int, PartitionLeader] = {}

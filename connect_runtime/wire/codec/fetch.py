@@ -11,11 +11,9 @@ import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from connect_runtime.wire.codec import failures, varints
+from connect_runtime.wire.codec import by_topic, failures, varints
 
-NO_TOPIC_ID = bytes(16)
 LOW, HIGH = 12, 17
-_BY_ID = 13
 _REPLICA_IS_TAGGED = 15
 
 # replica_id, max_wait, min_bytes, max_bytes, isolation_level, session_id, session_epoch
@@ -119,7 +117,7 @@ def encode_fetch_request(  # noqa: PLR0913 - the message has these fields
 
 
 def _topic_key(version: int, part: FetchPartition) -> bytes:
-    return part[1] if version >= _BY_ID else varints.compact_string(part[0])
+    return part[1] if version >= by_topic.BY_ID else varints.compact_string(part[0])
 
 
 def _write_topics(out: bytearray, topics: dict[bytes, list[bytes]]) -> None:
@@ -142,20 +140,7 @@ def decode_fetch_response(version: int, body: memoryview) -> FetchResponse:
 
 def _decode(version: int, body: memoryview) -> FetchResponse:
     throttle_ms, error_code, session_id = _RESPONSE.unpack_from(body)
-    topics, position = varints.read(body, _RESPONSE.size)
-    found: list[FetchedPartition] = []
-    topic: str | None = ""
-    topic_id = NO_TOPIC_ID
-    for _ in range(topics - 1):
-        if version >= _BY_ID:
-            topic_id, position = varints.take(body, position, 16)
-        else:
-            topic, position = varints.read_compact_string(body, position)
-        count, position = varints.read(body, position)
-        for _ in range(count - 1):
-            part, position = _decode_partition(body, position, topic or "", topic_id)
-            found.append(part)
-        position = varints.skip_tags(body, position)
+    found, position = by_topic.read(body, _RESPONSE.size, _decode_partition, version=version)
     position = varints.skip_tags(body, position)
     if position != len(body):
         raise ValueError(f"{len(body) - position} bytes left over")

@@ -11,13 +11,11 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from connect_runtime.wire.codec import failures, varints
+from connect_runtime.wire.codec import by_topic, failures, varints
 
-NO_TOPIC_ID = bytes(16)
 LOW, HIGH = 7, 13
 _RECORD_ERRORS = 8
 _FLEXIBLE = 9
-_BY_ID = 13
 _TAG_LEADER = 0
 
 _ACKS_TIMEOUT = struct.Struct(">hi")
@@ -82,7 +80,7 @@ def encode_produce_request(
     out += _array_length(len(topics), flexible=flexible)
     chunks: list[bytes | memoryview] = []
     for group in topics:
-        out += group[0][1] if version >= _BY_ID else _string(group[0][0], flexible=flexible)
+        out += group[0][1] if version >= by_topic.BY_ID else _string(group[0][0], flexible=flexible)
         out += _array_length(len(group), flexible=flexible)
         for _, _, partition, records in group:
             if flexible:
@@ -136,20 +134,7 @@ def decode_produce_response(version: int, body: memoryview) -> ProduceResponse:
 
 
 def _decode_flexible(version: int, body: memoryview) -> tuple[ProduceResponse, int]:
-    topics, position = varints.read(body, 0)
-    found: list[ProducedPartition] = []
-    topic: str | None = ""
-    topic_id = NO_TOPIC_ID
-    for _ in range(topics - 1):
-        if version >= _BY_ID:
-            topic_id, position = varints.take(body, position, 16)
-        else:
-            topic, position = varints.read_compact_string(body, position)
-        count, position = varints.read(body, position)
-        for _ in range(count - 1):
-            part, position = _decode_partition(body, position, topic or "", topic_id)
-            found.append(part)
-        position = varints.skip_tags(body, position)
+    found, position = by_topic.read(body, 0, _decode_partition, version=version)
     (throttle_ms,) = _INDEX.unpack_from(body, position)
     return ProduceResponse(throttle_ms, found), varints.skip_tags(body, position + 4)
 
@@ -209,7 +194,7 @@ def _decode(version: int, body: memoryview) -> tuple[ProduceResponse, int]:
                     text, position = _read_string(body, position)
                     errors.append((index, text))
                 message, position = _read_string(body, position)
-            part = (topic or "", NO_TOPIC_ID, *fixed, message, None, tuple(errors))
+            part = (topic or "", by_topic.NO_TOPIC_ID, *fixed, message, None, tuple(errors))
             found.append(ProducedPartition(*part))
     throttle_ms, position = _read_i32(body, position)
     return ProduceResponse(throttle_ms, found), position

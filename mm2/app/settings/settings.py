@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from connect_runtime.app.settings import problems
 from connect_runtime.wire.codec import security_settings
 from mm2.core import flows as core_flows
-from mm2.pipeline.spark import settings as spark_settings
+from mm2.core.configs import engine_settings
 
 
 class ClientProperties(Mapping[str, str]):
@@ -79,31 +79,6 @@ class FlowClients:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SparkSettings:
-    """`engine` is `spark` or `inline`.
-
-    `conf` holds Spark settings under their full names, `driver.host` and its like included.
-    `ui` None: on for a cluster, off for local. `control_host` and `control_port` (None and 0: we
-    choose) are where copies on other machines reach this process. `python` None: our interpreter.
-    """
-
-    engine: str = "spark"
-    master: str = spark_settings.LOCAL_MASTER
-    app_name: str = "mm2"
-    conf: Mapping[str, str] = field(default_factory=dict, repr=False)
-    ui: bool | None = None
-    control_host: str | None = None
-    control_port: int = 0
-    python: str | None = None
-    allow_insecure_spark: bool = False
-
-    @property
-    def is_local(self) -> bool:
-        """Does Spark run inside this machine's one JVM?"""
-        return spark_settings.is_local(self.master)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsSettings:
     """Where Prometheus finds the metrics; port 0 takes any free one."""
 
@@ -141,7 +116,7 @@ class Settings:
     file: str
     clusters: Mapping[str, ClusterSettings]
     flows: tuple[core_flows.Flow, ...]
-    spark: SparkSettings
+    spark: engine_settings.EngineSettings
     metrics: MetricsSettings
     secret_environment: frozenset[str]
     effective: Mapping[str, object]

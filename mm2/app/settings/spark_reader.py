@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from connect_runtime.adapters.config import yaml_source
 from connect_runtime.app.settings import problems
-from mm2.app.settings import reader, settings
+from mm2.app.settings import reader
 from mm2.core.configs import engine_settings, kinds
 
 T = TypeVar("T")
@@ -33,11 +33,11 @@ _SENSITIVE = re.compile("(?i)secret|password|token|access[.]?key")
 
 def read(
     account: reader.Account, section: yaml_source.Section
-) -> tuple[settings.SparkSettings, Mapping[str, reader.Plain]]:
+) -> tuple[engine_settings.EngineSettings, Mapping[str, reader.Plain]]:
     """The settings, and their texts for people; mistakes are noted and stay at their default."""
     found = reader.SectionReader(account, section, path="spark")
     conf = _read_conf(found)
-    spark = settings.SparkSettings(
+    spark = engine_settings.EngineSettings(
         engine=found.get(_ENGINE),
         master=found.get(_MASTER),
         app_name=found.get(_APP_NAME),
@@ -91,13 +91,13 @@ def _option(name: str, kind: kinds.Kind[T]) -> reader.Option[T]:
 
 
 def _check_security(
-    account: reader.Account, spark: settings.SparkSettings, conf: Mapping[str, reader.Text]
+    account: reader.Account, spark: engine_settings.EngineSettings, conf: Mapping[str, reader.Text]
 ) -> None:
     """Across machines, Spark's connections carry what gives access to the control channel.
 
     The engine switches authentication and encryption on; here nobody may have switched them off.
     """
-    if spark.is_local or spark.engine == "inline" or spark.allow_insecure_spark:
+    if spark.on_this_machine or spark.allow_insecure_spark:
         return
     for name in _SECURE:
         if name in conf and conf[name].text.lower() != "true":

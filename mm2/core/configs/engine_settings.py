@@ -81,12 +81,17 @@ class EngineSettings:
 
     @property
     def on_this_machine(self) -> bool:
-        return self.engine == INLINE or self.master == "local" or self.master.startswith("local[")
+        return self.engine == INLINE or is_local(self.master)
 
     @property
     def name(self) -> str:
         """For people."""
         return self.engine if self.engine == INLINE else f"{self.engine} on {self.master}"
+
+
+def is_local(master: str) -> bool:
+    """Does Spark run inside this machine's one JVM?"""
+    return master == "local" or master.startswith("local[")
 
 
 def differences(one: EngineSettings, other: EngineSettings) -> list[str]:

@@ -71,12 +71,7 @@ class SparkSettings:
     @property
     def local(self) -> bool:
         """One host, no network: everything in this process, its JVM and its children."""
-        return is_local(self.master)
-
-
-def is_local(master: str) -> bool:
-    """Does Spark run inside this machine's one JVM?"""
-    return master == "local" or master.startswith("local[")
+        return engine_settings.is_local(self.master)
 
 
 def insecurity(effective: Mapping[str, str]) -> str | None:

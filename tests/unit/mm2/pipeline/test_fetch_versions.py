@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from connect_runtime.wire.codec import fetch, versions
+from connect_runtime.wire.codec import by_topic, versions
 from mm2.pipeline import fetch_versions
 
 ID = bytes(15) + b"1"
@@ -11,4 +11,4 @@ def test_topics_with_ids_are_read_in_any_version():
 
 
 def test_one_topic_without_an_id_makes_them_all_be_named():
-    assert fetch_versions.of([ID, fetch.NO_TOPIC_ID]) == (12, 12)
+    assert fetch_versions.of([ID, by_topic.NO_TOPIC_ID]) == (12, 12)

@@ -13,7 +13,7 @@ flows: [{from: a, to: b}]
 def test_without_a_section_everything_is_local(read):
     spark = read(BASE).spark
     assert (spark.engine, spark.master, spark.app_name) == ("spark", "local[512,1]", "mm2")
-    assert spark.is_local
+    assert spark.on_this_machine
     assert spark.conf == {}
     assert spark.ui is None
     assert not spark.allow_insecure_spark
@@ -56,7 +56,6 @@ spark:
     assert spark.python == "/usr/bin/python3"
     assert spark.ui is False
     assert spark.allow_insecure_spark
-    assert not spark.is_local
     assert "hunter2" not in repr(found)
     assert "hunter2" not in repr(found.effective)
 
@@ -128,4 +127,4 @@ def test_security_of_a_cluster_is_not_switched_off_by_the_way(read, wrong, name)
     assert problem.key == f"spark.conf.{name}"
     for way in ("allow.insecure.spark: true", "engine: inline"):
         assert read(f"{BASE}spark: {{{spark}, {way}}}\n").spark.conf == {name: "false"}
-    assert read(f"{BASE}spark: {{conf: {{{name}: false}}}}\n").spark.is_local
+    assert read(f"{BASE}spark: {{conf: {{{name}: false}}}}\n").spark.on_this_machine

@@ -96,3 +96,8 @@ def test_what_the_environment_hides_makes_no_difference():
 def test_one_machine(master):
     assert engine_settings.EngineSettings(master=master).on_this_machine
     assert engine_settings.EngineSettings(engine="inline", master="yarn").on_this_machine
+
+
+def test_conf_may_hold_secrets_and_is_not_shown():
+    made = engine_settings.EngineSettings(conf={"spark.secret": "hunter2"})
+    assert "hunter2" not in repr(made)
