@@ -10,15 +10,10 @@ import click
 from connect_runtime.adapters.config import yaml_source
 from connect_runtime.app.settings import problems
 from mm2.app import exits
+from mm2.app.cli import config_file
 from mm2.app.settings import convert, load, mirror_maker, settings, show
 
 _YAML, _PROPERTIES = "yaml", "properties"
-
-_file_argument = click.argument(
-    "file",
-    type=click.Path(path_type=pathlib.Path, dir_okay=False),
-    default=pathlib.Path("clusters.yaml"),
-)
 
 
 @click.group("config")
@@ -34,7 +29,7 @@ def group() -> None:
 
 
 @group.command("check")
-@_file_argument
+@config_file.argument
 def check(file: pathlib.Path) -> None:
     """Tell every mistake in FILE (default: clusters.yaml), or that there is none.
 
@@ -51,14 +46,14 @@ def check(file: pathlib.Path) -> None:
 
 
 @group.command("show")
-@_file_argument
+@config_file.argument
 def show_(file: pathlib.Path) -> None:
     """Print every setting in force, defaults included, with secrets hidden."""
     click.echo(show.show(load.load(file, environment=os.environ)), nl=False)
 
 
 @group.command("convert")
-@_file_argument
+@config_file.argument
 @click.option(
     "--to",
     "form",

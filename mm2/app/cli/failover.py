@@ -14,7 +14,7 @@ import click
 
 from connect_runtime.system import clock as system_clock
 from mm2.app import exits
-from mm2.app.cli import flow_names
+from mm2.app.cli import config_file, flow_names
 from mm2.app.settings import load
 
 _LOOKING_S = 60.0
@@ -73,14 +73,7 @@ class Order:
     metavar="SECONDS",
     help="How long to wait for what others do.",
 )
-@click.option(
-    "--config",
-    "file",
-    type=click.Path(path_type=pathlib.Path, dir_okay=False),
-    default=pathlib.Path("clusters.yaml"),
-    show_default=True,
-    help="Where the flow is configured.",
-)
+@config_file.option("Where the flow is configured.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan, or the report, as JSON.")
 def command(**given: Any) -> int:
     """Say what moving consumer groups from one cluster to the other would cost now.

@@ -11,6 +11,7 @@ import click
 
 from connect_runtime.app.settings import problems
 from mm2.app import exits, flow_api, run_socket
+from mm2.app.cli import config_file
 from mm2.core.configs import own_values
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -18,14 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT = "default"
 _ASK_S = 15.0
 _flow = click.argument("flow", metavar="FLOW")
-_file = click.option(
-    "--config",
-    "file",
-    type=click.Path(path_type=pathlib.Path, dir_okay=False),
-    default=pathlib.Path("clusters.yaml"),
-    show_default=True,
-    help="The file that the process runs.",
-)
+_file = config_file.option("The file that the process runs.")
 
 
 def _topic(text: str) -> Callable[[F], F]:

@@ -11,17 +11,13 @@ import click
 
 from connect_runtime.system import clock as system_clock
 from mm2.app import exits
-from mm2.app.cli import flow_names
+from mm2.app.cli import config_file, flow_names
 from mm2.app.settings import load
 from mm2.core import capabilities
 
 
 @click.command("probe")
-@click.argument(
-    "file",
-    type=click.Path(path_type=pathlib.Path, dir_okay=False),
-    default=pathlib.Path("clusters.yaml"),
-)
+@config_file.argument
 @click.option("--flow", "flow_name", metavar="FLOW", help="Only this flow.  [default: all]")
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
 def command(*, file: pathlib.Path, flow_name: str | None, as_json: bool) -> int:

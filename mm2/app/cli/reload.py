@@ -7,14 +7,11 @@ import pathlib
 import click
 
 from mm2.app import run_socket
+from mm2.app.cli import config_file
 
 
 @click.command("reload")
-@click.argument(
-    "file",
-    type=click.Path(path_type=pathlib.Path, dir_okay=False),
-    default=pathlib.Path("clusters.yaml"),
-)
+@config_file.argument
 @click.option("--dry-run", is_flag=True, help="Only say what would change.")
 @click.option(
     "--timeout",

@@ -13,7 +13,7 @@ import click
 
 from connect_runtime.system import clock as system_clock
 from mm2.app import exits
-from mm2.app.cli import flow_commands, flow_names
+from mm2.app.cli import config_file, flow_commands, flow_names
 from mm2.app.settings import load
 from mm2.core import naming
 from mm2.core.configs import kinds, own_values
@@ -46,14 +46,7 @@ _OFFSET_MAX = 2**63 - 1
     help="Where: a time such as 2026-01-31T08:00:00Z or milliseconds, or, with --partition, a "
     "source offset.  [default: the flow's start]",
 )
-@click.option(
-    "--config",
-    "file",
-    type=click.Path(path_type=pathlib.Path, dir_okay=False),
-    default=pathlib.Path("clusters.yaml"),
-    show_default=True,
-    help="Where the flow is configured.",
-)
+@config_file.option("Where the flow is configured.")
 @click.option("--force", is_flag=True, help="Also when the flow seems to run.")
 def command(
     *,

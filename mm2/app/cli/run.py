@@ -24,7 +24,7 @@ from mm2.app import (
     run_socket,
     version,
 )
-from mm2.app.cli import byte_rate, flow_names
+from mm2.app.cli import byte_rate, config_file, flow_names
 from mm2.app.settings import load
 from mm2.app.settings import settings as app_settings
 
@@ -34,11 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 @click.command("run")
-@click.argument(
-    "file",
-    type=click.Path(path_type=pathlib.Path, dir_okay=False),
-    default=pathlib.Path("clusters.yaml"),
-)
+@config_file.argument
 @click.option("--flow", "names", multiple=True, metavar="NAME", help="Only this flow; repeatable.")
 @click.option(
     "--clusters",
