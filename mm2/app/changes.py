@@ -41,12 +41,16 @@ class Changes:
     _refused: set[tuple[str, str, str]] = field(default_factory=set)
     _standing: frozenset[_Place] = frozenset()
 
-    def observe(self, seen: overview.Overview, now_s: float) -> list[Line]:
+    def observe(
+        self, seen: overview.Overview, statuses: Iterable[flow_status.FlowStatus], now_s: float
+    ) -> list[Line]:
+        """`seen` was made of `statuses`."""
         lines: list[Line] = []
         for row in seen.flows:
             lines.extend(self._flow(row))
             lines.extend(self._slots(row, now_s))
         lines.extend(self._standstills(seen))
+        lines.extend(self._moving_again(seen, statuses))
         return lines
 
     def _flow(self, row: overview.FlowRow) -> Iterable[Line]:
@@ -92,11 +96,24 @@ class Changes:
             if not each.has_copy and key not in self._refused:
                 self._refused.add(key)
                 yield Line(logging.ERROR, each.told)
+
+    def _moving_again(
+        self, seen: overview.Overview, statuses: Iterable[flow_status.FlowStatus]
+    ) -> Iterable[Line]:
+        """What is only on its way, as its task starts again, may stand still as before."""
         standing = frozenset((each.flow, each.partition) for each in seen.standstills)
-        for flow, partition in sorted(self._standing - standing):
-            if self._states.get(flow) is flow_status.FlowState.RUNNING:
+        gone = self._standing - standing
+        phases = {
+            (status.flow, each.partition): each.phase
+            for status in (statuses if gone else ())
+            for each in status.partitions
+            if (status.flow, each.partition) in gone
+        }
+        for flow, partition in sorted(phases):
+            if phases[flow, partition] in overview.MOVING:
+                del phases[flow, partition]
                 yield Line(logging.INFO, f"{flow}: {partition} no longer stands still")
-        self._standing = standing
+        self._standing = standing | phases.keys()
 
 
 def _state_line(row: overview.FlowRow) -> Line:

@@ -174,7 +174,7 @@ class RunLoop:
         seen = overview.make(
             statuses, self._rates, wall_ms=self._around.clock.wall_ms(), engine_ready=ready
         )
-        for line in self._changes.observe(seen, now_s):
+        for line in self._changes.observe(seen, statuses, now_s):
             _log.log(line.level, "%s", line.text)
         frame = table.Frame(
             seen=seen,

@@ -16,7 +16,7 @@ class Watched:
 
     def see(self, *flows, at_s: float = 0.0):
         seen = overview.make(flows, rates.Rates(), wall_ms=0, engine_ready=True)
-        return [(each.level, each.text) for each in self._changes.observe(seen, at_s)]
+        return [(each.level, each.text) for each in self._changes.observe(seen, flows, at_s)]
 
 
 def test_states_are_told_when_they_change():
@@ -87,6 +87,16 @@ def test_a_partition_that_goes_on_is_told_while_the_flow_runs():
     assert watched.see(statuses.flow(statuses.partition())) == [
         (logging.INFO, "east->west: orders-0 no longer stands still")
     ]
+    watched.see(statuses.flow(statuses.partition(phase="stopped")))
+    on_its_way = statuses.flow(statuses.partition(phase="waiting"))
+    assert watched.see(on_its_way) == []
+    assert watched.see(statuses.flow(statuses.partition(phase="stopped"))) == []
+    assert watched.see(on_its_way) == []
+    assert [text for _, text in watched.see(statuses.flow(statuses.partition()))] == [
+        "east->west: orders-0 no longer stands still"
+    ]
+    watched.see(statuses.flow(statuses.partition(), statuses.partition("gone", phase="stopped")))
+    assert watched.see(statuses.flow(statuses.partition())) == []
     watched.see(statuses.flow(statuses.partition(phase="stopped")))
     stopping = statuses.flow(statuses.partition(phase="closed"), state=State.STOPPING)
     assert watched.see(stopping) == [(logging.INFO, "east->west is STOPPING")]
