@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +35,10 @@ def test_a_flow_is_as_its_users_classes_say(
         "transforms.stamp.stamp": "new ",
         "transforms.stamp.without": "secret",
     }
-    path = tmp_path / "clusters.yaml"
-    path.write_text(json.dumps(given, indent=1))
     for _ in range(2):  # what it wrote, it finds again
-        arguments = ("--until-caught-up", "--timeout", "150", "--metrics-port", "0")
-        done = mirror.mm2("run", path, *arguments, timeout_s=170)
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.startswith("caught up: 2 partitions"), done.stdout
+        with mirror.Mirror(tmp_path, given, "--until-caught-up") as running:
+            assert running.wait(200) == 0, running.tail
+            assert "caught up: 2 partitions" in running.log, running.tail
     copies = kafka.read_partition(target, f"from-east-{name}", 0)
     assert [each.value for each in copies] == [b"new first", b"new second"]
     assert f"from-east-{other}" not in kafka.topics(target)
