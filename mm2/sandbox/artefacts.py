@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from connect_runtime.system import polling
+from connect_runtime.system import polling, user_cache
 from mm2.sandbox import failures, ivy
 
 Report = Callable[[str], None]
@@ -73,14 +73,6 @@ KAFKA_2_8 = ArtefactSet(
 )
 
 
-def cache_dir(environ: Mapping[str, str] = os.environ) -> Path:
-    """`$MM2_CACHE`, else `$XDG_CACHE_HOME/mm2`, else `~/.cache/mm2`."""
-    if environ.get("MM2_CACHE"):
-        return Path(environ["MM2_CACHE"]).expanduser().absolute()
-    base = environ.get("XDG_CACHE_HOME")
-    return (Path(base).expanduser().absolute() if base else Path.home() / ".cache") / "mm2"
-
-
 def jars(
     artefacts: ArtefactSet = KAFKA, *, cache: Path | None = None, report: Report | None = None
 ) -> Path:
@@ -90,7 +82,7 @@ def jars(
     repository that serves other bytes than ours.
     """
     say = to_stderr if report is None else report
-    base = cache_dir() if cache is None else cache
+    base = user_cache.folder() if cache is None else cache
     folder = base / artefacts.name
     digests = artefacts.digests()
     if _stamp_holds(folder, digests):

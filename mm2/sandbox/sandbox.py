@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from connect_runtime.system import java, polling, processes
+from connect_runtime.system import java, polling, processes, user_cache
 from mm2.sandbox import artefacts, containers, failures, releases, state
 
 _START_TIMEOUT_S = 180.0
@@ -27,7 +27,7 @@ _PACKAGES = Path(__file__).parents[2]
 
 def default_folder() -> Path:
     """Where the sandbox of this user lives unless another folder is named."""
-    return artefacts.cache_dir() / "sandbox"
+    return user_cache.folder() / "sandbox"
 
 
 def up(

@@ -55,7 +55,7 @@ class Starting:
     key: str = "start"
     describe: str = "from a process's start to its first record, cold and warm"
     partitions: int = workloads.PARTITIONS
-    limit_s: float = 240.0
+    limit_s: float = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

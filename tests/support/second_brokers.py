@@ -20,7 +20,7 @@ from typing import Any, Self
 
 import pytest
 
-from connect_runtime.system import processes
+from connect_runtime.system import processes, user_cache
 from connect_runtime.wire.codec import versions
 from mm2.sandbox import artefacts, ports
 from tests.support import eventually
@@ -35,7 +35,7 @@ def program() -> Path:
     """The built program; skips the test where there is no Go, or its modules cannot be fetched."""
     files = [_SOURCE / name for name in ("main.go", "wires.go", "go.mod", "go.sum")]
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
-    built = artefacts.cache_dir() / f"kfake-{digest}"
+    built = user_cache.folder() / f"kfake-{digest}"
     built.parent.mkdir(parents=True, exist_ok=True)
     with artefacts.locked(built.with_suffix(".lock"), say=artefacts.to_stderr):
         if not built.exists():

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import py4j.protocol  # type: ignore[import-untyped] # it ships no types
@@ -32,6 +33,7 @@ def _say_nothing(*_: object) -> None:
 for _server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
     _server.handle_error = _say_nothing  # type: ignore[assignment, method-assign]
 
+_DIAGNOSTICS = "com.sun.management:type=DiagnosticCommand"
 _ERRORS = (py4j.protocol.Py4JError, ConnectionError, EOFError)
 """What a call into the JVM raises, whether it answers with an exception or is not there."""
 
@@ -100,6 +102,24 @@ class Driver:
         with _translated("asking for the UI's address"):
             address: str | None = self._context.uiWebUrl
             return address
+
+    def write_classes(self, to: Path) -> None:
+        """What the JVM has loaded so far, as an archive (`class_archive`); it stands still
+        meanwhile. Where it cannot, there is no such file."""
+        with _translated("writing the JVM's classes"):
+            gateway = self._context._gateway  # noqa: SLF001
+            jvm_view = gateway.jvm
+            server = jvm_view.java.lang.management.ManagementFactory.getPlatformMBeanServer()
+            name = jvm_view.javax.management.ObjectName(_DIAGNOSTICS)
+            words = _array(gateway, jvm_view.java.lang.String, "dynamic_dump", str(to))
+            kinds = _array(gateway, jvm_view.java.lang.String, "[Ljava.lang.String;")
+            # By the interface: the class behind it is not for others to call.
+            methods = jvm_view.java.lang.Class.forName("javax.management.MBeanServer").getMethods()
+            invoke = next(each for each in methods if each.getName() == "invoke")
+            inner = _array(gateway, jvm_view.java.lang.Object, words)
+            told = _array(gateway, jvm_view.java.lang.Object, name, "vmCds", inner, kinds)
+            with contextlib.suppress(py4j.protocol.Py4JJavaError):  # another JVM may lack it
+                invoke.invoke(server, told)
 
     def stop_context(self) -> None:
         """Stop Spark in order. It may take long: whoever calls it kills the JVM when it does."""
@@ -177,6 +197,13 @@ def _gateway(machine: jvm.Jvm) -> Any:
     finally:
         for name in given:
             del os.environ[name]
+
+
+def _array(gateway: Any, kind: Any, *items: object) -> Any:
+    made = gateway.new_array(kind, len(items))
+    for place, each in enumerate(items):
+        made[place] = each
+    return made
 
 
 @contextlib.contextmanager

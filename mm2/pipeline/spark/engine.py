@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 WATCH_WAITING_S = 0.2
 """How often Spark is asked while a copy waits for its slot, at first."""
 WATCH_RUNNING_S = 1.0
+ARCHIVE_AFTER_S = 30.0
+"""By then copies run, and what they need of the JVM is loaded."""
 _HURRY_ROUNDS = 50
 _KILL_S = 1.0
 _CANCEL_POLL_S = 0.5
@@ -168,6 +170,8 @@ class SparkEngine:
         _log.info("Spark is up at %s after %.1f s", self._settings.master, took_s)
         self._settled.set()
         self._spawn("spark-watch", self._watch)
+        if self._jvm.archive is not None and self._jvm.archive.wanted:
+            self._spawn("spark-archive", self._write_archive)
 
     def _fail(self, reason: str) -> None:
         """The end of the engine: every copy ends, and the worker decides what that means."""
@@ -241,6 +245,22 @@ class SparkEngine:
                 return failures.JVM_DIED
             _log.warning("Spark: %s", error)
         return None
+
+    # The thread that lets the next ones start sooner.
+
+    def _write_archive(self, stop: threading.Event) -> None:
+        """Once for each Java and Spark on a machine. It may fail: nothing rests on it."""
+        self._stopping.wait(ARCHIVE_AFTER_S)
+        stop.set()
+        if self._driver is None or self._jvm is None or self._stopping.is_set():
+            return
+        archive, written = self._jvm.archive, self._jvm.home / "classes.jsa"
+        assert archive is not None, "else nobody asked"
+        try:
+            self._driver.write_classes(written)
+            archive.keep(written)
+        except (failures.GoneError, OSError) as error:
+            _log.debug("no archive of Spark's classes: %s", error)
 
     def _cancel(self, spark: driver.Driver) -> None:
         for copy in self._copies():

@@ -17,9 +17,9 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from connect_runtime.system import polling
+from connect_runtime.system import java, polling
 from mm2.pipeline import run_directory
-from mm2.pipeline.spark import failures, logs
+from mm2.pipeline.spark import class_archive, failures, logs
 from mm2.pipeline.spark import settings as spark_settings
 
 START_S = 120.0
@@ -31,7 +31,7 @@ _LENGTH = struct.Struct(">i")
 
 
 class Jvm:
-    """A running (or ended) driver JVM with its private directory."""
+    """A running (or ended) driver JVM with its private directory. `archive`: of a local one."""
 
     def __init__(
         self,
@@ -40,12 +40,14 @@ class Jvm:
         home: run_directory.RunDirectory,
         log: Path,
         output: Path,
+        archive: class_archive.ClassArchive | None = None,
     ) -> None:
         self.process = process
         self.home = home.path
         self._directory = home
         self.log = log
         self._output = output
+        self.archive = archive
         self.port = 0
         self.secret = ""
 
@@ -101,16 +103,24 @@ def launch(settings: spark_settings.SparkSettings) -> Jvm:
     directory = settings.directory or run.path
     directory.mkdir(parents=True, exist_ok=True)
     log, output_path = directory / "spark.log", directory / "spark.out"
+    archive = _archive() if settings.local else None
     with output_path.open("ab") as output:
         process = subprocess.Popen(  # noqa: S603 - Spark's own launcher, no shell
-            _command(settings, home=run.path, log=log),
+            _command(settings, home=run.path, log=log, archive=archive),
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
             env=_environment(settings, answer=run.path / _ANSWER),
             start_new_session=True,
         )
-    return Jvm(process, home=run, log=log, output=output_path)
+    return Jvm(process, home=run, log=log, output=output_path, archive=archive)
+
+
+def _archive() -> class_archive.ClassArchive | None:
+    """None where there is no Java: Spark's launcher says so better."""
+    with suppress(java.JavaMissingError):
+        return class_archive.ClassArchive(java.find().banner, spark_home())
+    return None
 
 
 def await_answer(jvm: Jvm, settings: spark_settings.SparkSettings) -> None:
@@ -129,12 +139,18 @@ def await_answer(jvm: Jvm, settings: spark_settings.SparkSettings) -> None:
     (jvm.home / _PROPERTIES).unlink()  # read, and of no further use
 
 
-def _command(settings: spark_settings.SparkSettings, *, home: Path, log: Path) -> list[str]:
+def _command(
+    settings: spark_settings.SparkSettings,
+    *,
+    home: Path,
+    log: Path,
+    archive: class_archive.ClassArchive | None,
+) -> list[str]:
     logging_file = home / "log4j2.properties"
     logging_file.write_text(logs.log4j2_properties(log), encoding="utf-8")
     properties = spark_settings.properties(settings, scratch=home)
     properties["spark.driver.extraJavaOptions"] = spark_settings.java_options(
-        settings, logging=logging_file
+        settings, logging=logging_file, more="" if archive is None else archive.options
     )
     properties_file = home / _PROPERTIES
     properties_file.touch(mode=0o600)

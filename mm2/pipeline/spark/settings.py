@@ -113,9 +113,9 @@ def properties(settings: SparkSettings, *, scratch: Path) -> dict[str, str]:
     return merged
 
 
-def java_options(settings: SparkSettings, *, logging: Path) -> str:
-    """The driver JVM's options: the user's last, so that they win."""
+def java_options(settings: SparkSettings, *, logging: Path, more: str = "") -> str:
+    """The driver JVM's options: the user's last, so that they win. `more` are for a local one."""
     ours = [f"-Dlog4j2.configurationFile={logging.as_uri()}"]
     if settings.local:
-        ours.append(LOCAL_JVM_OPTIONS)
+        ours += [LOCAL_JVM_OPTIONS, *([more] if more else [])]
     return " ".join([*ours, settings.conf.get("spark.driver.extraJavaOptions", "")]).strip()

@@ -153,10 +153,3 @@ def test_the_stamp_saves_reading_but_not_looking(tmp_path, serve):
     _jars(tmp_path)
 
     assert repository.asked == 1
-
-
-def test_the_cache_folder_follows_the_environment():
-    home = Path.home()
-    assert artefacts.cache_dir({"MM2_CACHE": "/c", "XDG_CACHE_HOME": "/x"}) == Path("/c")
-    assert artefacts.cache_dir({"XDG_CACHE_HOME": "/x"}) == Path("/x/mm2")
-    assert artefacts.cache_dir({"MM2_CACHE": ""}) == home / ".cache" / "mm2"

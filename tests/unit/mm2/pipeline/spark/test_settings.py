@@ -102,7 +102,15 @@ def test_java_options_point_to_our_logging_and_leave_users_the_last_word():
     )
     assert options.startswith("-Dlog4j2.configurationFile=file:///x/l.properties ")
     assert options.endswith(" -Xss1m")
-    cluster = spark_settings.java_options(settings(master=CLUSTER), logging=Path("/x/l"))
+    archived = spark_settings.java_options(
+        settings(conf={"spark.driver.extraJavaOptions": "-Xss1m"}),
+        logging=Path("/x/l"),
+        more="-XX:SharedArchiveFile=/c",
+    )
+    assert archived.endswith(" -XX:SharedArchiveFile=/c -Xss1m")
+    cluster = spark_settings.java_options(
+        settings(master=CLUSTER), logging=Path("/x/l"), more="-XX:SharedArchiveFile=/c"
+    )
     assert cluster == "-Dlog4j2.configurationFile=file:///x/l"
 
 

@@ -1,0 +1,15 @@
+"""Where what can be made again is kept for the user: jars, archives of classes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """`$MM2_CACHE`, else `$XDG_CACHE_HOME/mm2`, else `~/.cache/mm2`; it need not be there."""
+    if environ.get("MM2_CACHE"):
+        return Path(environ["MM2_CACHE"]).expanduser().absolute()
+    base = environ.get("XDG_CACHE_HOME")
+    return (Path(base).expanduser().absolute() if base else Path.home() / ".cache") / "mm2"

@@ -1,0 +1,57 @@
+"""Spark's classes are written down by the first driver that runs for long; the next use them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from connect_runtime.system import clock
+from mm2.pipeline import engine
+from mm2.pipeline.spark import engine as spark_engine
+from mm2.pipeline.spark import settings as spark_settings
+from tests.support import eventually
+
+pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(900)]
+
+WAIT_S = 240.0
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MM2_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(spark_engine, "ARCHIVE_AFTER_S", 0.0)
+    return tmp_path / "cache"
+
+
+def started() -> spark_engine.SparkEngine:
+    # What the JVM itself takes no archive for, it says.
+    conf = {"spark.driver.extraJavaOptions": "-Xshare:on"}
+    made = spark_engine.SparkEngine(
+        spark_settings.SparkSettings(conf=conf), now=clock.SystemClock()
+    )
+    made.open()
+    eventually.eventually(
+        lambda: made.state is not engine.EngineState.STARTING, WAIT_S, lambda: str(made.failure)
+    )
+    assert made.state is engine.EngineState.READY, made.failure
+    return made
+
+
+def test_the_first_writes_what_the_next_begins_with(cache: Path):
+    first = started()
+    try:
+        eventually.eventually(lambda: list(cache.glob("spark.*.jsa")), WAIT_S)
+    finally:
+        first.stop(5.0)
+    (path,) = cache.glob("spark.*.jsa")
+    assert path.stat().st_size > 1_000_000
+    before = path.stat().st_mtime_ns
+    second = started()
+    try:
+        pid = second.jvm_pid
+        assert str(path) in Path(f"/proc/{pid}/maps").read_text(), "the JVM has mapped it"
+        assert second.state is engine.EngineState.READY
+    finally:
+        second.stop(5.0)
+    assert path.stat().st_mtime_ns == before, "nobody writes it again"

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mm2.pipeline.spark import class_archive
+
+BANNER = 'openjdk version "17.0.15"'
+WRITE = "-XX:+RecordDynamicDumpInfo"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+def archive(folder: Path, banner: str = BANNER, home: str = "/spark") -> class_archive.ClassArchive:
+    return class_archive.ClassArchive(banner, Path(home), folder=folder)
+
+
+def kept(folder: Path, text: str) -> class_archive.ClassArchive:
+    written = folder.parent / "classes.jsa"
+    written.write_text(text)
+    one = archive(folder)
+    one.keep(written)
+    return one
+
+
+def test_the_first_jvm_may_write_one_and_the_next_begin_with_it(folder):
+    assert archive(folder).options == WRITE
+    assert archive(folder).wanted
+    one = kept(folder, "classes")
+    option, _, path = one.options.partition("=")
+    assert option == "-XX:SharedArchiveFile"
+    assert Path(path).read_text() == "classes"
+    assert not one.wanted
+    assert list(folder.iterdir()) == [Path(path)]
+
+
+def test_each_java_and_each_spark_has_its_own(folder):
+    kept(folder, "classes")
+    assert archive(folder, banner='openjdk version "21"').wanted
+    assert archive(folder, home="/other").wanted
+
+
+def test_a_spark_that_was_installed_anew_has_another(folder, tmp_path):
+    jars = tmp_path / "spark" / "jars"
+    jars.mkdir(parents=True)
+    before = archive(folder, home=str(jars.parent))
+    before.keep(tmp_path / "not-there")
+    assert not archive(folder, home=str(jars.parent)).wanted
+    os.utime(jars, ns=(1, 1))
+    assert archive(folder, home=str(jars.parent)).wanted
+
+
+def test_old_ones_go(folder, tmp_path):
+    for number in range(class_archive.KEPT + 2):
+        written = tmp_path / "written"
+        written.write_text(str(number))
+        archive(folder, banner=f"java {number}").keep(written)
+        for each in folder.iterdir():
+            os.utime(each, ns=(int(each.read_text()), int(each.read_text())))
+    kept_now = sorted(each.read_text() for each in folder.iterdir())
+    assert kept_now == ["2", "3", "4", "5"]
+
+
+def test_where_none_could_be_made_none_is_tried_again(folder):
+    one = archive(folder)
+    one.keep(folder.parent / "not-there")
+    assert (one.options, one.wanted) == ("", False)
+
+
+def test_a_folder_that_an_option_cannot_name_is_not_used(tmp_path):
+    one = archive(tmp_path / "my cache")
+    assert (one.options, one.wanted) == ("", False)
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_what_others_may_have_written_is_not_used(folder, what):
+    one = kept(folder, "classes")
+    (folder if what == "folder" else next(folder.iterdir())).chmod(0o777)
+    assert (one.options, one.wanted) == ("", False)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_that_cannot_be_read_is_left_alone(folder):
+    one = kept(folder, "classes")
+    folder.chmod(0)
+    try:
+        assert (one.options, one.wanted) == ("", False)
+    finally:
+        folder.chmod(0o700)
