@@ -8,7 +8,7 @@ context is for the plugin's own thread only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
@@ -197,6 +197,42 @@ class PipelineProgress:
     offsets: Sequence[records.SourceOffset] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OthersRun:
+    """A run of a task by a worker of another make, Java's, as it told it in the status topic.
+
+    Times are wall time by that worker's clock, in milliseconds. `ended_ms` None: it never said that
+    it had ended it, as one does not that is killed, cut off or frozen. `overlaps`: nor had whoever
+    ran it before, when this run began.
+    """
+
+    worker_id: str
+    began_ms: int
+    ended_ms: int | None = None
+    overlaps: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quiet:
+    """A time (wall, milliseconds) in which the group had no leader, as nobody renewed its session
+    key; it ended when this worker started."""
+
+    from_ms: int
+    to_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastRuns:
+    """Who ran each task of a connector last, by number: workers of this make, or `others`.
+
+    Tasks that nobody ran are in neither. `quiet` None: no such time is known of.
+    """
+
+    ours: frozenset[int] = frozenset()
+    others: Mapping[int, OthersRun] = field(default_factory=dict)
+    quiet: Quiet | None = None
+
+
 class PipelineTaskContext(TaskContext, Protocol):
     """For `PipelineTask`."""
 
@@ -222,6 +258,11 @@ class PipelineTaskContext(TaskContext, Protocol):
     def confirm_soon(self) -> None:
         """Have a heartbeat sent now, not only at the next interval, since somebody waits for
         `confirmed_at_s` to pass this moment. Any thread; returns at once."""
+
+    def last_runs(self) -> LastRuns:
+        """Who ran the connector's tasks last, as far as this worker has read the status topic (it
+        is behind by milliseconds). A task of this kind counts as run by us once it has reported
+        RUNNING. Any thread, at once."""
 
     def report(self, progress: PipelineProgress) -> None:
         """Tell the worker; returns at once. Its offsets are committed within a second or so, or

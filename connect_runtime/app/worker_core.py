@@ -332,6 +332,7 @@ class WorkerCore:
             resolve=settings.resolve,
             membership=membership,
             metrics=metrics,
+            quiet=lambda: self._configs.quiet(settings.herder.session_keys.ttl_ms),
             clock=self._clock,
         )
 

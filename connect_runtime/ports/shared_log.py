@@ -24,13 +24,19 @@ there all the same: read to know. Runs on a thread of the log: post an event, no
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRecord:
-    """One record as it was read. `value` None deletes what `key` said before."""
+    """One record as it was read. `value` None deletes what `key` said before.
+
+    `ours`: a worker of this make wrote it (`SharedLog.send`), not Java's. `wall_ms`: when, by its
+    writer's clock; -1: not known.
+    """
 
     topic: str
     partition: int
     offset: int
     key: bytes | None
     value: bytes | None
+    ours: bool = True
+    wall_ms: int = -1
 
 
 class Listener(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from connect_runtime.api import errors
+from connect_runtime.api import context, errors
 from connect_runtime.base import ids
 from connect_runtime.core.assignment import work
 from connect_runtime.core.state import cluster_config, status_records
@@ -54,6 +54,9 @@ class Statuses(Protocol):
 
     def knows_topic(self, connector: str, topic: str) -> bool:
         """Is it said already that the connector uses it, and not forgotten?"""
+
+    def last_runs(self, connector: str) -> context.LastRuns:
+        """Who ran its tasks last; `quiet` is not known here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -144,11 +144,13 @@ class PipelineTaskContext(SourceTaskContext):
         offset_reader: context.OffsetReader,
         stop_timeout_s: float,
         membership: port.Membership,
+        last_runs: Callable[[], context.LastRuns],
         on_report: Callable[[context.PipelineProgress], None],
     ) -> None:
         super().__init__(task, basics, resolve=resolve, offset_reader=offset_reader)
         self._stop_timeout_s = stop_timeout_s
         self._membership = membership
+        self._last_runs = last_runs
         self._on_report = on_report
 
     @property
@@ -164,6 +166,9 @@ class PipelineTaskContext(SourceTaskContext):
 
     def confirm_soon(self) -> None:
         self._membership.confirm_soon()
+
+    def last_runs(self) -> context.LastRuns:
+        return self._open(self._last_runs)()
 
     def report(self, progress: context.PipelineProgress) -> None:
         self._open(self._on_report)(progress)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from connect_runtime.api import connector, context, errors
 from connect_runtime.api import task as tasks
@@ -48,7 +48,7 @@ class Surroundings:
     """What a worker runs its plugins with.
 
     `resolve` fills `${…}` in, as of now, and raises `ConnectError`; `generation` is the group's;
-    `configs` is the newest view; `metrics` is this worker's alone.
+    `configs` is the newest view; `metrics` is this worker's alone; `quiet` as in `LastRuns`.
     """
 
     config: worker_config.WorkerConfig
@@ -63,6 +63,7 @@ class Surroundings:
     membership: port.Membership
     metrics: worker_metrics.WorkerMetrics
     clock: base_clock.Clock
+    quiet: Callable[[], context.Quiet | None] = lambda: None
 
     def resolved(self, config: cluster_config.RawConfig) -> Resolved:
         """For a plugin, to whom a null is as good as nothing."""
@@ -254,6 +255,9 @@ class _Maker:
                 offset_reader=self._reader(),
                 stop_timeout_s=around.config.graceful_stop_s,
                 membership=around.membership,
+                last_runs=lambda: replace(
+                    around.statuses.last_runs(self._task.connector), quiet=around.quiet()
+                ),
                 on_report=on_report,
             )
 

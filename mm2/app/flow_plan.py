@@ -45,11 +45,13 @@ class Choice:
     """Which flows of a file this process runs, and how fast at most.
 
     `near`: only flows to these clusters; `names`: only these; empty: all. `throttle` 0: no limit.
+    `java_stopped`: nothing that Java's MirrorMaker may still send is waited for.
     """
 
     near: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     throttle: int = 0
+    java_stopped: bool = False
 
 
 EVERYTHING = Choice()
@@ -87,6 +89,8 @@ def _plan(
         given = flat.resolve(source).get(own_keys.THROTTLE)
         least = min(choice.throttle, own_values.read_rate(given) if given else choice.throttle)
         source[own_keys.THROTTLE] = str(least)
+    if choice.java_stopped:
+        connectors[SOURCE][own_keys.JAVA_STOPPED] = "true"
     props = dedicated.worker(flat.props, ends, resolve=flat.resolve)
     for key in keys.NOT_OF_WORKERS:
         props.pop(key, None)

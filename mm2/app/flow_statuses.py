@@ -148,11 +148,16 @@ def _state(seen: Seen, before: flow_status.FlowStatus | None) -> tuple[State, st
             return State.STOPPING, seen.reason
         case Life.STARTING:
             return State.PLANNING, seen.reason
-    failed = _failed(seen)
+    failed, beside = _failed(seen), _beside_java(seen)
     if before is not None and before.state is State.RUNNING:
-        return State.RUNNING, failed
+        return State.RUNNING, failed or beside
     waiting = failed or _waiting(seen)
-    return (State.PLANNING, waiting) if waiting else (State.RUNNING, "")
+    return (State.PLANNING, waiting) if waiting else (State.RUNNING, beside)
+
+
+def _beside_java(seen: Seen) -> str:
+    """While a worker of Java shares the work, what it guarantees is all that holds."""
+    return next((each.beside_java for each in seen.tasks_shown.values() if each.beside_java), "")
 
 
 def _failed(seen: Seen) -> str:

@@ -21,12 +21,14 @@ class TaskShown:
     """One task: `partitions` are all that are assigned to it, those that it must not copy too.
 
     `slots_missing` and `fencing` as in `flow_status.FlowStatus`. `props`: its configuration.
+    `beside_java`: what is less safe while workers of Java run tasks of the flow; "": none do.
     """
 
     status: flow_status.TaskStatus
     partitions: tuple[flow_status.PartitionStatus, ...] = ()
     slots_missing: int = 0
     fencing: str = ""
+    beside_java: str = ""
     props: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 

@@ -1,16 +1,17 @@
 """Does Java's MirrorMaker 2 lead back what a flow that keeps names mirrors? Its source tells.
 
-The opposite flow's progress is in its Connect offsets topic, ours and Java's alike; of what is
-ours, the opposite map tells, too.
+The opposite flow writes offset syncs, whichever workers run it, and its progress, which is found if
+it runs in dedicated mode: ours and Java's alike. Of what is ours, the opposite map tells, too.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import struct
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline, ids
@@ -19,10 +20,18 @@ from mm2.cluster import admin, state_topics
 from mm2.connectors import partition_setups
 from mm2.core import connect_offsets, flows, loops
 from mm2.core.copy import from_java
-from mm2.formats import map_record
+from mm2.formats import map_record, offset_sync, schema_fields
 
 ConnectTail = Callable[[str, int], state_topics.TopicTail]
-"""Gets a topic of the source and how many partitions it has; whoever asks closes it."""
+"""Gets a topic and how many partitions it has; whoever asks closes it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Where the opposite flow's topics are looked for: the source, or the target."""
+
+    asked: admin.Admin
+    connect_tail: ConnectTail
 
 
 class JavaWayBack:
@@ -31,14 +40,17 @@ class JavaWayBack:
     def __init__(
         self,
         flow: flows.Flow,
-        source: admin.Admin,
         *,
-        connect_tail: ConnectTail,
+        source: Cluster,
+        target: Cluster,
+        syncs: loops.SyncsPlace | None,
         clock: base_clock.Clock,
     ) -> None:
+        """`syncs`: where this flow writes its own; None: nowhere."""
         self._flow = flow
         self._source = source
-        self._connect_tail = connect_tail
+        self._target = target
+        self._syncs = syncs
         self._clock = clock
 
     def sift(
@@ -63,37 +75,45 @@ class JavaWayBack:
     def topics(self, timeout_s: float) -> frozenset[str]:
         """Topics of the source into which Java mirrored, or mirrors.
 
-        Who may not look at the opposite flow's topics cannot know: then there are none (copies ask
-        for the rights to its map themselves). Raises `RetriableError` when the source does not
-        answer in time.
+        Of topics of the opposite flow that may not be looked at nothing is known: nothing is found
+        there (copies ask for the rights to its map themselves). Raises `RetriableError` when a
+        cluster does not answer in time.
         """
         if self._flow.policy.renames_topics:
             return frozenset()
-        try:
-            return self._topics(deadline.Deadline.after(timeout_s, now_s=self._clock.now_s()))
-        except kafka_errors.NotAuthorizedError:
-            return frozenset()
-
-    def _topics(self, end: deadline.Deadline) -> frozenset[str]:
-        offsets_topic = loops.opposite_offsets_topic(self._flow)
-        map_topic = loops.opposite_map_topic(self._flow)
+        end = deadline.Deadline.after(timeout_s, now_s=self._clock.now_s())
         # The map last: ours begin an era before they have progress.
-        progress = self._progress(self._read(offsets_topic, end))
+        progress = self._progress(self._seen(loops.opposite_offsets_topic(self._flow), end))
+        for each in loops.opposite_syncs(self._flow, own=self._syncs):
+            on = self._source if each.on_source else self._target
+            progress |= _synced(self._seen(each.topic, end, on=on))
         if not progress:
             return frozenset()
-        eras = _eras(self._read(map_topic, end))
+        try:
+            eras = _eras(self._read(loops.opposite_map_topic(self._flow), end, on=self._source))
+        except kafka_errors.NotAuthorizedError:
+            return frozenset()
         return loops.mirrored_by_java(progress, eras, taken_over=from_java.REASON)
 
-    def _read(self, topic: str, end: deadline.Deadline) -> Mapping[bytes, bytes]:
+    def _seen(
+        self, topic: str, end: deadline.Deadline, *, on: Cluster | None = None
+    ) -> Mapping[bytes, bytes]:
+        """As `_read`, on the source by default; nothing where it may not be looked at."""
+        try:
+            return self._read(topic, end, on=on or self._source)
+        except kafka_errors.NotAuthorizedError:
+            return {}
+
+    def _read(self, topic: str, end: deadline.Deadline, *, on: Cluster) -> Mapping[bytes, bytes]:
         """What stands there by key; nothing where there is no such topic."""
-        described = self._source.describe_topics([topic], self._left_s(end))
+        described = on.asked.describe_topics([topic], self._left_s(end))
         found = described.done.get(topic)
         if found is None:
             failure = described.failed[topic]
             if isinstance(failure, kafka_errors.TopicMissingError):
                 return {}
             raise failure
-        tail = self._connect_tail(topic, found.partitions)
+        tail = on.connect_tail(topic, found.partitions)
         try:
             records = tail.read_to_end(self._left_s(end))
         finally:
@@ -118,6 +138,15 @@ class JavaWayBack:
 
     def _left_s(self, end: deadline.Deadline) -> float:
         return end.left_s(self._clock.now_s())
+
+
+def _synced(stored: Collection[bytes]) -> set[ids.TopicPartition]:
+    """Partitions of which offset syncs were written; what is none is passed over."""
+    found = set()
+    for key in stored:
+        with contextlib.suppress(schema_fields.MalformedRecordError):
+            found.add(offset_sync.decode_key(key))
+    return found
 
 
 def _source_partition(key: bytes) -> Mapping[str, object]:

@@ -18,13 +18,14 @@ from mm2.connectors import (
     board,
     flow_status,
     java_progress,
+    java_wait,
     share_copy,
     sync_emitter,
     task_clients,
     task_metrics,
 )
 from mm2.core import connect_offsets
-from mm2.core.configs import engine_settings, java_classes, task_share
+from mm2.core.configs import engine_settings, java_classes, roles, task_share
 from mm2.core.copy import messages
 from mm2.formats import map_record
 from mm2.pipeline import data_plane
@@ -62,6 +63,7 @@ class MirrorSourceTask(task.PipelineTask):
         self._copy: share_copy.ShareCopy | None = None
         self._syncs: sync_emitter.OffsetSyncEmitter | None = None
         self._java: java_progress.JavaProgress | None = None
+        self._wait: java_wait.JavaWait | None = None
         self._place: board.Place[board.TaskShown] | None = None
         self._report_due_s = self._show_due_s = 0.0
         self._told: tuple[context.PipelineState, str] | None = None
@@ -110,6 +112,14 @@ class MirrorSourceTask(task.PipelineTask):
             syncs=None if share.config.syncs_topic is None else clients.syncs,
             clock=clock,
         )
+        self._wait = java_wait.JavaWait(
+            share.config.flow.name,
+            self.context.task_id,
+            runs=self.context.last_runs,
+            producer=roles.task_producer(share.config.common.props),
+            skipped=share.config.java_stopped,
+            clock=clock,
+        )
         return share_copy.Around(
             plane=plane,
             clients=clients,
@@ -122,6 +132,7 @@ class MirrorSourceTask(task.PipelineTask):
             syncs=self._syncs,
             may_take=self._may_take,
             may_live=self._may_live,
+            waits=self._wait.reason,
             gauged=figures.observe,
             assigned=figures.assigned,
         )
@@ -147,7 +158,10 @@ class MirrorSourceTask(task.PipelineTask):
         """Throttles, and what the connector alone acts on, change nothing else."""
         if self._copy is None or not task_share.goes_on(self._props, props):
             return False
-        self._copy.change(task_share.read(props))
+        share = task_share.read(props)
+        self._copy.change(share)
+        if self._wait is not None:
+            self._wait.skipped = share.config.java_stopped
         self._props = dict(props)
         return True
 
@@ -202,6 +216,8 @@ class MirrorSourceTask(task.PipelineTask):
             state, reason = context.PipelineState.STARTING, copy.reason
         else:
             state, reason = _STATES[supervised.state], supervised.reason
+        if state is context.PipelineState.RUNNING and self._wait is not None:
+            reason = reason or self._wait.beside
         if state is context.PipelineState.WAITING:
             reason = f"its copy waits for a slot; the engine lacks {self._slots_missing()}"
         moved = self._moved(copy) if offsets else ()
@@ -246,12 +262,22 @@ class MirrorSourceTask(task.PipelineTask):
     def _show(self, copy: share_copy.ShareCopy) -> None:
         """Everybody who looks at the board."""
         assert self._place is not None
-        supervised = copy.copy
+        supervised, wait = copy.copy, self._wait
+        assert wait is not None
+        wait.observe()
+        left_s = 0.0 if supervised is not None else wait.left_s(self.context.clock.now_s())
+        reason = f"{copy.reason} ({math.ceil(left_s)} s left)" if left_s else copy.reason
         waits = supervised is not None and (
             supervised.state is flow_status.TaskState.WAITING_FOR_SLOT
         )
         missing = min(1, self._slots_missing()) if waits else 0
-        copy.report.make(supervised, reason=copy.reason, slots_missing=missing, props=self._props)
+        copy.report.make(
+            supervised,
+            reason=reason,
+            slots_missing=missing,
+            props=self._props,
+            beside_java=wait.beside,
+        )
         self._place.put(copy.report.shown)
 
     def _slots_missing(self) -> int:

@@ -44,7 +44,8 @@ class Around:
 
     `owner` marks this worker's anchors; `in_group`: a group of workers says whose the share is;
     `may_take`, `may_live` and `gauged` as in `copy_supervisor.Surroundings`. `syncs` None: none are
-    written. `assigned` is told what is copied.
+    written. `assigned` is told what is copied. `waits` says at that time (monotonic seconds) why
+    nothing may be copied yet by who copies nothing so far; "": it may.
     """
 
     plane: data_plane.DataPlane
@@ -58,6 +59,7 @@ class Around:
     syncs: sync_emitter.OffsetSyncEmitter | None
     may_take: Callable[[float], bool]
     may_live: Callable[[float], bool]
+    waits: Callable[[float], str]
     gauged: Callable[[setup.PartitionSetup, messages.Gauge], None]
     assigned: Callable[[Sequence[setup.PartitionSetup]], None]
 
@@ -150,6 +152,10 @@ class ShareCopy:
     def _take_look(self, now_s: float) -> None:
         if self._looks.failure is not None:
             raise self._looks.failure
+        waits = self._around.waits(now_s) if self.copy is None else ""
+        if waits:
+            self.reason = waits
+            return
         self._plan = self._looks.take() or self._plan
         if self._plan is None:
             self.reason = self._looks.reason

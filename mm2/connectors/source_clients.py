@@ -7,9 +7,9 @@ from typing import Protocol
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import ids
-from mm2.cluster import acls, admin, flow_log_topics
+from mm2.cluster import acls, admin, flow_log_topics, state_topics
 from mm2.connectors import connector_clients, flow_ledger, java_way_back, task_clients
-from mm2.core import commands
+from mm2.core import commands, loops
 from mm2.core.configs import connector_configs, roles
 
 _TARGET_ADMIN = "replication-target-admin"
@@ -37,8 +37,8 @@ class Clients(Protocol):
     def ledger(self, share: Collection[ids.TopicPartition]) -> flow_ledger.FlowLedger:
         """What the flow knows of these partitions; not open yet."""
 
-    def java_way_back(self, source: admin.Admin) -> java_way_back.JavaWayBack:
-        """Asks through `source`, and readers of its own."""
+    def way_back(self, *, source: admin.Admin, target: admin.Admin) -> java_way_back.JavaWayBack:
+        """Asks through these, and readers of its own."""
 
     def operator(self) -> commands.Operator: ...
 
@@ -90,20 +90,31 @@ class KafkaClients:
         clients = task_clients.KafkaClients(self._config, clock=self._clock, task="offsets")
         return clients.ledger(share, java=lambda _: {})
 
-    def java_way_back(self, source: admin.Admin) -> java_way_back.JavaWayBack:
+    def way_back(self, *, source: admin.Admin, target: admin.Admin) -> java_way_back.JavaWayBack:
+        topic = self._config.syncs_topic
+        own = None
+        if topic is not None:
+            own = loops.SyncsPlace(on_source=topic.on_source, topic=topic.name)
         return java_way_back.JavaWayBack(
             self._config.flow,
-            source,
-            connect_tail=lambda topic, partitions: connector_clients.reader_of(
+            source=self._looked_at(source, roles.SOURCE_CONSUMER),
+            target=self._looked_at(target, roles.TARGET_CONSUMER),
+            syncs=own,
+            clock=self._clock,
+        )
+
+    def _looked_at(self, asked: admin.Admin, role: roles.Role) -> java_way_back.Cluster:
+        def connect_tail(topic: str, partitions: int) -> state_topics.TopicTail:
+            return connector_clients.reader_of(
                 self._config.common,
-                roles.SOURCE_CONSUMER,
+                role,
                 use=_WAY_BACK,
                 clock=self._clock,
                 topic=topic,
                 partitions=partitions,
-            ),
-            clock=self._clock,
-        )
+            )
+
+        return java_way_back.Cluster(asked=asked, connect_tail=connect_tail)
 
     def operator(self) -> commands.Operator:
         return connector_clients.operator_of(self._config.common)

@@ -73,7 +73,7 @@ class SourceLooks:
             now=clock,
             operator=self._operator,
         )
-        self._way_back = clients.java_way_back(self._source)
+        self._way_back = clients.way_back(source=self._source, target=self._target)
         self._acls: acl_sync.AclSync | None = None
         self._topics: frozenset[str] = handout.NOWHERE
 

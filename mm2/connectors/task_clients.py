@@ -146,10 +146,7 @@ class KafkaClients:
 
     def target(self) -> messages.ClusterAccess:
         """As Java's worker names the producer of a task's records."""
-        properties = {
-            **roles.properties(self._config.common.props, roles.TARGET_PRODUCER),
-            **roles.data_producer(self._config.common.props),
-        }
+        properties = roles.task_producer(self._config.common.props)
         name = f"connector-producer-{self._config.common.name}-{self._task}"
         properties.setdefault(roles.CLIENT_ID, name)
         return _copy_access(properties, self._config.flow.target)

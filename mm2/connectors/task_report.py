@@ -47,9 +47,10 @@ class TaskReport:
         reason: str,
         slots_missing: int = 0,
         props: Mapping[str, str] = NO_PROPS,
+        beside_java: str = "",
     ) -> None:
         """Of `task`; without one it is starting, or has nothing to copy, for this `reason`.
-        `props` are its configuration."""
+        `props` are its configuration, `beside_java` as in `board.TaskShown`."""
         partitions = [*self._found]
         if task is None:
             state = flow_status.TaskState.STARTING
@@ -65,6 +66,7 @@ class TaskReport:
             slots_missing=slots_missing,
             fencing=fencing([] if task is None else [task], partitions),
             props=props,
+            beside_java=beside_java,
         )
         if after != self.shown:  # partitions that are the same objects are equal at once
             self.shown = after

@@ -10,6 +10,7 @@ Java for instance, looks like any local record.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from connect_runtime.base import ids
 from mm2.core import flows, naming
@@ -28,6 +29,24 @@ def opposite_offsets_topic(flow: flows.Flow) -> str:
     return f"mm2-offsets.{flow.target}.internal"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncsPlace:
+    """An offset-syncs topic: on the source of this flow, or on its target."""
+
+    on_source: bool
+    topic: str
+
+
+def opposite_syncs(flow: flows.Flow, *, own: SyncsPlace | None) -> tuple[SyncsPlace, ...]:
+    """Where the opposite flow writes offset syncs, whichever workers run it; by default on our
+    target. Where this flow writes its `own` nothing tells whose they are."""
+    places = (
+        SyncsPlace(on_source=False, topic=flow.policy.offset_syncs_topic(flow.source)),
+        SyncsPlace(on_source=True, topic=flow.policy.offset_syncs_topic(flow.target)),
+    )
+    return tuple(each for each in places if each != own)
+
+
 def mirrored_by_java(
     progress: Collection[ids.TopicPartition],
     eras: Mapping[ids.TopicPartition, Collection[str]],
@@ -36,8 +55,8 @@ def mirrored_by_java(
 ) -> frozenset[str]:
     """Topics of which Java mirrored a partition, as the opposite flow's own topics say.
 
-    Of partitions with `progress` ours have begun `eras`, with these reasons; one that was
-    `taken_over` was Java's before.
+    Of partitions with `progress`, or offset syncs, ours have begun `eras`, with these reasons; one
+    that was `taken_over` was Java's before.
     """
     return frozenset(
         each.topic for each in progress if not eras.get(each) or taken_over in eras[each]

@@ -231,6 +231,18 @@ def test_what_others_were_acknowledged_is_read_to_the_end(place, started):
     assert reader.heard.values(b"k")[-1] is None
 
 
+def test_it_is_known_who_wrote_a_record_and_when(place, started):
+    reader, other = started(place.log()), started(place.log())
+    other.send(b"k", b"by us")
+    other.log.read_to_end(WAIT_S)
+    place.append(b"k", b"by others")
+    reader.log.read_to_end(WAIT_S)
+    found = {each.value: each for each in reader.heard.records}
+    assert found[b"by us"].ours
+    assert not found[b"by others"].ours
+    assert all(each.wall_ms > 0 for each in found.values())
+
+
 def test_it_is_told_without_being_asked(place, started):
     reader = started(place.log())
     place.append(b"k", b"v")

@@ -53,6 +53,7 @@ class Context:
     confirmed_s: float | None = None
     """When the group last confirmed the task; None: it always does, as it does a worker alone."""
     confirmations_wanted: int = 0
+    runs: context.LastRuns = field(default_factory=context.LastRuns)
     published: list[Mapping[str, str]] = field(default_factory=list)
     added: list[context.ReadMetrics] = field(default_factory=list)
     stopping: bool = False
@@ -83,6 +84,9 @@ class Context:
 
     def confirm_soon(self) -> None:
         self.confirmations_wanted += 1
+
+    def last_runs(self) -> context.LastRuns:
+        return self.runs
 
     def request_task_reconfiguration(self) -> None:
         self.reconfigurations += 1

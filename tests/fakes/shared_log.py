@@ -31,6 +31,7 @@ class FakeTopic:
     max_record_bytes: int = 1 << 20
     refusals: deque[errors.ConnectError] = field(default_factory=deque)
     silent: bool = False
+    wall_ms: int = 1
     away: bool = False
     lock: threading.RLock = field(default_factory=threading.RLock)
     records: list[shared_log.LogRecord] = field(default_factory=list)
@@ -39,14 +40,20 @@ class FakeTopic:
         default_factory=deque
     )
 
-    def append(self, key: bytes | None, value: bytes | None) -> None:
-        """A record, by whomever."""
+    def append(self, key: bytes | None, value: bytes | None, *, ours: bool = False) -> None:
+        """A record; `ours`: by a log of ours."""
         with self.lock:
             partition = zlib.crc32(key or b"") % self.partitions
             offset = sum(1 for each in self.records if each.partition == partition)
             self.records.append(
                 shared_log.LogRecord(
-                    topic=self.name, partition=partition, offset=offset, key=key, value=value
+                    topic=self.name,
+                    partition=partition,
+                    offset=offset,
+                    key=key,
+                    value=value,
+                    ours=ours,
+                    wall_ms=self.wall_ms,
                 )
             )
             if not self.silent:
@@ -116,7 +123,7 @@ class FakeSharedLog:
         elif len(record.value or b"") > self._topic.max_record_bytes:
             on_recorded(errors.FatalError("too large; raise max.message.bytes of the topic"))
         else:
-            self._topic.append(record.key, record.value)
+            self._topic.append(record.key, record.value, ours=True)
             on_recorded(None)
 
     def read_to_end(self, timeout_s: float) -> None:

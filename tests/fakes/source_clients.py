@@ -69,16 +69,23 @@ class FakeClusters:
         log = fake_flow_log.FakeFlowLog(self.target, source_alias="A")
         return flow_ledger.FlowLedger(log, share=share)
 
-    def java_way_back(self, source: admin.Admin) -> java_way_back.JavaWayBack:
+    def way_back(self, *, source: admin.Admin, target: admin.Admin) -> java_way_back.JavaWayBack:
         assert self.config is not None
         return java_way_back.JavaWayBack(
-            self.config.flow, source, connect_tail=self._tail, clock=self.clock
+            self.config.flow,
+            source=self._looked_at(source, self.source),
+            target=self._looked_at(target, self.target),
+            syncs=None,
+            clock=self.clock,
         )
 
-    def _tail(self, topic: str, partitions: int) -> fake_checkpoints.FakeTail:
-        assert self.source.topics[topic].partitions == partitions
-        log: list[fake_checkpoints.Record] = [*self.source.topics[topic].log]
-        return self._kept(fake_checkpoints.FakeTail(topic=topic, log=log, failures=[]))
+    def _looked_at(self, asked: admin.Admin, on: fake_admin.FakeCluster) -> java_way_back.Cluster:
+        def tail(topic: str, partitions: int) -> fake_checkpoints.FakeTail:
+            assert on.topics[topic].partitions == partitions
+            log: list[fake_checkpoints.Record] = [*on.topics[topic].log]
+            return self._kept(fake_checkpoints.FakeTail(topic=topic, log=log, failures=[]))
+
+        return java_way_back.Cluster(asked=asked, connect_tail=tail)
 
     def operator(self) -> commands.Operator:
         return commands.NOBODY

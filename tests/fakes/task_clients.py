@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from connect_runtime.api import errors, records
+from connect_runtime.api import context, errors, records
 from connect_runtime.base import ids
 from connect_runtime.builtin.converters import byte_array, simple_header, string
 from connect_runtime.core.state import status_records
@@ -198,6 +198,9 @@ class Statuses:
 
     def knows_topic(self, connector: str, topic: str) -> bool:
         return any((each.connector, each.topic) == (connector, topic) for each in self.topics)
+
+    def last_runs(self, connector: str) -> context.LastRuns:
+        return context.LastRuns()
 
     def states(self, subject) -> list[str]:
         with self.lock:

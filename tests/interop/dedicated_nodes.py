@@ -30,6 +30,8 @@ PARTITIONS = 4
 TASKS = 2
 PER_SECOND = 300.0
 FLUSH_S = 2.0
+DELIVERY_S = 40.0
+"""So long ours wait for what a worker of Java may still send that did not end in order."""
 SOURCE = "MirrorSourceConnector"
 _JOINED = re.compile(
     r"got assignment: .*leaderUrl='http://(127\.0\.0\.1:\d+)/.*"
@@ -74,6 +76,12 @@ class Node:
 
     def kill(self) -> None:
         self._child.kill()
+
+    def freeze(self) -> None:
+        self._child.signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._child.signal(signal.SIGCONT)
 
     def close(self) -> None:
         self._child.kill()
@@ -190,6 +198,7 @@ class Mirroring:
             "dedicated.mode.enable.internal.rest": "true",
             f"{target}.plugin.discovery": "service_load",
             f"{target}.offset.flush.interval.ms": str(round(FLUSH_S * 1000)),
+            f"{target}.producer.delivery.timeout.ms": str(round(DELIVERY_S * 1000)),
             f"{target}.scheduled.rebalance.max.delay.ms": "0",
             "mm2.spark.engine": "inline",
         }
@@ -282,6 +291,10 @@ class Mirroring:
 
     def mirror(self, topic: str) -> str:
         return f"{self.flow[0]}.{topic}"
+
+    def mirrored(self) -> int:
+        """How many offsets the mirror of the first topic has, by whomever."""
+        return sum(self._ends(self.target, self.mirror(self.topics[0])))
 
     def doubled(self) -> int:
         """How many records stand in the mirror of the first topic that stand there before."""

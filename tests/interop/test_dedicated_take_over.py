@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mm2.sandbox import comparison
-from tests.interop.dedicated_nodes import Kind, Mirroring
+from tests.interop.dedicated_nodes import WAIT_S, Kind, Mirroring
+from tests.support import eventually
 
 if TYPE_CHECKING:
     from mm2.sandbox import cluster
@@ -20,6 +21,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.full, pytest.mark.timeout(180
 
 _log = logging.getLogger(__name__)
 
+WAITS = "never said that it had stopped"
 JAVAS = pytest.mark.parametrize("java", [Kind.JAVA, Kind.JAVA_3_9], ids=["4.3", "3.9"])
 
 
@@ -36,8 +38,9 @@ def test_all_at_once_there_and_back(mirroring: Mirroring, java: Kind) -> None:
     mirroring.start("java", java)
     mirroring.moves()
     mirroring.stop("java")
-    mirroring.start("ours", Kind.OURS)
+    ours = mirroring.start("ours", Kind.OURS)
     mirroring.moves()
+    assert WAITS not in ours.log()
     mirroring.stop("ours")
     mirroring.start("back", java)
     mirroring.moves()
@@ -55,6 +58,27 @@ def test_java_is_killed_and_we_go_on_without_a_double(mirroring: Mirroring, java
     mirroring.moves()
     found = mirroring.complete()
     assert found.equal, str(found)
+
+
+def test_what_a_frozen_java_sends_while_it_is_waited_for_is_not_copied_again(
+    mirroring: Mirroring,
+) -> None:
+    """It comes before our first copy, which finds it. Java may double what it sent unanswered."""
+    frozen = mirroring.start("java", Kind.JAVA)
+    mirroring.moves()
+    frozen.freeze()
+    ours = mirroring.start("ours", Kind.OURS)
+    eventually.eventually(lambda: WAITS in ours.log(), WAIT_S, mirroring.logs)
+    before = mirroring.mirrored()
+    frozen.thaw()
+    eventually.eventually(lambda: mirroring.mirrored() > before, WAIT_S, mirroring.logs)
+    mirroring.kill("java")
+    doubled = mirroring.doubled()
+    mirroring.moves()
+    found = mirroring.complete()
+    faults = {kind: found.count(kind) for kind in comparison.Kind if found.count(kind)}
+    assert faults.keys() <= {comparison.Kind.DUPLICATED}, str(found)
+    assert faults.get(comparison.Kind.DUPLICATED, 0) == doubled, str(found)
 
 
 @JAVAS

@@ -109,6 +109,9 @@ class Alone:
     def confirm_soon(self) -> None:
         """Nobody is asked."""
 
+    def last_runs(self) -> context.LastRuns:
+        return context.LastRuns()
+
     def configs(self) -> Mapping[str, str]:
         return self._props
 

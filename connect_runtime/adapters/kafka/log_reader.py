@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import confluent_kafka
 
+from connect_runtime.adapters.kafka import log_mark
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors
@@ -184,6 +185,8 @@ class LogReader:
                 offset=offset,
                 key=message.key(),
                 value=message.value(),
+                ours=log_mark.is_ours(message),
+                wall_ms=log_mark.wall_ms(message),
             )
         )
         self._advance(partition, offset + 1)

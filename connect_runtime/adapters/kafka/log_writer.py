@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 import confluent_kafka
 
+from connect_runtime.adapters.kafka import log_mark
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors
@@ -93,7 +94,13 @@ class LogWriter:
         number = self._waiting.begin()
         answer = functools.partial(self._answered, number=number, on_recorded=on_recorded)
         try:
-            self._producer.produce(self._topic, record.value, record.key, on_delivery=answer)
+            self._producer.produce(
+                self._topic,
+                record.value,
+                record.key,
+                on_delivery=answer,
+                headers=log_mark.HEADERS,
+            )
         except confluent_kafka.KafkaException as error:
             self._waiting.end(number)
             raise self._translated(error.args[0]) from error

@@ -8,8 +8,9 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from connect_runtime.base import ids
-from connect_runtime.core.state import json_bytes, skipped, status_records
+from connect_runtime.core.state import json_bytes, skipped, status_records, task_runs
 
+_UNKNOWN = task_runs.Author(ours=True, wall_ms=-1)
 _NO_TASKS: Mapping[int, status_records.Status] = MappingProxyType({})
 _NO_TOPICS: Mapping[str, status_records.TopicStatus] = MappingProxyType({})
 
@@ -81,15 +82,24 @@ class Statuses:
 
 @dataclass(slots=True)
 class StatusLog:
-    """Invariant: no connector has an empty table of tasks or topics."""
+    """Invariant: no connector has an empty table of tasks or topics.
 
+    `runs` says who ran tasks last, which is not always who spoke last.
+    """
+
+    runs: task_runs.TaskRuns = field(default_factory=task_runs.TaskRuns)
     _connectors: dict[str, status_records.Status] = field(default_factory=dict)
     _tasks: dict[str, Mapping[int, status_records.Status]] = field(default_factory=dict)
     _topics: dict[str, Mapping[str, status_records.TopicStatus]] = field(default_factory=dict)
     _snapshot: Statuses | None = None
 
     def apply(
-        self, key: bytes | None, value: bytes | None, *, offset: int
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        *,
+        offset: int,
+        author: task_runs.Author = _UNKNOWN,
     ) -> Change | skipped.Skipped | None:
         """Take the record at `offset` of its partition; say what it changed.
 
@@ -98,7 +108,7 @@ class StatusLog:
         del offset  # folds are called alike
         name = "" if key is None else key.decode("utf-8", "replace")
         try:
-            change = self._take(status_records.split_key(name), value)
+            change = self._take(status_records.split_key(name), value, author)
         except (status_records.Invalid, json_bytes.Malformed) as error:
             return skipped.Skipped(f"'{name}': {error}")
         if change is not None:
@@ -115,13 +125,16 @@ class StatusLog:
         return self._snapshot
 
     def _take(
-        self, about: status_records.Subject | status_records.TopicKey, value: bytes | None
+        self,
+        about: status_records.Subject | status_records.TopicKey,
+        value: bytes | None,
+        author: task_runs.Author,
     ) -> Change | None:
         match about:
             case status_records.TopicKey():
                 return self._take_topic(about, value)
             case ids.ConnectorTaskId():
-                return self._take_task(about, value)
+                return self._take_task(about, value, author)
             case _:
                 return self._take_connector(about, value)
 
@@ -133,17 +146,21 @@ class StatusLog:
         self._connectors[name] = status_records.status_of(json_bytes.decode(value))
         return StatusChanged(name)
 
-    def _take_task(self, task: ids.ConnectorTaskId, value: bytes | None) -> Change | None:
+    def _take_task(
+        self, task: ids.ConnectorTaskId, value: bytes | None, author: task_runs.Author
+    ) -> Change | None:
         """UNASSIGNED by somebody who had not yet heard that it runs elsewhere is stale.
 
         (KAFKA-12525.) Should generations have started again, a newer word follows soon.
         """
         table = dict(self._tasks.get(task.connector, _NO_TASKS))
         if value is None:
+            self.runs.take(task, None, author)
             table.pop(task.task, None)
             self._put_tasks(task.connector, table)
             return StatusRemoved(task)
         status = status_records.status_of(json_bytes.decode(value))
+        self.runs.take(task, status, author)
         known = table.get(task.task)
         if (
             status.state is status_records.State.UNASSIGNED
@@ -177,3 +194,4 @@ class StatusLog:
     def check_invariants(self) -> None:
         assert all(self._tasks.values()), self._tasks
         assert all(self._topics.values()), self._topics
+        self.runs.check_invariants()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from connect_runtime.api import context
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.core.state import (
@@ -46,6 +47,8 @@ class ConfigStore:
         self._clock = clock
         self._on_change = on_change
         self._fenced = fenced
+        self._found_key: cluster_config.SessionKey | None = None
+        self._found_ms = 0
         self._view: folded_log.FoldedLog[config_log.ConfigLog, config_log.Change] = (
             folded_log.FoldedLog(
                 make=config_log.ConfigLog, on_change=on_change, on_replayed=self._replayed
@@ -134,8 +137,21 @@ class ConfigStore:
             self._fenced.write(records, self._left_s(end))
         self._log.read_to_end(self._left_s(end))
 
+    def quiet(self, key_ttl_ms: int) -> context.Quiet | None:
+        """Until this worker started the group had no leader, unless its session key was younger
+        than that: leaders renew it. None too where it had none."""
+        key = self._found_key
+        if key is None:
+            return None
+        from_ms = key.created_ms + key_ttl_ms
+        if from_ms >= self._found_ms:
+            return None
+        return context.Quiet(from_ms=from_ms, to_ms=self._found_ms)
+
     def _replayed(self, before: config_log.ConfigLog | None, now: config_log.ConfigLog) -> None:
         now.finish_replay()
+        if before is None:
+            self._found_key, self._found_ms = now.snapshot().session_key, self._clock.wall_ms()
         if before is not None:
             for change in config_differences.differences(before.snapshot(), now.snapshot()):
                 self._on_change(change)

@@ -27,6 +27,11 @@ class Fold(Protocol[Change_co]):
 AnyFold = TypeVar("AnyFold", bound=Fold[Any])
 
 
+def _take(fold: Fold[Change], record: shared_log.LogRecord) -> Change | skipped.Skipped | None:
+    """What is in a record, whoever wrote it."""
+    return fold.apply(record.key, record.value, offset=record.offset)
+
+
 class FoldedLog(Generic[AnyFold, Change]):
     """Implements `shared_log.Listener`. Hold `lock` to look at `fold`.
 
@@ -40,15 +45,17 @@ class FoldedLog(Generic[AnyFold, Change]):
         make: Callable[[], AnyFold],
         on_change: Callable[[Change], None],
         on_replayed: Callable[[AnyFold | None, AnyFold], None] = lambda _before, _now: None,
+        take: Callable[[AnyFold, shared_log.LogRecord], Change | skipped.Skipped | None] = _take,
     ) -> None:
         """`on_change` hears what records changed, after `fold` did; `on_replayed` the fold that
         stood before the log was started over (None the first time), and the one that stands now,
-        with the lock held. Both are called on the log's thread."""
+        with the lock held. Both are called on the log's thread. `take` has a fold take a record."""
         self.lock = threading.RLock()
         self.fold = make()
         self._make = make
         self._on_change = on_change
         self._on_replayed = on_replayed
+        self._take = take
         self._replayed_once = False
         self._anew: AnyFold | None = None
 
@@ -56,7 +63,7 @@ class FoldedLog(Generic[AnyFold, Change]):
         """See `shared_log.Listener`; so for all below."""
         with self.lock:
             fold = self.fold if self._anew is None else self._anew
-            change = fold.apply(record.key, record.value, offset=record.offset)
+            change = self._take(fold, record)
         if isinstance(change, skipped.Skipped):
             _LOG.warning(
                 "skipping the record of %s-%d at offset %d: %s",

@@ -11,9 +11,16 @@ import math
 import threading
 from dataclasses import dataclass
 
+from connect_runtime.api import context
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import errors
-from connect_runtime.core.state import status_log, status_records, status_writes
+from connect_runtime.core.state import (
+    skipped,
+    status_log,
+    status_records,
+    status_writes,
+    task_runs,
+)
 from connect_runtime.ports import shared_log
 from connect_runtime.runtime.stores import folded_log
 from connect_runtime.system import outstanding, threads
@@ -46,7 +53,7 @@ class StatusStore:
         self._log = log
         self._clock = clock
         self._view: folded_log.FoldedLog[status_log.StatusLog, status_log.Change] = (
-            folded_log.FoldedLog(make=status_log.StatusLog, on_change=self._changed)
+            folded_log.FoldedLog(make=status_log.StatusLog, on_change=self._changed, take=_take)
         )
         self._writes = status_writes.StatusWrites()
         self._outstanding = outstanding.Outstanding()
@@ -73,6 +80,12 @@ class StatusStore:
         """What was said, as far as it was read."""
         with self._view.lock:
             return self._view.fold.snapshot()
+
+    def last_runs(self, connector: str) -> context.LastRuns:
+        """See `ports.worker.Statuses`."""
+        with self._view.lock:
+            runs = self._view.fold.runs
+            return context.LastRuns(ours=runs.ours(connector), others=runs.others(connector))
 
     def refresh(self, timeout_s: float) -> None:
         """Read to the end as of now. Raises as `SharedLog.read_to_end`."""
@@ -172,3 +185,10 @@ class StatusStore:
 
     def _on_unasked_end(self, ended: threads.UnaskedEnd) -> None:
         _LOG.error("the thread that %s ended: %s", ended.name, ended.error, exc_info=ended.error)
+
+
+def _take(
+    fold: status_log.StatusLog, record: shared_log.LogRecord
+) -> status_log.Change | skipped.Skipped | None:
+    author = task_runs.Author(ours=record.ours, wall_ms=record.wall_ms)
+    return fold.apply(record.key, record.value, offset=record.offset, author=author)

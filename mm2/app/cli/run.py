@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import click
 
@@ -33,16 +34,54 @@ _WAKE_S = 0.05
 _log = logging.getLogger(__name__)
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """Which flows of the file, and how they are run: see `flow_plan.Choice`."""
+
+    names: tuple[str, ...]
+    near: tuple[str, ...]
+    throttle: int | None
+    java_stopped: bool
+
+
+def _choosing(function: Callable[..., int]) -> Callable[..., int]:
+    """Options of a command that is given `chosen`."""
+
+    @click.option(
+        "--flow", "names", multiple=True, metavar="NAME", help="Only this flow; repeatable."
+    )
+    @click.option(
+        "--clusters",
+        "near",
+        multiple=True,
+        metavar="ALIAS",
+        help="Only flows to this cluster, which is near; repeatable.",
+    )
+    @click.option("--throttle", type=byte_rate.ByteRate(), help="At most so much per flow: 20MB.")
+    @click.option(
+        "--java-stopped-cleanly",
+        "java_stopped",
+        is_flag=True,
+        help="Do not wait for what a MirrorMaker 2 of Java may still send: it has surely ended.",
+    )
+    @functools.wraps(function)
+    def with_chosen(
+        *,
+        names: tuple[str, ...],
+        near: tuple[str, ...],
+        throttle: int | None,
+        java_stopped: bool,
+        **others: object,
+    ) -> int:
+        chosen = Chosen(names=names, near=near, throttle=throttle, java_stopped=java_stopped)
+        return function(chosen=chosen, **others)
+
+    return with_chosen
+
+
 @click.command("run")
 @config_file.argument
-@click.option("--flow", "names", multiple=True, metavar="NAME", help="Only this flow; repeatable.")
-@click.option(
-    "--clusters",
-    "near",
-    multiple=True,
-    metavar="ALIAS",
-    help="Only flows to this cluster, which is near; repeatable.",
-)
+@_choosing
 @click.option("--until-caught-up", is_flag=True, help="End when all that is there now is copied.")
 @click.option(
     "--timeout",
@@ -51,7 +90,6 @@ _log = logging.getLogger(__name__)
     metavar="SECONDS",
     help="Give --until-caught-up up after so long.",
 )
-@click.option("--throttle", type=byte_rate.ByteRate(), help="At most so much per flow: 20MB.")
 @click.option("--no-table", is_flag=True, help="Log lines, on a terminal too.")
 @click.option(
     "--metrics-port", type=click.IntRange(0, 65_535), help="Instead of the file's; 0: any free one."
@@ -59,11 +97,9 @@ _log = logging.getLogger(__name__)
 def command(
     *,
     file: pathlib.Path,
-    names: tuple[str, ...],
-    near: tuple[str, ...],
+    chosen: Chosen,
     until_caught_up: bool,
     timeout_s: float | None,
-    throttle: int | None,
     no_table: bool,
     metrics_port: int | None,
 ) -> int:
@@ -85,7 +121,7 @@ def command(
     if timeout_s is not None and not until_caught_up:
         raise click.UsageError("--timeout goes with --until-caught-up")
     with signals.StopSignals(exit_now=displays.exit_now) as stop, signals.ReloadSignal() as again:
-        settings = _chosen(load.load(file, environment=os.environ), names)
+        settings = _only(load.load(file, environment=os.environ), chosen.names)
         for line in settings.warning_lines():
             _log.warning("%s", line)
         if settings.spark.engine == "spark":
@@ -96,9 +132,8 @@ def command(
                 settings,
                 goal,
                 stop,
-                reloading=_Reloading(file=file, names=names, asked=again.asked),
-                near=near,
-                throttle=throttle or 0,
+                reloading=_Reloading(file=file, names=chosen.names, asked=again.asked),
+                chosen=chosen,
                 table=not no_table,
                 metrics_port=metrics_port,
             )
@@ -116,15 +151,19 @@ def _run(
     stop: signals.StopSignals,
     *,
     reloading: _Reloading,
-    near: tuple[str, ...],
-    throttle: int,
+    chosen: Chosen,
     table: bool,
     metrics_port: int | None,
 ) -> run_loop.Ending:
     # Here and not above: wrong input is told before Kafka's and Spark's libraries are loaded.
     from mm2.app import flow_plan, node, node_metrics
 
-    choice = flow_plan.Choice(near=near, names=reloading.names, throttle=throttle)
+    choice = flow_plan.Choice(
+        near=chosen.near,
+        names=chosen.names,
+        throttle=chosen.throttle or 0,
+        java_stopped=chosen.java_stopped,
+    )
     made = node.Node(settings, choice=choice, environment=os.environ)
     flow_metrics = metrics.FlowMetrics()
     everything = node_metrics.NodeMetrics(flow_metrics.registry, made.published)
@@ -181,7 +220,7 @@ class _Reloading:
         """Raises `SettingsError`, also where the file no longer has a flow of `--flow`."""
         found = load.load(self.file, environment=os.environ)
         try:
-            return _chosen(found, self.names)
+            return _only(found, self.names)
         except click.ClickException as error:
             problem = problems.Problem(line=0, key="", text=error.format_message())
             raise problems.SettingsError(str(self.file), [problem]) from error
@@ -191,7 +230,7 @@ def _tell_unasked_end(end: threads.UnaskedEnd) -> None:
     _log.error("reloading does not work any more: %r; start mm2 run again", end.error)
 
 
-def _chosen(settings: app_settings.Settings, names: tuple[str, ...]) -> app_settings.Settings:
+def _only(settings: app_settings.Settings, names: tuple[str, ...]) -> app_settings.Settings:
     """The settings with only these flows; all of them when none is named."""
     if not names:
         return settings

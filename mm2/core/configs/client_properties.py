@@ -125,7 +125,10 @@ REFUSED: Mapping[str, str] = {
     "bootstrap.controllers": "is not supported: mm2 talks to brokers, write bootstrap.servers",
     "buffer.memory": "is not set on a cluster: write buffer.memory in the flow",
     "config.providers": "is not needed: ${env:…}, ${file:…:…} and ${dir:…:…} always work",
-    "delivery.timeout.ms": "cannot be set: mm2 tries for as long as the flow runs",
+    "delivery.timeout.ms": (
+        "cannot be set: mm2 tries for as long as the flow runs; of a MirrorMaker 2 of Java it says "
+        "how long that is waited for where it did not end in order"
+    ),
     "max.block.ms": "cannot be set: mm2 tries for as long as the flow runs",
     "metadata.recovery.rebootstrap.trigger.ms": (
         "has no meaning here: bootstrap.servers are asked as soon as no known broker answers"

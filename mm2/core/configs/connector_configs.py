@@ -77,7 +77,7 @@ class SourceConfig:
     `syncs_topic` None: no offset syncs are written. `lag_max` is `offset.lag.max`. `engine` None:
     whichever its process has. Of topics in `paused` nothing is copied for now; the flow's budgets
     are those in force, an operator's first. `transforms` are the keys of the records' chain, if
-    there is one (`record_transforms`).
+    there is one (`record_transforms`). `java_stopped`: nothing of Java's is waited for.
     """
 
     common: Common
@@ -89,6 +89,7 @@ class SourceConfig:
     engine: engine_settings.EngineSettings | None
     paused: frozenset[str] = frozenset()
     transforms: Props = field(default_factory=dict, repr=False)
+    java_stopped: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,6 +246,7 @@ def _source(reading: _Reading) -> SourceConfig:
         engine=reading.attempt(own_keys.ENGINE, lambda: engine_settings.read(reading.props), None),
         paused=frozenset(values[own_keys.LIVE_PAUSED_TOPICS]),
         transforms=_transforms(reading),
+        java_stopped=values[own_keys.JAVA_STOPPED],
     )
 
 

@@ -23,6 +23,7 @@ ON_SOURCE_GAP = "on.source.gap"
 BUFFER_MEMORY = "buffer.memory"
 THROTTLE = "throttle"
 TOPIC_THROTTLES = "throttle.topics"
+JAVA_STOPPED = "java.stopped.cleanly"
 LIVE_THROTTLE = "live.throttle"
 LIVE_TOPIC_THROTTLES = "live.throttle.topics"
 LIVE_PAUSED_TOPICS = "live.paused.topics"
@@ -114,6 +115,14 @@ OWN = (
         "The same for each topic that matches: EXPRESSION=RATE, the first counts.",
         default=[],
         validator=_read(own_values.read_topic_budget, "EXPRESSION=RATE, such as orders.*=5MB"),
+        importance=LOW,
+    )
+    .define(
+        JAVA_STOPPED,
+        Type.BOOLEAN,
+        "Workers of Java that ran tasks of this have ended for certain: what they may still send "
+        "is not waited for. To be taken out again before Java has it back.",
+        default=False,
         importance=LOW,
     )
     .define(

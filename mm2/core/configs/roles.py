@@ -73,6 +73,11 @@ def data_producer(props: Mapping[str, str]) -> dict[str, str]:
     return config_def.with_prefix(props, "producer.override.")
 
 
+def task_producer(props: Mapping[str, str]) -> dict[str, str]:
+    """Of a task's records; in dedicated mode what is said of the cluster's producers holds, too."""
+    return {**properties(props, TARGET_PRODUCER), **data_producer(props)}
+
+
 CLIENT_WORDS = tuple(f"{each}." for each in ("admin", "consumer", "producer"))
 SIDES = tuple(f"{each}{word}" for each in ("source.", "target.") for word in CLIENT_WORDS)
 CLUSTERS = ("source.cluster.", "target.cluster.")

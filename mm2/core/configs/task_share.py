@@ -17,12 +17,13 @@ _LIVE = frozenset(
         *own_keys.LIVE,
         own_keys.THROTTLE,
         own_keys.TOPIC_THROTTLES,
+        own_keys.JAVA_STOPPED,
         assigned.THROTTLE,
         assigned.TOPIC_THROTTLES,
         assigned.ADDED,
     }
 )
-"""What a task can take up as it copies; `ADDED` matters before it began only."""
+"""What a task can take up as it copies; `ADDED` and `JAVA_STOPPED` matter before it began only."""
 _OF_OTHERS = frozenset(
     {
         *(keys.TOPICS, keys.TOPICS_EXCLUDE, keys.TOPIC_FILTER),

@@ -171,6 +171,7 @@ class World:
                 offset_reader=plugin_contexts.Offsets(),
                 stop_timeout_s=1.0,
                 membership=task_clients.Membership(),
+                last_runs=context.LastRuns,
                 on_report=on_report,
                 **self.own,
             )

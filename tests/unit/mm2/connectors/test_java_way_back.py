@@ -12,9 +12,10 @@ from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.connectors import java_way_back, partition_setups
 from mm2.core import flows, loops, naming
 from mm2.core.copy import from_java
-from mm2.formats import map_record
+from mm2.formats import map_record, offset_sync
 from tests.fakes import admin, checkpoint_clients, plugin_contexts, taking
 
+SYNCS, SYNCS_THERE = "mm2-offset-syncs.east.internal", "mm2-offset-syncs.west.internal"
 OFFSETS, MAP = "mm2-offsets.west.internal", "mm2-offset-map.west.internal"
 IDENTITY = naming.IdentityReplicationPolicy(source_alias="east")
 
@@ -22,23 +23,35 @@ IDENTITY = naming.IdentityReplicationPolicy(source_alias="east")
 class Source:
     """The source of a flow east->west, with what a flow that leads back keeps there."""
 
-    def __init__(self, **flow: Any) -> None:
-        self.cluster = admin.FakeCluster()
+    def __init__(self, *, syncs: loops.SyncsPlace | None = None, **flow: Any) -> None:
+        self.cluster, self.target = admin.FakeCluster(), admin.FakeCluster()
         self.tails: list[checkpoint_clients.FakeTail] = []
         self.refuses: list[Any] = []
         self.flow = flows.Flow(source="east", target="west", **({"policy": IDENTITY} | flow))
         self.back = java_way_back.JavaWayBack(
             self.flow,
-            admin.FakeAdmin(self.cluster),
-            connect_tail=self._tail,
+            source=self._looked_at(self.cluster),
+            target=self._looked_at(self.target),
+            syncs=syncs,
             clock=plugin_contexts.Clock(),
         )
 
-    def _tail(self, topic: str, partitions: int) -> checkpoint_clients.FakeTail:
-        assert partitions == self.cluster.topics[topic].partitions
-        log: list[checkpoint_clients.Record] = [*self.cluster.topics[topic].log]
-        self.tails.append(checkpoint_clients.FakeTail(topic, log, self.refuses))
-        return self.tails[-1]
+    def _looked_at(self, on: admin.FakeCluster) -> java_way_back.Cluster:
+        def tail(topic: str, partitions: int) -> checkpoint_clients.FakeTail:
+            assert partitions == on.topics[topic].partitions
+            log: list[checkpoint_clients.Record] = [*on.topics[topic].log]
+            self.tails.append(checkpoint_clients.FakeTail(topic, log, self.refuses))
+            return self.tails[-1]
+
+        return java_way_back.Cluster(asked=admin.FakeAdmin(on), connect_tail=tail)
+
+    def sync(self, topic: str, *, on_source: bool = False) -> None:
+        on, name = (self.cluster, SYNCS_THERE) if on_source else (self.target, SYNCS)
+        if name not in on.topics:
+            on.create(name, partitions=1)
+        partition = ids.TopicPartition(topic, 0)
+        made = offset_sync.OffsetSync(partition=partition, upstream=1, downstream=1)
+        on.topics[name].log.append(offset_sync.encode(made))
 
     def _log(self, topic: str, partitions: int = 1) -> list[tuple[bytes, bytes | None]]:
         if topic not in self.cluster.topics:
@@ -75,6 +88,37 @@ def test_progress_without_an_era_of_ours_is_javas(source):
     source.progress("u")
     source.era("u")
     assert source.topics() == {"t"}
+
+
+@pytest.mark.parametrize("on_source", [False, True])
+def test_offset_syncs_tell_of_a_flow_back_whichever_workers_run_it(source, on_source):
+    source.sync("t", on_source=on_source)
+    source.sync("u", on_source=on_source)
+    source.era("u")
+    assert source.topics() == {"t"}
+
+
+@pytest.mark.parametrize("on_source", [False, True])
+def test_our_own_offset_syncs_are_nobody_elses(on_source):
+    own = loops.SyncsPlace(on_source=on_source, topic=SYNCS_THERE if on_source else SYNCS)
+    source = Source(syncs=own)
+    source.sync("t", on_source=on_source)
+    assert source.topics() == set()
+    source.sync("u", on_source=not on_source)
+    assert source.topics() == {"u"}
+
+
+def test_what_is_no_sync_is_passed_over(source):
+    source.sync("t")
+    source.target.topics[SYNCS].log.append((b"\x00", b"v"))
+    assert source.topics() == {"t"}
+
+
+def test_who_may_not_read_syncs_finds_by_progress(source):
+    source.sync("t")
+    source.progress("u")
+    source.target.failures["describe_topics", SYNCS] = kafka_errors.NotAuthorizedError("no")
+    assert source.topics() == {"u"}
 
 
 def test_what_was_taken_over_was_javas_before(source):

@@ -56,6 +56,15 @@ def test_the_topics_of_the_way_back_bear_our_targets_name():
     assert loops.opposite_offsets_topic(DEFAULT) == "mm2-offsets.B.internal"
 
 
+def test_the_opposite_flows_syncs_are_not_looked_for_where_our_own_are():
+    """B->A: by default on its source, our target, named for its target, our source."""
+    usual = loops.SyncsPlace(on_source=False, topic="mm2-offset-syncs.A.internal")
+    other = loops.SyncsPlace(on_source=True, topic="mm2-offset-syncs.B.internal")
+    assert loops.opposite_syncs(IDENTITY, own=None) == (usual, other)
+    assert loops.opposite_syncs(IDENTITY, own=other) == (usual,)
+    assert loops.opposite_syncs(IDENTITY, own=usual) == (other,)
+
+
 @pytest.mark.parametrize(
     ("topic", "default", "identity"),
     [

@@ -6,15 +6,17 @@ from collections import deque
 
 import pytest
 
+from connect_runtime.api import context
 from connect_runtime.base import errors, ids
 from connect_runtime.core.state import cluster_config, config_log, config_records
 from connect_runtime.ports import fenced_writer
 from connect_runtime.runtime.stores import config_store, memory_log
 from connect_runtime.system import clock
-from tests.fakes import shared_log
+from tests.fakes import plugin_contexts, shared_log
 
 PAUSED = cluster_config.TargetState.PAUSED
 CLOCK = clock.SystemClock()
+HOUR_MS, WALL_MS = 3_600_000, 1_700_000_000_000
 KEY = cluster_config.SessionKey(key=b"k" * 32, algorithm="HmacSHA256", created_ms=1)
 
 
@@ -298,3 +300,27 @@ def test_standalone_keeps_it_in_memory(changes):
     store.stop(1.0)
     with pytest.raises(errors.FatalError, match="stopped"):
         store.put_connector("c", {})
+
+
+@pytest.mark.parametrize(
+    ("created_ms", "expected"),
+    [
+        (None, None),
+        (WALL_MS - HOUR_MS, None),  # its leader may live
+        (WALL_MS - HOUR_MS - 1, context.Quiet(from_ms=WALL_MS - 1, to_ms=WALL_MS)),
+        (1, context.Quiet(from_ms=HOUR_MS + 1, to_ms=WALL_MS)),
+    ],
+)
+def test_a_key_that_nobody_renewed_tells_of_a_time_without_a_leader(topic, created_ms, expected):
+    if created_ms is not None:
+        key = cluster_config.SessionKey(key=b"k" * 32, algorithm="Hmac", created_ms=created_ms)
+        record = config_records.session_key(key)
+        topic.append(record.key, record.value)
+    at = plugin_contexts.Clock(wall=WALL_MS)
+    store = config_store.ConfigStore(Watched(topic), clock=at, on_change=lambda _: None)
+    store.start(1.0)
+    at.wall += 5 * HOUR_MS  # what comes after the start is no evidence
+    assert store.quiet(HOUR_MS) == expected
+    store.put_session_key(KEY)
+    assert store.quiet(HOUR_MS) == expected
+    store.stop(1.0)

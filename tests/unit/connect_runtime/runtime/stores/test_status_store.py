@@ -7,6 +7,7 @@ from collections import deque
 
 import pytest
 
+from connect_runtime.api import context
 from connect_runtime.base import errors, ids
 from connect_runtime.core.state import status_records
 from connect_runtime.runtime.stores import memory_log, status_store
@@ -184,3 +185,15 @@ def test_threads_that_say_different_things_do_not_wait_for_each_other_for_ever()
     finally:
         sys.setswitchinterval(before_s)
     store.stop(1.0)
+
+
+def test_who_ran_a_task_last_is_known_by_who_wrote_it(store, topic):
+    others = status_records.status(TASK, says(State.RUNNING, worker="java:1"))
+    topic.append(others.key, others.value)
+    assert store.last_runs("c") == context.LastRuns(
+        others={0: context.OthersRun(worker_id="java:1", began_ms=topic.wall_ms)}
+    )
+    store.put(TASK, says(State.UNASSIGNED))
+    assert store.last_runs("c").others.keys() == {0}
+    store.put(TASK, says(State.RUNNING))
+    assert store.last_runs("c") == context.LastRuns(ours=frozenset({0}))

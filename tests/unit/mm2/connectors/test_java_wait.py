@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+import pytest
+
+from connect_runtime.api import context
+from connect_runtime.base import ids
+from mm2.connectors import java_wait
+from tests.fakes import plugin_contexts
+
+TASK = ids.ConnectorTaskId("MirrorSourceConnector", 0)
+RUN = context.OthersRun(worker_id="java:1", began_ms=1)
+
+
+@dataclass
+class Told:
+    """What the worker says, and a clock."""
+
+    runs: context.LastRuns = field(default_factory=lambda: context.LastRuns(others={0: RUN}))
+    clock: plugin_contexts.Clock = field(default_factory=plugin_contexts.Clock)
+    memory: java_wait.Memory = field(default_factory=java_wait.Memory)
+
+    def wait(self, task=TASK, *, skipped=False, producer=None):
+        return java_wait.JavaWait(
+            "a->b",
+            task,
+            runs=lambda: self.runs,
+            producer=producer or {},
+            skipped=skipped,
+            clock=self.clock,
+            memory=self.memory,
+        )
+
+
+@pytest.fixture
+def told():
+    return Told()
+
+
+def test_it_waits_as_long_as_the_producer_tries_and_says_for_whom_and_how_to_skip_it(told):
+    wait = told.wait()
+    reason = wait.reason(10.0)
+    assert "java:1" in reason
+    assert "--java-stopped-cleanly" in reason
+    assert "java.stopped.cleanly=true" in reason
+    assert wait.left_s(70.0) == 60.0
+    assert wait.reason(129.0) == reason
+    assert wait.reason(130.0) == ""
+    assert wait.left_s(130.0) == 0.0
+
+
+def test_a_producer_that_tries_for_less_is_waited_for_less(told):
+    wait = told.wait(producer={"delivery.timeout.ms": "4000"})
+    assert wait.reason(0.0)
+    assert wait.reason(4.0) == ""
+
+
+def test_a_task_that_is_started_again_waits_for_the_rest(told):
+    assert told.wait().reason(0.0)
+    again = told.wait()
+    assert again.reason(100.0)
+    assert again.left_s(100.0) == 20.0
+    assert told.wait(ids.ConnectorTaskId(TASK.connector, 0)).reason(120.0) == ""
+
+
+def test_another_run_is_waited_for_anew(told):
+    assert told.wait().reason(0.0)
+    told.runs = context.LastRuns(others={0: context.OthersRun(worker_id="java:1", began_ms=2)})
+    assert told.wait().left_s(200.0) == 0.0
+    assert told.wait().reason(200.0)
+
+
+def test_an_end_that_comes_to_be_known_ends_the_wait(told):
+    wait = told.wait()
+    assert wait.reason(0.0)
+    told.runs = context.LastRuns(
+        others={0: context.OthersRun(worker_id="java:1", began_ms=1, ended_ms=9)}
+    )
+    assert wait.reason(0.1)  # it is not looked at each turn
+    assert wait.reason(0.6) == ""
+
+
+def test_who_is_told_that_java_has_ended_does_not_wait(told):
+    assert told.wait(skipped=True).reason(0.0) == ""
+    wait = told.wait()
+    assert wait.reason(0.0)
+    wait.skipped = True
+    assert wait.reason(1.0) == ""
+
+
+def test_what_takes_milliseconds_is_no_news(told, caplog):
+    caplog.set_level(logging.INFO)
+    wait = told.wait()
+    wait.reason(0.0)
+    told.runs = context.LastRuns()
+    wait.reason(1.0)
+    assert caplog.messages == []
+    told.runs = context.LastRuns(others={0: RUN})
+    for now_s in (2.0, 3.0, 4.0):
+        wait.reason(now_s)
+    assert [each for each in caplog.messages if "never said" in each] == caplog.messages
+    assert len(caplog.messages) == 1
+    wait.reason(200.0)
+    assert len(caplog.messages) == 2
+
+
+def test_workers_of_java_beside_ours_are_told_of_while_they_are_there(told, caplog):
+    caplog.set_level(logging.INFO)
+    told.runs = context.LastRuns(ours=frozenset({0}), others={1: RUN})
+    wait = told.wait()
+    wait.observe()
+    wait.observe()
+    assert "(1)" in wait.beside
+    told.runs = context.LastRuns(ours=frozenset({0, 1}))
+    wait.observe()
+    assert wait.beside == ""
+    assert len(caplog.messages) == 2
