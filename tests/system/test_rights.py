@@ -18,7 +18,7 @@ Rights = Mapping[tuple[str, str], Sequence[str]]
 """By kind of resource and the prefix of its name (of all where it is `*`): operations."""
 ON_SOURCE: Rights = {
     ("TOPIC", "orders"): ("DESCRIBE", "DESCRIBE_CONFIGS", "READ"),
-    ("TOPIC", "mm2-offset-syncs.west.internal"): ("CREATE", "DESCRIBE", "WRITE"),
+    ("TOPIC", "mm2-offset-syncs.west.internal"): ("CREATE", "DESCRIBE", "READ", "WRITE"),
     ("GROUP", "*"): ("DESCRIBE",),
     ("BROKER", "kafka-cluster"): ("DESCRIBE",),
 }
