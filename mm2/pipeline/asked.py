@@ -23,6 +23,11 @@ class Asked:
     token: int
     instruction: Any
 
+    @property
+    def awaited(self) -> bool:
+        """Does its script still wait?"""
+        return self.token == self.copy.script.token
+
 
 Reply = Callable[[Asked, instructions.Answer], None]
 
@@ -43,6 +48,10 @@ class Side:
 
     def name(self, copy: partition.PartitionCopy) -> str:
         return f"{self.topic(copy)}-{copy.where.partition}"
+
+    def knows(self, copy: partition.PartitionCopy) -> bool:
+        """Was anything heard of its topic, be it that it is not there?"""
+        return self.cluster.view.topic(self.topic(copy)) is not None
 
     def by_leader(self, asked: Sequence[Asked], *, reply: Reply) -> dict[int, list[Asked]]:
         """By the leaders' node ids; whose partition has no leader gets that for an answer."""

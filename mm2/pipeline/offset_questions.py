@@ -53,9 +53,17 @@ class OffsetQuestions:
             self._send_epochs()
 
     def _send_offsets(self) -> None:
+        """The first that scripts ask: where nothing was heard of a topic yet it keeps."""
         waiting, self._offsets = self._offsets, []
+        for side, question in waiting:
+            if question.awaited and not side.knows(question.copy):
+                self._offsets.append((side, question))
         for side in self._sides:
-            mine = [question for other, question in waiting if other is side]
+            mine = [
+                question
+                for other, question in waiting
+                if other is side and side.knows(question.copy)
+            ]
             for node_id, group in side.by_leader(mine, reply=self._reply).items():
                 self._list_offsets(side, node_id, group)
 

@@ -99,7 +99,7 @@ class Questions:
         return lambda answer: self._reply(question, answer)
 
     def _reply(self, question: asked.Asked, answer: instructions.Answer) -> None:
-        if question.token == question.copy.script.token:
+        if question.awaited:
             self._answered(question.copy, answer)
 
     def _wake(self, now_s: float) -> None:

@@ -36,6 +36,7 @@ class Side:
         self.unreachable: Exception | None = None
         self.refreshes = 0
         self.forgotten = []
+        self.heard = True
         self.view = SimpleNamespace(leader=self._leader, topic=self._topic)
 
     def _leader(self, topic, number):
@@ -43,7 +44,7 @@ class Side:
         return None if node_id is None else SimpleNamespace(node_id=node_id)
 
     def _topic(self, name):
-        return SimpleNamespace(error_code=self.error_code)
+        return SimpleNamespace(error_code=self.error_code) if self.heard else None
 
     def call(self, to, message, *, done, **more):
         self.calls.append((to, message, done))
@@ -131,6 +132,24 @@ def test_the_worker_is_asked_whose_producer_ids_are():
     assert producers == (4, 5)
     assert world.answered() == {0: instructions.Theirs(producers=frozenset({4}))}
     assert world.target.calls == world.source.calls == []
+
+
+# Before anything was heard of a topic
+
+
+def test_where_a_log_ends_is_asked_once_its_topic_was_heard_of():
+    world = World()
+    world.target.heard = False
+    world.ask(instructions.NoteTargetEnd(), 0, 1)
+    assert world.answered() == {}
+    assert world.target.asked == []
+    world.copies[1].script.token += 1  # it was given up meanwhile
+    world.questions.flush(11.0)
+    world.target.heard = True
+    world.questions.flush(12.0)
+    ((_, message, _),) = world.target.calls
+    (topic,) = entity(message, 5).topics
+    assert [each.partition_index for each in topic.partitions] == [0]
 
 
 # Answers that come too late, and sleep
