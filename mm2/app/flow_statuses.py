@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from connect_runtime.base import ids
 from mm2.connectors import board, flow_status
+from mm2.core import holds as holding
 
 State = flow_status.FlowState
 
@@ -67,6 +68,7 @@ class Seen:
     planned_anew: bool = True
     handed_out: bool = True
     taken_up: bool = True
+    holds: holding.Holds = holding.NOTHING
     shown: board.ConnectorShown | None = None
     tasks_shown: Mapping[int, board.TaskShown] = field(default_factory=dict)
 
@@ -99,6 +101,7 @@ def status(seen: Seen, before: flow_status.FlowStatus | None = None) -> flow_sta
             slots_missing=sum(task.slots_missing for task in tasks),
             fencing=next((task.fencing for task in tasks if task.fencing), ""),
             elsewhere=sum(len(seen.configured[each]) for each in away),
+            holds=seen.holds,
         )
     return before if before is not None and made == before else made
 

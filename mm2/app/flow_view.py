@@ -9,6 +9,7 @@ from connect_runtime.base import errors, ids
 from connect_runtime.core.state import cluster_config, status_records
 from mm2.app import flow_plan, flow_statuses
 from mm2.connectors import board
+from mm2.core import holds as holding
 from mm2.core.configs import live
 from mm2.core.topics import assigned
 
@@ -22,6 +23,8 @@ class FlowView:
         self._config: cluster_config.ClusterConfig | None = None
         self._configured: Mapping[int, frozenset[ids.TopicPartition]] = {}
         self._changed_at = -1
+        self._holds = holding.NOTHING
+        self._plan: flow_plan.FlowPlan | None = None
 
     def see(
         self,
@@ -46,7 +49,7 @@ class FlowView:
             )
         herder = member.herder
         config, statuses = herder.config(), herder.statuses()
-        mine, configured = set(member.assigned.items), self._read(config)
+        mine, configured = set(member.assigned.items), self._read(config, plan)
         return flow_statuses.Seen(
             flow=plan.name,
             life=life,
@@ -63,15 +66,17 @@ class FlowView:
             planned_anew=not member.leads or _is_of(shown, plan),
             taken_up=all(_has(each.props, plan) for each in tasks_shown.values()),
             handed_out=member.assigned_offset >= self._changed_at,
+            holds=self._holds,
             shown=shown,
             tasks_shown=tasks_shown,
         )
 
     def _read(
-        self, config: cluster_config.ClusterConfig
+        self, config: cluster_config.ClusterConfig, plan: flow_plan.FlowPlan
     ) -> Mapping[int, frozenset[ids.TopicPartition]]:
         """The partitions in the configuration of each task."""
-        if config is not self._config:
+        if config is not self._config or plan is not self._plan:
+            self._holds, self._plan = _holds(config, plan), plan
             tasks = config.tasks(flow_plan.SOURCE)
             found = {each.task: _partitions(config.task_config(each)) for each in tasks}
             if found != self._configured:
@@ -85,6 +90,18 @@ def _partitions(config: cluster_config.RawConfig | None) -> frozenset[ids.TopicP
         return frozenset(assigned.partitions(_texts(config)))
     except errors.ConnectError:
         return frozenset()
+
+
+def _holds(config: cluster_config.ClusterConfig, plan: flow_plan.FlowPlan) -> holding.Holds:
+    """As the group's configuration says: an operator's wishes, and the leader's file."""
+    stored, ours = _texts(config.config(flow_plan.SOURCE)), plan.connectors[flow_plan.SOURCE]
+    known = {key: plan.source[key] for key in ours if stored.get(key) == ours[key]}
+    state = config.target_state(flow_plan.SOURCE)
+    at_rest = state in (cluster_config.TargetState.PAUSED, cluster_config.TargetState.STOPPED)
+    try:
+        return live.holds({**stored, **known}, is_paused=at_rest)
+    except errors.ConnectError:  # another's file, with values that this node cannot fill in
+        return holding.Holds(paused=at_rest)
 
 
 def _is_current(

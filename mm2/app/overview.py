@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from connect_runtime.base import ids
+from mm2.app import figures
 from mm2.app import rates as app_rates
 from mm2.connectors import flow_status
 
@@ -18,7 +19,8 @@ NO_TOPIC = "no topic of the source matches; see topics and topics.exclude of the
 MOVING = frozenset({"copying", "boundary"})
 """Phases in which what is said about the source is news of now."""
 
-_WORST_FIRST = ("fenced", "stopped", "waiting", "taking", "closed", "copying")
+PAUSED = "paused"
+_WORST_FIRST = ("fenced", "stopped", "waiting", "taking", PAUSED, "closed", "copying")
 _REASONS = {
     flow_status.TaskState.STARTING.value: "its copy starts",
     flow_status.TaskState.WAITING_FOR_SLOT.value: "its copy waits for a Spark slot",
@@ -44,7 +46,8 @@ class TopicRow:
 
     `transactional` partitions are copied in transactions; `opened` counts those whose batches are
     opened, by why; the others pass through; `unfenced` are copied at least once. `records` and
-    `bytes` were copied since the start.
+    `bytes` were copied since the start. `throttle`: bytes per second at most, 0 for no limit of its
+    own.
     """
 
     flow: str
@@ -60,6 +63,7 @@ class TopicRow:
     state: str
     in_state: int
     reason: str
+    throttle: int = 0
 
     @property
     def badness(self) -> tuple[int, int, float, str, str]:
@@ -77,7 +81,8 @@ class TopicRow:
 class FlowRow:
     """One flow. `tasks` counts its tasks by state; `slots_missing` is 0 until Spark is up;
     `unfenced` partitions are copied at least once, which `fencing` would change, a command.
-    `elsewhere` as in `flow_status.FlowStatus`.
+    `elsewhere` as in `flow_status.FlowStatus`. `paused`, and `throttle` in bytes per second or 0,
+    are of the whole flow.
     """
 
     flow: str
@@ -96,6 +101,8 @@ class FlowRow:
     unfenced: int
     fencing: str
     elsewhere: int
+    paused: bool = False
+    throttle: int = 0
 
     @property
     def empty(self) -> bool:
@@ -145,7 +152,7 @@ def make(
     topic_rows: list[TopicRow] = []
     for status in statuses:
         rows = [
-            _topic_row(status.flow, name, partitions, rates=rates, wall_ms=wall_ms)
+            _topic_row(status, name, partitions, rates=rates, wall_ms=wall_ms)
             for name, partitions in _by_topic(status.partitions)
         ]
         topic_rows.extend(rows)
@@ -175,6 +182,11 @@ def reason_in_words(reason: str) -> str:
     return _REASONS.get(reason, reason)
 
 
+def throttled(bytes_s: int) -> list[str]:
+    """`throttled to 5.0 MB/s`; nothing where there is no limit."""
+    return [f"throttled to {figures.size(bytes_s)}/s"] if bytes_s else []
+
+
 def _partition(each: flow_status.PartitionStatus) -> ids.TopicPartition:
     return each.partition
 
@@ -189,34 +201,40 @@ def _by_topic(
 
 
 def _topic_row(
-    flow: str,
+    status: flow_status.FlowStatus,
     topic: str,
     partitions: list[flow_status.PartitionStatus],
     *,
     rates: app_rates.Rates,
     wall_ms: int,
 ) -> TopicRow:
-    states = Counter(_state(each) for each in partitions)
+    paused = status.holds.pauses(topic)
+    found = [(_state(each, paused=paused), each) for each in partitions]
+    states = Counter(state for state, _ in found)
     state = min(states, key=_WORST_FIRST.index)
-    worst = min((each for each in partitions if _state(each) == state), key=_partition)
+    worst = min((each for its, each in found if its == state), key=_partition)
     return TopicRow(
-        flow=flow,
+        flow=status.flow,
         topic=topic,
         partitions=len(partitions),
         records=sum(each.records for each in partitions),
         bytes=sum(each.bytes for each in partitions),
-        rate=rates.of(flow, topic),
+        rate=rates.of(status.flow, topic),
         lag=_lag(partitions, wall_ms=wall_ms),
         transactional=sum(each.transactional for each in partitions),
         opened=Counter(each.opened for each in partitions if each.opened),
         unfenced=sum(not each.fenced for each in partitions),
         state=state,
         in_state=states[state],
-        reason=reason_in_words(worst.reason),
+        reason="" if state == PAUSED else reason_in_words(worst.reason),
+        throttle=status.holds.budgets.of_topic(topic) or 0,
     )
 
 
-def _state(partition: flow_status.PartitionStatus) -> str:
+def _state(partition: flow_status.PartitionStatus, *, paused: bool) -> str:
+    """What stands still does so whether it is paused or not."""
+    if paused and not partition.stopped:
+        return PAUSED
     return "copying" if partition.phase in MOVING else partition.phase
 
 
@@ -266,4 +284,6 @@ def _flow_row(
         unfenced=sum(each.unfenced for each in rows),
         fencing=status.fencing,
         elsewhere=status.elsewhere,
+        paused=status.holds.paused,
+        throttle=status.holds.budgets.flow,
     )

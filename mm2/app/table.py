@@ -27,6 +27,7 @@ _STATE_STYLES = {
     "stopped": "bold red",
     "waiting": "yellow",
     "taking": "yellow",
+    overview.PAUSED: "yellow",
     "closed": "dim",
     "copying": "green",
 }
@@ -85,7 +86,7 @@ def flow_line(row: overview.FlowRow) -> str:
         return f"{row.state.value}: {row.reason}"
     if row.state in (flow_status.FlowState.FAILED, flow_status.FlowState.STOPPED):
         return f"{row.state.value}: {row.reason}, {_copied(row)}"
-    parts = [row.state.value, *_tasks(row)]
+    parts = [row.state.value, *_held(row), *_tasks(row)]
     if row.slots_missing:
         parts.append(f"needs {row.slots_missing} more Spark slot{'s' * (row.slots_missing != 1)}")
     if not row.partitions:
@@ -95,6 +96,10 @@ def flow_line(row: overview.FlowRow) -> str:
     parts.append(f"{figures.megabytes(row.rate.bytes_s)} MB/s")
     parts.append(f"lag {lag_records(row.lag)} records, {lag_seconds(row.lag)}")
     return ", ".join(parts)
+
+
+def _held(row: overview.FlowRow) -> list[str]:
+    return ([overview.PAUSED] if row.paused else []) + overview.throttled(row.throttle)
 
 
 def _copied(row: overview.FlowRow) -> str:
@@ -141,7 +146,8 @@ def lag_seconds(lag: overview.Lag) -> str:
 
 
 def path(row: overview.TopicRow) -> str:
-    """How its batches go: as they are, opened, in transactions; how many, unless it is all."""
+    """How its batches go: as they are, opened, in transactions; how many, unless it is all; and how
+    fast at most."""
     ways = {
         "opened": sum(row.opened.values()),
         "in transactions": row.transactional,
@@ -152,7 +158,7 @@ def path(row: overview.TopicRow) -> str:
     ]
     if max(ways["opened"], ways["in transactions"]) < row.partitions:
         said.insert(0, "pass-through")
-    return ", ".join(said)
+    return ", ".join([*said, *overview.throttled(row.throttle)])
 
 
 def state(row: overview.TopicRow) -> str:

@@ -13,6 +13,7 @@ from mm2.app import connections, overview
 from mm2.app.settings import settings as app_settings
 from mm2.connectors import flow_status
 from mm2.core import commands, flows
+from mm2.core import holds as holding
 from mm2.core.copy import remedies
 
 OLD = "its records are old, and brokers forget who wrote such"
@@ -21,8 +22,8 @@ DENIED = "the transactional id may not be used, so nobody is fenced"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One partition. `state` is "copying", "waiting" or "stopped"; `ways` say how its batches go,
-    with why, newest batch first; `way_on` is a command, "" where none is needed."""
+    """One partition. `state` is "copying", "waiting", "paused" or "stopped"; `ways` say how its
+    batches go, with why, newest batch first; `way_on` is a command, "" where none is needed."""
 
     number: int
     state: str
@@ -130,6 +131,7 @@ def _in_flow(
     operator: commands.Operator,
 ) -> InFlow:
     partitions = status.partitions if status is not None else ()
+    holds = status.holds if status is not None else holding.NOTHING
     topics = {each.partition.topic for each in partitions}
     if name not in topics:
         name = next((each for each in sorted(topics) if flow.remote_topic(each) == name), name)
@@ -142,12 +144,24 @@ def _in_flow(
         topic=name,
         mirror=flow.remote_topic(name),
         why_not="" if found else flow.why_not(name),
-        parts=tuple(_part(flow, each, operator) for each in found),
+        parts=tuple(_part(flow, each, operator, holds=holds) for each in found),
     )
 
 
-def _part(flow: flows.Flow, each: flow_status.PartitionStatus, operator: commands.Operator) -> Part:
+def _part(
+    flow: flows.Flow,
+    each: flow_status.PartitionStatus,
+    operator: commands.Operator,
+    *,
+    holds: holding.Holds,
+) -> Part:
     number, reason = each.partition.partition, overview.reason_in_words(each.reason)
+    topic = each.partition.topic
+    if holds.pauses(topic) and not each.stopped:
+        way_on = operator.go_on(flow.name, None if holds.paused else topic)
+        what = "the flow" if holds.paused else "the topic"
+        reason = f"an operator paused {what}. {commands.to_go_on(way_on)}"
+        return Part(number=number, state=overview.PAUSED, reason=reason, ways=(), way_on=way_on)
     if each.phase not in overview.MOVING:
         state = "stopped" if each.stopped else "waiting"
         way_on = commands.found_in(reason)
@@ -157,7 +171,7 @@ def _part(flow: flows.Flow, each: flow_status.PartitionStatus, operator: command
         number=number,
         state="copying",
         reason=reason,
-        ways=tuple(_ways(flow, each)),
+        ways=(*_ways(flow, each), *_limits(topic, holds)),
         way_on=remedies.fencing(flow.name, operator) if denied else "",
     )
 
@@ -170,6 +184,13 @@ def _ways(flow: flows.Flow, each: flow_status.PartitionStatus) -> Iterator[tuple
     if not each.fenced:
         wanted = flow.delivery is flows.Delivery.AT_LEAST_ONCE
         yield "at least once", "delivery is at-least-once" if wanted else DENIED
+
+
+def _limits(topic: str, holds: holding.Holds) -> Iterator[tuple[str, str]]:
+    own = holds.budgets.of_topic(topic) or 0
+    for of, rate in (("the flow", holds.budgets.flow), ("the topic", own)):
+        for told in overview.throttled(rate):
+            yield told, of
 
 
 def _named(numbers: Sequence[int]) -> str:

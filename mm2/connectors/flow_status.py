@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from connect_runtime.base import ids
+from mm2.core import holds as holding
 
 
 class FlowState(enum.Enum):
@@ -106,3 +107,4 @@ class FlowStatus:
     slots_missing: int = 0
     fencing: str = ""
     elsewhere: int = 0
+    holds: holding.Holds = holding.NOTHING

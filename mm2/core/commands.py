@@ -149,6 +149,11 @@ class Operator:
         words += ["--new-era", "--from", position, "--config", self.file]
         return shlex.join(words)
 
+    def go_on(self, flow: str, topic: str | None) -> str:
+        """The way back from `mm2 pause`, of the whole flow or of a topic."""
+        words = ["mm2", "resume", flow, *([] if topic is None else ["--topic", topic])]
+        return shlex.join([*words, "--config", self.file])
+
     def stopping(self, flow: str) -> str:
         """How a flow is stopped, and started again, around `resume`."""
         off = f"{flow}.enabled = false" if self.file.endswith(".properties") else "enabled: false"

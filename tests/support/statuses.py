@@ -7,6 +7,7 @@ from typing import Any
 
 from connect_runtime.base import ids
 from mm2.connectors import flow_status
+from mm2.core import holds as holding
 
 
 def partition(topic: str = "orders", number: int = 0, **fields: Any) -> flow_status.PartitionStatus:
@@ -45,6 +46,7 @@ def flow(
     tasks: Iterable[flow_status.TaskStatus] = (),
     slots_missing: int = 0,
     elsewhere: int = 0,
+    holds: holding.Holds = holding.NOTHING,
 ) -> flow_status.FlowStatus:
     return flow_status.FlowStatus(
         flow=name,
@@ -54,4 +56,5 @@ def flow(
         partitions=partitions,
         slots_missing=slots_missing,
         elsewhere=elsewhere,
+        holds=holds,
     )

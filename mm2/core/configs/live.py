@@ -8,7 +8,10 @@ one configuration to the next.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+from mm2.core import filters, flows
+from mm2.core import holds as holding
 from mm2.core.configs import own_keys, own_values
 
 Props = Mapping[str, str]
@@ -46,6 +49,29 @@ def throttle(config: Props, limit: str | None, *, topic: str | None = None) -> d
     others = [each for each in listed if own_values.read_topic_limit(each)[0] != topic]
     own = [] if limit is None else [f"{topic}={limit}"]
     return _with(config, own_keys.LIVE_TOPIC_THROTTLES, sorted(others + own))
+
+
+def budgets(values: Mapping[str, Any]) -> flows.Budgets:
+    """In force, of parsed values: the first that matches a topic counts, so an operator's stand
+    before the file's."""
+    given, live = values[own_keys.THROTTLE], values[own_keys.LIVE_THROTTLE]
+    whole = own_values.read_rate(given) if given else 0
+    limits = map(own_values.read_topic_limit, values[own_keys.LIVE_TOPIC_THROTTLES])
+    return flows.Budgets(
+        flow=whole if live is None else own_values.read_limit(live),
+        topics=(
+            *(flows.TopicBudget(filters.literally(topic), rate) for topic, rate in limits),
+            *map(own_values.read_topic_budget, values[own_keys.TOPIC_THROTTLES]),
+        ),
+    )
+
+
+def holds(config: Props, *, is_paused: bool) -> holding.Holds:
+    """What holds a flow with this configuration back. Raises `ConfigError`."""
+    values = own_keys.OWN.parse({key: config[key] for key in own_keys.OWN.keys if key in config})
+    return holding.Holds(
+        paused=is_paused, paused_topics=frozenset(paused(config)), budgets=budgets(values)
+    )
 
 
 def _listed(config: Props, key: str) -> list[str]:

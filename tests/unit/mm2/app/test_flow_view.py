@@ -11,10 +11,11 @@ import pytest
 from connect_runtime.app import fleet_member
 from connect_runtime.base import ids
 from connect_runtime.core.assignment import work
-from connect_runtime.core.state import config_records, status_records
+from connect_runtime.core.state import cluster_config, config_records, status_records
 from mm2.app import flow_plan, flow_statuses, flow_view
 from mm2.app.settings import load
 from mm2.connectors import board
+from mm2.core import holds as holding
 from tests.fakes import rest_herder
 
 NAME = flow_plan.SOURCE
@@ -119,3 +120,13 @@ def test_a_connector_of_before_is_not_the_plans(member, plan):
     assert see(member, plan, shown()).planned_anew
     assert see(member, plan, shown(**{"live.throttle": "1MB"})).planned_anew
     assert not see(member, plan, shown(topics="x")).planned_anew
+
+
+def test_what_holds_a_flow_back_is_as_the_group_says(member, plan):
+    view = flow_view.FlowView()
+    assert see(member, plan, view=view).holds == holding.NOTHING
+    write(member, {**plan.connectors[NAME], "live.throttle": "1MB"}, "t-0")
+    found = see(member, plan, view=view).holds
+    assert (found.paused, found.budgets.flow) == (False, 1_000_000)
+    member.herder.set_target_state(NAME, cluster_config.TargetState.PAUSED)
+    assert see(member, plan, view=view).holds.paused

@@ -4,6 +4,8 @@ import pytest
 
 from mm2.app import overview, rates
 from mm2.connectors import flow_status
+from mm2.core import filters, flows
+from mm2.core import holds as holding
 from mm2.core.copy import standing
 from tests.support import statuses
 
@@ -150,3 +152,25 @@ def test_a_standstill_is_told_with_its_partition_once(reason, told):
     stopped = statuses.partition("orders", 1, phase="stopped", reason=reason)
     (standstill,) = make(statuses.flow(stopped)).standstills
     assert standstill.told == told
+
+
+def test_what_is_paused_or_throttled_is_told_with_its_rate():
+    holds = holding.Holds(
+        paused_topics=frozenset({"bills"}),
+        budgets=flows.Budgets(
+            flow=5_000_000, topics=(flows.TopicBudget(filters.literally("orders"), 2_000),)
+        ),
+    )
+    stopped = statuses.partition("bills", 1, phase="stopped", reason="why")
+    found = statuses.flow(
+        statuses.partition("bills"), stopped, statuses.partition("orders"), holds=holds
+    )
+    seen = make(found)
+    assert [(row.topic, row.state, row.throttle) for row in seen.topics] == [
+        ("bills", "stopped", 0),
+        ("orders", "copying", 2_000),
+    ]
+    (row,) = seen.flows
+    assert (row.paused, row.throttle) == (False, 5_000_000)
+    paused = statuses.flow(statuses.partition(), holds=holding.Holds(paused=True))
+    assert (make(paused).flows[0].paused, make(paused).topics[0].state) == (True, "paused")

@@ -8,6 +8,8 @@ from rich import console
 from mm2.app import overview, progress, rates, table
 from mm2.connectors import flow_status
 from mm2.core import catch_up
+from mm2.core import holds as holding
+from mm2.core.configs import live
 from tests.support import statuses
 
 NOW_MS = 1_700_000_000_000
@@ -196,3 +198,20 @@ def test_progress_in_words():
     words = "62 %, 3 of 8 partitions, 1,250 of 2,000 records, 12 s left"
     assert table.progress_line(snapshot) == words
     assert words in drawn(table.Frame(seen=make(), progress=snapshot))
+
+
+def test_a_paused_flow_and_its_rates_are_shown():
+    holds = holding.Holds(
+        paused=True, budgets=live.holds({"throttle": "5MB"}, is_paused=False).budgets
+    )
+    made = make(statuses.flow(statuses.partition(), holds=holds))
+    (line,) = map(table.flow_line, made.flows)
+    assert line.startswith("RUNNING, paused, throttled to 5.0 MB/s, ")
+    (row,) = made.topics
+    assert (table.state(row), table.path(row)) == ("PAUSED", "pass-through")
+    one = live.holds({"throttle.topics": "orders=2kB"}, is_paused=False)
+    (row,) = make(statuses.flow(statuses.partition(), holds=one)).topics
+    assert (table.state(row), table.path(row)) == (
+        "COPYING",
+        "pass-through, throttled to 2.0 kB/s",
+    )

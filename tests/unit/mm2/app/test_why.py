@@ -8,6 +8,8 @@ import pytest
 from mm2.app import why
 from mm2.app.settings import load
 from mm2.core import commands
+from mm2.core import holds as holding
+from mm2.core.configs import live
 from tests.support import statuses
 
 FILE = """
@@ -146,3 +148,43 @@ def test_programs_are_told_the_same():
             }
         ],
     }
+
+
+def held(name, holds, *partitions):
+    settings = load.parse(FILE % "", file="/c.yaml", folder=pathlib.Path("/"), environment={})
+    return why.look(settings, [statuses.flow(*partitions, holds=holds)], name)
+
+
+@pytest.mark.parametrize(
+    ("holds", "said"),
+    [
+        (
+            holding.Holds(paused=True),
+            "paused: an operator paused the flow. To go on: mm2 resume 'east->west' --config "
+            "clusters.yaml",
+        ),
+        (
+            holding.Holds(paused_topics=frozenset({"orders"})),
+            "paused: an operator paused the topic. To go on: mm2 resume 'east->west' --topic "
+            "orders --config clusters.yaml",
+        ),
+        (holding.Holds(paused_topics=frozenset({"bills"})), "passed through"),
+        (
+            live.holds(
+                {"throttle": "5MB", "live.throttle.topics": "orders=500kB"}, is_paused=False
+            ),
+            "passed through, throttled to 5.0 MB/s (the flow), throttled to 500.0 kB/s (the topic)",
+        ),
+    ],
+)
+def test_what_an_operator_holds_back_is_told_with_the_way_back(holds, said):
+    found = held("orders", holds, statuses.partition())
+    assert list(found.lines()) == [f"east->west: orders -> east.orders, partition 0: {said}"]
+    (part,) = found.as_json()["flows"][0]["partitions"]
+    assert part["state"] == said.partition(":")[0] if "To go on" in said else "copying"
+
+
+def test_what_stands_still_is_told_as_such_though_it_is_paused():
+    stopped = statuses.partition(phase="stopped", reason=STOPPED)
+    (line,) = held("orders", holding.Holds(paused=True), stopped).lines()
+    assert "stopped: it is damaged" in line

@@ -1,0 +1,40 @@
+"""What holds a flow back by somebody's wish."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.api import errors
+from mm2.core import holds
+from mm2.core.configs import live
+
+
+def test_a_paused_flow_pauses_all_its_topics():
+    assert holds.Holds(paused=True).pauses("t")
+    assert holds.Holds(paused_topics=frozenset({"t"})).pauses("t")
+    assert not holds.Holds(paused_topics=frozenset({"t"})).pauses("u")
+    assert not holds.NOTHING.pauses("t")
+
+
+def test_what_a_configuration_holds_back():
+    found = live.holds(
+        {
+            "throttle": "20MB",
+            "throttle.topics": "o.*=2MB",
+            "live.throttle": "10MB",
+            "live.throttle.topics": "orders=1MB,olds=none",
+            "live.paused.topics": "a,b",
+            "topics": "x",
+        },
+        is_paused=False,
+    )
+    assert (found.paused, sorted(found.paused_topics)) == (False, ["a", "b"])
+    assert found.budgets.flow == 10_000_000
+    rates = [found.budgets.of_topic(each) for each in ("orders", "olds", "others", "x")]
+    assert rates == [1_000_000, None, 2_000_000, None]
+
+
+def test_a_configuration_that_says_nothing_holds_nothing_back():
+    assert live.holds({}, is_paused=False) == holds.NOTHING
+    with pytest.raises(errors.ConfigError):
+        live.holds({"throttle": "${file:/gone:x}"}, is_paused=False)
