@@ -37,6 +37,7 @@ class ShareLedger:
         self._backoff = backoff.Backoff(initial_s=0.5, max_s=15.0)
         self._due_s = 0.0
         self._complaints = complaints.Complaints(_LOG, clock=clock)
+        self._closing = False
 
     @property
     def ready(self) -> bool:
@@ -87,7 +88,11 @@ class ShareLedger:
     def _wait(self, error: errors.ConnectError) -> None:
         self.trouble = f"{TROUBLE}: {error}"
         self._due_s = self._clock.now_s() + self._backoff.next_delay_s(self._random)
-        self._complaints.say(TROUBLE, f"{error}; it is tried again")
+        if self._closing:
+            _LOG.info("who goes on finds out what was copied last: %s", error)
+        else:
+            self._complaints.say(TROUBLE, f"{error}; it is tried again")
 
     def close(self, timeout_s: float) -> None:
+        self._closing = True
         self.ledger.close(timeout_s)

@@ -69,6 +69,17 @@ def test_what_broke_is_opened_anew():
     assert made.tend(60.0)
 
 
+def test_what_is_not_stored_when_it_closes_is_no_trouble(caplog):
+    made = Kept()
+    made.tend()
+    made.kept.close(0.0)
+    with caplog.at_level("INFO"):
+        made.kept.broken(cluster_errors.FlowLogBrokenError("closed before 5 were acknowledged"))
+    (line,) = caplog.records
+    assert line.levelname == "INFO"
+    assert "closed before 5" in line.getMessage()
+
+
 def test_a_map_that_cannot_be_understood_fails_the_task():
     made = Kept()
     made.tend()
