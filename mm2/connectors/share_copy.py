@@ -16,6 +16,7 @@ from mm2.connectors import (
     copy_supervisor,
     flow_ledger,
     flow_status,
+    map_keeper,
     partition_setups,
     share_ledger,
     share_looks,
@@ -90,6 +91,12 @@ class ShareCopy:
             clock=around.clock,
             name=f"{share.config.common.name}-{around.number}",
         )
+        self._keeper = map_keeper.MapKeeper(
+            self._ledger,
+            budget_bytes=share.config.flow.map_bytes,
+            clock=around.clock,
+            random=around.random,
+        )
         self._opposite = around.clients.opposite()
         self._warned: tuple[str, ...] = ()
         self._plan: partition_setups.SourcePlan | None = None
@@ -122,6 +129,7 @@ class ShareCopy:
         if copy is not None:
             copy.tick(now_s)
             copy.tell_stored()
+            self._keeper.work(now_s)
             self._replace_stopped(copy, now_s)
             if copy.taken_over:
                 raise errors.FatalError(f"fenced by another owner: {copy.taken_over}")
@@ -201,6 +209,7 @@ class ShareCopy:
             return
         settings, self._next = self._next, None
         self.report.forget()
+        self._keeper.forget()
         if settings is not None:
             self._begin(settings, before=copy)
         else:
@@ -221,7 +230,7 @@ class ShareCopy:
             may_take=around.may_take,
             may_live=around.may_live,
             streamed=self._streamed,
-            gauged=around.gauged,
+            gauged=self._gauged,
         )
         self.copy = copy_supervisor.CopySupervisor(settings, surroundings, before=before)
         self.copy.pause(paused=self._resting)
@@ -247,6 +256,10 @@ class ShareCopy:
     def _streamed(self, items: Sequence[instructions.LogItem]) -> None:
         if self._around.syncs is not None:
             self._around.syncs.note(items)
+
+    def _gauged(self, where: setup.PartitionSetup, gauge: messages.Gauge) -> None:
+        self._keeper.observe(where, gauge)
+        self._around.gauged(where, gauge)
 
     # The worker's hand
 

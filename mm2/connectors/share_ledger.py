@@ -69,10 +69,10 @@ class ShareLedger:
         except errors.ConnectError as error:
             self.broken(error)
 
-    def known(self) -> offset_map.OffsetMap | None:
+    def known(self, timeout_s: float = ATTEMPT_S) -> offset_map.OffsetMap | None:
         """The map as of now; None when it cannot be read now. Raises as `work`."""
         try:
-            return self.ledger.catch_up(ATTEMPT_S)
+            return self.ledger.catch_up(timeout_s)
         except errors.ConnectError as error:
             if flow_ledger.is_broken_by(error):
                 self.broken(error)

@@ -10,6 +10,7 @@ from mm2.core import filters, naming
 from mm2.core.copy import setup
 
 DEFAULT_BUFFER_BYTES = 64 * 1024 * 1024
+DEFAULT_MAP_BYTES = 16 * 1024 * 1024
 
 
 class StartAt(enum.Enum):
@@ -70,7 +71,8 @@ class Flow:
     """Source and target are cluster aliases. Intervals are seconds; None means never.
 
     `replication_factor` is for topics that we create, -1 leaves it to the target's brokers.
-    `buffer_bytes` bounds what one task holds between fetching and acknowledgement.
+    `buffer_bytes` bounds what one task holds between fetching and acknowledgement, `map_bytes` the
+    offset map of one partition: beyond it what is old is translated less exactly.
     """
 
     source: str
@@ -90,6 +92,7 @@ class Flow:
     sync_topic_configs_interval_s: float | None = 600
     admin_timeout_s: float = 60
     buffer_bytes: int = DEFAULT_BUFFER_BYTES
+    map_bytes: int = DEFAULT_MAP_BYTES
     budgets: Budgets = Budgets()
 
     @property

@@ -106,6 +106,11 @@ BUFFER_MEMORY = reader.Option(
     kind=kinds.whole(1024 * 1024, 64 * 1024**3),
     default=str(flows.DEFAULT_BUFFER_BYTES),
 )
+OFFSET_MAP_BYTES = reader.Option(
+    name="offset.map.bytes",
+    kind=kinds.whole(1024 * 1024, 64 * 1024**3),
+    default=str(flows.DEFAULT_MAP_BYTES),
+)
 
 THROTTLE = reader.Option(name="throttle", kind=kinds.byte_rate(), default=None)
 TOPIC_THROTTLES = reader.Option(name="throttle.topics", kind=kinds.TopicBudgets(), default=())

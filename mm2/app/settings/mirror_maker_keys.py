@@ -49,6 +49,7 @@ OURS = frozenset(
     {
         options.BUFFER_MEMORY.name,
         options.DELIVERY.name,
+        options.OFFSET_MAP_BYTES.name,
         options.ON_SOURCE_GAP.name,
         options.START.name,
         options.TARGET_TOPICS_NAME,

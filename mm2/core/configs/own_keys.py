@@ -21,6 +21,7 @@ TARGET_TOPICS = "target.topics"
 DELIVERY = "delivery"
 ON_SOURCE_GAP = "on.source.gap"
 BUFFER_MEMORY = "buffer.memory"
+OFFSET_MAP_BYTES = "offset.map.bytes"
 THROTTLE = "throttle"
 TOPIC_THROTTLES = "throttle.topics"
 JAVA_STOPPED = "java.stopped.cleanly"
@@ -98,6 +99,15 @@ OWN = (
         Type.LONG,
         "Bytes that a task holds at most between reading and acknowledgement.",
         default=flows.DEFAULT_BUFFER_BYTES,
+        validator=config_validators.Range(at_least=BUFFER_LEAST, at_most=BUFFER_MOST),
+        importance=LOW,
+    )
+    .define(
+        OFFSET_MAP_BYTES,
+        Type.LONG,
+        "Bytes of one partition's offset map at most: beyond it what is old is translated less "
+        "exactly.",
+        default=flows.DEFAULT_MAP_BYTES,
         validator=config_validators.Range(at_least=BUFFER_LEAST, at_most=BUFFER_MOST),
         importance=LOW,
     )

@@ -29,9 +29,10 @@ class Facts:
     `untaken`: the era was begun by a newer owner than the anchor's, and holds nothing yet.
     `era_ordinal` is the place of the newest owner that began one, 0 for none.
     `producers` maps producer id to its ordinal. `source_position` answers the target offset that
-    was asked about: the source offset to go on from when the target's log ends there; not
-    `position_sure`, it may be an earlier one, as the map is thin there. `java` is None where
-    neither Java nor we ever stored progress as Java does.
+    was asked about: the source offset to go on from when the target's log ends there. What is at
+    `target_position` is to be compared from there on: mostly that is the same target offset, and an
+    earlier one where the map is thin. `java` is None where neither Java nor we ever stored progress
+    as Java does.
     """
 
     era_number: int = 0
@@ -42,7 +43,7 @@ class Facts:
     producers: dict[int, int] = field(default_factory=dict)
     request: map_record.Request | None = None
     source_position: int | None = None
-    position_sure: bool = True
+    target_position: int | None = None
     java: JavaProgress | None = None
 
 
@@ -58,6 +59,6 @@ def from_map(partition: offset_map.PartitionMap, *, target: int | None) -> Facts
         era_ordinal=max((key.ordinal for key in partition.begun), default=0),
         producers={key: value.ordinal for key, value in partition.producers.items()},
         request=partition.open_request,
-        source_position=None if position is None else position.lowest,
-        position_sure=position is None or position.lowest == position.highest,
+        source_position=None if position is None else position.source,
+        target_position=None if position is None else position.target,
     )

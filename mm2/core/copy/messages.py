@@ -188,7 +188,7 @@ def read_facts(message: Message) -> facts.Facts | instructions.Unanswered:
         producers={int(key): ordinal for key, ordinal in plain["producers"].items()},
         request=map_record.Request(**request) if request is not None else None,
         source_position=plain["source_position"],
-        position_sure=plain["position_sure"],
+        target_position=plain["target_position"],
         java=_read_java(plain["java"]),
     )
 
@@ -229,7 +229,7 @@ def _facts(found: facts.Facts) -> Message:
         "producers": {str(key): ordinal for key, ordinal in found.producers.items()},
         "request": dataclasses.asdict(found.request) if found.request is not None else None,
         "source_position": found.source_position,
-        "position_sure": found.position_sure,
+        "target_position": found.target_position,
         "java": dataclasses.asdict(found.java) if found.java is not None else None,
     }
 

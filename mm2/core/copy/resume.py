@@ -104,8 +104,7 @@ def _cut_back(
 ) -> instructions.Script[Position | outcomes.BeginAgain]:
     """Of what the map speaks of, only what stands before `end` is sure to be there still.
 
-    Where that lies before the newest era, an older one lost records, and a new era takes them in;
-    so it does where the map was thinned.
+    Where that lies before the newest era, an older one lost records, and a new era takes them in.
     The anchor's `source_epoch` is kept: a source without it has lost what was copied once.
     """
     target = yield from _before_open_transaction(attempt, end)
@@ -117,9 +116,9 @@ def _cut_back(
     era = attempt.known.era
     assert era is not None
     assert back.source_position is not None
-    lost = "" if back.position_sure else "the map no longer says what stood there"
-    if era.first_target > target:
-        lost = "the target lost what an older era wrote"
+    assert back.target_position is not None
+    target = min(target, back.target_position)
+    lost = "" if era.first_target <= target else "the target lost what an older era wrote"
     return Position(
         era=attempt.known.era_number,
         source=back.source_position,

@@ -117,6 +117,16 @@ class EraRuns:
             min(limit, max(least, here - before.above)), min(limit, max(least, here + before.below))
         )
 
+    def sure_before(self, downstream: int) -> tuple[int, int] | None:
+        """The last place, not behind `downstream`, of which the map says exactly what is there:
+        its source and its target offset. None: none of it is left."""
+        found = self.place_back(downstream)
+        if found is None or found.lowest == found.highest:
+            return None if found is None else (found.lowest, downstream)
+        before, _ = self._around(downstream, order=_target)
+        assert before is not None
+        return before.run.source, _target(before.run)
+
     def _around(self, at: int, *, order: _Order) -> tuple[_Kept | None, map_record.Run | None]:
         """The last run that counts and does not begin behind `at`, and the first one that does."""
         behind = None

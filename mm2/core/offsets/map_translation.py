@@ -13,7 +13,11 @@ from mm2.formats import map_record, offset_sync
 
 def translate(known: offset_map.PartitionMap, upstream: int) -> translation.Translation:
     """`upstream` is what a group goes on from. Beyond what was copied it goes on where the copy
-    does; between two eras, where nothing was copied, at the newer one's beginning."""
+    does.
+
+    Between two eras it goes on where the older one's map ends: what was copied and not written down
+    by whoever was killed then stands behind, and `again_max` counts all of it.
+    """
     eras = _between_todays_topics(known.eras)
     if not eras:
         return translation.Untranslated.UNKNOWN
@@ -23,14 +27,16 @@ def translate(known: offset_map.PartitionMap, upstream: int) -> translation.Tran
     found = era_runs.EraRuns.of(known.segments, number, eras[number])
     if upstream < found.floor:
         return translation.Untranslated.TOO_OLD
+    following = min((eras[each].first_target for each in eras if each > number), default=None)
     if upstream <= found.through:
-        place = found.place(upstream)
-        return _outcome(place.lowest, again_max=place.highest - place.lowest)
-    if number == max(eras):
-        again_max = upstream - found.through
-        return translation.Earlier(downstream=found.target_next, again_max=again_max)
-    following = min(each for each in eras if each > number)
-    return translation.Exact(downstream=eras[following].first_target)
+        lowest, highest = found.place(upstream)
+    elif following is None:
+        lowest, highest = found.target_next, found.target_next + upstream - found.through
+    else:
+        lowest, highest = found.target_next, following - 1  # there its owner's marker stands
+    if following is not None:  # up to there the target may have been cut back
+        lowest, highest = min(lowest, following), min(highest, following)
+    return _outcome(lowest, again_max=max(0, highest - lowest))
 
 
 def translate_back(known: offset_map.PartitionMap, downstream: int) -> translation.Translation:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from connect_runtime.base import ids
 from mm2.core.offsets import era_runs, segment_store
@@ -21,6 +22,13 @@ class Anchor:
 
     key: map_record.SegmentKey
     segment: map_record.Segment
+
+
+class Position(NamedTuple):
+    """A source offset and where on the target it belongs."""
+
+    source: int
+    target: int
 
 
 @dataclass(slots=True)
@@ -82,23 +90,23 @@ class PartitionMap:
         answered = any(era.request == self.request.request for era in self.begun.values())
         return None if answered else self.request
 
-    def source_position(self, target: int) -> era_runs.Between | None:
-        """The source offset to go on from when the target's log ends at `target`.
+    def source_position(self, target: int) -> Position | None:
+        """Where to go on when the target's log ends at `target`; None when no era was ever begun.
 
-        Every copyable record before `lowest` was copied and stands below `target`, whichever era
-        it belongs to; where `highest` is another, the map no longer says where exactly that ends.
-        None when no era was ever begun.
+        Every copyable record before the source offset was copied and stands below the target
+        offset, whichever era it belongs to. The latter is `target`, or an earlier one, where the
+        map no longer says what exactly stood there.
         """
         eras = self.eras
         if not eras:
             return None
         number = max((each for each in eras if eras[each].first_target <= target), default=0)
-        sources = [era.first_source for each, era in eras.items() if each > number]
+        later = [era.first_source for each, era in eras.items() if each > number]
         if not number:
-            return era_runs.Between(min(sources), min(sources))
-        found = era_runs.EraRuns.of(self.segments, number, eras[number])
-        place = found.place_back(target) or era_runs.Between(found.begins, found.through)
-        return era_runs.Between(min([*sources, place.lowest]), min([*sources, place.highest]))
+            return Position(min(later), target)
+        runs = era_runs.EraRuns.of(self.segments, number, eras[number])
+        source, place = runs.sure_before(target) or (runs.begins, eras[number].first_target)
+        return Position(min([*later, source]), place)
 
     def superseded(self, by: map_record.SegmentKey) -> list[map_record.SegmentKey]:
         """Keys of older owners in `by`'s era that lie wholly at or above where `by`'s Take

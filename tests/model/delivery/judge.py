@@ -8,14 +8,13 @@ copies everything or stands still for a cause that really happened.
 from __future__ import annotations
 
 import enum
-from bisect import bisect_right
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from mm2.core.copy import standing, stops
+from mm2.core.offsets import era_runs
 from mm2.formats import receipt, record_batch, records
 from tests.model.delivery import opposite_flow, target_log
-from tests.support import map_runs
 
 if TYPE_CHECKING:
     from tests.model.delivery import world
@@ -297,7 +296,7 @@ def _check_map(around: world.World, entries: list[target_log.Entry]) -> list[str
     if anchor is None:
         return []
     era = held.eras[anchor.key.era]
-    runs = map_runs.runs(held, anchor.key.era)
+    runs = era_runs.EraRuns.of(held.segments, anchor.key.era, era)
     origins = _origins(around)
     wrong = []
     for each in _records(entries):
@@ -307,9 +306,12 @@ def _check_map(around: world.World, entries: list[target_log.Entry]) -> list[str
         source = origins[each.content].offset
         if source >= anchor.segment.through:
             continue
-        at = bisect_right(runs, source, key=lambda run: run.source) - 1
-        told = source + runs[at].delta if at >= 0 else None
-        if told != each.offset:
+        if source < runs.floor:
+            if source >= around.source.log_start:
+                wrong.append(f"{Kind.MAP}: source offset {source} is not in the map any more")
+            continue
+        told = runs.place(source)
+        if not told.lowest <= each.offset <= told.highest:
             place = f"source offset {source} stands at {each.offset}"
             wrong.append(f"{Kind.MAP}: {place}, the map says {told}")
     return wrong

@@ -41,7 +41,7 @@ class World:
         self.coordinator = coordinator.Coordinator(self.events, conditions, self.target)
         self.java = java_topics.JavaTopics(self.events, seed)
         java = self.java if conditions.java else None
-        self.log = flow_log.FlowLog(self.events, self.target, java)
+        self.log = flow_log.FlowLog(self.events, self.target, java, source=self.source, seed=seed)
         self.java_writer: java_writer.JavaWriter | None = None
         self.owners: list[owner.Owner] = []
         self.newest: dict[bytes, owner.Owner] = {}

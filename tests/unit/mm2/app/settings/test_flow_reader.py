@@ -41,6 +41,7 @@ def test_every_key_arrives(read):
             "delivery: transactional\n"
             "on.source.gap: fail\n"
             "buffer.memory: 8388608\n"
+            "offset.map.bytes: 2097152\n"
             "emit.heartbeats.enabled: false\n"
         )
     ).flows
@@ -62,6 +63,7 @@ def test_every_key_arrives(read):
         sync_topic_configs_interval_s=6,
         admin_timeout_s=7,
         buffer_bytes=8_388_608,
+        map_bytes=2_097_152,
     )
 
 
@@ -135,6 +137,7 @@ def test_a_disabled_flow_is_checked_and_left_out(read, wrong):
         ("tasks.max: 0", "is not allowed"),
         ("start: yesterday", "is not allowed"),
         ("buffer.memory: 1", "is not allowed"),
+        ("offset.map.bytes: 1", "is not allowed"),
         ("delivery: atleastonce", "is not allowed"),
         ("throttle: 10B", "bytes per second from 1000"),
         ("throttle.topics: orders", "EXPRESSION=RATE"),

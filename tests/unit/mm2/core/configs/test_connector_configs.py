@@ -53,6 +53,7 @@ def test_our_own_keys():
         "delivery": "transactional",
         "on.source.gap": "fail",
         "buffer.memory": "2000000",
+        "offset.map.bytes": "3000000",
         "throttle": "5MB",
         "throttle.topics": "a.*=1MB, b=2MB",
         "mm2.engine": "inline",
@@ -63,6 +64,7 @@ def test_our_own_keys():
     assert found.flow.delivery is flows.Delivery.TRANSACTIONAL
     assert found.flow.on_source_gap is flows.OnSourceGap.FAIL
     assert found.flow.buffer_bytes == 2_000_000
+    assert found.flow.map_bytes == 3_000_000
     assert found.flow.budgets.flow == 5_000_000
     assert found.flow.budgets.of_topic("b") == 2_000_000
     assert found.engine == engine_settings.EngineSettings(engine="inline", master="local[2]")

@@ -26,6 +26,7 @@ def test_none_of_them_is_javas():
         ("target.topics", "public", "exclusive, shared"),
         ("on.source.gap", "cry", "continue, fail"),
         ("buffer.memory", "1", "at least"),
+        ("offset.map.bytes", "1", "at least"),
         ("mm2.engine", "storm", "spark, inline"),
     ],
 )

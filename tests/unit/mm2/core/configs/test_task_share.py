@@ -77,6 +77,7 @@ def test_what_a_running_task_takes_up(key):
         "start",
         "delivery",
         "buffer.memory",
+        "offset.map.bytes",
         "offset.lag.max",
         "offset-syncs.topic.location",
         "replication.policy.separator",

@@ -75,4 +75,5 @@ def test_only_an_unanswered_request_is_told(request_id, told):
 
 @pytest.mark.parametrize(("target", "source"), [(None, None), (0, 0), (5, 4), (13, 11), (22, 20)])
 def test_a_source_position_is_told_for_the_target_offset_that_was_asked_about(target, source):
-    assert facts.from_map(known(), target=target).source_position == source
+    found = facts.from_map(known(), target=target)
+    assert (found.source_position, found.target_position) == (source, target)

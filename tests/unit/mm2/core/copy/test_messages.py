@@ -114,7 +114,7 @@ known = st.builds(
     producers=st.dictionaries(NUMBERS, I32, max_size=3),
     request=st.none() | st.builds(map_record.Request, request=TEXTS, position=TEXTS),
     source_position=st.none() | NUMBERS,
-    position_sure=st.booleans(),
+    target_position=st.none() | NUMBERS,
     java=st.none()
     | st.builds(
         facts.JavaProgress,

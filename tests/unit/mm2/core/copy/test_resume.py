@@ -104,7 +104,7 @@ def cut(end, *held, back=90, known=None, **changed):
     """The anchor says 40, but its leader epoch ended at `end`."""
     answers = {
         "ReadTarget": scripts.Log(*held, end=60),
-        "ReadFacts": facts.Facts(source_position=back),
+        "ReadFacts": facts.Facts(source_position=back, target_position=35),
     }
     found = taking.anchor(100, 40, last_crc=5)
     return placed(found, end=end, known=known, **(answers | changed))
@@ -117,6 +117,12 @@ def test_a_log_cut_back_goes_on_where_the_map_says():
         instructions.ReadTarget(offset=34),
         instructions.ReadFacts(target=35),
     ]
+
+
+def test_where_the_map_is_thin_it_is_paired_from_farther_back():
+    back = facts.Facts(source_position=70, target_position=20)
+    played = cut(35, copied(34, b"a"), ReadFacts=back)
+    assert played.outcome == resume.Position(era=1, source=70, target=20, source_epoch=9, cut=True)
 
 
 def test_a_transaction_whose_marker_was_cut_off_is_paired_from_its_beginning():
@@ -153,7 +159,7 @@ def test_an_endless_row_of_strangers_is_not_gone_back_for_ever():
     known = taking.known(taking.anchor(100, end + 5))
     answers = {
         "ReadTarget": lambda asked: scripts.records(held[asked.offset], end=end + 5),
-        "ReadFacts": facts.Facts(source_position=90),
+        "ReadFacts": facts.Facts(source_position=90, target_position=10),
     }
     played = placed(None, end=end, marker=end + 10, known=known, **answers)
     assert played.outcome.target == 10
