@@ -26,7 +26,8 @@ _SETTINGS = {
 }
 _ABOUT_STARTS = (
     "From the start of the process until a record stands on the target, as the broker's own log "
-    "has it; 4 partitions, and brokers that hold back no first member of a group."
+    "has it; 4 partitions, and brokers that hold back no first member of a group. CPU-seconds are "
+    "those of all processes of a contestant. `mm2 run` has run on the machine before."
 )
 _ABOUT_RECOVERY = (
     "Two nodes share a flow of 8 partitions in 4 tasks, 50 records a second each; the second is "

@@ -46,9 +46,13 @@ _ALIKE = {
     "{target}.scheduled.rebalance.max.delay.ms": "0",
     "{target}.session.timeout.ms": "10000",
     "{target}.heartbeat.interval.ms": "3000",
+    "emit.heartbeats.enabled": "false",
 }
 _INTERNAL_REST = {"dedicated.mode.enable.internal.rest": "true"}
 _SPREAD = {"tasks.max": str(_TASKS)}
+# Java finds its plugins by their services and logs warnings alone: it is not its start that counts.
+_JAVA = {"{target}.plugin.discovery": "service_load", "{source}.plugin.discovery": "service_load"}
+_JAVA_FLAGS = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",)
 _CLOCK = clock.SystemClock()
 
 JAVA, OURS, OURS_INLINE = KEYS = ("java", "mm2", "mm2-inline")
@@ -69,8 +73,9 @@ EQUAL = Setting(key="equal", delay_s={JAVA: 0.0, OURS: 0.0, OURS_INLINE: 0.0})
 def node_of(key: str, setting: Setting, port: int) -> contestants.Contestant:
     """Defaults: ours has a `clusters.yaml`. Equal: all have the same `mm2.properties`."""
     own = {"listeners": f"http://127.0.0.1:{port}"}
-    given = _SPREAD | _INTERNAL_REST | own | (_ALIKE if setting is EQUAL else {})
-    java = replace(contestants.JAVA_DEFAULTS, tuning=given)
+    given = _SPREAD | _INTERNAL_REST | _JAVA | own | (_ALIKE if setting is EQUAL else {})
+    flags = (*contestants.JAVA_DEFAULTS.flags, *_JAVA_FLAGS)
+    java = replace(contestants.JAVA_DEFAULTS, tuning=given, flags=flags)
     if key == JAVA:
         return java
     inline = key == OURS_INLINE

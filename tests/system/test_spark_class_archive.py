@@ -8,6 +8,7 @@ import pytest
 
 from connect_runtime.system import clock
 from mm2.pipeline import engine
+from mm2.pipeline.spark import class_archive, jvm
 from mm2.pipeline.spark import engine as spark_engine
 from mm2.pipeline.spark import settings as spark_settings
 from tests.support import eventually
@@ -20,6 +21,7 @@ WAIT_S = 240.0
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MM2_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("SPARK_SUBMIT_OPTS", raising=False)
     monkeypatch.setattr(spark_engine, "ARCHIVE_AFTER_S", 0.0)
     return tmp_path / "cache"
 
@@ -55,3 +57,19 @@ def test_the_first_writes_what_the_next_begins_with(cache: Path):
     finally:
         second.stop(5.0)
     assert path.stat().st_mtime_ns == before, "nobody writes it again"
+
+
+@pytest.mark.parametrize("where", ["environment", "conf"])
+def test_who_has_an_archive_keeps_it(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    option = f"{class_archive.OPTION}{cache / 'mine.jsa'}"
+    conf = {"spark.driver.extraJavaOptions": option} if where == "conf" else {}
+    if where == "environment":
+        monkeypatch.setenv("SPARK_SUBMIT_OPTS", option)
+    machine = jvm.launch(spark_settings.SparkSettings(conf=conf))
+    try:
+        assert machine.archive is None
+    finally:
+        machine.kill()
+        machine.end(WAIT_S, keep_logs=False)

@@ -18,6 +18,7 @@ from connect_runtime.system import user_cache
 
 _OTHERS_WRITE = 0o022
 _QUOTED = re.compile(r"""[\s"'\\]""")
+OPTION = "-XX:SharedArchiveFile="
 _WRITE = "-XX:+RecordDynamicDumpInfo"
 
 
@@ -43,7 +44,7 @@ class ClassArchive:
         try:
             found = self._path.stat()
             if found.st_size and self._is_ours(found) and self._is_ours(self._folder.stat()):
-                return f"-XX:SharedArchiveFile={self._path}"
+                return f"{OPTION}{self._path}"
         except FileNotFoundError:
             return _WRITE
         except OSError:

@@ -27,6 +27,7 @@ _POLL_S = 0.02
 _ANSWER = "gateway"
 _PROPERTIES = "spark.properties"
 _OUTPUT_TAIL_BYTES = 20_000
+_OPTIONS_OF_USERS = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 _LENGTH = struct.Struct(">i")
 
 
@@ -103,7 +104,7 @@ def launch(settings: spark_settings.SparkSettings) -> Jvm:
     directory = settings.directory or run.path
     directory.mkdir(parents=True, exist_ok=True)
     log, output_path = directory / "spark.log", directory / "spark.out"
-    archive = _archive() if settings.local else None
+    archive = _archive(settings) if settings.local else None
     with output_path.open("ab") as output:
         process = subprocess.Popen(  # noqa: S603 - Spark's own launcher, no shell
             _command(settings, home=run.path, log=log, archive=archive),
@@ -116,8 +117,12 @@ def launch(settings: spark_settings.SparkSettings) -> Jvm:
     return Jvm(process, home=run, log=log, output=output_path, archive=archive)
 
 
-def _archive() -> class_archive.ClassArchive | None:
-    """None where there is no Java: Spark's launcher says so better."""
+def _archive(settings: spark_settings.SparkSettings) -> class_archive.ClassArchive | None:
+    """None where the user has one, and without a Java: Spark's launcher says so better."""
+    given = [settings.conf.get("spark.driver.extraJavaOptions", "")]
+    given += [os.environ.get(name, "") for name in _OPTIONS_OF_USERS]
+    if class_archive.OPTION in " ".join(given):
+        return None
     with suppress(java.JavaMissingError):
         return class_archive.ClassArchive(java.find().banner, spark_home())
     return None
