@@ -112,6 +112,12 @@ class Member:
         return self._core.leads
 
     @property
+    def leader_url(self) -> str:
+        """Where the leader of the last round is reached; "" before, and where nobody is."""
+        url = self._core.leader_url
+        return url if "://" in url else ""
+
+    @property
     def assigned(self) -> work.Work:
         """What it was given to run in the last round."""
         return self._core.assigned

@@ -173,6 +173,11 @@ class WorkerCore:
         return self._standing.leads
 
     @property
+    def leader_url(self) -> str:
+        """What the leader of the last round tells its group; "" before."""
+        return self._standing.leader_url
+
+    @property
     def assigned(self) -> work.Work:
         """What it was given to run in the last round."""
         return self._standing.assigned

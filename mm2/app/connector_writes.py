@@ -37,6 +37,8 @@ class ConnectorWrites:
         self._again_at_s = 0.0
         self._unlike_since_s: float | None = None
         self._told: tuple[str, ...] = ()
+        self.led_elsewhere = ""
+        """Why nothing of this node's file is written here though it differs, "" otherwise."""
 
     @property
     def settled(self) -> bool:
@@ -45,6 +47,7 @@ class ConnectorWrites:
 
     def change(self, plan: flow_plan.FlowPlan) -> None:
         self._plan, self._written, self._again_at_s = plan, False, 0.0
+        self.led_elsewhere = ""
 
     def lead(self, member: fleet_member.Member) -> None:
         """This worker leads its group."""
@@ -56,12 +59,19 @@ class ConnectorWrites:
             return
         unlike = self._unlike(member)
         if not unlike:
+            self.led_elsewhere = ""
             self._written, self._unlike_since_s, self._told = True, None, ()
         elif member.leads:
+            self.led_elsewhere = ""
             if not self._written and now_s >= self._again_at_s:
                 self._again_at_s = now_s + AGAIN_S
                 self._write(member)
         else:
+            where = f"the node at {member.leader_url}" if member.leader_url else "another node"
+            self.led_elsewhere = (
+                f"{self._plan.name}: {where} leads, and writes what its own file says: give it the "
+                f"same file, and reload there; they differ in {'; '.join(_differing(unlike))}"
+            )
             self._written = True  # by others, when they are given the same file
             self._tell(unlike, now_s)
 
@@ -81,7 +91,7 @@ class ConnectorWrites:
     def _tell(self, unlike: Mapping[str, list[str]], now_s: float) -> None:
         if self._unlike_since_s is None:
             self._unlike_since_s = now_s
-        told = tuple(f"{name}: {', '.join(found)}" for name, found in unlike.items())
+        told = _differing(unlike)
         if told != self._told and now_s - self._unlike_since_s >= UNLIKE_S:
             self._told = told
             _log.warning(
@@ -121,6 +131,10 @@ class ConnectorWrites:
             _log.error("%s: %s is not configured: %s", self._plan.name, name, reply.message)
             return False
         return not isinstance(reply, requests.Forward)
+
+
+def _differing(unlike: Mapping[str, list[str]]) -> tuple[str, ...]:
+    return tuple(f"{name}: {', '.join(found)}" for name, found in unlike.items())
 
 
 def _texts(config: Mapping[str, str | None] | None) -> dict[str, str] | None:

@@ -83,6 +83,11 @@ class FlowWorker:
             return self._writes.settled
         return flow_statuses.settled(self._see(board.BOARD.seen()))
 
+    @property
+    def led_elsewhere(self) -> str:
+        """Why its file changes nothing here, "" where it does, or would change nothing."""
+        return "" if self.ended else self._writes.led_elsewhere
+
     def status(
         self, snapshot: board.Snapshot, before: flow_status.FlowStatus | None, *, broken: str
     ) -> flow_status.FlowStatus:

@@ -152,6 +152,11 @@ class Node:
         """Has all that `apply` began come about, as far as that is ours to say?"""
         return all(each.settled for each in self._workers)
 
+    @property
+    def led_elsewhere(self) -> Sequence[str]:
+        """Of flows whose configuration another node has to write: which, and where that is."""
+        return [each.led_elsewhere for each in self._workers if each.led_elsewhere]
+
     def apply(self, settings: app_settings.Settings, changes: differences.Changes) -> None:
         """Carry out what leads to `settings`; from one thread at a time. Flows whose worker is
         another than before are stopped and begun, others are configured anew by their leader.

@@ -38,6 +38,9 @@ class Running(Protocol):
     def settled(self) -> bool: ...
 
     @property
+    def led_elsewhere(self) -> Sequence[str]: ...
+
+    @property
     def api(self) -> Mapping[str, object]: ...
 
     def statuses(self) -> Sequence[flow_status.FlowStatus]: ...
@@ -120,6 +123,9 @@ class Reloader:
             _log.info("reloaded: %s", line)
         if not self._await_settled():
             lines.append("still under way: the log says how far it is")
+        for line in self._running.led_elsewhere:
+            _log.warning("reloaded, but %s", line)
+            lines.append(line)
         return run_socket.Answer(code=exits.DONE, lines=tuple(lines))
 
     def _failed(self, lines: list[str], *, code: int) -> run_socket.Answer:

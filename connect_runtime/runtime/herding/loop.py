@@ -35,12 +35,14 @@ class Standing:
     """How this worker stands in its group, as of the last round; written by the loop alone.
 
     `speaks`, before any round: what is offered. `generation` is what its statuses are said in,
-    `assigned` what the round gave it to run, out of what was configured at `config_offset`.
+    `assigned` what the round gave it to run, out of what was configured at `config_offset`;
+    `leader_url` is what the leader tells its group, "" before any round.
     """
 
     speaks: protocol.Protocol
     generation: int = 0
     leads: bool = False
+    leader_url: str = ""
     assigned: work.Work = work.NO_WORK
     config_offset: int = -1
     joined_once: bool = False
@@ -181,6 +183,7 @@ class HerderLoop:
             )
         standing.config_offset = completed.assignment.config_offset
         standing.assigned = completed.assignment.assigned
+        standing.leader_url = completed.assignment.leader_url
         standing.generation, standing.speaks, standing.leads, standing.joined_once = (
             completed.generation,
             speaks,

@@ -29,6 +29,9 @@ def command(*, file: pathlib.Path, dry_run: bool, timeout_s: float) -> int:
     nothing. The exit code is 0 when the new configuration is in force, 1 when nobody runs FILE or
     it could not be applied, 2 when FILE is wrong. SIGHUP to the process does the same.
 
+    Where several nodes share a flow, one of them leads, and writes what its file says of topics and
+    the like: the others say which one, if their file says otherwise.
+
     \b
     Examples:
       mm2 reload clusters.yaml

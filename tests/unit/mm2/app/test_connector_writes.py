@@ -35,6 +35,7 @@ class Herder(rest_herder.FakeHerder):
 @dataclass
 class Member:
     leads: bool = True
+    leader_url: str = ""
     herder: Herder = field(default_factory=Herder)
 
     @property
@@ -110,6 +111,25 @@ def test_a_refusal_is_told_and_tried_again(member, caplog):
     member.herder.fails = None
     made.look(as_member(member), 0.0)
     assert made.settled
+
+
+def test_who_does_not_lead_knows_who_has_to_write(member):
+    writes(plan()).lead(as_member(member))
+    made = writes(plan("topics=x"))
+    follower = dataclasses.replace(member, leads=False, leader_url="http://h:1/")
+    made.look(as_member(follower), 0.0)
+    assert made.led_elsewhere == (
+        "a->b: the node at http://h:1/ leads, and writes what its own file says: give it the same "
+        "file, and reload there; they differ in MirrorSourceConnector: topics; "
+        "MirrorHeartbeatConnector: topics; MirrorCheckpointConnector: topics"
+    )
+    follower.leader_url = ""
+    made.look(as_member(follower), 0.0)
+    assert "another node leads" in made.led_elsewhere
+    made.look(as_member(member), 1.0)
+    assert made.led_elsewhere == "", "it leads now, and has written"
+    made.change(plan())
+    assert made.led_elsewhere == ""
 
 
 def test_files_that_differ_are_told_by_their_keys_after_a_while(member, caplog):

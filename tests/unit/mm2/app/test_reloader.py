@@ -25,6 +25,7 @@ class Running:
         self.file = FLOW
         self.settings = self.load()
         self.settled = True
+        self.led_elsewhere: list[str] = []
         self.applied: list[differences.Changes] = []
         self.failure: Exception | None = None
 
@@ -62,6 +63,12 @@ def test_what_changed_is_told_and_done(running, made):
     assert made.reload(QUESTION) == run_socket.Answer(code=exits.DONE, lines=expected)
     assert running.settings.flows[0].budgets.flow == 1_000_000
     assert made.reload(QUESTION).lines == ("nothing has changed",)
+
+
+def test_who_does_not_lead_says_who_does(running, made):
+    running.led_elsewhere = ["a->b: the node at http://h:1/ leads"]
+    assert made.reload(QUESTION).lines == ("nothing has changed", *running.led_elsewhere)
+    assert made.reload(DRY).lines == ("nothing has changed",)
 
 
 @pytest.mark.parametrize("question", [QUESTION, DRY])
