@@ -42,22 +42,6 @@ def group(
         yield made
 
 
-@pytest.fixture
-def worker(group: connect_workers.Group) -> connect_workers.Worker:
-    return group["one"]
-
-
-@pytest.fixture
-def make(
-    east: cluster.Cluster,
-    topic: Callable[..., str],
-    worker: connect_workers.Worker,
-    tmp_path: Path,
-) -> Iterator[watched.Make]:
-    with watched.connectors(east, topic, worker=worker, folder=tmp_path) as making:
-        yield making
-
-
 def others_work(east: cluster.Cluster, worker: connect_workers.Worker, make: watched.Make) -> None:
     """A connector that is made now runs, writes and commits."""
     normal = make(messages="20", every_ms="5")

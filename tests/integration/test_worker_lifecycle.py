@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,22 +36,6 @@ def group(
     ) as made:
         made.start_all({"one": OURS, "two": OURS})
         yield made
-
-
-@pytest.fixture
-def worker(group: connect_workers.Group) -> connect_workers.Worker:
-    return group["one"]
-
-
-@pytest.fixture
-def make(
-    east: cluster.Cluster,
-    topic: Callable[..., str],
-    worker: connect_workers.Worker,
-    tmp_path: Path,
-) -> Iterator[watched.Make]:
-    with watched.connectors(east, topic, worker=worker, folder=tmp_path) as making:
-        yield making
 
 
 def values(east: cluster.Cluster, name: str) -> list[str]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import collections
 import itertools
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -33,22 +32,6 @@ def group(
     ) as made:
         made.start_all({"one": connect_workers.Kind.OURS, "two": connect_workers.Kind.OURS})
         yield made
-
-
-@pytest.fixture
-def worker(group: connect_workers.Group) -> connect_workers.Worker:
-    return group["one"]
-
-
-@pytest.fixture
-def make(
-    east: cluster.Cluster,
-    topic: Callable[..., str],
-    worker: connect_workers.Worker,
-    tmp_path: Path,
-) -> Iterator[watched.Make]:
-    with watched.connectors(east, topic, worker=worker, folder=tmp_path) as making:
-        yield making
 
 
 def ask(

@@ -37,22 +37,6 @@ def group(
         yield made
 
 
-@pytest.fixture
-def worker(group: connect_workers.Group) -> connect_workers.Worker:
-    return group["one"]
-
-
-@pytest.fixture
-def make(
-    east: cluster.Cluster,
-    topic: Callable[..., str],
-    worker: connect_workers.Worker,
-    tmp_path: Path,
-) -> Iterator[watched.Make]:
-    with watched.connectors(east, topic, worker=worker, folder=tmp_path) as making:
-        yield making
-
-
 def uses(worker: connect_workers.Worker, name: str, *topics: str) -> None:
     expected = {name: {"topics": sorted(topics)}}
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Self
 
 import confluent_kafka
 
-from connect_runtime.system import polling, threads
-from tests.support import eventually, kafka
+from connect_runtime.system import polling
+from tests.support import eventually, kafka, rounds
 
 ROUND_S = 0.1
 ROUNDS_EACH = 5
@@ -21,32 +19,18 @@ _WAITS_S = 60.0
 _KINDS = ("plain", "idempotent", "committed", "aborted")
 
 
-class Locals:
+class Locals(rounds.Rounds):
     """Writes to every partition of one topic: records that say where they are born, one after the
     other, by producers of every kind that come and go. What was aborted says so."""
 
     def __init__(self, properties: kafka.Properties, topic: str, *, home: str, partitions: int):
+        super().__init__(f"locals {home}")
         self._properties = properties
         self._topic = topic
         self._home = home
         self._partitions = partitions
         self._number = 0
-        self.rounds = 0
         self.producers = 0
-        self._failures: list[threads.UnaskedEnd] = []
-        self._threads = threads.Threads(on_unasked_end=self._failures.append)
-
-    def go_on(self, rounds: int) -> None:
-        """Until so many more rounds were acknowledged."""
-        wanted = self.rounds + rounds
-        eventually.eventually(
-            lambda: self.rounds >= wanted or self._failures, _WAITS_S, "records are acknowledged"
-        )
-        assert self._failures == []
-
-    def stop(self) -> None:
-        assert self._threads.stop_all(_WAITS_S) == []
-        assert self._failures == []
 
     def _run(self, stop: threading.Event) -> None:
         while not stop.is_set():
@@ -85,18 +69,6 @@ class Locals:
             value = f"{self._home} {kind} {self._number:09}".encode()
             made.append(kafka.Outgoing(key=b"k", value=value, partition=partition))
         return made
-
-    def __enter__(self) -> Self:
-        self._threads.start(f"locals {self._home}", self._run)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._threads.stop_all(_WAITS_S)
 
 
 def wrong(logs: Mapping[str, Sequence[kafka.Record]]) -> list[str]:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Self
 
 import confluent_kafka
 
-from connect_runtime.system import threads
-from tests.support import eventually, kafka
+from tests.support import kafka, rounds
 
 ROUND_S = 0.1
 _WAITS_S = 60.0
 
 
-class Steady:
+class Steady(rounds.Rounds):
     """A few records to every partition of each topic, in every round.
 
     `places` are partition counts by topic; `follow` and `leave` change them as it runs. Records are
@@ -32,6 +29,7 @@ class Steady:
         bytes_each: int = 100,
         **settings: object,
     ) -> None:
+        super().__init__("steady")
         self._config = kafka.client_config(
             properties, **{"linger_ms": 20, "acks": "all"} | settings
         )
@@ -40,9 +38,6 @@ class Steady:
         self._each = each
         self._bytes_each = bytes_each
         self._number = 0
-        self.rounds = 0
-        self._failures: list[threads.UnaskedEnd] = []
-        self._threads = threads.Threads(on_unasked_end=self._failures.append)
 
     def follow(self, topic: str, partitions: int) -> None:
         """From now on it has so many partitions, which a producer learns late by itself."""
@@ -53,18 +48,6 @@ class Steady:
         """Returns once nothing more is on its way to the topic."""
         self._places = {name: count for name, count in self._places.items() if name != topic}
         self.go_on(2)
-
-    def go_on(self, rounds: int = 3) -> None:
-        """Until so many more rounds were acknowledged."""
-        wanted = self.rounds + rounds
-        eventually.eventually(
-            lambda: self.rounds >= wanted or self._failures, _WAITS_S, "records are acknowledged"
-        )
-        assert self._failures == []
-
-    def stop(self) -> None:
-        assert self._threads.stop_all(_WAITS_S) == []
-        assert self._failures == []
 
     def _run(self, stop: threading.Event) -> None:
         while not stop.wait(ROUND_S):
@@ -83,18 +66,3 @@ class Steady:
                 key = b"%d" % (self._number % 50)
                 made.append(kafka.Outgoing(key=key, value=value, partition=partition))
         return made
-
-    def __enter__(self) -> Self:
-        self._threads.start("steady", self._run)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        left = self._threads.stop_all(_WAITS_S)
-        if error is None:
-            assert left == []
-            assert self._failures == []
