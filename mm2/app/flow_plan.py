@@ -89,6 +89,7 @@ def _plan(
         given = flat.resolve(source).get(own_keys.THROTTLE)
         least = min(choice.throttle, own_values.read_rate(given) if given else choice.throttle)
         source[own_keys.THROTTLE] = str(least)
+    connectors[SOURCE].pop(own_keys.JAVA_STOPPED, None)  # a file says it for good
     if choice.java_stopped:
         connectors[SOURCE][own_keys.JAVA_STOPPED] = "true"
     props = dedicated.worker(flat.props, ends, resolve=flat.resolve)

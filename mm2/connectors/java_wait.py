@@ -96,8 +96,8 @@ class JavaWait:
         return max(0.0, self._until_s - now_s) if self._reason else 0.0
 
     def observe(self) -> None:
-        """Look who runs the other tasks; `beside` says what that means."""
-        others = java_left.shared_with(self._runs())
+        """Look who runs the other tasks, while this one copies; `beside` says what it means."""
+        others = java_left.shared_with(self._runs(), self._task.task)
         found = _beside(others) if others else ""
         if found != self.beside:
             self.beside = found

@@ -264,7 +264,8 @@ class MirrorSourceTask(task.PipelineTask):
         assert self._place is not None
         supervised, wait = copy.copy, self._wait
         assert wait is not None
-        wait.observe()
+        if supervised is not None:
+            wait.observe()
         left_s = 0.0 if supervised is not None else wait.left_s(self.context.clock.now_s())
         reason = f"{copy.reason} ({math.ceil(left_s)} s left)" if left_s else copy.reason
         waits = supervised is not None and (

@@ -51,10 +51,11 @@ def left_by_java(runs: context.LastRuns, number: int, *, for_s: float) -> Left |
     return max((each for each in found if each), key=lambda each: each.began_ms, default=None)
 
 
-def shared_with(runs: context.LastRuns) -> tuple[int, ...]:
-    """Tasks that a worker of Java runs, as far as it is known; while there are some, what Java
-    guarantees is all that holds."""
-    return tuple(sorted(number for number, run in runs.others.items() if run.ended_ms is None))
+def shared_with(runs: context.LastRuns, number: int) -> tuple[int, ...]:
+    """Tasks but this one that a worker of Java runs, as far as it is known; while there are some,
+    what Java guarantees is all that holds."""
+    found = (each for each, run in runs.others.items() if run.ended_ms is None)
+    return tuple(sorted(each for each in found if each != number))
 
 
 def _left(run: context.OthersRun, quiet: context.Quiet | None, for_s: float) -> Left | None:

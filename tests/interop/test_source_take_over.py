@@ -28,6 +28,11 @@ PARTITIONS = 3
 PER_SECOND = 300.0
 FLUSH_S = 2.0
 """How far apart offsets are committed: so much Java does again after a SIGKILL of anybody."""
+DELIVERY_S = 40.0
+"""So long ours wait for what a worker of Java may still send that was killed."""
+SKIPPED_BY = "java.stopped.cleanly"
+NEVER = {"producer.override.delivery.timeout.ms": "3600000"}
+"""Nobody in this test waits so long."""
 
 
 class Mirroring:
@@ -60,6 +65,7 @@ class Mirroring:
             "offset-syncs.topic.replication.factor": "1",
             "sync.topic.acls.enabled": "false",
             "mm2.engine": "inline",
+            "producer.override.delivery.timeout.ms": str(round(DELIVERY_S * 1000)),
         }
 
     def start(self, name: str, kind: connect_workers.Kind) -> connect_workers.Worker:
@@ -143,6 +149,12 @@ def stopped(worker: connect_workers.Worker) -> None:
     assert worker.stop() in (0, 143)
 
 
+def told(worker: connect_workers.Worker) -> str:
+    """What its tasks say of why they do not copy."""
+    tasks = worker.get("/connectors/mirror/status")["tasks"]
+    return "\n".join(each.get("trace") or "" for each in tasks)
+
+
 def killed(worker: connect_workers.Worker) -> None:
     worker.sigkill()
 
@@ -181,15 +193,18 @@ def test_killed_only_java_doubles(mirroring: Mirroring, java: connect_workers.Ki
     mirroring.commits(first)
     killed(first)
     ours = mirroring.start("ours", OURS)
+    eventually.eventually(lambda: SKIPPED_BY in told(ours), WAIT_S, mirroring.group.log_texts)
     mirroring.moves()
     assert mirroring.doubled() == 0
+    assert SKIPPED_BY not in told(ours)
     mirroring.commits(ours)
     killed(ours)
     back = mirroring.start("back", java)
     mirroring.moves()
     mirroring.commits(back)
     killed(back)
-    mirroring.start("again", OURS)
+    again = mirroring.start("again", OURS)
+    again.configure("mirror", mirroring.config | {SKIPPED_BY: "true"} | NEVER)
     mirroring.moves()
     mirroring.traffic.stop()
     found = mirroring.complete()

@@ -46,6 +46,14 @@ def test_the_command_lines_limit_is_the_most(line, most):
     assert plan.connectors[flow_plan.SOURCE].get("throttle") == expected
 
 
+def test_that_java_has_stopped_is_said_on_the_command_line_alone():
+    in_file = ("java.stopped.cleanly=true", "a->b.java.stopped.cleanly=true")
+    (plan, _) = plans(*in_file)
+    assert "java.stopped.cleanly" not in plan.connectors[flow_plan.SOURCE]
+    (plan, _) = plans(choice=flow_plan.Choice(java_stopped=True))
+    assert plan.connectors[flow_plan.SOURCE]["java.stopped.cleanly"] == "true"
+
+
 def test_what_is_ours_or_javas_alone_is_kept_from_the_worker():
     given = ("b.exactly.once.source.support=enabled", "task.restart.max=3", "tasks.max=7")
     (plan, _) = plans(*given, "errors.tolerance=all")

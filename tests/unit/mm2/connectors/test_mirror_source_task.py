@@ -148,6 +148,60 @@ def test_why_nothing_is_copied_yet_is_its_reason(running):
     assert stopped.stopped
 
 
+def left_open(began_ms, number=0):
+    """A worker of Java ran it, and never said that it had ended it."""
+    run = context.OthersRun(worker_id="java:1", began_ms=began_ms)
+    return context.LastRuns(others={number: run})
+
+
+def waits_for_java(found: Running) -> Running:
+    def told() -> bool:
+        found.turn()
+        return "java:1" in found.told.reason
+
+    eventually.eventually(told, WAIT_S)
+    assert found.told.state is State.STARTING
+    found.turn(1.0)
+    assert found.plane.channels == []
+    return found
+
+
+def test_what_java_may_still_send_is_waited_for(running):
+    found = running()
+    found.context.runs = left_open(1)
+    waits_for_java(found)
+    shown = board.BOARD.seen().tasks["A->B"][3].status.reason
+    assert shown == f"{found.told.reason} (119 s left)"
+    found.turn(118.0)
+    assert found.plane.channels == []
+    found.confirm()
+    found.turn(1.0)
+    found.begins()
+
+
+def test_who_knows_that_java_has_ended_need_not_wait(running):
+    found = running()
+    found.context.runs = left_open(2)
+    waits_for_java(found)
+    assert found.task.reconfigure({**found.props, "java.stopped.cleanly": "true"})
+    found.turn(1.0)
+    found.begins()
+
+
+def test_a_copy_that_runs_does_not_wait_and_says_that_java_is_there_too(running):
+    found = running().runs()
+    found.context.runs = left_open(3, number=1)
+    found.turn(1.0)
+    found.turn(1.0)
+    assert found.told.state is State.RUNNING
+    assert "MirrorMaker 2's own guarantee" in found.told.reason
+    assert board.BOARD.seen().tasks["A->B"][3].beside_java == found.told.reason
+    found.context.runs = context.LastRuns(ours=frozenset({0, 1}))
+    found.turn(1.0)
+    found.turn(1.0)
+    assert found.told.reason == ""
+
+
 def test_source_offsets_are_javas_and_told_when_they_move(running):
     found = running().runs()
     found.turn(1.5)

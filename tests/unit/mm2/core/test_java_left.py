@@ -78,4 +78,5 @@ def test_how_long_a_producer_tries(text, expected):
 
 def test_java_shares_the_work_while_a_run_has_not_ended():
     runs = context.LastRuns(others={2: run(), 0: run(), 1: run(ended_ms=2 * HOUR_MS)})
-    assert java_left.shared_with(runs) == (0, 2)
+    assert java_left.shared_with(runs, 3) == (0, 2)
+    assert java_left.shared_with(runs, 2) == (0,)
