@@ -36,6 +36,7 @@ class FlowView:
         given_up: str,
         plan: flow_plan.FlowPlan,
     ) -> flow_statuses.Seen:
+        """The flow as this node sees it; `member` is its worker here, None before it has begun."""
         shown = snapshot.connectors.get(plan.name)
         tasks_shown = snapshot.tasks.get(plan.name, _NO_TASKS)
         if member is None:

@@ -163,6 +163,7 @@ def make(
 
 
 def standstills(statuses: Iterable[flow_status.FlowStatus]) -> tuple[Standstill, ...]:
+    """Every partition that has stopped, flow by flow, in order."""
     return tuple(
         Standstill(
             flow=status.flow,

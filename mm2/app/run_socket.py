@@ -75,6 +75,7 @@ class Answer:
 
 
 def folder(environ: Mapping[str, str] = os.environ) -> pathlib.Path:
+    """Where processes of this user listen: as `MM2_RUN_DIR` says, else below `XDG_RUNTIME_DIR`."""
     if environ.get("MM2_RUN_DIR"):
         return pathlib.Path(environ["MM2_RUN_DIR"])
     if environ.get("XDG_RUNTIME_DIR"):

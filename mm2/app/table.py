@@ -134,12 +134,14 @@ def _partitions(row: overview.FlowRow) -> str:
 
 
 def lag_records(lag: overview.Lag) -> str:
+    """`>` where some partitions have not told theirs."""
     if lag.records is None:
         return figures.UNKNOWN
     return f"{'' if lag.complete else '>'}{figures.count(lag.records)}"
 
 
 def lag_seconds(lag: overview.Lag) -> str:
+    """As `lag_records`, of the oldest record that is not copied."""
     if lag.seconds is None:
         return figures.UNKNOWN
     return f"{'' if lag.complete else '>'}{figures.duration(lag.seconds)}"
@@ -162,6 +164,7 @@ def path(row: overview.TopicRow) -> str:
 
 
 def state(row: overview.TopicRow) -> str:
+    """In capitals, with how many partitions are in it unless all are, and why."""
     share = "" if row.in_state == row.partitions else f" {row.in_state}/{row.partitions}"
     reason = f": {row.reason}" if row.reason else ""
     return f"{row.state.upper()}{share}{reason}"

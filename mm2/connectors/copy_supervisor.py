@@ -135,6 +135,7 @@ class CopySupervisor:
     # Time
 
     def tick(self, now_s: float) -> None:
+        """Start the copy when that is due, end it when it is silent, answer what it asked."""
         if self.ended:
             return
         around = self._around
@@ -228,6 +229,7 @@ class CopySupervisor:
     # The copy's words
 
     def received(self, message: dict[str, Any], now_s: float) -> None:
+        """One message of its copy (`mm2.core.copy.messages`), or that its connection is closed."""
         self._reported_at_s = now_s
         match message["type"]:
             case "gauges":

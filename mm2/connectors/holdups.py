@@ -46,6 +46,7 @@ class Holdups:
     _told_troubles: set[str] = field(default_factory=set)
 
     def note(self, gauge: messages.Gauge, now_s: float) -> None:
+        """How one partition stands now."""
         if gauge.phase not in _WAITING:
             self._waits.pop(gauge.index, None)
             return

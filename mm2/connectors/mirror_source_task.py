@@ -166,6 +166,7 @@ class MirrorSourceTask(task.PipelineTask):
         return True
 
     def stop(self) -> None:
+        """Settles what is on its way within `context.stop_timeout_s`, and reports it."""
         copy, plane, place = self._copy, self._plane, self._place
         self._copy = self._plane = self._place = None
         try:
@@ -184,6 +185,7 @@ class MirrorSourceTask(task.PipelineTask):
                 plane.release()
 
     def abandon(self) -> None:
+        """From any thread: cut the copy off, settled or not."""
         copy = self._stopping or self._copy
         if copy is not None:
             copy.abandon()

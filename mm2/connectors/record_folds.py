@@ -16,6 +16,7 @@ Apply: TypeAlias = Callable[[bytes, bytes | None], None]
 
 
 def fold(found: Iterable[state_topics.TopicRecord], apply: Apply) -> None:
+    """All of them, in order. What has no key, or cannot be read, is told in the log."""
     for each in found:
         where = f"{each.topic}: the record at offset {each.offset}"
         if each.key is None:

@@ -82,4 +82,5 @@ def same(one: Iterable[setup.PartitionSetup], other: Iterable[setup.PartitionSet
 
 
 def name(where: setup.PartitionSetup) -> ids.TopicPartition:
+    """The source partition that a setup is of."""
     return ids.TopicPartition(where.topic, where.partition)

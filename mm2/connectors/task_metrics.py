@@ -18,6 +18,7 @@ from mm2.formats import checkpoint
 
 
 def owner(task: ids.ConnectorTaskId, config: connector_configs.Common) -> mirror_metrics.Owner:
+    """Whose metrics they are, as their labels say."""
     return mirror_metrics.Owner(
         task=task, source=config.source, target=config.target, formats=config.metric_formats
     )

@@ -88,6 +88,7 @@ def fencing(
     tasks: Sequence[copy_supervisor.CopySupervisor],
     partitions: Iterable[flow_status.PartitionStatus],
 ) -> str:
+    """The command that lets those be fenced that should be and are not; "" without any."""
     if not tasks or all(each.fenced for each in partitions):
         return ""
     where = tasks[0].settings.partitions[0]
@@ -97,6 +98,7 @@ def fencing(
 
 
 def task_status(task: copy_supervisor.CopySupervisor) -> flow_status.TaskStatus:
+    """The task as it is shown. Receipts and restarts are counted since it was assigned."""
     return flow_status.TaskStatus(
         index=task.settings.task,
         state=task.state,
@@ -112,6 +114,7 @@ def task_status(task: copy_supervisor.CopySupervisor) -> flow_status.TaskStatus:
 def partition_status(
     task: copy_supervisor.CopySupervisor, index: int
 ) -> flow_status.PartitionStatus:
+    """One of its partitions. Before its first gauge it waits, for its task's reason."""
     where = task.settings.partitions[index]
     gauge = task.gauges.get(index)
     records, size = task.totals(index)
@@ -134,6 +137,7 @@ def partition_status(
 
 
 def found_status(finding: partition_setups.Finding, *, task: int) -> flow_status.PartitionStatus:
+    """A partition that is assigned, and not copied as things are."""
     return flow_status.PartitionStatus(
         partition=finding.partition,
         task=task,

@@ -81,8 +81,10 @@ class Side:
 
 
 def failed(failure: Exception) -> instructions.Unanswered:
+    """No answer came, or the question could not be sent."""
     return instructions.Unanswered(reason=str(failure))
 
 
 def not_named() -> instructions.Unanswered:
+    """An answer came that does not speak of the partition."""
     return instructions.Unanswered(reason="the response does not name it")

@@ -47,6 +47,8 @@ def connection_settings(access: messages.ClusterAccess) -> settings.ConnectionSe
 
 
 def fetch_limits(properties: Mapping[str, str]) -> FetchLimits:
+    """From properties as Java spells them, in bytes and milliseconds; what is not set stays at our
+    default."""
     names = dict(
         zip(_FETCH, ("max_bytes", "max_wait_ms", "min_bytes", "partition_bytes"), strict=True)
     )

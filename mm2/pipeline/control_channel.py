@@ -35,6 +35,7 @@ class Inbox:
         self._ready = threading.Condition()
 
     def put(self, channel: TaskChannel, messages: list[control_frame.Message]) -> None:
+        """These came over `channel`, in this order."""
         with self._ready:
             self._items.extend((channel, message) for message in messages)
             self._ready.notify(len(messages))

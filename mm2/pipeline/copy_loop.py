@@ -122,6 +122,7 @@ class CopyLoop:
     # One turn
 
     def run_once(self) -> None:
+        """Wait for the network until something is due, then handle all that has come."""
         now_s = self._clock.now_s()
         wait_s = min(
             self._source.tick(now_s),

@@ -49,6 +49,7 @@ class CopyProcess:
         self._stop_at_s = float("inf")
 
     def run(self) -> None:
+        """Until the worker says stop, or is gone. Raises `ConnectFailedError`."""
         self._channel.connect(CONNECT_S)
         self._heard_at_s = self._clock.now_s()
         try:

@@ -51,6 +51,7 @@ class Questions:
     def ask(
         self, copy: partition.PartitionCopy, instruction: instructions.Instruction, now_s: float
     ) -> None:
+        """Send what a script asks to whoever knows; the answer comes with the script's token."""
         question = asked.Asked(copy, copy.script.token, instruction)
         match instruction:
             case instructions.NoteTargetEnd():

@@ -44,16 +44,19 @@ class WorkerLink:
     def read_facts(
         self, where: setup.PartitionSetup, target: int | None, *, answered: Answered
     ) -> None:
+        """Ask for a partition's facts; `target` as in `instructions.ReadFacts`."""
         self._asked += 1
         self._reads[self._asked] = answered
         self._channel.send(messages.read_request(self._asked, where, target=target))
 
     def ask_may_take(self, *, answered: Answered) -> None:
+        """Answered once the group has confirmed the task later than this."""
         self._asked += 1
         self._may_take[self._asked] = answered
         self._channel.send({"type": "may_take?", "id": self._asked})
 
     def ask_opposite(self, producers: Sequence[int], *, answered: Answered) -> None:
+        """Which of these producer ids of the source are the opposite flow's?"""
         self._asked += 1
         self._opposite[self._asked] = answered
         self._channel.send(messages.opposite_request(self._asked, producers))

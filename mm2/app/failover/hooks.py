@@ -62,6 +62,7 @@ def run(hook: Hook, step: steps.Step, *, wanted: plan.Wanted, flow: str) -> str:
 
 
 def names(found: Hooks) -> Sequence[str]:
+    """Of the hooks that are set, in order."""
     return sorted(found)
 
 

@@ -68,6 +68,7 @@ class Account:
         allowed: str | None = None,
         nearest: str | None = None,
     ) -> None:
+        """A mistake at `key` in `line`: the file is refused, and all mistakes are told at once."""
         self.problems.append(
             problems.Problem(
                 line=line, key=key, text=text, given=given, allowed=allowed, nearest=nearest
@@ -75,11 +76,13 @@ class Account:
         )
 
     def warn(self, line: int, key: str, text: str, *, nearest: str | None = None) -> None:
+        """What is told and refuses nothing; the same thing once."""
         found = problems.Problem(line=line, key=key, text=text, nearest=nearest)
         if found not in self.warnings:  # one property may be read for several kinds of clients
             self.warnings.append(found)
 
     def note_unknown(self, line: int, key: str, *, nearest: str | None) -> None:
+        """A mistake; in a lenient file (`mm2.properties`) a warning, as in Java."""
         if self.lenient:
             self.warn(line, key, "has no effect: is not a known key", nearest=nearest)
         else:

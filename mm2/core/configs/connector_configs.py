@@ -18,6 +18,7 @@ from mm2.core.configs import (
     checks,
     engine_settings,
     java_classes,
+    live,
     own_keys,
     own_values,
     policies,
@@ -287,7 +288,7 @@ def _source_flow(reading: _Reading, common: Common) -> flows.Flow:
         admin_timeout_s=common.admin_timeout_s,
         buffer_bytes=values[own_keys.BUFFER_MEMORY],
         map_bytes=values[own_keys.OFFSET_MAP_BYTES],
-        budgets=_budgets(values),
+        budgets=live.budgets(values),
     )
 
 
@@ -297,20 +298,6 @@ def _topics(reading: _Reading, base: filters.Names) -> filters.Names:
         reading.blamed(keys.TOPIC_FILTER, keys.TOPICS),
         lambda: policies.topics(reading.props, reading.values),
         base,
-    )
-
-
-def _budgets(values: policies.Parsed) -> flows.Budgets:
-    """The first that matches a topic counts, so an operator's stand before the file's."""
-    given, live = values[own_keys.THROTTLE], values[own_keys.LIVE_THROTTLE]
-    whole = own_values.read_rate(given) if given else 0
-    limits = map(own_values.read_topic_limit, values[own_keys.LIVE_TOPIC_THROTTLES])
-    return flows.Budgets(
-        flow=whole if live is None else own_values.read_limit(live),
-        topics=(
-            *(flows.TopicBudget(filters.literally(topic), rate) for topic, rate in limits),
-            *map(own_values.read_topic_budget, values[own_keys.TOPIC_THROTTLES]),
-        ),
     )
 
 

@@ -69,6 +69,7 @@ def run_copy(ticket: Ticket) -> tuple[str, str]:
 
 
 def missing_text(missing: list[str]) -> str:
+    """What an executor lacks (`missing`: packages), and what helps."""
     return (
         f"{socket.gethostname()}: {sys.executable} (Python {platform.python_version()}) lacks "
         f"{', '.join(missing)}; install {'it' if len(missing) == 1 else 'them'} there "

@@ -27,6 +27,7 @@ PRELOADED = ("pyspark.worker", "pyspark.taskcontext", *job.WHEELS, engine.COPY_E
 
 
 def main() -> None:
+    """Run as pyspark's daemon: load what copies need once, so that its children have it."""
     process_start.begin()
     leave_archives()
     for name in PRELOADED:
