@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from connect_runtime.base import clock as base_clock
 from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.wire.connection import cluster as wire
@@ -14,6 +16,7 @@ from mm2.pipeline import client_options
 
 
 def access(cluster: app_settings.ClusterSettings, alias: str) -> kafka_access.Access:
+    """How clients of the Kafka library reach a cluster; `alias` is for messages."""
     return kafka_access.Access(
         name=alias,
         bootstrap=cluster.bootstrap_servers,
@@ -49,14 +52,17 @@ def wire_settings(
 def operator(settings: app_settings.Settings, flow: flows.Flow) -> commands.Operator:
     """The source as who reads sees it, the target as who writes."""
     clients = settings.clients_of(flow)
-    return operators.of(
-        source=access(clients.consumer, flow.source), target=access(clients.producer, flow.target)
+    return commands.Operator(
+        file=os.path.abspath(settings.file),
+        source=operators.cluster(access(clients.consumer, flow.source)),
+        target=operators.cluster(access(clients.producer, flow.target)),
     )
 
 
 def source_admin(
     settings: app_settings.Settings, flow: flows.Flow, *, client_id: str, clock: base_clock.Clock
 ) -> kafka_admin.KafkaAdmin:
+    """Asks the flow's source. Raises `FatalError` for settings that cannot be honoured."""
     found = access(settings.clients_of(flow).source_admin, flow.source)
     return kafka_admin.KafkaAdmin(found, client_id=client_id, clock=clock)
 
@@ -64,6 +70,7 @@ def source_admin(
 def target_admin(
     settings: app_settings.Settings, flow: flows.Flow, *, client_id: str, clock: base_clock.Clock
 ) -> kafka_admin.KafkaAdmin:
+    """Asks the flow's target. Raises as `source_admin`."""
     found = access(settings.clients_of(flow).target_admin, flow.target)
     return kafka_admin.KafkaAdmin(found, client_id=client_id, clock=clock)
 

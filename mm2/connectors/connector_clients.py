@@ -92,7 +92,7 @@ def operator_of(common: connector_configs.Common) -> commands.Operator:
     """Who reads the source and who administers the target, for telling people what to type."""
     source, _ = _access(common, roles.SOURCE_CONSUMER, use="", task=None)
     target, _ = _access(common, roles.TARGET_ADMIN, use="", task=None)
-    return operators.of(source=source, target=target)
+    return operators.of(source=source, target=target, connector=common.name)
 
 
 def groups_of(

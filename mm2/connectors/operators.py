@@ -18,7 +18,7 @@ ANONYMOUS = "User:ANONYMOUS"
 
 
 class _Process:
-    file = commands.MM2_FILE
+    file = ""
 
 
 def use_file(path: str) -> None:
@@ -26,12 +26,21 @@ def use_file(path: str) -> None:
     _Process.file = os.path.abspath(path)
 
 
-def of(*, source: kafka_access.Access, target: kafka_access.Access) -> commands.Operator:
-    """The source is named as who reads sees it, the target as who writes."""
-    return commands.Operator(file=_Process.file, source=cluster(source), target=cluster(target))
+def of(
+    *, source: kafka_access.Access, target: kafka_access.Access, connector: str
+) -> commands.Operator:
+    """The source is named as who reads sees it, the target as who writes; `connector` counts where
+    this process runs no file."""
+    return commands.Operator(
+        file=_Process.file,
+        source=cluster(source),
+        target=cluster(target),
+        connector="" if _Process.file else connector,
+    )
 
 
 def cluster(access: kafka_access.Access) -> commands.Cluster:
+    """What people must type to reach it, and as whom brokers know us."""
     return commands.Cluster(
         bootstrap=",".join(access.bootstrap),
         principal=principal(access.security),

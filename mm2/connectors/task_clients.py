@@ -153,7 +153,9 @@ class KafkaClients:
 
     def operator(self) -> commands.Operator:
         return operators.of(
-            source=self._access(roles.SOURCE_CONSUMER), target=self._access(roles.TARGET_PRODUCER)
+            source=self._access(roles.SOURCE_CONSUMER),
+            target=self._access(roles.TARGET_PRODUCER),
+            connector=self._config.common.name,
         )
 
     def _admin(self, role: roles.Role) -> kafka_admin.KafkaAdmin:

@@ -6,7 +6,9 @@ what every release from 2.8 on understands, but for `kafka-transactions.sh` (3.0
 
 from __future__ import annotations
 
+import json
 import shlex
+import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,6 +18,9 @@ ADMIN_PROPERTIES = "ADMIN.properties"
 """Stands for the client properties with which an administrator reaches a secured cluster."""
 MM2_FILE = "clusters.yaml"
 
+WORKER = "http://WORKER:8083"
+"""Stands for the REST API of a Connect worker, which knows its address no better."""
+_POSITIONS = {"earliest": "all again", "latest": "only what is new"}
 _TRIED_AGAIN = " (it is tried again"
 
 
@@ -126,16 +131,25 @@ class Cluster:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
     """What the person who runs flows has at hand: the `file` that says what they mirror, and the
-    clusters of one flow."""
+    clusters of one flow. On a plain Connect worker there is no file: then `connector` is the name
+    of the flow's connector there, and its REST API the way to it.
+    """
 
     file: str = MM2_FILE
     source: Cluster = Cluster()
     target: Cluster = Cluster()
+    connector: str = ""
 
     def run(self) -> str:
+        """Begin anew, as what stood in the way is mended."""
+        if self.connector:
+            return self._rest("POST", "restart?includeTasks=true")
         return shlex.join(["mm2", "run", self.file])
 
     def reload(self) -> str:
+        """Have what was changed in the configuration taken up."""
+        if self.connector:
+            return self._rest("PUT", "config", "@CONFIG.json")
         return shlex.join(["mm2", "reload", self.file])
 
     def resume(self, flow: str, topic: str, *, position: str, partition: int | None = None) -> str:
@@ -143,6 +157,10 @@ class Operator:
 
         A flow's name is quoted even so for the shell: it reads an arrow as a way into a file.
         """
+        if self.connector:
+            body = _altered(flow.partition("->")[0], topic, position=position, partition=partition)
+            steps = (("PUT", "stop"), ("PATCH", "offsets", body), ("PUT", "resume"))
+            return " && ".join(self._rest(*step) for step in steps)
         words = ["mm2", "resume", flow, "--topic", topic]
         if partition is not None:
             words += ["--partition", str(partition)]
@@ -156,11 +174,40 @@ class Operator:
 
     def stopping(self, flow: str) -> str:
         """How a flow is stopped, and started again, around `resume`."""
+        if self.connector:
+            return f"The connector {self.connector} is stopped for it, and goes on afterwards."
         off = f"{flow}.enabled = false" if self.file.endswith(".properties") else "enabled: false"
         return (
             f"Stop the flow before it (Ctrl-C in its mm2 run, or {off} and {self.reload()}) and "
             "start it afterwards."
         )
+
+    def other_positions(self, position: str) -> str:
+        """What may stand in `resume` in the place of `position`; a sentence."""
+        if self.connector:
+            return (
+                "An offset is that of the last record that is not copied; null begins as the "
+                "connector's start says."
+            )
+        others = [f"{each} ({what})" for each, what in _POSITIONS.items() if each != position]
+        return f"Instead of --from {position} there are {', '.join(others)} and times."
+
+    def _rest(self, method: str, path: str, body: str = "") -> str:
+        url = f"{WORKER}/connectors/{urllib.parse.quote(self.connector, safe='')}/{path}"
+        words = ["curl", "-f", "-X", method]
+        if body:
+            words += ["-H", "Content-Type: application/json", "-d", body]
+        return shlex.join([*words, url])
+
+
+def _altered(source: str, topic: str, *, position: str, partition: int | None) -> str:
+    """The body of `PATCH /connectors/C/offsets` (KIP-875); words in capitals are to be replaced."""
+    known = position.removeprefix("offset:")
+    last = str(int(known) - 1) if known.isdecimal() and known != "0" else "OFFSET"
+    number = "PARTITION" if partition is None else str(partition)
+    offset = "null" if position in ("earliest", "offset:0") else f'{{"offset": {last}}}'
+    where = f'{{"cluster": {json.dumps(source)}, "topic": {json.dumps(topic)}, '
+    return f'{{"offsets": [{{"partition": {where}"partition": {number}}}, "offset": {offset}}}]}}'
 
 
 NOBODY = Operator()

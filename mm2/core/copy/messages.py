@@ -124,7 +124,9 @@ def _operator(partitions: Sequence[setup.PartitionSetup]) -> commands.Operator:
 
 def _read_operator(message: Message) -> commands.Operator:
     source, target = (commands.Cluster(**message[side]) for side in ("source", "target"))
-    return commands.Operator(file=message["file"], source=source, target=target)
+    return commands.Operator(
+        file=message["file"], source=source, target=target, connector=message["connector"]
+    )
 
 
 def _setup(where: setup.PartitionSetup) -> Message:

@@ -53,14 +53,10 @@ def way_on(
     """
     partition = None if whole_topic else where.partition
     line = where.operator.resume(where.flow, where.topic, position=position, partition=partition)
-    others = [f"{each} ({what})" for each, what in _POSITIONS.items() if each != position]
     return (
-        f"{where.operator.stopping(where.flow)} Instead of --from {position} there are "
-        f"{', '.join(others)} and times. {commands.to_go_on(*filter(None, (before, line)))}"
+        f"{where.operator.stopping(where.flow)} {where.operator.other_positions(position)} "
+        f"{commands.to_go_on(*filter(None, (before, line)))}"
     )
-
-
-_POSITIONS = {"earliest": "all again", "latest": "only what is new"}
 
 
 def way_past(where: setup.PartitionSetup, *, behind: int) -> str:

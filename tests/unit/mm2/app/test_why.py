@@ -161,12 +161,12 @@ def held(name, holds, *partitions):
         (
             holding.Holds(paused=True),
             "paused: an operator paused the flow. To go on: mm2 resume 'east->west' --config "
-            "clusters.yaml",
+            "/c.yaml",
         ),
         (
             holding.Holds(paused_topics=frozenset({"orders"})),
             "paused: an operator paused the topic. To go on: mm2 resume 'east->west' --topic "
-            "orders --config clusters.yaml",
+            "orders --config /c.yaml",
         ),
         (holding.Holds(paused_topics=frozenset({"bills"})), "passed through"),
         (

@@ -24,13 +24,26 @@ def test_clusters_are_named_without_secrets(own_file, monkeypatch):
     secured = security_settings.Security(protocol="SASL_SSL", username="mirror", password="hunter2")
     source = access.Access(bootstrap=("a:1", "a:2"))
     target = access.Access(bootstrap=("b:1",), security=secured)
-    found = operators.of(source=source, target=target)
+    found = operators.of(source=source, target=target, connector="mirror")
     assert (found.source.bootstrap, found.source.secured) == ("a:1,a:2", False)
     assert (found.target.principal, found.target.secured) == ("User:mirror", True)
     assert "hunter2" not in repr(found)
     assert found.run() == "mm2 run clusters.yaml"
     operators.use_file("c.yaml")
-    assert operators.of(source=source, target=target).run() == "mm2 run /c.yaml"
+    found = operators.of(source=source, target=target, connector="mirror")
+    assert found.run() == "mm2 run /c.yaml"
+
+
+def test_on_a_plain_worker_its_rest_api_is_the_way(monkeypatch):
+    monkeypatch.setattr(operators._Process, "file", "")
+    found = operators.of(
+        source=access.Access(bootstrap=("a:1",)),
+        target=access.Access(bootstrap=("b:1",)),
+        connector="my mirror",
+    )
+    assert found.run() == (
+        "curl -f -X POST 'http://WORKER:8083/connectors/my%20mirror/restart?includeTasks=true'"
+    )
 
 
 def test_a_certificates_owner_is_named_as_brokers_name_it():

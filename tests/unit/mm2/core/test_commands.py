@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import json
+import re
 import shlex
 
 import pytest
 
-from mm2.core import commands
+from connect_runtime.api import records
+from connect_runtime.base import ids
+from mm2.core import commands, connect_offsets
+from tests.support import printed
 
 CLUSTER = commands.Cluster(bootstrap="b1:9092,b2:9092", principal="User:mm2")
 OPERATOR = commands.Operator(file="/etc/mm2/clusters.yaml", target=CLUSTER)
@@ -114,3 +119,41 @@ def test_a_flow_is_stopped_in_its_files_own_words(file, off):
 )
 def test_the_way_on_is_found_in_a_message(message, line):
     assert commands.found_in(message) == line
+
+
+PLAIN = commands.Operator(file="", connector="mirror")
+URL = "http://WORKER:8083/connectors/mirror"
+
+
+@pytest.mark.parametrize(
+    ("position", "partition", "body"),
+    [
+        ("offset:7", 3, {"partition": 3, "offset": {"offset": 6}}),
+        ("offset:0", 3, {"partition": 3, "offset": None}),
+        ("earliest", 0, {"partition": 0, "offset": None}),
+    ],
+)
+def test_on_a_plain_worker_offsets_are_altered_over_rest(position, partition, body):
+    line = PLAIN.resume("a->b", "my topic", position=position, partition=partition)
+    stop, alter, go_on = (shlex.split(each) for each in line.split(" && "))
+    assert stop[-3:] == ["-X", "PUT", f"{URL}/stop"]
+    assert go_on[-1] == f"{URL}/resume"
+    assert (alter[3], alter[-1]) == ("PATCH", f"{URL}/offsets")
+    (altered,) = json.loads(alter[-2])["offsets"]
+    where = {"cluster": "a", "topic": "my topic", "partition": body["partition"]}
+    assert altered == {"partition": where, "offset": body["offset"]}
+    (read,) = (records.SourceOffset(**altered),)
+    connect_offsets.check_source([read])
+    start = connect_offsets.beginnings([read], cluster="a", start="earliest")
+    at = position if position == "offset:7" else "earliest"
+    assert start == {ids.TopicPartition("my topic", partition): at}
+
+
+def test_on_a_plain_worker_what_is_not_known_is_a_word_to_be_replaced():
+    line = PLAIN.resume("a->b", "t", position="latest")
+    assert '"partition": PARTITION}, "offset": {"offset": OFFSET}' in line
+
+
+def test_on_a_plain_worker_no_command_of_mm2_is_told():
+    for text in printed.messages(PLAIN):
+        assert not re.search(r"mm2 (run|reload|resume)|--from", text), text
