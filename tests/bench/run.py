@@ -40,7 +40,7 @@ def _say(line: str) -> None:
 def run(
     options: benchmark.Options, folder: Path, json_path: Path | None = None
 ) -> recorded.Recorded:
-    """The chosen rows, each on two clusters of its own; the file has what is done after each."""
+    """The chosen rows, each on two clusters of its own; the file has what is measured at once."""
     measured = results.Results()
     produced: list[workloads.Produced] = []
     whole = recorded.Recorded(
@@ -55,53 +55,53 @@ def run(
         ),
         measured=measured,
     )
-    for row in options.rows:
-        _say(f"row {row.key}: {row.describe}")
-        match row:
-            case rows.Row():
-                produced += _mirrored(row, options, measured, folder=folder)
-            case rows.Rebalancing():
-                rebalancing.run(
-                    row, rounds=options.rounds, measured=measured, folder=folder, say=_say
-                )
-            case rows.Starting():
-                starting.run(
-                    row,
-                    who=_with_inline(options),
-                    rounds=options.rounds,
-                    measured=measured,
-                    folder=folder,
-                    say=_say,
-                )
-            case rows.Recovering():
-                # A group's node has one tuning only: what the setting says.
-                keys = [each.key for each in _with_inline(options) if each.key in recovery.KEYS]
-                recovery.run(
-                    row,
-                    keys=keys,
-                    rounds=options.rounds,
-                    measured=measured,
-                    folder=folder,
-                    say=_say,
-                )
+
+    def say(line: str) -> None:
+        """Whatever was measured was just told: long rows are ended by impatient people."""
+        _say(line)
         if json_path is not None:
             json_path.write_text(whole.to_json())
+
+    for row in options.rows:
+        say(f"row {row.key}: {row.describe}")
+        produced += _measure(row, options, measured, folder=folder, say=say)
+        say(f"row {row.key} is done")
     return whole
+
+
+def _measure(
+    row: rows.AnyRow,
+    options: benchmark.Options,
+    measured: results.Results,
+    *,
+    folder: Path,
+    say: benchmark.Say,
+) -> list[workloads.Produced]:
+    rounds = options.rounds
+    match row:
+        case rows.Row():
+            with places.Clusters(row.place) as clusters:
+                one = benchmark.Benchmark(
+                    options, clusters, measured=measured, folder=folder, say=say
+                )
+                one.run(row)
+            return one.produced
+        case rows.Rebalancing():
+            rebalancing.run(row, rounds=rounds, measured=measured, folder=folder, say=say)
+        case rows.Starting():
+            who = _with_inline(options)
+            starting.run(row, who=who, rounds=rounds, measured=measured, folder=folder, say=say)
+        case rows.Recovering():
+            # A group's node has one tuning only: what the setting says.
+            keys = [each.key for each in _with_inline(options) if each.key in recovery.KEYS]
+            recovery.run(row, keys=keys, rounds=rounds, measured=measured, folder=folder, say=say)
+    return []
 
 
 def _with_inline(options: benchmark.Options) -> list[contestants.Contestant]:
     """Who copies without Spark is one more contestant where life and not speed is measured."""
     ours = contestants.MM2_RUN in options.contestants
     return [*options.contestants, *([contestants.MM2_INLINE] if ours else [])]
-
-
-def _mirrored(
-    row: rows.Row, options: benchmark.Options, measured: results.Results, *, folder: Path
-) -> list[workloads.Produced]:
-    with places.Clusters(row.place) as clusters:
-        one = benchmark.Benchmark(options, clusters, measured=measured, folder=folder, say=_say)
-        one.run(row)
-    return one.produced
 
 
 @click.command()
