@@ -15,7 +15,15 @@ from random import Random
 from typing import Any
 
 from connect_runtime.base import backoff, errors, ids, log_context
-from mm2.connectors import copy_stream, flow_ledger, flow_status, holdups, opposite_ids, receipts
+from mm2.connectors import (
+    copy_figures,
+    copy_stream,
+    flow_ledger,
+    flow_status,
+    holdups,
+    opposite_ids,
+    receipts,
+)
 from mm2.core.copy import facts, instructions, messages, setup
 from mm2.pipeline import control_channel, control_server, engine
 
@@ -73,17 +81,13 @@ class CopySupervisor:
         self.state = flow_status.TaskState.STARTING
         self.reason = ""
         self.taken_over = ""
-        self.gauges: dict[int, messages.Gauge] = {}
         self.receipts: receipts.Receipts = (
             before.receipts if before is not None else receipts.Receipts()
         )
         self.restarts: int = before.restarts if before is not None else 0
-        totals = before.all_totals() if before is not None else {}
-        self._before: dict[int, tuple[int, int]] = {
-            index: totals[where.name]
-            for index, where in enumerate(settings.partitions)
-            if where.name in totals
-        }
+        self.figures: copy_figures.CopyFigures = copy_figures.CopyFigures(
+            settings.partitions, before=before.figures if before is not None else None
+        )
         self._around = around
         self._backoff = backoff.Backoff(initial_s=RESTART_FIRST_S, max_s=RESTART_MAX_S)
         self._channel: control_channel.TaskChannel | None = None
@@ -121,16 +125,6 @@ class CopySupervisor:
             or bool(self._questions)
             or self._stream.waits
         )
-
-    def totals(self, index: int) -> tuple[int, int]:
-        """Records and bytes copied of the partition, over all copies until now."""
-        records, size = self._before.get(index, (0, 0))
-        gauge = self.gauges.get(index)
-        return (records + gauge.records, size + gauge.bytes) if gauge else (records, size)
-
-    def all_totals(self) -> dict[str, tuple[int, int]]:
-        """`totals` by the partition's name."""
-        return {name: self.totals(index) for index, name in enumerate(self._names)}
 
     # Time
 
@@ -210,10 +204,7 @@ class CopySupervisor:
             self._channel.close(why)
         self._channel = self._handle = None
         self._stream.drop()
-        for index, gauge in self.gauges.items():
-            records, size = self._before.get(index, (0, 0))
-            self._before[index] = (records + gauge.records, size + gauge.bytes)
-        self.gauges = {index: _idle(gauge, why) for index, gauge in self.gauges.items()}
+        self.figures.copy_ended(why)
         self._holdups = holdups.Holdups()
         if self.state is flow_status.TaskState.STOPPING:
             self.state = flow_status.TaskState.STOPPED
@@ -271,16 +262,14 @@ class CopySupervisor:
         self._holdups.note_troubles(message["troubles"], now_s)
         for gauge in messages.read_gauges(message):
             self._holdups.note(gauge, now_s)
-            before = self.gauges.get(gauge.index)
-            self.gauges[gauge.index] = gauge
+            changed = self.figures.note(gauge)
             self._around.gauged(self.settings.partitions[gauge.index], gauge)
-            self._note_change(before, gauge)
+            if changed:
+                self._note_change(gauge)
             if gauge.records:
                 self._backoff.reset()
 
-    def _note_change(self, before: messages.Gauge | None, gauge: messages.Gauge) -> None:
-        if before is not None and before.phase == gauge.phase and before.reason == gauge.reason:
-            return
+    def _note_change(self, gauge: messages.Gauge) -> None:
         where = self.settings.partitions[gauge.index]
         if gauge.phase == "stopped":
             self._tell(logging.ERROR, "%s stands still: %s", where.name, gauge.reason)
@@ -379,11 +368,3 @@ class CopySupervisor:
         self._stream.drop()
         if self.state is flow_status.TaskState.STOPPING:
             self.state = flow_status.TaskState.STOPPED
-
-
-def _idle(gauge: messages.Gauge, why: str) -> messages.Gauge:
-    """A partition whose copy has ended: nothing of it moves until the next one."""
-    still = dataclasses.replace(gauge, records=0, bytes=0)
-    if gauge.phase in ("stopped", "fenced"):
-        return still
-    return dataclasses.replace(still, phase="waiting", reason=why)

@@ -230,7 +230,7 @@ class MirrorSourceTask(task.PipelineTask):
             self._report_due_s = self.context.clock.now_s() + REPORT_S
             if self._syncs is not None:
                 self._syncs.committed()
-        totals = () if supervised is None else supervised.all_totals().values()
+        totals = () if supervised is None else supervised.figures.all_totals().values()
         self.context.report(
             context.PipelineProgress(
                 state=state,
@@ -248,7 +248,7 @@ class MirrorSourceTask(task.PipelineTask):
             return []
         found = []
         alias = copy.share.config.common.source
-        for index, gauge in supervised.gauges.items():
+        for index, gauge in supervised.figures.gauges.items():
             where = supervised.settings.partitions[index]
             if gauge.copied_to > 0 and self._stored.get(where.name) != gauge.copied_to:
                 self._stored[where.name] = gauge.copied_to

@@ -6,7 +6,7 @@ more than copying what moves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from connect_runtime.base import ids
 from mm2.connectors import board, copy_supervisor, flow_status, partition_setups
@@ -42,29 +42,29 @@ class TaskReport:
 
     def make(
         self,
-        task: copy_supervisor.CopySupervisor | None,
+        copy: copy_supervisor.CopySupervisor | None,
         *,
         reason: str,
         slots_missing: int = 0,
         props: Mapping[str, str] = NO_PROPS,
         beside_java: str = "",
     ) -> None:
-        """Of `task`; without one it is starting, or has nothing to copy, for this `reason`.
+        """Of `copy`; without one it is starting, or has nothing to copy, for this `reason`.
         `props` are its configuration, `beside_java` as in `board.TaskShown`."""
         partitions = [*self._found]
-        if task is None:
+        if copy is None:
             state = flow_status.TaskState.STARTING
             status = flow_status.TaskStatus(
                 index=self._number, state=state, reason=reason, restarts=0
             )
         else:
-            partitions += (self._partition(task, at) for at in range(len(task.settings.partitions)))
-            status = task_status(task)
+            partitions += (self._partition(copy, at) for at in range(len(copy.settings.partitions)))
+            status = task_status(copy)
         after = board.TaskShown(
             status=status,
             partitions=tuple(partitions),
             slots_missing=slots_missing,
-            fencing=fencing([] if task is None else [task], partitions),
+            fencing=fencing(copy, partitions),
             props=props,
             beside_java=beside_java,
         )
@@ -72,57 +72,57 @@ class TaskReport:
             self.shown = after
 
     def _partition(
-        self, task: copy_supervisor.CopySupervisor, index: int
+        self, copy: copy_supervisor.CopySupervisor, index: int
     ) -> flow_status.PartitionStatus:
-        gauge = task.gauges.get(index)
-        seen: _Seen = (gauge, "" if gauge is not None else task.reason or task.state.value)
+        gauge = copy.figures.gauges.get(index)
+        seen: _Seen = (gauge, "" if gauge is not None else copy.reason or copy.state.value)
         made = self._made.get(index)
         if made is not None and made[0][0] is gauge and made[0][1] == seen[1]:
             return made[1]
-        status = partition_status(task, index)
+        status = partition_status(copy, index)
         self._made[index] = (seen, status)
         return status
 
 
 def fencing(
-    tasks: Sequence[copy_supervisor.CopySupervisor],
+    copy: copy_supervisor.CopySupervisor | None,
     partitions: Iterable[flow_status.PartitionStatus],
 ) -> str:
     """The command that lets those be fenced that should be and are not; "" without any."""
-    if not tasks or all(each.fenced for each in partitions):
+    if copy is None or all(each.fenced for each in partitions):
         return ""
-    where = tasks[0].settings.partitions[0]
+    where = copy.settings.partitions[0]
     if where.delivery is setup.Delivery.AT_LEAST_ONCE:
         return ""
     return remedies.fencing(where.flow, where.operator)
 
 
-def task_status(task: copy_supervisor.CopySupervisor) -> flow_status.TaskStatus:
+def task_status(copy: copy_supervisor.CopySupervisor) -> flow_status.TaskStatus:
     """The task as it is shown. Receipts and restarts are counted since it was assigned."""
     return flow_status.TaskStatus(
-        index=task.settings.task,
-        state=task.state,
-        reason=task.reason,
-        restarts=task.restarts,
+        index=copy.settings.task,
+        state=copy.state,
+        reason=copy.reason,
+        restarts=copy.restarts,
         receipts=tuple(
             flow_status.ReceiptCount(topic=topic, kind=kind, count=count)
-            for (topic, kind), count in sorted(task.receipts.counts.items())
+            for (topic, kind), count in sorted(copy.receipts.counts.items())
         ),
     )
 
 
 def partition_status(
-    task: copy_supervisor.CopySupervisor, index: int
+    copy: copy_supervisor.CopySupervisor, index: int
 ) -> flow_status.PartitionStatus:
     """One of its partitions. Before its first gauge it waits, for its task's reason."""
-    where = task.settings.partitions[index]
-    gauge = task.gauges.get(index)
-    records, size = task.totals(index)
+    where = copy.settings.partitions[index]
+    gauge = copy.figures.gauges.get(index)
+    records, size = copy.figures.totals(index)
     return flow_status.PartitionStatus(
         partition=ids.TopicPartition(where.topic, where.partition),
-        task=task.settings.task,
+        task=copy.settings.task,
         phase=gauge.phase if gauge else "waiting",
-        reason=gauge.reason if gauge else task.reason or task.state.value,
+        reason=gauge.reason if gauge else copy.reason or copy.state.value,
         cause=gauge.cause if gauge else "",
         records=records,
         bytes=size,

@@ -7,7 +7,14 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from connect_runtime.base import ids
-from mm2.connectors import copy_supervisor, flow_status, partition_setups, receipts, task_report
+from mm2.connectors import (
+    copy_figures,
+    copy_supervisor,
+    flow_status,
+    partition_setups,
+    receipts,
+    task_report,
+)
 from mm2.core.copy import messages, setup
 from tests.fakes import copy_plane, taking
 
@@ -23,12 +30,11 @@ class Task:
     def __init__(self, *gauges: messages.Gauge, **where: Any) -> None:
         partitions = tuple(taking.where(partition=each, **where) for each in (0, 1))
         self.settings = SimpleNamespace(task=3, partitions=partitions)
-        self.gauges = {each.index: each for each in gauges}
+        self.figures = copy_figures.CopyFigures(partitions)
+        for each in gauges:
+            self.figures.note(each)
         self.state, self.reason, self.restarts = flow_status.TaskState.RUNNING, "", 2
         self.receipts = receipts.Receipts()
-
-    def totals(self, index: int) -> tuple[int, int]:
-        return 10 + index, 100
 
     @property
     def made(self) -> copy_supervisor.CopySupervisor:
@@ -46,13 +52,13 @@ def test_without_a_copy_the_reason_is_shown():
 
 
 def test_partitions_are_made_anew_only_where_they_moved():
-    report, task = task_report.TaskReport(3), Task(gauge(0), gauge(1))
+    report, task = task_report.TaskReport(3), Task(gauge(0), gauge(1, records=7))
     report.make(task.made, reason="")
     before = report.shown
-    assert [each.records for each in before.partitions] == [10, 11]
+    assert [each.records for each in before.partitions] == [5, 7]
     report.make(task.made, reason="")
     assert report.shown is before
-    task.gauges[1] = gauge(1, copied_to=9)
+    task.figures.gauges[1] = gauge(1, copied_to=9)
     report.make(task.made, reason="")
     assert report.shown.partitions[0] is before.partitions[0]
     assert report.shown.partitions[1].copied_to == 9
@@ -78,7 +84,7 @@ def test_the_right_that_is_lacking_is_told_while_it_is():
     report, task = task_report.TaskReport(3), Task(gauge(0, fenced=False), gauge(1))
     report.make(task.made, reason="")
     assert "TransactionalId" in report.shown.fencing or "transactional-id" in report.shown.fencing
-    task.gauges[0] = gauge(0)
+    task.figures.gauges[0] = gauge(0)
     report.make(task.made, reason="")
     assert report.shown.fencing == ""
     wanted = Task(gauge(0, fenced=False), delivery=setup.Delivery.AT_LEAST_ONCE)
