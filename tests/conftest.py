@@ -25,6 +25,7 @@ hypothesis.settings.register_profile("mm2", deadline=None, max_examples=examples
 hypothesis.settings.load_profile("mm2")
 
 _NEED_BROKERS = frozenset({"integration", "system", "chaos", "bench"})
+_LONG_FILES = ("tests/chaos/", "tests/system/", "tests/interop/")
 
 
 @pytest.fixture(scope="session")
@@ -108,10 +109,16 @@ def _shared_cluster(name: str) -> Iterator[cluster.Cluster]:
         yield running
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Folders with long files go first: at the end all processes have something short left."""
+    items.sort(key=lambda item: not item.nodeid.startswith(_LONG_FILES))
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """What is done once, before the first test.
 
-    The jars of the brokers are fetched now: that may take longer than a test may.
+    The jars of the brokers are fetched now, and archives of classes made: that may take longer
+    than a test may.
     """
     if session.config.option.collectonly:
         return
@@ -121,6 +128,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     ):
         from connect_runtime.base import errors
         from mm2.sandbox import artefacts, class_archive, releases
+        from tests.support import spark_archive
 
         capture = session.config.pluginmanager.getplugin("capturemanager")
         try:
@@ -128,6 +136,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                 for version in _kafka_versions(session, newest=releases.NEWEST.version):
                     release = releases.find(version)
                     class_archive.flags(artefacts.jars(release.artefacts), release)
+                if any(item.get_closest_marker("system") for item in session.items):
+                    spark_archive.offer()
         except errors.FatalError:
             return  # the fixtures will say so, to the tests that need brokers
 
