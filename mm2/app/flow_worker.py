@@ -58,6 +58,7 @@ class FlowWorker:
         self._reason = f"{plan.ends.target} ({where}) is asked for the flow's group"
         self._member: fleet_member.Member | None = None
         self._view = flow_view.FlowView()
+        self._made: tuple[flow_statuses.Seen | None, flow_status.FlowStatus | None] = (None, None)
         self._writes = connector_writes.ConnectorWrites(plan, clock=clock)
         self._failures = failures.Failures(restarts.Restarts(restart_max))
         self._given_up = ""
@@ -92,7 +93,13 @@ class FlowWorker:
         self, snapshot: board.Snapshot, before: flow_status.FlowStatus | None, *, broken: str
     ) -> flow_status.FlowStatus:
         """`before` itself where nothing has changed. `broken`: why nothing can be copied here."""
-        return flow_statuses.status(self._see(snapshot, broken), before)
+        seen = self._see(snapshot, broken)
+        known, made = self._made
+        if before is not None and before is made and seen == known:
+            return before  # thousands of partitions at rest are not put together again
+        made = flow_statuses.status(seen, before)
+        self._made = seen, made
+        return made
 
     def _see(self, snapshot: board.Snapshot, broken: str = "") -> flow_statuses.Seen:
         return self._view.see(
