@@ -23,7 +23,7 @@ from tests.support import kafka, mirror, numbered, offset_oracle, operations
 if TYPE_CHECKING:
     from mm2.sandbox import cluster
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1200)]
 
 EAGER_CLEANER = {
     "log.cleaner.backoff.ms": "200",
@@ -39,7 +39,7 @@ KINDS = (
     numbered.Kind(topic="cut"),
 )
 MOVES_ON = 150
-WAITS_S = 120.0
+WAITS_S = 300.0
 
 
 class World:

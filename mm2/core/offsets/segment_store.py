@@ -67,13 +67,16 @@ class OwnerSegments:
         return at if at < len(self.firsts) and self.firsts[at] == first_source else None
 
     def put(self, first_source: int, value: bytes) -> None:
-        self._whole = None
         at = bisect_left(self.firsts, first_source)
         if at < len(self.firsts) and self.firsts[at] == first_source:
+            goes_on = at == len(self.firsts) - 1
             self.values[at] = value
         else:
+            goes_on = at == len(self.firsts) > 0 and self.head(at - 1).through == first_source
             self.firsts.insert(at, first_source)
             self.values.insert(at, value)
+        if self._whole is not self or not goes_on:
+            self._whole = None
 
     def drop(self, first_source: int) -> None:
         at = self.index_of(first_source)

@@ -1,0 +1,75 @@
+"""Bytes that the offset map takes per transaction, of real ones; see
+`tests/unit/mm2/core/offsets/test_map_size.py` for what becomes of millions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import confluent_kafka
+import pytest
+
+from connect_runtime.base import ids
+from connect_runtime.system import clock
+from mm2.core import naming
+from mm2.core.offsets import offset_map
+from mm2.formats import map_record
+from tests.support import content, kafka, mirror
+
+CLOCK = clock.SystemClock()
+BYTES_PER_MARKER = 2.3
+FIXED_BYTES = 400
+"""Keys and heads of a map that holds little."""
+
+
+@pytest.mark.system
+@pytest.mark.timeout(300)
+def test_a_transaction_takes_about_two_bytes_of_the_map(tmp_path, east, west, topic):
+    count = 400
+
+    def enough(number: int) -> bool:
+        return number == count
+
+    assert measured(tmp_path, east, west, topic(), enough) == count
+
+
+@pytest.mark.full
+@pytest.mark.system
+@pytest.mark.timeout(900)
+def test_two_minutes_of_transactions(tmp_path, east, west, topic):
+    end_s = CLOCK.now_s() + 120.0
+    assert measured(tmp_path, east, west, topic(), lambda _: CLOCK.now_s() > end_s) > 1000
+
+
+def measured(tmp_path, east, west, name: str, enough: Callable[[int], bool]) -> int:
+    """How many transactions were mirrored as they came, the map of which was not too large."""
+    source, target = east.client_properties(), west.client_properties()
+    kafka.create_topic(source, name)
+    given = mirror.settings(source, target, topics=[name], spark={"engine": "inline"})
+    config = kafka.client_config(source, transactional_id=f"size-{name}")
+    producer = confluent_kafka.Producer(config)
+    producer.init_transactions(30)
+    count = 0
+    with mirror.Mirror(tmp_path, given) as run:
+        while not enough(count):
+            producer.begin_transaction()
+            kafka.send(producer, name, content.some(2))
+            producer.commit_transaction(30)
+            count += 1
+        run.await_records(2 * count, topic=name)
+        assert run.stop(60.0) == 143
+    size = map_bytes(target, ids.TopicPartition(name, 0))
+    print(f"{count} transactions: {size} bytes, {size / count:.3f} each")  # noqa: T201
+    assert size < count * BYTES_PER_MARKER + FIXED_BYTES
+    return count
+
+
+def map_bytes(target: kafka.Properties, of: ids.TopicPartition) -> int:
+    known = offset_map.OffsetMap()
+    for each in kafka.read_partition(target, naming.map_topic("east")):
+        assert each.key is not None
+        known.apply(each.key, each.value)
+    return sum(
+        len(each.values[at]) + len(map_record.encode_key(each.key(at)))
+        for each in known.partition(of).segments.owners
+        for at in range(len(each))
+    )

@@ -1,0 +1,78 @@
+"""How large a map becomes: of transactions, each of whose markers is a gap on the source."""
+
+from __future__ import annotations
+
+import pytest
+
+from mm2.core.copy import map_writer
+from mm2.core.offsets import map_translation, map_upkeep, offset_map, translation
+from mm2.formats import map_record
+from tests.fakes import copied_map, copying
+
+BYTES_PER_MARKER = 2.2
+"""With it a day of 1,000 transactions a second (86.4 million) is a map of 190 MB, or of 16 MB where
+that is the budget, and old answers are bounds."""
+
+
+def transactions(count: int, *, records: int = 10) -> tuple[offset_map.OffsetMap, int]:
+    """The map as its writer makes it, stored once a second, and the source's end."""
+    known = offset_map.OffsetMap()
+    era = copied_map.era_key(1), copied_map.era_of(0, 1)
+    known.apply(map_record.encode_key(era[0]), map_record.encode_value(era[1]))
+    writer = map_writer.MapWriter(
+        topic="orders",
+        partition=7,
+        era=1,
+        ordinal=1,
+        epoch=0,
+        leader_epoch=3,
+        owner=b"12345678",
+        take_start=0,
+        through=0,
+        target_next=1,
+    )
+    source, target = 0, 1
+    batch = copying.outgoing_of(*range(records))
+    for number in range(count):
+        sent = batch._replace(source=source, next_source=source + records + 1)
+        writer.acknowledged(sent, target=target, crc=1, now_s=number / 1000)
+        source, target = source + records + 1, target + records
+        if writer.due(number / 1000) or number == count - 1:
+            for item in writer.write(number / 1000).items:
+                known.apply(item.key, item.value)
+    return known, source
+
+
+def stored(known: offset_map.PartitionMap) -> int:
+    """Bytes of its keys and values."""
+    return sum(
+        len(each.values[at]) + len(map_record.encode_key(each.key(at)))
+        for each in known.segments.owners
+        for at in range(len(each))
+    )
+
+
+def test_a_marker_takes_two_bytes_and_a_tenth():
+    known, end = transactions(50_000)
+    mine = known.partition(copied_map.T7)
+    assert stored(mine) / 50_000 < BYTES_PER_MARKER
+    for at in range(0, end, 997):
+        assert isinstance(map_translation.translate(mine, at), translation.Exact)
+
+
+@pytest.mark.timeout(300)
+def test_beyond_its_budget_it_stays_there_and_old_answers_get_bounds():
+    known, end = transactions(50_000)
+    mine = known.partition(copied_map.T7)
+    budget = 32_000
+    while changes := map_upkeep.plan(mine, log_start=0, budget_bytes=budget, changes_max=50):
+        for key, segment in changes:
+            value = None if segment is None else map_record.encode_value(segment)
+            known.apply(map_record.encode_key(key), value)
+    assert stored(mine) <= budget
+    old = map_translation.translate(mine, end // 10)
+    assert isinstance(old, translation.Earlier)
+    assert old.again_max < 64
+    exact = end // 10 - (end // 10 // 11)  # of each eleven offsets one is a marker
+    assert old.downstream <= exact + 1 <= old.downstream + old.again_max
+    assert isinstance(map_translation.translate(mine, end - 20), translation.Exact)
