@@ -46,6 +46,7 @@ def render(measured: results.Results) -> str:
             "first record after, s": _of_start(measured, kind, lambda one: one.first_s),
             "in every partition after, s": _of_start(measured, kind, lambda one: one.all_s),
             "CPU-s by then": _of_start(measured, kind, lambda one: one.cpu_s),
+            "load of the machine": _of_start(measured, kind, lambda one: one.load),
         }
         parts.append(_table(f"Start, {_STARTS[kind]}", _starters(measured), columns))
     if parts:
@@ -57,6 +58,7 @@ def render(measured: results.Results) -> str:
             "all move again after, s": _of_recovery(measured, setting, lambda one: one.again_s),
             "partitions that stood still": _of_recovery(measured, setting, lambda one: one.stood),
             "records twice": _of_recovery(measured, setting, lambda one: one.doubled),
+            "load of the machine": _of_recovery(measured, setting, lambda one: one.load),
         }
         who = _recoverers(measured)
         parts.append(_table(f"A node is killed, {_SETTINGS[setting]}", who, columns))
@@ -67,12 +69,14 @@ def render(measured: results.Results) -> str:
 
 
 def brief(measured: results.Results) -> str:
-    """Seconds, a line for each kind of start and each setting."""
+    """Seconds, two lines for each kind of start and one for each setting."""
     who = [each for each in _TITLES if each in {*_starters(measured), *_recoverers(measured)}]
     lines = []
     for kind in _kinds(measured):
         first = _of_start(measured, kind, lambda one: one.first_s)
         lines.append([f"first record after a start, {_STARTS[kind]}", *_medians(who, first)])
+        cpu = _of_start(measured, kind, lambda one: one.cpu_s)
+        lines.append(["its CPU-seconds by then, of all processes", *_medians(who, cpu)])
     for setting in _settings(measured):
         again = _of_recovery(measured, setting, lambda one: one.again_s)
         head = f"every partition moves again after a node's SIGKILL; {_SETTINGS[setting]}"
@@ -87,6 +91,9 @@ def expectations(measured: results.Results) -> list[promises.Expectation]:
     for kind in _kinds(measured):
         first = _of_start(measured, kind, lambda one: one.first_s)
         found += _sooner(f"first record, {kind} start,", first, _starters(measured))
+        cpu = _of_start(measured, kind, lambda one: one.cpu_s)
+        text = f"first record, {kind} start, for less CPU"
+        found += _sooner(text, cpu, _starters(measured), word="with")
     for setting in _settings(measured):
         again = _of_recovery(measured, setting, lambda one: one.again_s)
         text = f"all move again after a node's SIGKILL, {setting} settings,"
@@ -94,14 +101,16 @@ def expectations(measured: results.Results) -> list[promises.Expectation]:
     return found
 
 
-def _sooner(text: str, cell: _Cell, keys: Sequence[str]) -> list[promises.Expectation]:
+def _sooner(
+    text: str, cell: _Cell, keys: Sequence[str], *, word: str = "sooner from"
+) -> list[promises.Expectation]:
     found = []
     for ours in (each for each in keys if each in _OURS):
         for rival in (each for each in keys if each not in _OURS):
             times = figures.ratio(cell(rival), cell(ours))
             found.append(
                 promises.Expectation(
-                    text=f"{text} sooner from {_TITLES[ours]} than from {_TITLES[rival]}",
+                    text=f"{text} {word} {_TITLES[ours]} than {word.split()[-1]} {_TITLES[rival]}",
                     actual=times,
                     met=times is not None and times >= 1.0,
                 )

@@ -22,6 +22,7 @@ from tests.bench import (
     contest,
     contestants,
     figures,
+    machine,
     places,
     results,
     rows,
@@ -142,6 +143,7 @@ class _Group:
         )
         self._seen = standstill.Standstill(row.partitions)
         self._nodes: list[contest.Running] = []
+        self._load = 0.0
 
     def run(self, number: int, say: Say) -> results.Recovery:
         blank = results.Recovery(contestant=self._key, setting=self._setting.key, round=number)
@@ -204,6 +206,7 @@ class _Group:
         return standstill.spread_over(owners, _SOURCE_TASKS, 2)
 
     def _kill(self, reader: confluent_kafka.Consumer) -> None:
+        self._load = machine.load()
         self._seen.killed_s = _CLOCK.now_s()
         self._nodes.pop().kill()
         limit_s = self._setting.delay_s[self._key] + _GRACE_S
@@ -223,6 +226,7 @@ class _Group:
         found = standstill.judge(source, topic_values.read(self._target, mirrored))
         return replace(
             blank,
+            load=self._load,
             fault=found.fault(doubles_allowed=self._key == JAVA),
             again_s=max(self._seen.again_s.values()),
             stood=len(self._seen.again_s),

@@ -87,7 +87,7 @@ START_KINDS = ("cold", "warm")
 class Start:
     """From a process's start to the first record on the target, and to one in every partition.
 
-    `cpu_s`: CPU-seconds that all of its processes had used by then.
+    `cpu_s`: CPU-seconds that all of its processes had used by then. `load`: the machine's.
     """
 
     contestant: str
@@ -97,13 +97,15 @@ class Start:
     first_s: float | None = None
     all_s: float | None = None
     cpu_s: float | None = None
+    load: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
     """One of two nodes was killed. `again_s`: until all partitions moved again, and went on.
 
-    `stood`: how many stood still meanwhile; `doubled`: records that came more than once.
+    `stood`: how many stood still meanwhile; `doubled`: records that came more than once; `load`:
+    the machine's.
     """
 
     contestant: str
@@ -113,6 +115,7 @@ class Recovery:
     again_s: float | None = None
     stood: float | None = None
     doubled: float | None = None
+    load: float | None = None
 
 
 Run: TypeAlias = Copy | Trickle | Rebalance | Start | Recovery

@@ -18,6 +18,7 @@ from tests.bench import (
     contestants,
     figures,
     log_counts,
+    machine,
     places,
     producing,
     results,
@@ -125,6 +126,7 @@ class _Starts:
     def _one(self, blank: results.Start) -> results.Start:
         self._send()
         before = self._there()
+        load = machine.load()
         with contest.Running(self._contestant, self._flow, self._folder) as running:
             first_s = self._await(running, "a record", lambda now: now != before)
             all_s = self._await(
@@ -146,6 +148,7 @@ class _Starts:
             first_s=first_s,
             all_s=all_s,
             cpu_s=cpu_s,
+            load=load,
         )
 
     def _send(self) -> None:

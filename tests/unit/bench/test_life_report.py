@@ -9,7 +9,7 @@ def measured(**more: object) -> results.Results:
     found = results.Results()
     for key, seconds in SECONDS.items():
         for kind in results.START_KINDS:
-            given = {"first_s": seconds, "all_s": seconds + 1, "cpu_s": 9.0} | more
+            given = {"first_s": seconds, "all_s": seconds + 1, "cpu_s": 9.0, "load": 2.5} | more
             found.add(results.Start(contestant=key, kind=kind, round=1, **given))  # type: ignore[arg-type] # keys of the class
     for key in ("java", "mm2", "mm2-inline"):
         for setting in ("equal", "defaults"):
@@ -36,20 +36,21 @@ def test_all_stand_side_by_side():
     text = life_report.render(measured())
     assert text.count("\n| mm2 run, inline |") == 4
     assert text.count("\n| Java MirrorMaker 2, tuned |") == 2
-    assert "| Java MirrorMaker 2, defaults | 20.0 | 4.00 | 300 |" in text
-    assert "| mm2 run | 10.0 | 11.0 | 9.00 |" in text
+    assert "| Java MirrorMaker 2, defaults | 20.0 | 4.00 | 300 | - |" in text
+    assert "| mm2 run | 10.0 | 11.0 | 9.00 | 2.50 |" in text
 
 
 def test_in_brief_each_kind_and_setting_is_a_line():
     lines = life_report.brief(measured()).splitlines()
-    assert len(lines) == 2 + 4
+    assert len(lines) == 2 + 2 * 2 + 2
     assert lines[2].endswith("| 20.0 | 12.0 | 10.0 | 4.00 |")
+    assert lines[3].endswith("| 9.00 | 9.00 | 9.00 | 9.00 |")
     assert lines[-1].endswith("| 20.0 | - | 10.0 | 4.00 |")
 
 
 def test_who_is_sooner_is_said_of_each_rival():
     found = life_report.expectations(measured())
-    assert len(found) == 2 * 2 * 2 + 2 * 2
+    assert len(found) == 2 * 2 * 2 * 2 + 2 * 2
     assert all(each.met for each in found)
     assert (
         "- met: first record, cold start, sooner from mm2 run than from "
@@ -64,6 +65,7 @@ def test_who_is_later_is_not_met():
             contestant=each.contestant,
             kind=each.kind,
             round=1,
+            cpu_s=9.0,
             first_s=15.0 if each.contestant == "mm2" else each.first_s,
         )
         for each in slow.starts
