@@ -45,7 +45,9 @@ class FlowApi:
         self._ask("PUT", _path("pause"))
 
     def resume(self) -> None:
-        self._ask("PUT", _path("resume"))
+        """All that was paused, or stopped."""
+        for name in self._ask("GET", "/connectors"):
+            self._ask("PUT", peers.connector_path(str(name), "resume"))
 
     def pause_topic(self, topic: str) -> None:
         """Raises `NoSuchTopicError`, too."""

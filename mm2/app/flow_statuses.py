@@ -17,6 +17,7 @@ from mm2.core import holds as holding
 State = flow_status.FlowState
 
 NOT_RUNNING = "its task does not run at present"
+STOPPED = "it was stopped, by mm2 failover or over REST, and stays so until mm2 resume"
 
 
 class Life(enum.Enum):
@@ -43,6 +44,10 @@ class Told:
     @property
     def is_failed(self) -> bool:
         return self.state == "FAILED"
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.state == "STOPPED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +156,8 @@ def _state(seen: Seen, before: flow_status.FlowStatus | None) -> tuple[State, st
             return State.STOPPING, seen.reason
         case Life.STARTING:
             return State.PLANNING, seen.reason
+    if seen.connector.is_stopped:
+        return State.PLANNING, STOPPED
     failed, beside = _failed(seen), _beside_java(seen)
     if before is not None and before.state is State.RUNNING:
         return State.RUNNING, failed or beside

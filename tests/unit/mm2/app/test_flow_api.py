@@ -45,6 +45,16 @@ def test_a_flow_is_paused_and_resumed(herder, api):
     assert herder.config().target_state(NAME) is cluster_config.TargetState.STARTED
 
 
+def test_what_was_stopped_goes_on(herder, api):
+    stopped = cluster_config.TargetState.STOPPED
+    herder.make("MirrorCheckpointConnector", {"tasks.max": "2"})
+    for name in (NAME, "MirrorCheckpointConnector"):
+        herder.write([config_records.target_state(name, stopped)])
+    api.resume()
+    for name in (NAME, "MirrorCheckpointConnector"):
+        assert herder.config().target_state(name) is cluster_config.TargetState.STARTED
+
+
 def test_topics_are_paused_without_touching_what_else_is_configured(herder, api):
     before = config(herder)
     api.pause_topic("orders")

@@ -128,6 +128,13 @@ def test_findings_are_shown_unless_a_task_has_the_partition():
     assert tasks == {0: 0, 1: 0, 2: -1}
 
 
+def test_what_an_operator_has_stopped_says_so_and_how_it_goes_on():
+    before = flow_statuses.status(RUNS)
+    stopped = dataclasses.replace(RUNS, connector=flow_statuses.Told(state="STOPPED", here=True))
+    for found in (flow_statuses.status(stopped), flow_statuses.status(stopped, before)):
+        assert (found.state, found.reason) == (FlowState.PLANNING, flow_statuses.STOPPED)
+
+
 def test_what_is_given_up_has_failed():
     seen = dataclasses.replace(RUNS, given_up="task 0: no")
     found = flow_statuses.status(seen, flow_statuses.status(RUNS))
