@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from connect_runtime.base import errors
+
 _LOG = logging.getLogger(__name__)
 
 
@@ -20,7 +22,10 @@ class Steps:
         try:
             step()
         except BaseException as error:  # noqa: BLE001 - of plugins, which may raise anything
-            _LOG.error("%s of %s failed", doing, self._of, exc_info=error)
+            if isinstance(error, errors.RetriableError):  # it says enough: a cluster is away
+                _LOG.error("%s of %s failed: %s", doing, self._of, error)
+            else:
+                _LOG.error("%s of %s failed", doing, self._of, exc_info=error)
             if fails:
                 self._failure = self._failure or error
 

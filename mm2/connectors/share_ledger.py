@@ -86,12 +86,12 @@ class ShareLedger:
         self._wait(error)
 
     def _wait(self, error: errors.ConnectError) -> None:
-        self.trouble = f"{TROUBLE}: {error}"
+        before, self.trouble = self.trouble, f"{TROUBLE}: {error}"
         self._due_s = self._clock.now_s() + self._backoff.next_delay_s(self._random)
-        if self._closing:
-            _LOG.info("who goes on finds out what was copied last: %s", error)
-        else:
+        if not self._closing:
             self._complaints.say(TROUBLE, f"{error}; it is tried again")
+        elif self.trouble != before:  # each record says so
+            _LOG.info("who goes on finds out what was copied last: %s", error)
 
     def close(self, timeout_s: float) -> None:
         self._closing = True

@@ -74,7 +74,8 @@ def test_what_is_not_stored_when_it_closes_is_no_trouble(caplog):
     made.tend()
     made.kept.close(0.0)
     with caplog.at_level("INFO"):
-        made.kept.broken(cluster_errors.FlowLogBrokenError("closed before 5 were acknowledged"))
+        for _ in range(5):
+            made.kept.broken(cluster_errors.FlowLogBrokenError("closed before 5 were stored"))
     (line,) = caplog.records
     assert line.levelname == "INFO"
     assert "closed before 5" in line.getMessage()
