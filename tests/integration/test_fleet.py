@@ -19,7 +19,7 @@ from connect_runtime.core.herder import requests
 from mm2.sandbox import cluster, ports
 from tests.support import connect_workers, eventually, kafka, watched
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 WAIT_S = 60.0
 FLOWS = {("a", "b c"): "/a/b%20c", ("b c", "a"): "/b%20c/a"}
@@ -55,6 +55,7 @@ class Node:
         self.fleet = fleet.Fleet(internal)
         self.members: dict[tuple[str, str], fleet_member.Member] = {}
         self._group, self._on = group, on
+        self._http = httpx.Client(timeout=WAIT_S)  # one: each reads the system's certificates
 
     def __enter__(self) -> Node:
         self.fleet.open()
@@ -63,6 +64,7 @@ class Node:
     def __exit__(self, *_: object) -> None:
         for each in self.members.values():
             each.stop()
+        self._http.close()
         self.fleet.close()
         self._port.release()
 
@@ -92,13 +94,8 @@ class Node:
 
     def ask(self, method: str, flow: tuple[str, str], path: str, body: Any = None) -> Any:
         told = self.fleet.loopback
-        return httpx.request(
-            method,
-            f"{told.url}{FLOWS[flow]}{path}",
-            auth=(told.user, told.password),
-            json=body,
-            timeout=WAIT_S,
-        )
+        url, user = f"{told.url}{FLOWS[flow]}{path}", (told.user, told.password)
+        return self._http.request(method, url, auth=user, json=body)
 
     def states(self, flow: tuple[str, str]) -> list[tuple[str, str]]:
         """State and worker of the connector and its tasks."""
@@ -222,3 +219,40 @@ def test_a_flow_that_cannot_start_leaves_nothing_behind_and_may_be_tried_again(n
     assert node.ask("GET", ONE, "/connectors").status_code == 404
     node.add(ONE)
     eventually.eventually(running(node, ONE), WAIT_S, interval_s=0.2)
+
+
+def test_without_internal_rest_task_configs_wait_until_who_has_them_leads(nodes, caplog):
+    """As with Java's nodes; the worker lives on, and says what is missing."""
+    first, second = nodes(rest=False), nodes(rest=False)
+    first.add(ONE)
+    eventually.eventually(running(first, ONE), WAIT_S, interval_s=0.2)
+    names = ("c", "d")
+    config = first.watched.config(tasks_max="1")
+    put = first.ask("PUT", ONE, "/connectors/d/config", {"name": "d", **config})
+    assert put.is_success, put.text
+    second.add(ONE)
+
+    def found(path: str) -> list[Any]:
+        answers = [second.ask("GET", ONE, f"/connectors/{each}{path}") for each in names]
+        assert all(each.is_success for each in answers), answers
+        return [each.json() for each in answers]
+
+    def apart() -> bool:
+        owners = {each["connector"]["worker_id"] for each in found("/status")}
+        return len(owners) == len(names)
+
+    def tasks() -> list[int]:
+        return sorted(len(each["tasks"]) for each in found(""))
+
+    eventually.eventually(apart, WAIT_S, interval_s=0.2)
+    for each in names:
+        more = {"name": each, **first.watched.config(tasks_max="4")}
+        put = first.ask("PUT", ONE, f"/connectors/{each}/config", more)
+        assert put.is_success, put.text
+    eventually.eventually(lambda: tasks()[1] == 4, WAIT_S, interval_s=0.2)
+    told = "dedicated.mode.enable.internal.rest"
+    eventually.eventually(lambda: told in caplog.text, WAIT_S, interval_s=0.2)
+    eventually.eventually(lambda: tasks()[0] < 4, WAIT_S, interval_s=0.2)
+    first.members.pop(ONE).stop()
+    eventually.eventually(lambda: tasks() == [4, 4], WAIT_S, interval_s=0.2)
+    assert second.members[ONE].failure is None

@@ -20,6 +20,10 @@ from connect_runtime.system import log_levels, pool
 
 _LOG = logging.getLogger(__name__)
 _FENCING = 501
+_NOBODY_ASKS = (
+    "only the group's leader publishes them, and without internal REST this worker cannot reach it "
+    "(MirrorMaker's nodes: dedicated.mode.enable.internal.rest=true in the files of all)"
+)
 
 
 class OffsetOperations(Protocol):
@@ -154,7 +158,9 @@ class Orders:
 
     def _forward(self, order: instructions.ForwardTaskConfigs) -> None:
         peers = self._hands.peers
-        assert peers is not None, "a worker alone leads"
+        if peers is None:
+            self._post(events.TaskConfigsForwarded(token=order.token, error=_NOBODY_ASKS))
+            return
         call = peers_port.task_configs(
             order.leader_url,
             order.connector,

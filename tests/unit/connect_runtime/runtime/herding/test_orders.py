@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 
@@ -157,6 +158,14 @@ def test_what_became_of_forwarding_is_told(cluster, node, posted, error, status)
     cluster.refusals.append(error)
     forward(node)
     assert posted() == [events.TaskConfigsForwarded(token=3, error=str(error), status=status)]
+
+
+def test_without_peers_forwarding_has_failed_and_says_what_is_missing(node, posted):
+    node.orders._hands = dataclasses.replace(node.orders._hands, peers=None)
+    forward(node)
+    (told,) = posted()
+    assert (told.token, told.status) == (3, None)
+    assert "dedicated.mode.enable.internal.rest" in told.error
 
 
 def test_forwarding_that_finds_no_place_has_failed(node, posted):
