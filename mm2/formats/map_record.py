@@ -23,7 +23,7 @@ import struct
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from mm2.formats import varints
+from mm2.formats import run_steps, schema_fields, varints
 
 VERSION = 1
 THINNED_VERSION = 2
@@ -250,7 +250,11 @@ def encode_value(value: MapValue) -> bytes:
         case Segment():
             return _encode_segment(value)
         case Request():
-            return bytes([VERSION]) + _text(value.request) + _text(value.position)
+            return (
+                bytes([VERSION])
+                + schema_fields.string(value.request)
+                + schema_fields.string(value.position)
+            )
 
 
 def decode_value(key: MapKey, data: bytes) -> MapValue:
@@ -281,7 +285,7 @@ def _encode_era(era: Era) -> bytes:
         era.filter_hash,
     )
     texts = (era.source_cluster, era.target_cluster, era.request, era.reason)
-    return head + b"".join(_text(text) for text in texts)
+    return head + b"".join(schema_fields.string(text) for text in texts)
 
 
 def _decode_era(data: bytes) -> Era:
@@ -322,17 +326,8 @@ def _encode_segment(segment: Segment) -> bytes:
         varints.append_unsigned(out, segment.below)
         varints.append_unsigned(out, segment.above)
     varints.append_unsigned(out, len(segment.runs))
-    append_runs(out, segment.runs, previous=None)
+    run_steps.append(out, segment.runs, previous=None)
     return bytes(out)
-
-
-def append_runs(out: bytearray, runs: tuple[Run, ...] | list[Run], *, previous: Run | None) -> None:
-    """Runs as steps from the one before: signed varints of the source and of the delta's change."""
-    source, delta = previous or (0, 0)
-    for run in runs:
-        varints.append_signed(out, run.source - source)
-        varints.append_signed(out, run.delta - delta)
-        source, delta = run
 
 
 def segment_head(data: bytes) -> SegmentHead:
@@ -364,13 +359,7 @@ def _decode_segment(first_source: int, data: bytes) -> Segment:
     _, flags, epoch, source_epoch, owner, take_start, through, target_next, crc = fields
     below, above, at = _read_slack(data)
     count, at = varints.read_unsigned(data, at)
-    runs: list[Run] = []
-    source = delta = 0
-    for _ in range(count):
-        step, at = varints.read_signed(data, at)
-        change, at = varints.read_signed(data, at)
-        source, delta = source + step, delta + change
-        runs.append(Run(source, delta))
+    runs = tuple(map(Run._make, run_steps.read(data, at, count=count)))
     if runs and runs[0].source < first_source:
         raise ValueError(f"its runs begin at {runs[0].source}, before its key's {first_source}")
     return Segment(
@@ -381,7 +370,7 @@ def _decode_segment(first_source: int, data: bytes) -> Segment:
         through=through,
         target_next=target_next,
         last_crc=crc if flags & _HAS_CRC else None,
-        runs=tuple(runs),
+        runs=runs,
         closed=bool(flags & _CLOSED),
         below=below,
         above=above,
@@ -389,12 +378,7 @@ def _decode_segment(first_source: int, data: bytes) -> Segment:
 
 
 def _key_head(kind: int, topic: str, partition: int) -> bytes:
-    return _HEAD.pack(VERSION, kind) + _text(topic) + _I32.pack(partition)
-
-
-def _text(text: str) -> bytes:
-    data = text.encode()
-    return _I16.pack(len(data)) + data
+    return _HEAD.pack(VERSION, kind) + schema_fields.string(topic) + _I32.pack(partition)
 
 
 def _read_text(data: bytes, at: int) -> tuple[str, int]:

@@ -10,7 +10,7 @@ import itertools
 from dataclasses import dataclass, field
 
 from mm2.core.copy import instructions, outgoing
-from mm2.formats import map_record
+from mm2.formats import map_record, run_steps
 
 SEGMENT_BYTES = 2048
 UNWRITTEN_BYTES = 128 * 1024
@@ -169,7 +169,7 @@ class MapWriter:
             return
         run = map_record.Run(source, delta)
         step = bytearray()
-        map_record.append_runs(step, [run], previous=self._previous)
+        run_steps.append(step, [run], previous=self._previous)
         self._run_bytes += len(step)
         self._runs.append(run)
         self._previous = run

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from mm2.core.offsets import era_runs, offset_map, segment_store
-from mm2.formats import map_record
+from mm2.formats import map_record, run_steps
 
 SEGMENT_BYTES = 2048
 """Two segments that become one are left with so much, or with half of what they had."""
@@ -216,5 +216,5 @@ def _bounds(runs: Sequence[_Dense], step: int) -> tuple[int, int]:
 
 def _run_bytes(runs: Sequence[map_record.Run]) -> int:
     out = bytearray()
-    map_record.append_runs(out, list(runs), previous=None)
+    run_steps.append(out, runs, previous=None)
     return len(out)

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mm2.formats import run_steps
+
+OFFSETS = st.integers(-(2**62), 2**62)
+RUNS = st.lists(st.tuples(OFFSETS, OFFSETS), max_size=6)
+
+
+@given(RUNS, st.integers(0, 6))
+def test_runs_come_back_however_they_were_appended(runs, cut):
+    out = bytearray(b"head")
+    run_steps.append(out, runs[:cut], previous=None)
+    run_steps.append(out, runs[cut:], previous=runs[:cut][-1] if runs[:cut] else None)
+    assert run_steps.read(bytes(out), 4, count=len(runs)) == runs
+
+
+def test_neighbours_cost_little():
+    out = bytearray()
+    run_steps.append(out, [(1_000_000, 5), (1_000_010, 4)], previous=None)
+    assert len(out) == 6
+
+
+def test_a_segment_that_ends_too_early_is_none():
+    out = bytearray()
+    run_steps.append(out, [(100, 5)], previous=None)
+    with pytest.raises((IndexError, ValueError)):
+        run_steps.read(bytes(out), 0, count=2)
