@@ -15,14 +15,14 @@ from tests.support import connect_workers, eventually, kafka
 if TYPE_CHECKING:
     from mm2.sandbox import cluster
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 
 JAVA, JAVA_3_9, OURS = (
     connect_workers.Kind.JAVA,
     connect_workers.Kind.JAVA_3_9,
     connect_workers.Kind.OURS,
 )
-WAIT_S = 120.0
+WAIT_S = 300.0
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 PARTITIONS = 3
 PER_SECOND = 300.0
