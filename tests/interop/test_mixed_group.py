@@ -27,10 +27,10 @@ from tests.support import connect_workers, eventually, group_workers
 if TYPE_CHECKING:
     from mm2.sandbox import cluster
 
-pytestmark = [pytest.mark.full, pytest.mark.integration, pytest.mark.timeout(540)]
+pytestmark = [pytest.mark.full, pytest.mark.integration, pytest.mark.timeout(1500)]
 
 CLOCK = clock.SystemClock()
-WAIT_S = 120.0
+WAIT_S = 240.0
 DELAY_MS = 3000
 CONNECTORS = ("c0", "c1", "c2", "c3")
 _ASSIGNED = re.compile(

@@ -14,10 +14,10 @@ import pytest
 from connect_runtime.core.assignment import protocol
 from tests.support import connect_workers, eventually, idle_source
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(540)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1500)]
 
 JAVA, OURS = connect_workers.Kind.JAVA, connect_workers.Kind.OURS
-WAIT_S = 90.0
+WAIT_S = 240.0
 DELAY_MS = 3000
 CONNECTORS = ("c0", "c1", "c2")
 TASKS = 2

@@ -13,10 +13,10 @@ import pytest
 
 from tests.support import connect_workers, eventually, idle_source, kafka, task_lives
 
-pytestmark = [pytest.mark.integration, pytest.mark.full, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.full, pytest.mark.timeout(1800)]
 
 JAVA, OURS = connect_workers.Kind.JAVA, connect_workers.Kind.OURS
-WAIT_S = 120.0
+WAIT_S = 300.0
 TASKS = 5
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
