@@ -3,7 +3,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 FAST := not integration and not system and not chaos and not full and not bench
+QUICK := not full and not bench
+UNITS := tests/unit tests/model
+WORKER := tests/unit/connect_runtime
+# Side by side, and each to its end although another fails.
+AT_ONCE = $(MAKE) --no-print-directory --keep-going --jobs=4
 PYTEST_ARGS ?=
+# Who picks tests, as with PYTEST_ARGS="-k word", may find none in one of several runs.
+OR_NONE = $(if $(strip $(PYTEST_ARGS)),|| [ $$? -eq 5 ])
 BENCH_ARGS ?=
 ROWS ?=
 # Compiled code is kept, whatever the shell says: without it every run and every child pays anew.
@@ -20,19 +27,38 @@ setup: $(READY) ## make .venv with everything in requirements.lock (implied by e
 demo: $(READY) ## two Kafka clusters on this machine, real traffic, mirrored and proven equal
 	@$(BIN)/mm2 demo
 
-# Tests with brokers wait more than they work: three at a time keep two cores busy.
+# Two processes for tests with brokers, whole files at a time; a third beside them for those without,
+# since the others often wait. What it says comes in one piece, when it is done.
 test: $(READY) ## every test that fits into a coffee break
-	@$(BIN)/pytest -n 2 --dist loadfile -m "not full and not bench" $(PYTEST_ARGS)
+	@$(AT_ONCE) test-brokers test-units
+
+.PHONY: test-brokers test-units
+test-brokers: $(READY)
+	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "$(QUICK)" \
+	  tests $(addprefix --ignore=,$(UNITS)) $(PYTEST_ARGS) $(OR_NONE)
+test-units: $(READY)
+	@said=$$($(BIN)/pytest -q -m "$(QUICK)" $(UNITS) $(PYTEST_ARGS) 2>&1 $(OR_NONE)); failed=$$?; \
+	  echo "$$said"; exit $$failed
 
 test-full: $(READY) ## every test, the long ones too
 	@$(BIN)/pytest -m "not bench" $(PYTEST_ARGS)
 
 check: $(READY) ## format, lint, types, import contracts, unit and model tests (few examples): no brokers
+	@$(AT_ONCE) --output-sync=target check-mm2 check-worker check-types check-style
+
+# Without xdist, whose workers each collect all; it also takes 2 ms to hand on what became of a test.
+.PHONY: check-mm2 check-worker check-types check-style
+check-mm2 check-worker: export MM2_EXAMPLES := few
+check-mm2: $(READY)
+	@$(BIN)/pytest -q -m "$(FAST) and not judges" tests/unit --ignore=$(WORKER) $(PYTEST_ARGS) $(OR_NONE)
+check-worker: $(READY)
+	@$(BIN)/pytest -q -m "$(FAST) and not judges" $(WORKER) tests/model $(PYTEST_ARGS) $(OR_NONE)
+check-types: $(READY)
+	@$(BIN)/mypy
+check-style: $(READY)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
-	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
-	@MM2_EXAMPLES=few $(BIN)/pytest -q -n 2 --dist worksteal -m "$(FAST) and not judges" $(wildcard tests/unit tests/model) $(PYTEST_ARGS)
 
 bench: $(READY) ## this and Java MirrorMaker 2 side by side (long; one row: make bench ROWS=tiny)
 	@$(BIN)/python -m tests.bench.run $(addprefix --row ,$(ROWS)) $(BENCH_ARGS)
