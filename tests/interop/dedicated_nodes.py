@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from connect_runtime.base import ids
 from connect_runtime.system import processes
-from mm2.sandbox import artefacts, comparison, jvm, ports, proof, properties
+from mm2.sandbox import artefacts, class_archive, comparison, jvm, ports, proof, properties
 from mm2.sandbox.traffic import trickle
 from tests.support import eventually, kafka
 from tests.support.processes import ROOT
@@ -51,8 +51,10 @@ class Kind(enum.Enum):
             program = [sys.executable, "-m", "mm2.app.cli.main", "run"]
             return [*program, str(path), "--no-table", "--metrics-port", "0"]
         release = artefacts.KAFKA if self is Kind.JAVA else artefacts.CONNECT_3_9
+        jars = artefacts.jars(release)
+        flags = (*jvm.TEST_FLAGS, *class_archive.flags(jars))
         main = "org.apache.kafka.connect.mirror.MirrorMaker"
-        return jvm.command(main, str(path), jars=artefacts.jars(release))
+        return jvm.command(main, str(path), jars=jars, flags=flags)
 
 
 class Node:

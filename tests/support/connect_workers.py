@@ -19,7 +19,7 @@ from connect_runtime.system import processes as child_processes
 from mm2.sandbox import artefacts, class_archive, jvm, ports, properties
 from tests.support import eventually, idle_source, processes
 
-START_S = 120.0
+START_S = 240.0
 STOP_S = 60.0
 _ANSWER_S = 90.0
 _HEALTH_S = 5.0
@@ -159,7 +159,7 @@ class Worker:
             lambda: self.healthy() or not self.runs_process,
             deadline_s,
             lambda: f"{self.name} is ready: {self.log_text()}",
-            interval_s=0.1,
+            interval_s=0.3,
         )
         assert self.runs_process, f"{self.name} ended: {self.log_text()}"
         return self
