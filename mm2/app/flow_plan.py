@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import pathlib
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from connect_runtime.app.settings import distributed, internal_rest, problems, worker_reader
+from connect_runtime.app.settings import distributed, internal_rest
 from mm2.app.settings import mirror_maker_keys as keys
 from mm2.app.settings import settings as app_settings
+from mm2.app.settings import workers
 from mm2.core.configs import dedicated, own_keys, own_values
 from mm2.core.copy import record_transforms
 
 SOURCE, HEARTBEAT, CHECKPOINT = dedicated.CONNECTORS
 """The names of a flow's connectors."""
-RESTART_MAX = 10
-"""How often in a row something that fails is started again, unless the file says otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,14 +89,11 @@ def _plan(
     connectors[SOURCE].pop(own_keys.JAVA_STOPPED, None)  # a file says it for good
     if choice.java_stopped:
         connectors[SOURCE][own_keys.JAVA_STOPPED] = "true"
-    props = dedicated.worker(flat.props, ends, resolve=flat.resolve)
-    for key in keys.NOT_OF_WORKERS:
-        props.pop(key, None)
-    restart_max = _restart_max(settings, props.pop(keys.RESTART_MAX, None))
+    props = workers.props(flat, ends)
     return FlowPlan(
         ends=ends,
-        restart_max=restart_max,
-        worker=distributed.derived(props, _source(settings, environment)),
+        restart_max=workers.restart_max(flat, ends),
+        worker=distributed.derived(props, workers.source(settings.file, environment=environment)),
         worker_props=props,
         connectors=connectors,
         source=flat.resolve(connectors[SOURCE]),
@@ -113,32 +107,8 @@ def _is_for(connector: str, key: str) -> bool:
     return key not in keys.ABOUT_RECORDS and (connector == SOURCE or not about)
 
 
-def _restart_max(settings: app_settings.Settings, text: str | None) -> int:
-    given = (text or str(RESTART_MAX)).strip()
-    if not re.fullmatch(r"-1|[0-9]{1,9}", given):
-        places = settings.flat.places
-        found = (each for each in places if each.endswith(keys.RESTART_MAX))
-        line, key = places.get(next(found, ""), (0, keys.RESTART_MAX))
-        problem = problems.Problem(
-            line=line, key=key, text="is not allowed", allowed="a whole number, or -1: always"
-        )
-        raise problems.SettingsError(settings.file, [problem])
-    return int(given)
-
-
 def rest(
     settings: app_settings.Settings, *, environment: Mapping[str, str]
 ) -> internal_rest.InternalRest | None:
     """How the nodes of a group reach each other; None: they do not. Raises `SettingsError`."""
-    resolved = settings.flat.resolve(settings.flat.props)
-    if resolved.get(dedicated.INTERNAL_REST, "false").strip().lower() != "true":
-        return None
-    return internal_rest.derived(resolved, _source(settings, environment))
-
-
-def _source(
-    settings: app_settings.Settings, environment: Mapping[str, str]
-) -> worker_reader.Source:
-    return worker_reader.Source(
-        file=settings.file, folder=pathlib.Path.cwd(), environment=environment
-    )
+    return workers.rest(settings.flat, workers.source(settings.file, environment=environment))

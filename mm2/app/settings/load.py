@@ -13,7 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect_runtime.adapters.config import value_providers, yaml_source
-from connect_runtime.app.settings import connector_values, problems, properties_file
+from connect_runtime.app.settings import (
+    connector_values,
+    problems,
+    properties_file,
+    worker_reader,
+)
 from connect_runtime.system import file_bytes
 from mm2.app.settings import (
     clusters,
@@ -28,6 +33,7 @@ from mm2.app.settings import (
     reader,
     settings,
     spark_reader,
+    workers,
 )
 
 _SECTIONS = ("clusters", "defaults", "flows", "spark", "metrics", "rest", "worker")
@@ -89,7 +95,8 @@ def parse(
         places={key: (pair.line, pair.path) for key, pair in pairs.items()},
         resolve=_resolve(value_providers.BUILT_IN, environment=environment, folder=folder),
     )
-    return _judged(found, account, flat)
+    about = workers.source(file, environment=environment, folder=folder)
+    return _judged(found, account, flat, about=about)
 
 
 def parse_properties(
@@ -112,7 +119,8 @@ def parse_properties(
         places={key: (pair.line, key) for key, pair in translated.pairs.items()},
         resolve=_resolve(translated.providers, environment=environment, folder=folder),
     )
-    judged = _judged(found, account, flat, place=translated.place)
+    about = workers.source(file, environment=environment, folder=folder)
+    judged = _judged(found, account, flat, about=about, place=translated.place)
     warnings = [*translated.warnings, *judged.warnings]
     ordered = tuple(sorted(dict.fromkeys(warnings), key=lambda warning: warning.line))
     return dataclasses.replace(judged, warnings=ordered)
@@ -148,11 +156,13 @@ def _judged(
     account: reader.Account,
     flat: settings.Flat,
     *,
+    about: worker_reader.Source,
     place: Callable[[problems.Problem], problems.Problem] = lambda problem: problem,
 ) -> settings.Settings:
     """The settings with these properties, if connectors take what is made of them, and flows with
     classes of the user's go with the others. `place` says where the file has what is wrong."""
     mistakes = judge.mistakes(flat)
+    mistakes += workers.mistakes(flat, about)
     flows = read.flows
     if not mistakes and any(each.custom for each in flows):
         flows = custom_classes.taken_up(flows, flat)

@@ -8,7 +8,7 @@ import pytest
 
 from connect_runtime.app.settings import problems
 from mm2.app import flow_plan
-from mm2.app.settings import load, settings
+from mm2.app.settings import load, settings, workers
 
 BASE = """clusters=a,b
 a.bootstrap.servers=a:1
@@ -62,7 +62,7 @@ def test_what_is_ours_or_javas_alone_is_kept_from_the_worker():
     assert not ours & plan.worker_props.keys()
     assert plan.connectors[flow_plan.SOURCE]["tasks.max"] == "7"
     assert "errors.tolerance" not in plan.connectors[flow_plan.SOURCE]
-    assert plans()[0].restart_max == flow_plan.RESTART_MAX
+    assert plans()[0].restart_max == workers.RESTART_MAX
 
 
 @pytest.mark.parametrize("wrong", ["many", "-2"])
