@@ -38,7 +38,7 @@ KINDS = (
     numbered.Kind(topic="cleaned", config=CLEANED, codec="zstd"),
     numbered.Kind(topic="cut"),
 )
-MOVES_ON = 150
+MOVES_ON = 60
 WAITS_S = 300.0
 
 
@@ -49,7 +49,7 @@ class World:
         self.east, self.west = pair
         self.source, self.target = (each.client_properties() for each in pair)
         self.random = Random(seed)
-        self.traffic = numbered.Traffic(self.source, KINDS, seed=seed, pause_s=0.05)
+        self.traffic = numbered.Traffic(self.source, KINDS, seed=seed, pause_s=0.2)
         self.settings = mirror.settings(
             self.source,
             self.target,
@@ -137,12 +137,11 @@ class World:
         self, place: ids.TopicPartition, known: offset_map.OffsetMap
     ) -> offset_oracle.Verdict:
         written = self.traffic.writers[place.topic].written.get(place, {})
-        held = numbered.places(self.source, place.topic, place.partition)
-        assert held.items() <= written.items(), "the source holds what nobody wrote"
+        wanted = self._wanted(place, written)
         _, source_end = kafka.offsets(self.source, place.topic, place.partition)
         _, target_end = kafka.offsets(self.target, f"east.{place.topic}", place.partition)
         oracle = offset_oracle.Oracle(
-            written, self._seen[place], source_end=source_end, target_end=target_end
+            wanted, self._seen[place], source_end=source_end, target_end=target_end
         )
         assert oracle.copied > 0, place
         mine = known.partition(place)
@@ -157,6 +156,17 @@ class World:
         found.add(back)
         assert not found.wrong, f"{place}: {found}"
         return found
+
+    def _wanted(self, place: ids.TopicPartition, written: numbered.Places) -> numbered.Places:
+        """Whom nobody may miss: all that was ever written, but for what the source's cleaner took.
+
+        That may have been copied by one who was killed before he wrote it down, and the next one
+        could compare it with nothing: it is told of in a receipt, and no map knows it.
+        """
+        if place.topic != "cleaned":
+            return written
+        held = numbered.places(self.source, place.topic, place.partition)
+        return {offset: number for offset, number in held.items() if offset in written}
 
     def judge_live(self) -> None:
         """As the map is while all moves: nothing may be ahead, or wrong, then either."""
@@ -173,13 +183,13 @@ class World:
             if not mine.begun or not places:
                 continue
             oracle = offset_oracle.Oracle(
-                places,
+                self._wanted(place, places),
                 self._seen.get(place, {}),
                 source_end=max(places) + 1,
                 target_end=kafka.offsets(self.target, f"east.{place.topic}", place.partition)[1],
             )
             ask = functools.partial(map_translation.translate, mine)
-            found = oracle.judge(ask, range(max(places) + 1))
+            found = oracle.judge(ask, range(0, max(places) + 1, 5))
             assert not found.wrong, f"{place}, live: {found}"
 
 
@@ -223,7 +233,7 @@ def world(tmp_path: Path, own_cluster: Callable[..., cluster.Cluster]) -> World:
 def test_every_offset_is_translated_to_its_place_and_back(world: World):
     found = live_through(world, times=1)
     print(found)  # noqa: T201
-    assert found.outcomes["Exact"] > 1000
+    assert found.outcomes["Exact"] > 500
 
 
 @pytest.mark.full
@@ -231,4 +241,4 @@ def test_every_offset_is_translated_to_its_place_and_back(world: World):
 def test_every_offset_after_many_kills(world: World):
     found = live_through(world, times=6)
     print(found)  # noqa: T201
-    assert found.outcomes["Exact"] > 10_000
+    assert found.outcomes["Exact"] > 5_000

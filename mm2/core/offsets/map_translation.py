@@ -16,7 +16,8 @@ def translate(known: offset_map.PartitionMap, upstream: int) -> translation.Tran
     does.
 
     Between two eras it goes on where the older one's map ends: what was copied and not written down
-    by whoever was killed then stands behind, and `again_max` counts all of it.
+    by whoever was killed then stands behind, and `again_max` counts all of it. What of that the
+    source still has was copied once more; what its cleaner has taken since is known to nobody.
     """
     eras = _between_todays_topics(known.eras)
     if not eras:

@@ -90,4 +90,6 @@ def test_owners_are_told_in_their_order_and_the_newest_has_the_anchor():
         store.keep(dataclasses.replace(key, epoch=epoch, era=era), value)
     assert [each.owner for each in store.owners] == [(1, 0, 1), (1, 1, 2), (1, 2, 1)]
     assert [each.owner for each in store.of_era(1)] == [(1, 0, 1), (1, 2, 1)]
-    assert store.newest.epoch == 2
+    newest = store.newest
+    assert newest is not None
+    assert newest.epoch == 2
