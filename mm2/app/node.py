@@ -16,7 +16,7 @@ from connect_runtime.base import clock as base_clock
 from connect_runtime.base import metrics
 from connect_runtime.system import clock as system_clock
 from connect_runtime.system import threads
-from mm2.app import flow_plan, flow_worker
+from mm2.app import flow_plan, flow_worker, worker_changes
 from mm2.app.settings import differences
 from mm2.app.settings import settings as app_settings
 from mm2.connectors import board, flow_status, operators
@@ -169,20 +169,19 @@ class Node:
             for each in flow_plan.plans(after, self._choice, environment=self._environment)
         }
         running = {each.plan.name: each for each in self._workers if not each.ended}
-        kept = {
-            name: worker
-            for name, worker in running.items()
-            if name in plans and plans[name].worker_props == worker.plan.worker_props
-        }
-        fresh = {name: self._make_worker(plan) for name, plan in plans.items() if name not in kept}
+        changing = worker_changes.plan(
+            {name: worker.plan.worker_props for name, worker in running.items()},
+            {name: plan.worker_props for name, plan in plans.items()},
+        )
+        fresh = {name: self._make_worker(plans[name]) for name in changing.begins}
         self._changing = True
         try:
-            ending = [worker for name, worker in running.items() if name not in kept]
+            ending = [running[name] for name in changing.ends]
             self._await_end(ending, self._clock.now_s() + STOP_S)
             self._settings = after
-            self._workers = [kept.get(name) or fresh[name] for name in plans]
-            for name, worker in kept.items():
-                worker.configure(plans[name])
+            self._workers = [fresh.get(name) or running[name] for name in plans]
+            for name in changing.goes_on:
+                running[name].configure(plans[name])
             for worker in fresh.values():
                 if not self._stopping.is_set():
                     self._start_worker(worker)

@@ -222,3 +222,37 @@ def test_budgets_are_followed_live(
         assert "throttle: not set -> 100000000" in operator.reload()
         running.await_records(SLOW_RECORDS + 1, deadline_s=LIFTED_S, topic=slow)
         assert operator.starts_of(0) == operator.starts_of(1) == 1, running.log
+
+
+@pytest.mark.timeout(420)
+def test_of_two_nodes_the_one_that_does_not_lead_says_which_does(
+    tmp_path: Path, own_cluster: Any, names: list[str], east: cluster.Cluster
+):
+    """Each has a file of its own; what the other has to write is not said to be in force."""
+    source, target = east.client_properties(), own_cluster("west").client_properties()
+    first, second, _ = names
+    inline = {"engine": "inline"}
+    given = mirror.settings(source, target, topics=[first], tasks_max=2, spark=inline)
+    with (
+        mirror.Mirror(tmp_path, given, name="one") as one,
+        mirror.Mirror(tmp_path, given, name="two") as two,
+    ):
+        nodes = [Operator(each, given) for each in (one, two)]
+        kafka.produce(source, first, [kafka.Outgoing(value=b"x", partition=p) for p in (0, 1)])
+        for each in (one, two):
+            eventually.eventually(
+                lambda each=each: each.figure("mm2_flow_partitions") == 1,
+                2 * DEADLINE_S,
+                lambda each=each: each.tail,
+            )
+        for each in nodes:
+            each.given["flows"][0]["topics"] = [first, second]
+        told = [each.reload() for each in nodes]
+        led = [re.search(r"the node at (http\S+) leads, and writes", each) for each in told]
+        # Who leads is asked first, or last: then its file was written before the other asked.
+        assert led[1] is None
+        if led[0] is not None:
+            assert "they differ in MirrorSourceConnector: topics" in told[0]
+            assert nodes[0].reload() == "nothing has changed\n"
+        kafka.produce(source, second, [kafka.Outgoing(value=b"x", partition=p) for p in (0, 1)])
+        eventually.eventually(lambda: count(target, second) == 2, 2 * DEADLINE_S)
