@@ -1,7 +1,8 @@
 """One era of a partition's map: where an offset belongs on the other side, and how sure that is.
 
 No more of it is decoded than the segments around the offset. Of each owner counts what lies below
-where a newer one's Take began.
+where a newer one's Take began. Who does not reach up to there stored that late: the newer one has
+gone on from another's word.
 """
 
 from __future__ import annotations
@@ -69,19 +70,19 @@ class EraRuns:
                 target_next=era.first_target,
             )
         last = owners[-1].head(len(owners[-1]) - 1)
+        counted: list[segment_store.OwnerSegments] = []
         ends: list[int] = []
         end = last.through
         for each in reversed(owners):
-            if each.head(len(each) - 1).through < end:
-                break
-            ends.append(end)
-            end = min(end, each.take_start)
-        owners = owners[len(owners) - len(ends) :]
+            if each.head(len(each) - 1).through >= end:
+                counted.append(each)
+                ends.append(end)
+                end = min(end, each.take_start)
         return cls(
-            owners=owners,
+            owners=counted[::-1],
             ends=ends[::-1],
             begins=era.first_source,
-            floor=min(each.firsts[0] for each in owners),
+            floor=min(each.firsts[0] for each in counted),
             through=last.through,
             target_next=last.target_next,
         )

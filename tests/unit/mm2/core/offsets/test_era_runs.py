@@ -104,3 +104,13 @@ def test_what_lies_before_a_gap_between_owners_is_not_relied_on():
     found = runs(THINNED, NEXT, newer)
     assert found.floor == 65
     assert found.place_back(48) is None
+
+
+def test_who_stored_late_hides_nothing_that_an_older_one_copied():
+    """It took at 55 and was fenced; the newest had gone on from 60 when its anchor arrived."""
+    late = segment(55, through=55, target_next=54, epoch=1, take_start=55)
+    newest = segment(60, (60, -5), through=70, target_next=65, epoch=2, take_start=60)
+    found = runs(THINNED, NEXT, late, newest)
+    assert (found.floor, found.ends) == (10, [60, 70])
+    assert found.place(57) == Between(50, 50)
+    assert found.place_back(50) == Between(57, 57)
