@@ -173,7 +173,7 @@ class FlowWorker:
 
     def _attend(self, member: fleet_member.Member) -> None:
         """Until it has ended, or is to end."""
-        while not self.stop_asked.is_set() and not member.wait(TURN_S):
+        while not self.stop_asked.wait(TURN_S) and not member.wait(0.0):  # stops are in a hurry
             self._tick(member)
         if self.stop_asked.is_set():
             self._life, self._reason = Life.STOPPING, "its tasks stop"
