@@ -19,6 +19,7 @@ AGAIN_S = 60.0
 """What still lasts is told again, with the newest reason."""
 
 _WAITING = ("waiting", "taking")
+_CLOSED = "closed"
 
 
 @dataclass(slots=True)
@@ -49,6 +50,8 @@ class Holdups:
         """How one partition stands now."""
         if gauge.phase not in _WAITING:
             self._waits.pop(gauge.index, None)
+            if gauge.phase == _CLOSED:  # it has ended as it was
+                self._told.discard(gauge.index)
             return
         self._waits.setdefault(gauge.index, _Wait(now_s)).reason = gauge.reason
 

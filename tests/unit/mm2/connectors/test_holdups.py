@@ -48,6 +48,14 @@ def test_a_lasting_wait_is_told_once_and_when_it_is_over():
     assert found.news(NAMES, 32.0) == []
 
 
+def test_what_ends_while_it_waits_has_not_come_round():
+    found = holdups.Holdups()
+    found.note(gauge(0, "waiting", "west is away"), 0.0)
+    assert len(found.news(NAMES, LONG_S)) == 1
+    found.note(gauge(0, "closed"), LONG_S)
+    assert found.news(NAMES, LONG_S) == []
+
+
 def test_what_waits_later_is_told_too():
     found = holdups.Holdups()
     found.note(gauge(0, "waiting", "first"), 0.0)
