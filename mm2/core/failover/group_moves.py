@@ -185,7 +185,7 @@ def _move(
         at=at,
         again_max=again,
         unmirrored=beyond,
-        unread=None if log is None else max(0, log.end - max(to, log.start)),
+        unread=None if log is None else log.left(to),
         gone=0 if log is None else max(0, log.start - to),
         metadata=committed.metadata,
     )

@@ -38,10 +38,7 @@ class Mirrored:
     @property
     def lag_records(self) -> int | None:
         """By offsets: an upper bound where the log has gaps. None: it cannot be told."""
-        if self.here is None:
-            return None
-        done = self.here.start if self.copied_to is None else max(self.copied_to, self.here.start)
-        return max(0, self.here.end - done)
+        return None if self.here is None else self.here.left(self.copied_to)
 
     def lag_ms(self, now_ms: int) -> int | None:
         """Age of the oldest record not yet copied, 0 if none, never negative; None: it cannot be

@@ -12,3 +12,10 @@ class Ends:
 
     start: int
     end: int
+
+    def __post_init__(self) -> None:
+        assert self.start <= self.end, self
+
+    def left(self, at: int | None) -> int:
+        """Offsets from `at` on to the end, of those that are still there; None: from the first."""
+        return max(0, self.end - max(self.start if at is None else at, self.start))
