@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from mm2.core.offsets import translation
@@ -93,15 +93,17 @@ class Oracle:
         *,
         source_end: int,
         target_end: int,
+        gone: Collection[int] = (),
     ) -> None:
-        """The ends are those of the logs, behind whatever readers do not see."""
+        """The ends are those of the logs, behind whatever readers do not see. Of what is `gone`, by
+        source offset, nobody minds whether it is read."""
         origin = {who: offset for offset, who in source.items()}
         assert len(origin) == len(source), "two records of the source are the same"
         first: dict[int, int] = {}
         last: dict[int, int] = {}
         for place in sorted(target):
             offset = origin.get(target[place])
-            if offset is not None:
+            if offset is not None and offset not in gone:
                 first.setdefault(offset, place)
                 last[offset] = place
         self.copied = len(last)
@@ -111,8 +113,7 @@ class Oracle:
             {place: offset for offset, place in last.items()},
             {place: offset for offset, place in first.items()},
         )
-        ours = set(first.values()) | set(last.values())
-        others = [place for place in target if target[place] not in origin and place not in ours]
+        others = [place for place, who in target.items() if who not in origin]
         end = max(last.values(), default=-1)
         self._target_end = min((each for each in others if each > end), default=target_end)
         self._source_end = source_end

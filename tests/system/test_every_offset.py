@@ -137,11 +137,11 @@ class World:
         self, place: ids.TopicPartition, known: offset_map.OffsetMap
     ) -> offset_oracle.Verdict:
         written = self.traffic.writers[place.topic].written.get(place, {})
-        wanted = self._wanted(place, written)
+        gone = self._gone(place, written)
         _, source_end = kafka.offsets(self.source, place.topic, place.partition)
         _, target_end = kafka.offsets(self.target, f"east.{place.topic}", place.partition)
         oracle = offset_oracle.Oracle(
-            wanted, self._seen[place], source_end=source_end, target_end=target_end
+            written, self._seen[place], source_end=source_end, target_end=target_end, gone=gone
         )
         assert oracle.copied > 0, place
         mine = known.partition(place)
@@ -157,16 +157,15 @@ class World:
         assert not found.wrong, f"{place}: {found}"
         return found
 
-    def _wanted(self, place: ids.TopicPartition, written: numbered.Places) -> numbered.Places:
-        """Whom nobody may miss: all that was ever written, but for what the source's cleaner took.
+    def _gone(self, place: ids.TopicPartition, written: numbered.Places) -> set[int]:
+        """What the source's cleaner took.
 
-        That may have been copied by one who was killed before he wrote it down, and the next one
+        It may have been copied by one who was killed before he wrote it down, and the next one
         could compare it with nothing: it is told of in a receipt, and no map knows it.
         """
         if place.topic != "cleaned":
-            return written
-        held = numbered.places(self.source, place.topic, place.partition)
-        return {offset: number for offset, number in held.items() if offset in written}
+            return set()
+        return written.keys() - numbered.places(self.source, place.topic, place.partition).keys()
 
     def judge_live(self) -> None:
         """As the map is while all moves: nothing may be ahead, or wrong, then either."""
@@ -183,14 +182,17 @@ class World:
             if not mine.begun or not places:
                 continue
             oracle = offset_oracle.Oracle(
-                self._wanted(place, places),
+                places,
                 self._seen.get(place, {}),
                 source_end=max(places) + 1,
                 target_end=kafka.offsets(self.target, f"east.{place.topic}", place.partition)[1],
+                gone=self._gone(place, places),
             )
             ask = functools.partial(map_translation.translate, mine)
             found = oracle.judge(ask, range(0, max(places) + 1, 5))
-            assert not found.wrong, f"{place}, live: {found}"
+            seen = sorted(self._seen.get(place, {}).items())[:5]
+            told = f"{mine.eras}, {list(mine.segments.items())[-5:]}, mirror: {seen}"
+            assert not found.wrong, f"{place}, live: {found}\n{told}"
 
 
 def live_through(world: World, *, times: int) -> offset_oracle.Verdict:

@@ -172,3 +172,11 @@ def test_of_a_record_that_was_copied_twice_the_last_place_counts():
     back = oracle.judge_back(lambda at: translation.Exact(downstream=before[at]), before)
     assert not back.wrong, str(back)
     assert oracle.judge_back(lambda _: translation.Exact(downstream=2), [1]).wrong
+
+
+def test_what_is_gone_from_the_source_may_be_missed_and_is_nobody_elses():
+    source, target = {0: "a", 1: "b", 2: "c"}, {0: "a", 1: "b", 2: "c"}
+    strict = offset_oracle.Oracle(source, target, source_end=3, target_end=3)
+    lenient = offset_oracle.Oracle(source, target, source_end=3, target_end=3, gone={1, 2})
+    assert strict.judge(lambda _: translation.Exact(downstream=3), [1]).wrong
+    assert not lenient.judge(lambda _: translation.Exact(downstream=3), [1]).wrong
