@@ -26,7 +26,7 @@ class FlowLog:
         java: java_topics.JavaTopics | None = None,
         *,
         source: source_log.SourceLog,
-        seed: str,
+        seed: int | str,
     ) -> None:
         self._world = world
         self._source = source
