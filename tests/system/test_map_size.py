@@ -1,5 +1,5 @@
 """Bytes that the offset map takes per transaction, of real ones; see
-`tests/unit/mm2/core/offsets/test_map_size.py` for what becomes of millions."""
+`tests/unit/mm2/core/offsets/test_map_upkeep_size.py` for what becomes of millions."""
 
 from __future__ import annotations
 
