@@ -69,7 +69,7 @@ def render(measured: results.Results) -> str:
 
 
 def brief(measured: results.Results) -> str:
-    """Seconds, two lines for each kind of start and one for each setting."""
+    """Seconds, three lines for each kind of start and one for each setting."""
     who = [each for each in _TITLES if each in {*_starters(measured), *_recoverers(measured)}]
     lines = []
     for kind in _kinds(measured):
@@ -77,6 +77,8 @@ def brief(measured: results.Results) -> str:
         lines.append([f"first record after a start, {_STARTS[kind]}", *_medians(who, first)])
         cpu = _of_start(measured, kind, lambda one: one.cpu_s)
         lines.append(["its CPU-seconds by then, of all processes", *_medians(who, cpu)])
+        load = _of_start(measured, kind, lambda one: one.load)
+        lines.append(["load of the machine, others' for the most part", *_medians(who, load)])
     for setting in _settings(measured):
         again = _of_recovery(measured, setting, lambda one: one.again_s)
         head = f"every partition moves again after a node's SIGKILL; {_SETTINGS[setting]}"

@@ -42,7 +42,7 @@ def test_all_stand_side_by_side():
 
 def test_in_brief_each_kind_and_setting_is_a_line():
     lines = life_report.brief(measured()).splitlines()
-    assert len(lines) == 2 + 2 * 2 + 2
+    assert len(lines) == 2 + 2 * 3 + 2
     assert lines[2].endswith("| 20.0 | 12.0 | 10.0 | 4.00 |")
     assert lines[3].endswith("| 9.00 | 9.00 | 9.00 | 9.00 |")
     assert lines[-1].endswith("| 20.0 | - | 10.0 | 4.00 |")
