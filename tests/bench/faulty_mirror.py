@@ -21,7 +21,7 @@ _BEGIN = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultyMirror:
-    """As a contestant. `mistake`: "", or what it does: loses, doubles, makes up."""
+    """As a contestant. `mistake`: none, loses, doubles or makes-up."""
 
     mistake: str
     key: str = "mm2"
@@ -57,7 +57,7 @@ def mirror(mistake: str, *, source: Any, target: Any, topic: str, mirror: str) -
             outgoing.pop()
         case "doubles":
             outgoing.append(outgoing[-1])
-        case "makes up":
+        case "makes-up":
             outgoing.append(kafka.Outgoing(value=b"mine", partition=0))
     kafka.produce(target, mirror, outgoing)
 

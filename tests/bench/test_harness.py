@@ -58,26 +58,26 @@ def test_starts_are_measured_cold_and_warm(tmp_path: Path):
 
 
 def test_a_start_with_a_mistake_is_no_start(tmp_path: Path):
-    mistakes = {
-        "": "",
+    said = {
+        "none": "",
         "doubles": "1 records doubled",
-        "makes up": "1 records that the source has not",
+        "makes-up": "1 records that the source has not",
         "loses": "no sign of every record within 20 s",
     }
-    for mistake, said in mistakes.items():
-        measured = results.Results()
-        folder = tmp_path / (mistake or "none")
-        folder.mkdir()
-        starting.run(
-            rows.Starting(limit_s=20.0),
-            who=[faulty_mirror.FaultyMirror(mistake=mistake)],
-            rounds=1,
-            measured=measured,
-            folder=folder,
-            say=print,
-        )
-        assert measured.starts[0].fault.startswith(said), mistake
-        assert bool(measured.faults()) is bool(mistake)
+    measured = results.Results()
+    starting.run(
+        rows.Starting(limit_s=20.0),
+        who=[faulty_mirror.FaultyMirror(mistake=each, key=each) for each in said],
+        rounds=1,
+        measured=measured,
+        folder=tmp_path,
+        say=print,
+    )
+    cold = {each.contestant: each.fault for each in measured.starts if each.kind == "cold"}
+    assert cold.keys() == said.keys()
+    for mistake, words in said.items():
+        assert cold[mistake].startswith(words), cold
+        assert bool(cold[mistake]) is bool(words), cold
 
 
 def test_a_node_is_killed_and_what_it_had_moves_again(tmp_path: Path):
