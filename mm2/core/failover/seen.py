@@ -45,7 +45,7 @@ class Mirrored:
         told."""
         if self.lag_records == 0:
             return 0
-        if self.waiting_since_ms is None:
+        if self.here is None or self.waiting_since_ms is None:
             return None
         return max(0, now_ms - self.waiting_since_ms)
 

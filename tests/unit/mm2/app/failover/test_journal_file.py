@@ -1,0 +1,62 @@
+"""A journal on disk: one process at a time, and whole lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from connect_runtime.base import errors
+from mm2.app.failover import journal_file
+from mm2.core.failover import journal, plan, steps
+
+Step = steps.Step
+BEGUN = journal.Begun(
+    wanted=plan.Wanted(origin="east", destination="west", kind=plan.Kind.EMERGENCY),
+    flow="east->west",
+)
+FIRST = journal.begun(BEGUN, at_ms=5)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "move.jsonl"
+
+
+def test_what_was_noted_is_there_the_next_time(path):
+    with journal_file.JournalFile(path, begin=FIRST) as file:
+        file.append(journal.done(Step.RECORD, {"n": 1}, at_ms=6))
+        assert file.found.next_step is Step.STOP_FLOW
+    with journal_file.JournalFile(path) as file:
+        assert file.found.begun == BEGUN
+        assert file.found.next_step is Step.STOP_FLOW
+
+
+def test_a_line_that_was_cut_off_gives_way_to_the_next(path):
+    path.write_text(FIRST + '{"v":1,"at_')
+    with journal_file.JournalFile(path) as file:
+        file.append(journal.done(Step.RECORD, {}, at_ms=6))
+    assert path.read_text() == FIRST + journal.done(Step.RECORD, {}, at_ms=6)
+
+
+def test_a_journal_that_is_there_is_not_begun_again(path):
+    path.write_text(FIRST)
+    with pytest.raises(errors.FatalError, match="go on with it"):
+        journal_file.JournalFile(path, begin=FIRST)
+    assert path.read_text() == FIRST
+
+
+def test_two_processes_do_not_share_one(path):
+    with (
+        journal_file.JournalFile(path, begin=FIRST),
+        pytest.raises(errors.FatalError, match="in use"),
+    ):
+        journal_file.JournalFile(path)
+
+
+def test_what_is_no_journal_is_told(path):
+    path.write_text("dear diary\n")
+    with pytest.raises(errors.FatalError, match="line 1 cannot be read"):
+        journal_file.JournalFile(path)
+    with pytest.raises(errors.FatalError, match="opening the journal"):
+        journal_file.JournalFile(path.with_name("none"))

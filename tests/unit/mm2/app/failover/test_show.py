@@ -1,0 +1,71 @@
+"""A plan as people read it, and as programs do."""
+
+from __future__ import annotations
+
+from connect_runtime.base import ids
+from mm2.app.failover import show
+from mm2.core.failover import plan, seen
+from mm2.core.offsets import checkpoints, group_sync, log_ends, translation
+
+HERE, THERE = ids.TopicPartition("orders", 0), ids.TopicPartition("east.orders", 0)
+GROUP = seen.Group(
+    name="billing",
+    origin=seen.Origin.COMMITTED,
+    state=group_sync.GroupState.EMPTY,
+    positions={HERE: checkpoints.OffsetAndMetadata(offset=50)},
+)
+
+
+ANSWERS = log_ends.Ends(start=0, end=130)
+
+
+def made(here: log_ends.Ends | None = ANSWERS) -> plan.Plan:
+    mirrored = seen.Mirrored(
+        partition=HERE,
+        mirror=THERE,
+        copied_to=100,
+        here=here,
+        there=log_ends.Ends(start=0, end=120),
+        waiting_since_ms=4_000,
+        newest_ms=5_000,
+    )
+    found = seen.Seen(
+        at_ms=10_000,
+        flow="east->west",
+        mirrored=(mirrored,),
+        groups=(GROUP,),
+        logs={THERE: log_ends.Ends(start=0, end=120)},
+        from_answers=here is not None,
+    )
+    wanted = plan.Wanted(origin="east", destination="west", kind=plan.Kind.EMERGENCY)
+    place = seen.Place(partition=THERE, outcome=translation.Exact(downstream=60))
+    return plan.make(wanted, found, lambda *_: place)
+
+
+def test_people_read_a_table():
+    said = list(show.lines(made(), ["stop-consumers"], {"bootstrap.servers": "west:9092"}))
+    rows = [line.split() for line in said]
+    assert ["orders", "0", "east.orders", "130", "100", "30", "6.0", "s"] in rows
+    assert ["billing", "orders", "0", "50", "60", "-", "0", "0", "60", "moves"] in rows
+    assert "RPO: 30 records, 6.0 s" in said
+    assert "verdict: GO, AT A COST" in said
+    assert "  2. stop-consumers: stop consumers on east (hook)" in said
+    assert said[-2:] == ["  bootstrap.servers=west:9092", "  topic orders is east.orders"]
+
+
+def test_a_loss_that_cannot_be_counted_is_not_called_none():
+    said = list(show.lines(made(None), [], {}))
+    assert "RPO: unknown; the newest record on west is of 1970-01-01T00:00:05Z" in said
+    found = show.as_json(made(None), [], {})
+    assert (found["lag_records"], found["lag_ms"], found["newest_ms"]) == (None, None, 5_000)
+
+
+def test_programs_read_the_same():
+    found = show.as_json(made(), [], {})
+    assert (found["version"], found["verdict"]) == (1, "go-at-a-cost")
+    assert (found["lag_records"], found["lag_ms"], found["read_again_max"]) == (30, 6_000, 0)
+    (group,) = found["groups"]
+    (place,) = group["partitions"]
+    assert (place["committed"], place["goes_on_at"], place["state"]) == (50, 60, "moves")
+    assert {each["code"] for each in found["findings"]} == {"lag"}
+    assert found["topics"] == {"orders": "east.orders"}
