@@ -103,6 +103,7 @@ class ConnectorWrites:
     def _write(self, member: fleet_member.Member) -> None:
         with self._lock:
             plan = self._plan
+            self._written = False  # whoever followed before, and leads now, has not written yet
             try:
                 written = [self._put(member, *each) for each in plan.connectors.items()]
             except (errors.ConnectError, TimeoutError) as error:

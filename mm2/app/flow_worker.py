@@ -201,7 +201,11 @@ class FlowWorker:
         for name, asked in list(self._asked.items()):
             if asked.done():
                 del self._asked[name]
-                self._failures.restarts.restarted(name, failed=asked.exception() is not None)
+                failed = asked.exception() is not None
+                if not failed and isinstance(asked.result(), requests.Refused | requests.Forward):
+                    self._failures.restarts.refused(name, now_s)
+                else:
+                    self._failures.restarts.restarted(name, failed=failed)
 
     def _restart(self, member: fleet_member.Member, item: work.Item) -> None:
         request: requests.Request = (

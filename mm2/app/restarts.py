@@ -69,6 +69,13 @@ class Restarts:
         if case is not None and failed:
             case.failed_at_s, case.restarted = None, False
 
+    def refused(self, name: str, now_s: float) -> None:
+        """The attempt was not made, as while a rebalance is about to come: it is due again after
+        the same delay, and counts for nothing."""
+        case = self._cases.get(name)
+        if case is not None:
+            case.failed_at_s, case.restarted = now_s, False
+
     def given_up(self, names: Iterable[str]) -> list[str]:
         """Those of these that have failed too often."""
         return [name for name in names if name in self._cases and self._is_over(self._cases[name])]

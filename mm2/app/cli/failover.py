@@ -167,6 +167,9 @@ def _move(order: Order, settings: Any, both: Any) -> int:
         wait_s=order.wait_s,
     )
     with journal_file.JournalFile(path, begin=begin) as file:
+        begun_before = file.found.begun
+        if begun_before is not None and begun_before.flow != flow.name:
+            raise click.UsageError(f"{path} is the journal of another move: {begun_before.flow}")
         moving.Mover(file, tools).run()
         report = file.found.details[moving.Step.REPORT]
     if order.as_json:

@@ -26,7 +26,8 @@ class JournalFile:
             self._fd = os.open(path, flags, 0o600)
         except FileExistsError as error:
             raise errors.FatalError(
-                f"{path} is there already: go on with it (--resume {path}), or name another one"
+                f"{path} is there already: go on with it (--resume --journal {path}), or name "
+                "another one"
             ) from error
         except OSError as error:
             raise errors.FatalError(f"opening the journal {path}: {error.strerror}") from error
@@ -75,7 +76,9 @@ class JournalFile:
 
     def _append(self, line: str) -> None:
         try:
-            os.write(self._fd, line.encode())
+            left = line.encode()
+            while left:  # a disk that is full takes part of it
+                left = left[os.write(self._fd, left) :]
             os.fsync(self._fd)
         except OSError as error:
             raise errors.FatalError(f"writing the journal {self.path}: {error.strerror}") from error

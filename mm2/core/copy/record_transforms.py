@@ -48,7 +48,7 @@ class _Step:
     negate: bool
 
     def apply(self, record: connect_records.SourceRecord) -> connect_records.SourceRecord | None:
-        if self.predicate is not None and self.predicate.test(record) == self.negate:
+        if self.predicate is not None and bool(self.predicate.test(record)) == self.negate:
             return record
         return self.made.apply(record)
 

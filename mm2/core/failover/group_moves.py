@@ -171,7 +171,8 @@ def _move(
             at=at,
             why=outcome.value,
         )
-    to = outcome.downstream
+    # Where retention has taken the place a consumer would reset, by default to the end.
+    to = outcome.downstream if log is None else max(outcome.downstream, log.start)
     beyond = _beyond(committed.offset, mirrored)
     again = outcome.again_max if isinstance(outcome, translation.Earlier) else 0
     if mirrored is not None and beyond:
@@ -186,7 +187,7 @@ def _move(
         again_max=again,
         unmirrored=beyond,
         unread=None if log is None else log.left(to),
-        gone=0 if log is None else max(0, log.start - to),
+        gone=to - outcome.downstream,
         metadata=committed.metadata,
     )
 

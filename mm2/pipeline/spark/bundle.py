@@ -13,6 +13,7 @@ import connect_runtime
 import mm2
 
 ROOMS = (
+    "connect_runtime/api",
     "connect_runtime/base",
     "connect_runtime/system",
     "connect_runtime/wire",

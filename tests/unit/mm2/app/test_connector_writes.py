@@ -113,6 +113,20 @@ def test_a_refusal_is_told_and_tried_again(member, caplog):
     assert made.settled
 
 
+def test_who_followed_and_leads_now_writes_until_it_is_written(member):
+    made = writes(plan())
+    follower = dataclasses.replace(member, leads=False)
+    made.look(as_member(follower), 0.0)
+    assert made.settled, "others write"
+    member.herder.fails = TimeoutError("the herder is busy")
+    made.lead(as_member(member))
+    assert not made.settled
+    member.herder.fails = None
+    made.look(as_member(member), 10.0)
+    assert member.herder.config().config("MirrorSourceConnector") is not None
+    assert made.settled
+
+
 def test_who_does_not_lead_knows_who_has_to_write(member):
     writes(plan()).lead(as_member(member))
     made = writes(plan("topics=x"))

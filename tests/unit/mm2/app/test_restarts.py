@@ -52,6 +52,16 @@ def test_what_failed_is_started_once_until_its_state_is_news():
     assert look(planner, 53.0, failed=True) == ["task 0"]
 
 
+def test_an_attempt_that_was_refused_is_made_again_and_counts_for_nothing():
+    planner = restarts.Restarts(1)
+    assert look(planner, 0.0, failed=True) == []
+    for now_s in (1.0, 2.0, 3.0):
+        assert look(planner, now_s, failed=True) == ["task 0"]
+        planner.refused("task 0", now_s)
+        assert look(planner, now_s + 0.5, failed=True) == []
+    assert planner.given_up(["task 0"]) == []
+
+
 def test_who_ran_for_long_has_no_failures_behind_it():
     planner = restarts.Restarts(1)
     assert look(planner, 0.0, failed=True) == []

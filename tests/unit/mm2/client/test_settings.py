@@ -12,7 +12,8 @@ MIRROR = "org.apache.kafka.connect.mirror"
 
 
 class OwnPolicy(naming.DefaultReplicationPolicy):
-    pass
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        return f"{topic} of {source_alias}"
 
 
 def accesses(properties):
@@ -56,7 +57,7 @@ def test_the_identity_policy_has_the_alias():
 
 def test_a_policy_of_the_users():
     given = {"replication.policy.class": f"{__name__}.OwnPolicy"}
-    assert isinstance(settings.policy(given), OwnPolicy)
+    assert settings.policy(given).format_remote_topic("A", "t") == "t of A"
 
 
 def test_a_policy_that_nobody_knows_is_refused():

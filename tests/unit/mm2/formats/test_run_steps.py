@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from mm2.formats import run_steps
 
-OFFSETS = st.integers(-(2**62), 2**62)
-RUNS = st.lists(st.tuples(OFFSETS, OFFSETS), max_size=6)
+OFFSETS = st.integers(0, 2**62)
+DELTAS = st.integers(-(2**61), 2**61)
+RUNS = st.lists(st.tuples(OFFSETS, DELTAS), max_size=6)
 
 
 @given(RUNS, st.integers(0, 6))

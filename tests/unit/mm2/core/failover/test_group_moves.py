@@ -98,7 +98,7 @@ def test_what_was_read_and_perhaps_arrived_may_be_read_again(tail, again_max):
 
 def test_what_was_deleted_there_before_it_was_read_is_counted():
     found = only(log=(95, 500))
-    assert (found.gone, found.unread, found.way) == (5, 405, Way.MOVES)
+    assert (found.to, found.gone, found.unread, found.way) == (95, 5, 405, Way.MOVES)
 
 
 @pytest.mark.parametrize("state", [State.ACTIVE, State.FOREIGN, State.UNKNOWN])
