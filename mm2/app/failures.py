@@ -106,15 +106,20 @@ def _texts(config: cluster_config.RawConfig) -> dict[str, str]:
 
 @dataclass(slots=True)
 class Failures:
-    """`restarts` says how often. Invariant: `_ran` are names that went well here once."""
+    """`restarts` says how often. `_ran`: of connectors and of tasks that mirror, those kinds of
+    which one went well here once."""
 
     restarts: restarts.Restarts
-    _ran: set[str] = field(default_factory=set)
+    _ran: set[type[work.Item]] = field(default_factory=set)
 
     def look(self, found: Iterable[Part], now_s: float) -> Verdict:
         """What to do about what there is now."""
         by_name = {str(each.item): each for each in found}
-        self._ran.update(name for name, each in by_name.items() if each.begun.state in _WENT_WELL)
+        self._ran.update(
+            type(each.item)
+            for each in by_name.values()
+            if each.mirrors and each.begun.state in _WENT_WELL
+        )
         due = self.restarts.due(
             {
                 name: restarts.Attempt(number=each.begun.times, failed=each.has_failed)
@@ -135,5 +140,6 @@ class Failures:
         return self._begins_badly(part) or bool(self.restarts.given_up([str(part.item)]))
 
     def _begins_badly(self, part: Part) -> bool:
-        """What a mirror begins with does not mend by itself."""
-        return part.mirrors and part.whose is Whose.OURS and str(part.item) not in self._ran
+        """What the mirror begins with does not mend by itself. A task that comes here later, from
+        another node say, is one of many."""
+        return part.mirrors and part.whose is Whose.OURS and type(part.item) not in self._ran

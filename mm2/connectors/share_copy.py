@@ -129,6 +129,8 @@ class ShareCopy:
         if copy is not None:
             copy.tick(now_s)
             copy.tell_stored()
+            if copy.channel is None:  # it has ended: others may copy by now
+                self._keeper.forget()
             self._keeper.work(now_s)
             self._replace_stopped(copy, now_s)
             if copy.taken_over:

@@ -14,7 +14,8 @@ from mm2.app.settings import load
 from tests.fakes import rest_herder
 
 NAME = flow_plan.SOURCE
-TASK = ids.ConnectorTaskId(NAME, 0)
+TASKS = [ids.ConnectorTaskId(NAME, number) for number in range(2)]
+TASK, LATER = TASKS
 FILE = """clusters=a,b
 a.bootstrap.servers=a:1
 b.bootstrap.servers=b:1
@@ -40,9 +41,9 @@ class Flow:
         """By a leader; its tasks are made anew."""
         config = {**self.plan.connectors[NAME], **more}
         self.herder.write(config_records.creation(NAME, dict(config), None))
-        task = {**config, "task.assigned.partitions": "t-0"}
-        self.herder.write(config_records.task_configs(NAME, [task]))
-        self.herder.write([config_records.commit(NAME, 1)])
+        tasks = [{**config, "task.assigned.partitions": f"t-{each.task}"} for each in TASKS]
+        self.herder.write(config_records.task_configs(NAME, tasks))
+        self.herder.write([config_records.commit(NAME, len(tasks))])
 
     def begin(self, item, state=None) -> None:
         view = self.herder.config()
@@ -55,7 +56,7 @@ class Flow:
     def look(self, after_s: float = 0.0) -> failures.Verdict:
         self.now_s += after_s
         found = failures.parts(
-            [NAME, TASK, "MirrorHeartbeatConnector"],
+            [NAME, *TASKS, "MirrorHeartbeatConnector"],
             self.worker.seen(),
             config=self.herder.config(),
             plan=self.plan,
@@ -113,6 +114,25 @@ def test_what_ran_once_is_started_again_before_it_is_given_up():
     flow.begin(TASK, FAILED)
     assert flow.look().given_up == ""
     assert flow.started_again(200.0) == 3
+    assert flow.look().given_up == "no such file"
+
+
+def test_a_task_that_comes_here_later_and_begins_badly_is_started_again():
+    flow = Flow()
+    flow.configure()
+    flow.begin(NAME, RUNNING)
+    flow.begin(TASK, RUNNING)
+    assert flow.look() == failures.Verdict()
+    flow.begin(LATER, FAILED)
+    assert flow.look().given_up == ""
+    assert [each.item for each in flow.look(5.0).due] == [LATER]
+
+
+def test_a_task_that_begins_badly_beside_a_connector_that_runs_is_given_up_at_once():
+    flow = Flow()
+    flow.configure()
+    flow.begin(NAME, RUNNING)
+    flow.begin(TASK, FAILED)
     assert flow.look().given_up == "no such file"
 
 
