@@ -38,6 +38,7 @@ class Flow:
         self.written = 0
         self.config = {
             "connector.class": CLASS,
+            "heartbeats.replication.enabled": "false",  # others may have left some here
             "tasks.max": "2",
             "topics": f"{self.topic}.*",
             "source.cluster.alias": self.aliases[0],

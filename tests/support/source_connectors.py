@@ -39,6 +39,7 @@ def config(
         "refresh.topics.interval.seconds": "1",
         "sync.topic.configs.interval.seconds": "1",
         "sync.topic.acls.interval.seconds": "1",
+        "heartbeats.replication.enabled": "false",  # others may have left some on a shared cluster
         **{name.replace("_", "."): value for name, value in more.items()},
     }
 
