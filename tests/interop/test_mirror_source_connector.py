@@ -153,67 +153,80 @@ def test_both_make_the_same_of_the_same_source(
 
     eventually.eventually(lambda: len(java_tasks()) == int(TASKS), WAIT_S, java.log_text)
     with support.Running(bed.props(OURS, **once)) as ours:
-        published, javas = ours.publish(), java_tasks()
+        same_tasks(ours.publish(), java_tasks())
+        same_topics(bed)
+        same_topics_after_changes(bed)
+        same_rights(bed)
 
-        # Tasks: the same partitions, as many for each, and nothing else that differs.
-        assert every(published, OURS) == every(javas, JAVAS)
-        sizes = [[len(share) for share in shares(each)] for each in (published, javas)]
-        assert sizes == [[5, 5, 5], [5, 5, 5]]
-        for one, other in zip(published, javas, strict=True):
-            assert rest_of(one, OURS) == rest_of(other, JAVAS)
 
-        # Topics and their settings: at first, and when they change.
-        def same() -> bool:
-            return bed.made(OURS) == bed.made(JAVAS)
+def same_tasks(published: list[Mapping[str, str]], javas: list[Mapping[str, str]]) -> None:
+    """The same partitions, as many for each, and nothing else that differs."""
+    assert every(published, OURS) == every(javas, JAVAS)
+    sizes = [[len(share) for share in shares(each)] for each in (published, javas)]
+    assert sizes == [[5, 5, 5], [5, 5, 5]]
+    for one, other in zip(published, javas, strict=True):
+        assert rest_of(one, OURS) == rest_of(other, JAVAS)
 
-        def both() -> str:
-            return f"{bed.made(OURS)} {bed.made(JAVAS)}"
 
-        eventually.eventually(same, WAIT_S, both, interval_s=0.5)
-        found = bed.made(OURS)
-        bedded = {name for name in TOPICS if name.startswith("bed.")}
-        assert set(found) == bedded | {"near-other.back"}
-        assert found["bed.plain"] == (8, {})
-        assert found["bed.excluded"] == (1, {})
-        assert found["bed.settings"] == (2, dict(TOPICS["bed.settings"][1]))
-        syncs = [
-            bed.topics.overrides(f"mm2-offset-syncs.near-{whose}.internal")
-            for whose in (OURS, JAVAS)
-        ]
-        assert syncs == [{"cleanup.policy": "compact"}] * 2
-        bed.topics.alter("bed.settings", "compression.type", delete_retention_ms="78")
-        bed.topics.alter("bed.plain", cleanup_policy="compact")
-        bed.topics.alter("far-ours.bed.compacted", segment_bytes="3000000", flush_ms="5")
-        bed.topics.alter("far-javas.bed.compacted", segment_bytes="3000000", flush_ms="5")
-        changed = (2, {"delete.retention.ms": "78"})
-        eventually.eventually(
-            lambda: (
-                bed.made(OURS)["bed.settings"] == changed
-                and bed.made(OURS)["bed.plain"] == (8, {"cleanup.policy": "compact"})
-                and bed.made(OURS)["bed.compacted"] == (2, dict(TOPICS["bed.compacted"][1]))
-                and same()
-            ),
-            WAIT_S,
-            both,
-            interval_s=0.5,
-        )
+def same_topics(bed: Bed) -> None:
+    """With their settings, and the topics that each made for itself."""
+    eventually.eventually(
+        lambda: bed.made(OURS) == bed.made(JAVAS), WAIT_S, lambda: both(bed), interval_s=0.5
+    )
+    found = bed.made(OURS)
+    bedded = {name for name in TOPICS if name.startswith("bed.")}
+    assert set(found) == bedded | {"near-other.back"}
+    assert found["bed.plain"] == (8, {})
+    assert found["bed.excluded"] == (1, {})
+    assert found["bed.settings"] == (2, dict(TOPICS["bed.settings"][1]))
+    syncs = [
+        bed.topics.overrides(f"mm2-offset-syncs.near-{whose}.internal") for whose in (OURS, JAVAS)
+    ]
+    assert syncs == [{"cleanup.policy": "compact"}] * 2
 
-        # ACLs: at first, and when there are more.
-        def same_rights() -> bool:
-            return len(bed.given(OURS)) >= 5 and bed.given(OURS) == bed.given(JAVAS)
 
-        def all_rights() -> str:
-            return f"{sorted(bed.given(OURS))} {sorted(bed.given(JAVAS))}"
+def same_topics_after_changes(bed: Bed) -> None:
+    """Settings that change at the source are followed, those that only mirrors have are not."""
+    bed.topics.alter("bed.settings", "compression.type", delete_retention_ms="78")
+    bed.topics.alter("bed.plain", cleanup_policy="compact")
+    bed.topics.alter("far-ours.bed.compacted", segment_bytes="3000000", flush_ms="5")
+    bed.topics.alter("far-javas.bed.compacted", segment_bytes="3000000", flush_ms="5")
+    changed = (2, {"delete.retention.ms": "78"})
+    eventually.eventually(
+        lambda: (
+            bed.made(OURS)["bed.settings"] == changed
+            and bed.made(OURS)["bed.plain"] == (8, {"cleanup.policy": "compact"})
+            and bed.made(OURS)["bed.compacted"] == (2, dict(TOPICS["bed.compacted"][1]))
+            and bed.made(OURS) == bed.made(JAVAS)
+        ),
+        WAIT_S,
+        lambda: both(bed),
+        interval_s=0.5,
+    )
 
-        eventually.eventually(same_rights, WAIT_S, all_rights, interval_s=0.5)
-        more = right("bed.compacted", "ALTER_CONFIGS")
-        assert bed.rights.create([more], WAIT_S) == {}
-        eventually.eventually(
-            lambda: ("bed.compacted", *more.fields()[3:]) in bed.given(JAVAS) and same_rights(),
-            WAIT_S,
-            all_rights,
-            interval_s=0.5,
-        )
+
+def both(bed: Bed) -> str:
+    return f"{bed.made(OURS)} {bed.made(JAVAS)}"
+
+
+def same_rights(bed: Bed) -> None:
+    """ACLs at first, and when there are more."""
+
+    def same() -> bool:
+        return len(bed.given(OURS)) >= 5 and bed.given(OURS) == bed.given(JAVAS)
+
+    def all_rights() -> str:
+        return f"{sorted(bed.given(OURS))} {sorted(bed.given(JAVAS))}"
+
+    eventually.eventually(same, WAIT_S, all_rights, interval_s=0.5)
+    more = right("bed.compacted", "ALTER_CONFIGS")
+    assert bed.rights.create([more], WAIT_S) == {}
+    eventually.eventually(
+        lambda: ("bed.compacted", *more.fields()[3:]) in bed.given(JAVAS) and same(),
+        WAIT_S,
+        all_rights,
+        interval_s=0.5,
+    )
 
 
 def test_what_java_handed_out_stays_where_it_is_and_java_reads_what_we_hand_out(
