@@ -137,7 +137,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                     release = releases.find(version)
                     class_archive.flags(artefacts.jars(release.artefacts), release)
                 if any(item.get_closest_marker("system") for item in session.items):
-                    spark_archive.offer()
+                    spark_archive.prepare()
         except errors.FatalError:
             return  # the fixtures will say so, to the tests that need brokers
 

@@ -45,6 +45,11 @@ class Broker(server.Server):
     def properties_path(self) -> Path:
         return self.folder / "server.properties"
 
+    @property
+    def data(self) -> Path:
+        """Where it keeps its logs and what was formatted; its settings name one folder."""
+        return Path(self._settings["log.dirs"])
+
     def launch(self) -> None:
         """Start the process without waiting for it to serve."""
         if not self.running:

@@ -67,6 +67,7 @@ class InContainers:
 
     image: str
     folder: Path
+    features: Path | None = None
 
     def broker(self, settings: Path, *, flags: tuple[str, ...]) -> list[str]:
         return [*_environment(flags), f"{_SCRIPTS}/kafka-server-start.sh", str(settings)]

@@ -43,6 +43,11 @@ class Program(Protocol):
 class Runner(Protocol):
     """Brokers and the tool that formats their storage. Nothing of it outlives this process."""
 
+    @property
+    def features(self) -> Path | None:
+        """Where the feature levels are kept that `kafka-storage` wrote for the first broker."""
+        ...
+
     def broker(self, settings: Path, *, flags: tuple[str, ...]) -> list[str]:
         """The command line of a broker with a settings file; `flags` are for its JVM."""
         ...
@@ -65,6 +70,10 @@ class Here:
 
     jars: Path
     archive: tuple[str, ...] = ()
+
+    @property
+    def features(self) -> Path | None:
+        return self.jars.with_name(f"{self.jars.name}.features")
 
     def broker(self, settings: Path, *, flags: tuple[str, ...]) -> list[str]:
         return self._command("kafka.Kafka", str(settings), flags=flags)

@@ -22,7 +22,6 @@ WAIT_S = 240.0
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MM2_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("SPARK_SUBMIT_OPTS", raising=False)
-    monkeypatch.setattr(spark_engine, "ARCHIVE_AFTER_S", 0.0)
     return tmp_path / "cache"
 
 
@@ -30,7 +29,7 @@ def started() -> spark_engine.SparkEngine:
     # What the JVM itself takes no archive for, it says.
     conf = {"spark.driver.extraJavaOptions": "-Xshare:on"}
     made = spark_engine.SparkEngine(
-        spark_settings.SparkSettings(conf=conf), now=clock.SystemClock()
+        spark_settings.SparkSettings(conf=conf), now=clock.SystemClock(), archive_after_s=0.0
     )
     made.open()
     eventually.eventually(

@@ -36,10 +36,20 @@ _log = logging.getLogger(__name__)
 
 
 class SparkEngine:
-    """Implements `engine.CopyEngine`. Make one per process at a time."""
+    """Implements `engine.CopyEngine`. Make one per process at a time.
 
-    def __init__(self, settings: spark_settings.SparkSettings, *, now: clock.Clock) -> None:
+    Once it has run for `archive_after_s`, the JVM's classes are written down (`class_archive`).
+    """
+
+    def __init__(
+        self,
+        settings: spark_settings.SparkSettings,
+        *,
+        now: clock.Clock,
+        archive_after_s: float = ARCHIVE_AFTER_S,
+    ) -> None:
         self._settings = settings
+        self._archive_after_s = archive_after_s
         self._now = now
         self._state = engine.EngineState.STARTING
         self._failure: str | None = None
@@ -250,7 +260,7 @@ class SparkEngine:
 
     def _write_archive(self, stop: threading.Event) -> None:
         """Once for each Java and Spark on a machine. It may fail: nothing rests on it."""
-        self._stopping.wait(ARCHIVE_AFTER_S)
+        self._stopping.wait(self._archive_after_s)
         stop.set()
         if self._driver is None or self._jvm is None or self._stopping.is_set():
             return

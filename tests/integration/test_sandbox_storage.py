@@ -1,0 +1,51 @@
+"""Storage that was formatted from what Kafka's tool wrote before, beside the tool's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mm2.sandbox import artefacts, broker, properties, releases, runners, storage
+
+
+def _node(folder: Path, runner: runners.Runner) -> broker.Broker:
+    settings = releases.NEWEST.defaults(1) | properties.addresses(
+        1, client_port=19092, controller_ports={1: 19093}
+    )
+    return broker.Broker(
+        broker.BrokerSpec(
+            node_id=1,
+            folder=folder,
+            runner=runner,
+            settings=settings | {"log.dirs": str(folder / "data")},
+        )
+    )
+
+
+def _names(node: broker.Broker) -> dict[str, str]:
+    lines = (node.data / "meta.properties").read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if not line.startswith("#"))
+
+
+def test_the_second_broker_is_formatted_as_the_tool_formats_the_first(tmp_path: Path):
+    jars = tmp_path / "jars"
+    jars.symlink_to(artefacts.jars(releases.NEWEST.artefacts))
+    runner = runners.Here(jars)
+    first, second = (_node(tmp_path / name, runner) for name in ("first", "second"))
+
+    storage.format_all([first], cluster_id="AAAAAAAAAAAAAAAAAAAAAA")
+    storage.format_all([second], cluster_id="BBBBBBBBBBBBBBBBBBBBBA")
+
+    assert (first.folder / "format.log").exists()
+    assert not (second.folder / "format.log").exists()
+    by_tool, by_us = _names(first), _names(second)
+    assert by_tool.keys() == by_us.keys()
+    assert by_tool["directory.id"] != by_us["directory.id"]
+    assert (by_us["cluster.id"], by_us["node.id"], by_us["version"]) == (
+        "BBBBBBBBBBBBBBBBBBBBBA",
+        by_tool["node.id"],
+        by_tool["version"],
+    )
+    files = [sorted(path.name for path in each.data.iterdir()) for each in (first, second)]
+    assert files[0] == files[1]
+    kept = "bootstrap.checkpoint"
+    assert (second.data / kept).read_bytes() == (first.data / kept).read_bytes()
