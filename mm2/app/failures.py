@@ -122,7 +122,7 @@ class Failures:
         )
         due = self.restarts.due(
             {
-                name: restarts.Attempt(number=each.begun.times, failed=each.has_failed)
+                name: restarts.Attempt(number=each.begun.times, state=each.begun.state)
                 for name, each in by_name.items()
             },
             now_s,

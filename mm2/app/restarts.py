@@ -9,29 +9,36 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from connect_runtime.core.state import status_records
+
+_State = status_records.State
+
 FIRST_S = 1.0
 MOST_S = 60.0
 FORGOTTEN_S = 600.0
-"""What has run so long without failing counts as new."""
+"""What has run so long without failing counts as new; pauses and waiting are no running."""
 UNLIMITED = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """`number` counts how often it was begun: one that fails may be over between two looks."""
+    """`number` counts how often it was begun: one that fails may be over between two looks.
+    `state` None: it has said nothing yet."""
 
     number: int
-    failed: bool
+    state: _State | None
 
 
 @dataclass(slots=True)
 class _Case:
-    """`failed_at_s` None: it runs, since `well_since_s`."""
+    """`failed_at_s` None: it has not failed since. `ran_s`: so long it was seen to run since the
+    last failure; `running_at_s`: at the last look it did, else None."""
 
     attempt: int = 0
     failures: int = 0
     failed_at_s: float | None = None
-    well_since_s: float | None = None
+    ran_s: float = 0.0
+    running_at_s: float | None = None
     restarted: bool = False
 
 
@@ -54,13 +61,13 @@ class Restarts:
             case = self._cases.setdefault(name, _Case())
             if attempt.number != case.attempt:
                 case.attempt, case.failed_at_s = attempt.number, None
-            if attempt.failed:
-                self._failed(case, now_s)
-                if self._is_due(case, now_s):
-                    case.restarted = True
-                    found.append(name)
-            else:
-                _well(case, now_s)
+            if attempt.state is not _State.FAILED:
+                _not_failed(case, now_s, runs=attempt.state is _State.RUNNING)
+                continue
+            _failed(case, now_s)
+            if self._is_due(case, now_s):
+                case.restarted = True
+                found.append(name)
         return found
 
     def restarted(self, name: str, *, failed: bool) -> None:
@@ -80,14 +87,6 @@ class Restarts:
         """Those of these that have failed too often."""
         return [name for name in names if name in self._cases and self._is_over(self._cases[name])]
 
-    def _failed(self, case: _Case, now_s: float) -> None:
-        if case.failed_at_s is None:
-            if case.well_since_s is not None and now_s - case.well_since_s >= FORGOTTEN_S:
-                case.failures = 0
-            case.failures += 1
-            case.failed_at_s, case.well_since_s = now_s, None
-            case.restarted = False
-
     def _is_over(self, case: _Case) -> bool:
         return case.failed_at_s is not None and self.most != UNLIMITED and case.failures > self.most
 
@@ -98,7 +97,17 @@ class Restarts:
         return now_s - case.failed_at_s >= pause_s
 
 
-def _well(case: _Case, now_s: float) -> None:
+def _failed(case: _Case, now_s: float) -> None:
+    if case.failed_at_s is None:
+        if case.ran_s >= FORGOTTEN_S:
+            case.failures = 0
+        case.failures += 1
+        case.failed_at_s, case.ran_s, case.running_at_s = now_s, 0.0, None
+        case.restarted = False
+
+
+def _not_failed(case: _Case, now_s: float, *, runs: bool) -> None:
     case.failed_at_s, case.restarted = None, False
-    if case.well_since_s is None:
-        case.well_since_s = now_s
+    if runs and case.running_at_s is not None:
+        case.ran_s += now_s - case.running_at_s
+    case.running_at_s = now_s if runs else None

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
+
+from connect_runtime.core.state import status_records
 from mm2.app import restarts
+
+State = status_records.State
 
 
 def look(planner: restarts.Restarts, now_s: float, *, failed: bool, number: int = 1) -> list[str]:
-    return planner.due({"task 0": restarts.Attempt(number, failed)}, now_s)
+    return saw(planner, now_s, State.FAILED if failed else State.RUNNING, number=number)
+
+
+def saw(
+    planner: restarts.Restarts, now_s: float, state: State | None, *, number: int = 1
+) -> list[str]:
+    return planner.due({"task 0": restarts.Attempt(number, state)}, now_s)
 
 
 def crashes(planner: restarts.Restarts, until_s: float) -> list[float]:
@@ -67,9 +78,34 @@ def test_who_ran_for_long_has_no_failures_behind_it():
     assert look(planner, 0.0, failed=True) == []
     assert look(planner, 1.0, failed=True) == ["task 0"]
     look(planner, 2.0, failed=False)
+    look(planner, 990.0, failed=False)
     look(planner, 1000.0, failed=True)
     assert planner.given_up(["task 0"]) == []
     assert look(planner, 1001.0, failed=True) == ["task 0"]
+
+
+@pytest.mark.parametrize("state", [None, State.UNASSIGNED, State.RESTARTING, State.PAUSED])
+def test_who_waited_for_long_has_not_run(state):
+    planner = restarts.Restarts(1)
+    look(planner, 0.0, failed=True)
+    assert look(planner, 1.0, failed=True) == ["task 0"]
+    look(planner, 2.0, failed=False)
+    for now_s in (3.0, 500.0, 1000.0):
+        saw(planner, now_s, state)
+    look(planner, 1001.0, failed=True)
+    assert planner.given_up(["task 0"]) == ["task 0"]
+
+
+def test_what_ran_in_parts_has_run():
+    """A rebalance, say, is no failure."""
+    planner = restarts.Restarts(1)
+    look(planner, 0.0, failed=True)
+    for at_s in (1.0, 400.0):
+        look(planner, at_s, failed=False)
+        look(planner, at_s + 300.0, failed=False)
+        saw(planner, at_s + 301.0, State.UNASSIGNED)
+    look(planner, 710.0, failed=True)
+    assert planner.given_up(["task 0"]) == []
 
 
 def test_what_is_gone_is_forgotten():
