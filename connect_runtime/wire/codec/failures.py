@@ -6,6 +6,8 @@ a secret.
 
 from __future__ import annotations
 
+import enum
+
 from kio.schema.errors import ErrorCode
 
 from connect_runtime.base import errors
@@ -19,13 +21,26 @@ def error_name(code: int) -> str:
         return f"error {code}"
 
 
+class Layer(enum.Enum):
+    """On the way to an answer: what failed. `LISTENER`: what listens there is of another kind than
+    `security.protocol` says, or no Kafka."""
+
+    DNS = "DNS"
+    NETWORK = "NETWORK"
+    LISTENER = "LISTENER"
+    TLS = "TLS"
+    AUTH = "AUTH"
+    PROTOCOL = "PROTOCOL"
+
+
 class ConnectionFailed(errors.RetriableError):
     """A connection could not be made, or broke; `address` is host:port, `cause` what was seen."""
 
-    def __init__(self, address: str, cause: str) -> None:
+    def __init__(self, address: str, cause: str, *, layer: Layer = Layer.NETWORK) -> None:
         super().__init__(f"connection to {address}: {cause}")
         self.address = address
         self.cause = cause
+        self.layer = layer
 
 
 class RequestTimedOut(errors.RetriableError):
@@ -61,9 +76,10 @@ class TooManyCalls(errors.RetriableError):
 class AuthenticationFailed(errors.FatalError):
     """TLS or SASL was refused, by either side: trying again changes nothing."""
 
-    def __init__(self, address: str, problem: str) -> None:
+    def __init__(self, address: str, problem: str, *, layer: Layer = Layer.AUTH) -> None:
         super().__init__(f"authentication with {address}: {problem}")
         self.address = address
+        self.layer = layer
 
 
 class CoordinatorRefused(errors.FatalError):
@@ -90,3 +106,14 @@ class UnsupportedVersion(errors.FatalError):
         self.api = api
         self.ours = ours
         self.theirs = theirs
+
+
+def layer(failure: errors.ConnectError) -> Layer:
+    """What failed, as far as the failure tells; no answer in time is the network's."""
+    match failure:
+        case ConnectionFailed() | AuthenticationFailed():
+            return failure.layer
+        case UnsupportedVersion() | TruncatedResponse():
+            return Layer.PROTOCOL
+        case _:
+            return Layer.NETWORK

@@ -129,7 +129,7 @@ def _agreeing_on_mechanism(mechanism: str, address: str) -> Generator[Any, memor
         raise failures.AuthenticationFailed(address, problem)
     if code == ILLEGAL_SASL_STATE:
         problem = "the listener has no SASL: set security.protocol to PLAINTEXT or SSL"
-        raise failures.AuthenticationFailed(address, problem)
+        raise failures.AuthenticationFailed(address, problem, layer=failures.Layer.LISTENER)
     if code != 0:
         problem = f"SASL handshake: {failures.error_name(code)}"
         raise failures.AuthenticationFailed(address, problem)

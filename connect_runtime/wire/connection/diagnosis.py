@@ -40,7 +40,7 @@ def explain(
         return _explain_bytes(error, address)
     if isinstance(error, ssl.SSLCertVerificationError):
         problem = f"TLS: the broker's certificate was not accepted: {error.verify_message}"
-        return failures.AuthenticationFailed(address, problem)
+        return failures.AuthenticationFailed(address, problem, layer=failures.Layer.TLS)
     if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
         return _explain_tls(error, address)
     if isinstance(error, EOFError | ConnectionError | ssl.SSLEOFError):
@@ -48,7 +48,8 @@ def explain(
             "closed by the broker" if isinstance(error, EOFError) else error.strerror or str(error)
         )
         hint = "" if answered else _hint(stage, security)
-        return failures.ConnectionFailed(address, f"{seen} while {stage}{hint}")
+        layer = failures.Layer.LISTENER if hint else failures.Layer.NETWORK
+        return failures.ConnectionFailed(address, f"{seen} while {stage}{hint}", layer=layer)
     seen = (error.strerror if isinstance(error, OSError) else None) or str(error)
     return failures.ConnectionFailed(address, f"{seen} while {stage}")
 
@@ -71,19 +72,20 @@ def _explain_tls(error: ssl.SSLError, address: str) -> errors.ConnectError:
         problem = (
             f"TLS: {reason}: the listener does not speak TLS; check security.protocol and port"
         )
-        return failures.AuthenticationFailed(address, problem)
+        return failures.AuthenticationFailed(address, problem, layer=failures.Layer.LISTENER)
     if "alert" in reason:
         problem = f"TLS: refused by the broker: {reason}; does it want a certificate of ours?"
-        return failures.AuthenticationFailed(address, problem)
-    return failures.ConnectionFailed(address, f"TLS: {reason}")
+        return failures.AuthenticationFailed(address, problem, layer=failures.Layer.TLS)
+    return failures.ConnectionFailed(address, f"TLS: {reason}", layer=failures.Layer.TLS)
 
 
 def _explain_bytes(error: framing.BadSize, address: str) -> errors.ConnectError:
     raw = error.raw
     if raw[0] in _TLS_RECORDS and raw[1] == _TLS_MAJOR:
         problem = "the listener speaks TLS; set security.protocol to SSL or SASL_SSL"
-        return failures.AuthenticationFailed(address, problem)
+        return failures.AuthenticationFailed(address, problem, layer=failures.Layer.LISTENER)
     if raw.isascii() and raw.decode("ascii").isprintable():
         problem = f"it answers {raw.decode('ascii')!r}…, which is not Kafka's protocol; wrong port?"
-        return failures.ConnectionFailed(address, problem)
-    return failures.ConnectionFailed(address, f"an answer of {error.size} bytes is not possible")
+    else:
+        problem = f"an answer of {error.size} bytes is not possible"
+    return failures.ConnectionFailed(address, problem, layer=failures.Layer.LISTENER)

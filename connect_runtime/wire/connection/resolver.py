@@ -213,7 +213,8 @@ class Resolver:
 
 def _failed(question: Question, said: str) -> failures.ConnectionFailed:
     address = cluster_view.format_address(question.host, question.port)
-    return failures.ConnectionFailed(address, f"the host name does not resolve: {said}")
+    problem = f"the host name does not resolve: {said}"
+    return failures.ConnectionFailed(address, problem, layer=failures.Layer.DNS)
 
 
 def _ring(rung: socket.socket) -> None:

@@ -45,3 +45,30 @@ def test_error_codes_have_kafkas_names_as_far_as_they_are_known():
     assert failures.error_name(16) == "NOT_COORDINATOR (16)"
     assert failures.error_name(-1) == "UNKNOWN_SERVER_ERROR (-1)"
     assert failures.error_name(9999) == "error 9999"
+
+
+@pytest.mark.parametrize(
+    ("failure", "layer"),
+    [
+        (failures.ConnectionFailed("b:1", "refused"), failures.Layer.NETWORK),
+        (
+            failures.ConnectionFailed("b:1", "no such name", layer=failures.Layer.DNS),
+            failures.Layer.DNS,
+        ),
+        (failures.AuthenticationFailed("b:1", "wrong"), failures.Layer.AUTH),
+        (
+            failures.AuthenticationFailed("b:1", "expired", layer=failures.Layer.TLS),
+            failures.Layer.TLS,
+        ),
+        (
+            failures.UnsupportedVersion("fetch", ours=(1, 2), theirs=None, address="b:1"),
+            failures.Layer.PROTOCOL,
+        ),
+        (
+            failures.RequestTimedOut("fetch", waiting_for="the answer of b:1", after_s=1.5),
+            failures.Layer.NETWORK,
+        ),
+    ],
+)
+def test_a_failure_says_what_failed_on_the_way(failure, layer):
+    assert failures.layer(failure) is layer

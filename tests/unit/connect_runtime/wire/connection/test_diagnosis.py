@@ -101,3 +101,31 @@ def test_what_only_settings_cure_is_fatal(error, text):
     failure = explain(error)
     assert isinstance(failure, failures.AuthenticationFailed)
     assert text in str(failure)
+
+
+@pytest.mark.parametrize(
+    ("error", "options", "layer"),
+    [
+        (OSError(errno.ECONNREFUSED, "x"), {"stage": "connecting"}, failures.Layer.NETWORK),
+        (EOFError(), {}, failures.Layer.LISTENER),
+        (EOFError(), {"answered": True}, failures.Layer.NETWORK),
+        (EOFError(), {"stage": "waiting for 1 answers"}, failures.Layer.LISTENER),
+        (ssl.SSLEOFError(8, "x"), {"security": SSL}, failures.Layer.LISTENER),
+        (verification("certificate has expired"), {"security": SSL}, failures.Layer.TLS),
+        (
+            tls_error(ssl.SSLError, "WRONG_VERSION_NUMBER"),
+            {"security": SSL},
+            failures.Layer.LISTENER,
+        ),
+        (
+            tls_error(ssl.SSLError, "TLSV13_ALERT_CERTIFICATE_REQUIRED"),
+            {"security": SSL},
+            failures.Layer.TLS,
+        ),
+        (tls_error(ssl.SSLError, "UNSUPPORTED_PROTOCOL"), {"security": SSL}, failures.Layer.TLS),
+        (framing.BadSize(b"\x15\x03\x03\x00", 352518912), {}, failures.Layer.LISTENER),
+        (framing.BadSize(b"HTTP", 1213486160), {}, failures.Layer.LISTENER),
+    ],
+)
+def test_what_failed_on_the_way_is_known(error, options, layer):
+    assert failures.layer(explain(error, **options)) is layer
