@@ -15,7 +15,7 @@ from connect_runtime.base import clock as base_clock
 from connect_runtime.base import errors
 from connect_runtime.core.herder import requests
 from mm2.app import flow_plan
-from mm2.core.configs import dedicated, live, own_keys
+from mm2.core.configs import dedicated, live
 
 WRITE_S = 60.0
 """What validating and writing one connector may take."""
@@ -116,7 +116,7 @@ class ConnectorWrites:
         if not dedicated.can_run(name, ours):
             return stored is None or self._ask(member, name, requests.DeleteConnector(name))
         wanted = live.kept(ours, stored) if name == flow_plan.SOURCE else dict(ours)
-        set_live = [f"{key}={wanted[key]}" for key in own_keys.LIVE if key in wanted]
+        set_live = [f"{key}={value}" for key, value in live.only(wanted).items()]
         if set_live:
             _log.info("%s: set while it ran, and kept: %s", self._plan.name, ", ".join(set_live))
         if stored == wanted:

@@ -13,7 +13,7 @@ from typing import Any
 from connect_runtime.adapters.http import peers as http_peers
 from connect_runtime.base import errors
 from connect_runtime.ports import peers
-from mm2.core.configs import dedicated, live, own_keys
+from mm2.core.configs import dedicated, live
 from mm2.core.topics import assigned
 
 SOURCE = next(iter(dedicated.CONNECTORS))
@@ -98,7 +98,8 @@ class FlowApi:
 
     def _change(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
         """What else was changed meanwhile stays."""
-        patch = {key: after.get(key) for key in own_keys.LIVE if before.get(key) != after.get(key)}
+        keys = {key for key in (*before, *after) if live.is_live(key)}
+        patch = {key: after.get(key) for key in keys if before.get(key) != after.get(key)}
         if patch:
             self._ask("PATCH", _path("config"), patch)
 

@@ -163,7 +163,7 @@ def test_a_topic_is_paused_and_a_budget_set_while_copies_run(
     def goes_on(tasks: int = 2) -> bool:
         return worker.log_path.read_text().count("goes on by its new configuration") >= tasks
 
-    worker.configure(NAME, {**flow.config, "live.paused.topics": flow.topic})
+    worker.configure(NAME, {**flow.config, f"live.paused.topic.{flow.topic}": "true"})
     eventually.eventually(goes_on, WAIT_S, worker.log_text)
     flow.write(10)
     assert not polling.until(lambda: len(flow.values()) > 100, timeout_s=3.0, interval_s=0.5)

@@ -75,6 +75,7 @@ OF_THE_WORKER = frozenset(
 """Keys that the worker acts on, whatever the connector."""
 _FAMILIES = (
     *roles.PREFIXES,
+    *own_keys.LIVE,
     own_keys.SPARK_PREFIX,
     "config.providers.",
     "errors.deadletterqueue.",

@@ -245,7 +245,7 @@ def _source(reading: _Reading) -> SourceConfig:
         syncs_topic_factor=reading.factor(keys.SYNCS_TOPIC_FACTOR),
         lag_max=values[keys.LAG_MAX],
         engine=reading.attempt(own_keys.ENGINE, lambda: engine_settings.read(reading.props), None),
-        paused=frozenset(values[own_keys.LIVE_PAUSED_TOPICS]),
+        paused=frozenset(live.paused(reading.props)),
         transforms=_transforms(reading),
         java_stopped=values[own_keys.JAVA_STOPPED],
     )
@@ -288,8 +288,16 @@ def _source_flow(reading: _Reading, common: Common) -> flows.Flow:
         admin_timeout_s=common.admin_timeout_s,
         buffer_bytes=values[own_keys.BUFFER_MEMORY],
         map_bytes=values[own_keys.OFFSET_MAP_BYTES],
-        budgets=live.budgets(values),
+        budgets=_budgets(reading),
     )
+
+
+def _budgets(reading: _Reading) -> flows.Budgets:
+    """None where it is noted what is wrong with an operator's limit."""
+    wrong = live.mistakes(reading.props)
+    for key, words in wrong.items():
+        reading.note(key, words)
+    return flows.Budgets() if wrong else live.budgets(reading.values, reading.props)
 
 
 def _topics(reading: _Reading, base: filters.Names) -> filters.Names:

@@ -36,7 +36,7 @@ _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _CLIENTS = ("producer", "consumer", "admin")
 _ROLES = tuple(f"{each}." for each in _CLIENTS)
-_AT_THE_TOP = keys.EVERY | frozenset(own_keys.OWN.keys).difference(own_keys.LIVE)
+_AT_THE_TOP = keys.EVERY | frozenset(own_keys.OWN.keys) - {own_keys.LIVE_THROTTLE}
 """What reaches every flow's connectors from the top of the file: Java's keys, and ours."""
 
 

@@ -26,10 +26,12 @@ THROTTLE = "throttle"
 TOPIC_THROTTLES = "throttle.topics"
 JAVA_STOPPED = "java.stopped.cleanly"
 LIVE_THROTTLE = "live.throttle"
-LIVE_TOPIC_THROTTLES = "live.throttle.topics"
-LIVE_PAUSED_TOPICS = "live.paused.topics"
-LIVE = (LIVE_THROTTLE, LIVE_TOPIC_THROTTLES, LIVE_PAUSED_TOPICS)
-"""What operators set while a flow runs: no file has these, and tasks take them up as they run."""
+LIVE_TOPIC_THROTTLE = "live.throttle.topic."
+LIVE_PAUSED_TOPIC = "live.paused.topic."
+LIVE = (LIVE_THROTTLE, LIVE_PAUSED_TOPIC)
+"""What keys begin with that operators set while a flow runs: no file has these, and tasks take them
+up as they run. Each topic has a key of its own (its name follows), so that two who set something of
+two topics at once undo nothing of each other."""
 ENGINE = "mm2.engine"
 SPARK_PREFIX = "mm2.spark."
 BUFFER_LEAST, BUFFER_MOST = 1024 * 1024, 64 * 1024**3
@@ -141,21 +143,6 @@ OWN = (
         "Instead of throttle, set by an operator; none: no limit.",
         default=None,
         validator=_read(own_values.read_limit, own_values.LIMIT_ALLOWED),
-        importance=LOW,
-    )
-    .define(
-        LIVE_TOPIC_THROTTLES,
-        Type.LIST,
-        "Before throttle.topics, set by an operator: TOPIC=RATE or TOPIC=none.",
-        default=[],
-        validator=_read(own_values.read_topic_limit, "TOPIC=RATE, such as orders=5MB"),
-        importance=LOW,
-    )
-    .define(
-        LIVE_PAUSED_TOPICS,
-        Type.LIST,
-        "Topics of the source that an operator has paused.",
-        default=[],
         importance=LOW,
     )
     .define(

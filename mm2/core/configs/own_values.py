@@ -58,14 +58,6 @@ def read_limit(text: str) -> int:
     return 0 if text.strip().lower() == NO_LIMIT else read_rate(text)
 
 
-def read_topic_limit(text: str) -> tuple[str, int]:
-    """`TOPIC=RATE`, or `TOPIC=none`: 0. A topic by its name."""
-    topic, _, rate = text.rpartition("=")
-    if not topic.strip():
-        raise ValueError(text)
-    return topic.strip(), read_limit(rate)
-
-
 def read_start(text: str) -> flows.StartPosition:
     """Where a partition without any progress begins."""
     if text.lower() in (flows.StartAt.EARLIEST.value, flows.StartAt.LATEST.value):

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 
 from connect_runtime.api import errors
 from connect_runtime.base import ids
-from mm2.core.configs import connector_configs, own_keys
+from mm2.core.configs import connector_configs, live, own_keys
 from mm2.core.configs import connector_keys as keys
 from mm2.core.copy import record_transforms
 from mm2.core.topics import assigned, split
 
 _LIVE = frozenset(
     {
-        *own_keys.LIVE,
         own_keys.THROTTLE,
         own_keys.TOPIC_THROTTLES,
         own_keys.JAVA_STOPPED,
@@ -23,7 +22,8 @@ _LIVE = frozenset(
         assigned.ADDED,
     }
 )
-"""What a task can take up as it copies; `ADDED` and `JAVA_STOPPED` matter before it began only."""
+"""What a task can take up as it copies, beside what operators set; `ADDED` and `JAVA_STOPPED`
+matter before it began only."""
 _OF_OTHERS = frozenset(
     {
         *(keys.TOPICS, keys.TOPICS_EXCLUDE, keys.TOPIC_FILTER),
@@ -75,5 +75,5 @@ def goes_on(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
     return all(
         before.get(key) == after.get(key)
         for key in before.keys() | after.keys()
-        if key not in _LIVE and key not in _OF_OTHERS
+        if key not in _LIVE and key not in _OF_OTHERS and not live.is_live(key)
     )

@@ -85,11 +85,11 @@ def test_what_is_switched_off_is_not_written_and_taken_away(member):
 
 def test_what_operators_set_is_kept(member):
     writes(plan()).lead(as_member(member))
-    stored = member.stored[flow_plan.SOURCE] | {"live.paused.topics": "orders"}
+    stored = member.stored[flow_plan.SOURCE] | {"live.paused.topic.orders": "true"}
     member.herder.write(config_records.creation(flow_plan.SOURCE, stored, None))
     writes(plan("topics=x")).lead(as_member(member))
     found = member.stored[flow_plan.SOURCE]
-    assert (found["live.paused.topics"], found["topics"]) == ("orders", "x")
+    assert (found["live.paused.topic.orders"], found["topics"]) == ("true", "x")
 
 
 def test_another_plan_is_written_when_it_is_looked_for(member):

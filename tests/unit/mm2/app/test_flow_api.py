@@ -10,6 +10,7 @@ from connect_runtime.base import ids
 from connect_runtime.core.herder import requests
 from connect_runtime.core.state import cluster_config, config_records
 from mm2.app import flow_api
+from mm2.core.configs import live
 from tests.fakes import rest_herder
 from tests.support import rest_server
 
@@ -58,17 +59,27 @@ def test_what_was_stopped_goes_on(herder, api):
 def test_topics_are_paused_without_touching_what_else_is_configured(herder, api):
     before = config(herder)
     api.pause_topic("orders")
-    assert config(herder) == {**before, "live.paused.topics": "orders"}
+    assert config(herder) == {**before, "live.paused.topic.orders": "true"}
     api.resume_topic("orders")
     assert config(herder) == before
+
+
+def test_two_who_pause_topics_at_once_undo_nothing_of_each_other(herder, api):
+    """Each has read the configuration before the other wrote."""
+    before = api._config()
+    for topic, limit in (("users", "1MB"), ("orders", "2MB")):
+        api._change(before, live.throttle(live.pause(before, topic), limit, topic=topic))
+    assert live.paused(config(herder)) == ("orders", "users")
+    limits = {key: value for key, value in config(herder).items() if "throttle.topic." in key}
+    assert limits == {"live.throttle.topic.orders": "2MB", "live.throttle.topic.users": "1MB"}
 
 
 def test_limits_are_set_and_given_back(herder, api):
     before = config(herder)
     api.throttle("none", topic="users")
     api.throttle("1MB", topic=None)
-    live = {"live.throttle": "1MB", "live.throttle.topics": "users=none"}
-    assert config(herder) == {**before, **live}
+    given = {"live.throttle": "1MB", "live.throttle.topic.users": "none"}
+    assert config(herder) == {**before, **given}
     api.throttle(None, topic=None)
     api.throttle(None, topic="users")
     assert config(herder) == before

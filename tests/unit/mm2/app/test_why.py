@@ -170,9 +170,7 @@ def held(name, holds, *partitions):
         ),
         (holding.Holds(paused_topics=frozenset({"bills"})), "passed through"),
         (
-            live.holds(
-                {"throttle": "5MB", "live.throttle.topics": "orders=500kB"}, is_paused=False
-            ),
+            live.holds({"throttle": "5MB", "live.throttle.topic.orders": "500kB"}, is_paused=False),
             "passed through, throttled to 5.0 MB/s (the flow), throttled to 500.0 kB/s (the topic)",
         ),
     ],

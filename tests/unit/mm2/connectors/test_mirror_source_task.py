@@ -275,7 +275,7 @@ def test_live_settings_are_taken_up_and_nothing_else(running):
     found = running().runs()
     live = {
         **found.props,
-        "live.paused.topics": "orders",
+        "live.paused.topic.orders": "true",
         "mm2.task.throttle": "1000",
         "topics": "orders,more",
     }

@@ -22,8 +22,11 @@ def test_what_a_configuration_holds_back():
             "throttle": "20MB",
             "throttle.topics": "o.*=2MB",
             "live.throttle": "10MB",
-            "live.throttle.topics": "orders=1MB,olds=none",
-            "live.paused.topics": "a,b",
+            "live.throttle.topic.orders": "1MB",
+            "live.throttle.topic.olds": "none",
+            "live.paused.topic.a": "true",
+            "live.paused.topic.b": "true",
+            "live.paused.topic.c": "false",
             "topics": "x",
         },
         is_paused=False,
@@ -38,3 +41,5 @@ def test_a_configuration_that_says_nothing_holds_nothing_back():
     assert live.holds({}, is_paused=False) == holds.NOTHING
     with pytest.raises(errors.ConfigError):
         live.holds({"throttle": "${file:/gone:x}"}, is_paused=False)
+    with pytest.raises(errors.ConfigError, match=r"live\.throttle\.topic\.orders is fast"):
+        live.holds({"live.throttle.topic.orders": "fast"}, is_paused=False)

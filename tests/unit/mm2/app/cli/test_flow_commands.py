@@ -76,7 +76,7 @@ def test_a_flow_is_paused_and_goes_on(herder, config, capsys):
 def test_so_is_a_topic(herder, config, capsys):
     told = run(config, capsys, "pause", "--topic", "orders")
     assert told == "topic orders of east->west is paused\n"
-    assert live(herder) == {"live.paused.topics": "orders"}
+    assert live(herder) == {"live.paused.topic.orders": "true"}
     run(config, capsys, "resume", "--topic", "orders")
     assert live(herder) == {}
 
@@ -84,9 +84,9 @@ def test_so_is_a_topic(herder, config, capsys):
 def test_rates_are_set_and_given_back(herder, config, capsys):
     run(config, capsys, "throttle", "none", "--topic", "orders")
     assert run(config, capsys, "throttle", "20MB") == "east->west: 20MB\n"
-    assert live(herder) == {"live.throttle": "20MB", "live.throttle.topics": "orders=none"}
+    assert live(herder) == {"live.throttle": "20MB", "live.throttle.topic.orders": "none"}
     assert run(config, capsys, "throttle", "default") == "east->west: as the file says\n"
-    assert live(herder) == {"live.throttle.topics": "orders=none"}
+    assert live(herder) == {"live.throttle.topic.orders": "none"}
 
 
 def test_restarting_says_what(herder, config, capsys):

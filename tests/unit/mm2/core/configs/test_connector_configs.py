@@ -72,8 +72,11 @@ def test_our_own_keys():
 
 def test_what_an_operator_sets_while_it_runs_counts_before_the_file():
     file = {**A, "throttle": "5MB", "throttle.topics": "o.*=1MB"}
-    live = {"live.throttle": "20MB", "live.throttle.topics": "orders=3MB,other=none"}
-    found = connector_configs.source({**file, **live, "live.paused.topics": "x,y"})
+    live = {"live.throttle": "20MB", "live.throttle.topic.orders": "3MB"}
+    live |= {"live.throttle.topic.other": "none"}
+    found = connector_configs.source(
+        {**file, **live, "live.paused.topic.x": "true", "live.paused.topic.y": "true"}
+    )
     assert found.paused == {"x", "y"}
     assert found.flow.budgets.flow == 20_000_000
     budgets = [found.flow.budgets.of_topic(each) for each in ("orders", "other", "old", "zoo")]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.configs import connector_configs, live
+from connect_runtime.api import errors
+from mm2.core.configs import answers, connector_configs, live
 
 FILE = {"name": "n", "source.cluster.alias": "A", "throttle": "5MB"}
 
@@ -36,5 +37,18 @@ def test_a_limit_is_set_changed_and_given_back_to_the_file(topic):
 
 def test_limits_of_other_topics_stay():
     two = live.throttle(live.throttle(FILE, "2MB", topic="b"), "1MB", topic="a")
-    assert two["live.throttle.topics"] == "a=1MB,b=2MB"
-    assert live.throttle(two, None, topic="a")["live.throttle.topics"] == "b=2MB"
+    assert live.only(two) == {"live.throttle.topic.a": "1MB", "live.throttle.topic.b": "2MB"}
+    assert live.only(live.throttle(two, None, topic="a")) == {"live.throttle.topic.b": "2MB"}
+
+
+def test_a_limit_that_nobody_understands_is_a_mistake_at_its_key():
+    wrong = {**FILE, "live.throttle.topic.orders": "fast"}
+    with pytest.raises(errors.ConfigError, match=r"live\.throttle\.topic\.orders is fast"):
+        connector_configs.source(wrong)
+    found = {each.name: each.error_messages for each in connector_configs.validate_source(wrong)}
+    assert len(found["live.throttle.topic.orders"]) == 1
+
+
+def test_keys_of_operators_are_known_ones():
+    words = dict(answers.told({"live.paused.topic.x": "true", "live.throttle.topic.x": "1MB"}))
+    assert words == {}

@@ -18,8 +18,6 @@ def test_none_of_them_is_javas():
         ("start", "tomorrow", "earliest, latest"),
         ("throttle", "1", "bytes per second"),
         ("live.throttle", "slow", "or none"),
-        ("live.throttle.topics", "orders", "TOPIC=RATE"),
-        ("live.throttle.topics", "=5MB", "TOPIC=RATE"),
         ("throttle.topics", "x.*", "EXPRESSION=RATE"),
         ("throttle.topics", "[=1MB", "regular expression"),
         ("delivery", "twice", "auto, transactional, at-least-once"),

@@ -48,8 +48,8 @@ def test_no_partitions_are_a_mistake(given):
     "key",
     [
         "live.throttle",
-        "live.throttle.topics",
-        "live.paused.topics",
+        "live.throttle.topic.t",
+        "live.paused.topic.t",
         "mm2.task.throttle",
         "mm2.task.throttle.topics",
         "mm2.task.added.partitions",
