@@ -44,6 +44,10 @@ class Groups(Protocol):
     def states(self, groups: Collection[str], timeout_s: float) -> PerGroup[group_sync.GroupState]:
         """How each stands now; never `UNKNOWN` but where the cluster's word for it is."""
 
+    def members(self, groups: Collection[str], timeout_s: float) -> PerGroup[tuple[str, ...]]:
+        """Where the members of each are: a host for each member, also of Connect workers. Those of
+        groups of the new protocol (KIP-848) are not told."""
+
     def positions(
         self, groups: Collection[str], timeout_s: float
     ) -> PerGroup[checkpoints.Positions]:

@@ -124,6 +124,16 @@ class KafkaGroups:
         }
         return port.PerGroup(done={**known, **classic.done}, failed={**failed, **classic.failed})
 
+    def members(self, groups: Collection[str], timeout_s: float) -> port.PerGroup[tuple[str, ...]]:
+        return self._each(
+            groups,
+            group_requests.describe_classic,
+            timeout_s,
+            doing="describing group",
+            fine=frozenset({group_requests.GROUP_ID_NOT_FOUND}),
+            read=_hosts,
+        )
+
     def positions(
         self, groups: Collection[str], timeout_s: float
     ) -> port.PerGroup[checkpoints.Positions]:
@@ -240,6 +250,11 @@ def _classic_state(body: Any) -> group_sync.GroupState:
     if state is State.ABSENT or group.protocol_type in relevant.CONSUMER_PROTOCOLS:
         return state
     return State.FOREIGN
+
+
+def _hosts(body: Any) -> tuple[str, ...]:
+    (group,) = body.groups
+    return tuple(str(each.client_host).lstrip("/") for each in group.members)
 
 
 def _positions(body: Any) -> checkpoints.Positions:

@@ -33,9 +33,15 @@ class KafkaStateTopics:
             )
         return self._admin.list_topics(timeout_s)
 
-    def read_topic(self, topic: str, timeout_s: float) -> list[state_topics.TopicRecord]:
+    def read_topic(
+        self, topic: str, timeout_s: float, *, partitions: int = 1
+    ) -> list[state_topics.TopicRecord]:
         reader = topic_reader.TopicReader(
-            self._reading, client_id=self._client_id, topics=[topic], clock=self._clock
+            self._reading,
+            client_id=self._client_id,
+            topics=[topic],
+            clock=self._clock,
+            partitions=partitions,
         )
         try:
             return reader.read_to_end(timeout_s)

@@ -1,6 +1,6 @@
 """Port: topics that are state, read as a whole: MirrorMaker 2's own on the cluster mirrored to.
 
-Each has one partition and is compacted: the last record of a key counts. One thread calls.
+They are compacted: the last record of a key counts. One thread calls.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRecord:
-    """One record as it was read, of partition 0. `value` None is a tombstone."""
+    """One record as it was read. `value` None is a tombstone; `time_ms` is its timestamp, -1 where
+    it has none."""
 
     topic: str
     offset: int
     key: bytes | None
     value: bytes | None
+    time_ms: int = -1
 
 
 class StateTopics(Protocol):
@@ -26,8 +28,9 @@ class StateTopics(Protocol):
     def list_topics(self, timeout_s: float) -> frozenset[str]:
         """Names of all topics that we may DESCRIBE, Kafka's own included."""
 
-    def read_topic(self, topic: str, timeout_s: float) -> list[TopicRecord]:
-        """Everything in the topic, up to where it ends when asked.
+    def read_topic(self, topic: str, timeout_s: float, *, partitions: int = 1) -> list[TopicRecord]:
+        """Everything in the topic, which has so many partitions, up to where it ends when asked; in
+        order per partition.
 
         All or nothing: what could not be read to its end in time is raised, not left out. Raises
         `NotAuthorizedError`, and `TopicMissingError` when it stays missing.

@@ -199,7 +199,11 @@ class TopicReader:
         assert offset is not None
         self._found.append(
             state_topics.TopicRecord(
-                topic=position.name, offset=offset, key=message.key(), value=message.value()
+                topic=position.name,
+                offset=offset,
+                key=message.key(),
+                value=message.value(),
+                time_ms=message.timestamp()[1],
             )
         )
         position.next_offset = offset + 1

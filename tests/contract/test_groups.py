@@ -62,8 +62,11 @@ class FakePlace:
 
     @contextlib.contextmanager
     def worker(self, group: str) -> Iterator[None]:
-        self._cluster.groups[group] = fake.FakeGroup(protocol="connect", state=State.ACTIVE)
+        self._cluster.groups[group] = fake.FakeGroup(
+            protocol="connect", state=State.ACTIVE, hosts=("127.0.0.1",)
+        )
         yield
+        self._cluster.groups[group].hosts = ()
 
     def close(self) -> None:
         self.groups.close()
@@ -147,6 +150,7 @@ def listed(place: Place, group: str) -> list[relevant.Listed]:
 def test_a_group_that_was_never_heard_of_is_absent_and_has_nothing(place, group):
     assert listed(place, group) == []
     assert state(place, group) is State.ABSENT
+    assert place.groups.members([group], WAIT_S).done == {group: ()}
     assert place.groups.positions([group], WAIT_S) == port.PerGroup(done={group: {}}, failed={})
 
 
@@ -209,6 +213,10 @@ def test_a_group_of_workers_is_foreign(place, group):
     with place.worker(group):
         assert state(place, group) is State.FOREIGN
         assert [each.is_consumer for each in listed(place, group)] == [False]
+        assert place.groups.members([group], WAIT_S).done == {group: ("127.0.0.1",)}
+    eventually.eventually(
+        lambda: place.groups.members([group], WAIT_S).done == {group: ()}, WAIT_S, "it has left"
+    )
 
 
 @pytest.mark.integration

@@ -21,6 +21,7 @@ class FakeGroup:
     state: group_sync.GroupState = group_sync.GroupState.EMPTY
     type: str = "classic"
     protocol: str = "consumer"
+    hosts: tuple[str, ...] = ()
     positions: dict[ids.TopicPartition, checkpoints.OffsetAndMetadata | None] = field(
         default_factory=dict
     )
@@ -86,6 +87,13 @@ class FakeGroups:
             return group_sync.GroupState.FOREIGN if foreign else found.state
 
         return self._each("states", groups, state)
+
+    def members(self, groups: Collection[str], timeout_s: float) -> port.PerGroup[tuple[str, ...]]:
+        def hosts(group: str) -> tuple[str, ...]:
+            found = self._cluster.groups.get(group)
+            return () if found is None else found.hosts
+
+        return self._each("members", groups, hosts)
 
     def positions(
         self, groups: Collection[str], timeout_s: float

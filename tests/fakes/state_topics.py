@@ -27,7 +27,9 @@ class FakeStateTopics:
         self._answer(timeout_s)
         return frozenset(self.topics)
 
-    def read_topic(self, topic: str, timeout_s: float) -> list[state_topics.TopicRecord]:
+    def read_topic(
+        self, topic: str, timeout_s: float, *, partitions: int = 1
+    ) -> list[state_topics.TopicRecord]:
         self._answer(timeout_s)
         if topic not in self.topics:
             raise kafka_errors.TopicMissingError(f"reading {topic}: there is none")
