@@ -6,6 +6,7 @@ for others is the same: source offsets, offset syncs, names.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import secrets
 from collections.abc import Callable, Mapping
@@ -169,20 +170,19 @@ class MirrorSourceTask(task.PipelineTask):
         """Settles what is on its way within `context.stop_timeout_s`, and reports it."""
         copy, plane, place = self._copy, self._plane, self._place
         self._copy = self._plane = self._place = None
-        try:
+        with contextlib.ExitStack() as closing:
+            if plane is not None:
+                closing.callback(plane.release)
+            if place is not None:
+                closing.callback(place.leave)
+            if self._java is not None:
+                closing.callback(self._java.close)
             if copy is not None:
                 self._stopping = copy
                 copy.stop(max(SETTLE_S, self.context.stop_timeout_s - SETTLE_S))
                 self._tell(copy, offsets=True)
             elif self._syncs is not None:
                 self._syncs.close(0.0)
-        finally:
-            if self._java is not None:
-                self._java.close()
-            if place is not None:
-                place.leave()
-            if plane is not None:
-                plane.release()
 
     def abandon(self) -> None:
         """From any thread: cut the copy off, settled or not."""

@@ -6,6 +6,7 @@ What it reads of the flow's own topics, and writes there, is its own share's.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -101,7 +102,7 @@ class ShareCopy:
         self._warned: tuple[str, ...] = ()
         self._plan: partition_setups.SourcePlan | None = None
         self._plan_due_s = 0.0
-        self._next: messages.Configure | None = None
+        self._next: tuple[setup.PartitionSetup, ...] | None = None
         self._replace_by_s = 0.0
         self._resting = False
         self._abandoned = False
@@ -186,13 +187,12 @@ class ShareCopy:
         self._warn((*plan.warnings, *later.troubles, *(each.message for each in later.findings)))
         if self.copy is not None and share_plan.same(running, later.partitions):
             return
-        settings = self._configure(later.partitions) if later.partitions else None
         if self.copy is not None:
-            self._next = settings
+            self._next = later.partitions
             self._replace_by_s = now_s + REPLACE_S
             self.copy.stop()
-        elif settings is not None:
-            self._begin(settings, before=None)
+        elif later.partitions:
+            self._begin(later.partitions, before=None)
         else:
             self.reason = later.findings[0].message
 
@@ -209,18 +209,23 @@ class ShareCopy:
             copy.abandon()
         if copy.state is not flow_status.TaskState.STOPPED:
             return
-        settings, self._next = self._next, None
+        partitions, self._next = self._next, None
         self.report.forget()
         self._keeper.forget()
-        if settings is not None:
-            self._begin(settings, before=copy)
+        if partitions:
+            self._begin(partitions, before=copy)
         else:
             self.copy, self.reason = None, "none of its partitions can be copied as things are"
 
     def _begin(
-        self, settings: messages.Configure, *, before: copy_supervisor.CopySupervisor | None
+        self,
+        partitions: tuple[setup.PartitionSetup, ...],
+        *,
+        before: copy_supervisor.CopySupervisor | None,
     ) -> None:
+        """With the live settings as they are by now."""
         around = self._around
+        settings = self._configure(partitions)
         surroundings = copy_supervisor.Surroundings(
             engine=around.plane.engine,
             server=around.plane.server,
@@ -278,25 +283,36 @@ class ShareCopy:
             self.copy.pause_topics(share.config.paused)
 
     def stop(self, timeout_s: float) -> None:
-        """Settle what is on its way, or cut it off once `timeout_s` have passed."""
-        self._looks.stop()
+        """Settle what is on its way, or cut it off once `timeout_s` have passed. Whatever fails
+        meanwhile, the copy ends, and all that was opened is closed."""
         until_s = self._around.clock.now_s() + timeout_s - CLOSE_S
         copy = self.copy
-        if copy is not None:
-            copy.stop(max(0.1, until_s - self._around.clock.now_s()))
-            while not copy.ended and not self._abandoned:
-                if self._around.clock.now_s() >= until_s or not self._ledger.ready:
-                    copy.abandon()
-                    break
-                self._take_messages(TURN_S)
-                self._ledger.work()
-                copy.tick(self._around.clock.now_s())
-                copy.tell_stored()
-        close_s = 0.0 if self._abandoned else CLOSE_S / 2
-        if self._around.syncs is not None:
-            self._around.syncs.close(close_s)
-        self._ledger.close(close_s)
-        self._opposite.close()
+        with contextlib.ExitStack() as closing:
+            closing.callback(self._opposite.close)
+            closing.callback(lambda: self._ledger.close(self._close_s()))
+            if self._around.syncs is not None:
+                syncs = self._around.syncs
+                closing.callback(lambda: syncs.close(self._close_s()))
+            if copy is not None:
+                closing.callback(lambda: None if copy.ended else copy.abandon())
+            self._looks.stop()
+            if copy is not None:
+                self._settle(copy, until_s)
+
+    def _settle(self, copy: copy_supervisor.CopySupervisor, until_s: float) -> None:
+        """Until it has ended, or is to be cut off."""
+        clock = self._around.clock
+        copy.stop(max(0.1, until_s - clock.now_s()))
+        while not copy.ended and not self._abandoned:
+            if clock.now_s() >= until_s or not self._ledger.ready:
+                return
+            self._take_messages(TURN_S)
+            self._ledger.work()
+            copy.tick(clock.now_s())
+            copy.tell_stored()
+
+    def _close_s(self) -> float:
+        return 0.0 if self._abandoned else CLOSE_S / 2
 
     def abandon(self) -> None:
         """From another thread, while `stop` runs: cut everything off at once."""

@@ -14,76 +14,12 @@ from mm2.core import naming
 from mm2.core.copy import facts, instructions, messages
 from mm2.formats import map_record, offset_sync
 from mm2.pipeline import control_channel, engine
-from tests.fakes import copy_plane, plugin_contexts, source_task_clients, taking
+from tests.fakes import copy_plane, mirror_task, plugin_contexts, taking
 from tests.support import eventually
 
 State = context.PipelineState
-PROPS = {
-    "name": "mirror",
-    "source.cluster.alias": "A",
-    "target.cluster.alias": "B",
-    "topics": "orders",
-    "replication.factor": "1",
-    "refresh.topics.interval.seconds": "600",
-    "task.assigned.partitions": "orders-0,orders-1",
-    "task.index": "3",
-}
-WAIT_S = 10.0
-
-
-class Running:
-    """A task that is started; its topics are there unless `there` is False."""
-
-    def __init__(self, *, there: bool = True, mirrored: int = 2, **more: str) -> None:
-        self.clusters = source_task_clients.FakeClusters()
-        self.plane = copy_plane.FakePlane()
-        self.context = plugin_contexts.Context(confirmed_s=0.0, stop_timeout_s=0.8)
-        self.context.clock.now = 0.5
-        self.streamed = 0
-        if there:
-            self.clusters.source_cluster.create("orders", partitions=2)
-            self.clusters.target_cluster.create("A.orders", partitions=mirrored)
-        self.props = {**PROPS, **{name.replace("_", "."): value for name, value in more.items()}}
-        self.task = mirror_source_task.MirrorSourceTask(self.clusters, acquire=self.plane.acquire)
-        self.task.initialize(self.context)
-        self.task.start(self.props)
-
-    def turn(self, after_s: float = 0.0) -> None:
-        self.context.clock.now += after_s
-        self.task.run_once(0.0)
-
-    def begins(self) -> Running:
-        """Both clusters have answered, and the copy was told what to do."""
-
-        def begun() -> bool:
-            self.turn()
-            return bool(self.plane.channels)
-
-        eventually.eventually(begun, WAIT_S)
-        return self
-
-    def runs(self) -> Running:
-        self.begins()
-        self.plane.gauges()
-        self.turn(0.1)
-        assert self.told.state is State.RUNNING
-        return self
-
-    def confirm(self) -> None:
-        self.context.confirmed_s = self.context.clock.now
-
-    @property
-    def told(self) -> context.PipelineProgress:
-        return self.context.reports[-1]
-
-    @property
-    def offsets(self) -> list[tuple[Any, Any]]:
-        return [
-            (each.partition["partition"], each.offset["offset"])
-            for report in self.context.reports
-            for each in report.offsets
-            if each.partition is not None and each.offset is not None
-        ]
+Running = mirror_task.MirrorTask
+PROPS, WAIT_S = mirror_task.PROPS, mirror_task.WAIT_S
 
 
 @pytest.fixture
