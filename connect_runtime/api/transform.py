@@ -27,6 +27,10 @@ class Transformation(plugin.Plugin, abc.ABC):
 class Predicate(plugin.Plugin, abc.ABC):
     """`predicates.<alias>.type`: whether a transform applies to a record."""
 
+    deterministic: ClassVar[bool] = False
+    """Whether it says the same of the same record, always. Declare it if so: see
+    `Transformation.deterministic`."""
+
     @abc.abstractmethod
     def test(self, record: records.ConnectRecord) -> bool:
         """Whether it applies."""

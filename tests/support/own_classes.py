@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from connect_runtime.api import config_def, records, transform
@@ -40,6 +41,14 @@ class Keeps(Dashes):
 
     def upstream_topic(self, topic: str) -> str | None:
         return topic
+
+
+class Moody(naming.DefaultReplicationPolicy):
+    """Fails for as long as there is a file that its own key `moody.file` names."""
+
+    def configure(self, props: Mapping[str, str]) -> None:
+        if Path(props["moody.file"]).exists():
+            raise RuntimeError("in a bad mood")
 
 
 class Suffixes:
@@ -111,5 +120,18 @@ class Text(transform.Transformation):
 
 
 class HasKey(transform.Predicate):
+    deterministic = True
+
     def test(self, record: records.ConnectRecord) -> bool:
         return record.key is not None
+
+
+class Sometimes(transform.Predicate):
+    """Chooses every second record that it sees."""
+
+    def __init__(self) -> None:
+        self._seen = 0
+
+    def test(self, record: records.ConnectRecord) -> bool:
+        self._seen += 1
+        return self._seen % 2 == 0

@@ -47,6 +47,10 @@ class _Step:
     predicate: transform.Predicate | None
     negate: bool
 
+    @property
+    def deterministic(self) -> bool:
+        return self.made.deterministic and (self.predicate is None or self.predicate.deterministic)
+
     def apply(self, record: connect_records.SourceRecord) -> connect_records.SourceRecord | None:
         if self.predicate is not None and bool(self.predicate.test(record)) == self.negate:
             return record
@@ -62,8 +66,8 @@ class Chain:
 
     @property
     def deterministic(self) -> bool:
-        """Does every step say so of itself?"""
-        return all(each.made.deterministic for each in self.steps)
+        """Do all transforms, and the predicates that they are chosen by, say so of themselves?"""
+        return all(each.deterministic for each in self.steps)
 
     def of(self, where: setup.PartitionSetup) -> PartitionTransform:
         return PartitionTransform(self, topic=where.remote_topic, partition=where.partition)

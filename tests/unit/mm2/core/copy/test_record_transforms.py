@@ -83,6 +83,18 @@ def test_a_chain_repeats_itself_only_if_all_its_steps_do():
     assert not chain(mixed).of(HERE).deterministic
 
 
+@pytest.mark.parametrize(("name", "repeats"), [("HasKey", True), ("Sometimes", False)])
+def test_a_chain_repeats_itself_only_if_its_predicates_do(name, repeats):
+    props = STAMP | {
+        "predicates": "chosen",
+        "predicates.chosen.type": f"{OWN}:{name}",
+        "transforms.stamp.predicate": "chosen",
+    }
+    assert chain(props).of(HERE).deterministic == repeats
+    unused = props | {"transforms.stamp.predicate": ""}
+    assert chain(unused).of(HERE).deterministic
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [
