@@ -75,6 +75,7 @@ class Member:
         self._prefix = prefix
         self._settings = settings
         self._place = place
+        self._served: list[Callable[[], None]] = []
         self._core = worker_core.WorkerCore(
             functools.partial(_kind, settings, before_joining),
             on_leading=lambda: on_leading(self),
@@ -90,11 +91,11 @@ class Member:
             parts = core.assemble(
                 worker_core.Home(worker_id=place.worker_id, url=place.url, peers=peers)
             )
-            place.own.put(self.namespace, rest_app.build(parts, _API).main)
+            self._served.append(place.own.put(self.namespace, rest_app.build(parts, _API).main))
             if place.shared is not None:
                 keys = self._settings.herder.session_keys
                 shared = rest_app.build_internal(parts, _API, keys)
-                place.shared.put(self.namespace, shared)
+                self._served.append(place.shared.put(self.namespace, shared))
             core.begin()
         except BaseException:
             self.stop()
@@ -150,9 +151,8 @@ class Member:
         """Stop all work, leave the group, let go. Again: nothing happens."""
         with contextlib.ExitStack() as last_first:
             last_first.callback(self._core.stop)
-            last_first.callback(self._place.own.remove, self.namespace)
-            if self._place.shared is not None:
-                last_first.callback(self._place.shared.remove, self.namespace)
+            for leave in self._served:
+                last_first.callback(leave)
 
     def _peers(self) -> http_peers.NamespacedPeers:
         https = self._place.https

@@ -6,6 +6,8 @@ Names are compared as they are meant, so that it does not matter who encodes whi
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from urllib import parse
 
 from starlette import types
@@ -18,19 +20,27 @@ PREFIX = "connect.namespace"
 
 
 class Namespaces:
-    """ASGI. `put` and `remove` from any thread, at any time: whoever asks later is served so."""
+    """ASGI. `put` from any thread, at any time: whoever asks later is served so."""
 
     def __init__(self, depth: int = 2) -> None:
         """`depth`: how many names a namespace has."""
         self._depth = depth
+        self._lock = threading.Lock()
         self._apps: dict[Namespace, types.ASGIApp] = {}
 
-    def put(self, namespace: Namespace, app: types.ASGIApp) -> None:
+    def put(self, namespace: Namespace, app: types.ASGIApp) -> Callable[[], None]:
+        """In place of whoever is there. What is returned takes it away, from any thread: nothing
+        happens where another has come since, or the second time."""
         assert len(namespace) == self._depth, namespace
-        self._apps[namespace] = app
+        with self._lock:
+            self._apps[namespace] = app
 
-    def remove(self, namespace: Namespace) -> None:
-        self._apps.pop(namespace, None)
+        def remove() -> None:
+            with self._lock:
+                if self._apps.get(namespace) is app:
+                    del self._apps[namespace]
+
+        return remove
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
         if scope["type"] != "http":

@@ -43,7 +43,6 @@ class FlowWorker:
         plan: flow_plan.FlowPlan,
         home: fleet.Fleet,
         *,
-        restart_max: int,
         can_copy: Callable[[], bool],
         clock: base_clock.Clock,
     ) -> None:
@@ -60,10 +59,14 @@ class FlowWorker:
         self._view = flow_view.FlowView()
         self._made: tuple[flow_statuses.Seen | None, flow_status.FlowStatus | None] = (None, None)
         self._writes = connector_writes.ConnectorWrites(plan, clock=clock)
-        self._failures = failures.Failures(restarts.Restarts(restart_max))
+        self._failures = failures.Failures(restarts.Restarts(plan.restart_max))
         self._given_up = ""
         self._random = random.Random()  # noqa: S311 - jitter, not secrets
         self._asked: dict[str, futures.Future[herder_port.Reply]] = {}
+
+    @property
+    def name(self) -> str:
+        return self.plan.name
 
     @property
     def ended(self) -> bool:
@@ -114,6 +117,7 @@ class FlowWorker:
     def configure(self, plan: flow_plan.FlowPlan) -> None:
         """Its connectors are others now, its worker is not; whoever leads writes them."""
         self.plan = plan
+        self._failures.restarts.most = plan.restart_max
         self._writes.change(plan)
 
     # Its thread

@@ -9,14 +9,14 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from connect_runtime.app import fleet
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import metrics
 from connect_runtime.system import clock as system_clock
 from connect_runtime.system import threads
-from mm2.app import flow_plan, flow_worker, worker_changes
+from mm2.app import endings, flow_plan, flow_worker, worker_changes
 from mm2.app.settings import differences
 from mm2.app.settings import settings as app_settings
 from mm2.connectors import board, flow_status, operators
@@ -27,7 +27,6 @@ STOP_S = 2.7
 """An orderly stop, all in all: under the three seconds that it may take."""
 ENGINE_STOP_S = 0.7
 """Of these the engine gets at least so much."""
-TURN_S = 0.02
 CLOSE_S = 1
 """How long answers of the REST servers may take to end, in whole seconds."""
 
@@ -61,6 +60,7 @@ class Node:
         self._fleet = fleet.Fleet(flow_plan.rest(settings, environment=environment))
         self._plane: data_plane.DataPlane | None = None
         self._workers = [self._make_worker(plan) for plan in plans]
+        self._endings = endings.Endings(self._clock)
         self._shown: dict[str, flow_status.FlowStatus] = {}
         operators.use_file(settings.file)
 
@@ -130,13 +130,12 @@ class Node:
         workers leave their groups."""
         self._stopping.set()
         until_s = self._clock.now_s() + timeout_s
-        for each in self._workers:
-            each.stop_asked.set()
-        self._await(self._copies_ended, until_s - ENGINE_STOP_S)
+        self._endings.ask(self._workers)
+        self._endings.wait_for(self._copies_ended, until_s - ENGINE_STOP_S)
         if self._plane is not None:
             self._plane.release()
             data_plane.close(max(ENGINE_STOP_S, until_s - self._clock.now_s()))
-        self._await_end(self._workers, until_s)
+        self._endings.wait(until_s)
         self._threads.stop_all(0.1)
         self._fleet.close(CLOSE_S)
 
@@ -176,8 +175,8 @@ class Node:
         fresh = {name: self._make_worker(plans[name]) for name in changing.begins}
         self._changing = True
         try:
-            ending = [running[name] for name in changing.ends]
-            self._await_end(ending, self._clock.now_s() + STOP_S)
+            self._endings.ask(running[name] for name in changing.ends)
+            self._endings.wait(self._clock.now_s() + STOP_S)
             self._settings = after
             self._workers = [fresh.get(name) or running[name] for name in plans]
             for name in changing.goes_on:
@@ -188,26 +187,9 @@ class Node:
         finally:
             self._changing = False
 
-    def _await_end(self, ending: Sequence[flow_worker.FlowWorker], until_s: float) -> None:
-        for each in ending:
-            each.stop_asked.set()
-        self._await(lambda: all(each.ended for each in ending), until_s)
-        for each in ending:
-            if not each.ended:
-                _log.warning(
-                    "%s has not ended in time, and is left to itself: of two owners the later one "
-                    "fences the other",
-                    each.plan.name,
-                )
-
     def _copies_ended(self) -> bool:
-        mine = {each.plan.name for each in self._workers if not each.ended}
+        mine = {each.name for each in self._endings.left}
         return mine.isdisjoint(name for name, tasks in board.BOARD.seen().tasks.items() if tasks)
-
-    def _await(self, done: Callable[[], bool], until_s: float) -> None:
-        waiting = threading.Event()
-        while not done() and self._clock.now_s() < until_s:
-            waiting.wait(TURN_S)
 
     # Wiring
 
@@ -215,7 +197,6 @@ class Node:
         return flow_worker.FlowWorker(
             plan,
             self._fleet,
-            restart_max=plan.restart_max,
             can_copy=lambda: self.engine.state is engine.EngineState.READY,
             clock=self._clock,
         )

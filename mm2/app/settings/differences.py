@@ -11,11 +11,15 @@ import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from mm2.app.settings import settings
+from mm2.app.settings import endpoint_reader, settings
+from mm2.app.settings import mirror_maker_keys as keys
 from mm2.core import flows
+from mm2.core.configs import dedicated
 from mm2.core.copy import record_transforms
 
 _AT_START = ("spark", "metrics", "rest")
+_TAKEN_UP = f"worker.{keys.RESTART_MAX}:"
+"""Of a worker this alone is changed as it runs."""
 AT_NEXT_START = "takes effect when mm2 run is started again"
 
 
@@ -93,15 +97,24 @@ def _change(
     if before is None:
         return FlowChange(flow=after.name, step=Step.START)
     reasons = [*_texts(_shown(old, after.name), _shown(new, after.name))]
-    workers = (_section(each.effective, "worker") for each in (old, new))
-    clients = [*_clients(old, new, after), *(f"worker.{line}" for line in _texts(*workers))]
-    if clients or any(map(_is_of_records, reasons)):
-        step = Step.RESTART
-    elif before == after and not reasons:
+    workers = [f"worker.{line}" for line in _texts(_worker(old, after), _worker(new, after))]
+    clients = _clients(old, new, after)
+    told = (*reasons, *clients, *workers)
+    if not told and before == after:
         return None
+    begun = all(each.startswith(_TAKEN_UP) for each in workers)
+    if clients or not begun or any(map(_is_of_records, reasons)):
+        step = Step.RESTART
     else:
         step = _step(before, after)
-    return FlowChange(flow=after.name, step=step, reasons=(*reasons, *clients))
+    return FlowChange(flow=after.name, step=step, reasons=told)
+
+
+def _worker(found: settings.Settings, flow: flows.Flow) -> Mapping[str, object]:
+    """Of the flow's worker, what stands in neither connection nor connector; no secret does."""
+    ends = dedicated.Ends(flow.source, flow.target)
+    given = dedicated.worker(found.flat.props, ends)
+    return {key: given[key] for key in endpoint_reader.WORKER if key in given}
 
 
 def _step(before: flows.Flow, after: flows.Flow) -> Step:

@@ -14,13 +14,17 @@ from tests.support import rest
 REST, KEYS = settings.RestSettings(), session_keys.KeySettings()
 
 
+def named(connector: str) -> rest_herder.FakeHerder:
+    herder = rest_herder.FakeHerder()
+    herder.make(connector)
+    return herder
+
+
 @pytest.fixture
 def served() -> namespaces.Namespaces:
     made = namespaces.Namespaces()
     for name in (("a b", "c~*"), ("c~*", "a b"), ("connectors", "x")):
-        herder = rest_herder.FakeHerder()
-        herder.make("".join(name))
-        made.put(name, app.build(rest.parts(herder), REST).main)
+        made.put(name, app.build(rest.parts(named("".join(name))), REST).main)
     return made
 
 
@@ -49,9 +53,20 @@ def test_nothing_else_is_there(served, path):
 
 
 def test_who_was_removed_is_there_no_more(served):
-    served.remove(("connectors", "x"))
-    served.remove(("never", "there"))
+    remove = served.put(("connectors", "x"), app.build(rest.parts(named("one")), REST).main)
+    remove()
+    remove()
     assert rest.ask(served, "GET", "/connectors/x/connectors").status_code == 404
+
+
+def test_who_goes_late_leaves_the_next_one_its_place(served):
+    """As a flow's old worker that ends when the new one is there."""
+    removals = [
+        served.put(("connectors", "x"), app.build(rest.parts(named(name)), REST).main)
+        for name in ("old", "new")
+    ]
+    removals[0]()
+    assert rest.ask(served, "GET", "/connectors/x/connectors").json() == ["new"]
 
 
 def test_the_access_log_has_the_whole_path(served, caplog):

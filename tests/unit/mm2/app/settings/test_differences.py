@@ -134,7 +134,29 @@ def test_another_worker_restarts_every_flow_and_its_api_waits(read):
     worker = "worker: {scheduled.rebalance.max.delay.ms: 7}\n"
     found = changes(read, before, before + worker + "rest: {listeners: 'http://:1'}\n")
     assert [each.step for each in found.flows] == [Step.RESTART, Step.RESTART]
-    assert found.flows[0].reasons == ("worker.scheduled.rebalance.max.delay.ms: not set -> 7",)
+    assert found.flows[0].reasons == ("worker.scheduled.rebalance.max.delay.ms: 5000 -> 7",)
     assert found.later == ("rest.listeners: not set -> http://:1",)
     kept = differences.in_force(read(before), read(before + "rest: {listeners: 'http://:1'}\n"))
     assert kept.effective["rest"] == {}
+
+
+def test_how_often_what_fails_is_started_again_is_changed_as_it_runs(read):
+    before = CLUSTERS + THERE
+    (change,) = changes(read, before, before + "worker: {task.restart.max: 3}\n").flows
+    assert change.step is Step.LIVE
+    assert change.reasons == ("worker.task.restart.max: not set -> 3",)
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [("b.task.restart.max=3", Step.LIVE), ("b.scheduled.rebalance.max.delay.ms=7", Step.RESTART)],
+)
+def test_workers_of_properties_are_compared_too(tmp_path, line, step):
+    base = "clusters=a,b\na.bootstrap.servers=a:1\nb.bootstrap.servers=b:1\na->b.enabled=true\n"
+    before, after = (
+        load.parse_properties(text, file="x", folder=tmp_path, environment={})
+        for text in (base, f"{base}{line}\n")
+    )
+    (change,) = differences.plan(before, after).flows
+    key, _, value = line.removeprefix("b.").partition("=")
+    assert (change.step, change.reasons) == (step, (f"worker.{key}: not set -> {value}",))
