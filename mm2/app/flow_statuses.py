@@ -34,12 +34,13 @@ class Life(enum.Enum):
 class Told:
     """What the group's topics say of a connector or task; `here`: it is for this node to run.
 
-    `state` is Connect's word, "" where nobody has said anything.
+    `state` is Connect's word, "" where nobody has said anything; `node` the worker that said so.
     """
 
     state: str = ""
     here: bool = False
     reason: str = ""
+    node: str = ""
 
     @property
     def is_failed(self) -> bool:
@@ -107,8 +108,16 @@ def status(seen: Seen, before: flow_status.FlowStatus | None = None) -> flow_sta
             fencing=next((task.fencing for task in tasks if task.fencing), ""),
             elsewhere=sum(len(seen.configured[each]) for each in away),
             holds=seen.holds,
+            places=tuple(_place(number, each) for number, each in sorted(seen.tasks.items())),
+            warnings=seen.shown.warnings if seen.shown is not None else (),
         )
     return before if before is not None and made == before else made
+
+
+def _place(number: int, told: Told) -> flow_status.TaskPlace:
+    return flow_status.TaskPlace(
+        number=number, state=told.state, node=told.node, reason=told.reason
+    )
 
 
 def _in_between(

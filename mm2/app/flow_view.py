@@ -134,5 +134,8 @@ def _told(found: status_records.Status | None, *, here: bool) -> flow_statuses.T
     if found is None:
         return flow_statuses.Told(here=here)
     return flow_statuses.Told(
-        state=found.state.value, here=here, reason=flow_statuses.first_line(found.trace)
+        state=found.state.value,
+        here=here,
+        reason=flow_statuses.first_line(found.trace),
+        node=found.worker_id,
     )

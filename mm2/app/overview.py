@@ -210,7 +210,7 @@ def _topic_row(
     wall_ms: int,
 ) -> TopicRow:
     paused = status.holds.pauses(topic)
-    found = [(_state(each, paused=paused), each) for each in partitions]
+    found = [(state_of(each, paused=paused), each) for each in partitions]
     states = Counter(state for state, _ in found)
     state = min(states, key=_WORST_FIRST.index)
     worst = min((each for its, each in found if its == state), key=_partition)
@@ -232,7 +232,7 @@ def _topic_row(
     )
 
 
-def _state(partition: flow_status.PartitionStatus, *, paused: bool) -> str:
+def state_of(partition: flow_status.PartitionStatus, *, paused: bool) -> str:
     """What stands still does so whether it is paused or not."""
     if paused and not partition.stopped:
         return PAUSED

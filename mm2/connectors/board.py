@@ -39,6 +39,7 @@ class ConnectorShown:
     `planned`: both clusters have answered, and tasks could be handed out; until then `reason` says
     what it waits for. `findings` are partitions that no task is given (their task is -1);
     `copyable` counts those that tasks are given, on whichever worker. `props`: its configuration.
+    `warnings` are lines for people: topics are mirrored in spite of that.
     """
 
     planned: bool
@@ -46,6 +47,7 @@ class ConnectorShown:
     copyable: int = 0
     props: Mapping[str, str] = field(default_factory=dict, repr=False)
     findings: tuple[flow_status.PartitionStatus, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

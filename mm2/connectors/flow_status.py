@@ -93,10 +93,24 @@ class TaskStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskPlace:
+    """A task of the flow, on whichever node; what the group's topics say of it.
+
+    `state` is Connect's word, "" where nobody has said anything; `node` the worker's `host:port`.
+    """
+
+    number: int
+    state: str
+    node: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlowStatus:
     """`slots_missing`: how many Spark slots its tasks wait for. `fencing`: the command that lets
     those partitions be fenced that should be and are not, "" while there are none. `elsewhere`
-    counts partitions of tasks that do not run here, or not yet.
+    counts partitions of tasks that do not run here, or not yet. `places` are all tasks of the
+    group, `warnings` what the flow's topics are mirrored in spite of.
     """
 
     flow: str
@@ -108,3 +122,5 @@ class FlowStatus:
     fencing: str = ""
     elsewhere: int = 0
     holds: holding.Holds = holding.NOTHING
+    places: tuple[TaskPlace, ...] = ()
+    warnings: tuple[str, ...] = ()

@@ -173,6 +173,7 @@ class SourceWatch:
             board.ConnectorShown(
                 planned=True,
                 findings=findings,
+                warnings=found.warnings,
                 copyable=len(found.looked.copyable),
                 props=self._config.common.props,
             )

@@ -157,3 +157,18 @@ def test_the_words_of_a_trace():
     )
     assert flow_statuses.first_line("plain words: here") == "plain words: here"
     assert flow_statuses.first_line(None) == ""
+
+
+def test_where_the_groups_tasks_are_is_told_of_all_and_what_the_connector_warns_of():
+    failed = flow_statuses.Told(state="FAILED", reason="no right", node="b:2")
+    told = {1: failed, 0: flow_statuses.Told(state="RUNNING", here=True, node="a:1")}
+    shown = board.ConnectorShown(planned=True, warnings=("its mirror is short",))
+    seen = flow_statuses.Seen(
+        flow="a->b", life=flow_statuses.Life.WORKING, met=True, tasks=told, shown=shown
+    )
+    found = flow_statuses.status(seen)
+    assert found.places == (
+        flow_status.TaskPlace(number=0, state="RUNNING", node="a:1"),
+        flow_status.TaskPlace(number=1, state="FAILED", node="b:2", reason="no right"),
+    )
+    assert found.warnings == ("its mirror is short",)

@@ -75,8 +75,10 @@ def see(member: Member | None, plan, snapshot=NOWHERE, view=None) -> flow_status
 def test_what_a_worker_says_of_its_flow(member, plan):
     found = see(member, plan)
     assert found.met
-    assert found.connector == flow_statuses.Told(state="RUNNING", here=True)
-    assert found.tasks == {0: flow_statuses.Told(state="FAILED", here=False, reason="no right")}
+    assert (found.connector.state, found.connector.here) == ("RUNNING", True)
+    assert found.connector.node == "127.0.0.1:8083"
+    failed = flow_statuses.Told(state="FAILED", reason="no right", node=found.tasks[0].node)
+    assert found.tasks == {0: failed}
     assert found.configured == {
         0: frozenset({ids.TopicPartition("t", 0), ids.TopicPartition("t", 1)})
     }
