@@ -8,6 +8,19 @@ from __future__ import annotations
 
 from connect_runtime.base.ids import TopicPartition
 from mm2.client.mirror_client import MirrorClient
+from mm2.client.offset_translator import OffsetTranslator
+from mm2.client.outcomes import (
+    Basis,
+    Earlier,
+    Exact,
+    GroupPlaces,
+    NotReady,
+    Outcome,
+    Place,
+    TooOld,
+    Unknown,
+    offset_there,
+)
 from mm2.client.remote_clusters import (
     checkpoint_topics,
     heartbeat_topics,
@@ -19,11 +32,22 @@ from mm2.client.remote_clusters import (
 from mm2.core.offsets.checkpoints import OffsetAndMetadata
 
 __all__ = [
+    "Basis",
+    "Earlier",
+    "Exact",
+    "GroupPlaces",
     "MirrorClient",
+    "NotReady",
     "OffsetAndMetadata",
+    "OffsetTranslator",
+    "Outcome",
+    "Place",
+    "TooOld",
     "TopicPartition",
+    "Unknown",
     "checkpoint_topics",
     "heartbeat_topics",
+    "offset_there",
     "remote_topics",
     "replication_hops",
     "translate_offsets",

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias, overload
 
 from connect_runtime.base import clock as base_clock
-from connect_runtime.base import deadline, errors, ids
-from connect_runtime.kafka_client import errors as kafka_errors
+from connect_runtime.base import ids
 from connect_runtime.system import clock as system_clock
-from mm2.client import settings
+from mm2.client import checkpoint_reading, settings
 from mm2.cluster import state_topics
 from mm2.core import naming
 from mm2.core.offsets import checkpoints
-from mm2.formats import schema_fields
 
-_LOG = logging.getLogger(__name__)
 _TIMEOUT_S = 60.0
 
 GroupOffsets: TypeAlias = Mapping[ids.TopicPartition, checkpoints.OffsetAndMetadata]
@@ -130,21 +126,14 @@ class MirrorClient:
     def _checkpoints(
         self, takes_group: checkpoints.TakesName, remote_alias: str, timeout_s: float
     ) -> checkpoints.CheckpointTable:
-        end = deadline.Deadline.after(timeout_s, now_s=self._clock.now_s())
-        topic = self._policy.checkpoints_topic(remote_alias)
-        listed = self._topics.list_topics(timeout_s)
-        if topic not in listed:
-            others = sorted(filter(self._policy.is_checkpoints_topic, listed))
-            raise kafka_errors.TopicMissingError(
-                f"translating offsets of {remote_alias}: there is no topic {topic} here; "
-                f"checkpoints are in {', '.join(others) or 'no topic at all'}: see that this is "
-                "the cluster mirrored to, that the alias and replication.policy.* are those of "
-                "the flow, and that we may DESCRIBE the topic"
-            )
-        found = checkpoints.CheckpointTable(takes_group=takes_group)
-        for record in self._topics.read_topic(topic, end.left_s(self._clock.now_s())):
-            _apply(found, record)
-        return found
+        return checkpoint_reading.read(
+            self._topics,
+            self._policy,
+            remote_alias,
+            takes_group=takes_group,
+            clock=self._clock,
+            timeout_s=timeout_s,
+        )
 
     def _listed(self, is_wanted: Callable[[str], bool]) -> frozenset[str]:
         return frozenset(filter(is_wanted, self._topics.list_topics(self._timeout_s)))
@@ -173,23 +162,6 @@ def _chain(policy: naming.ReplicationPolicy, topic: str) -> list[str]:
         found.append(source)
         upstream = policy.upstream_topic(upstream)
     return found
-
-
-def _apply(table: checkpoints.CheckpointTable, record: state_topics.TopicRecord) -> None:
-    """What is no checkpoint is passed over, as in Java; a checkpoint that we cannot read is not:
-    what it replaces would be taken for the truth."""
-    where = f"reading {record.topic}: the record at offset {record.offset}"
-    if record.key is None:
-        _LOG.warning("%s has no key, so it is no checkpoint; skipping it", where)
-        return
-    try:
-        table.apply(record.key, record.value)
-    except schema_fields.UnknownVersionError as error:
-        raise errors.FatalError(
-            f"{where} was written by a newer release ({error}); use its client"
-        ) from None
-    except schema_fields.MalformedRecordError as error:
-        _LOG.warning("%s is no checkpoint (%s); skipping it", where, error)
 
 
 def _offsets(table: checkpoints.CheckpointTable, group: str) -> GroupOffsets:

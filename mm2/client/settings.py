@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from connect_runtime.base import clock as base_clock
+from connect_runtime.base import errors
 from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.wire.connection import store_files
 from mm2.cluster import kafka_state_topics
@@ -24,7 +25,7 @@ Properties = Mapping[str, object]
 _POLICY_KEYS = (keys.POLICY, keys.SEPARATOR, keys.INTERNAL_SEPARATOR)
 _ADMIN = "admin."
 _CONSUMER = "consumer."
-_CLIENT_ID = "mm2-client"
+CLIENT_ID = "mm2-client"
 
 
 def policy(properties: Properties) -> naming.ReplicationPolicy:
@@ -43,13 +44,34 @@ def state_topics(
 ) -> kafka_state_topics.KafkaStateTopics:
     """Raises `FatalError` that names every setting that cannot be honoured. Relative paths of
     certificates are below the working directory."""
-    texts = _texts(properties)
     return kafka_state_topics.KafkaStateTopics(
-        listing=_access(texts, _ADMIN),
-        reading=_access(texts, _CONSUMER),
-        client_id=_CLIENT_ID,
+        listing=listing(properties),
+        reading=reading(properties),
+        client_id=CLIENT_ID,
         clock=clock,
     )
+
+
+def syncs_on_source(properties: Properties) -> bool:
+    """`offset-syncs.topic.location`: does the flow keep its offset syncs on its source? Raises
+    `FatalError`."""
+    location = _texts(properties).get(keys.SYNCS_TOPIC_LOCATION, "source")
+    if location not in {"source", "target"}:
+        raise errors.FatalError(
+            f"reading client settings: {keys.SYNCS_TOPIC_LOCATION} is '{location}'; it may be "
+            "source or target"
+        )
+    return location == "source"
+
+
+def listing(properties: Properties) -> kafka_access.Access:
+    """How to ask of topics and groups; raises as `state_topics`."""
+    return _access(_texts(properties), _ADMIN)
+
+
+def reading(properties: Properties) -> kafka_access.Access:
+    """How to read records; raises as `state_topics`."""
+    return _access(_texts(properties), _CONSUMER)
 
 
 def _access(texts: Mapping[str, str], prefix: str) -> kafka_access.Access:

@@ -184,6 +184,28 @@ def receipts_topic(source_alias: str) -> str:
     return f"mm2-receipts.{source_alias}.internal"
 
 
+def topic_on_target(
+    policy: ReplicationPolicy, topic: str, *, source_alias: str, target_alias: str
+) -> str:
+    """The topic on the target that holds what the source's `topic` holds.
+
+    A topic that came from the target goes by its name there, one hop back; Java strips all hops,
+    which is another topic where there were several.
+    """
+    if policy.topic_source(topic) == target_alias:
+        upstream = policy.upstream_topic(topic)
+        assert upstream is not None, topic
+        return upstream
+    return policy.format_remote_topic(source_alias, topic)
+
+
+def topic_on_source(
+    policy: ReplicationPolicy, topic: str, *, source_alias: str, target_alias: str
+) -> str:
+    """The way back of `topic_on_target`, which is the same way seen from the other side."""
+    return topic_on_target(policy, topic, source_alias=target_alias, target_alias=source_alias)
+
+
 def original_topic(policy: ReplicationPolicy, topic: str) -> str:
     """Name of `topic` on the cluster where it was born: every hop stripped."""
     while True:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from connect_runtime.base import ids
+from connect_runtime.base import errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.cluster import logs as port
 from mm2.core.offsets import log_ends
@@ -13,15 +13,18 @@ from mm2.core.offsets import log_ends
 
 @dataclass
 class FakeLog:
-    """Offsets from `start` on; `markers_ms` are times of some that are no records."""
+    """Offsets from `start` on; `markers_ms` are times of some that are no records. The last
+    `pending` of them stand behind a transaction that is open."""
 
     times_ms: list[int | None] = field(default_factory=list)
     start: int = 0
+    pending: int = 0
     markers_ms: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def ends(self) -> log_ends.Ends:
-        return log_ends.Ends(start=self.start, end=self.start + len(self.times_ms))
+        end = self.start + len(self.times_ms) - self.pending
+        return log_ends.Ends(start=self.start, end=end, pending=self.pending)
 
     def at(self, moment_ms: int) -> int | None:
         """The first offset that is not older."""
@@ -38,13 +41,17 @@ class FakeLog:
 
 
 class FakeLogs:
+    """`failure`: what every question about offsets answers."""
+
     def __init__(self, logs: Mapping[ids.TopicPartition, FakeLog]) -> None:
         self.logs = dict(logs)
         self.closed = False
+        self.failure: errors.ConnectError | None = None
 
     def ends(
         self, partitions: Collection[ids.TopicPartition], timeout_s: float
     ) -> port.PerPartition[log_ends.Ends]:
+        self._answer()
         return port.PerPartition(
             done={each: self.logs[each].ends for each in partitions if each in self.logs},
             failed=self._missing(partitions),
@@ -53,6 +60,7 @@ class FakeLogs:
     def offsets_at(
         self, moments_ms: Mapping[ids.TopicPartition, int], timeout_s: float
     ) -> port.PerPartition[int | None]:
+        self._answer()
         done = {
             each: self.logs[each].at(moment)
             for each, moment in moments_ms.items()
@@ -82,6 +90,10 @@ class FakeLogs:
 
     def close(self) -> None:
         self.closed = True
+
+    def _answer(self) -> None:
+        if self.failure is not None:
+            raise self.failure
 
     def _missing(
         self, partitions: Collection[ids.TopicPartition]

@@ -100,16 +100,10 @@ class Checkpointing:
         return list(found.values())
 
     def renamed(self, partition: ids.TopicPartition) -> ids.TopicPartition:
-        """The partition on the target that holds what this one of the source holds.
-
-        A topic that came from the target goes by its name there, one hop back; Java strips all
-        hops, which is another topic where there were several.
-        """
-        if self.policy.topic_source(partition.topic) == self.target:
-            topic = self.policy.upstream_topic(partition.topic)
-            assert topic is not None, partition
-        else:
-            topic = self.policy.format_remote_topic(self.source, partition.topic)
+        """The partition on the target that holds what this one of the source holds."""
+        topic = naming.topic_on_target(
+            self.policy, partition.topic, source_alias=self.source, target_alias=self.target
+        )
         return ids.TopicPartition(topic, partition.partition)
 
     def _checkpoint(

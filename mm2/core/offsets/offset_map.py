@@ -83,6 +83,15 @@ class PartitionMap:
         return Anchor(key=key, segment=self.segments[key])
 
     @property
+    def copied_to(self) -> int | None:
+        """The next source offset to copy, as far as was written down; None: nothing was begun."""
+        anchor = self.anchor
+        if anchor is not None:
+            return anchor.segment.through
+        eras = self.eras
+        return eras[max(eras)].first_source if eras else None
+
+    @property
     def open_request(self) -> map_record.Request | None:
         """The operator's request, unless an era already answers it."""
         if self.request is None:

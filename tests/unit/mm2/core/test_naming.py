@@ -178,3 +178,19 @@ def test_identity_sees_no_cycle_in_names(topic):
 def test_identity_sees_cycles_of_heartbeats_over_any_number_of_hops(hops):
     policy = naming.IdentityReplicationPolicy(source_alias="S")
     assert naming.is_cycle(policy, f"{hops}.heartbeats", target_alias="T")
+
+
+@pytest.mark.parametrize(
+    ("policy", "here", "there"),
+    [
+        (default(), "topic3", "s1.topic3"),
+        (default(), "t2.topic3", "topic3"),
+        (default(), "s6.topic7", "s1.s6.topic7"),
+        (default(), "t2.s6.topic7", "s6.topic7"),
+        (naming.IdentityReplicationPolicy(source_alias="s1"), "topic3", "topic3"),
+    ],
+)
+def test_a_topic_and_what_holds_the_same_on_the_other_cluster(policy, here, there):
+    flow = {"source_alias": "s1", "target_alias": "t2"}
+    assert naming.topic_on_target(policy, here, **flow) == there
+    assert naming.topic_on_source(policy, there, **flow) == here

@@ -308,3 +308,11 @@ def test_superseded_segments_change_nothing_when_they_go(owners):
     assert left.anchor == found.anchor
     for target in range(copied.target):
         assert left.source_position(target) == found.source_position(target)
+
+
+def test_how_far_was_copied():
+    assert offset_map.OffsetMap().partition(T7).copied_to is None
+    assert fold((era_key(1), era_of(first_source=10))).copied_to == 10
+    segment = segment_of((10, -5), through=30)
+    begun = ((era_key(1), era_of(first_source=10)), (segment_key(10), segment))
+    assert fold(*begun).copied_to == 30

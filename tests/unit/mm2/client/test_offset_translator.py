@@ -1,0 +1,297 @@
+"""Where offsets of one cluster are on the other: by both clusters, by one, by none."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.base import errors, ids
+from connect_runtime.kafka_client import errors as kafka_errors
+from mm2 import client
+from mm2.client import flow_link, offset_translator, outcomes
+from mm2.core import naming
+from mm2.formats import checkpoint, offset_sync
+from tests.fakes import client_cluster, copied_map, logs, plugin_contexts
+
+ORDERS = ids.TopicPartition("orders", 7)
+MIRROR = ids.TopicPartition("east.orders", 7)
+BACK = ids.TopicPartition("west.ledger", 0)
+LEDGER = ids.TopicPartition("ledger", 0)
+OFFLINE = kafka_errors.UnreachableError("asking east: nobody answers")
+
+
+class World:
+    """`orders` of east was copied to west up to 30, each record 5 before; `ledger` of west to
+    east up to 20, each 2 behind."""
+
+    def __init__(self) -> None:
+        self.east, self.west = client_cluster.FakeCluster(), client_cluster.FakeCluster()
+        self.west.topics.topics["mm2-offset-map.east.internal"] = copied_map.log(
+            ORDERS, through=30, delta=-5, start=10
+        )
+        self.east.topics.topics["mm2-offset-map.west.internal"] = copied_map.log(
+            LEDGER, through=20, delta=2
+        )
+        self.clock = plugin_contexts.Clock()
+
+    def translator(self, *, there=True, alias="west", **more):
+        link = flow_link.Link(
+            here=self.west,
+            there=self.east if there else None,
+            remote_alias="east",
+            alias=alias,
+            **{"policy": naming.DefaultReplicationPolicy(), **more},
+        )
+        return offset_translator.OffsetTranslator(link, timeout_s=60.0, clock=self.clock)
+
+    def checkpoint(self, group, partition, upstream, downstream):
+        topic = self.west.topics.topics.setdefault("east.checkpoints.internal", [])
+        topic.append(
+            checkpoint.encode(
+                checkpoint.Checkpoint(
+                    group=group,
+                    partition=partition,
+                    upstream=upstream,
+                    downstream=downstream,
+                    metadata="note",
+                )
+            )
+        )
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+def exact(partition, offset):
+    return client.Exact(partition=partition, offset=offset)
+
+
+@pytest.mark.parametrize(
+    ("offset", "expected"),
+    [
+        (9, client.TooOld(partition=MIRROR)),
+        (10, exact(MIRROR, 5)),
+        (29, exact(MIRROR, 24)),
+        (30, exact(MIRROR, 25)),
+        (31, client.NotReady(partition=MIRROR, offset=25, again_max=1)),
+        (90, client.NotReady(partition=MIRROR, offset=25, again_max=60)),
+    ],
+)
+def test_an_offset_is_somewhere_there_or_the_outcome_says_why_not(world, offset, expected):
+    assert world.translator().translate("orders", 7, offset) == expected
+    assert world.translator(there=False, alias="").translate("orders", 7, offset) == expected
+
+
+def test_the_way_back(world):
+    translator = world.translator()
+    assert translator.translate_back("east.orders", 7, 6) == exact(ORDERS, 11)
+    behind = translator.translate_back("east.orders", 7, 28)
+    assert behind == client.Earlier(partition=ORDERS, offset=30, again_max=3)
+
+
+def test_of_what_was_never_mirrored_nothing_is_known(world):
+    for found in (
+        world.translator().translate("orders", 6, 1),
+        world.translator().translate_back("east.orders", 6, 1),
+        world.translator().translate_back("local", 0, 1),
+    ):
+        assert isinstance(found, client.Unknown)
+        assert found.why == "nothing is known to have been copied of it"
+
+
+def test_what_came_from_there_goes_by_the_map_of_the_flow_back(world):
+    translator = world.translator()
+    assert translator.translate("west.ledger", 0, 12) == exact(LEDGER, 10)
+    assert translator.translate_back("ledger", 0, 10) == exact(BACK, 12)
+    behind = translator.translate_back("ledger", 0, 25)
+    assert behind == client.NotReady(partition=BACK, offset=22, again_max=5)
+
+
+def test_without_the_source_nobody_knows_of_the_flow_back(world):
+    for translator in (world.translator(there=False), world.translator(alias="")):
+        found = translator.translate_back("ledger", 0, 10)
+        assert isinstance(found, client.Unknown)
+        assert "has to answer" in found.why
+    world.east.fail(OFFLINE)
+    translator = world.translator()
+    assert isinstance(translator.translate("west.ledger", 0, 12), client.Unknown)
+    assert translator.silent == str(OFFLINE)
+
+
+def test_what_is_copied_meanwhile_counts_with_the_next_question(world):
+    translator = world.translator()
+    assert isinstance(translator.translate("orders", 7, 40), client.NotReady)
+    topic = world.west.topics.topics["mm2-offset-map.east.internal"]
+    topic += copied_map.log(ORDERS, through=45, delta=-5, start=10)
+    assert translator.translate("orders", 7, 40) == exact(MIRROR, 35)
+    translator.close()
+    assert all(tail.closed for tail in world.west.tails)
+    assert world.west.closed
+    assert world.east.closed
+
+
+def test_a_map_that_comes_later_is_found(world):
+    topics = world.west.topics.topics
+    records = topics.pop("mm2-offset-map.east.internal")
+    translator = world.translator()
+    assert isinstance(translator.translate("orders", 7, 12), client.Unknown)
+    topics["mm2-offset-map.east.internal"] = records
+    assert translator.translate("orders", 7, 12) == exact(MIRROR, 7)
+
+
+def sync(upstream, downstream, partition=ORDERS):
+    return offset_sync.encode(
+        offset_sync.OffsetSync(partition=partition, upstream=upstream, downstream=downstream)
+    )
+
+
+@pytest.mark.parametrize("on_source", [True, False])
+def test_what_java_has_copied_is_told_by_offset_syncs(world, on_source):
+    side, name = (world.east, "west") if on_source else (world.west, "east")
+    side.topics.topics[f"mm2-offset-syncs.{name}.internal"] = [sync(3, 1), (b"?", b"?")]
+    translator = world.translator(syncs_on_source=on_source)
+    assert translator.translate("orders", 7, 3) == exact(MIRROR, 1)
+    later = translator.translate("orders", 7, 8)
+    assert later == client.Earlier(partition=MIRROR, offset=2, again_max=4)
+    assert translator.translate("orders", 7, 12) == exact(MIRROR, 7)
+
+
+def test_syncs_of_the_flow_back_are_not_taken_for_ours(world):
+    """By default both flows have theirs on their sources, under the other's alias."""
+    world.west.topics.topics["mm2-offset-syncs.east.internal"] = [sync(3, 1)]
+    assert world.translator().translate("orders", 7, 3) == client.TooOld(partition=MIRROR)
+
+
+def test_a_map_that_the_newest_sync_contradicts_counts_for_nothing(world):
+    world.east.topics.topics["mm2-offset-syncs.west.internal"] = [sync(20, 3)]
+    translator = world.translator()
+    found = translator.translate("orders", 7, 25)
+    assert found == client.Earlier(partition=MIRROR, offset=4, again_max=4)
+    assert isinstance(translator.translate_back("east.orders", 7, 9), client.Unknown)
+
+
+def test_syncs_that_we_may_not_read_are_done_without(world):
+    world.east.fail(errors.FatalError("not allowed"))
+    assert world.translator().translate("orders", 7, 12) == exact(MIRROR, 7)
+
+
+def place(partition, offset, outcome, basis=outcomes.Basis.COMMITTED, metadata=""):
+    return client.Place(
+        partition=partition, offset=offset, outcome=outcome, basis=basis, metadata=metadata
+    )
+
+
+def test_a_group_goes_on_by_what_it_has_committed(world):
+    world.east.group_cluster.commit("g", {BACK: 12, ORDERS: 12, MIRROR: None}, metadata="n")
+    found = world.translator().translate_group("g")
+    assert found.places == (
+        place(ORDERS, 12, exact(MIRROR, 7), metadata="n"),
+        place(BACK, 12, exact(LEDGER, 10), metadata="n"),
+    )
+    assert (found.basis, found.silent) == (client.Basis.COMMITTED, "")
+    assert world.translator().translate_group("nobody").places == ()
+
+
+def test_where_the_source_is_silent_by_its_checkpoints(world):
+    world.checkpoint("g", MIRROR, 12, 6)
+    world.checkpoint("g", ids.TopicPartition("east.other", 0), 40, 35)
+    world.checkpoint("h", MIRROR, 12, 6)
+    world.east.fail(OFFLINE)
+    found = world.translator().translate_group("g")
+    other = ids.TopicPartition("east.other", 0)
+    by_checkpoint = client.Basis.CHECKPOINT
+    unsure = client.Earlier(partition=other, offset=35, again_max=None)
+    assert found.places == (
+        place(ORDERS, 12, exact(MIRROR, 7), by_checkpoint, "note"),
+        place(ids.TopicPartition("other", 0), 40, unsure, by_checkpoint, "note"),
+    )
+    assert (found.basis, found.silent) == (by_checkpoint, str(OFFLINE))
+    unasked = world.translator(there=False).translate_group("g")
+    assert (unasked.places, unasked.silent) == (found.places, "")
+
+
+def test_a_source_that_is_silent_is_left_alone_for_a_while(world):
+    world.checkpoint("g", MIRROR, 12, 6)
+    world.east.fail(OFFLINE)
+    translator = world.translator()
+    for _ in range(3):
+        translator.translate_group("g")
+    assert world.east.groups.calls == ["positions"]
+    world.clock.now += flow_link.SILENT_S
+    world.east.fail(None)
+    assert translator.translate_group("g").basis is client.Basis.COMMITTED
+    assert translator.silent == ""
+
+
+def test_what_waiting_does_not_heal_is_told(world):
+    world.east.fail(errors.FatalError("who are you?"))
+    with pytest.raises(errors.FatalError, match="who are you"):
+        world.translator().translate_group("g")
+    world.east.fail(OFFLINE)
+    with pytest.raises(kafka_errors.TopicMissingError, match=r"no topic east\.checkpoints"):
+        world.translator().translate_group("g")
+
+
+def test_a_group_goes_back_by_what_it_has_committed(world):
+    world.west.group_cluster.commit("g", {MIRROR: 6, LEDGER: 10})
+    found = world.translator().translate_group_back("g")
+    assert found.places == (place(MIRROR, 6, exact(ORDERS, 11)), place(LEDGER, 10, exact(BACK, 12)))
+
+
+TIMES = logs.FakeLog(times_ms=[1000 + 10 * each for each in range(20)], start=10)
+
+
+def test_a_time_is_where_it_begins_on_the_source(world):
+    world.east.logs.logs[ORDERS] = TIMES
+    found = world.translator().translate_timestamp("orders", 7, 1045)
+    assert found == place(ORDERS, 15, exact(MIRROR, 10), client.Basis.TIME)
+    after = world.translator().translate_timestamp("orders", 7, 9999)
+    assert after == place(ORDERS, 30, exact(MIRROR, 25), client.Basis.TIME)
+
+
+def test_without_the_source_a_time_is_where_it_begins_on_the_mirror(world):
+    world.east.fail(OFFLINE)
+    world.west.logs.logs[MIRROR] = logs.FakeLog(times_ms=[1000 + 10 * each for each in range(20)])
+    found = world.translator().translate_timestamp("orders", 7, 1045)
+    unsure = client.Earlier(partition=MIRROR, offset=5, again_max=None)
+    assert found == place(ORDERS, None, unsure, client.Basis.TIME_THERE)
+    nowhere = world.translator().translate_timestamp("none", 0, 1045)
+    assert isinstance(nowhere.outcome, client.Unknown)
+
+
+def test_a_time_of_the_mirror_goes_back(world):
+    world.west.logs.logs[MIRROR] = logs.FakeLog(times_ms=[1000 + 10 * each for each in range(20)])
+    found = world.translator().translate_timestamp_back("east.orders", 7, 1055)
+    assert found == place(MIRROR, 6, exact(ORDERS, 11), client.Basis.TIME)
+    with pytest.raises(kafka_errors.TopicMissingError):
+        world.translator().translate_timestamp_back("east.none", 0, 1055)
+
+
+def test_where_names_are_kept(world):
+    policy = naming.IdentityReplicationPolicy(source_alias="east")
+    translator = world.translator(policy=policy)
+    assert translator.translate("orders", 7, 12) == exact(ORDERS, 7)
+    assert translator.translate_back("orders", 7, 7) == exact(ORDERS, 12)
+
+
+def test_where_to_go_on_if_anywhere():
+    assert client.offset_there(exact(MIRROR, 4)) == 4
+    assert client.offset_there(client.Earlier(partition=MIRROR, offset=3, again_max=None)) == 3
+    assert client.offset_there(client.NotReady(partition=MIRROR, offset=2, again_max=1)) == 2
+    assert client.offset_there(client.TooOld(partition=MIRROR)) is None
+    assert client.offset_there(client.Unknown(partition=MIRROR, why="")) is None
+
+
+def test_properties_make_a_translator_that_asks_of_nobody_yet():
+    with client.OffsetTranslator.connect(
+        {"bootstrap.servers": "west:9092"},
+        "east",
+        source_properties={"bootstrap.servers": "east:9092"},
+        alias="west",
+    ) as translator:
+        assert translator.silent == ""
+    with pytest.raises(errors.FatalError, match=r"offset-syncs\.topic\.location"):
+        client.OffsetTranslator.connect(
+            {"bootstrap.servers": "west:9092", "offset-syncs.topic.location": "moon"}, "east"
+        )

@@ -1,0 +1,77 @@
+"""The map topic, read once or followed; what cannot be read is never passed over."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.base import errors
+from connect_runtime.kafka_client import errors as kafka_errors
+from mm2.cluster import map_reader, state_topics
+from mm2.core.offsets import map_translation, translation
+from tests.fakes import client_cluster, copied_map
+
+T7 = copied_map.T7
+TOPIC = "mm2-offset-map.a.internal"
+
+
+def record(key, value, offset=0):
+    return state_topics.TopicRecord(topic=TOPIC, offset=offset, key=key, value=value)
+
+
+@pytest.fixture
+def cluster():
+    made = client_cluster.FakeCluster()
+    made.topics.topics[TOPIC] = copied_map.log(T7, through=30, delta=-5, start=10)
+    return made
+
+
+def place(known, upstream=29):
+    return map_translation.translate(known.partition(T7), upstream)
+
+
+def test_once():
+    found = [record(*each) for each in copied_map.log(T7, through=30, delta=-5, start=10)]
+    assert place(map_reader.fold(found, where="b")) == translation.Exact(downstream=24)
+    assert map_reader.fold([], where="b").partitions() == []
+
+
+@pytest.mark.parametrize(("key", "value"), [(None, b""), (b"?", b""), (b"\x09\x01", b"")])
+def test_what_cannot_be_read_is_told(key, value):
+    with pytest.raises(errors.FatalError, match=f"reading {TOPIC} of b at offset 7"):
+        map_reader.fold([record(key, value, offset=7)], where="b")
+
+
+def test_again_and_again(cluster):
+    reader = map_reader.MapReader(lambda: cluster.tail(TOPIC), where="b")
+    assert place(reader.read(1.0)) == translation.Exact(downstream=24)
+    cluster.topics.topics[TOPIC] += copied_map.log(T7, through=45, delta=-5, start=10)
+    assert place(reader.read(1.0), 44) == translation.Exact(downstream=39)
+    assert len(cluster.tails) == 1
+    reader.close()
+    assert cluster.tails[0].closed
+
+
+def test_after_a_failure_it_begins_anew(cluster):
+    reader = map_reader.MapReader(lambda: cluster.tail(TOPIC), where="b")
+    reader.read(1.0)
+    cluster.fail(kafka_errors.UnreachableError("gone"))
+    with pytest.raises(kafka_errors.UnreachableError):
+        reader.read(1.0)
+    cluster.fail(None)
+    assert place(reader.read(1.0)) == translation.Exact(downstream=24)
+    assert [tail.closed for tail in cluster.tails] == [True, False]
+
+
+def test_a_topic_that_is_gone_is_an_empty_map(cluster):
+    reader = map_reader.MapReader(lambda: cluster.tail(TOPIC), where="b")
+    reader.read(1.0)
+    del cluster.topics.topics[TOPIC]
+    assert reader.read(1.0).partitions() == []
+    assert cluster.tails[0].closed
+
+
+def test_what_is_not_wanted_is_not_kept(cluster):
+    reader = map_reader.MapReader(
+        lambda: cluster.tail(TOPIC), where="b", keeps=lambda key: key.topic == "other"
+    )
+    assert reader.read(1.0).partitions() == []
