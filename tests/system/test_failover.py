@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from mm2.sandbox import cluster
-from tests.support import applications, eventually, kafka, mirror
+from mm2.sandbox.traffic import applications
+from tests.support import eventually, kafka, mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
@@ -29,7 +30,7 @@ class Scene:
         self.east, self.west = own_cluster("east"), own_cluster("west")
         self.source, self.target = (each.client_properties() for each in (self.east, self.west))
         kafka.create_topic(self.source, TOPIC, partitions=PARTITIONS)
-        applications.first_positions(self.source, GROUP, TOPIC, PARTITIONS)
+        applications.begin(self.source, GROUP, TOPIC, partitions=PARTITIONS)
         self.running = mirror.Mirror(
             folder,
             mirror.settings(
@@ -65,7 +66,7 @@ class Scene:
 
     def finish_there(self) -> set[int]:
         """The application goes on on the destination, up to the end; what stood before it."""
-        stands = applications.positions(self.target, GROUP, MIRROR, PARTITIONS)
+        stands = applications.positions(self.target, GROUP, MIRROR, partitions=PARTITIONS)
         before = {
             int(record.value or b"-1")
             for number, at in stands.items()

@@ -15,13 +15,11 @@ import confluent_kafka
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.kafka_client import translate_errors
-from connect_runtime.system import clock as system_clock
-from connect_runtime.system import threads
-from mm2.sandbox import clients, failures, log_reader
+from mm2.sandbox import clients, log_reader
+from mm2.sandbox.traffic import loops
 
 _SENT_NS = struct.Struct(">Q")
 _SAMPLES_MAX = 5_000_000
-_STOP_S = 10.0
 _WAIT_S = 0.1
 
 
@@ -48,46 +46,7 @@ def summarise(samples_ms: array.array[float]) -> Latencies:
     )
 
 
-class _Worker:
-    """A loop on a thread of its own, and the failure that ended it."""
-
-    def __init__(self, name: str, alias: str, now: base_clock.Clock | None) -> None:
-        self._name = name
-        self._alias = alias
-        self._clock = now or system_clock.SystemClock()
-        self._failure: BaseException | None = None
-        self._thread: threads.OwnedThread | None = None
-        self._threads = threads.Threads(on_unasked_end=self._note_end)
-
-    @property
-    def running(self) -> bool:
-        return self._thread is not None and self._thread.alive
-
-    def start(self) -> None:
-        self._thread = self._threads.start(f"{self._name} {self._alias}", self._run)
-
-    def stop(self) -> None:
-        """End it; raises what went wrong on the way, if anything did."""
-        still_there = self._threads.stop_all(_STOP_S)
-        if self._failure is not None:
-            raise failures.SandboxError(
-                f"{self._name} on {self._alias}: {self._failure}"
-            ) from self._failure
-        if still_there:
-            raise failures.SandboxError(f"{self._name} on {self._alias} did not end when asked")
-
-    def end(self) -> None:
-        """End it whatever happened, without a word: for cleaning up."""
-        self._threads.stop_all(_STOP_S)
-
-    def _run(self, stop: threading.Event) -> None:
-        raise NotImplementedError
-
-    def _note_end(self, end: threads.UnaskedEnd) -> None:
-        self._failure = end.error or failures.SandboxError("it ended unasked")
-
-
-class Trickle(_Worker):
+class Trickle(loops.Loop):
     """Sends `per_second` records of `record_bytes` to a topic, in turn over its partitions.
 
     An idempotent producer: nothing is lost or doubled while brokers restart, and `sent` of them
@@ -104,7 +63,7 @@ class Trickle(_Worker):
         record_bytes: int = 100,
         now: base_clock.Clock | None = None,
     ) -> None:
-        super().__init__("trickle", topic, now)
+        super().__init__("trickle", topic, now=now)
         assert record_bytes >= _SENT_NS.size
         self.sent = 0
         self._clients = clients.Clients(to, alias="source")
@@ -124,7 +83,7 @@ class Trickle(_Worker):
             self._send(producer, number)
             number += 1
             due_s += self._pause_s
-        left = producer.flush(_STOP_S / 2)
+        left = producer.flush(loops.STOP_S / 2)
         self._raise_refusal()
         if left:
             raise self._clients.overdue(f"trickle: {left} records were not acknowledged")
@@ -155,7 +114,7 @@ class Trickle(_Worker):
             raise self._clients.explain(self._refusal, f"sending to {self._topic}")
 
 
-class LatencyProbe(_Worker):
+class LatencyProbe(loops.Loop):
     """Reads a trickle's mirror from its end and measures each record's age when it arrives.
 
     `measure` begins anew. Start it once the topic is there.
@@ -170,7 +129,7 @@ class LatencyProbe(_Worker):
         isolation: str = log_reader.READ_COMMITTED,
         now: base_clock.Clock | None = None,
     ) -> None:
-        super().__init__("latency probe", topic, now)
+        super().__init__("latency probe", topic, now=now)
         self._clients = clients.Clients(at, alias="target")
         self._topic = topic
         self._partitions = partitions
