@@ -30,6 +30,8 @@ from mm2.connectors import board, flow_status
 
 TURN_S = 0.2
 AGAIN_FIRST_S, AGAIN_MOST_S = 0.5, 10.0
+LIFE_S = 60.0
+"""A worker that lived so long had begun well: when it ends, the next one is begun soon."""
 Life = flow_statuses.Life
 
 _log = logging.getLogger(__name__)
@@ -58,7 +60,7 @@ class FlowWorker:
         self._member: fleet_member.Member | None = None
         self._view = flow_view.FlowView()
         self._made: tuple[flow_statuses.Seen | None, flow_status.FlowStatus | None] = (None, None)
-        self._writes = connector_writes.ConnectorWrites(plan, clock=clock)
+        self._writes = connector_writes.ConnectorWrites(plan)
         self._failures = failures.Failures(restarts.Restarts(plan.restart_max))
         self._given_up = ""
         self._random = random.Random()  # noqa: S311 - jitter, not secrets
@@ -131,11 +133,12 @@ class FlowWorker:
         try:
             while not self.stop_asked.is_set():
                 member = self._begin()
-                if member is None:
-                    self.stop_asked.wait(pauses.next_delay_s(self._random))
-                    continue
-                pauses.reset()
-                self._attend(member)
+                if member is not None:
+                    began_s = self._clock.now_s()
+                    self._attend(member)
+                    if self._clock.now_s() - began_s >= LIFE_S:
+                        pauses.reset()
+                self.stop_asked.wait(pauses.next_delay_s(self._random))
         except errors.FatalError as error:
             self._reason, self._life = str(error), Life.FAILED
             _log.error("%s: %s", self.plan.name, error)
@@ -177,15 +180,17 @@ class FlowWorker:
 
     def _attend(self, member: fleet_member.Member) -> None:
         """Until it has ended, or is to end."""
-        while not self.stop_asked.wait(TURN_S) and not member.wait(0.0):  # stops are in a hurry
-            self._tick(member)
-        if self.stop_asked.is_set():
-            self._life, self._reason = Life.STOPPING, "its tasks stop"
-        else:
-            self._life, self._reason = Life.STARTING, f"its worker ended: {member.failure}"
-            _log.error("%s: its worker ended: %s", self.plan.name, member.failure)
-        member.stop()
-        self._member = None
+        try:
+            while not self.stop_asked.wait(TURN_S) and not member.wait(0.0):  # stops are in a hurry
+                self._tick(member)
+            if self.stop_asked.is_set():
+                self._life, self._reason = Life.STOPPING, "its tasks stop"
+            else:
+                self._life, self._reason = Life.STARTING, f"its worker ended: {member.failure}"
+                _log.error("%s: its worker ended: %s", self.plan.name, member.failure)
+        finally:
+            member.stop()
+            self._member = None
 
     def _tick(self, member: fleet_member.Member) -> None:
         now_s = self._clock.now_s()

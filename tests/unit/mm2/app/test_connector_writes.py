@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from dataclasses import dataclass, field
-from typing import Any, cast
 
 import pytest
 
-from connect_runtime.app import fleet_member
 from connect_runtime.core.herder import requests
 from connect_runtime.core.state import config_records
-from connect_runtime.system import clock
 from mm2.app import connector_writes, flow_plan
 from mm2.app.settings import load
-from tests.fakes import rest_herder
+from tests.fakes import fleets
 
 FILE = """clusters=a,b
 a.bootstrap.servers=a:1
@@ -25,29 +21,13 @@ emit.heartbeats.enabled=false
 """
 
 
-class Herder(rest_herder.FakeHerder):
-    """Takes any configuration."""
-
-    def _invalid(self, config: Any) -> None:
-        return None
+Member, as_member = fleets.Member, fleets.as_member
 
 
-@dataclass
-class Member:
-    leads: bool = True
-    leader_url: str = ""
-    herder: Herder = field(default_factory=Herder)
-
-    @property
-    def stored(self) -> dict[str, dict[str, str | None]]:
-        view = self.herder.config()
-        return {name: dict(view.config(name) or {}) for name in view.connectors()}
-
-
-def plan(*lines: str) -> flow_plan.FlowPlan:
+def plan(*lines: str, choice: flow_plan.Choice = flow_plan.EVERYTHING) -> flow_plan.FlowPlan:
     text = FILE + "\n".join(lines)
     found = load.parse_properties(text, file="mm2", folder=pathlib.Path("/"), environment={})
-    (made,) = flow_plan.plans(found, flow_plan.EVERYTHING, environment={})
+    (made,) = flow_plan.plans(found, choice, environment={})
     return made
 
 
@@ -56,45 +36,49 @@ def member() -> Member:
     return Member()
 
 
-def as_member(found: Member) -> fleet_member.Member:
-    return cast(fleet_member.Member, found)
-
-
 def writes(of: flow_plan.FlowPlan) -> connector_writes.ConnectorWrites:
-    return connector_writes.ConnectorWrites(of, clock=clock.SystemClock())
+    return connector_writes.ConnectorWrites(of)
+
+
+def written(of: flow_plan.FlowPlan, member: Member) -> connector_writes.ConnectorWrites:
+    """By a leader."""
+    made = writes(of)
+    leads(made, member)
+    return made
+
+
+def leads(made: connector_writes.ConnectorWrites, member: Member, now_s: float = 0.0) -> None:
+    made.lead(as_member(member))
+    made.look(as_member(member), now_s)
 
 
 def test_a_leader_writes_all_that_can_run(member):
-    made = writes(plan())
-    made.lead(as_member(member))
+    made = written(plan(), member)
     assert member.stored == {name: dict(of) for name, of in plan().connectors.items()}
     assert made.settled
     count = len(member.herder.submitted)
-    made.lead(as_member(member))
+    leads(made, member)
     assert len(member.herder.submitted) == count
 
 
 def test_what_is_switched_off_is_not_written_and_taken_away(member):
-    writes(plan()).lead(as_member(member))
-    off = plan("emit.checkpoints.enabled=false")
-    made = writes(off)
-    made.lead(as_member(member))
+    written(plan(), member)
+    made = written(plan("emit.checkpoints.enabled=false"), member)
     assert flow_plan.CHECKPOINT not in member.stored
     assert made.settled
 
 
 def test_what_operators_set_is_kept(member):
-    writes(plan()).lead(as_member(member))
+    written(plan(), member)
     stored = member.stored[flow_plan.SOURCE] | {"live.paused.topic.orders": "true"}
     member.herder.write(config_records.creation(flow_plan.SOURCE, stored, None))
-    writes(plan("topics=x")).lead(as_member(member))
+    written(plan("topics=x"), member)
     found = member.stored[flow_plan.SOURCE]
     assert (found["live.paused.topic.orders"], found["topics"]) == ("true", "x")
 
 
 def test_another_plan_is_written_when_it_is_looked_for(member):
-    made = writes(plan())
-    made.lead(as_member(member))
+    made = written(plan(), member)
     made.change(plan("topics=x"))
     waits = made.settled
     made.look(as_member(member), 0.0)
@@ -102,24 +86,77 @@ def test_another_plan_is_written_when_it_is_looked_for(member):
     assert member.stored[flow_plan.SOURCE]["topics"] == "x"
 
 
-def test_a_refusal_is_told_and_tried_again(member, caplog):
+def test_nobody_waits_for_a_herder_that_is_busy(member):
     made = writes(plan())
-    member.herder.fails = TimeoutError("the herder is busy")
-    made.lead(as_member(member))
-    assert "the herder is busy" in caplog.text
+    member.herder.silent = True
+    leads(made, member)
+    made.look(as_member(member), 1.0)
+    assert len(member.herder.submitted) == len(plan().connectors), "each was asked once"
     assert not made.settled
-    member.herder.fails = None
-    made.look(as_member(member), 0.0)
+    for request, asked in zip(member.herder.submitted, member.herder.pending, strict=True):
+        asked.set_result(member.herder._serve(request))
+    made.look(as_member(member), 2.0)
     assert made.settled
 
 
-def test_who_followed_and_leads_now_writes_until_it_is_written(member):
+def test_who_is_not_answered_asks_again_after_a_while(member, caplog):
+    made = writes(plan())
+    member.herder.silent = True
+    leads(made, member)
+    made.look(as_member(member), connector_writes.WRITE_S - 0.1)
+    assert "not configured yet" not in caplog.text
+    member.herder.silent = False
+    made.look(as_member(member), connector_writes.WRITE_S)
+    assert "MirrorSourceConnector is not configured yet: its worker has not answered" in caplog.text
+    assert made.settled
+
+
+def test_a_worker_that_was_begun_anew_is_asked_at_once(member):
+    made = writes(plan())
+    member.herder.silent = True
+    leads(made, member)
+    again = Member()
+    leads(made, again, 0.2)
+    assert made.settled
+    assert again.stored.keys() == plan().connectors.keys()
+
+
+def test_a_failure_is_told_and_tried_again(member, caplog):
+    made = writes(plan())
+    member.herder.fails = TimeoutError("the herder is busy")
+    leads(made, member)
+    assert "the herder is busy" in caplog.text
+    assert not made.settled
+    member.herder.fails = None
+    made.look(as_member(member), connector_writes.AGAIN_S - 0.1)
+    assert not made.settled
+    made.look(as_member(member), connector_writes.AGAIN_S)
+    assert made.settled
+
+
+def test_a_plan_that_comes_while_another_is_written_is_written_next(member):
+    made = writes(plan())
+    member.herder.silent = True
+    leads(made, member)
+    made.change(plan("topics=x"))
+    member.herder.silent = False
+    for request, asked in zip(member.herder.submitted, member.herder.pending, strict=True):
+        asked.set_result(member.herder._serve(request))
+    made.look(as_member(member), 0.2)
+    assert member.stored[flow_plan.SOURCE]["topics"] == "x"
+    assert made.settled
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])
+def test_who_followed_and_leads_now_writes_until_it_is_written(member, told):
     made = writes(plan())
     follower = dataclasses.replace(member, leads=False)
     made.look(as_member(follower), 0.0)
     assert made.settled, "others write"
     member.herder.fails = TimeoutError("the herder is busy")
-    made.lead(as_member(member))
+    if told:
+        made.lead(as_member(member))
+    made.look(as_member(member), 1.0)
     assert not made.settled
     member.herder.fails = None
     made.look(as_member(member), 10.0)
@@ -127,8 +164,17 @@ def test_who_followed_and_leads_now_writes_until_it_is_written(member):
     assert made.settled
 
 
+def test_who_leads_anew_writes_again_as_others_may_have_written_meanwhile(member):
+    made = written(plan(), member)
+    written(plan("topics=x"), member)
+    made.look(as_member(member), 1.0)
+    assert member.stored[flow_plan.SOURCE]["topics"] == "x", "somebody else's, over REST: it stays"
+    leads(made, member, 2.0)
+    assert member.stored[flow_plan.SOURCE].get("topics") != "x"
+
+
 def test_who_does_not_lead_knows_who_has_to_write(member):
-    writes(plan()).lead(as_member(member))
+    written(plan(), member)
     made = writes(plan("topics=x"))
     follower = dataclasses.replace(member, leads=False, leader_url="http://h:1/")
     made.look(as_member(follower), 0.0)
@@ -146,8 +192,23 @@ def test_who_does_not_lead_knows_who_has_to_write(member):
     assert made.led_elsewhere == ""
 
 
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        (flow_plan.Choice(java_stopped=True), "its own command line says"),
+        (flow_plan.Choice(throttle=1000), "its own file or command line says"),
+    ],
+)
+def test_what_the_command_line_alone_sets_is_no_other_file(member, choice, words):
+    written(plan(), member)
+    made = writes(plan(choice=choice))
+    made.look(as_member(dataclasses.replace(member, leads=False)), 0.0)
+    assert words in made.led_elsewhere
+    assert "and start it anew" in made.led_elsewhere
+
+
 def test_files_that_differ_are_told_by_their_keys_after_a_while(member, caplog):
-    writes(plan("a->b.producer.override.request.timeout.ms=4711")).lead(as_member(member))
+    written(plan("a->b.producer.override.request.timeout.ms=4711"), member)
     made, follower = writes(plan()), dataclasses.replace(member, leads=False)
     made.look(as_member(follower), 0.0)
     assert caplog.text == ""

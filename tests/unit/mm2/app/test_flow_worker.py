@@ -1,41 +1,322 @@
-"""What a flow's worker takes over of a file that is read again, as it runs."""
+"""One flow's worker: begun, begun again, looked after, stopped; its workers are fakes, its turns
+take the time of a clock in memory."""
 
 from __future__ import annotations
 
 import pathlib
+import threading
+from collections import deque
+from collections.abc import Callable
 
 import pytest
 
-from connect_runtime.app import fleet
-from connect_runtime.system import clock
-from mm2.app import flow_plan, flow_worker
+from connect_runtime.base import errors, ids
+from connect_runtime.core.herder import requests
+from connect_runtime.core.state import config_records, status_records
+from mm2.app import connector_writes, flow_plan, flow_worker
 from mm2.app.settings import load
+from mm2.connectors import board, flow_status
+from tests.fakes import fleets, plugin_contexts
 
 FILE = """clusters=a,b
 a.bootstrap.servers=a:1
 b.bootstrap.servers=b:1
 a->b.enabled=true
+emit.heartbeats.enabled=false
 """
+State = flow_status.FlowState
+FAILED, RUNNING = status_records.State.FAILED, status_records.State.RUNNING
+TASK = ids.ConnectorTaskId(flow_plan.SOURCE, 0)
+MOST_TURNS = 10_000
 
 
 def plan(*lines: str) -> flow_plan.FlowPlan:
     text = FILE + "\n".join(lines)
     found = load.parse_properties(text, file="mm2", folder=pathlib.Path("/"), environment={})
-    return next(
-        each
-        for each in flow_plan.plans(found, flow_plan.EVERYTHING, environment={})
-        if each.name == "a->b"
-    )
+    (made,) = flow_plan.plans(found, flow_plan.EVERYTHING, environment={})
+    return made
 
 
-@pytest.fixture
-def worker() -> flow_worker.FlowWorker:
-    return flow_worker.FlowWorker(
-        plan(), fleet.Fleet(None), can_copy=lambda: True, clock=clock.SystemClock()
-    )
+class Turns(threading.Event):
+    """A stop that is asked for after the last of `steps`; each wait takes one, and no time."""
+
+    def __init__(self, clock: plugin_contexts.Clock) -> None:
+        super().__init__()
+        self.clock = clock
+        self.steps: deque[Callable[[], object]] = deque()
+        self.waited: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if self.is_set():
+            return True
+        assert timeout is not None
+        assert len(self.waited) < MOST_TURNS
+        self.waited.append(timeout)
+        self.clock.now += timeout
+        if self.steps:
+            self.steps.popleft()()
+        else:
+            self.set()
+        return self.is_set()
+
+    @property
+    def pauses(self) -> list[float]:
+        """Waits that were no turns."""
+        return [each for each in self.waited if each != flow_worker.TURN_S]
 
 
-def test_how_often_what_fails_is_started_again_is_what_the_file_says_now(worker):
-    assert worker._failures.restarts.most == 10
-    worker.configure(plan("task.restart.max=3"))
-    assert worker._failures.restarts.most == 3
+class Flow:
+    def __init__(self, *lines: str, can_copy: bool = True) -> None:
+        self.fleet = fleets.Fleet()
+        self.clock = plugin_contexts.Clock()
+        self.can_copy = can_copy
+        self.worker = flow_worker.FlowWorker(
+            plan(*lines),
+            fleets.as_fleet(self.fleet),
+            can_copy=lambda: self.can_copy,
+            clock=self.clock,
+        )
+        self.turns = self.worker.stop_asked = Turns(self.clock)
+        self.seen: list[flow_status.FlowStatus] = []
+
+    def does(self, *steps: Callable[[], object]) -> Flow:
+        """One a turn; then it stops."""
+        self.turns.steps.extend(steps)
+        self.worker.run(threading.Event())
+        return self
+
+    def looks(self) -> None:
+        before = self.seen[-1] if self.seen else None
+        self.seen.append(self.worker.status(board.Snapshot(), before, broken=""))
+
+    def passes(self, seconds: float) -> Callable[[], None]:
+        def passing() -> None:
+            self.clock.now += seconds
+
+        return passing
+
+    @property
+    def member(self) -> fleets.Member:
+        return self.fleet.made[-1][1]
+
+    @property
+    def members(self) -> list[fleets.Member]:
+        return [each for _, each in self.fleet.made]
+
+
+def ends(member: fleets.Member, why: str = "the group threw it out") -> Callable[[], None]:
+    def ended() -> None:
+        member.failure = why
+
+    return ended
+
+
+def configured(member: fleets.Member, of: flow_plan.FlowPlan) -> None:
+    """Its group's topics have the mirror as the plan says, with one task."""
+    config = dict(of.connectors[flow_plan.SOURCE])
+    member.herder.write(config_records.creation(flow_plan.SOURCE, config, None))
+    task = {**config, "task.assigned.partitions": "t-0"}
+    member.herder.write(config_records.task_configs(flow_plan.SOURCE, [task]))
+    member.herder.write([config_records.commit(flow_plan.SOURCE, 1)])
+
+
+def test_its_worker_begins_writes_the_connectors_as_its_leader_and_stops():
+    flow = Flow()
+    flow.looks()
+    flow.does(flow.looks)
+    flow.looks()
+    assert [name for name, _ in flow.fleet.made] == ["a->b"]
+    assert flow.member.calls == ["start", "stop"]
+    assert flow.member.stored.keys() == plan().connectors.keys()
+    assert flow.seen[0].state is State.PLANNING
+    assert "b (b:1) is asked for the flow's group" in flow.seen[0].reason
+    assert flow.seen[-1].state is State.STOPPED
+    assert flow.worker.ended
+    assert flow.worker.settled
+    assert flow.worker.published == ()
+
+
+def test_a_worker_that_does_not_start_is_tried_again_after_growing_pauses(caplog):
+    flow = Flow()
+    refusal = errors.RetriableError("b:1 does not answer")
+    flow.fleet.next.extend(fleets.Member(refuses=refusal) for _ in range(8))
+    flow.does(*[flow.looks] * 9)
+    assert [each.calls for each in flow.members] == [["start"]] * 8 + [["start", "stop"]]
+    assert "its worker has not started: b:1 does not answer" in caplog.text
+    assert {each.reason for each in flow.seen[:8]} == {"b:1 does not answer"}
+    first, *_, last = flow.turns.pauses
+    assert first < 2 * flow_worker.AGAIN_FIRST_S < flow_worker.AGAIN_MOST_S / 2 < last
+
+
+def test_what_trying_again_does_not_mend_fails_the_flow():
+    flow = Flow()
+    flow.fleet.next.append(fleets.Member(refuses=errors.FatalError("no such mechanism")))
+    flow.does(flow.looks)
+    flow.looks()
+    assert (flow.seen[-1].state, flow.seen[-1].reason) == (State.FAILED, "no such mechanism")
+    assert flow.worker.ended
+    assert flow.turns.waited == []
+
+
+def test_workers_that_end_as_soon_as_they_have_begun_are_begun_ever_later(caplog):
+    flow = Flow()
+    flow.fleet.next.extend(fleets.Member(failure="the JVM is gone") for _ in range(8))
+    flow.does(*[flow.looks] * 16)
+    assert [each.calls for each in flow.members[:8]] == [["start", "stop"]] * 8
+    assert "its worker ended: the JVM is gone" in caplog.text
+    assert max(flow.turns.pauses[:2]) < flow_worker.AGAIN_MOST_S / 4
+    assert min(flow.turns.pauses[6:8]) > flow_worker.AGAIN_MOST_S / 4
+
+
+def test_a_worker_that_has_lived_is_followed_soon():
+    flow = Flow()
+    short = [fleets.Member(failure="gone") for _ in range(6)]
+    lived = fleets.Member()
+    flow.fleet.next.extend([*short, lived])
+    flow.does(*[flow.looks] * 12, flow.passes(flow_worker.LIFE_S), ends(lived), flow.looks)
+    assert len(flow.members) == 8
+    assert flow.turns.pauses[6] < 2 * flow_worker.AGAIN_FIRST_S
+
+
+def test_a_stop_is_heard_while_the_herder_is_busy():
+    flow = Flow()
+    busy = fleets.Member()
+    busy.herder.silent = True
+    flow.fleet.next.append(busy)
+    flow.does(flow.looks, flow.looks)
+    assert len(busy.herder.submitted) == len(plan().connectors)
+    assert flow.clock.now < 1.0
+    assert busy.calls == ["start", "stop"]
+
+
+def test_whatever_is_wrong_here_its_worker_stops(monkeypatch):
+    flow = Flow()
+    monkeypatch.setattr(flow.worker._writes, "look", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        flow.does(flow.looks, flow.looks)
+    assert flow.member.calls == ["start", "stop"]
+    assert flow.worker.ended
+
+
+def test_it_joins_others_only_once_it_can_copy():
+    flow = Flow(can_copy=False)
+    flow.fleet.next.append(fleets.Member(among_others=lambda: True))
+    joined = []
+
+    def comes_up() -> None:
+        joined.append(flow.worker.published)
+        flow.looks()
+        flow.can_copy = True
+
+    flow.does(flow.looks, comes_up, flow.looks)
+    assert "Spark starts" in flow.seen[0].reason
+    assert flow.member.calls == ["start", "stop"]
+
+
+def test_alone_it_does_not_wait_for_its_engine():
+    flow = Flow(can_copy=False)
+    flow.does(flow.looks)
+    assert flow.member.stored
+
+
+def test_a_stop_ends_the_wait_for_the_engine():
+    flow = Flow(can_copy=False)
+    flow.fleet.next.append(fleets.Member(among_others=lambda: True))
+    flow.does(flow.looks)
+    flow.looks()
+    assert flow.member.calls == ["start"]
+    assert flow.seen[-1].state is State.STOPPED
+
+
+def failing(flow: Flow) -> fleets.Member:
+    """Its mirror ran, and then a task of it fails whenever it is begun."""
+    member = fleets.Member()
+    configured(member, flow.worker.plan)
+    member.runs(flow_plan.SOURCE, RUNNING)
+    member.runs(TASK, RUNNING)
+    flow.fleet.next.append(member)
+    return member
+
+
+def restarts(member: fleets.Member) -> int:
+    return member.herder.submitted.count(requests.RestartTask(TASK))
+
+
+@pytest.mark.parametrize("reloaded", [False, True], ids=["started with it", "reloaded"])
+def test_a_task_that_failed_is_started_again_as_often_as_the_file_says_now(reloaded):
+    line = "task.restart.max=2"
+    flow = Flow() if reloaded else Flow(line)
+    member = failing(flow)
+
+    def begins() -> None:
+        if reloaded:
+            flow.worker.configure(plan(line))
+
+    def fails() -> None:
+        if restarts(member) >= member.begun[TASK].times:
+            member.runs(TASK, FAILED, trace="x.Y: out of paper")
+
+    member.herder.submitted.append(requests.RestartTask(TASK))  # it fails once by itself
+    flow.does(flow.looks, begins, *[fails, flow.passes(1.0)] * 30, flow.looks)
+    assert restarts(member) - 1 == 2
+    assert "out of paper" in flow.seen[-1].reason
+
+
+def test_a_restart_that_was_refused_is_asked_for_again():
+    flow = Flow()
+    member = failing(flow)
+    serve = member.herder._serve
+    refusals = [requests.Refused(409, "a rebalance is under way")] * 3
+
+    def refuses(request: requests.Request) -> object:
+        asked = isinstance(request, requests.RestartTask)
+        return refusals.pop() if asked and refusals else serve(request)
+
+    member.herder._serve = refuses  # type: ignore[method-assign,assignment]
+
+    def fails() -> None:
+        member.runs(TASK, FAILED, trace="x.Y: out of paper")
+
+    flow.does(flow.looks, fails, *[flow.passes(1.0)] * 12)
+    assert restarts(member) == 4
+
+
+def test_another_plan_is_written_and_how_often_may_be_tried_changes_with_it():
+    flow = Flow()
+    other = plan("topics=x")
+
+    def changes() -> None:
+        flow.worker.configure(other)
+        assert not flow.worker.settled
+
+    flow.does(flow.looks, changes, flow.looks)
+    assert flow.member.stored[flow_plan.SOURCE]["topics"] == "x"
+    assert flow.worker.plan is other
+
+
+def test_who_follows_says_that_another_node_has_another_file():
+    flow = Flow("topics=x")
+    member = fleets.Member(leads=False, leader_url="http://h:1")
+    configured(member, plan())
+    flow.fleet.next.append(member)
+    told: list[str] = []
+    flow.does(flow.looks, lambda: told.append(flow.worker.led_elsewhere))
+    assert "the node at http://h:1 leads" in told[0]
+    assert flow.worker.led_elsewhere == "", "it has ended"
+
+
+def test_a_flow_at_rest_is_not_put_together_again():
+    flow = Flow()
+    flow.does(flow.looks, flow.looks, flow.looks, flow.looks)
+    assert flow.seen[-1] is flow.seen[-2]
+
+
+def test_writing_takes_no_turn_longer():
+    """However long the herder takes to answer."""
+    flow = Flow()
+    busy = fleets.Member()
+    busy.herder.silent = True
+    flow.fleet.next.append(busy)
+    flow.does(flow.looks, flow.passes(connector_writes.WRITE_S), flow.looks)
+    assert len(busy.herder.submitted) == 2 * len(plan().connectors)
+    assert set(flow.turns.waited) == {flow_worker.TURN_S}

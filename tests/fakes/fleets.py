@@ -1,0 +1,125 @@
+"""A fleet whose workers are the test: each has a herder of `rest_herder`, and says what it is told
+to say."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from connect_runtime.app import fleet, fleet_member
+from connect_runtime.app.settings import distributed as distributed_settings
+from connect_runtime.base import metrics
+from connect_runtime.core.assignment import work
+from connect_runtime.core.state import status_records
+from connect_runtime.runtime import begun
+from tests.fakes import rest_herder
+
+
+class Herder(rest_herder.FakeHerder):
+    """Takes any configuration."""
+
+    def _invalid(self, config: Any) -> None:
+        return None
+
+
+def _alone() -> bool:
+    return False
+
+
+@dataclass(eq=False)
+class Member:
+    """Has what `fleet_member.Member` has. `refuses` is raised by `start`; `failure`: it has ended
+    by itself; `among_others` is what it tells who is asked before it joins."""
+
+    leads: bool = True
+    leader_url: str = ""
+    herder: Herder = field(default_factory=Herder)
+    assigned: work.Work = field(default_factory=lambda: work.Work.of(()))
+    assigned_offset: int = 10**6
+    begun: dict[status_records.Subject, begun.Begun] = field(default_factory=dict)
+    published: tuple[metrics.Family, ...] = ()
+    failure: str | None = None
+    refuses: Exception | None = None
+    among_others: Callable[[], bool] = _alone
+    on_leading: Callable[[Any], None] = lambda _: None
+    before_joining: Callable[[Callable[[], bool]], None] = lambda _: None
+    calls: list[str] = field(default_factory=list)
+
+    def start(self) -> None:
+        self.calls.append("start")
+        if self.refuses is not None:
+            raise self.refuses
+        self.before_joining(self.among_others)
+        if self.leads:
+            self.on_leading(self)
+
+    def wait(self, timeout_s: float) -> bool:
+        return self.failure is not None
+
+    def stop(self) -> None:
+        self.calls.append("stop")
+
+    @property
+    def stored(self) -> dict[str, dict[str, str | None]]:
+        """What is configured, by connector."""
+        view = self.herder.config()
+        return {name: dict(view.config(name) or {}) for name in view.connectors()}
+
+    def runs(self, item: work.Item, state: status_records.State, *, trace: str = "") -> None:
+        """It was given this to run, has begun it as it is configured, and says how it is."""
+        self.assigned = work.Work.of({*self.assigned.items, item})
+        view = self.herder.config()
+        config = view.config(item) if isinstance(item, str) else view.task_config(item)
+        before = self.begun.get(item)
+        times = 1 if before is None else before.times + 1
+        self.begun[item] = begun.Begun(config=config or {}, times=times, state=state, trace=trace)
+
+
+def as_member(found: Member) -> fleet_member.Member:
+    return cast(fleet_member.Member, found)
+
+
+@dataclass
+class Fleet:
+    """Has what `fleet.Fleet` has. `next`: the workers that it makes, then plain ones; `made` with
+    the settings of each, by flow."""
+
+    next: deque[Member] = field(default_factory=deque)
+    made: list[tuple[str, Member]] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
+
+    @property
+    def loopback(self) -> fleet.Loopback:
+        return fleet.Loopback(url="http://h:1", user="mm2", password="made anew")
+
+    def open(self) -> None:
+        self.calls.append("open")
+
+    def member(
+        self,
+        settings: distributed_settings.Settings,
+        *,
+        namespace: tuple[str, str],
+        prefix: str,
+        on_leading: Callable[[fleet_member.Member], None],
+        before_joining: Callable[[Callable[[], bool]], None],
+    ) -> fleet_member.Member:
+        found = self.next.popleft() if self.next else Member()
+        found.on_leading = on_leading
+        found.before_joining = before_joining
+        self.made.append(("->".join(namespace), found))
+        return as_member(found)
+
+    def close(self, graceful_s: int = 0) -> None:
+        self.calls.append("close")
+
+    @property
+    def members(self) -> Mapping[str, Member]:
+        """The newest of each flow."""
+        return dict(self.made)
+
+
+def as_fleet(found: Fleet) -> fleet.Fleet:
+    return cast(fleet.Fleet, found)
