@@ -21,9 +21,6 @@ emit.heartbeats.enabled=false
 """
 
 
-Member, as_member = fleets.Member, fleets.as_member
-
-
 def plan(*lines: str, choice: flow_plan.Choice = flow_plan.EVERYTHING) -> flow_plan.FlowPlan:
     text = FILE + "\n".join(lines)
     found = load.parse_properties(text, file="mm2", folder=pathlib.Path("/"), environment={})
@@ -32,24 +29,26 @@ def plan(*lines: str, choice: flow_plan.Choice = flow_plan.EVERYTHING) -> flow_p
 
 
 @pytest.fixture
-def member() -> Member:
-    return Member()
+def member() -> fleets.Member:
+    return fleets.Member()
 
 
 def writes(of: flow_plan.FlowPlan) -> connector_writes.ConnectorWrites:
     return connector_writes.ConnectorWrites(of)
 
 
-def written(of: flow_plan.FlowPlan, member: Member) -> connector_writes.ConnectorWrites:
+def written(of: flow_plan.FlowPlan, member: fleets.Member) -> connector_writes.ConnectorWrites:
     """By a leader."""
     made = writes(of)
     leads(made, member)
     return made
 
 
-def leads(made: connector_writes.ConnectorWrites, member: Member, now_s: float = 0.0) -> None:
-    made.lead(as_member(member))
-    made.look(as_member(member), now_s)
+def leads(
+    made: connector_writes.ConnectorWrites, member: fleets.Member, now_s: float = 0.0
+) -> None:
+    made.lead(fleets.as_member(member))
+    made.look(fleets.as_member(member), now_s)
 
 
 def test_a_leader_writes_all_that_can_run(member):
@@ -81,7 +80,7 @@ def test_another_plan_is_written_when_it_is_looked_for(member):
     made = written(plan(), member)
     made.change(plan("topics=x"))
     waits = made.settled
-    made.look(as_member(member), 0.0)
+    made.look(fleets.as_member(member), 0.0)
     assert (waits, made.settled) == (False, True)
     assert member.stored[flow_plan.SOURCE]["topics"] == "x"
 
@@ -90,12 +89,12 @@ def test_nobody_waits_for_a_herder_that_is_busy(member):
     made = writes(plan())
     member.herder.silent = True
     leads(made, member)
-    made.look(as_member(member), 1.0)
+    made.look(fleets.as_member(member), 1.0)
     assert len(member.herder.submitted) == len(plan().connectors), "each was asked once"
     assert not made.settled
     for request, asked in zip(member.herder.submitted, member.herder.pending, strict=True):
         asked.set_result(member.herder._serve(request))
-    made.look(as_member(member), 2.0)
+    made.look(fleets.as_member(member), 2.0)
     assert made.settled
 
 
@@ -103,10 +102,10 @@ def test_who_is_not_answered_asks_again_after_a_while(member, caplog):
     made = writes(plan())
     member.herder.silent = True
     leads(made, member)
-    made.look(as_member(member), connector_writes.WRITE_S - 0.1)
+    made.look(fleets.as_member(member), connector_writes.WRITE_S - 0.1)
     assert "not configured yet" not in caplog.text
     member.herder.silent = False
-    made.look(as_member(member), connector_writes.WRITE_S)
+    made.look(fleets.as_member(member), connector_writes.WRITE_S)
     assert "MirrorSourceConnector is not configured yet: its worker has not answered" in caplog.text
     assert made.settled
 
@@ -115,7 +114,7 @@ def test_a_worker_that_was_begun_anew_is_asked_at_once(member):
     made = writes(plan())
     member.herder.silent = True
     leads(made, member)
-    again = Member()
+    again = fleets.Member()
     leads(made, again, 0.2)
     assert made.settled
     assert again.stored.keys() == plan().connectors.keys()
@@ -128,9 +127,9 @@ def test_a_failure_is_told_and_tried_again(member, caplog):
     assert "the herder is busy" in caplog.text
     assert not made.settled
     member.herder.fails = None
-    made.look(as_member(member), connector_writes.AGAIN_S - 0.1)
+    made.look(fleets.as_member(member), connector_writes.AGAIN_S - 0.1)
     assert not made.settled
-    made.look(as_member(member), connector_writes.AGAIN_S)
+    made.look(fleets.as_member(member), connector_writes.AGAIN_S)
     assert made.settled
 
 
@@ -142,7 +141,7 @@ def test_a_plan_that_comes_while_another_is_written_is_written_next(member):
     member.herder.silent = False
     for request, asked in zip(member.herder.submitted, member.herder.pending, strict=True):
         asked.set_result(member.herder._serve(request))
-    made.look(as_member(member), 0.2)
+    made.look(fleets.as_member(member), 0.2)
     assert member.stored[flow_plan.SOURCE]["topics"] == "x"
     assert made.settled
 
@@ -151,15 +150,16 @@ def test_a_plan_that_comes_while_another_is_written_is_written_next(member):
 def test_who_followed_and_leads_now_writes_until_it_is_written(member, told):
     made = writes(plan())
     follower = dataclasses.replace(member, leads=False)
-    made.look(as_member(follower), 0.0)
-    assert made.settled, "others write"
+    made.look(fleets.as_member(follower), 0.0)
+    followed = made.settled
+    assert followed, "others write"
     member.herder.fails = TimeoutError("the herder is busy")
     if told:
-        made.lead(as_member(member))
-    made.look(as_member(member), 1.0)
+        made.lead(fleets.as_member(member))
+    made.look(fleets.as_member(member), 1.0)
     assert not made.settled
     member.herder.fails = None
-    made.look(as_member(member), 10.0)
+    made.look(fleets.as_member(member), 10.0)
     assert member.herder.config().config("MirrorSourceConnector") is not None
     assert made.settled
 
@@ -167,7 +167,7 @@ def test_who_followed_and_leads_now_writes_until_it_is_written(member, told):
 def test_who_leads_anew_writes_again_as_others_may_have_written_meanwhile(member):
     made = written(plan(), member)
     written(plan("topics=x"), member)
-    made.look(as_member(member), 1.0)
+    made.look(fleets.as_member(member), 1.0)
     assert member.stored[flow_plan.SOURCE]["topics"] == "x", "somebody else's, over REST: it stays"
     leads(made, member, 2.0)
     assert member.stored[flow_plan.SOURCE].get("topics") != "x"
@@ -177,16 +177,16 @@ def test_who_does_not_lead_knows_who_has_to_write(member):
     written(plan(), member)
     made = writes(plan("topics=x"))
     follower = dataclasses.replace(member, leads=False, leader_url="http://h:1/")
-    made.look(as_member(follower), 0.0)
+    made.look(fleets.as_member(follower), 0.0)
     assert made.led_elsewhere == (
         "a->b: the node at http://h:1/ leads, and writes what its own file says: give it the same "
         "file, and reload there; they differ in MirrorSourceConnector: topics; "
         "MirrorHeartbeatConnector: topics; MirrorCheckpointConnector: topics"
     )
     follower.leader_url = ""
-    made.look(as_member(follower), 0.0)
+    made.look(fleets.as_member(follower), 0.0)
     assert "another node leads" in made.led_elsewhere
-    made.look(as_member(member), 1.0)
+    made.look(fleets.as_member(member), 1.0)
     assert made.led_elsewhere == "", "it leads now, and has written"
     made.change(plan())
     assert made.led_elsewhere == ""
@@ -202,7 +202,7 @@ def test_who_does_not_lead_knows_who_has_to_write(member):
 def test_what_the_command_line_alone_sets_is_no_other_file(member, choice, words):
     written(plan(), member)
     made = writes(plan(choice=choice))
-    made.look(as_member(dataclasses.replace(member, leads=False)), 0.0)
+    made.look(fleets.as_member(dataclasses.replace(member, leads=False)), 0.0)
     assert words in made.led_elsewhere
     assert "and start it anew" in made.led_elsewhere
 
@@ -210,10 +210,10 @@ def test_what_the_command_line_alone_sets_is_no_other_file(member, choice, words
 def test_files_that_differ_are_told_by_their_keys_after_a_while(member, caplog):
     written(plan("a->b.producer.override.request.timeout.ms=4711"), member)
     made, follower = writes(plan()), dataclasses.replace(member, leads=False)
-    made.look(as_member(follower), 0.0)
+    made.look(fleets.as_member(follower), 0.0)
     assert caplog.text == ""
-    made.look(as_member(follower), connector_writes.UNLIKE_S)
-    made.look(as_member(follower), 2 * connector_writes.UNLIKE_S)
+    made.look(fleets.as_member(follower), connector_writes.UNLIKE_S)
+    made.look(fleets.as_member(follower), 2 * connector_writes.UNLIKE_S)
     (record,) = (each for each in caplog.records if each.levelname == "WARNING")
     assert "MirrorSourceConnector: producer.override.request.timeout.ms" in record.message
     assert "4711" not in caplog.text

@@ -14,7 +14,7 @@ from tests.support import eventually
 def replaced(monkeypatch):
     """A copy that is about to be replaced, as it was asked to stop."""
     monkeypatch.setattr(mirror_topics, "SPREADS_S", 0.0)
-    found = mirror_task.MirrorTask(**{"refresh.topics.interval.seconds": "1"}, mirrored=1).runs()
+    found = mirror_task.MirrorTask(mirrored=1, refresh_topics_interval_seconds="1").runs()
     found.clusters.target_cluster.topics["A.orders"].partitions = 2
 
     def asked() -> bool:
