@@ -93,7 +93,9 @@ def test_a_partition_that_is_not_there_stands_in_nobodys_way(place):
     assert isinstance(found.failed[place.nowhere], kafka_errors.TopicMissingError)
 
 
-@pytest.mark.parametrize(("later_ms", "offset"), [(0, 0), (1_001, 1), (2_501, 3), (1_000_000_000, None)])
+@pytest.mark.parametrize(
+    ("later_ms", "offset"), [(0, 0), (1_001, 1), (2_501, 3), (1_000_000_000, None)]
+)
 def test_the_first_offset_that_is_not_older(place, later_ms, offset):
     asked = dict.fromkeys((place.full, place.empty), BASE_MS + later_ms)
     found = place.logs.offsets_at(asked, WAIT_S)
