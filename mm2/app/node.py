@@ -6,7 +6,6 @@ that run the same file form a group for each flow, and share its work.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import threading
 from collections.abc import Mapping, Sequence
@@ -16,11 +15,10 @@ from connect_runtime.base import clock as base_clock
 from connect_runtime.base import metrics
 from connect_runtime.system import clock as system_clock
 from connect_runtime.system import threads
-from mm2.app import endings, flow_plan, flow_worker, worker_changes
+from mm2.app import endings, engine_choice, flow_plan, flow_worker, worker_changes
 from mm2.app.settings import differences
 from mm2.app.settings import settings as app_settings
 from mm2.connectors import board, flow_status, operators
-from mm2.core.configs import engine_settings
 from mm2.pipeline import data_plane, engine
 
 STOP_S = 2.7
@@ -69,7 +67,7 @@ class Node:
     def start(self) -> None:
         """Everything begins in the background; `statuses` says how far it is. Raises `ConnectError`
         where the data plane or the REST servers cannot listen."""
-        self._plane = data_plane.acquire(self._engine_settings(), self._clock)
+        self._plane = data_plane.acquire(engine_choice.of(self._settings), self._clock)
         self._fleet.open()
         for each in self._workers:
             self._start_worker(each)
@@ -209,13 +207,3 @@ class Node:
     def _note_unasked_end(self, end: threads.UnaskedEnd) -> None:
         if end.error is not None:
             self._crashed = f"{end.name}: {end.error!r}"
-
-    def _engine_settings(self) -> engine_settings.EngineSettings:
-        spark = self._settings.spark
-        conf = spark.conf
-        if spark.master.startswith("spark://"):
-            # On a standalone cluster no process takes more cores than it has tasks.
-            tasks = sum(flow.tasks_max for flow in self._settings.flows)
-            conf = {"spark.cores.max": str(tasks), **conf}
-        hidden = self._settings.secret_environment
-        return dataclasses.replace(spark, conf=conf, hidden_environment=hidden)

@@ -101,8 +101,13 @@ class Admin(Protocol):
         None as a whole: we have no DESCRIBE_CONFIGS on the cluster.
         """
 
-    def create_topics(self, topics: Collection[NewTopic], timeout_s: float) -> PerTopic[None]:
-        """Create topics; `done` once the cluster has recorded them. Brokers learn of it later."""
+    def create_topics(
+        self, topics: Collection[NewTopic], timeout_s: float, *, only_try: bool = False
+    ) -> PerTopic[None]:
+        """Create topics; `done` once the cluster has recorded them. Brokers learn of it later.
+
+        `only_try`: nothing is made, but what the cluster would refuse has failed.
+        """
 
     def grow_topics(self, partitions: Mapping[str, int], timeout_s: float) -> PerTopic[None]:
         """Bring topics to at least so many partitions; one that has as many already is done."""

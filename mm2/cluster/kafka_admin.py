@@ -98,7 +98,7 @@ class KafkaAdmin:
         raise kafka_errors.UnreachableError(f"{self._calls.where} lists no brokers; look at them")
 
     def create_topics(
-        self, topics: Collection[admin.NewTopic], timeout_s: float
+        self, topics: Collection[admin.NewTopic], timeout_s: float, *, only_try: bool = False
     ) -> admin.PerTopic[None]:
         specs = {topic.name: topic for topic in topics}
 
@@ -107,6 +107,7 @@ class KafkaAdmin:
                 [_new_topic(specs[name]) for name in chunk],
                 request_timeout=left_s,
                 operation_timeout=left_s,
+                validate_only=only_try,
             )
 
         return self._each(specs, request, timeout_s, doing="creating topic", read=_nothing)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from connect_runtime.base import clock, deadline, errors
 from mm2.cluster import admin
@@ -25,6 +25,15 @@ _LOOK_S = 0.1
 _ROUND_S = 1.0
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreseen:
+    """Topics of the source, by name, their mirrors that are there, and what would be done."""
+
+    source: admin.PerTopic[snapshot.Topic]
+    there: admin.PerTopic[snapshot.Topic]
+    planned: topic_plan.Plan
 
 
 class MirrorTopics:
@@ -104,6 +113,20 @@ class MirrorTopics:
         ).findings
         return self._told(source, mirrors, standing)
 
+    def foresee(self, names: Iterable[str], end: deadline.Deadline) -> Foreseen:
+        """What bringing about the mirrors of these topics would do; nothing is changed.
+
+        Raises as `bring_about`.
+        """
+        source = self._observe(self._source, names, end)
+        topics = {self._flow.remote_topic(name): topic for name, topic in source.done.items()}
+        listed = self._target.list_topics(self._left_s(end))
+        there = self._observe(self._target, topics.keys() & listed, end)
+        # A mirror that cannot be seen is neither missing nor of a known size.
+        known = {each.name: each for mirror, each in topics.items() if mirror not in there.failed}
+        planned = self._plan(known, there.done, end, listed=listed)
+        return Foreseen(source=source, there=there, planned=planned)
+
     def follow_settings(self, names: Iterable[str], end: deadline.Deadline) -> None:
         """Have settings of the mirrors of these topics follow theirs; nothing is made or grown.
 
@@ -130,13 +153,9 @@ class MirrorTopics:
         return admin.observe_topics(side, sorted(names), self._left_s(end), clock=self._clock)
 
     def _round(self, names: Iterable[str], end: deadline.Deadline) -> mirror_findings.Topics:
-        source = self._observe(self._source, names, end)
+        seen = self.foresee(names, end)
+        source, there, planned = seen.source, seen.there, seen.planned
         topics = {self._flow.remote_topic(name): topic for name, topic in source.done.items()}
-        listed = self._target.list_topics(self._left_s(end))
-        there = self._observe(self._target, topics.keys() & listed, end)
-        # A mirror that cannot be seen is neither missing nor of a known size.
-        known = {each.name: each for mirror, each in topics.items() if mirror not in there.failed}
-        planned = self._plan(known, there.done, end, listed=listed)
         if self._stopped():
             raise errors.RetriableError(
                 f"{self._flow.name} is ending: no mirrors are made any more"
@@ -234,16 +253,7 @@ class MirrorTopics:
         return refused
 
     def _create(self, planned: topic_plan.Plan, end: deadline.Deadline) -> admin.PerTopic[None]:
-        topics = [
-            admin.NewTopic(
-                name=each.name,
-                partitions=each.partitions,
-                replication_factor=each.replication_factor,
-                configs=each.configs,
-            )
-            for each in planned.create
-            if each.topic not in planned.stopped_topics()
-        ]
+        topics = to_create(planned)
         if not topics:
             return admin.PerTopic(done={}, failed={})
         return self._target.create_topics(topics, self._left_s(end))
@@ -272,3 +282,17 @@ class MirrorTopics:
                 failed.pop(name, None)
             done.update(seen.done)
             failed.update(seen.failed)
+
+
+def to_create(planned: topic_plan.Plan) -> list[admin.NewTopic]:
+    """Mirrors that are missing, but for those that must not be copied as things are."""
+    return [
+        admin.NewTopic(
+            name=each.name,
+            partitions=each.partitions,
+            replication_factor=each.replication_factor,
+            configs=each.configs,
+        )
+        for each in planned.create
+        if each.topic not in planned.stopped_topics()
+    ]

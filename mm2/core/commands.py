@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 TO_GO_ON = "To go on: "
@@ -33,6 +33,29 @@ def found_in(message: str) -> str:
     """The command line at the end of a message, "" for none."""
     _, _, line = message.rpartition(TO_GO_ON) if TO_GO_ON in message else ("", "", "")
     return line.partition(_TRIED_AGAIN)[0]
+
+
+def look_up(address: str) -> str:
+    """What the host of "host:port" resolves to on this machine."""
+    host, _ = _parts(address)
+    return shlex.join(["getent", "ahosts", host])
+
+
+def try_port(address: str) -> str:
+    """Whether anything takes connections at "host:port"."""
+    return shlex.join(["nc", "-vz", *_parts(address)])
+
+
+def show_certificate(address: str) -> str:
+    """Whether "host:port" speaks TLS, and who it says it is."""
+    host, port = _parts(address)
+    words = ["openssl", "s_client", "-connect", f"{host}:{port}", "-servername", host]
+    return f"{shlex.join(words)} </dev/null"
+
+
+def _parts(address: str) -> tuple[str, str]:
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), port
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +115,10 @@ class Cluster:
         """Operations as `kafka-acls.sh` spells them: Read, Write, DescribeConfigs, …"""
         return self._allow(operations, "--topic", topic)
 
+    def allow_topics(self, topics: Sequence[str], *operations: str) -> str:
+        """Of several topics alike."""
+        return self._allow(operations, *(word for each in topics for word in ("--topic", each)))
+
     def allow_transactional_ids(self, prefix: str) -> str:
         """All that fencing and transactions need of ids that begin so."""
         return self._allow(
@@ -102,12 +129,22 @@ class Cluster:
     def allow_groups(self, *operations: str) -> str:
         return self._allow(operations, "--group", "*")
 
+    def allow_named_groups(self, groups: Sequence[str], *operations: str) -> str:
+        """Of several groups alike."""
+        return self._allow(operations, *(word for each in groups for word in ("--group", each)))
+
     def allow_cluster(self, *operations: str) -> str:
         return self._allow(operations, "--cluster")
 
     def _allow(self, operations: tuple[str, ...], *resource: str) -> str:
         what = [word for each in operations for word in ("--operation", each)]
         return self._tool("acls", "--add", "--allow-principal", self.principal, *what, *resource)
+
+    def show_user(self, name: str) -> str:
+        """Which passwords a cluster knows of a user (SCRAM)."""
+        return self._tool(
+            "configs", "--describe", "--entity-type", "users", "--entity-name", name
+        )
 
     # Producers
 

@@ -130,6 +130,18 @@ def test_one_topic_that_cannot_be_created_does_not_block_the_others(admin, name)
     assert answer.first_failure() is answer.failed[name("property")]
 
 
+def test_what_would_be_refused_is_known_without_making_anything(admin, name):
+    topics = [
+        port.NewTopic(name=name(stem), partitions=1, replication_factor=factor)
+        for stem, factor in (("fits", 1), ("rf", 3))
+    ]
+    answer = admin.create_topics(topics, WAIT_S, only_try=True)
+    assert set(answer.done) == {name("fits")}
+    assert "INVALID_REPLICATION_FACTOR" in str(answer.failed[name("rf")])
+    create(admin, name("fits"), partitions=2)
+    assert admin.describe_topics([name("fits")], WAIT_S).done[name("fits")].partitions == 2
+
+
 def test_creating_what_is_there_says_so(admin, name):
     create(admin, name("orders"), partitions=2)
     again = port.NewTopic(name=name("orders"), partitions=1, replication_factor=1)

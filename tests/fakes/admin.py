@@ -97,7 +97,7 @@ class FakeAdmin:
         return {name: BROKER.get(name) for name in names}
 
     def create_topics(
-        self, topics: Collection[admin.NewTopic], timeout_s: float
+        self, topics: Collection[admin.NewTopic], timeout_s: float, *, only_try: bool = False
     ) -> admin.PerTopic[None]:
         specs = {topic.name: topic for topic in topics}
 
@@ -109,6 +109,8 @@ class FakeAdmin:
                 raise errors.FatalError(f"creating topic {name}: INVALID_REPLICATION_FACTOR")
             if any(key not in DEFAULTS and "." not in key for key in spec.configs):
                 raise errors.FatalError(f"creating topic {name}: INVALID_CONFIG")
+            if only_try:
+                return
             self._cluster.topics[name] = FakeTopic(
                 topic_id=uuid.uuid4(), partitions=spec.partitions, overrides=dict(spec.configs)
             )

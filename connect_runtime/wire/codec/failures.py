@@ -79,6 +79,7 @@ class AuthenticationFailed(errors.FatalError):
     def __init__(self, address: str, problem: str, *, layer: Layer = Layer.AUTH) -> None:
         super().__init__(f"authentication with {address}: {problem}")
         self.address = address
+        self.problem = problem
         self.layer = layer
 
 

@@ -34,16 +34,21 @@ class Subcommand:
 
 
 SUBCOMMANDS: Mapping[str, Subcommand] = {
+    "check": Subcommand("mm2.app.cli.check", "command", "Look whether a file would work here."),
     "completion": Subcommand("mm2.app.cli.completion", "command", "Print a shell's completion."),
     "config": Subcommand("mm2.app.cli.config", "group", "Check, show, convert a configuration."),
     "demo": Subcommand("mm2.app.cli.demo", "command", "See it work on this machine."),
     "failover": Subcommand("mm2.app.cli.failover", "command", "What moving to the other costs."),
+    "offsets": Subcommand("mm2.app.cli.offsets", "group", "What offsets are on the other side."),
+    "lag": Subcommand("mm2.app.cli.lag", "command", "How far flows are behind."),
     "pause": Subcommand("mm2.app.cli.flow_commands", "pause", "Let a running flow copy nothing."),
     "probe": Subcommand("mm2.app.cli.probe", "command", "Try what the clusters can do."),
     "reload": Subcommand("mm2.app.cli.reload", "command", "Let a running mm2 read its file again."),
     "restart": Subcommand("mm2.app.cli.flow_commands", "restart", "Restart a running flow."),
     "resume": Subcommand("mm2.app.cli.resume", "command", "Go on after a pause, or a stop."),
+    "receipts": Subcommand("mm2.app.cli.receipts", "command", "List what was lost or doubled."),
     "run": Subcommand("mm2.app.cli.run", "command", "Mirror what a configuration says."),
+    "status": Subcommand("mm2.app.cli.status", "command", "How flows stand."),
     "throttle": Subcommand("mm2.app.cli.flow_commands", "throttle", "Slow a running flow down."),
     "why": Subcommand("mm2.app.cli.why", "command", "Say how a topic is copied, and why so."),
     "sandbox": Subcommand("mm2.app.cli.sandbox", "group", "Real Kafka clusters on this machine."),

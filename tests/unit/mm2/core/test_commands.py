@@ -52,6 +52,24 @@ TABLE = [
         f"{ALLOW} --operation Write --operation Describe --transactional-id 'mm2-a->b-' "
         "--resource-pattern-type prefixed",
     ),
+    (
+        CLUSTER.allow_topics(["t", "u"], "Read"),
+        f"{ALLOW} --operation Read --topic t --topic u",
+    ),
+    (
+        CLUSTER.allow_named_groups(["g", "h"], "Read"),
+        f"{ALLOW} --operation Read --group g --group h",
+    ),
+    (
+        CLUSTER.show_user("mirror"),
+        f"kafka-configs.sh {HEAD} --describe --entity-type users --entity-name mirror",
+    ),
+    (commands.look_up("kafka.example:9092"), "getent ahosts kafka.example"),
+    (commands.try_port("[::1]:9092"), "nc -vz ::1 9092"),
+    (
+        commands.show_certificate("k:9093"),
+        "openssl s_client -connect k:9093 -servername k </dev/null",
+    ),
     (CLUSTER.allow_groups("Read"), f"{ALLOW} --operation Read --group '*'"),
     (
         CLUSTER.allow_cluster("IdempotentWrite"),

@@ -1,0 +1,68 @@
+"""`mm2 check`: would what a file asks for work here, and if not, what is to be mended."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import random
+
+import click
+
+from connect_runtime.system import clock as system_clock
+from mm2.app import exits
+from mm2.app.cli import config_file, flow_names
+from mm2.app.settings import load
+from mm2.core.preflight import findings
+
+
+@click.command("check")
+@config_file.argument
+@click.option("--flow", "flow_name", metavar="FLOW", help="Only this flow.  [default: all]")
+@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a cluster may take for one answer.",
+)
+def command(*, file: pathlib.Path, flow_name: str | None, as_json: bool, timeout_s: float) -> int:
+    """Look whether all that FILE (default: clusters.yaml) asks for would work, before it runs.
+
+    Names, network, TLS, logins, protocol, rights, topics and settings of both clusters of every
+    flow, and Spark's slots: everything that is wrong at once, with what it means and what mends it.
+    `mm2 config check` judges the file alone.
+
+    The exit code is 0 when nothing failed (there may be warnings), 1 when something did, 2 when
+    FILE itself is wrong.
+
+    \b
+    Examples:
+      mm2 check clusters.yaml
+      mm2 check clusters.yaml --flow 'east->west' --json
+    """
+    settings = load.load(file, environment=os.environ)
+    names = [] if flow_name is None else [flow_names.find(settings, flow_name, hint="--flow").name]
+    # Here and not above: wrong input is told before Kafka's library is loaded.
+    from mm2.app import noise
+    from mm2.app.preflight import check, show
+
+    with noise.to_file() as log_file:
+        report = check.Check(
+            settings,
+            names,
+            environment=os.environ,
+            clock=system_clock.SystemClock(),
+            random=random.SystemRandom(),
+            timeout_s=timeout_s,
+        ).run()
+        log_file.keep = False
+    if as_json:
+        click.echo(json.dumps(show.as_json(report, str(file)), indent=2))
+    else:
+        for line in show.lines(report):
+            click.echo(line)
+    return exits.FAILED if report.verdict is findings.Result.FAILED else exits.DONE

@@ -1,0 +1,160 @@
+"""The topics that a flow keeps for itself, as its worker and its connectors are configured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from connect_runtime.core.state import topic_settings
+from mm2.app import flow_plan
+from mm2.app.settings import settings as app_settings
+from mm2.cluster import flow_log
+from mm2.core import flows, loops, naming
+from mm2.core.configs import connector_configs, dedicated
+from mm2.core.configs import connector_keys as keys
+from mm2.core.preflight import rights, state_topics
+
+_FACTOR = "replication.factor"
+_Client = rights.Client
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnTopic:
+    """How it is wanted, and whose rights on it count; `on_source`: it is there, not on the
+    target."""
+
+    wanted: state_topics.StateTopic
+    maker: rights.Client
+    user: rights.Client
+
+    @property
+    def on_source(self) -> bool:
+        return self.maker.on_source
+
+    @property
+    def need(self) -> rights.Own:
+        return rights.Own(name=self.wanted.name, maker=self.maker, user=self.user)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configured:
+    """What the flow's connectors are told. `checkpoint` None: that one has nothing to do."""
+
+    source: connector_configs.SourceConfig
+    checkpoint: connector_configs.CheckpointConfig | None
+    heartbeat: connector_configs.HeartbeatConfig
+
+
+def configured(settings: app_settings.Settings, plan: flow_plan.FlowPlan) -> Configured:
+    """Raises `ConfigError` as the connectors would."""
+    given = {name: settings.flat.resolve(each) for name, each in plan.connectors.items()}
+    checkpoint = given[flow_plan.CHECKPOINT]
+    runs = dedicated.can_run(flow_plan.CHECKPOINT, checkpoint)
+    return Configured(
+        source=connector_configs.source(plan.source),
+        checkpoint=connector_configs.checkpoint(checkpoint) if runs else None,
+        heartbeat=connector_configs.heartbeat(given[flow_plan.HEARTBEAT]),
+    )
+
+
+def of(plan: flow_plan.FlowPlan, config: Configured) -> list[OwnTopic]:
+    """All of a flow that mirrors."""
+    return [
+        *map(_of_worker, plan.worker.topics.topics),
+        *_of_flow(config.source.flow),
+        *_of_connectors(config),
+    ]
+
+
+def read_too(flow: flows.Flow) -> tuple[rights.Resource, ...]:
+    """Topics of a flow that leads back: read where mirrors keep their names."""
+    if flow.policy.renames_topics:
+        return ()
+    syncs = flow.policy.offset_syncs_topic(flow.source)
+    topic = rights.Kind.TOPIC
+    return (
+        rights.Resource(client=_Client.CONSUMER, kind=topic, name=loops.opposite_map_topic(flow)),
+        rights.Resource(client=_Client.TARGET_ADMIN, kind=topic, name=syncs),
+    )
+
+
+def _of_worker(topic: topic_settings.InternalTopic) -> OwnTopic:
+    config = topic.purpose is topic_settings.Purpose.CONFIG
+    return OwnTopic(
+        wanted=state_topics.StateTopic(
+            name=topic.name,
+            holds=topic.purpose.holds,
+            partitions=1 if config else None,
+            replication_factor=topic.replication_factor,
+            factor_key=f"{topic.purpose.value}replication.factor",
+        ),
+        maker=_Client.WORKER,
+        user=_Client.WORKER,
+    )
+
+
+def _of_flow(flow: flows.Flow) -> Iterator[OwnTopic]:
+    held: Mapping[flow_log.LogTopic, str] = {
+        flow_log.LogTopic.MAP: "the places of what was copied",
+        flow_log.LogTopic.RECEIPTS: "receipts",
+    }
+    for kind, name in flow_log.topic_names(flow.source).items():
+        yield OwnTopic(
+            wanted=state_topics.StateTopic(
+                name=name,
+                holds=held[kind],
+                partitions=1,
+                replication_factor=flow.replication_factor,
+                factor_key=_FACTOR,
+            ),
+            maker=_Client.TARGET_ADMIN,
+            user=_Client.PRODUCER,
+        )
+
+
+def _of_connectors(config: Configured) -> Iterator[OwnTopic]:
+    syncs = config.source.syncs_topic
+    if syncs is not None:
+        yield OwnTopic(
+            wanted=_of_java(
+                syncs.name,
+                "offset syncs",
+                factor=config.source.syncs_topic_factor,
+                key=keys.SYNCS_TOPIC_FACTOR,
+            ),
+            maker=_Client.SOURCE_ADMIN if syncs.on_source else _Client.TARGET_ADMIN,
+            user=_Client.SOURCE_ADMIN if syncs.on_source else _Client.PRODUCER,
+        )
+    if config.checkpoint is not None:
+        yield OwnTopic(
+            wanted=_of_java(
+                config.checkpoint.checkpoints_topic,
+                "checkpoints",
+                factor=config.checkpoint.checkpoints_topic_factor,
+                key=keys.CHECKPOINTS_FACTOR,
+            ),
+            maker=_Client.TARGET_ADMIN,
+            user=_Client.WORKER,
+        )
+    yield OwnTopic(
+        wanted=_of_java(
+            naming.HEARTBEATS_TOPIC,
+            "heartbeats",
+            factor=config.heartbeat.topic_factor,
+            key=keys.HEARTBEATS_FACTOR,
+        ),
+        maker=_Client.TARGET_ADMIN,
+        user=_Client.WORKER,
+    )
+
+
+def _of_java(name: str, holds: str, *, factor: int, key: str) -> state_topics.StateTopic:
+    """One that is used as it is, however it was made."""
+    return state_topics.StateTopic(
+        name=name,
+        holds=holds,
+        partitions=1,
+        replication_factor=factor,
+        factor_key=key,
+        refused=False,
+    )

@@ -1,0 +1,92 @@
+"""What is wrong with topics that a flow keeps for itself, as they are or as they would be made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from mm2.core import commands
+from mm2.core.preflight import findings
+
+_POLICY = "cleanup.policy"
+_COMPACT = "compact"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateTopic:
+    """`holds`: what would be lost with it. `partitions` None: any number will do.
+
+    `replication_factor` -1 leaves it to the brokers; `factor_key` sets it. `refused`: is a flow
+    refused to run with one that is made otherwise?
+    """
+
+    name: str
+    holds: str
+    partitions: int | None
+    replication_factor: int
+    factor_key: str
+    refused: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A topic that is there. `cleanup_policy` None: it may not be read."""
+
+    partitions: int
+    cleanup_policy: str | None
+
+
+def judge(
+    flow: str, topic: StateTopic, seen: Seen, *, tool: commands.Cluster
+) -> Iterator[findings.Finding]:
+    """`tool` is the cluster that the topic is on."""
+    weight = findings.Weight.FAILED if topic.refused else findings.Weight.WARNING
+    if topic.partitions is not None and seen.partitions != topic.partitions:
+        yield findings.Finding(
+            subject=flow,
+            word=findings.Word.TOPICS,
+            weight=weight,
+            code="state-topic-partitions",
+            text=f"topic {topic.name} has {seen.partitions} partitions",
+            means=f"it must have {topic.partitions}: the order of {topic.holds} is lost"
+            + (", and the flow does not begin" if topic.refused else ""),
+            mend="delete it if this flow has never run: it is made anew",
+            command=tool.delete_topic(topic.name),
+        )
+    if seen.cleanup_policy is None:
+        return
+    policies = {each.strip() for each in seen.cleanup_policy.split(",")}
+    if policies != {_COMPACT}:
+        yield findings.Finding(
+            subject=flow,
+            word=findings.Word.TOPICS,
+            weight=weight,
+            code="state-topic-cleanup",
+            text=f"topic {topic.name} has {_POLICY}={seen.cleanup_policy}",
+            means=f"{topic.holds} are deleted by age"
+            + (": the flow does not begin" if topic.refused else ""),
+            mend=f"set {_POLICY}={_COMPACT} on it, and look for what is lost already",
+            command=tool.set_topic(topic.name, {_POLICY: _COMPACT}),
+        )
+
+
+def factors(
+    flow: str, topics: Mapping[str, StateTopic], brokers: int
+) -> Iterator[findings.Finding]:
+    """Of `topics` that are missing, by name, on a cluster of so many brokers."""
+    by_key: dict[tuple[str, int], list[str]] = {}
+    for topic in topics.values():
+        if topic.replication_factor > brokers:
+            place = (topic.factor_key, topic.replication_factor)
+            by_key.setdefault(place, []).append(topic.name)
+    for (key, factor), names in by_key.items():
+        yield findings.Finding(
+            subject=flow,
+            word=findings.Word.SETTINGS,
+            weight=findings.Weight.FAILED,
+            code="replication-factor",
+            text=f"{key} is {factor}, the cluster of {', '.join(names)} has {brokers} "
+            f"broker{'s' * (brokers != 1)}",
+            means="such topics cannot be made: the flow does not begin",
+            mend=f"set {key} of {flow} to at most {brokers}",
+        )
