@@ -74,11 +74,13 @@ def _as_in_java(
     return [f"{key}: is not the same for all workers" for key in said if key not in placed]
 
 
-def _factor(tree: dict[str, Any], target: str) -> str:
-    """Of the first flow to this cluster; its worker's topics have it, too (`flatten`)."""
+def _factor(tree: dict[str, Any], target: str) -> str | None:
+    """What workers' topics on this cluster have unless it is said (`flatten`)."""
     name = options.REPLICATION_FACTOR.name
-    first = next(flow for flow in tree["flows"] if flow["to"] == target)
-    return str({name: options.REPLICATION_FACTOR.default, **tree["defaults"], **first}[name])
+    usual = {name: options.REPLICATION_FACTOR.default, **tree["defaults"]}
+    mine = [{**usual, **flow} for flow in tree["flows"] if flow["to"] == target]
+    running = [each for each in mine if str(each.get("enabled", "true")).lower() != "false"]
+    return flatten.largest_factor([str(each[name]) for each in running or mine])
 
 
 def to_properties(root: yaml_source.Section, *, folder: pathlib.Path) -> Converted:

@@ -8,7 +8,7 @@ Relative paths become absolute, since each form starts them elsewhere.
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connect_runtime.adapters.config import value_providers, yaml_source
@@ -66,6 +66,26 @@ class Flattened:
     notes: tuple[str, ...]
 
 
+def largest_factor(given: Sequence[str]) -> str | None:
+    """Of replication factors: the cluster's own (-1) gives way to one that is stated. None where
+    it cannot be seen, as of placeholders."""
+    if len(set(given)) == 1:
+        return given[0]
+    if any(map(value_providers.named, given)):
+        return None
+    return max(given, key=int)
+
+
+def _not_compared(target: str, given: Sequence[Pair]) -> Unsaid:
+    other = next(each for each in given if each.value != given[0].value)
+    text = (
+        f"differs from that of another flow to {target}, and it cannot be seen which is the larger "
+        f"one: state what its workers' topics have, {' and '.join(keys.WORKER_FACTORS)} in the "
+        "section worker"
+    )
+    return Unsaid(line=other.line, key=other.key, text=text)
+
+
 def flatten(root: yaml_source.Section, *, folder: pathlib.Path) -> Flattened:
     """Of a file that is right. Relative paths in it start at `folder`."""
     return _Flattening(root, folder).run()
@@ -116,6 +136,7 @@ class _Flattening:
         self._unsaid = self._texts.unsaid
         self._notes: list[str] = []
         self._pairs: dict[str, Pair] = {}
+        self._factors_by_target: dict[str, list[Pair]] = {}
 
     def run(self) -> Flattened:
         clusters = _entries(self._root.get("clusters"))
@@ -133,6 +154,7 @@ class _Flattening:
         for at, item in enumerate(listed.items if isinstance(listed, yaml_source.Listing) else ()):
             if isinstance(item, yaml_source.Section):
                 self._flow(item, defaults, f"flows[{at}]")
+        self._worker_factors()
         for name in ("spark", "metrics"):
             self._ours(name, _entries(self._root.get(name)), path=name)
         self._declare_providers(line)
@@ -197,16 +219,29 @@ class _Flattening:
 
     def _factors(self, name: str, whole: Mapping[str, yaml_source.Entry], path: str) -> None:
         """Every topic that is made for a flow has as many replicas, unless it is said of one."""
-        factor = whole.get(options.REPLICATION_FACTOR.name)
+        option = options.REPLICATION_FACTOR.name
+        factor = whole.get(option)
         value = self._text(factor) if factor is not None else options.REPLICATION_FACTOR.default
         line = factor.line if factor is not None else 0
         syncs = self._text(whole.get(connector_keys.EMIT_SYNCS)).strip().lower() != "false"
         for key in keys.FACTORS:
             if key not in whole and (syncs or key != connector_keys.SYNCS_TOPIC_FACTOR):
                 self._add(f"{name}.{key}", str(value), line=line, path=f"{path}.{key}")
-        target = name.partition("->")[2]
-        for key in keys.WORKER_FACTORS:
-            self._add(f"{target}.{key}", str(value), line=line, path=f"worker.{key}")
+        if self._text(whole.get(options.ENABLED.name)).strip().lower() != "false":
+            target = name.partition("->")[2]
+            made = Pair(key=f"{path}.{option}", value=str(value), line=line, path=path)
+            self._factors_by_target.setdefault(target, []).append(made)
+
+    def _worker_factors(self) -> None:
+        """Workers of all flows to a cluster are told one number: the largest that a flow has."""
+        for target, given in self._factors_by_target.items():
+            unsaid = [key for key in keys.WORKER_FACTORS if f"{target}.{key}" not in self._pairs]
+            value = largest_factor([each.value for each in given])
+            if value is None and unsaid:
+                self._unsaid.append(_not_compared(target, given))
+            most = next((each for each in given if each.value == value), given[0])
+            for key in unsaid:
+                self._add(f"{target}.{key}", most.value, line=most.line, path=f"worker.{key}")
 
     def _ours(self, section: str, entries: Iterable[yaml_source.Entry], *, path: str) -> None:
         for entry in entries:

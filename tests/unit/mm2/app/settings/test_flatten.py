@@ -8,6 +8,7 @@ import pytest
 
 from connect_runtime.adapters.config import yaml_source
 from mm2.app.settings import flatten
+from mm2.app.settings import mirror_maker_keys as keys
 from mm2.core.configs import connector_configs, dedicated
 
 TEXT = """
@@ -63,6 +64,40 @@ def test_what_is_made_for_a_flow_has_as_many_replicas_as_its_topics():
     assert worker["offset.storage.replication.factor"] == "7"
     checkpoints = dedicated.connector(given, ENDS, "MirrorCheckpointConnector")
     assert checkpoints["checkpoints.topic.replication.factor"] == "7"
+
+
+THREE = """
+clusters: {a: {bootstrap.servers: 'a:1'}, b: {bootstrap.servers: 'b:1'}, c: {bootstrap.servers: c}}
+flows:
+- {from: a, to: b, replication.factor: 2}
+- {from: c, to: b, replication.factor: 10}
+- {from: a, to: c, replication.factor: 3}
+- {from: b, to: c, replication.factor: 7, enabled: false}
+"""
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_workers_of_a_cluster_have_the_largest_factor_of_its_flows(turned):
+    """Whichever flow is first: their topics are as safe as any that they mirror."""
+    lines = THREE.splitlines(keepends=True)
+    given = props("".join([*lines[:3], *(reversed(lines[3:]) if turned else lines[3:])]))
+    for ends, factor in ((ENDS, "10"), (dedicated.Ends("a", "c"), "3")):
+        worker = dedicated.worker(given, ends)
+        assert {worker[key] for key in keys.WORKER_FACTORS} == {factor}
+
+
+def test_a_stated_factor_goes_before_the_clusters_own():
+    given = props(THREE.replace("replication.factor: 10", "replication.factor: -1"))
+    assert dedicated.worker(given, ENDS)["config.storage.replication.factor"] == "2"
+
+
+def test_factors_that_cannot_be_compared_have_to_be_stated():
+    text = THREE.replace("replication.factor: 10", "replication.factor: '${env:F}'")
+    (found,) = flat(text).unsaid
+    assert (found.line, found.key) == (5, "flows[1].replication.factor")
+    assert "config.storage.replication.factor" in found.text
+    stated = "".join(f"  {key}: 3\n" for key in keys.WORKER_FACTORS)
+    assert flat(f"{text}worker:\n{stated}").unsaid == ()
 
 
 def test_heartbeats_are_off_unless_asked_for():
