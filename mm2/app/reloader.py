@@ -1,7 +1,7 @@
 """Reading the configuration again while it runs: on SIGHUP, and when `mm2 reload` asks.
 
-`mm2 why` comes by the same way, and is answered from what the flows show; so do commands that ask
-where the REST API is.
+`mm2 why`, `mm2 status` and `mm2 lag` come by the same way, and are answered from what the flows
+show; so do commands that ask where the REST API is.
 
 One thread of its own, so that looking up topics or waiting for a flow's end holds up nobody.
 """
@@ -17,6 +17,7 @@ from connect_runtime.app.settings import problems
 from connect_runtime.base import clock, errors
 from connect_runtime.system import signals
 from mm2.app import exits, run_socket, why
+from mm2.app.reports import flow_report
 from mm2.app.settings import differences
 from mm2.app.settings import settings as app_settings
 from mm2.connectors import flow_status
@@ -61,12 +62,14 @@ class Reloader:
         *,
         hang_up: signals.Flag,
         socket: run_socket.RunSocket | None,
+        reports: Callable[[], Sequence[flow_report.FlowReport]],
         now: clock.Clock,
     ) -> None:
         self._running = running
         self._load = load
         self._hang_up = hang_up
         self._socket = socket
+        self._reports = reports
         self._clock = now
 
     def run(self, stop: threading.Event) -> None:
@@ -96,12 +99,16 @@ class Reloader:
                 return self.reload(question)
             case run_socket.ApiQuestion():
                 return run_socket.Answer(code=exits.DONE, lines=(), detail=self._running.api)
+            case run_socket.StatusQuestion():
+                found = [flow_report.as_json(each) for each in self._reports()]
+                detail = {"version": flow_report.JSON_VERSION, "flows": found}
+                return run_socket.Answer(code=exits.DONE, lines=(), detail=detail)
             case run_socket.WhyQuestion():
-                found = why.look(self._running.settings, self._running.statuses(), question.topic)
+                told = why.look(self._running.settings, self._running.statuses(), question.topic)
                 return run_socket.Answer(
-                    code=exits.DONE if found.known else exits.BAD_INPUT,
-                    lines=tuple(found.lines()),
-                    detail=found.as_json(),
+                    code=exits.DONE if told.known else exits.BAD_INPUT,
+                    lines=tuple(told.lines()),
+                    detail=told.as_json(),
                 )
 
     def reload(self, question: run_socket.Question) -> run_socket.Answer:

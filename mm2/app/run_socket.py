@@ -50,14 +50,20 @@ class WhyQuestion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StatusQuestion:
+    """How does each flow of the process stand? The answer's detail has a `flow_report` of each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApiQuestion:
     """Where, and as whom, can the REST API of the process's flows be asked?"""
 
 
-AnyQuestion = Question | WhyQuestion | ApiQuestion
+AnyQuestion = Question | WhyQuestion | StatusQuestion | ApiQuestion
 _KINDS: Mapping[str, type[AnyQuestion]] = {
     "reload": Question,
     "why": WhyQuestion,
+    "status": StatusQuestion,
     "api": ApiQuestion,
 }
 

@@ -115,13 +115,12 @@ class TimeToLoss:
     _moves: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=MOVES_MAX))
 
     def look(self, seen: Look) -> None:
-        """An older one than the newest counts for nothing. A log that begins earlier than before,
-        or ends earlier, is another one, of which nothing was seen yet."""
+        """The newest counts. A log that begins earlier than before, or ends earlier, is another one,
+        of which nothing was seen yet; so it is where the clock was set back."""
         newest = self._looks[-1] if self._looks else None
         if newest is not None:
-            if seen.at_ms <= newest.at_ms:
-                return
-            if seen.start < newest.start or seen.end < newest.end:
+            set_back = seen.at_ms <= newest.at_ms
+            if set_back or seen.start < newest.start or seen.end < newest.end:
                 self._looks.clear()
                 self._moves.clear()
             elif seen.start > newest.start:

@@ -9,6 +9,7 @@ import logging
 import os
 import pathlib
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import click
 
@@ -29,7 +30,12 @@ from mm2.app.cli import byte_rate, config_file, flow_names
 from mm2.app.settings import load
 from mm2.app.settings import settings as app_settings
 
+if TYPE_CHECKING:
+    from mm2.app import loss_watch
+
 _WAKE_S = 0.05
+_WATCH_STOP_S = 0.2
+"""Who waits for a source that does not answer is left to itself."""
 
 _log = logging.getLogger(__name__)
 
@@ -156,7 +162,7 @@ def _run(
     metrics_port: int | None,
 ) -> run_loop.Ending:
     # Here and not above: wrong input is told before Kafka's and Spark's libraries are loaded.
-    from mm2.app import flow_plan, node, node_metrics
+    from mm2.app import flow_plan, loss_watch, node, node_metrics
 
     choice = flow_plan.Choice(
         near=chosen.near,
@@ -180,8 +186,11 @@ def _run(
         ),
         notes=(f"mm2 {version.VERSION}{note}",),
     )
+    watch = loss_watch.LossWatch(
+        made, open_source=loss_watch.open_source, clock=clock.SystemClock()
+    )
     try:
-        with reloading.begun(made):
+        with reloading.begun(made, watch):
             return run_loop.RunLoop(made, goal, around).run()
     finally:
         if exporter is not None:
@@ -197,22 +206,30 @@ class _Reloading:
     asked: signals.Flag
 
     @contextlib.contextmanager
-    def begun(self, running: reloader.Running) -> Iterator[None]:
-        """While entered, SIGHUP and `mm2 reload` are answered."""
+    def begun(self, running: reloader.Running, watch: loss_watch.LossWatch) -> Iterator[None]:
+        """While entered, SIGHUP and commands are answered, and sources are watched."""
         socket = None
         try:
             socket = run_socket.RunSocket(self.file, where=run_socket.folder())
         except run_socket.RunSocketError as error:
             _log.warning("%s; mm2 reload will not find this process, SIGHUP works", error)
         made = reloader.Reloader(
-            running, self.load, hang_up=self.asked, socket=socket, now=clock.SystemClock()
+            running,
+            self.load,
+            hang_up=self.asked,
+            socket=socket,
+            reports=watch.reports,
+            now=clock.SystemClock(),
         )
         owned = threads.Threads(on_unasked_end=_tell_unasked_end)
         owned.start("reload", made.run)
+        watching = threads.Threads(on_unasked_end=_tell_blind)
+        watching.start("losses", watch.run)
         try:
             yield
         finally:
             owned.stop_all(1.0)
+            watching.stop_all(_WATCH_STOP_S)
             if socket is not None:
                 socket.close()
 
@@ -224,6 +241,10 @@ class _Reloading:
         except click.ClickException as error:
             problem = problems.Problem(line=0, key="", text=error.format_message())
             raise problems.SettingsError(str(self.file), [problem]) from error
+
+
+def _tell_blind(end: threads.UnaskedEnd) -> None:
+    _log.error("what sources delete before it is copied is no longer looked for: %r", end.error)
 
 
 def _tell_unasked_end(end: threads.UnaskedEnd) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import pathlib
 
 import pytest
@@ -8,6 +9,7 @@ from connect_runtime.app.settings import problems
 from connect_runtime.base import errors
 from connect_runtime.system import clock, signals, threads
 from mm2.app import exits, reloader, run_socket
+from mm2.app.reports import flow_report
 from mm2.app.settings import differences, load
 from tests.support import eventually, statuses
 
@@ -15,6 +17,9 @@ BASE = """clusters: {a: {bootstrap.servers: 'a:1'}, b: {bootstrap.servers: 'b:1'
 flows:
 """
 FLOW = BASE + "- {from: a, to: b}\n"
+REPORT = flow_report.FlowReport(
+    flow="a->b", seen_by=("process 1",), at_ms=5, state=flow_report.State.RUNNING
+)
 QUESTION, DRY = run_socket.Question(), run_socket.Question(dry_run=True)
 
 
@@ -51,6 +56,7 @@ def made(running):
         running.load,
         hang_up=signals.Flag(),
         socket=None,
+        reports=lambda: [REPORT],
         now=clock.SystemClock(),
     )
 
@@ -145,6 +151,14 @@ def test_why_is_answered_from_what_the_flows_show(running, made):
     assert answer.detail["flows"][0]["partitions"][0]["ways"] == [{"way": "opened", "why": "gaps"}]
     assert made.answer(run_socket.WhyQuestion(topic="bills")).code == exits.BAD_INPUT
     assert running.applied == []
+
+
+def test_how_its_flows_stand_is_answered_as_their_reports_say(made):
+    answer = made.answer(run_socket.StatusQuestion())
+    assert answer.code == exits.DONE
+    (told,) = answer.detail["flows"]
+    assert flow_report.read(json.loads(json.dumps(told))) == REPORT
+    assert answer.detail["version"] == flow_report.JSON_VERSION
 
 
 def test_both_kinds_of_questions_are_answered(running, made):

@@ -153,9 +153,12 @@ def test_another_log_of_that_name_begins_anew():
     assert again.outlook(None).kind is loss.Kind.UNKNOWN
 
 
-def test_a_look_of_before_counts_for_nothing():
-    found = fold(look(1_000, copied_to=100), look(500, copied_to=0))
-    assert found.outlook(None).kind is loss.Kind.NOTHING_WAITS
+def test_where_the_clock_was_set_back_it_begins_anew():
+    moving = [look(1_000 * n, start=10 * n, copied_to=80) for n in range(4)]
+    assert fold(*moving, look(500, start=30, copied_to=80)).outlook(None).kind is loss.Kind.UNKNOWN
+    assert fold(look(500, copied_to=0), look(500, copied_to=100)).outlook(None).kind is (
+        loss.Kind.NOTHING_WAITS
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,97 @@
+"""Options of commands that tell how flows stand, and what they ask for it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pathlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from connect_runtime.system import clock as system_clock
+from mm2.app import run_socket
+from mm2.app.cli import config_file, flow_names
+from mm2.app.settings import load
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """`flow` None: all of the file. `clusters`: they are asked also where a process runs here."""
+
+    file: pathlib.Path
+    flow: str | None
+    clusters: bool
+    timeout_s: float
+    as_json: bool
+
+
+def asking(function: Callable[..., int]) -> Callable[..., int]:
+    """Of a command that is given `asked`."""
+
+    @config_file.argument
+    @click.option("--flow", metavar="FLOW", help="Only this flow.  [default: all]")
+    @click.option("--clusters", is_flag=True, help="Ask the clusters, also if a process runs here.")
+    @click.option(
+        "--timeout",
+        "timeout_s",
+        type=click.FloatRange(min=0, min_open=True),
+        default=30.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long a flow's clusters may take to answer.",
+    )
+    @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
+    @functools.wraps(function)
+    def with_asked(
+        *,
+        file: pathlib.Path,
+        flow: str | None,
+        clusters: bool,
+        timeout_s: float,
+        as_json: bool,
+        **others: Any,
+    ) -> int:
+        asked = Asked(file=file, flow=flow, clusters=clusters, timeout_s=timeout_s, as_json=as_json)
+        return function(asked=asked, **others)
+
+    return with_asked
+
+
+def found(asked: Asked) -> Any:
+    """An `asking.Found`. Raises `SettingsError` and `click.BadParameter`."""
+    settings = load.load(asked.file, environment=os.environ)
+    wanted = (
+        settings.flows
+        if asked.flow is None
+        else (flow_names.find(settings, asked.flow, hint="--flow"),)
+    )
+    # Here and not above: wrong input is told before Kafka's library is loaded.
+    from mm2.app import flow_plan, noise
+    from mm2.app.reports import asking, from_clusters
+    from mm2.core import flows
+
+    plans = {
+        each.name: each
+        for each in flow_plan.plans(settings, flow_plan.EVERYTHING, environment=os.environ)
+    }
+    clock = system_clock.SystemClock()
+
+    def look(flow: flows.Flow) -> Any:
+        return from_clusters.look(
+            settings, flow, plans[flow.name], clock=clock, timeout_s=asked.timeout_s
+        )
+
+    with noise.to_file() as log_file:
+        answer = asking.ask(
+            asked.file,
+            wanted,
+            clusters=look,
+            processes=not asked.clusters,
+            where=run_socket.folder(),
+            timeout_s=asked.timeout_s,
+        )
+        log_file.keep = False
+    return answer

@@ -1,0 +1,108 @@
+"""`mm2 lag`: how far the flows of a file are behind, in records and seconds."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from mm2.app import exits
+from mm2.app.cli import flow_options
+
+
+@click.command("lag")
+@flow_options.asking
+@click.option("--topic", metavar="TOPIC", help="Only this topic of the source, or its mirror.")
+@click.option("--partitions", is_flag=True, help="Each partition, too.")
+@click.option(
+    "--max-records", type=click.IntRange(min=0), metavar="N", help="Fail if a flow lags by more."
+)
+@click.option(
+    "--max-seconds", type=click.FloatRange(min=0), metavar="S", help="Fail if a flow lags by more."
+)
+def command(
+    *,
+    asked: flow_options.Asked,
+    topic: str | None,
+    partitions: bool,
+    max_records: int | None,
+    max_seconds: float | None,
+) -> int:
+    """Say how far the flows of FILE (default: clusters.yaml) are behind, topic by topic.
+
+    LAG is the source's last stable offset minus the next offset to copy: an upper bound where the
+    log has gaps. LAG-TIME is the age of the oldest record not yet copied, 0 if there is none.
+    LOST-IN is when the source deletes that one, if nothing is copied until then. `>` stands before
+    sums of which a part is unknown. Who is asked: see mm2 status.
+
+    The exit code is 0, or 1 when a flow's lag is unknown as a whole or, with --max-records or
+    --max-seconds, higher than that or not known, 2 when FILE is wrong or has no such TOPIC.
+
+    \b
+    Examples:
+      mm2 lag
+      mm2 lag clusters.yaml --topic orders --partitions
+      mm2 lag --max-seconds 60 --json
+    """
+    found = flow_options.found(asked)
+    from mm2.app.reports import flow_report, show
+
+    if topic is not None:
+        found = show.only(found, topic)
+        if not any(each.partitions for each in found.flows):
+            raise click.BadParameter(f"no flow has anything of {topic!r}", param_hint="--topic")
+    if asked.as_json:
+        told = {
+            "version": flow_report.JSON_VERSION,
+            "flows": [_flow_json(each) for each in found.flows],
+            "notes": list(found.notes),
+        }
+        click.echo(json.dumps(told, indent=2))
+    else:
+        for line in show.lag(found, partitions=partitions or topic is not None):
+            click.echo(line)
+    fine = all(
+        _is_within(each, max_records=max_records, max_seconds=max_seconds) for each in found.flows
+    )
+    return exits.DONE if fine else exits.FAILED
+
+
+def _flow_json(report: Any) -> dict[str, Any]:
+    from mm2.app.reports import flow_report
+
+    whole = flow_report.as_json(report)
+    names = ("flow", "seen_by", "at_ms", "state", "lag_records", "lag_ms", "lag_known")
+    topics = []
+    for name, parts in flow_report.by_topic(report.partitions).items():
+        of_all = flow_report.lag(parts, report.at_ms)
+        topics.append(
+            {
+                "topic": name,
+                "mirror": parts[0].mirror,
+                "lag_records": of_all.records,
+                "lag_ms": of_all.ms,
+                "lag_known": of_all.complete,
+            }
+        )
+    return {name: whole[name] for name in names} | {
+        "topics": topics,
+        "partitions": whole["partitions"],
+    }
+
+
+def _is_within(report: Any, *, max_records: int | None, max_seconds: float | None) -> bool:
+    from mm2.app.reports import flow_report
+
+    if not report.partitions:
+        return report.state is not flow_report.State.UNKNOWN
+    found = flow_report.lag(report.partitions, report.at_ms)
+    if found.records is None:
+        return False
+    if max_records is None and max_seconds is None:
+        return True
+    if not found.complete:
+        return False
+    if max_records is not None and found.records > max_records:
+        return False
+    return max_seconds is None or (found.ms or 0) <= max_seconds * 1000

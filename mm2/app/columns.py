@@ -1,0 +1,14 @@
+"""Plain columns, as Kafka's own tools print them: left-aligned, two blanks between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+
+def lines(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The names first. Nothing is cut: lines are for `grep` and `awk`, too."""
+    widths = [max(map(len, cells)) for cells in zip(names, *rows, strict=True)]
+    for row in (names, *rows):
+        yield "  ".join(
+            f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)
+        ).rstrip()

@@ -1,0 +1,185 @@
+"""Watches, while `mm2 run` runs, over what is not copied yet: how long its source still keeps it.
+
+Copies know of their sources as long as they read them. Of partitions that stand still, wait, are
+paused or lag behind, the source is asked here, now and then, on a thread of its own that may fail
+without a word to those who copy. The same thread notes since when everything is as it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from connect_runtime.base import clock as base_clock
+from connect_runtime.base import errors, ids
+from connect_runtime.system import clock as system_clock
+from mm2.app import connections, overview
+from mm2.app.looks import mirrors, sides
+from mm2.app.reports import flow_report, from_process, history, source_looks, source_losses
+from mm2.app.settings import settings as app_settings
+from mm2.connectors import flow_status
+from mm2.core import flows
+
+TURN_S = 1.0
+LOOK_EVERY_S = 20.0
+LATE_S = 10.0
+"""What lags by less is surely still there."""
+MAP_S = 30.0
+
+_log = logging.getLogger(__name__)
+
+
+class Running(Protocol):
+    """What is watched: `mm2.app.node.Node`."""
+
+    @property
+    def settings(self) -> app_settings.Settings: ...
+
+    def statuses(self) -> Sequence[flow_status.FlowStatus]: ...
+
+
+def open_source(settings: app_settings.Settings, flow: flows.Flow) -> source_losses.SourceLosses:
+    """With clients of its own, on both clusters. Raises `FatalError` for settings that cannot be
+    honoured."""
+    clock = system_clock.SystemClock()
+    both = sides.Sides(settings, flow, purpose="losses", clock=clock)
+
+    def positions() -> Mapping[ids.TopicPartition, int]:
+        known = mirrors.read_map(both.target, flow.source, MAP_S)
+        found = {each: known.partition(each).copied_to for each in known.partitions()}
+        return {each: at for each, at in found.items() if at is not None}
+
+    return source_losses.SourceLosses(
+        flow.name,
+        both.source,
+        positions=positions,
+        close=both.close,
+        operator=connections.operator(settings, flow),
+        clock=clock,
+    )
+
+
+OpenSource = Callable[[app_settings.Settings, flows.Flow], source_losses.SourceLosses]
+
+
+class LossWatch:
+    """`run` is its thread's body; `reports` may be asked by any."""
+
+    def __init__(
+        self, running: Running, *, open_source: OpenSource, clock: base_clock.Clock
+    ) -> None:
+        self._running = running
+        self._open = open_source
+        self._clock = clock
+        self._history = history.History()
+        self._lock = threading.Lock()
+        self._looks: dict[str, source_looks.Looks] = {}
+        self._sources: dict[str, tuple[app_settings.Settings, source_losses.SourceLosses]] = {}
+        self._troubled: set[str] = set()
+
+    def run(self, stop: threading.Event) -> None:
+        due_s = self._clock.now_s() + TURN_S
+        try:
+            while not stop.wait(TURN_S):
+                self.note()
+                if self._clock.now_s() >= due_s:
+                    self.look(stop)
+                    due_s = self._clock.now_s() + LOOK_EVERY_S
+        finally:
+            for flow in list(self._sources):
+                self._forget(flow)
+
+    def reports(self) -> list[flow_report.FlowReport]:
+        """Of all flows of this process, as of now; what was asked of sources is older by up to
+        `LOOK_EVERY_S`."""
+        statuses = {each.flow: each for each in self._running.statuses()}
+        wall_ms = self._clock.wall_ms()
+        with self._lock:
+            self._history.observe(list(statuses.values()), wall_ms)
+            return [
+                from_process.report(
+                    flow,
+                    statuses[flow.name],
+                    self._history,
+                    looks=self._looks.get(flow.name, {}),
+                    process=os.getpid(),
+                    wall_ms=wall_ms,
+                )
+                for flow in self._running.settings.flows
+                if flow.name in statuses
+            ]
+
+    def note(self) -> None:
+        """Since when everything is as it is."""
+        with self._lock:
+            self._history.observe(self._running.statuses(), self._clock.wall_ms())
+
+    def look(self, stop: threading.Event) -> None:
+        """At what waits on the sources of all flows."""
+        settings = self._running.settings
+        by_name = {each.name: each for each in settings.flows}
+        for status in self._running.statuses():
+            flow = by_name.get(status.flow)
+            if flow is None or stop.is_set():
+                continue
+            waiting = _waiting(status, self._clock.wall_ms())
+            found: source_looks.Looks = {}
+            if waiting:
+                found = self._ask(settings, flow, waiting)
+            else:
+                self._forget(flow.name)
+            with self._lock:
+                self._looks[flow.name] = found
+        for name in self._sources.keys() - by_name.keys():
+            self._forget(name)
+
+    def _ask(
+        self,
+        settings: app_settings.Settings,
+        flow: flows.Flow,
+        waiting: Mapping[ids.TopicPartition, flow_status.PartitionStatus],
+    ) -> source_looks.Looks:
+        try:
+            found = self._source(settings, flow).look(waiting)
+        except errors.ConnectError as error:
+            if flow.name not in self._troubled:
+                self._troubled.add(flow.name)
+                _log.warning(
+                    "%s: how long %s keeps what is not copied yet cannot be told: %s; it is tried "
+                    "again",
+                    *(flow.name, flow.source, error),
+                )
+            return {}
+        self._troubled.discard(flow.name)
+        return found
+
+    def _source(
+        self, settings: app_settings.Settings, flow: flows.Flow
+    ) -> source_losses.SourceLosses:
+        known = self._sources.get(flow.name)
+        if known is not None and known[0] is settings:
+            return known[1]
+        self._forget(flow.name)
+        made = self._open(settings, flow)
+        self._sources[flow.name] = (settings, made)
+        return made
+
+    def _forget(self, flow: str) -> None:
+        known = self._sources.pop(flow, None)
+        if known is not None:
+            known[1].close()
+
+
+def _waiting(
+    status: flow_status.FlowStatus, wall_ms: int
+) -> dict[ids.TopicPartition, flow_status.PartitionStatus]:
+    """What does not move, or lags; what of the flow is elsewhere is looked at there."""
+    found = {}
+    for each in status.partitions:
+        age_s = each.lag_s(wall_ms)
+        if each.phase not in overview.MOVING or age_s is None or age_s >= LATE_S:
+            found[each.partition] = each
+    return found

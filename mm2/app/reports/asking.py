@@ -1,0 +1,108 @@
+"""Who is asked how flows stand: the processes that run the file here, and where they do not know
+all of it, both clusters."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mm2.app import exits, run_socket
+from mm2.app.reports import flow_report
+from mm2.core import flows
+
+AskClusters = Callable[[flows.Flow], flow_report.FlowReport]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """`notes` say why a process that runs here was not asked, or gave no answer."""
+
+    flows: tuple[flow_report.FlowReport, ...]
+    notes: tuple[str, ...] = ()
+
+
+def ask(
+    file: pathlib.Path,
+    wanted: Sequence[flows.Flow],
+    *,
+    clusters: AskClusters,
+    processes: bool = True,
+    where: pathlib.Path,
+    timeout_s: float,
+) -> Found:
+    """Of the `wanted` flows of `file`, in their order; `processes` False: only the clusters are
+    asked."""
+    told: list[flow_report.FlowReport] = []
+    notes: list[str] = []
+    if processes:
+        told, notes = _of_processes(file, where=where, timeout_s=timeout_s)
+    found = []
+    for flow in wanted:
+        mine = [each for each in told if each.flow == flow.name]
+        if mine and is_complete(mine):
+            found.append(merged(mine))
+        else:
+            found.append(merged([*mine, clusters(flow)]))
+    return Found(flows=tuple(found), notes=tuple(notes))
+
+
+def _of_processes(
+    file: pathlib.Path, *, where: pathlib.Path, timeout_s: float
+) -> tuple[list[flow_report.FlowReport], list[str]]:
+    try:
+        answers = run_socket.ask(
+            file, run_socket.StatusQuestion(), where=where, timeout_s=timeout_s
+        )
+    except run_socket.RunSocketError as error:
+        return [], [str(error).partition(":")[0]]
+    found: list[flow_report.FlowReport] = []
+    notes: list[str] = []
+    for process, answer in answers.items():
+        if answer.code != exits.DONE:
+            notes.append(f"process {process}: {'; '.join(answer.lines)}")
+            continue
+        try:
+            if answer.detail["version"] != flow_report.JSON_VERSION:
+                raise ValueError(f"version {answer.detail['version']}")  # noqa: TRY301 - one way out
+            found += [flow_report.read(each) for each in answer.detail["flows"]]
+        except (KeyError, TypeError, ValueError) as error:
+            notes.append(f"process {process} is of another release: {error}")
+    return found, notes
+
+
+def is_complete(reports: Sequence[flow_report.FlowReport]) -> bool:
+    """Do these processes know all partitions of their flow?"""
+    known = {(each.topic, each.partition) for one in reports for each in one.partitions}
+    return any(len(each.partitions) + each.elsewhere <= len(known) for each in reports)
+
+
+def merged(reports: Sequence[flow_report.FlowReport]) -> flow_report.FlowReport:
+    """Of one flow, seen by several: who runs it knows best, and then who comes first."""
+    first = next((each for each in reports if each.state is flow_report.State.RUNNING), reports[0])
+    if len(reports) == 1:
+        return first
+    partitions: dict[tuple[str, int], flow_report.Partition] = {}
+    tasks: dict[int, flow_report.Task] = {}
+    for one in reports:
+        for each in one.partitions:
+            partitions.setdefault((each.topic, each.partition), each)
+        for task in one.tasks:
+            known = tasks.get(task.number)
+            if known is None or known.restarts is None:
+                tasks[task.number] = task
+    troubles = sorted(
+        (each for one in reports for each in one.troubles),
+        key=lambda each: -(each.at_ms or 0),
+    )
+    return dataclasses.replace(
+        first,
+        seen_by=tuple(dict.fromkeys(each for one in reports for each in one.seen_by)),
+        nodes=tuple(sorted({each for one in reports for each in one.nodes})),
+        tasks=tuple(tasks[number] for number in sorted(tasks)),
+        partitions=tuple(partitions[place] for place in sorted(partitions)),
+        elsewhere=0,
+        troubles=tuple(dict.fromkeys(troubles)),
+        warnings=tuple(dict.fromkeys(each for one in reports for each in one.warnings)),
+    )

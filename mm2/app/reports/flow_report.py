@@ -1,0 +1,230 @@
+"""How a flow stands: what `mm2 status` and `mm2 lag` tell, whoever has seen it.
+
+A process that runs the flow makes it of what it shows; where none does, it is made of what both
+clusters hold. It goes through JSON on its way from a process, as it does to programs.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mm2.core import time_to_loss
+
+JSON_VERSION = 1
+CLUSTERS = "clusters"
+"""Stands in `FlowReport.seen_by` for both clusters; a process is "process" and its id."""
+
+NOTHING_KNOWN = time_to_loss.Outlook(kind=time_to_loss.Kind.UNKNOWN)
+
+
+class State(enum.Enum):
+    """Of a flow."""
+
+    PLANNING = "PLANNING"
+    """Its process has begun, and copies nothing yet."""
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    STOPPING = "STOPPING"
+    STOPPED = "STOPPED"
+    """For good: until somebody resumes or starts it."""
+    FAILED = "FAILED"
+    NOT_RUNNING = "NOT_RUNNING"
+    """No process, on whichever machine, is in its group."""
+    UNKNOWN = "UNKNOWN"
+    """Its target does not answer."""
+
+
+STANDING = frozenset({"stopped", "fenced"})
+"""States of partitions that end when somebody acts."""
+FAILED = "FAILED"
+"""Connect's word for a task that does not go on by itself."""
+UNSEEN = ""
+"""A partition's state that only the process that copies it knows. With a reason, its logs show that
+something is wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """One partition of the source. Offsets and times are None while unknown.
+
+    `state` is a word of `overview`, or `UNSEEN`. `start` and `end` (last stable offset) are of the
+    source's log, `copied_to` is the next offset to copy, None also where nothing was copied yet.
+    `waiting_since_ms` is the timestamp of the oldest record not yet copied. `since_ms`: since when
+    it is in this state.
+    """
+
+    topic: str
+    partition: int
+    mirror: str
+    state: str = UNSEEN
+    reason: str = ""
+    since_ms: int | None = None
+    copied_to: int | None = None
+    start: int | None = None
+    end: int | None = None
+    waiting_since_ms: int | None = None
+    outlook: time_to_loss.Outlook = NOTHING_KNOWN
+
+    @property
+    def lag_records(self) -> int | None:
+        """By offsets: an upper bound where the log has gaps."""
+        if self.end is None:
+            return None
+        if self.copied_to is None:
+            return None if self.start is None else self.end - self.start
+        return max(0, self.end - max(self.copied_to, self.start or 0))
+
+    def lag_ms(self, now_ms: int) -> int | None:
+        """Age of the oldest record not yet copied, 0 if none, never negative."""
+        if self.lag_records == 0:
+            return 0
+        if self.waiting_since_ms is None:
+            return None
+        return max(0, now_ms - self.waiting_since_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One task of the flow's source connector. `node` is the worker that has it, "" for none;
+    `restarts` are None where nobody counts them."""
+
+    number: int
+    state: str
+    node: str = ""
+    reason: str = ""
+    restarts: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """Something that went wrong, when it was seen first, None where nobody noted that."""
+
+    text: str
+    at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowReport:
+    """As of `at_ms`, UTC. `since_ms`: since when it is in its state. `elsewhere` counts partitions
+    that whoever saw it knows nothing of. `troubles` are the last ones, newest first."""
+
+    flow: str
+    seen_by: tuple[str, ...]
+    at_ms: int
+    state: State
+    reason: str = ""
+    since_ms: int | None = None
+    nodes: tuple[str, ...] = ()
+    tasks: tuple[Task, ...] = ()
+    partitions: tuple[Partition, ...] = ()
+    elsewhere: int = 0
+    troubles: tuple[Trouble, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def is_well(self) -> bool:
+        """Does it run, with all its tasks, and nothing stand still, nor be lost before long?"""
+        failed = any(each.state == FAILED for each in self.tasks)
+        troubled = any(
+            each.state in STANDING
+            or each.outlook.is_short
+            or (each.state == UNSEEN and bool(each.reason))
+            for each in self.partitions
+        )
+        return self.state is State.RUNNING and not failed and not troubled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lag:
+    """Over some partitions: sum and maximum of what is known, None where nothing is; `complete`
+    says whether all is, else they are lower bounds."""
+
+    records: int | None
+    ms: int | None
+    complete: bool
+
+
+def lag(partitions: Sequence[Partition], now_ms: int) -> Lag:
+    """Of all of them together."""
+    records = [each.lag_records for each in partitions]
+    ages = [each.lag_ms(now_ms) for each in partitions]
+    known, known_ms = _known(records), _known(ages)
+    return Lag(
+        records=sum(known) if known else None,
+        ms=max(known_ms, default=None),
+        complete=len(known) == len(partitions) == len(known_ms),
+    )
+
+
+def soonest(partitions: Sequence[Partition]) -> time_to_loss.Outlook | None:
+    """Of what will be lost first; None: nothing is known to be."""
+    kinds = (time_to_loss.Kind.GONE, time_to_loss.Kind.RUNS_OUT)
+    found = [each.outlook for each in partitions if each.outlook.kind in kinds]
+    return min(found, key=lambda each: each.left_ms or 0, default=None)
+
+
+def by_topic(partitions: Sequence[Partition]) -> dict[str, list[Partition]]:
+    """In order of names and numbers."""
+    found: dict[str, list[Partition]] = {}
+    for each in sorted(partitions, key=lambda each: (each.topic, each.partition)):
+        found.setdefault(each.topic, []).append(each)
+    return found
+
+
+def _known(values: Sequence[int | None]) -> list[int]:
+    return [each for each in values if each is not None]
+
+
+# JSON
+
+
+def as_json(report: FlowReport) -> dict[str, Any]:
+    """`read` has the way back. Lags are told beside what they are made of."""
+    found = asdict(report) | {"state": report.state.value}
+    found["partitions"] = [_partition_json(each, report.at_ms) for each in report.partitions]
+    of_all = lag(report.partitions, report.at_ms)
+    return found | {
+        "lag_records": of_all.records,
+        "lag_ms": of_all.ms,
+        "lag_known": of_all.complete,
+    }
+
+
+def _partition_json(each: Partition, now_ms: int) -> dict[str, Any]:
+    outlook = asdict(each.outlook) | {
+        "kind": each.outlook.kind.value,
+        "by": None if each.outlook.by is None else each.outlook.by.value,
+    }
+    return asdict(each) | {
+        "outlook": outlook,
+        "lag_records": each.lag_records,
+        "lag_ms": each.lag_ms(now_ms),
+    }
+
+
+def read(found: Mapping[str, Any]) -> FlowReport:
+    """Raises `KeyError`, `TypeError` or `ValueError` for what is no report of this release."""
+    plain = {key: found[key] for key in FlowReport.__dataclass_fields__}
+    return FlowReport(
+        **plain
+        | {
+            "seen_by": tuple(plain["seen_by"]),
+            "state": State(plain["state"]),
+            "nodes": tuple(plain["nodes"]),
+            "tasks": tuple(Task(**each) for each in plain["tasks"]),
+            "partitions": tuple(_read_partition(each) for each in plain["partitions"]),
+            "troubles": tuple(Trouble(**each) for each in plain["troubles"]),
+            "warnings": tuple(plain["warnings"]),
+        }
+    )
+
+
+def _read_partition(found: Mapping[str, Any]) -> Partition:
+    plain = {key: found[key] for key in Partition.__dataclass_fields__}
+    outlook = dict(plain["outlook"])
+    outlook["kind"] = time_to_loss.Kind(outlook["kind"])
+    outlook["by"] = None if outlook["by"] is None else time_to_loss.By(outlook["by"])
+    return Partition(**plain | {"outlook": time_to_loss.Outlook(**outlook)})

@@ -1,0 +1,129 @@
+"""How a flow stands, as the process that runs it sees it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from connect_runtime.base import ids
+from mm2.app import overview
+from mm2.app.reports import flow_report, history, source_looks
+from mm2.connectors import flow_status
+from mm2.core import flows
+
+_NOTHING: Mapping[ids.TopicPartition, source_looks.Seen] = {}
+
+
+def report(
+    flow: flows.Flow,
+    status: flow_status.FlowStatus,
+    past: history.History,
+    *,
+    looks: Mapping[ids.TopicPartition, source_looks.Seen] = _NOTHING,
+    process: int,
+    wall_ms: int,
+) -> flow_report.FlowReport:
+    """`looks` are at partitions of the source that are not copied as they come: of these alone the
+    process itself knows nothing, or nothing new."""
+    paused = status.holds.paused and status.state is flow_status.FlowState.RUNNING
+    return flow_report.FlowReport(
+        flow=flow.name,
+        seen_by=(f"process {process}",),
+        at_ms=wall_ms,
+        state=flow_report.State.PAUSED if paused else flow_report.State[status.state.value],
+        reason=status.reason,
+        since_ms=past.since_ms(flow.name),
+        nodes=tuple(sorted({each.node for each in status.places} - {""})),
+        tasks=_tasks(status),
+        partitions=tuple(
+            _partition(flow, status, each, looked=looks.get(each.partition), past=past)
+            for each in sorted(status.partitions, key=_place)
+        ),
+        elsewhere=status.elsewhere,
+        troubles=past.troubles(flow.name),
+        warnings=(*_warnings(status), *status.warnings),
+    )
+
+
+def _place(each: flow_status.PartitionStatus) -> ids.TopicPartition:
+    return each.partition
+
+
+def _tasks(status: flow_status.FlowStatus) -> tuple[flow_report.Task, ...]:
+    """All of the group; of those that run here more is known."""
+    here = {each.index: each for each in status.tasks}
+    known = {each.number: each for each in status.places}
+    return tuple(
+        _task(number, known.get(number), here.get(number)) for number in sorted({*known, *here})
+    )
+
+
+def _task(
+    number: int, told: flow_status.TaskPlace | None, mine: flow_status.TaskStatus | None
+) -> flow_report.Task:
+    node = told.node if told is not None else ""
+    if mine is None or (told is not None and told.state == "FAILED"):
+        assert told is not None, number
+        return flow_report.Task(number=number, state=told.state, node=node, reason=told.reason)
+    return flow_report.Task(
+        number=number,
+        state=mine.state.value,
+        node=node,
+        reason=mine.reason,
+        restarts=mine.restarts,
+    )
+
+
+def _partition(
+    flow: flows.Flow,
+    status: flow_status.FlowStatus,
+    each: flow_status.PartitionStatus,
+    *,
+    looked: source_looks.Seen | None,
+    past: history.History,
+) -> flow_report.Partition:
+    where = each.partition
+    state = overview.state_of(each, paused=status.holds.pauses(where.topic))
+    moves = each.phase in overview.MOVING
+    # That nothing was missing when it last moved says nothing about now.
+    known = each.source_end >= 0 and (moves or bool(each.lag_records))
+    oldest_ms = each.oldest_ms if each.oldest_ms >= 0 else None
+    found = flow_report.Partition(
+        topic=where.topic,
+        partition=where.partition,
+        mirror=flow.remote_topic(where.topic),
+        state=state,
+        reason="" if state == overview.PAUSED else overview.reason_in_words(each.reason),
+        since_ms=past.since_ms(flow.name, where),
+        copied_to=each.copied_to if each.copied_to >= 0 else None,
+        end=each.source_end if known else None,
+        waiting_since_ms=oldest_ms,
+    )
+    return found if looked is None else source_looks.with_look(found, looked)
+
+
+def _warnings(status: flow_status.FlowStatus) -> list[str]:
+    """What does not keep it from running, and should be known."""
+    found = []
+    if status.fencing:
+        count = sum(not each.fenced for each in status.partitions)
+        found.append(
+            f"{count} partitions are copied at least once, for nobody can be fenced. "
+            f"To go on: {status.fencing}"
+        )
+    if status.slots_missing:
+        found.append(f"its tasks need {status.slots_missing} more Spark slots")
+    running = status.state is flow_status.FlowState.RUNNING
+    if running and not status.partitions and not status.elsewhere:
+        found.append(overview.NO_TOPIC)
+    found.extend(overview.throttled(status.holds.budgets.flow))
+    receipts = Counter[str]()
+    for task in status.tasks:
+        for each in task.receipts:
+            receipts[each.kind] += each.count
+    if receipts:
+        told = ", ".join(f"{count} {kind}" for kind, count in sorted(receipts.items()))
+        found.append(f"receipts since the start: {told}; mm2 receipts lists them")
+    if status.holds.paused_topics:
+        found.append(f"paused topics: {', '.join(sorted(status.holds.paused_topics))}")
+    return found

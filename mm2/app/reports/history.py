@@ -1,0 +1,91 @@
+"""Since when flows and partitions are in their state, and what went wrong last: a fold over
+snapshots of the flows."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from connect_runtime.base import ids
+from mm2.app import overview
+from mm2.app.reports import flow_report
+from mm2.connectors import flow_status
+
+TROUBLES_MAX = 20
+"""So many are remembered of a flow."""
+
+_Of = tuple[str, ids.TopicPartition | None]
+"""A flow, or a partition of it."""
+
+
+@dataclass(slots=True)
+class _Flow:
+    """`told` is what is wrong now: it is noted when it begins, and not again while it lasts."""
+
+    told: frozenset[str] = frozenset()
+    troubles: deque[flow_report.Trouble] = field(default_factory=lambda: deque(maxlen=TROUBLES_MAX))
+
+
+@dataclass(slots=True)
+class History:
+    """Invariant: nothing is remembered of what is no longer shown, but for troubles of flows."""
+
+    _since: dict[_Of, tuple[str, int]] = field(default_factory=dict)
+    _flows: dict[str, _Flow] = field(default_factory=dict)
+    _seen: tuple[flow_status.FlowStatus, ...] = ()
+
+    def observe(self, statuses: Sequence[flow_status.FlowStatus], wall_ms: int) -> None:
+        """An unchanged status is the same object, and costs nothing."""
+        if [*map(id, statuses)] == [*map(id, self._seen)]:
+            return
+        self._seen = tuple(statuses)
+        before, self._since = self._since, {}
+        for status in statuses:
+            for of, state in _states(status):
+                known = before.get(of)
+                same = known is not None and known[0] == state
+                self._since[of] = known if known is not None and same else (state, wall_ms)
+            self._note(status, wall_ms)
+
+    def since_ms(self, flow: str, partition: ids.TopicPartition | None = None) -> int | None:
+        """None: it is not shown."""
+        found = self._since.get((flow, partition))
+        return None if found is None else found[1]
+
+    def troubles(self, flow: str) -> tuple[flow_report.Trouble, ...]:
+        """Newest first."""
+        found = self._flows.get(flow)
+        return () if found is None else tuple(reversed(found.troubles))
+
+    def _note(self, status: flow_status.FlowStatus, wall_ms: int) -> None:
+        kept = self._flows.setdefault(status.flow, _Flow())
+        wrong = dict.fromkeys(_wrong(status))
+        for text in wrong:
+            if text not in kept.told:
+                kept.troubles.append(flow_report.Trouble(text=text, at_ms=wall_ms))
+        kept.told = frozenset(wrong)
+
+    def check_invariants(self) -> None:
+        shown = {(each.flow, None) for each in self._seen}
+        shown_flows = {flow for flow, _ in shown}
+        assert {flow for flow, _ in self._since} == shown_flows
+        assert all(len(each.troubles) <= TROUBLES_MAX for each in self._flows.values())
+
+
+def _states(status: flow_status.FlowStatus) -> Iterator[tuple[_Of, str]]:
+    paused = " paused" if status.holds.paused else ""
+    yield (status.flow, None), status.state.value + paused
+    for each in status.partitions:
+        paused_topic = status.holds.pauses(each.partition.topic)
+        yield (status.flow, each.partition), overview.state_of(each, paused=paused_topic)
+
+
+def _wrong(status: flow_status.FlowStatus) -> Iterator[str]:
+    if status.state is flow_status.FlowState.FAILED and status.reason:
+        yield status.reason
+    for task in status.tasks:
+        if task.state is flow_status.TaskState.RESTARTING and task.reason:
+            yield f"task {task.index}: {task.reason}"
+    for each in overview.standstills([status]):
+        yield each.told.removeprefix(f"{status.flow}: ")

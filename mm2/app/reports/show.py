@@ -1,0 +1,197 @@
+"""How flows stand, as tables for people: columns as operators know them from other tools."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from mm2.app import columns, figures
+from mm2.app.reports import asking, flow_report, words
+
+TROUBLES_MAX = 5
+STANDING_MAX = 20
+"""So many are shown one by one."""
+_TOPIC_COLUMNS = (*("TOPIC", "PARTITIONS", "LAG", "LAG-TIME", "LOST-IN", "STATE"),)
+_LAG_COLUMNS = (
+    *("TOPIC", "PARTITION", "MIRROR", "SOURCE-END", "COPIED-TO", "LAG", "LAG-TIME", "LOST-IN"),
+    "STATE",
+)
+_TOTAL = "*"
+
+
+def status(found: asking.Found) -> Iterator[str]:
+    """Each flow: its state, who runs it, its topics, what stands still, what went wrong."""
+    for each in found.flows:
+        yield from _flow(each)
+        yield ""
+    yield from found.notes
+
+
+def lag(found: asking.Found, *, partitions: bool) -> Iterator[str]:
+    """Each flow's topics, with `partitions` also each of these, and the flow as a whole."""
+    for each in found.flows:
+        yield _headline(each)
+        rows = list(_lag_rows(each, partitions=partitions))
+        yield from columns.lines(_LAG_COLUMNS, rows)
+        yield ""
+    yield from found.notes
+
+
+def only(found: asking.Found, topic: str) -> asking.Found:
+    """What is of this topic of the source, or of its mirror."""
+    return dataclasses.replace(
+        found,
+        flows=tuple(
+            dataclasses.replace(
+                each,
+                partitions=tuple(
+                    part for part in each.partitions if topic in (part.topic, part.mirror)
+                ),
+            )
+            for each in found.flows
+        ),
+    )
+
+
+def moment(ms: int | None) -> str:
+    """`2026-11-22T14:40:00Z`."""
+    if ms is None:
+        return figures.UNKNOWN
+    found = datetime.datetime.fromtimestamp(ms / 1000, tz=datetime.UTC)
+    return found.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _headline(each: flow_report.FlowReport) -> str:
+    since = "" if each.since_ms is None else f" since {moment(each.since_ms)}"
+    seen_by = ", ".join(each.seen_by)
+    reason = f": {each.reason}" if each.reason else ""
+    return f"{each.flow}  {each.state.value}{since}{reason}  (seen by {seen_by})"
+
+
+def _flow(each: flow_report.FlowReport) -> Iterator[str]:
+    yield _headline(each)
+    of_all = flow_report.lag(each.partitions, each.at_ms)
+    yield f"  lag: {_records(of_all)} records, {_age(of_all)}; as of {moment(each.at_ms)}"
+    soonest = flow_report.soonest(each.partitions)
+    if soonest is not None:
+        yield f"  {words.loss(soonest)}"
+    yield from _tasks(each)
+    topics = flow_report.by_topic(each.partitions)
+    rows = [_topic_row(name, parts, each.at_ms) for name, parts in topics.items()]
+    if rows:
+        yield from (f"  {line}" for line in columns.lines(_TOPIC_COLUMNS, rows))
+    yield from _standing(each)
+    for line in each.warnings:
+        yield f"  warning: {line}"
+    for trouble in each.troubles[:TROUBLES_MAX]:
+        yield f"  {moment(trouble.at_ms)}: {trouble.text}"
+
+
+def _tasks(each: flow_report.FlowReport) -> Iterator[str]:
+    """One line for each node, and one for what nobody has."""
+    for node in sorted({task.node for task in each.tasks}):
+        mine = [task for task in each.tasks if task.node == node]
+        states = Counter(task.state or "not running" for task in mine)
+        told = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+        numbers = ", ".join(str(task.number) for task in mine)
+        yield f"  {node or 'no node'}: tasks {numbers} ({told})"
+    for task in each.tasks:
+        restarts = f", restarted {task.restarts} times" if task.restarts else ""
+        if task.reason or restarts:
+            yield f"  task {task.number}: {task.state}{restarts}: {task.reason}"
+
+
+def _standing(each: flow_report.FlowReport) -> Iterator[str]:
+    """Partitions that stand still, each cause once."""
+    found: dict[str, list[flow_report.Partition]] = {}
+    for part in each.partitions:
+        if part.state in flow_report.STANDING:
+            found.setdefault(part.reason, []).append(part)
+    for reason, parts in list(found.items())[:STANDING_MAX]:
+        names = ", ".join(f"{part.topic}-{part.partition}" for part in parts[:5])
+        more = f" and {len(parts) - 5} more" if len(parts) > 5 else ""
+        since_ms = min((part.since_ms for part in parts if part.since_ms), default=None)
+        since = "" if since_ms is None else f" since {moment(since_ms)}"
+        yield f"  stopped{since}: {names}{more}: {reason}"
+    if len(found) > STANDING_MAX:
+        yield f"  … and {len(found) - STANDING_MAX} more reasons"
+
+
+def _topic_row(name: str, parts: Sequence[flow_report.Partition], at_ms: int) -> tuple[str, ...]:
+    of_all = flow_report.lag(parts, at_ms)
+    return (
+        name,
+        str(len(parts)),
+        _records(of_all),
+        _age(of_all),
+        words.time_left(flow_report.soonest(parts)),
+        _states(parts),
+    )
+
+
+def _lag_rows(each: flow_report.FlowReport, *, partitions: bool) -> Iterator[tuple[str, ...]]:
+    for name, parts in flow_report.by_topic(each.partitions).items():
+        if partitions:
+            for part in parts:
+                yield _lag_row(part, each.at_ms)
+        if not partitions or len(parts) > 1:
+            yield _sum_row(name, parts, at_ms=each.at_ms, mirror=parts[0].mirror)
+    yield _sum_row(_TOTAL, each.partitions, at_ms=each.at_ms, mirror=figures.UNKNOWN)
+
+
+def _lag_row(part: flow_report.Partition, at_ms: int) -> tuple[str, ...]:
+    alone = flow_report.lag([part], at_ms)
+    return (
+        part.topic,
+        str(part.partition),
+        part.mirror,
+        _number(part.end),
+        _number(part.copied_to),
+        _records(alone),
+        _age(alone),
+        words.time_left(part.outlook),
+        _states([part]),
+    )
+
+
+def _sum_row(
+    name: str, parts: Sequence[flow_report.Partition], *, at_ms: int, mirror: str
+) -> tuple[str, ...]:
+    of_all = flow_report.lag(parts, at_ms)
+    return (
+        name,
+        _TOTAL,
+        mirror,
+        figures.UNKNOWN,
+        figures.UNKNOWN,
+        _records(of_all),
+        _age(of_all),
+        words.time_left(flow_report.soonest(parts)),
+        _states(parts),
+    )
+
+
+def _states(parts: Sequence[flow_report.Partition]) -> str:
+    """`copying`, `2 stopped, 4 copying`."""
+    found = Counter(part.state for part in parts)
+    if len(found) == 1:
+        return next(iter(found)) or figures.UNKNOWN
+    return ", ".join(f"{count} {state or 'unknown'}" for state, count in found.most_common()[::-1])
+
+
+def _records(found: flow_report.Lag) -> str:
+    if found.records is None:
+        return figures.UNKNOWN
+    return f"{'' if found.complete else '>'}{found.records}"
+
+
+def _age(found: flow_report.Lag) -> str:
+    if found.ms is None:
+        return figures.UNKNOWN
+    return f"{'' if found.complete else '>'}{figures.duration(found.ms / 1000)}"
+
+
+def _number(value: int | None) -> str:
+    return figures.UNKNOWN if value is None else str(value)

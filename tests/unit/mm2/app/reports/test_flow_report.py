@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mm2.app.reports import flow_report
+from mm2.core import time_to_loss
+
+State = flow_report.State
+SHORT = time_to_loss.Outlook(
+    kind=time_to_loss.Kind.RUNS_OUT, left_ms=5, by=time_to_loss.By.TIME, share=0.1
+)
+OUTLOOKS = st.builds(
+    time_to_loss.Outlook,
+    kind=st.sampled_from(time_to_loss.Kind),
+    left_ms=st.none() | st.integers(0),
+    by=st.none() | st.sampled_from(time_to_loss.By),
+    share=st.none() | st.floats(0, 1),
+    gone=st.integers(0),
+)
+NUMBERS = st.none() | st.integers(0)
+PARTITIONS = st.builds(
+    flow_report.Partition,
+    topic=st.text(),
+    partition=st.integers(0),
+    mirror=st.text(),
+    state=st.text(),
+    reason=st.text(),
+    since_ms=NUMBERS,
+    copied_to=NUMBERS,
+    start=NUMBERS,
+    end=NUMBERS,
+    waiting_since_ms=NUMBERS,
+    outlook=OUTLOOKS,
+)
+REPORTS = st.builds(
+    flow_report.FlowReport,
+    flow=st.text(),
+    seen_by=st.lists(st.text()).map(tuple),
+    at_ms=st.integers(0),
+    state=st.sampled_from(State),
+    reason=st.text(),
+    since_ms=NUMBERS,
+    nodes=st.lists(st.text()).map(tuple),
+    tasks=st.lists(
+        st.builds(
+            flow_report.Task,
+            number=st.integers(0),
+            state=st.text(),
+            node=st.text(),
+            reason=st.text(),
+            restarts=NUMBERS,
+        )
+    ).map(tuple),
+    partitions=st.lists(PARTITIONS, max_size=4).map(tuple),
+    elsewhere=st.integers(0),
+    troubles=st.lists(st.builds(flow_report.Trouble, text=st.text(), at_ms=NUMBERS)).map(tuple),
+    warnings=st.lists(st.text()).map(tuple),
+)
+
+
+@given(REPORTS)
+def test_a_report_comes_back_as_it_was_sent(report):
+    assert flow_report.read(json.loads(json.dumps(flow_report.as_json(report)))) == report
+
+
+def part(topic="t", number=0, **more):
+    return flow_report.Partition(topic=topic, partition=number, mirror=f"e.{topic}", **more)
+
+
+def report(*partitions, state=State.RUNNING, **more):
+    return flow_report.FlowReport(
+        flow="e->w", seen_by=("clusters",), at_ms=1_000, state=state, partitions=partitions, **more
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "records", "ms"),
+    [
+        ({}, None, None),
+        ({"end": 10}, None, None),
+        ({"end": 10, "start": 4}, 6, None),
+        ({"end": 10, "copied_to": 7, "waiting_since_ms": 400}, 3, 600),
+        ({"end": 10, "copied_to": 7, "waiting_since_ms": 1_400}, 3, 0),
+        ({"end": 10, "copied_to": 10, "waiting_since_ms": 400}, 0, 0),
+        ({"end": 10, "copied_to": 12}, 0, 0),
+        ({"end": 10, "start": 8, "copied_to": 2}, 2, None),
+        ({"copied_to": 2}, None, None),
+    ],
+)
+def test_lag_is_what_the_source_has_and_nobody_copied_yet(fields, records, ms):
+    found = part(**fields)
+    assert (found.lag_records, found.lag_ms(1_000)) == (records, ms)
+
+
+def test_lags_are_added_ages_are_not_and_what_is_unknown_is_said():
+    known = part(end=10, copied_to=7, waiting_since_ms=400)
+    later = part(number=1, end=10, copied_to=9, waiting_since_ms=900)
+    assert flow_report.lag([known, later], 1_000) == flow_report.Lag(
+        records=4, ms=600, complete=True
+    )
+    partly = flow_report.lag([known, part(number=1)], 1_000)
+    assert partly == flow_report.Lag(records=3, ms=600, complete=False)
+    assert flow_report.lag([part()], 1_000).records is None
+
+
+@pytest.mark.parametrize(
+    ("found", "well"),
+    [
+        (report(part(state="copying")), True),
+        (report(part()), True),
+        (report(state=State.PAUSED), False),
+        (report(state=State.UNKNOWN), False),
+        (report(part(state="stopped")), False),
+        (report(part(state="fenced")), False),
+        (report(part(state="waiting", reason="a leader moved")), True),
+        (report(part(reason="its mirror was deleted")), False),
+        (report(part(outlook=SHORT)), False),
+        (report(part(outlook=dataclasses.replace(SHORT, share=0.9))), True),
+        (report(tasks=(flow_report.Task(number=0, state="FAILED"),)), False),
+    ],
+)
+def test_when_a_flow_is_well(found, well):
+    assert found.is_well is well
+
+
+def test_what_is_lost_first_counts():
+    later = dataclasses.replace(SHORT, left_ms=50)
+    gone = time_to_loss.Outlook(kind=time_to_loss.Kind.GONE, left_ms=0, gone=3)
+    assert flow_report.soonest([part(outlook=later), part(outlook=SHORT), part()]) == SHORT
+    assert flow_report.soonest([part(outlook=SHORT), part(outlook=gone)]) == gone
+    assert flow_report.soonest([part()]) is None
+
+
+def test_partitions_are_grouped_in_order():
+    found = flow_report.by_topic([part("b", 1), part("a"), part("b", 0)])
+    assert [(name, [each.partition for each in parts]) for name, parts in found.items()] == [
+        ("a", [0]),
+        ("b", [0, 1]),
+    ]

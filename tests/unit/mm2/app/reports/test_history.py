@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from connect_runtime.base import ids
+from mm2.app.reports import flow_report, history
+from mm2.connectors import flow_status
+from mm2.core import holds
+from tests.support import statuses
+
+FLOW = "east->west"
+PLACE = ids.TopicPartition("orders", 0)
+State = flow_status.FlowState
+TaskState = flow_status.TaskState
+
+
+def observed(*looks):
+    found = history.History()
+    for at_ms, status in enumerate(looks, start=1):
+        found.observe([status], at_ms)
+        found.check_invariants()
+    return found
+
+
+def test_since_when_it_is_as_it_is():
+    copying = statuses.flow(statuses.partition())
+    further = statuses.flow(statuses.partition(records=5))
+    stopped = statuses.flow(statuses.partition(phase="stopped", reason="why"))
+    assert observed(copying, further).since_ms(FLOW, PLACE) == 1
+    found = observed(copying, further, stopped, statuses.flow(statuses.partition(phase="stopped")))
+    assert (found.since_ms(FLOW, PLACE), found.since_ms(FLOW)) == (3, 1)
+
+
+def test_a_pause_is_a_state_of_its_own():
+    going = statuses.flow(statuses.partition())
+    paused = statuses.flow(statuses.partition(), holds=holds.Holds(paused=True))
+    found = observed(going, paused)
+    assert (found.since_ms(FLOW), found.since_ms(FLOW, PLACE)) == (2, 2)
+
+
+def test_what_is_no_longer_shown_is_forgotten():
+    found = observed(statuses.flow(statuses.partition()), statuses.flow())
+    assert found.since_ms(FLOW, PLACE) is None
+    assert found.since_ms("west->east") is None
+    assert found.troubles("west->east") == ()
+
+
+def test_what_went_wrong_is_remembered_once_while_it_lasts_newest_first():
+    failing = statuses.flow(
+        tasks=[statuses.task(state=TaskState.RESTARTING, reason="its copy ended")]
+    )
+    stopped = statuses.flow(statuses.partition(phase="stopped", reason="orders-0: damaged"))
+    failed = statuses.flow(state=State.FAILED, reason="refused")
+    found = observed(failing, failing, stopped, statuses.flow(), failing, failed)
+    assert [(each.at_ms, each.text) for each in found.troubles(FLOW)] == [
+        (6, "refused"),
+        (5, "task 0: its copy ended"),
+        (3, "orders-0: damaged"),
+        (1, "task 0: its copy ended"),
+    ]
+
+
+def test_only_so_much_is_remembered():
+    looks = [
+        statuses.flow(state=State.FAILED, reason=f"for the {number}. time")
+        for number in range(history.TROUBLES_MAX + 5)
+    ]
+    found = observed(*looks).troubles(FLOW)
+    assert len(found) == history.TROUBLES_MAX
+    assert isinstance(found[0], flow_report.Trouble)
+    assert found[0].at_ms == len(looks)
+
+
+def test_an_unchanged_look_costs_nothing():
+    same = statuses.flow(statuses.partition())
+    found = observed(same, same)
+    assert found.since_ms(FLOW) == 1
