@@ -2,6 +2,7 @@
 
 What operators have set is kept. Nodes whose files differ are told, by the keys and not the values:
 these may be secrets. Nothing here waits: the herder is asked, and its answers are looked for.
+Why a configuration is refused is told once, and it is not written again until it is another.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 
 from connect_runtime.app import fleet_member
 from connect_runtime.base import errors
-from connect_runtime.core.herder import requests
+from connect_runtime.core.herder import admission, requests
 from connect_runtime.ports import herder as herder_port
 from mm2.app import flow_plan
 from mm2.core.configs import dedicated, live, own_keys
@@ -37,8 +38,17 @@ class _Round:
 
     member: fleet_member.Member
     plan: flow_plan.FlowPlan
-    asked: Mapping[str, futures.Future[herder_port.Reply]]
+    asked: Mapping[str, tuple[requests.Request, futures.Future[herder_port.Reply]]]
     until_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """`is_final`: the same will not be taken later either."""
+
+    request: requests.Request
+    reason: str
+    is_final: bool
 
 
 class ConnectorWrites:
@@ -54,8 +64,14 @@ class ConnectorWrites:
         self._again_at_s = 0.0
         self._unlike_since_s: float | None = None
         self._told: tuple[str, ...] = ()
+        self._refusals: Mapping[str, _Refusal] = {}
         self.led_elsewhere = ""
         """Why nothing of this node's file is written here though it differs, "" otherwise."""
+
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """Why connectors cannot be configured as this node's plan says, by name."""
+        return {name: each.reason for name, each in self._refusals.items() if each.is_final}
 
     @property
     def settled(self) -> bool:
@@ -63,7 +79,7 @@ class ConnectorWrites:
         return self._done is self._plan
 
     def change(self, plan: flow_plan.FlowPlan) -> None:
-        self._plan = plan
+        self._plan, self._refusals = plan, {}
         self.led_elsewhere = ""
 
     def lead(self, _: fleet_member.Member) -> None:
@@ -80,7 +96,7 @@ class ConnectorWrites:
         plan = self._plan
         unlike = _unlike(plan, member)
         if not unlike:
-            self.led_elsewhere = ""
+            self.led_elsewhere, self._refusals = "", {}
             self._done, self._unlike_since_s, self._told = plan, None, ()
         elif member.leads:
             self.led_elsewhere = ""
@@ -90,7 +106,7 @@ class ConnectorWrites:
         else:
             where = f"the node at {member.leader_url}" if member.leader_url else "another node"
             self.led_elsewhere = f"{plan.name}: {where} leads, and {_remedy(unlike)}"
-            self._done = plan  # by others, when they are given the same
+            self._done, self._refusals = plan, {}  # by others, when they are given the same
             self._tell(plan, unlike, now_s)
 
     def _note_leading(self, member: fleet_member.Member) -> None:
@@ -121,9 +137,9 @@ class ConnectorWrites:
         self._tried = plan
         wanted = {name: _request(plan, name, member) for name in plan.connectors}
         asked = {
-            name: member.herder.submit(request)
+            name: (request, member.herder.submit(request))
             for name, request in wanted.items()
-            if request is not None
+            if request is not None and not self._is_refused(name, request)
         }
         self._round = _Round(member, plan, asked, now_s + WRITE_S)
         self._over(self._round, member, now_s)
@@ -133,13 +149,37 @@ class ConnectorWrites:
         if member is not asked.member:  # a worker that has ended answers nothing
             self._round = None
             return True
-        if now_s < asked.until_s and not all(each.done() for each in asked.asked.values()):
+        if now_s < asked.until_s and not all(each.done() for _, each in asked.asked.values()):
             return False
         self._round = None
-        written = [_is_written(asked.plan, *each) for each in asked.asked.items()]
-        if all(written):
+        settled = [self._is_settled(asked, name) for name in asked.asked]
+        if all(settled):
             self._done = asked.plan
         return True
+
+    def _is_refused(self, name: str, request: requests.Request) -> bool:
+        found = self._refusals.get(name)
+        return found is not None and found.is_final and found.request == request
+
+    def _is_settled(self, asked: _Round, name: str) -> bool:
+        """Written, or refused for good."""
+        plan, (request, future) = asked.plan, asked.asked[name]
+        try:
+            reply = future.result(0.0)
+        except (errors.ConnectError, TimeoutError) as error:
+            why = str(error) or f"its worker has not answered for {WRITE_S:.0f} s"
+            _log.warning("%s: %s is not configured yet: %s", plan.name, name, why)
+            return False
+        if not isinstance(reply, requests.Refused):
+            self._refusals = {of: each for of, each in self._refusals.items() if of != name}
+            return not isinstance(reply, requests.Forward)
+        reason = " ".join(reply.message.split())
+        refusal = _Refusal(request, reason, reply.status == admission.BAD_REQUEST)
+        if self._refusals.get(name) != refusal:
+            _log.error("%s: %s is not configured: %s", plan.name, name, reason)
+        if plan is self._plan:
+            self._refusals = {**self._refusals, name: refusal}
+        return refusal.is_final
 
 
 def _unlike(plan: flow_plan.FlowPlan, member: fleet_member.Member) -> dict[str, list[str]]:
@@ -174,21 +214,6 @@ def _request(
         keys = ", ".join(dedicated.differences(wanted, stored))
         _log.info("%s: %s is configured anew: %s", plan.name, name, keys)
     return requests.PutConnector(connector=name, config=wanted)
-
-
-def _is_written(
-    plan: flow_plan.FlowPlan, name: str, asked: futures.Future[herder_port.Reply]
-) -> bool:
-    try:
-        reply = asked.result(0.0)
-    except (errors.ConnectError, TimeoutError) as error:
-        why = str(error) or f"its worker has not answered for {WRITE_S:.0f} s"
-        _log.warning("%s: %s is not configured yet: %s", plan.name, name, why)
-        return False
-    if isinstance(reply, requests.Refused):
-        _log.error("%s: %s is not configured: %s", plan.name, name, reply.message)
-        return False
-    return not isinstance(reply, requests.Forward)
 
 
 # Words

@@ -58,8 +58,8 @@ class Seen:
     `tasks` by number are those of the flow's source connector; `configured` has the partitions in
     their configurations. `current`: these are what the leader's file says; `planned_anew`: so is
     the connector that is shown; `handed_out`: the group's last round was about these tasks.
-    `taken_up`: tasks that run here run with it. `given_up`: why the flow will not go on, "" while
-    it may.
+    `taken_up`: tasks that run here run with it. `refused`: why something of what the file says is
+    not so. `given_up`: why the flow will not go on, "" while it may.
     """
 
     flow: str
@@ -67,6 +67,7 @@ class Seen:
     reason: str = ""
     met: bool = False
     given_up: str = ""
+    refused: str = ""
     connector: Told = Told()
     tasks: Mapping[int, Told] = field(default_factory=dict)
     configured: Mapping[int, frozenset[ids.TopicPartition]] = field(default_factory=dict)
@@ -169,9 +170,9 @@ def _state(seen: Seen, before: flow_status.FlowStatus | None) -> tuple[State, st
         return State.PLANNING, STOPPED
     failed, beside = _failed(seen), _beside_java(seen)
     if before is not None and before.state is State.RUNNING:
-        return State.RUNNING, failed or beside
+        return State.RUNNING, failed or seen.refused or beside
     waiting = failed or _waiting(seen)
-    return (State.PLANNING, waiting) if waiting else (State.RUNNING, beside)
+    return (State.PLANNING, waiting) if waiting else (State.RUNNING, seen.refused or beside)
 
 
 def _beside_java(seen: Seen) -> str:
@@ -194,7 +195,7 @@ def _waiting(seen: Seen) -> str:
     if not seen.met:
         return seen.reason or "its worker joins the group"
     if not seen.current:
-        return "its connectors are being configured"
+        return seen.refused or "its connectors are being configured"
     shown = seen.shown
     if seen.connector.here:
         if shown is None or not shown.planned or not seen.planned_anew:

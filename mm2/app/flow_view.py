@@ -34,6 +34,7 @@ class FlowView:
         life: flow_statuses.Life,
         reason: str,
         given_up: str,
+        refused: str,
         plan: flow_plan.FlowPlan,
     ) -> flow_statuses.Seen:
         """The flow as this node sees it; `member` is its worker here, None before it has begun."""
@@ -57,6 +58,7 @@ class FlowView:
             reason=reason,
             met=herder.ready(),
             given_up=given_up,
+            refused=refused,
             connector=_told(statuses.connector(flow_plan.SOURCE), here=flow_plan.SOURCE in mine),
             tasks={
                 task.task: _told(statuses.task(task), here=task in mine)

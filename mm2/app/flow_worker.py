@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent import futures
 
 from connect_runtime.app import fleet, fleet_member
@@ -85,14 +85,17 @@ class FlowWorker:
         """Are the connectors configured as this node's plan says, or is that not for it to do?"""
         if self.ended:
             return True
-        if not self._writes.settled or not self.plan.shown:
+        if not self._writes.settled or self._writes.refused or not self.plan.shown:
             return self._writes.settled
         return flow_statuses.settled(self._see(board.BOARD.seen()))
 
     @property
-    def led_elsewhere(self) -> str:
-        """Why its file changes nothing here, "" where it does, or would change nothing."""
-        return "" if self.ended else self._writes.led_elsewhere
+    def not_in_force(self) -> Sequence[str]:
+        """Why its file changes nothing here, none where it does, or would change nothing."""
+        if self.ended:
+            return ()
+        elsewhere = self._writes.led_elsewhere
+        return [elsewhere] if elsewhere else [f"{self.name}: {each}" for each in self._refusals()]
 
     def status(
         self, snapshot: board.Snapshot, before: flow_status.FlowStatus | None, *, broken: str
@@ -113,6 +116,7 @@ class FlowWorker:
             life=self._life,
             reason=self._reason,
             given_up=broken or self._given_up,
+            refused="; ".join(self._refusals()),
             plan=self.plan,
         )
 
@@ -203,7 +207,7 @@ class FlowWorker:
             leads=member.leads,
         )
         verdict = self._failures.look(found, now_s)
-        self._given_up = verdict.given_up
+        self._given_up = verdict.given_up or self._never_configured(member)
         for each in verdict.due:
             _log.warning("%s: %s is started again: %s", self.plan.name, each.item, each.reason)
             self._restart(member, each.item)
@@ -215,6 +219,18 @@ class FlowWorker:
                     self._failures.restarts.refused(name, now_s)
                 else:
                     self._failures.restarts.restarted(name, failed=failed)
+
+    def _never_configured(self, member: fleet_member.Member) -> str:
+        """Without a configuration from before nothing of the flow can go on."""
+        reason = self._writes.refused.get(flow_plan.SOURCE, "")
+        stored = member.herder.config().config(flow_plan.SOURCE)
+        return f"its configuration is refused: {reason}" if reason and stored is None else ""
+
+    def _refusals(self) -> list[str]:
+        return [
+            f"{name} stays as it was, since its configuration is refused: {reason}"
+            for name, reason in self._writes.refused.items()
+        ]
 
     def _restart(self, member: fleet_member.Member, item: work.Item) -> None:
         request: requests.Request = (

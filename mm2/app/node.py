@@ -150,9 +150,10 @@ class Node:
         return all(each.settled for each in self._workers)
 
     @property
-    def led_elsewhere(self) -> Sequence[str]:
-        """Of flows whose configuration another node has to write: which, and where that is."""
-        return [each.led_elsewhere for each in self._workers if each.led_elsewhere]
+    def not_in_force(self) -> Sequence[str]:
+        """Of flows for which this node's file changes nothing: which, and why. Another node has to
+        write it, or it is refused."""
+        return [line for each in self._workers for line in each.not_in_force]
 
     def apply(self, settings: app_settings.Settings, changes: differences.Changes) -> None:
         """Carry out what leads to `settings`; from one thread at a time. Flows whose worker is

@@ -39,7 +39,7 @@ class Running(Protocol):
     def settled(self) -> bool: ...
 
     @property
-    def led_elsewhere(self) -> Sequence[str]: ...
+    def not_in_force(self) -> Sequence[str]: ...
 
     @property
     def api(self) -> Mapping[str, object]: ...
@@ -130,7 +130,7 @@ class Reloader:
             _log.info("reloaded: %s", line)
         if not self._await_settled():
             lines.append("still under way: the log says how far it is")
-        for line in self._running.led_elsewhere:
+        for line in self._running.not_in_force:
             _log.warning("reloaded, but %s", line)
             lines.append(line)
         return run_socket.Answer(code=exits.DONE, lines=tuple(lines))

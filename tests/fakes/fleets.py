@@ -12,16 +12,27 @@ from connect_runtime.app import fleet, fleet_member
 from connect_runtime.app.settings import distributed as distributed_settings
 from connect_runtime.base import metrics
 from connect_runtime.core.assignment import work
+from connect_runtime.core.herder import admission, requests
 from connect_runtime.core.state import status_records
+from connect_runtime.ports import herder as herder_port
 from connect_runtime.runtime import begun
 from tests.fakes import rest_herder
 
 
+@dataclass
 class Herder(rest_herder.FakeHerder):
-    """Takes any configuration."""
+    """Takes any configuration, unless all are `invalid`, or nothing can be done for now."""
 
-    def _invalid(self, config: Any) -> None:
-        return None
+    invalid: str | None = None
+    stale: bool = False
+
+    def _invalid(self, config: Any) -> requests.Refused | None:
+        return requests.Refused(admission.BAD_REQUEST, self.invalid) if self.invalid else None
+
+    def _serve(self, request: requests.Request) -> herder_port.Reply:
+        if self.stale:
+            return requests.Refused(admission.CONFLICT, "a rebalance is coming")
+        return super()._serve(request)
 
 
 def _alone() -> bool:

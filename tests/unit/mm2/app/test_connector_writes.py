@@ -11,6 +11,7 @@ from connect_runtime.core.herder import requests
 from connect_runtime.core.state import config_records
 from mm2.app import connector_writes, flow_plan
 from mm2.app.settings import load
+from mm2.core.configs import dedicated
 from tests.fakes import fleets
 
 FILE = """clusters=a,b
@@ -19,6 +20,8 @@ b.bootstrap.servers=b:1
 a->b.enabled=true
 emit.heartbeats.enabled=false
 """
+
+CONNECTORS = tuple(dedicated.CONNECTORS)
 
 
 def plan(*lines: str, choice: flow_plan.Choice = flow_plan.EVERYTHING) -> flow_plan.FlowPlan:
@@ -131,6 +134,50 @@ def test_a_failure_is_told_and_tried_again(member, caplog):
     assert not made.settled
     made.look(fleets.as_member(member), connector_writes.AGAIN_S)
     assert made.settled
+
+
+def test_what_is_refused_is_told_once_and_left_until_it_is_another(member, caplog):
+    made = written(plan(), member)
+    member.herder.invalid = "Invalid value x\nfor topics"
+    made.change(plan("topics=x"))
+    for now_s in (0.0, 60.0, 120.0):
+        made.look(fleets.as_member(member), now_s)
+    told = [each.message for each in caplog.records if each.levelname == "ERROR"]
+    assert told == [
+        f"a->b: {name} is not configured: Invalid value x for topics" for name in CONNECTORS
+    ]
+    assert made.refused == dict.fromkeys(CONNECTORS, "Invalid value x for topics")
+    assert made.settled, "nothing is left to be tried"
+    assert len(member.herder.submitted) == 2 * len(CONNECTORS)
+    member.herder.invalid = None
+    leads(made, member, 180.0)
+    assert len(member.herder.submitted) == 2 * len(CONNECTORS), "who leads anew knows it"
+    made.change(plan("topics=x"))
+    assert made.refused == {}
+    made.look(fleets.as_member(member), 240.0)
+    assert member.stored[flow_plan.SOURCE]["topics"] == "x"
+
+
+def test_what_is_refused_for_now_is_told_once_and_tried_again(member, caplog):
+    made = writes(plan())
+    member.herder.stale = True
+    leads(made, member)
+    made.look(fleets.as_member(member), connector_writes.AGAIN_S)
+    assert caplog.text.count("MirrorSourceConnector is not configured: ") == 1
+    assert (made.refused, made.settled) == ({}, False)
+    member.herder.stale = False
+    made.look(fleets.as_member(member), 2 * connector_writes.AGAIN_S)
+    assert made.settled
+
+
+def test_whose_file_another_node_writes_has_nothing_refused(member):
+    member.herder.invalid = "no"
+    made = written(plan(), member)
+    assert made.refused
+    member.herder.invalid = None
+    written(plan("topics=x"), member)
+    made.look(fleets.as_member(dataclasses.replace(member, leads=False)), 1.0)
+    assert made.refused == {}
 
 
 def test_a_plan_that_comes_while_another_is_written_is_written_next(member):

@@ -172,3 +172,12 @@ def test_where_the_groups_tasks_are_is_told_of_all_and_what_the_connector_warns_
         flow_status.TaskPlace(number=1, state="FAILED", node="b:2", reason="no right"),
     )
     assert found.warnings == ("its mirror is short",)
+
+
+def test_what_of_the_file_is_refused_is_shown_beside_what_goes_on():
+    seen = dataclasses.replace(RUNS, refused="heartbeats stay as they were")
+    found = flow_statuses.status(seen)
+    assert (found.state, found.reason) == (FlowState.RUNNING, "heartbeats stay as they were")
+    assert flow_statuses.status(seen, flow_statuses.status(RUNS)).reason == found.reason
+    old = flow_statuses.status(dataclasses.replace(seen, current=False))
+    assert (old.state, old.reason) == (FlowState.PLANNING, "heartbeats stay as they were")

@@ -68,6 +68,7 @@ def see(member: Member | None, plan, snapshot=NOWHERE, view=None) -> flow_status
         life=flow_statuses.Life.WORKING,
         reason="",
         given_up="",
+        refused="",
         plan=plan,
     )
 

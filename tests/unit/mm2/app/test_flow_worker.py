@@ -300,9 +300,39 @@ def test_who_follows_says_that_another_node_has_another_file():
     configured(member, plan())
     flow.fleet.next.append(member)
     told: list[str] = []
-    flow.does(flow.looks, lambda: told.append(flow.worker.led_elsewhere))
+    flow.does(flow.looks, lambda: told.extend(flow.worker.not_in_force))
     assert "the node at http://h:1 leads" in told[0]
-    assert flow.worker.led_elsewhere == "", "it has ended"
+    assert not flow.worker.not_in_force, "it has ended"
+
+
+def test_a_flow_that_cannot_be_configured_fails_and_says_why():
+    flow = Flow()
+    flow.fleet.next.append(fleets.Member())
+    flow.fleet.next[0].herder.invalid = "topics: not a pattern"
+    flow.does(flow.looks, flow.looks)
+    assert flow.seen[-1].state is State.FAILED
+    assert flow.seen[-1].reason == "its configuration is refused: topics: not a pattern"
+
+
+def test_a_flow_that_runs_shows_what_of_its_new_file_is_refused():
+    flow = Flow()
+    told: list[str] = []
+
+    def changes() -> None:
+        flow.member.herder.invalid = "topics: not a pattern"
+        flow.worker.configure(plan("topics=x"))
+
+    def tells() -> None:
+        told.extend(flow.worker.not_in_force)
+        assert flow.worker.settled, "there is nothing left to be waited for"
+
+    flow.does(flow.looks, changes, flow.looks, tells)
+    assert told[0] == (
+        "a->b: MirrorSourceConnector stays as it was, since its configuration is refused: "
+        "topics: not a pattern"
+    )
+    assert flow.seen[-1].state is State.PLANNING
+    assert flow.seen[-1].reason.startswith("MirrorSourceConnector stays as it was")
 
 
 def test_a_flow_at_rest_is_not_put_together_again():

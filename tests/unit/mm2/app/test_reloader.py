@@ -30,7 +30,7 @@ class Running:
         self.file = FLOW
         self.settings = self.load()
         self.settled = True
-        self.led_elsewhere: list[str] = []
+        self.not_in_force: list[str] = []
         self.applied: list[differences.Changes] = []
         self.failure: Exception | None = None
 
@@ -72,8 +72,8 @@ def test_what_changed_is_told_and_done(running, made):
 
 
 def test_who_does_not_lead_says_who_does(running, made):
-    running.led_elsewhere = ["a->b: the node at http://h:1/ leads"]
-    assert made.reload(QUESTION).lines == ("nothing has changed", *running.led_elsewhere)
+    running.not_in_force = ["a->b: the node at http://h:1/ leads"]
+    assert made.reload(QUESTION).lines == ("nothing has changed", *running.not_in_force)
     assert made.reload(DRY).lines == ("nothing has changed",)
 
 
