@@ -21,6 +21,7 @@ from mm2.core.offsets import log_ends
 _EARLIEST = library.OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST = library.OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _NEWEST = library.OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
+_COMMITTED = confluent_kafka.IsolationLevel.READ_COMMITTED
 _AT_ONCE = 1000
 _NO_OFFSET = -1
 _NO_TIME = -1
@@ -58,16 +59,27 @@ class KafkaLogs:
         starts, no_start = self._offsets(
             dict.fromkeys(partitions, _EARLIEST), timeout_s, doing="asking for the start of"
         )
-        ends, no_end = self._offsets(
+        written, no_last = self._offsets(
             dict.fromkeys(starts, _LATEST),
             end.left_s(self._clock.now_s()),
             doing="asking for the end of",
+            isolation=confluent_kafka.IsolationLevel.READ_UNCOMMITTED,
+        )
+        # Later: what is written meanwhile is no transaction that is open.
+        ends, no_end = self._offsets(
+            dict.fromkeys(written, _LATEST),
+            end.left_s(self._clock.now_s()),
+            doing="asking for the last stable offset of",
         )
         found = {
-            each: log_ends.Ends(start=starts[each], end=max(starts[each], ends[each]))
+            each: log_ends.Ends(
+                start=starts[each],
+                end=max(starts[each], ends[each]),
+                pending=max(0, written[each] - max(starts[each], ends[each])),
+            )
             for each in ends
         }
-        return logs.PerPartition(done=found, failed={**no_start, **no_end})
+        return logs.PerPartition(done=found, failed={**no_start, **no_last, **no_end})
 
     def offsets_at(
         self, moments_ms: Mapping[ids.TopicPartition, int], timeout_s: float
@@ -153,8 +165,9 @@ class KafkaLogs:
         timeout_s: float,
         *,
         doing: str,
+        isolation: confluent_kafka.IsolationLevel = _COMMITTED,
     ) -> tuple[dict[ids.TopicPartition, int], dict[ids.TopicPartition, errors.ConnectError]]:
-        return self._listed(specs, timeout_s, doing=doing, read=_offset)
+        return self._listed(specs, timeout_s, doing=doing, read=_offset, isolation=isolation)
 
     def _listed(
         self,
@@ -163,6 +176,7 @@ class KafkaLogs:
         *,
         doing: str,
         read: Callable[[library.ListOffsetsResultInfo], int],
+        isolation: confluent_kafka.IsolationLevel = _COMMITTED,
     ) -> tuple[dict[ids.TopicPartition, int], dict[ids.TopicPartition, errors.ConnectError]]:
         def request(
             chunk: Sequence[ids.TopicPartition], left_s: float
@@ -172,7 +186,7 @@ class KafkaLogs:
                     confluent_kafka.TopicPartition(each.topic, each.partition): specs[each]
                     for each in chunk
                 },
-                isolation_level=confluent_kafka.IsolationLevel.READ_COMMITTED,
+                isolation_level=isolation,
                 request_timeout=left_s,
             )
             return {

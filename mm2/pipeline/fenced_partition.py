@@ -20,6 +20,7 @@ _MOVED = frozenset({15, 16})
 _MARKER_S = 10.0
 _TRANSACTION_TIMEOUT_MS = 60_000
 _LATEST = -1
+_EARLIEST = -2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,20 +100,31 @@ class FencedPartition:
 
     def headers(self, offset: int) -> list[record_batch.BatchHeader]:
         """Of the batches that can be read from there on, as many as one answer holds."""
+        return [header for header, _ in self.batches(offset)]
+
+    def batches(self, offset: int) -> list[tuple[record_batch.BatchHeader, memoryview]]:
+        """Those that can be read from there on, uncommitted too, as many as one answer holds."""
         place = self.partition
         fetched = self.questions.fetch(place.topic, offset, partition=place.partition)
-        return [header for header, _ in record_sets.batches(memoryview(fetched.records))]
+        return list(record_sets.batches(memoryview(fetched.records)))
+
+    def start(self) -> int:
+        """The offset of the first batch that is still there."""
+        return self._listed(_EARLIEST, "start")
 
     def end(self) -> int:
         """The offset that the next batch gets."""
+        return self._listed(_LATEST, "end")
+
+    def _listed(self, timestamp: int, what: str) -> int:
         place = self.partition
         node = targets.Node(self.questions.leader(place.topic, place.partition))
-        query = messages.OffsetQuery(partition=place.partition, timestamp=_LATEST)
+        query = messages.OffsetQuery(partition=place.partition, timestamp=timestamp)
         message = messages.list_offsets({place.topic: [query]}, read_committed=False)
         ((found,),) = (each.partitions for each in self.questions.ask(node, message).topics)
         if int(found.error_code):
             raise errors.RetriableError(
-                f"asking for the end of {place}: {failures.error_name(found.error_code)}"
+                f"asking for the {what} of {place}: {failures.error_name(found.error_code)}"
             )
         return int(found.offset)
 

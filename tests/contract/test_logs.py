@@ -74,14 +74,19 @@ def place(request: pytest.FixtureRequest) -> Place:
     one, other = ids.TopicPartition("t", 0), ids.TopicPartition("t", 1)
     return Place(
         "t",
-        fake.FakeLogs({one: fake.FakeLog(TIMES_MS, markers_ms=MARKERS_MS), other: fake.FakeLog()}),
+        fake.FakeLogs(
+            {
+                one: fake.FakeLog([*TIMES_MS, None], markers_ms=MARKERS_MS, pending=1),
+                other: fake.FakeLog(),
+            }
+        ),
     )
 
 
 def test_logs_end_before_open_transactions(place):
     found = place.logs.ends([place.full, place.empty], WAIT_S)
     assert found.done == {
-        place.full: log_ends.Ends(start=0, end=6),
+        place.full: log_ends.Ends(start=0, end=6, pending=1),
         place.empty: log_ends.Ends(start=0, end=0),
     }
     assert found.failed == {}

@@ -38,6 +38,7 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
     "completion": Subcommand("mm2.app.cli.completion", "command", "Print a shell's completion."),
     "config": Subcommand("mm2.app.cli.config", "group", "Check, show, convert a configuration."),
     "demo": Subcommand("mm2.app.cli.demo", "command", "See it work on this machine."),
+    "failback": Subcommand("mm2.app.cli.failback", "command", "Go back to the cluster left."),
     "failover": Subcommand("mm2.app.cli.failover", "command", "What moving to the other costs."),
     "offsets": Subcommand("mm2.app.cli.offsets", "group", "What offsets are on the other side."),
     "lag": Subcommand("mm2.app.cli.lag", "command", "How far flows are behind."),

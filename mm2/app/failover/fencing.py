@@ -8,63 +8,83 @@ did not live to record them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import errors, ids
+from mm2.app.failover import scans, side_by_side
 from mm2.core import flows
+from mm2.core.failover import whose
 from mm2.core.offsets import offset_map
 from mm2.pipeline import fenced_partition, single_questions
 
 NO_RIGHT = 53
+Order = tuple[int, int]
+"""Who is the newer owner: the ordinal of its producer id, and its epoch."""
+NOBODY: Order = (0, -1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fenced:
-    """`marker` stands at this target offset. `tail` counts the records between what the map knows
-    and there. `epoch` None: the flow has no right to the transactional id, so nobody is fenced."""
+    """`marker` stands at this target offset. `tail` counts the flow's records between what the map
+    knows and there, None where that could not be counted. `order`: whoever has a greater one has
+    taken the partition since. `unfenced` says why nobody is locked out, "" where all are."""
 
     partition: ids.TopicPartition
     marker: int | None
-    epoch: int | None
-    tail: int
+    order: Order
+    tail: int | None
+    unfenced: str = ""
 
 
 def fence(
     flow: flows.Flow,
     known: offset_map.OffsetMap,
-    questions: single_questions.SingleQuestions,
+    partitions: Collection[ids.TopicPartition],
     *,
+    connect: side_by_side.Connect,
     clock: base_clock.Clock,
+    timeout_s: float,
 ) -> list[Fenced]:
-    """Every partition that was ever begun. Raises `ConnectError` where the target does not
-    answer, or refuses; doing it again does no harm."""
-    found = []
-    for each in known.partitions():
-        if known.partition(each).eras:
-            place = fenced_partition.FencedPartition(
-                questions,
-                ids.TopicPartition(flow.remote_topic(each.topic), each.partition),
-                transactional_id=flow.transactional_id(each),
-                clock=clock,
-            )
-            found.append(_fence(each, known.partition(each), place))
-    return found
+    """Raises `ConnectError` where the target does not answer, or refuses; doing it again does no
+    harm."""
+
+    def work(questions: single_questions.SingleQuestions, each: ids.TopicPartition) -> Fenced:
+        place = fenced_partition.FencedPartition(
+            questions,
+            ids.TopicPartition(flow.remote_topic(each.topic), each.partition),
+            transactional_id=flow.transactional_id(each),
+            clock=clock,
+        )
+        return _fence(each, known.partition(each), place, clock=clock)
+
+    done = side_by_side.run(
+        work, sorted(partitions), connect=connect, clock=clock, timeout_s=timeout_s
+    )
+    return [done[each] for each in sorted(done)]
+
+
+def newest(known: offset_map.PartitionMap) -> Order:
+    """Of all who ever took the partition and said so."""
+    orders = [key.owner_order for key in known.begun]
+    anchor = known.anchor
+    if anchor is not None:
+        orders.append(anchor.key.owner_order)
+    return max(((ordinal, epoch) for ordinal, epoch, _ in orders), default=NOBODY)
 
 
 def taken_since(known: offset_map.OffsetMap, fenced: Fenced) -> bool:
     """Has somebody taken the partition after it was fenced? Whoever copies says so first."""
-    anchor = known.partition(fenced.partition).anchor
-    if anchor is None or fenced.epoch is None:
-        return False
-    return anchor.key.epoch > fenced.epoch
+    return newest(known.partition(fenced.partition)) > fenced.order
 
 
 def _fence(
     partition: ids.TopicPartition,
     known: offset_map.PartitionMap,
     place: fenced_partition.FencedPartition,
+    *,
+    clock: base_clock.Clock,
 ) -> Fenced:
     mirror = place.partition
     start = place.end()
@@ -72,35 +92,34 @@ def _fence(
     if isinstance(owner, fenced_partition.Refused):
         if owner.code != NO_RIGHT:
             raise errors.RetriableError(f"fencing {mirror}: {owner}")
-        return Fenced(partition=partition, marker=None, epoch=None, tail=0)
+        why = "we have no right to the transactional id"
+        return Fenced(
+            partition=partition, marker=None, order=newest(known), tail=None, unfenced=why
+        )
     refused = place.commit_empty(owner)
     if refused is not None:
         raise errors.RetriableError(f"fencing {mirror}: {refused}; does somebody else copy it?")
     marker = place.marker_of(owner, start=start)
     if marker is None:
         raise errors.RetriableError(f"fencing {mirror}: our marker did not become readable")
-    tail = _records(place, known, marker)
-    return Fenced(partition=partition, marker=marker, epoch=owner.epoch, tail=tail)
+    used = known.producers.get(owner.id)
+    order, unfenced = (0 if used is None else used.ordinal, owner.epoch), ""
+    if order[0] < newest(known)[0]:
+        order = newest(known)
+        unfenced = "the producer id of who copied last has expired, and a new one fences nobody"
+    tail = _tail(place, known, marker, clock=clock)
+    return Fenced(partition=partition, marker=marker, order=order, tail=tail, unfenced=unfenced)
 
 
-def _records(
-    place: fenced_partition.FencedPartition, known: offset_map.PartitionMap, marker: int
-) -> int:
-    """The flow's own between what the map knows and the marker."""
+def _tail(
+    place: fenced_partition.FencedPartition,
+    known: offset_map.PartitionMap,
+    marker: int,
+    *,
+    clock: base_clock.Clock,
+) -> int | None:
     anchor = known.anchor
     if anchor is None:
         return 0
-    at, found = anchor.segment.target_next, 0
-    while at < marker:
-        headers = place.headers(at)
-        if not headers:
-            raise errors.RetriableError(f"reading {place.partition} from {at}: nothing came")
-        for header in headers:
-            if at <= header.base_offset < marker and not header.is_control:
-                found += _ours(header.producer_id, known.producers) * header.record_count
-        at = max(at, headers[-1].last_offset + 1)
-    return found
-
-
-def _ours(producer_id: int, producers: Mapping[int, object]) -> bool:
-    return producer_id in producers
+    found = whose.Whose(ours=known.producers, start=anchor.segment.target_next, end=marker)
+    return found.mine if scans.scan(place, found, clock=clock) else None

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Mapping
+from typing import IO
 
 from connect_runtime.base import errors
-from mm2.core.failover import plan, steps
+from mm2.app.settings import settings as app_settings
+from mm2.core.failover import orders, steps
 
 OUTPUT_CHARS_MAX = 4_000
 """Of what a command prints, so much of the end is kept."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hook:
-    """`command` is run as it is, without a shell; it has `timeout_s` seconds."""
-
-    command: tuple[str, ...]
-    timeout_s: float = 300.0
-
-
-Hooks = Mapping[str, Hook]
+Hooks = Mapping[str, app_settings.Hook]
 """By the names of `steps.HOOKS`."""
 
 
-def run(hook: Hook, step: steps.Step, *, wanted: plan.Wanted, flow: str) -> str:
+def run(hook: app_settings.Hook, step: steps.Step, *, wanted: orders.Wanted, flow: str) -> str:
     """The end of what it printed. Raises `FatalError` where it fails or takes too long.
 
     Its environment is ours, and MM2_STEP, MM2_FROM, MM2_TO, MM2_FLOW.
@@ -38,33 +34,37 @@ def run(hook: Hook, step: steps.Step, *, wanted: plan.Wanted, flow: str) -> str:
         "MM2_FLOW": flow,
     }
     doing = f"hook {step.value} ({hook.command[0]})"
-    try:
-        done = subprocess.run(  # noqa: S603  # it is the operator who says what to run
-            hook.command,
-            env={**os.environ, **about},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=hook.timeout_s,
-            check=False,
-        )
-    except OSError as error:
-        raise errors.FatalError(f"{doing} cannot be run: {error}") from error
-    except subprocess.TimeoutExpired as error:
-        said = _end(error.output or b"")
-        raise errors.FatalError(
-            f"{doing} did not end within {hook.timeout_s:g} s and was killed; it said: {said}"
-        ) from error
-    said = _end(done.stdout)
-    if done.returncode:
-        raise errors.FatalError(f"{doing} ended with {done.returncode}; it said: {said}")
+    with tempfile.TemporaryFile() as output:  # a pipe would wait for whoever it left behind
+        try:
+            child = subprocess.Popen(  # noqa: S603  # it is the operator who says what to run
+                hook.command,
+                env={**os.environ, **about},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise errors.FatalError(f"{doing} cannot be run: {error}") from error
+        try:
+            status = child.wait(hook.timeout_s)
+        except subprocess.TimeoutExpired as error:
+            raise errors.FatalError(
+                f"{doing} did not end within {hook.timeout_s:g} s and was killed; it said: "
+                f"{_end(output)}"
+            ) from error
+        finally:
+            if child.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+        said = _end(output)
+    if status:
+        raise errors.FatalError(f"{doing} ended with {status}; it said: {said}")
     return said
 
 
-def names(found: Hooks) -> Sequence[str]:
-    """Of the hooks that are set, in order."""
-    return sorted(found)
-
-
-def _end(output: bytes) -> str:
-    return output.decode(errors="replace").strip()[-OUTPUT_CHARS_MAX:]
+def _end(output: IO[bytes]) -> str:
+    size = output.seek(0, os.SEEK_END)
+    output.seek(max(0, size - 4 * OUTPUT_CHARS_MAX))
+    return output.read().decode(errors="replace").strip()[-OUTPUT_CHARS_MAX:]

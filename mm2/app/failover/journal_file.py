@@ -35,6 +35,7 @@ class JournalFile:
             self._lock()
             if begin is not None:
                 self._append(begin)
+                _sync_folder(path.parent)
             self.found = self._read()
         except BaseException:
             os.close(self._fd)
@@ -82,3 +83,15 @@ class JournalFile:
             os.fsync(self._fd)
         except OSError as error:
             raise errors.FatalError(f"writing the journal {self.path}: {error.strerror}") from error
+
+
+def _sync_folder(folder: pathlib.Path) -> None:
+    """So that the file's name is on the disk, too."""
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise errors.FatalError(f"writing the folder {folder}: {error.strerror}") from error

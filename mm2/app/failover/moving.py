@@ -4,26 +4,26 @@ be done again: after a crash it goes on where it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import contextlib
+import pathlib
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors, ids
-from mm2.app.failover import fencing, hooks, journal_file, planning, show, stopping
+from mm2.app.failover import details, fencing, hooks, journal_file, planning, show, tails
 from mm2.app.looks import mirrors, sides
-from mm2.core.configs import dedicated
-from mm2.core.failover import agreement, group_moves, journal, plan, steps
-from mm2.core.offsets import checkpoints, group_sync
-from mm2.pipeline import single_questions
+from mm2.core.failover import agreement, journal, plan, seen, steps, verdicts
+from mm2.core.offsets import checkpoints, group_sync, offset_map
 
-LOOK_S = 60.0
 WRITE_S = 60.0
 TURN_S = 1.0
-STOPPED = tuple(name for name in dedicated.CONNECTORS if "Heartbeat" not in name)
-"""What a move stops: copying, and checkpoints, which would set groups by what they do on the
-cluster that was left. Heartbeats lose nothing."""
+GIVE_UP_S = 20.0
+"""So long is waited for tasks of a stopped flow to say that they have ended: who was killed says
+nothing, and is fenced all the same."""
+NO_CONNECTORS = "no-connectors"
 
 Detail = Mapping[str, Any]
 Step = steps.Step
@@ -35,17 +35,24 @@ class RefusedError(errors.FatalError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """`questions` makes connections of our own to the target; `pause` waits so many seconds;
-    `tell` says a line to the operator. `settle_s`: how long both ends have to agree. `wait_s`: how
-    long is waited for what others do."""
+    """What a move is done with.
 
-    both: sides.Sides
-    config_topic: str
-    questions: Callable[[], single_questions.SingleQuestions]
+    `stop` stops the flow durably, and says which of its connectors there are; `running` says which
+    of its tasks still run, as far as somebody lives to say it; `fence` fences these partitions;
+    `export` writes records to a file, and says how many. `pause` waits so many seconds; `tell` says
+    a line to the operator. `settle_s`: how long both ends have to agree. `wait_s`: how long is
+    waited for what others do.
+    """
+
+    both: sides.TwoSides
+    planner: planning.Planner
+    stop: Callable[[], Sequence[str]]
+    running: Callable[[], Sequence[str]]
+    fence: Callable[[offset_map.OffsetMap, Collection[ids.TopicPartition]], list[fencing.Fenced]]
+    export: Callable[[pathlib.Path, Collection[tails.Tail]], int]
     clock: base_clock.Clock
     pause: Callable[[float], object]
     tell: Callable[[str], object]
-    groups: Collection[str] = ()
     hooks: hooks.Hooks = field(default_factory=dict)
     settle_s: float = 60.0
     wait_s: float = 600.0
@@ -62,8 +69,9 @@ class Mover:
         self._wanted = self._begun.wanted
         self._do: Mapping[Step, Callable[[], Detail]] = {
             Step.RECORD: self._record,
-            Step.AGREE: self._agree,
+            Step.EXPORT: self._export,
             Step.IDLE: self._idle,
+            Step.AGREE: self._agree,
             Step.STOP_FLOW: self._stop_flow,
             Step.FENCE: self._fence,
             Step.LOOK_AGAIN: self._look_again,
@@ -77,24 +85,16 @@ class Mover:
         tools, found = self._tools, self._file.found
         while (step := found.next_step) is not None:
             tools.tell(f"{step.value}: {steps.text(step, self._wanted, self._begun.flow)}")
-            self._file.append(journal.started(step, at_ms=tools.clock.wall_ms()))
+            self._note(journal.started(step, at_ms=tools.clock.wall_ms()))
             try:
                 detail = self._hook(step) if step in steps.HOOKS else self._do[step]()
             except errors.ConnectError as error:
-                self._file.append(journal.failed(step, str(error), at_ms=tools.clock.wall_ms()))
+                self._note(journal.failed(step, str(error), at_ms=tools.clock.wall_ms()))
                 raise
-            self._file.append(journal.done(step, detail, at_ms=tools.clock.wall_ms()))
+            self._note(journal.done(step, detail, at_ms=tools.clock.wall_ms()))
 
-    def _plan(self, tails: Mapping[ids.TopicPartition, int] | None = None) -> plan.Plan:
-        tools = self._tools
-        return planning.make(
-            self._wanted,
-            tools.both,
-            groups=tools.groups,
-            tails=tails,
-            clock=tools.clock,
-            timeout_s=LOOK_S,
-        )
+    def _note(self, line: str) -> None:
+        self._file.append(line)
 
     def _hook(self, step: Step) -> Detail:
         hook = self._tools.hooks.get(step.value)
@@ -104,28 +104,31 @@ class Mover:
         return {"output": hooks.run(hook, step, wanted=self._wanted, flow=self._begun.flow)}
 
     def _record(self) -> Detail:
-        found = self._plan()
-        if found.verdict is plan.Verdict.NO_GO:
-            raise RefusedError(f"no-go: {_reasons(found)}. Nothing was done")
+        found = self._tools.planner.make(self._wanted)
+        if found.verdict is verdicts.Verdict.NO_GO:
+            raise RefusedError(f"no-go: {reasons(found)}. Nothing was done")
         return {"plan": show.as_json(found, tuple(self._begun.hooks), {})}
 
-    def _agree(self) -> Detail:
-        tools = self._tools
-        seen_before = agreement.Agreement(settle_s=tools.settle_s)
-
-        def agrees() -> bool:
-            found = mirrors.look(tools.both, clock=tools.clock, timeout_s=LOOK_S)
-            return seen_before.look(found.mirrored, tools.clock.now_s())
-
-        self._await(agrees, lambda: f"both ends do not agree: {seen_before.why}")
-        return {"ends": {str(each): end for each, end in seen_before.ends.items()}}
+    def _export(self) -> Detail:
+        """Before anything is touched; what cannot be counted cannot be exported."""
+        _, left = self._tools.planner.look(self._wanted)
+        unknown = [f"{place}" for place, tail in sorted(left.items()) if tail.stretches is None]
+        if unknown:
+            raise errors.FatalError(
+                f"{', '.join(unknown)}: more records than can be counted never left "
+                f"{self._wanted.destination}; copy them by other means, or do without --export"
+            )
+        path = pathlib.Path(self._wanted.export)
+        ordered = [tail for _, tail in sorted(left.items())]
+        return {"file": self._wanted.export, "records": self._tools.export(path, ordered)}
 
     def _idle(self) -> Detail:
-        names = self._group_names()
+        names = details.groups_of_plan(self._file.found.details[Step.RECORD])
         busy: list[str] = []
 
         def idle() -> bool:
-            states = self._tools.both.source.groups.states(names, LOOK_S)
+            timeout_s = self._tools.planner.timeout_s
+            states = self._tools.both.source.groups.states(names, timeout_s)
             failure = states.first_failure()
             if failure is not None:
                 raise failure
@@ -136,165 +139,204 @@ class Mover:
         self._await(idle, lambda: f"groups have members still: {', '.join(busy)}")
         return {"groups": names}
 
-    def _group_names(self) -> list[str]:
-        recorded = self._file.found.details[Step.RECORD]["plan"]["groups"]
-        return [each["group"] for each in recorded]
-
-    def _await(self, done: Callable[[], bool], why: Callable[[], str]) -> None:
+    def _agree(self) -> Detail:
+        """The map is read as it grows, and not each time anew."""
         tools = self._tools
-        end = base_deadline.Deadline.after(tools.wait_s, now_s=tools.clock.now_s())
-        while not done():
+        both, timeout_s = tools.both, tools.planner.timeout_s
+        seen_before = agreement.Agreement(settle_s=tools.settle_s)
+        with contextlib.closing(both.target.map_reader(both.flow.source)) as reader:
+
+            def agrees() -> bool:
+                known = reader.read(timeout_s)
+                found = mirrors.look(both, clock=tools.clock, timeout_s=timeout_s, known=known)
+                return seen_before.look(found.mirrored, tools.clock.now_s())
+
+            self._await(agrees, lambda: f"both ends do not agree: {seen_before.why}")
+        return {"ends": details.by_partition(seen_before.ends)}
+
+    def _await(
+        self, done: Callable[[], bool], why: Callable[[], str], *, most_s: float | None = None
+    ) -> None:
+        """What fails and may heal is not done yet."""
+        tools = self._tools
+        wait_s = tools.wait_s if most_s is None else min(most_s, tools.wait_s)
+        end = base_deadline.Deadline.after(wait_s, now_s=tools.clock.now_s())
+        failure: errors.RetriableError | None = None
+        while True:
+            try:
+                if done():
+                    return
+                failure = None
+            except errors.RetriableError as error:
+                failure = error
             if end.passed(tools.clock.now_s()):
-                raise errors.RetriableError(f"after {tools.wait_s:g} s {why()}")
+                said = why() if failure is None else str(failure)
+                raise errors.RetriableError(f"after {wait_s:g} s {said}")
             tools.pause(TURN_S)
 
     def _stop_flow(self) -> Detail:
-        tools = self._tools
-        stopped = stopping.stop(
-            tools.both.target,
-            tools.config_topic,
-            STOPPED,
-            clock=tools.clock,
-            timeout_s=WRITE_S,
-        )
-        return {"connectors": stopped}
+        """Who takes part in the flow reads that it is stopped, ends its tasks and says so."""
+        stopped = list(self._tools.stop())
+        if not stopped and NO_CONNECTORS not in self._wanted.accepted:
+            raise errors.FatalError(
+                f"nothing is known of connectors of {self._begun.flow} on "
+                f"{self._wanted.destination}, so nothing can be stopped durably: is this the file "
+                f"that it runs with? Stop it by hand and --accept {NO_CONNECTORS}"
+            )
+        left: list[str] = []
+
+        def ended() -> bool:
+            left[:] = self._tools.running()
+            return not left
+
+        if stopped:
+            with contextlib.suppress(errors.RetriableError):  # they are fenced all the same
+                self._await(ended, lambda: f"{left} still run", most_s=GIVE_UP_S)
+        return {"connectors": stopped, "still_running": list(left)}
 
     def _fence(self) -> Detail:
+        return {"partitions": [details.of_fenced(each) for each in self._fenced()]}
+
+    def _fenced(self) -> list[fencing.Fenced]:
         """Once more where somebody takes a partition meanwhile: he has not read yet that the flow
         is stopped."""
-        tools, flow = self._tools, self._tools.both.flow
-        end = base_deadline.Deadline.after(tools.wait_s, now_s=tools.clock.now_s())
-        while True:
-            known = mirrors.read_map(tools.both.target, flow.source, LOOK_S)
-            with tools.questions() as questions:
-                fenced = fencing.fence(flow, known, questions, clock=tools.clock)
+        tools = self._tools
+        found: dict[ids.TopicPartition, fencing.Fenced] = {}
+        taken: list[ids.TopicPartition] = []
+
+        def locked_out() -> bool:
+            tools.stop()
+            seen_now = self._mirrors()
+            wanted = set(taken) or {
+                each.partition
+                for each in seen_now.mirrored
+                if each.there is not None and seen_now.known.partition(each.partition).eras
+            }
+            fresh = tools.fence(seen_now.known, wanted)
+            found.update({each.partition: each for each in fresh})
             tools.pause(TURN_S)
-            known = mirrors.read_map(tools.both.target, flow.source, LOOK_S)
-            again = [each.partition for each in fenced if fencing.taken_since(known, each)]
-            if not again:
-                break
-            if end.passed(tools.clock.now_s()):
-                raise errors.RetriableError(
-                    f"somebody copies {again[0]} still, though the flow is stopped"
-                )
-        return {
-            "partitions": [
-                {
-                    "topic": each.partition.topic,
-                    "partition": each.partition.partition,
-                    "marker": each.marker,
-                    "epoch": each.epoch,
-                    "tail": each.tail,
-                }
-                for each in fenced
-            ]
-        }
+            known = self._mirrors().known
+            taken[:] = [place for place, each in found.items() if fencing.taken_since(known, each)]
+            return not taken
+
+        self._await(
+            locked_out, lambda: f"somebody copies {taken[0]} still, though the flow is stopped"
+        )
+        return [found[each] for each in sorted(found)]
+
+    def _mirrors(self) -> mirrors.Mirrors:
+        planner = self._tools.planner
+        return mirrors.look(
+            self._tools.both,
+            clock=self._tools.clock,
+            timeout_s=planner.timeout_s,
+            lost=planner.lost,
+        )
 
     def _look_again(self) -> Detail:
-        fenced = self._file.found.details[Step.FENCE]["partitions"]
-        tails = {
-            ids.TopicPartition(each["topic"], each["partition"]): each["tail"] for each in fenced
-        }
-        found = self._plan(tails)
-        if found.verdict is plan.Verdict.NO_GO:
+        """Whoever has taken a partition since it was fenced is fenced once more."""
+        fenced = details.fenced(self._file.found.details[Step.FENCE])
+        again: list[fencing.Fenced] = []
+        known = self._mirrors().known
+        if any(fencing.taken_since(known, each) for each in fenced):
+            again = fenced = self._fenced()
+        settled = None
+        if self._wanted.planned:
+            ends = details.partitions(self._file.found.details[Step.AGREE]["ends"])
+            settled = seen.Settled(ends=ends)
+        found = self._tools.planner.make(
+            self._wanted, fences=details.fences(fenced), settled=settled
+        )
+        if found.verdict is verdicts.Verdict.NO_GO:
             raise errors.RetriableError(
-                f"no-go: {_reasons(found)}. The flow is stopped; no group was moved"
+                f"no-go: {reasons(found)}. The flow is stopped; no group was moved: mend it, or "
+                "--accept the finding, and --resume; or let the flow go on (mm2 resume "
+                f"'{self._begun.flow}') and begin anew later"
             )
         return {
             "plan": show.as_json(found, tuple(self._begun.hooks), {}),
-            "groups": [_group_detail(each) for each in found.groups if each.barred is None],
-        }
-
-    def _finals(self) -> dict[str, dict[ids.TopicPartition, checkpoints.OffsetAndMetadata]]:
-        """By group: where it has to stand there."""
-        groups = self._file.found.details[Step.LOOK_AGAIN]["groups"]
-        return {
-            each["group"]: {
-                ids.TopicPartition(at["topic"], at["partition"]): checkpoints.OffsetAndMetadata(
-                    offset=at["offset"], metadata=at["metadata"]
-                )
-                for at in each["positions"]
-            }
-            for each in groups
+            "fenced_again": [details.of_fenced(each) for each in again],
+            "groups": [details.of_group(each) for each in found.groups if each.barred is None],
         }
 
     def _move_groups(self) -> Detail:
-        """What stands already is not written again: it may be that we died behind the write."""
-        groups = self._tools.both.target.groups
-        finals = self._finals()
-        standing = groups.positions(list(finals), LOOK_S)
+        """Who stands there already, or has got further, is not written again: it may be that we
+        died behind the write, or that somebody consumes there by now."""
+        groups, timeout_s = self._tools.both.target.groups, self._tools.planner.timeout_s
+        finals = details.finals(self._file.found.details[Step.LOOK_AGAIN])
+        waiting = {name: each for name, each in finals.items() if name not in self._moved}
+        standing = groups.positions(list(waiting), timeout_s)
         failure = standing.first_failure()
         if failure is not None:
             raise failure
         writes = {
-            group: {
+            name: {
                 place: at
-                for place, at in wanted.items()
-                if _offset(standing.done[group].get(place)) != at.offset
+                for place, at in each.positions.items()
+                if each.is_to_be_written(place, standing.done[name].get(place))
             }
-            for group, wanted in finals.items()
+            for name, each in waiting.items()
         }
-        writes = {group: wanted for group, wanted in writes.items() if wanted}
-        written = groups.write(writes, WRITE_S)
-        refused = [f"group {group}: {error}" for group, error in sorted(written.failed.items())] + [
-            f"group {group}, {place}: {error}"
-            for group, partitions in sorted(written.done.items())
-            for place, error in partitions.items()
+        written = groups.write({name: each for name, each in writes.items() if each}, WRITE_S)
+        refused = [f"group {name}: {error}" for name, error in sorted(written.failed.items())] + [
+            f"group {name}, {place}: {error}"
+            for name, places in sorted(written.done.items())
+            for place, error in places.items()
         ]
+        whole = {name for name, places in written.done.items() if not places}
+        for name in sorted(waiting):
+            if name in whole or not writes[name]:
+                self._note(journal.group_moved(name, at_ms=self._tools.clock.wall_ms()))
         if refused:
             raise errors.RetriableError(f"not all groups were moved: {'; '.join(refused)}")
-        return {"groups": sorted(writes), "positions": sum(map(len, writes.values()))}
+        return {"groups": sorted(self._moved)}
+
+    @property
+    def _moved(self) -> Collection[str]:
+        return self._file.found.moved
 
     def _verify(self) -> Detail:
-        finals = self._finals()
-        found = self._tools.both.target.groups.positions(list(finals), LOOK_S)
+        """Further is right, too: whoever consumes there already goes on."""
+        finals = details.finals(self._file.found.details[Step.LOOK_AGAIN])
+        timeout_s = self._tools.planner.timeout_s
+        found = self._tools.both.target.groups.positions(list(finals), timeout_s)
         failure = found.first_failure()
         if failure is not None:
             raise failure
         wrong = [
-            f"group {group}, {place}: {_offset(found.done[group].get(place))}, not {at.offset}"
-            for group, wanted in finals.items()
-            for place, at in wanted.items()
-            if _offset(found.done[group].get(place)) != at.offset
+            f"group {name}, {place}: {_offset(stands)}, not {at.offset}"
+            for name, final in finals.items()
+            for place, at in final.positions.items()
+            if (stands := found.done[name].get(place)) is None or stands.offset < at.offset
         ]
         if wrong:
             raise errors.FatalError(
-                f"groups stand elsewhere than they were moved to: {'; '.join(wrong)}. Does "
-                "somebody consume there already?"
+                f"groups stand before where they were moved to: {'; '.join(wrong)}. Did somebody "
+                "set them back? They would read again from there"
             )
-        return {"positions": sum(map(len, finals.values()))}
+        return {"positions": sum(len(final.positions) for final in finals.values())}
 
     def _report(self) -> Detail:
         found = self._file.found
         final = found.details[Step.LOOK_AGAIN]["plan"]
-        now_ms = self._tools.clock.wall_ms()
         return {
-            "took_ms": now_ms - found.begun_at_ms,
-            "lag_records": final["lag_records"],
-            "lag_ms": final["lag_ms"],
-            "read_again_max": final["read_again_max"],
-            "groups": len(final["groups"]),
+            **details.report(found, final, now_ms=self._tools.clock.wall_ms()),
+            "stranded_records": self._stranded(final),
         }
 
+    def _stranded(self, final: Mapping[str, Any]) -> int | None:
+        """What came to the cluster that was left after the last look there; None: nobody can
+        tell."""
+        try:
+            now = self._mirrors().mirrored
+        except errors.ConnectError:
+            return None
+        return details.stranded(final, {each.partition: each.here for each in now})
 
-def _reasons(found: plan.Plan) -> str:
-    return "; ".join(each.text for each in found.findings if each.weight is plan.Weight.FORBIDS)
 
-
-def _group_detail(move: group_moves.GroupMove) -> Detail:
-    metadata = {each.mirror: each.metadata for each in move.partitions}
-    return {
-        "group": move.group,
-        "positions": [
-            {
-                "topic": place.topic,
-                "partition": place.partition,
-                "offset": offset,
-                "metadata": metadata[place],
-            }
-            for place, offset in sorted(move.expected.items())
-        ],
-    }
+def reasons(found: plan.Plan) -> str:
+    """Why it is a no-go."""
+    return "; ".join(each.text for each in found.findings if each.weight is verdicts.Weight.FORBIDS)
 
 
 def _offset(position: checkpoints.OffsetAndMetadata | None) -> int | None:

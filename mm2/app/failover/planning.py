@@ -3,87 +3,135 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import ids
+from mm2.app.failover import places, tails
 from mm2.app.looks import mirrors, positions, sides
-from mm2.core import flows
-from mm2.core.failover import plan, seen
-from mm2.core.offsets import map_translation, offset_map
+from mm2.core import naming
+from mm2.core.failover import orders, plan, seen
+from mm2.core.offsets import offset_map
 
 _LOGS_S = 10.0
 
 
-def make(
-    wanted: plan.Wanted,
-    both: sides.Sides,
-    *,
-    groups: Collection[str] = (),
-    tails: Mapping[ids.TopicPartition, int] | None = None,
-    clock: base_clock.Clock,
-    timeout_s: float,
-) -> plan.Plan:
-    """`groups` empty: those of the flow. `tails`: records on mirrors behind what the flow has
-    recorded, where they were counted. Raises `RetriableError` or `FatalError` where the cluster
-    gone to does not answer, or refuses us."""
-    end = base_deadline.Deadline.after(timeout_s, now_s=clock.now_s())
-    found = mirrors.look(both, clock=clock, timeout_s=timeout_s)
-    answers = not found.silent
-    of_groups = positions.of_groups(
-        both, origin_answers=answers, names=groups, timeout_s=end.left_s(clock.now_s())
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fences:
+    """What fencing has found, by partition on the cluster that is left: records behind what the
+    flow has recorded, where they were counted, and why nobody was locked out."""
+
+    tails: Mapping[ids.TopicPartition, int | None] = field(default_factory=dict)
+    unfenced: Mapping[ids.TopicPartition, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planner:
+    """`find` counts what the cluster gone to holds and the other one lacks. `lost`: why the cluster
+    that is left is not asked anything, "" where it is. `timeout_s`: how long a look may last."""
+
+    both: sides.TwoSides
+    find: tails.Find
+    clock: base_clock.Clock
+    timeout_s: float
+    lost: str = ""
+
+    def make(
+        self,
+        wanted: orders.Wanted,
+        *,
+        fences: Fences | None = None,
+        settled: seen.Settled | None = None,
+    ) -> plan.Plan:
+        """`fences`: the flow is stopped, and this was found when it was fenced; `settled` as in
+        `plan.make`. Raises `RetriableError` or `FatalError` where the cluster gone to does not
+        answer, or one of them refuses us."""
+        return self.look(wanted, fences=fences, settled=settled)[0]
+
+    def look(
+        self,
+        wanted: orders.Wanted,
+        *,
+        fences: Fences | None = None,
+        settled: seen.Settled | None = None,
+    ) -> tuple[plan.Plan, Mapping[ids.TopicPartition, tails.Tail]]:
+        """The plan, and what never left the cluster gone to, as far as that was asked."""
+        both = self.both
+        end = base_deadline.Deadline.after(self.timeout_s, now_s=self.clock.now_s())
+        found = mirrors.look(both, clock=self.clock, timeout_s=self.timeout_s, lost=self.lost)
+        standing = positions.of_groups(
+            both,
+            origin_answers=not found.silent,
+            names=wanted.groups,
+            timeout_s=max(_LOGS_S, end.left_s(self.clock.now_s())),
+        )
+        opposite = places.Opposite(both, silent=bool(found.silent), timeout_s=self.timeout_s)
+        left = self._left(wanted, found, opposite)
+        mirrored = _with_tails(found.mirrored, fences)
+        translate = places.translate(
+            both.flow, found.known, mirrored, opposite=opposite, left=left, still=fences is not None
+        )
+        asked = {
+            place.partition
+            for group in standing.groups
+            for partition, position in group.positions.items()
+            if position is not None and (place := translate(partition, position.offset)) is not None
+        }
+        what = seen.Seen(
+            at_ms=self.clock.wall_ms(),
+            flow=both.flow.name,
+            mirrored=mirrored,
+            groups=standing.groups,
+            logs=both.target.logs.ends(asked, max(_LOGS_S, end.left_s(self.clock.now_s()))).done,
+            silent=found.silent,
+            unlisted=standing.unlisted,
+            left_out=found.left_out,
+            unfenced={} if fences is None else fences.unfenced,
+            unreplicated=tuple(each.told() for _, each in sorted(left.items()))
+            if wanted.kind is orders.Kind.BACK
+            else (),
+            losses=found.losses,
+        )
+        return plan.make(wanted, what, translate, settled=settled), left
+
+    def _left(
+        self, wanted: orders.Wanted, found: mirrors.Mirrors, opposite: places.Opposite
+    ) -> Mapping[ids.TopicPartition, tails.Tail]:
+        """Counted where it decides: on the way back, and in topics that both write."""
+        flow = self.both.flow
+        if found.silent or (wanted.kind is not orders.Kind.BACK and flow.policy.renames_topics):
+            return {}
+        begun = _begun(opposite.map, flow.policy)
+        there = self.both.target.logs.ends(begun, _LOGS_S).done
+        names = {each: places.back(flow, each) for each in there}
+        here = self.both.source.logs.ends(set(names.values()), _LOGS_S).done
+        return self.find(
+            tails.begins(
+                opposite.map, found.known, name_here=names.__getitem__, there=there, here=here
+            )
+        )
+
+
+def _begun(
+    known: offset_map.OffsetMap, policy: naming.ReplicationPolicy
+) -> set[ids.TopicPartition]:
+    return {
+        each
+        for each in known.partitions()
+        if known.partition(each).eras and not naming.is_heartbeats_topic(policy, each.topic)
+    }
+
+
+def _with_tails(
+    mirrored: tuple[seen.Mirrored, ...], fences: Fences | None
+) -> tuple[seen.Mirrored, ...]:
+    """What could not be counted stays bounded by offsets."""
+    counted = {} if fences is None else fences.tails
+    return tuple(
+        each
+        if (tail := counted.get(each.partition)) is None
+        else dataclasses.replace(each, tail=tail)
+        for each in mirrored
     )
-    translate = _translate(both, found, timeout_s)
-    places = (
-        translate(partition, position.offset)
-        for group in of_groups
-        for partition, position in group.positions.items()
-        if position is not None
-    )
-    asked = {place.partition for place in places if place is not None}
-    left_s = max(_LOGS_S, end.left_s(clock.now_s()))
-    what = seen.Seen(
-        at_ms=clock.wall_ms(),
-        flow=both.flow.name,
-        mirrored=found.mirrored
-        if tails is None
-        else tuple(
-            dataclasses.replace(each, tail=tails.get(each.partition, 0)) for each in found.mirrored
-        ),
-        groups=of_groups,
-        logs=both.target.logs.ends(asked, left_s).done,
-        from_answers=answers,
-        losses=found.losses,
-    )
-    return plan.make(wanted, what, translate)
-
-
-def _translate(both: sides.Sides, found: mirrors.Mirrors, timeout_s: float) -> seen.Translate:
-    """What the flow mirrors goes forwards by its map; what a flow of the other direction has
-    brought goes back by that one's, which is read when it is first needed."""
-    flow = both.flow
-    back: list[offset_map.OffsetMap] = []
-
-    def translate(partition: ids.TopicPartition, offset: int) -> seen.Place | None:
-        if flow.should_replicate_topic(partition.topic):
-            outcome = map_translation.translate(found.known.partition(partition), offset)
-            there = ids.TopicPartition(flow.remote_topic(partition.topic), partition.partition)
-            return seen.Place(partition=there, outcome=outcome)
-        topic = _origin(flow, partition.topic)
-        if topic is None or found.silent:
-            return None
-        if not back:
-            back.append(mirrors.read_map(both.source, flow.target, timeout_s))
-        there = ids.TopicPartition(topic, partition.partition)
-        outcome = map_translation.translate_back(back[0].partition(there), offset)
-        return seen.Place(partition=there, outcome=outcome)
-
-    return translate
-
-
-def _origin(flow: flows.Flow, topic: str) -> str | None:
-    """The name on the target of a topic that came from there; None for others."""
-    if flow.policy.topic_source(topic) != flow.target:
-        return None
-    return flow.policy.upstream_topic(topic)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mm2.app import figures
-from mm2.core.failover import group_moves, plan, seen, steps
+from mm2.core.failover import group_moves, plan, seen, steps, verdicts
 
 JSON_VERSION = 1
 _UNKNOWN = figures.UNKNOWN
@@ -24,7 +24,12 @@ _GROUP_COLUMNS = (
     "UNREAD",
     "STATE",
 )
-_WEIGHTS = {plan.Weight.FORBIDS: "NO-GO", plan.Weight.COSTS: "COST", plan.Weight.NOTE: "NOTE"}
+_TAIL_COLUMNS = ("TOPIC", "PARTITION", "FROM-OFFSET", "END", "RECORDS", "FIRST", "LAST")
+_WEIGHTS = {
+    verdicts.Weight.FORBIDS: "NO-GO",
+    verdicts.Weight.COSTS: "COST",
+    verdicts.Weight.NOTE: "NOTE",
+}
 
 
 def lines(found: plan.Plan, hooks: Sequence[str], properties: Mapping[str, str]) -> Iterator[str]:
@@ -39,16 +44,20 @@ def lines(found: plan.Plan, hooks: Sequence[str], properties: Mapping[str, str])
     rows = [row for group in found.groups for row in _group(group)]
     yield from _table(_GROUP_COLUMNS, rows)
     yield ""
+    if found.unreplicated:
+        yield f"on {wanted.destination}, and never on {wanted.origin}:"
+        yield from _table(_TAIL_COLUMNS, [_tail(each) for each in found.unreplicated])
+        yield ""
     yield from _totals(found)
     yield ""
-    for weight in plan.Weight:
+    for weight in verdicts.Weight:
         for each in found.findings:
             if each.weight is weight:
                 yield f"{_WEIGHTS[weight]:<6} {each.text} ({each.code})"
     yield f"verdict: {found.verdict.value}"
     yield ""
     yield "steps:"
-    for number, step in enumerate(steps.order(wanted.kind, hooks), start=1):
+    for number, step in enumerate(steps.order(wanted, hooks), start=1):
         by = " (hook)" if step.value in hooks else " (yours)" if step in steps.HOOKS else ""
         yield f"{number:>3}. {step.value}: {steps.text(step, wanted, found.flow)}{by}"
     yield ""
@@ -78,14 +87,47 @@ def as_json(
         "read_again_max": found.again_max,
         "partitions": [_mirror_json(each, found.at_ms) for each in found.mirrored],
         "groups": [_group_json(each) for each in found.groups],
+        "unreplicated_records": found.unreplicated_records,
+        "unreplicated": [_tail_json(each) for each in found.unreplicated],
         "findings": [
-            {"weight": each.weight.value, "code": each.code, "text": each.text}
+            {
+                "weight": each.weight.value,
+                "code": each.code,
+                "group": each.group,
+                "text": each.text,
+            }
             for each in found.findings
         ],
-        "steps": [step.value for step in steps.order(wanted.kind, hooks)],
+        "steps": [step.value for step in steps.order(wanted, hooks)],
         "client_properties": dict(properties),
         "topics": _renamed(found),
     }
+
+
+def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
+    """What was done, when all is done."""
+    yield ""
+    yield f"done in {figures.duration(report['took_ms'] / 1000)}"
+    lag = report["lag_records"]
+    yield f"RPO: {_UNKNOWN if lag is None else figures.counted(lag, 'record')}"
+    rows = [
+        (
+            group["group"],
+            each["topic"],
+            str(each["partition"]),
+            each["mirror"] or _UNKNOWN,
+            _number(each["goes_on_at"]),
+            str(each["read_again_max"]),
+        )
+        for group in report["moved"]
+        for each in group["partitions"]
+    ]
+    yield from _table(("GROUP", "TOPIC", "PARTITION", "MIRROR", "GOES-ON-AT", "READ-AGAIN"), rows)
+    for name in report["unmoved"]:
+        yield f"group {name} was not moved"
+    stranded = report["stranded_records"]
+    if stranded:
+        yield f"{figures.counted(stranded, 'record')} came to the cluster left after the last look"
 
 
 def _renamed(found: plan.Plan) -> dict[str, str]:
@@ -144,6 +186,35 @@ def _totals(found: plan.Plan) -> Iterator[str]:
     again = figures.counted(found.again_max, "record")
     missing = figures.counted(sum(each.unmirrored for each in found.groups), "record")
     yield f"{groups}: at most {again} read again, {missing} read before that are not there"
+    stale = [each for each in found.groups if each.origin is seen.Origin.CHECKPOINTED]
+    if stale:
+        behind = figures.counted(len(stale), "group")
+        yield f"on top of that {behind} will read again what was read after the last checkpoint"
+
+
+def _tail(each: seen.Unreplicated) -> tuple[str, ...]:
+    return (
+        each.partition.topic,
+        str(each.partition.partition),
+        str(each.start),
+        str(each.end),
+        f"> {each.at_least}" if each.records is None else str(each.records),
+        _UNKNOWN if each.first_ms is None else _moment(each.first_ms),
+        _UNKNOWN if each.last_ms is None else _moment(each.last_ms),
+    )
+
+
+def _tail_json(each: seen.Unreplicated) -> dict[str, Any]:
+    return {
+        "topic": each.partition.topic,
+        "partition": each.partition.partition,
+        "from_offset": each.start,
+        "end": each.end,
+        "records": each.records,
+        "at_least": each.at_least,
+        "first_ms": each.first_ms,
+        "last_ms": each.last_ms,
+    }
 
 
 def _mirror_json(each: seen.Mirrored, now_ms: int) -> dict[str, Any]:
@@ -166,6 +237,7 @@ def _group_json(group: group_moves.GroupMove) -> dict[str, Any]:
         "origin": group.origin.value,
         "state": group.state.value,
         "barred": None if group.barred is None else group.barred.value,
+        "unread": group.unread_why,
         "partitions": [
             {
                 "topic": each.partition.topic,

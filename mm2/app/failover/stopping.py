@@ -12,11 +12,18 @@ from collections.abc import Sequence
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors
-from connect_runtime.core.state import cluster_config, config_log, config_records
+from connect_runtime.core.state import (
+    cluster_config,
+    config_log,
+    config_records,
+    status_log,
+    status_records,
+)
 from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app.looks import sides
 from mm2.cluster import record_writer
 
+_RUNS = frozenset({status_records.State.RUNNING, status_records.State.PAUSED})
 _STOPPED = cluster_config.TargetState.STOPPED
 _TURN_S = 0.1
 
@@ -52,6 +59,27 @@ def stop(
             "going on; does somebody resume the flow at the same time?"
         )
     return present
+
+
+def running(
+    side: sides.OneSide, status_topic: str, connectors: Sequence[str], *, timeout_s: float
+) -> list[str]:
+    """The tasks of these connectors of which somebody says that they still run: a worker says
+    otherwise once its producer is closed, one that was killed never. Raises `RetriableError` and
+    `FatalError`."""
+    found = side.admin.describe_topics([status_topic], timeout_s).done.get(status_topic)
+    if found is None:
+        return []
+    fold = status_log.StatusLog()
+    read = side.topics.read_topic(status_topic, timeout_s, partitions=found.partitions)
+    for record in read:
+        fold.apply(record.key, record.value, offset=record.offset)
+    return [
+        f"{task.connector}-{task.task} on {status.worker_id}"
+        for name in connectors
+        for task, status in fold.snapshot().tasks(name).items()
+        if status.state in _RUNS
+    ]
 
 
 def _read(side: sides.Side, topic: str, timeout_s: float) -> cluster_config.ClusterConfig:

@@ -6,16 +6,14 @@ known.
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors, ids
-from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app.looks import sides as app_sides
-from mm2.cluster import state_topics
+from mm2.cluster import admin, map_reader, state_topics
 from mm2.core import flows, naming
 from mm2.core.failover import seen
 from mm2.core.offsets import log_ends, offset_map
@@ -27,86 +25,130 @@ TIMES_S = 5.0
 """Records' times are worth no longer a wait: without them a lag has no age."""
 
 _Ends = Mapping[ids.TopicPartition, log_ends.Ends]
+_Topics = Mapping[str, admin.TopicDescription]
 _LOST = frozenset({receipt.ReceiptKind.SOURCE_GONE, receipt.ReceiptKind.NEW_ERA_REQUESTED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mirrors:
-    """`silent` says why the source did not answer, "" where it did. `losses` counts receipts."""
+    """`mirrored` is what the flow mirrors now, heartbeats left out: they lose nothing. `left_out`
+    are topics that it mirrored once, and why it does no more. `silent` says why the source did not
+    answer, "" where it did. `losses` counts receipts."""
 
     known: offset_map.OffsetMap = field(repr=False)
     mirrored: tuple[seen.Mirrored, ...]
     silent: str
     losses: int
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
-def look(sides: app_sides.Sides, *, clock: base_clock.Clock, timeout_s: float) -> Mirrors:
-    """Raises `RetriableError` or `FatalError` where the target does not answer, or refuses us."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Source:
+    """What the source says of the flow's topics. `missing`: those that it has no more."""
+
+    topics: _Topics
+    ends: _Ends
+    missing: frozenset[str]
+
+
+def look(
+    sides: app_sides.TwoSides,
+    *,
+    clock: base_clock.Clock,
+    timeout_s: float,
+    known: offset_map.OffsetMap | None = None,
+    lost: str = "",
+) -> Mirrors:
+    """`known`: the flow's map, where it was read already; `lost`: why the source is not asked.
+
+    Raises `RetriableError` or `FatalError` where the target does not answer, or one of them
+    refuses us.
+    """
     end = base_deadline.Deadline.after(timeout_s, now_s=clock.now_s())
     flow = sides.flow
-    known = read_map(sides.target, flow.source, timeout_s)
+    if known is None:
+        known = read_map(sides.target, flow.source, timeout_s)
     losses = _losses(sides.target, flow.source, end.left_s(clock.now_s()))
-    silent, here = "", None
-    names = {each.topic for each in known.partitions()}
-    try:
-        wanted = _source_partitions(sides, names, min(SOURCE_S, end.left_s(clock.now_s())))
-        here = sides.source.logs.ends(wanted, min(SOURCE_S, end.left_s(clock.now_s()))).done
-    except errors.ConnectError as error:
-        silent, wanted = str(error), frozenset()
-    partitions = sorted(wanted.union(each for each in known.partitions() if _begun(known, each)))
-    mirrors = {each: _mirror(flow, each) for each in partitions}
-    there = sides.target.logs.ends(set(mirrors.values()), end.left_s(clock.now_s())).done
-    copied = {each: _copied_to(known, each) for each in partitions}
-    newest = sides.target.logs.newest_ms(there, min(TIMES_S, end.left_s(clock.now_s())))
-    waiting = {} if here is None else _waiting(sides.source, here, copied)
+    begun = frozenset(each for each in known.partitions() if known.partition(each).eras)
+    names = {each.topic for each in begun}
+    silent, source = lost, None
+    if not lost:
+        try:
+            source = _ask_source(sides, names, min(SOURCE_S, end.left_s(clock.now_s())))
+        except errors.RetriableError as error:
+            silent = str(error)
+    left_out = {topic: why for topic in names if (why := _why_left_out(flow, topic, source))}
+    partitions = sorted(
+        each
+        for each in begun.union(() if source is None else _partitions(source.topics))
+        if each.topic not in left_out and not naming.is_heartbeats_topic(flow.policy, each.topic)
+    )
     return Mirrors(
         known=known,
-        mirrored=tuple(
-            seen.Mirrored(
-                partition=each,
-                mirror=mirrors[each],
-                copied_to=copied[each],
-                tail=_tail(known, each, there.get(mirrors[each])),
-                here=None if here is None else here.get(each),
-                there=there.get(mirrors[each]),
-                waiting_since_ms=waiting.get(each),
-                newest_ms=newest.get(mirrors[each]),
-            )
-            for each in partitions
-        ),
+        mirrored=_mirrored(sides, partitions, known, source=source, left=end, clock=clock),
         silent=silent,
         losses=losses,
+        left_out=left_out,
     )
 
 
-def read_map(side: app_sides.Side, source_alias: str, timeout_s: float) -> offset_map.OffsetMap:
+def _mirrored(
+    sides: app_sides.TwoSides,
+    partitions: Sequence[ids.TopicPartition],
+    known: offset_map.OffsetMap,
+    *,
+    source: _Source | None,
+    left: base_deadline.Deadline,
+    clock: base_clock.Clock,
+) -> tuple[seen.Mirrored, ...]:
+    mirrors = {each: _mirror(sides.flow, each) for each in partitions}
+    logs = sides.target.logs
+    there = logs.ends(set(mirrors.values()), left.left_s(clock.now_s())).done
+    targets = sides.target.admin.describe_topics(
+        {each.topic for each in mirrors.values()}, left.left_s(clock.now_s())
+    ).done
+    copied = {each: known.partition(each).copied_to for each in partitions}
+    newest = logs.newest_ms(there, min(TIMES_S, left.left_s(clock.now_s())))
+    here: _Ends = {} if source is None else source.ends
+    topics: _Topics = {} if source is None else source.topics
+    waiting = _waiting(sides.source, here, copied)
+    return tuple(
+        seen.Mirrored(
+            partition=each,
+            mirror=mirrors[each],
+            copied_to=copied[each],
+            tail=_tail(known, each, there.get(mirrors[each])),
+            here=here.get(each),
+            there=there.get(mirrors[each]),
+            waiting_since_ms=waiting.get(each),
+            newest_ms=newest.get(mirrors[each]),
+            stopped=_stopped(
+                known.partition(each),
+                here=topics.get(each.topic),
+                there=targets.get(mirrors[each].topic),
+            ),
+        )
+        for each in partitions
+    )
+
+
+def read_map(side: app_sides.OneSide, source_alias: str, timeout_s: float) -> offset_map.OffsetMap:
     """The whole map of the flow from `source_alias`; empty where there is none.
 
     Raises `RetriableError` and `FatalError`, also where another release wrote it.
     """
-    found = offset_map.OffsetMap()
     topic = naming.map_topic(source_alias)
-    for record in _read(side, topic, timeout_s):
-        if record.key is None:
-            continue
-        try:
-            found.apply(record.key, record.value)
-        except (map_record.UnknownVersionError, struct.error, ValueError, IndexError) as error:
-            raise errors.FatalError(
-                f"reading {topic} of {side.alias} at offset {record.offset}: {error}. Another "
-                "release, or another program, wrote it: use that release"
-            ) from error
-    return found
+    return map_reader.fold(_read(side, topic, timeout_s), where=side.alias)
 
 
-def _read(side: app_sides.Side, topic: str, timeout_s: float) -> list[state_topics.TopicRecord]:
-    try:
-        return side.topics.read_topic(topic, timeout_s)
-    except kafka_errors.TopicMissingError:
+def _read(side: app_sides.OneSide, topic: str, timeout_s: float) -> list[state_topics.TopicRecord]:
+    """Empty where there is no such topic: whoever reads one waits for it."""
+    if topic not in side.topics.list_topics(timeout_s):
         return []
+    return side.topics.read_topic(topic, timeout_s)
 
 
-def _losses(side: app_sides.Side, source_alias: str, timeout_s: float) -> int:
+def _losses(side: app_sides.OneSide, source_alias: str, timeout_s: float) -> int:
     stated: dict[bytes, receipt.Receipt] = {}
     for record in _read(side, naming.receipts_topic(source_alias), timeout_s):
         if record.key is not None and record.value is not None:
@@ -114,35 +156,55 @@ def _losses(side: app_sides.Side, source_alias: str, timeout_s: float) -> int:
     return sum(each.kind in _LOST for each in stated.values())
 
 
-def _source_partitions(
-    sides: app_sides.Sides, known: Collection[str], timeout_s: float
-) -> frozenset[ids.TopicPartition]:
-    """All that the source has of what the flow mirrors, or has mirrored."""
+def _ask_source(sides: app_sides.TwoSides, known: Collection[str], timeout_s: float) -> _Source:
+    """Of what the flow mirrors, or has mirrored. What of it does not answer is left out."""
     listed = sides.source.admin.list_topics(timeout_s)
     wanted = {each for each in listed if sides.flow.should_replicate_topic(each)}
-    described = sides.source.admin.describe_topics(wanted.union(known) & listed, timeout_s)
+    topics = sides.source.admin.describe_topics(wanted, timeout_s).done
+    ends = sides.source.logs.ends(_partitions(topics), timeout_s).done
+    return _Source(topics=topics, ends=ends, missing=frozenset(known) - listed)
+
+
+def _partitions(topics: _Topics) -> frozenset[ids.TopicPartition]:
     return frozenset(
         ids.TopicPartition(name, number)
-        for name, topic in described.done.items()
+        for name, topic in topics.items()
         for number in range(topic.partitions)
     )
+
+
+def _why_left_out(flow: flows.Flow, topic: str, source: _Source | None) -> str:
+    """ "" for what is mirrored now, and for heartbeats."""
+    if naming.is_heartbeats_topic(flow.policy, topic):
+        return ""
+    if source is not None and topic in source.missing:
+        return f"there is no such topic on {flow.source} any more"
+    return flow.why_not(topic)
 
 
 def _mirror(flow: flows.Flow, partition: ids.TopicPartition) -> ids.TopicPartition:
     return ids.TopicPartition(flow.remote_topic(partition.topic), partition.partition)
 
 
-def _begun(known: offset_map.OffsetMap, partition: ids.TopicPartition) -> bool:
-    return bool(known.partition(partition).eras)
-
-
-def _copied_to(known: offset_map.OffsetMap, partition: ids.TopicPartition) -> int | None:
-    found = known.partition(partition)
-    anchor = found.anchor
-    if anchor is not None:
-        return anchor.segment.through
-    eras = found.eras
-    return eras[max(eras)].first_source if eras else None
+def _stopped(
+    known: offset_map.PartitionMap,
+    *,
+    here: admin.TopicDescription | None,
+    there: admin.TopicDescription | None,
+) -> str:
+    """Are both topics those that were copied? Brokers before 2.8 do not tell."""
+    eras = known.eras
+    if not eras:
+        return ""
+    newest = eras[max(eras)]
+    for found, was, which in (
+        (here, newest.source_topic_id, "the topic"),
+        (there, newest.target_topic_id, "its mirror"),
+    ):
+        now = None if found is None else found.topic_id
+        if now is not None and was != map_record.NO_TOPIC_ID and now.bytes != was:
+            return f"{which} was made anew, and what is known of it is of the one before"
+    return ""
 
 
 def _tail(
@@ -152,16 +214,18 @@ def _tail(
     anchor = known.partition(partition).anchor
     if anchor is None or there is None:
         return 0
-    return max(0, there.end - anchor.segment.target_next)
+    return there.left(anchor.segment.target_next)
 
 
 def _waiting(
-    side: app_sides.Side, here: _Ends, copied: Mapping[ids.TopicPartition, int | None]
+    side: app_sides.OneSide, here: _Ends, copied: Mapping[ids.TopicPartition, int | None]
 ) -> Mapping[ids.TopicPartition, int]:
     """Times of the oldest records not yet copied."""
     begins = {each: max(copied.get(each) or 0, ends.start) for each, ends in here.items()}
     lagging = {each: at for each, at in begins.items() if at < here[each].end}
+    if not lagging:
+        return {}
     try:
         return side.logs.times_ms(lagging, TIMES_S)
-    except errors.ConnectError:
+    except errors.RetriableError:
         return {}

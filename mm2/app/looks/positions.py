@@ -2,75 +2,127 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import dataclasses
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
 
 from connect_runtime.base import errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app.looks import sides as app_sides
+from mm2.cluster import groups as groups_port
 from mm2.connectors import record_folds
-from mm2.core import flows
+from mm2.core import flows, naming
 from mm2.core.failover import seen
 from mm2.core.groups import relevant
 from mm2.core.offsets import checkpoints, group_sync
 
+T = TypeVar("T")
 _State = group_sync.GroupState
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """`unlisted` as in `seen.Seen`."""
+
+    groups: tuple[seen.Group, ...]
+    unlisted: str = ""
+
+
 def of_groups(
-    sides: app_sides.Sides,
+    sides: app_sides.TwoSides,
     *,
     origin_answers: bool,
     names: Collection[str] = (),
     timeout_s: float,
-) -> tuple[seen.Group, ...]:
-    """The flow's groups, or those of `names`; by their own offsets where the source answers, else
-    by their checkpoints. Raises `RetriableError` and `FatalError`."""
+) -> Standing:
+    """The flow's groups, or those of `names`: by their own offsets where the source answers for
+    them, else by their checkpoints. Raises `RetriableError` and `FatalError`."""
+    table = _checkpoints(sides, names, timeout_s, needed=not origin_answers)
+    unlisted = ""
     if origin_answers:
-        found = _committed(sides, names, timeout_s)
+        wanted, unlisted = _wanted(sides, names, table, timeout_s=timeout_s)
+        found = _committed(sides, wanted, table, names=names, timeout_s=timeout_s)
     else:
-        found = _checkpointed(sides, names, timeout_s)
+        found = [_checkpointed(sides.flow, name, table) for name in table.groups()]
     there = _there(sides.target, [each.name for each in found], timeout_s)
-    return tuple(
-        seen.Group(
-            name=each.name,
-            origin=each.origin,
-            positions=each.positions,
-            state=each.state,
-            there=there[each.name],
-        )
-        for each in found
+    return Standing(
+        groups=tuple(dataclasses.replace(each, there=there[each.name]) for each in found),
+        unlisted=unlisted,
     )
 
 
+def _wanted(
+    sides: app_sides.TwoSides,
+    names: Collection[str],
+    table: checkpoints.CheckpointTable,
+    *,
+    timeout_s: float,
+) -> tuple[list[str], str]:
+    """Whom to ask about, and why there may be more. Every broker has to answer for the list."""
+    if names:
+        return sorted(names), ""
+    try:
+        listed = sides.source.groups.list_groups(timeout_s)
+    except errors.RetriableError as error:
+        return table.groups(), str(error)
+    return relevant.candidates(sides.flow, listed), ""
+
+
 def _committed(
-    sides: app_sides.Sides, names: Collection[str], timeout_s: float
+    sides: app_sides.TwoSides,
+    wanted: Collection[str],
+    table: checkpoints.CheckpointTable,
+    *,
+    names: Collection[str],
+    timeout_s: float,
 ) -> list[seen.Group]:
+    """One whose coordinator is away stands where its checkpoints say."""
     flow, groups = sides.flow, sides.source.groups
-    wanted = sorted(names) or relevant.candidates(flow, groups.list_groups(timeout_s))
-    states = groups.states(wanted, timeout_s)
-    positions = groups.positions(wanted, timeout_s)
-    failure = positions.first_failure() or states.first_failure()
-    if failure is not None:
-        raise failure
-    return [
-        seen.Group(
-            name=name,
-            origin=seen.Origin.COMMITTED,
-            positions=positions.done[name],
-            state=states.done[name],
-        )
-        for name in wanted
-        if name in names or any(map(flow.topics.takes, _topics(positions.done[name])))
-    ]
+    states = _each(lambda: groups.states(wanted, timeout_s), wanted)
+    positions = _each(lambda: groups.positions(wanted, timeout_s), wanted)
+    found = []
+    for name in wanted:
+        failure = positions.failed.get(name) or states.failed.get(name)
+        if failure is None:
+            offsets = positions.done[name]
+            if name in names or any(_concerns(flow, each.topic) for each in offsets):
+                found.append(
+                    seen.Group(
+                        name=name,
+                        origin=seen.Origin.COMMITTED,
+                        positions=offsets,
+                        state=states.done[name],
+                        pairs=_pairs(flow, table.group(name)),
+                    )
+                )
+        elif not isinstance(failure, errors.RetriableError):
+            raise failure
+        else:
+            known = _checkpointed(flow, name, table)
+            found.append(dataclasses.replace(known, unread=str(failure)))
+    return found
 
 
-def _topics(positions: checkpoints.Positions) -> set[str]:
-    return {each.topic for each in positions}
+def _each(
+    ask: Callable[[], groups_port.PerGroup[T]], wanted: Collection[str]
+) -> groups_port.PerGroup[T]:
+    """Where nobody answers for any of them, that is so of each."""
+    try:
+        return ask()
+    except errors.RetriableError as error:
+        return groups_port.PerGroup(done={}, failed=dict.fromkeys(wanted, error))
 
 
-def _checkpointed(
-    sides: app_sides.Sides, names: Collection[str], timeout_s: float
-) -> list[seen.Group]:
+def _concerns(flow: flows.Flow, topic: str) -> bool:
+    """Does the flow mirror the topic, or did it come from where the flow leads?"""
+    return flow.topics.takes(topic) or flow.policy.topic_source(topic) == flow.target
+
+
+def _checkpoints(
+    sides: app_sides.TwoSides, names: Collection[str], timeout_s: float, *, needed: bool
+) -> checkpoints.CheckpointTable:
+    """`needed`: nothing else tells of the groups."""
     flow = sides.flow
     table = checkpoints.CheckpointTable(
         takes_group=(lambda name: name in names) if names else flow.groups.takes
@@ -79,38 +131,47 @@ def _checkpointed(
     try:
         record_folds.fold(sides.target.topics.read_topic(topic, timeout_s), table.apply)
     except kafka_errors.TopicMissingError:
-        raise errors.FatalError(
-            f"{flow.source} does not answer, and there is no {topic} on {flow.target}: nothing is "
-            f"known of the groups of {flow.source}. Let the flow write checkpoints "
-            "(emit.checkpoints.enabled, the group filter)"
-        ) from None
-    return [
-        seen.Group(
-            name=name,
-            origin=seen.Origin.CHECKPOINTED,
-            positions={
-                _on_source(flow, place): checkpoints.OffsetAndMetadata(
-                    offset=point.upstream, metadata=point.metadata
-                )
-                for place, point in table.group(name).items()
-            },
-        )
-        for name in table.groups()
-    ]
+        if needed:
+            raise errors.FatalError(
+                f"{flow.source} does not answer, and there is no {topic} on {flow.target}: nothing "
+                f"is known of the groups of {flow.source}. Let the flow write checkpoints "
+                "(emit.checkpoints.enabled, the group filter)"
+            ) from None
+    return table
+
+
+def _checkpointed(flow: flows.Flow, name: str, table: checkpoints.CheckpointTable) -> seen.Group:
+    points = table.group(name)
+    return seen.Group(
+        name=name,
+        origin=seen.Origin.CHECKPOINTED,
+        positions={
+            _on_source(flow, place): checkpoints.OffsetAndMetadata(
+                offset=point.upstream, metadata=point.metadata
+            )
+            for place, point in points.items()
+        },
+        pairs=_pairs(flow, points),
+    )
+
+
+def _pairs(flow: flows.Flow, points: checkpoints.Points) -> Mapping[ids.TopicPartition, seen.Pair]:
+    return {
+        _on_source(flow, place): seen.Pair(upstream=point.upstream, downstream=point.downstream)
+        for place, point in points.items()
+    }
 
 
 def _on_source(flow: flows.Flow, place: ids.TopicPartition) -> ids.TopicPartition:
     """The name there of what checkpoints call by its name on the target."""
-    if flow.policy.topic_source(place.topic) == flow.source:
-        topic = flow.policy.upstream_topic(place.topic)
-        assert topic is not None, place
-    else:
-        topic = flow.policy.format_remote_topic(flow.target, place.topic)
+    topic = naming.topic_on_source(
+        flow.policy, place.topic, source_alias=flow.source, target_alias=flow.target
+    )
     return ids.TopicPartition(topic, place.partition)
 
 
 def _there(
-    side: app_sides.Side, names: Collection[str], timeout_s: float
+    side: app_sides.OneSide, names: Collection[str], timeout_s: float
 ) -> Mapping[str, group_sync.TargetGroup]:
     states = side.groups.states(names, timeout_s)
     found = {name: group_sync.TargetGroup(state=state) for name, state in states.done.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.kafka_client import access as kafka_access
@@ -20,15 +20,53 @@ from mm2.cluster import (
     kafka_record_writer,
     kafka_state_topics,
     logs,
+    map_reader,
     state_topics,
+    topic_reader,
 )
-from mm2.core import flows
+from mm2.core import flows, naming
 
 T = TypeVar("T", admin.Admin, groups.Groups, logs.Logs, state_topics.StateTopics)
 
 
+class OneSide(Protocol):
+    """What is asked of one cluster of a flow; `alias` is its name in the file."""
+
+    @property
+    def alias(self) -> str: ...
+
+    @property
+    def admin(self) -> admin.Admin: ...
+
+    @property
+    def groups(self) -> groups.Groups: ...
+
+    @property
+    def logs(self) -> logs.Logs: ...
+
+    @property
+    def topics(self) -> state_topics.StateTopics: ...
+
+    def map_reader(self, source_alias: str) -> map_reader.MapReader:
+        """Of the flow from `source_alias` to this cluster. Whoever asks for it closes it."""
+
+
+class TwoSides(Protocol):
+    """Source and target of a flow. One thread at a time."""
+
+    @property
+    def flow(self) -> flows.Flow: ...
+
+    @property
+    def source(self) -> OneSide: ...
+
+    @property
+    def target(self) -> OneSide: ...
+
+
 class Side:
-    """One cluster. Clients raise `FatalError` for settings that cannot be honoured."""
+    """One cluster: implements `OneSide`. Clients raise `FatalError` for settings that cannot be
+    honoured."""
 
     def __init__(
         self,
@@ -79,6 +117,16 @@ class Side:
             )
         )
 
+    def map_reader(self, source_alias: str) -> map_reader.MapReader:
+        topic = naming.map_topic(source_alias)
+
+        def connect() -> state_topics.TopicTail:
+            return topic_reader.TopicReader(
+                self._reading, client_id=self._client_id, topics=[topic], clock=self._clock
+            )
+
+        return map_reader.MapReader(connect, where=self.alias)
+
     def writer(self, topic: str) -> kafka_record_writer.KafkaRecordWriter:
         """Whoever asks for it closes it."""
         return kafka_record_writer.KafkaRecordWriter(
@@ -95,7 +143,7 @@ class Side:
 
 
 class Sides:
-    """Source and target of `flow`; use it in `with`. One thread at a time."""
+    """Implements `TwoSides`; use it in `with`."""
 
     def __init__(
         self,

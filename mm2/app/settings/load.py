@@ -28,6 +28,7 @@ from mm2.app.settings import (
     flatten,
     flow_clients,
     flow_reader,
+    hooks_reader,
     judge,
     mirror_maker,
     reader,
@@ -36,7 +37,7 @@ from mm2.app.settings import (
     workers,
 )
 
-_SECTIONS = ("clusters", "defaults", "flows", "spark", "metrics", "rest", "worker")
+_SECTIONS = ("clusters", "defaults", "flows", "spark", "metrics", "rest", "worker", "hooks")
 
 
 def load(path: pathlib.Path, *, environment: Mapping[str, str]) -> settings.Settings:
@@ -218,17 +219,20 @@ def _read_root(
         )
         for name, names in (("rest", endpoint_reader.REST), ("worker", endpoint_reader.WORKER))
     }
+    hooks, hooks_shown = hooks_reader.read(account, _section(account, root, hooks_reader.PATH))
     effective = {
         "clusters": known.effective,
         "flows": [],
         "spark": dict(spark_shown),
         "metrics": dict(metrics_shown),
         **{name: shown for name, shown in free.items() if shown},
+        **({hooks_reader.PATH: hooks_shown} if hooks_shown else {}),
     }
     found = settings.Settings(
         file=file,
         clusters=known.usable,
         clients=clients,
+        hooks=hooks,
         spark=spark,
         metrics=metrics,
         secret_environment=account.providers.environment_names,

@@ -88,6 +88,15 @@ class MetricsSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hook:
+    """A command of the operator's: it is run as it is, without a shell, and has `timeout_s`
+    seconds."""
+
+    command: tuple[str, ...] = field(repr=False)
+    timeout_s: float = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Flat:
     """The file as flat properties of MirrorMaker 2, `${…}` as it stands.
 
@@ -109,6 +118,8 @@ class Settings:
     `clients` are by the flow's name; without an entry they are as their clusters say. `flat` is
     what workers and connectors are made of.
 
+    `hooks` are by the names of the steps that they are run at.
+
     `secret_environment` names the variables that values were taken from. `warnings` are to be told
     before anything runs, in order of the file.
     """
@@ -121,6 +132,7 @@ class Settings:
     secret_environment: frozenset[str]
     effective: Mapping[str, object]
     clients: Mapping[str, FlowClients] = field(default_factory=dict)
+    hooks: Mapping[str, Hook] = field(default_factory=dict)
     warnings: tuple[problems.Problem, ...] = field(default=(), compare=False)
     flat: Flat = field(default_factory=Flat, compare=False)
 

@@ -1,7 +1,7 @@
 """Do both ends hold the same, and for how long (a fold over looks)?
 
-Not a low lag but none, and the same ends at both looks: a producer that somebody forgot shows
-itself by moving an end.
+Not a low lag but none, no transaction that is open, and the same ends at both looks: a producer
+that somebody forgot shows itself by moving an end.
 """
 
 from __future__ import annotations
@@ -29,6 +29,11 @@ class Agreement:
         for each in mirrored:
             if each.here is None:
                 return self._disagree(f"{each.partition}: the cluster that is left does not answer")
+            if each.here.pending:
+                return self._disagree(
+                    f"{each.partition}: {each.here.pending} offsets stand behind a transaction "
+                    "that is open"
+                )
             if each.lag_records:
                 return self._disagree(f"{each.partition}: {each.lag_records} records to go")
             ends[each.partition] = each.here.end

@@ -6,6 +6,7 @@ reached the other cluster is counted apart: it is not read again, it is not ther
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,6 +39,10 @@ class Way(enum.Enum):
     """The group has reset it to nowhere, and goes on nowhere there, too."""
 
 
+STAND_THERE = (Way.MOVES, Way.IS_THERE, Way.IS_AHEAD)
+"""Of these the group stands at `to`, or further, once it has moved."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMove:
     """One partition of one group; offsets as in Kafka, records as counts.
@@ -45,6 +50,8 @@ class PartitionMove:
     `to` is the offset to go on from there, `at` the group's position there now. At most `again_max`
     records are read again. `unmirrored` records, at most, were read on the cluster that is left and
     never reached this one. `gone` records were deleted here before the group read them, by offsets.
+    `oldest`: its place is before all that is known, so it goes on at the first record that is left.
+    `unsure` as in `seen.Place`.
     """
 
     partition: ids.TopicPartition
@@ -59,17 +66,30 @@ class PartitionMove:
     gone: int = 0
     metadata: str = ""
     why: str = ""
+    oldest: bool = False
+    unsure: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMove:
-    """`barred`: the group has members there, or is no consumers' one, so nothing is written."""
+    """`barred`: the group has members there, or is no consumers' one, so nothing is written.
+    `unread` as in `seen.Group`."""
 
     group: str
     origin: seen.Origin
     state: group_sync.GroupState
     barred: group_sync.GroupState | None
     partitions: tuple[PartitionMove, ...]
+    unread_why: str = ""
+
+    @property
+    def sets_back(self) -> frozenset[ids.TopicPartition]:
+        """Where it is written though it had got further there; by names there."""
+        return frozenset(
+            each.mirror
+            for each in self.partitions
+            if each.way is Way.MOVES and each.mirror is not None and (each.to or 0) < (each.at or 0)
+        )
 
     @property
     def write(self) -> dict[ids.TopicPartition, checkpoints.OffsetAndMetadata]:
@@ -84,12 +104,13 @@ class GroupMove:
 
     @property
     def expected(self) -> dict[ids.TopicPartition, int]:
-        """Where the group has to stand there once it has moved, as far as that can be told."""
-        ways = (Way.MOVES, Way.IS_THERE)
+        """Where the group has to stand there at least once it has moved."""
+        if self.barred is not None:
+            return {}
         return {
             each.mirror: each.to
             for each in self.partitions
-            if each.way in ways and each.mirror is not None and each.to is not None
+            if each.way in STAND_THERE and each.mirror is not None and each.to is not None
         }
 
     @property
@@ -131,13 +152,16 @@ def plan(
             )
             continue
         at = positions.get(place.partition)
+        log = logs.get(place.partition)
         moves.append(
             _move(
                 partition,
                 committed,
-                place,
+                _with_checkpoint(
+                    place, group.pairs.get(partition), committed=committed.offset, log=log
+                ),
                 mirrored=mirrored.get(partition),
-                log=logs.get(place.partition),
+                log=log,
                 at=None if at is None else at.offset,
                 sets_back=sets_back,
             )
@@ -148,6 +172,7 @@ def plan(
         state=group.state,
         barred=None if idle else there.state,
         partitions=tuple(moves),
+        unread_why=group.unread,
     )
 
 
@@ -162,6 +187,9 @@ def _move(
     sets_back: bool,
 ) -> PartitionMove:
     outcome = place.outcome
+    oldest = outcome is translation.Untranslated.TOO_OLD and log is not None
+    if oldest and log is not None:
+        outcome = translation.Earlier(downstream=log.start, again_max=log.end - log.start)
     if isinstance(outcome, translation.Untranslated):
         return PartitionMove(
             partition=partition,
@@ -189,7 +217,23 @@ def _move(
         unread=None if log is None else log.left(to),
         gone=to - outcome.downstream,
         metadata=committed.metadata,
+        oldest=oldest,
+        unsure=place.unsure,
     )
+
+
+def _with_checkpoint(
+    place: seen.Place, pair: seen.Pair | None, *, committed: int, log: log_ends.Ends | None
+) -> seen.Place:
+    """A checkpoint is true, too: what the map does not know it may."""
+    known = place.outcome
+    if pair is None or pair.upstream > committed or log is None:
+        return place
+    if known not in {translation.Untranslated.UNKNOWN, translation.Untranslated.TOO_OLD}:
+        return place
+    bound = max(0, log.end - pair.downstream)
+    told = translation.Earlier(downstream=pair.downstream, again_max=bound)
+    return dataclasses.replace(place, outcome=told)
 
 
 def _beyond(committed: int, mirrored: seen.Mirrored | None) -> int:

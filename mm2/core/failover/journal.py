@@ -2,8 +2,11 @@
 
 A file of JSON lines, appended to and never rewritten. Each begins `{"v":1,"at_ms":…,"what":…`:
 
-    begun      the move's identity: "kind", "from", "to", "flow", "sets_back", "accepted", "hooks"
+    begun      the move's identity: "kind", "from", "to", "flow", "sets_back", "accepted", "groups",
+               "export", "hooks"
+    accepted   "codes": findings that the operator accepts since it is gone on with
     started    "step"
+    group      "group": its positions were written and stand
     done       "step", "detail": what the step found, an object
     failed     "step", "error"
 
@@ -12,6 +15,7 @@ The last line may be cut off by a crash: it was not written, then.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import json
 from collections.abc import Iterable, Mapping
@@ -19,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connect_runtime.base import errors
-from mm2.core.failover import plan, steps
+from mm2.core.failover import orders, steps
 
 VERSION = 1
 
@@ -30,7 +34,9 @@ class JournalError(errors.FatalError):
 
 class What(enum.Enum):
     BEGUN = "begun"
+    ACCEPTED = "accepted"
     STARTED = "started"
+    GROUP = "group"
     DONE = "done"
     FAILED = "failed"
 
@@ -39,19 +45,19 @@ class What(enum.Enum):
 class Begun:
     """What is moved, and how; it stays the same for the whole move."""
 
-    wanted: plan.Wanted
+    wanted: orders.Wanted
     flow: str
     hooks: tuple[str, ...] = ()
 
     @property
     def order(self) -> tuple[steps.Step, ...]:
-        return steps.order(self.wanted.kind, self.hooks)
+        return steps.order(self.wanted, self.hooks)
 
 
 @dataclass(slots=True)
 class Journal:
-    """A fold over the lines. `details` are those of steps that are done, `times_ms` when each
-    began and was done."""
+    """A fold over the lines. `details` are those of steps that are done, `moved` the groups that
+    were moved."""
 
     begun: Begun | None = None
     begun_at_ms: int = 0
@@ -59,6 +65,7 @@ class Journal:
     started_ms: dict[steps.Step, int] = field(default_factory=dict)
     done_ms: dict[steps.Step, int] = field(default_factory=dict)
     failures: list[tuple[steps.Step, str]] = field(default_factory=list)
+    moved: set[str] = field(default_factory=set)
 
     @property
     def next_step(self) -> steps.Step | None:
@@ -72,6 +79,14 @@ class Journal:
         match What(line["what"]):
             case What.BEGUN:
                 self.begun, self.begun_at_ms = _begun(line), at_ms
+            case What.ACCEPTED:
+                if self.begun is None:
+                    raise ValueError("nothing was begun")
+                more = self.begun.wanted.accepted.union(_texts(line["codes"]))
+                wanted = dataclasses.replace(self.begun.wanted, accepted=more)
+                self.begun = dataclasses.replace(self.begun, wanted=wanted)
+            case What.GROUP:
+                self.moved.add(str(line["group"]))
             case What.STARTED:
                 self.started_ms.setdefault(steps.Step(line["step"]), at_ms)
             case What.DONE:
@@ -122,9 +137,19 @@ def begun(begin: Begun, *, at_ms: int) -> str:
             "flow": begin.flow,
             "sets_back": wanted.sets_back,
             "accepted": sorted(wanted.accepted),
+            "groups": sorted(wanted.groups),
+            "export": wanted.export,
             "hooks": sorted(begin.hooks),
         },
     )
+
+
+def accepted(codes: Iterable[str], *, at_ms: int) -> str:
+    return _line(What.ACCEPTED, at_ms, {"codes": sorted(codes)})
+
+
+def group_moved(group: str, *, at_ms: int) -> str:
+    return _line(What.GROUP, at_ms, {"group": group})
 
 
 def started(step: steps.Step, *, at_ms: int) -> str:
@@ -146,12 +171,14 @@ def _line(what: What, at_ms: int, more: Mapping[str, Any]) -> str:
 
 def _begun(line: Mapping[str, Any]) -> Begun:
     return Begun(
-        wanted=plan.Wanted(
+        wanted=orders.Wanted(
             origin=line["from"],
             destination=line["to"],
-            kind=plan.Kind(line["kind"]),
+            kind=orders.Kind(line["kind"]),
             sets_back=bool(line["sets_back"]),
             accepted=frozenset(_texts(line["accepted"])),
+            groups=frozenset(_texts(line["groups"])),
+            export=str(line["export"]),
         ),
         flow=line["flow"],
         hooks=tuple(_texts(line["hooks"])),

@@ -20,9 +20,10 @@ class Mirrored:
 
     `copied_to` is the next source offset to copy, None where nothing was copied yet. At most `tail`
     records stand on the mirror behind what the flow has recorded as copied. `here` None: `from`
-    does not answer. `there` None: the mirror does not exist. `waiting_since_ms` is the timestamp of
-    the oldest record not yet copied, `newest_ms` that of the newest on the mirror. `stopped` says
-    why copying has ended for good, "" where it has not.
+    does not answer for it. `there` None: the mirror does not exist. `waiting_since_ms` is the
+    timestamp of the oldest record not yet copied, `newest_ms` that of the newest on the mirror.
+    `stopped` says why what is recorded of it no longer holds, or copying has ended for good; ""
+    where neither is so.
     """
 
     partition: ids.TopicPartition
@@ -63,22 +64,36 @@ class Origin(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """A checkpoint: who went on at `upstream` on `from` misses nothing from `downstream` on."""
+
+    upstream: int
+    downstream: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """One consumer group. `state` is that on `from`, UNKNOWN where `from` does not answer."""
+    """One consumer group. `state` is that on `from`, UNKNOWN where `from` does not answer for it.
+    `pairs` are its checkpoints; `unread` says why its own offsets could not be read, "" where they
+    were, or where `from` as a whole is silent."""
 
     name: str
     origin: Origin
     positions: checkpoints.Positions
     state: group_sync.GroupState = group_sync.GroupState.UNKNOWN
     there: group_sync.TargetGroup = _ABSENT
+    pairs: Mapping[ids.TopicPartition, Pair] = field(default_factory=dict)
+    unread: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where an offset of `from` is on `to`: by which map, and the outcome."""
+    """Where an offset of `from` is on `to`: by which map, and the outcome. `unsure` says why what
+    was written on `to` itself may be missed by who goes on there; "" where it is not."""
 
     partition: ids.TopicPartition
     outcome: translation.Translation
+    unsure: str = ""
 
 
 Translate = Callable[[ids.TopicPartition, int], Place | None]
@@ -86,12 +101,30 @@ Translate = Callable[[ids.TopicPartition, int], Place | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unreplicated:
+    """What `to` holds in a partition, by its name there, that never reached `from`: what was
+    written there before it was left. `records` None: there were too many to count. `at_least` is
+    what was counted. Times are those of the first and the last of them, None where there is none.
+    """
+
+    partition: ids.TopicPartition
+    start: int
+    end: int
+    records: int | None
+    at_least: int = 0
+    first_ms: int | None = None
+    last_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """Everything, as of `at_ms`.
 
-    `logs` are partitions of `to`, by their names there, as far as groups go there. `losses` counts
-    receipts of the flow that say records were lost on the way, `uncopied` topics of `from` that the
-    flow should mirror and has nothing of yet.
+    `logs` are partitions of `to`, by their names there, as far as groups go there. `silent` says
+    why `from` does not answer, `unlisted` why not all of its groups may be known, "" where neither
+    is so. `left_out` are topics that are on `to`, and why they are not mirrored now. `unfenced` are
+    partitions whose writers nobody could lock out, and why. `losses` counts receipts of the flow
+    that say records were lost on the way.
     """
 
     at_ms: int
@@ -99,5 +132,16 @@ class Seen:
     mirrored: tuple[Mirrored, ...]
     groups: tuple[Group, ...]
     logs: Mapping[ids.TopicPartition, log_ends.Ends] = field(default_factory=dict)
-    from_answers: bool = True
+    silent: str = ""
+    unlisted: str = ""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    unfenced: Mapping[ids.TopicPartition, str] = field(default_factory=dict)
+    unreplicated: tuple[Unreplicated, ...] = ()
     losses: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """What was agreed on before a planned move's final look: ends on `from`, by partition there."""
+
+    ends: Mapping[ids.TopicPartition, int]

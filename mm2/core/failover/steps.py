@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 
-from mm2.core.failover import plan
+from mm2.core.failover import orders
 
 
 class Step(enum.Enum):
@@ -17,12 +17,14 @@ class Step(enum.Enum):
 
     RECORD = "record"
     """The state of both clusters goes to a file."""
+    EXPORT = "export"
+    """What never left the cluster that is gone back to is written to a file."""
     STOP_PRODUCERS = "stop-producers"
-    AGREE = "agree"
-    """Both ends are seen to hold the same, twice."""
     STOP_CONSUMERS = "stop-consumers"
     IDLE = "idle"
     """The groups have no members any more where they were."""
+    AGREE = "agree"
+    """Both ends are seen to hold the same, twice."""
     STOP_FLOW = "stop-flow"
     """It copies nothing more, also when nodes are started again."""
     FENCE = "fence"
@@ -35,6 +37,7 @@ class Step(enum.Enum):
     START_CONSUMERS = "start-consumers"
     START_PRODUCERS = "start-producers"
     REPORT = "report"
+    """And a last look at what came to the cluster that was left meanwhile."""
 
 
 HOOKS = frozenset(
@@ -46,10 +49,11 @@ to the operator and taken as done elsewhere."""
 _PLANNED_ONLY = frozenset({Step.STOP_PRODUCERS, Step.AGREE, Step.IDLE})
 TEXTS: Mapping[Step, str] = {
     Step.RECORD: "write down what both clusters hold",
+    Step.EXPORT: "write what {destination} holds and {origin} never got to {export}",
     Step.STOP_PRODUCERS: "stop producers on {origin}",
-    Step.AGREE: "wait until both ends agree, twice",
     Step.STOP_CONSUMERS: "stop consumers on {origin}",
     Step.IDLE: "wait until the groups have no members on {origin}",
+    Step.AGREE: "wait until both ends agree, twice",
     Step.STOP_FLOW: "stop {flow}, so that it stays stopped",
     Step.FENCE: "fence its writers",
     Step.LOOK_AGAIN: "take the final positions",
@@ -61,18 +65,23 @@ TEXTS: Mapping[Step, str] = {
 }
 
 
-def order(kind: plan.Kind, hooks: Sequence[str]) -> tuple[Step, ...]:
+def order(wanted: orders.Wanted, hooks: Sequence[str]) -> tuple[Step, ...]:
     """The steps of a move. `hooks`: names of steps that commands are given for; in an emergency,
     consumers and producers are only dealt with where there are."""
     given = frozenset(hooks)
-    return tuple(
-        step
-        for step in Step
-        if kind is plan.Kind.PLANNED
-        or (step not in _PLANNED_ONLY and (step not in HOOKS or step.value in given))
-    )
+
+    def takes(step: Step) -> bool:
+        if step is Step.EXPORT:
+            return bool(wanted.export)
+        if wanted.planned:
+            return True
+        return step not in _PLANNED_ONLY and (step not in HOOKS or step.value in given)
+
+    return tuple(filter(takes, Step))
 
 
-def text(step: Step, wanted: plan.Wanted, flow: str) -> str:
+def text(step: Step, wanted: orders.Wanted, flow: str) -> str:
     """For people, without the full stop."""
-    return TEXTS[step].format(origin=wanted.origin, destination=wanted.destination, flow=flow)
+    return TEXTS[step].format(
+        origin=wanted.origin, destination=wanted.destination, flow=flow, export=wanted.export
+    )

@@ -8,13 +8,18 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
     """The offset of the first record that is still there, and the one behind the last that readers
-    of committed records may see (the last stable offset)."""
+    of committed records may see (the last stable offset).
+
+    `pending` offsets stand behind that: of transactions that are open, and what came after them.
+    """
 
     start: int
     end: int
+    pending: int = 0
 
     def __post_init__(self) -> None:
         assert self.start <= self.end, self
+        assert self.pending >= 0, self
 
     def left(self, at: int | None) -> int:
         """Offsets from `at` on to the end, of those that are still there; None: from the first."""

@@ -8,13 +8,14 @@ import pytest
 
 from connect_runtime.base import errors
 from mm2.app.failover import hooks
-from mm2.core.failover import plan, steps
+from mm2.app.settings import settings
+from mm2.core.failover import orders, steps
 
-WANTED = plan.Wanted(origin="east", destination="west", kind=plan.Kind.PLANNED)
+WANTED = orders.Wanted(origin="east", destination="west", kind=orders.Kind.PLANNED)
 
 
 def run(code: str, timeout_s: float = 30.0) -> str:
-    hook = hooks.Hook(command=(sys.executable, "-c", code), timeout_s=timeout_s)
+    hook = settings.Hook(command=(sys.executable, "-c", code), timeout_s=timeout_s)
     return hooks.run(hook, steps.Step.START_CONSUMERS, wanted=WANTED, flow="east->west")
 
 
@@ -42,6 +43,6 @@ def test_it_has_a_deadline():
 
 
 def test_a_command_that_is_not_there_is_told():
-    hook = hooks.Hook(command=("/no/such/command",))
+    hook = settings.Hook(command=("/no/such/command",))
     with pytest.raises(errors.FatalError, match=r"no/such/command.* cannot be run"):
         hooks.run(hook, steps.Step.START_CONSUMERS, wanted=WANTED, flow="east->west")

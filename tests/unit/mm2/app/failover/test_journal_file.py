@@ -8,11 +8,11 @@ import pytest
 
 from connect_runtime.base import errors
 from mm2.app.failover import journal_file
-from mm2.core.failover import journal, plan, steps
+from mm2.core.failover import journal, orders, steps
 
 Step = steps.Step
 BEGUN = journal.Begun(
-    wanted=plan.Wanted(origin="east", destination="west", kind=plan.Kind.EMERGENCY),
+    wanted=orders.Wanted(origin="east", destination="west", kind=orders.Kind.EMERGENCY),
     flow="east->west",
 )
 FIRST = journal.begun(BEGUN, at_ms=5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from connect_runtime.base import ids
 from mm2.app.failover import show
-from mm2.core.failover import plan, seen
+from mm2.core.failover import orders, plan, seen
 from mm2.core.offsets import checkpoints, group_sync, log_ends, translation
 
 HERE, THERE = ids.TopicPartition("orders", 0), ids.TopicPartition("east.orders", 0)
@@ -35,9 +35,9 @@ def made(here: log_ends.Ends | None = ANSWERS) -> plan.Plan:
         mirrored=(mirrored,),
         groups=(GROUP,),
         logs={THERE: log_ends.Ends(start=0, end=120)},
-        from_answers=here is not None,
+        silent="" if here is not None else "no route",
     )
-    wanted = plan.Wanted(origin="east", destination="west", kind=plan.Kind.EMERGENCY)
+    wanted = orders.Wanted(origin="east", destination="west", kind=orders.Kind.EMERGENCY)
     place = seen.Place(partition=THERE, outcome=translation.Exact(downstream=60))
     return plan.make(wanted, found, lambda *_: place)
 

@@ -5,14 +5,14 @@ from mm2.core.failover import agreement, seen
 from mm2.core.offsets import log_ends
 
 
-def mirrored(end, *, copied_to=None, answers=True):
+def mirrored(end, *, copied_to=None, answers=True, pending=0):
     partition = ids.TopicPartition("t", 0)
     return [
         seen.Mirrored(
             partition=partition,
             mirror=partition,
             copied_to=end if copied_to is None else copied_to,
-            here=log_ends.Ends(start=0, end=end) if answers else None,
+            here=log_ends.Ends(start=0, end=end, pending=pending) if answers else None,
         )
     ]
 
@@ -39,6 +39,13 @@ def test_lag_begins_it_anew_and_is_told():
     assert found.why == "t-0: 2 records to go"
     assert not found.look(mirrored(7), 160.0)
     assert "not for 60 s yet" in found.why
+
+
+def test_a_transaction_that_is_open_begins_it_anew():
+    found = agreement.Agreement(settle_s=0.0)
+    assert not found.look(mirrored(7, pending=3), 100.0)
+    assert found.why == "t-0: 3 offsets stand behind a transaction that is open"
+    assert found.look(mirrored(7), 101.0)
 
 
 def test_who_does_not_answer_agrees_with_nobody():

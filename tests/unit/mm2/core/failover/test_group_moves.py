@@ -22,6 +22,7 @@ def move(
     tail=0,
     log=(0, 500),
     sets_back=False,
+    pair=None,
 ):
     """Of a group with one partition."""
     there = group_sync.TargetGroup(
@@ -32,7 +33,11 @@ def move(
     if committed is not None:
         position = checkpoints.OffsetAndMetadata(offset=committed, metadata="note")
     group = seen.Group(
-        name="g", origin=seen.Origin.COMMITTED, positions={HERE: position}, there=there
+        name="g",
+        origin=seen.Origin.COMMITTED,
+        positions={HERE: position},
+        there=there,
+        pairs={} if pair is None else {HERE: seen.Pair(upstream=pair[0], downstream=pair[1])},
     )
     place = None if outcome is None else seen.Place(partition=THERE, outcome=outcome)
     return group_moves.plan(
@@ -70,7 +75,7 @@ def test_a_position_moves_with_its_note_and_reads_nothing_again():
         ({"log": (0, 89)}, Way.PAST_THE_END),
         ({"log": (0, 90)}, Way.MOVES),
         ({"outcome": None}, Way.NOT_MIRRORED),
-        ({"outcome": translation.Untranslated.TOO_OLD}, Way.UNTRANSLATED),
+        ({"outcome": translation.Untranslated.NOT_READY}, Way.UNTRANSLATED),
         ({"committed": None}, Way.NO_OFFSET),
     ],
 )
@@ -78,7 +83,8 @@ def test_what_becomes_of_a_position(given, way):
     assert only(**given).way is way
     moves = move(**given)
     assert bool(moves.write) == (way is Way.MOVES)
-    assert bool(moves.expected) == (way in {Way.MOVES, Way.IS_THERE})
+    assert bool(moves.expected) == (way in {Way.MOVES, Way.IS_THERE, Way.IS_AHEAD})
+    assert bool(moves.sets_back) == bool(given.get("sets_back"))
 
 
 def test_what_is_read_again_is_counted():
@@ -99,6 +105,30 @@ def test_what_was_read_and_perhaps_arrived_may_be_read_again(tail, again_max):
 def test_what_was_deleted_there_before_it_was_read_is_counted():
     found = only(log=(95, 500))
     assert (found.to, found.gone, found.unread, found.way) == (95, 5, 405, Way.MOVES)
+
+
+def test_who_is_older_than_all_that_is_known_goes_on_at_the_first_that_is_left():
+    found = only(outcome=translation.Untranslated.TOO_OLD, log=(40, 500))
+    assert (found.oldest, found.to, found.again_max, found.way) == (True, 40, 460, Way.MOVES)
+
+
+@pytest.mark.parametrize("pair", [(100, 70), (99, 70)])
+@pytest.mark.parametrize("outcome", ["UNKNOWN", "TOO_OLD"])
+def test_a_checkpoint_says_what_the_map_does_not_know(pair, outcome):
+    found = only(outcome=translation.Untranslated[outcome], pair=pair)
+    assert (found.oldest, found.to, found.again_max, found.way) == (False, 70, 430, Way.MOVES)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "pair"),
+    [(translation.Untranslated.UNKNOWN, (101, 70)), (translation.Untranslated.NOT_READY, (99, 70))],
+)
+def test_a_checkpoint_of_later_says_nothing(outcome, pair):
+    assert only(outcome=outcome, pair=pair).way is Way.UNTRANSLATED
+
+
+def test_the_map_counts_before_checkpoints():
+    assert only(pair=(100, 70)).to == 90
 
 
 @pytest.mark.parametrize("state", [State.ACTIVE, State.FOREIGN, State.UNKNOWN])

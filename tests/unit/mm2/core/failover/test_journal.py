@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.failover import journal, plan, steps
+from mm2.core.failover import journal, orders, steps
 
 Step = steps.Step
 BEGUN = journal.Begun(
-    wanted=plan.Wanted(
+    wanted=orders.Wanted(
         origin="east",
         destination="west",
-        kind=plan.Kind.EMERGENCY,
+        kind=orders.Kind.EMERGENCY,
         accepted=frozenset({"stopped"}),
+        groups=frozenset({"billing"}),
+        export="tail.jsonl",
     ),
     flow="east->west",
     hooks=("start-consumers",),
@@ -37,6 +39,18 @@ def test_it_goes_on_with_the_first_step_that_is_not_done():
     assert (found.started_ms[Step.FENCE], found.done_ms[Step.FENCE]) == (6, 9)
 
 
+def test_what_is_accepted_later_counts_as_if_it_had_been():
+    found = journal.read(FIRST + journal.accepted(["lag"], at_ms=6))
+    assert found.begun is not None
+    assert found.begun.wanted.accepted == {"stopped", "lag"}
+    assert found.begun.wanted.groups == BEGUN.wanted.groups
+
+
+def test_groups_that_were_moved_are_known():
+    text = FIRST + journal.group_moved("billing", at_ms=6) + journal.group_moved("x", at_ms=7)
+    assert journal.read(text).moved == {"billing", "x"}
+
+
 def test_a_failed_step_is_done_again():
     text = FIRST + journal.started(Step.RECORD, at_ms=6) + journal.failed(Step.RECORD, "x", at_ms=7)
     found = journal.read(text)
@@ -60,6 +74,7 @@ def test_a_line_that_a_crash_cut_off_was_not_written():
         (FIRST.replace('"v":1', '"v":2'), "version 2"),
         (FIRST + '{"v":1,"at_ms":1,"what":"done","step":"fly"}\n', "line 2"),
         (FIRST + '{"v":1,"at_ms":1,"what":"dreamt"}\n', "line 2"),
+        (journal.accepted(["lag"], at_ms=1), "line 1"),
     ],
 )
 def test_what_cannot_be_read_is_told(text, words):

@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.base import ids
-from mm2.core.failover import plan, seen
+from mm2.core.failover import orders, plan, seen, verdicts
 from mm2.core.offsets import checkpoints, group_sync, log_ends, translation
 
 HERE = ids.TopicPartition("t", 0)
 THERE = ids.TopicPartition("east.t", 0)
-State, Verdict, Weight = group_sync.GroupState, plan.Verdict, plan.Weight
+State, Verdict, Weight = group_sync.GroupState, verdicts.Verdict, verdicts.Weight
 
 
 def mirrored(**given):
@@ -29,9 +29,9 @@ def group(committed=50, *, name="g", origin=seen.Origin.COMMITTED, state=State.E
 
 
 def made(
-    mirror=None, *groups, kind=plan.Kind.EMERGENCY, outcome=None, accepted=(), log=120, **given
+    mirror=None, *groups, kind=orders.Kind.EMERGENCY, outcome=None, accepted=(), log=120, **given
 ):
-    wanted = plan.Wanted(origin="east", destination="west", kind=kind, accepted=frozenset(accepted))
+    wanted = orders.Wanted(origin="east", destination="west", kind=kind, accepted=frozenset(accepted))
     found = seen.Seen(
         at_ms=10_000,
         flow="east->west",
@@ -66,10 +66,10 @@ LAGGING = {"here": log_ends.Ends(start=0, end=130), "waiting_since_ms": 4_000}
     ("found", "code", "weight"),
     [
         (made(mirrored(**LAGGING)), "lag", Weight.COSTS),
-        (made(mirrored(**LAGGING), kind=plan.Kind.PLANNED), "lag", Weight.NOTE),
-        (made(mirrored(here=None), from_answers=False), "origin-unreachable", Weight.COSTS),
+        (made(mirrored(**LAGGING), kind=orders.Kind.PLANNED), "lag", Weight.NOTE),
+        (made(mirrored(here=None), silent="no route"), "origin-unreachable", Weight.COSTS),
         (
-            made(mirrored(here=None), from_answers=False, kind=plan.Kind.PLANNED),
+            made(mirrored(here=None), silent="no route", kind=orders.Kind.PLANNED),
             "origin-unreachable",
             Weight.FORBIDS,
         ),
@@ -105,12 +105,12 @@ def test_what_the_operator_accepts_costs_and_no_longer_forbids():
 
 def test_a_planned_move_does_not_mind_members_that_are_about_to_be_stopped():
     assert "group-still-here" not in codes(
-        made(None, group(state=State.ACTIVE), kind=plan.Kind.PLANNED)
+        made(None, group(state=State.ACTIVE), kind=orders.Kind.PLANNED)
     )
 
 
 def test_one_partition_whose_lag_is_unknown_makes_the_sum_unknown():
-    found = made(mirrored(here=None), from_answers=False)
+    found = made(mirrored(here=None), silent="no route")
     assert (found.lag_records, found.lag_ms) == (None, None)
 
 
@@ -120,7 +120,7 @@ def test_lag_in_records_and_time():
 
 
 def test_nothing_mirrored_forbids():
-    wanted = plan.Wanted(origin="east", destination="west", kind=plan.Kind.EMERGENCY)
+    wanted = orders.Wanted(origin="east", destination="west", kind=orders.Kind.EMERGENCY)
     found = seen.Seen(at_ms=0, flow="east->west", mirrored=(), groups=())
     made_of_it = plan.make(wanted, found, lambda *_: None)
     assert set(codes(made_of_it)) == {"nothing-mirrored", "no-groups"}

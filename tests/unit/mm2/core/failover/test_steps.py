@@ -1,12 +1,16 @@
 from __future__ import annotations
 
-from mm2.core.failover import plan, steps
+from mm2.core.failover import orders, steps
 
 Step = steps.Step
 
 
+def wanted(kind, export=""):
+    return orders.Wanted(origin="east", destination="west", kind=kind, export=export)
+
+
 def test_an_emergency_stops_and_fences_before_positions_are_taken():
-    assert steps.order(plan.Kind.EMERGENCY, ()) == (
+    assert steps.order(wanted(orders.Kind.EMERGENCY), ()) == (
         Step.RECORD,
         Step.STOP_FLOW,
         Step.FENCE,
@@ -18,18 +22,40 @@ def test_an_emergency_stops_and_fences_before_positions_are_taken():
 
 
 def test_hooks_have_their_places_in_an_emergency():
-    found = steps.order(plan.Kind.EMERGENCY, ["start-producers", "stop-consumers"])
+    found = steps.order(wanted(orders.Kind.EMERGENCY), ["start-producers", "stop-consumers"])
     assert found[:2] == (Step.RECORD, Step.STOP_CONSUMERS)
     assert found[-2:] == (Step.START_PRODUCERS, Step.REPORT)
     assert Step.STOP_PRODUCERS not in found
 
 
 def test_a_planned_move_has_all_steps_with_or_without_hooks():
-    assert steps.order(plan.Kind.PLANNED, ()) == tuple(Step)
+    assert steps.order(wanted(orders.Kind.PLANNED), ()) == (
+        Step.RECORD,
+        Step.STOP_PRODUCERS,
+        Step.STOP_CONSUMERS,
+        Step.IDLE,
+        Step.AGREE,
+        Step.STOP_FLOW,
+        Step.FENCE,
+        Step.LOOK_AGAIN,
+        Step.MOVE_GROUPS,
+        Step.VERIFY,
+        Step.START_CONSUMERS,
+        Step.START_PRODUCERS,
+        Step.REPORT,
+    )
+
+
+def test_going_back_exports_before_anything_is_touched_where_that_is_asked():
+    back = orders.Kind.BACK
+    assert steps.order(wanted(back, "tail.jsonl"), ()) == tuple(Step)
+    assert steps.order(wanted(back, "tail.jsonl"), ())[:2] == (Step.RECORD, Step.EXPORT)
+    assert Step.EXPORT not in steps.order(wanted(back), ())
 
 
 def test_every_step_has_words():
-    wanted = plan.Wanted(origin="east", destination="west", kind=plan.Kind.PLANNED)
-    words = [steps.text(step, wanted, "east->west") for step in Step]
+    about = wanted(orders.Kind.BACK, "tail.jsonl")
+    words = [steps.text(step, about, "east->west") for step in Step]
     assert len(set(words)) == len(Step)
-    assert words[1] == "stop producers on east"
+    assert words[1] == "write what west holds and east never got to tail.jsonl"
+    assert words[2] == "stop producers on east"

@@ -1,0 +1,265 @@
+"""What `mm2 failover` and `mm2 failback` have in common: options, the plan, and doing it."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import pathlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from connect_runtime.system import clock as system_clock
+from mm2.app import exits
+from mm2.app.cli import config_file, flow_names
+from mm2.app.settings import load
+
+if TYPE_CHECKING:
+    from mm2.app.failover import equipment, journal_file
+    from mm2.app.settings import settings as app_settings
+    from mm2.core.failover import orders, plan
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+SETTLE_LEAST_S = 0.5
+_SECURITY = ("bootstrap.servers", "security.protocol", "sasl.", "ssl.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What was asked for on the command line."""
+
+    origin: str
+    destination: str
+    groups: tuple[str, ...]
+    accepted: tuple[str, ...]
+    sets_back: bool
+    execute: bool
+    journal: pathlib.Path | None
+    goes_on: bool
+    settle_s: float
+    wait_s: float
+    look_s: float
+    file: pathlib.Path
+    as_json: bool
+    planned: bool = False
+    lost: bool = False
+    back: bool = False
+    export: pathlib.Path | None = None
+
+    @property
+    def verb(self) -> str:
+        return "failback" if self.back else "failover"
+
+    def check(self) -> None:
+        """Raises `UsageError` for what does not go together."""
+        if self.execute and self.goes_on:
+            raise click.UsageError("--execute begins a move, --resume goes on with one: say either")
+        if self.goes_on and self.journal is None:
+            raise click.UsageError("--resume goes on with a journal: name it with --journal")
+        if self.planned and self.lost:
+            raise click.UsageError("--planned needs the cluster that --origin-lost gives up")
+
+
+def options(command: F) -> F:
+    """All that both commands take."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def _seconds(name: str, field: str, default: float, *, least: float, text: str) -> Callable[[F], F]:
+    return click.option(
+        name,
+        field,
+        type=click.FloatRange(min=least),
+        default=default,
+        show_default=True,
+        metavar="SECONDS",
+        help=text,
+    )
+
+
+_OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    click.option(
+        "--from", "origin", required=True, metavar="ALIAS", help="The cluster that is left."
+    ),
+    click.option("--to", "destination", required=True, metavar="ALIAS", help="The one gone to."),
+    click.option(
+        "--group", "groups", multiple=True, metavar="G", help="Only this group; repeatable."
+    ),
+    click.option(
+        "--accept",
+        "accepted",
+        multiple=True,
+        metavar="CODE[:GROUP]",
+        help="A finding that shall not forbid, of all groups or of one; repeatable.",
+    ),
+    click.option("--set-back", "sets_back", is_flag=True, help="Also set groups back there."),
+    click.option("--execute", is_flag=True, help="Do it."),
+    click.option(
+        "--journal",
+        type=click.Path(path_type=pathlib.Path, dir_okay=False),
+        help="Where to note what was done.  [default: the move and the time, .jsonl]",
+    ),
+    click.option(
+        "--resume", "goes_on", is_flag=True, help="Go on with what the journal has begun."
+    ),
+    _seconds(
+        "--settle",
+        "settle_s",
+        60.0,
+        least=SETTLE_LEAST_S,
+        text="How long both ends have to hold the same before a planned move.",
+    ),
+    _seconds("--wait", "wait_s", 600.0, least=0.0, text="How long to wait for what others do."),
+    _seconds("--look", "look_s", 60.0, least=1.0, text="How long a look at both may last."),
+    config_file.option("Where the flow is configured."),
+    click.option("--json", "as_json", is_flag=True, help="Print the plan, or the report, as JSON."),
+)
+
+
+def run(order: Order) -> int:
+    """The exit code: 0 for a verdict of GO, also at a cost, and when the move was done; 1 for a
+    NO-GO."""
+    order.check()
+    settings = load.load(order.file, environment=os.environ)
+    flow = flow_names.find(settings, f"{order.origin}->{order.destination}", hint="--from, --to")
+    # Here and not above: wrong input is told before Kafka's library is loaded.
+    from mm2.app import noise
+    from mm2.app.failover import equipment
+    from mm2.app.looks import sides
+
+    clock = system_clock.SystemClock()
+    with (
+        noise.to_file() as log_file,
+        sides.Sides(settings, flow, purpose=order.verb, clock=clock) as both,
+    ):
+        found = equipment.Equipment(
+            settings=settings,
+            both=both,
+            clock=clock,
+            patience=equipment.Patience(
+                settle_s=order.settle_s, wait_s=order.wait_s, look_s=order.look_s
+            ),
+            lost=order.lost,
+        )
+        code = _go_on(order, found) if order.goes_on else _begin(order, found)
+        log_file.keep = False
+    return code
+
+
+def _begin(order: Order, found: equipment.Equipment) -> int:
+    """The plan comes first, also where it is done: of a no-go no journal is left."""
+    from mm2.core.failover import journal, verdicts
+
+    wanted = _wanted(order)
+    planned = found.planner.make(wanted)
+    no_go = planned.verdict is verdicts.Verdict.NO_GO
+    if no_go or not order.execute:
+        _tell_plan(order, planned, found.settings)
+        return exits.FAILED if no_go else exits.DONE
+    hooks = tuple(sorted(found.settings.hooks))
+    begun = journal.Begun(wanted=wanted, flow=found.both.flow.name, hooks=hooks)
+    path = order.journal or _default_path(order, found.clock.wall_ms())
+    return _move(order, found, path, begin=journal.begun(begun, at_ms=found.clock.wall_ms()))
+
+
+def _go_on(order: Order, found: equipment.Equipment) -> int:
+    assert order.journal is not None, "checked before"
+    return _move(order, found, order.journal, begin=None)
+
+
+def _move(
+    order: Order,
+    found: equipment.Equipment,
+    path: pathlib.Path,
+    *,
+    begin: str | None,
+) -> int:
+    from mm2.app.failover import journal_file, moving
+
+    def tell(line: str) -> None:
+        click.echo(line, err=order.as_json)
+
+    tell(f"the journal is {path}")
+    with journal_file.JournalFile(path, begin=begin) as file:
+        if begin is None:
+            _check(order, found, file)
+        moving.Mover(file, found.tools(tell)).run()
+        report = dict(file.found.details[moving.Step.REPORT])
+    if order.as_json:
+        click.echo(json.dumps(report, indent=2))
+    else:
+        from mm2.app.failover import show
+
+        for line in show.report_lines(report):
+            click.echo(line)
+        click.echo(f"the journal is {path}")
+    return exits.DONE
+
+
+def _check(order: Order, found: equipment.Equipment, file: journal_file.JournalFile) -> None:
+    """Against what was begun: `UsageError` for what contradicts it; more that is accepted is
+    noted."""
+    from mm2.core.failover import journal, orders
+
+    begun = file.found.begun
+    assert begun is not None, "the file was read"
+    said = orders.contradictions(begun.wanted, _wanted(order))
+    if begun.flow != found.both.flow.name:
+        said.append(f"it is of the flow {begun.flow}")
+    missing = sorted(set(begun.hooks) - set(found.settings.hooks))
+    if missing:
+        said.append(f"it has hooks that the file has no more: {', '.join(missing)}")
+    if said:
+        raise click.UsageError(f"{file.path} is the journal of another move: {'; '.join(said)}")
+    more = set(order.accepted) - begun.wanted.accepted
+    if more:
+        file.append(journal.accepted(more, at_ms=found.clock.wall_ms()))
+
+
+def _wanted(order: Order) -> orders.Wanted:
+    from mm2.core.failover import orders
+
+    kind = orders.Kind.PLANNED if order.planned else orders.Kind.EMERGENCY
+    return orders.Wanted(
+        origin=order.origin,
+        destination=order.destination,
+        kind=orders.Kind.BACK if order.back else kind,
+        sets_back=order.sets_back,
+        accepted=frozenset(order.accepted),
+        groups=frozenset(order.groups),
+        export="" if order.export is None else os.path.abspath(order.export),
+    )
+
+
+def _tell_plan(order: Order, planned: plan.Plan, settings: app_settings.Settings) -> None:
+    from mm2.app.failover import show
+
+    properties = client_properties(settings.clusters[order.destination])
+    hooks = sorted(settings.hooks)
+    if order.as_json:
+        click.echo(json.dumps(show.as_json(planned, hooks, properties), indent=2))
+    else:
+        for line in show.lines(planned, hooks, properties):
+            click.echo(line)
+
+
+def client_properties(cluster: app_settings.ClusterSettings) -> dict[str, str]:
+    """What applications need to reach it, without secrets: not how mm2 itself works there."""
+    return {
+        name: value
+        for name, value in cluster.properties.shown().items()
+        if name.startswith(_SECURITY)
+    }
+
+
+def _default_path(order: Order, now_ms: int) -> pathlib.Path:
+    moment = datetime.datetime.fromtimestamp(now_ms / 1000, tz=datetime.UTC)
+    return pathlib.Path(
+        f"{order.verb}-{order.origin}-{order.destination}-{moment:%Y%m%dT%H%M%SZ}.jsonl"
+    )

@@ -1,0 +1,157 @@
+"""What steps note in the journal, and how later steps read it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from connect_runtime.base import ids
+from mm2.app.failover import fencing, planning
+from mm2.core.failover import group_moves, journal, steps
+from mm2.core.offsets import checkpoints, log_ends
+
+Detail = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Final:
+    """Where a group has to stand at least; `back`: partitions where it is set back there."""
+
+    positions: Mapping[ids.TopicPartition, checkpoints.OffsetAndMetadata]
+    back: frozenset[ids.TopicPartition]
+
+    def is_to_be_written(
+        self, place: ids.TopicPartition, stands: checkpoints.OffsetAndMetadata | None
+    ) -> bool:
+        """Who has got further is left there, unless he is to be set back."""
+        at = self.positions[place].offset
+        if stands is None or stands.offset < at:
+            return True
+        return stands.offset > at and place in self.back
+
+
+def of_group(move: group_moves.GroupMove) -> Detail:
+    metadata = {each.mirror: each.metadata for each in move.partitions}
+    return {
+        "group": move.group,
+        "positions": [
+            {
+                "topic": place.topic,
+                "partition": place.partition,
+                "offset": offset,
+                "metadata": metadata[place],
+                "back": place in move.sets_back,
+            }
+            for place, offset in sorted(move.expected.items())
+        ],
+    }
+
+
+def finals(detail: Detail) -> dict[str, Final]:
+    """By group: where it has to stand there."""
+    return {
+        each["group"]: Final(
+            positions={
+                _place(at): checkpoints.OffsetAndMetadata(
+                    offset=at["offset"], metadata=at["metadata"]
+                )
+                for at in each["positions"]
+            },
+            back=frozenset(_place(at) for at in each["positions"] if at["back"]),
+        )
+        for each in detail["groups"]
+    }
+
+
+def groups_of_plan(detail: Detail) -> list[str]:
+    return [each["group"] for each in detail["plan"]["groups"]]
+
+
+def of_fenced(each: fencing.Fenced) -> Detail:
+    return {
+        "topic": each.partition.topic,
+        "partition": each.partition.partition,
+        "marker": each.marker,
+        "order": list(each.order),
+        "tail": each.tail,
+        "unfenced": each.unfenced,
+    }
+
+
+def fenced(detail: Detail) -> list[fencing.Fenced]:
+    return [
+        fencing.Fenced(
+            partition=_place(each),
+            marker=each["marker"],
+            order=(each["order"][0], each["order"][1]),
+            tail=each["tail"],
+            unfenced=each["unfenced"],
+        )
+        for each in detail["partitions"]
+    ]
+
+
+def fences(found: Collection[fencing.Fenced]) -> planning.Fences:
+    return planning.Fences(
+        tails={each.partition: each.tail for each in found},
+        unfenced={each.partition: each.unfenced for each in found if each.unfenced},
+    )
+
+
+def by_partition(values: Mapping[ids.TopicPartition, int]) -> list[Detail]:
+    return [
+        {"topic": place.topic, "partition": place.partition, "value": value}
+        for place, value in sorted(values.items())
+    ]
+
+
+def partitions(found: Collection[Detail]) -> dict[ids.TopicPartition, int]:
+    return {_place(each): each["value"] for each in found}
+
+
+def report(found: journal.Journal, final: Detail, *, now_ms: int) -> dict[str, Any]:
+    """What an operator files away: times, the recovery point, and what became of each group."""
+    moved = found.moved
+    return {
+        "took_ms": now_ms - found.begun_at_ms,
+        "steps_ms": {
+            step.value: found.done_ms[step] - found.started_ms[step]
+            for step in steps.Step
+            if step in found.done_ms and step in found.started_ms
+        },
+        "lag_records": final["lag_records"],
+        "lag_ms": final["lag_ms"],
+        "read_again_max": final["read_again_max"],
+        "moved": [_of_moved(each) for each in final["groups"] if each["group"] in moved],
+        "unmoved": [each["group"] for each in final["groups"] if each["group"] not in moved],
+    }
+
+
+def stranded(final: Detail, now: Mapping[ids.TopicPartition, log_ends.Ends | None]) -> int | None:
+    """By offsets; None as soon as one of them is unknown."""
+    count = 0
+    for each in final["partitions"]:
+        ends = now.get(_place(each))
+        if ends is None or each["source_end"] is None:
+            return None
+        count += max(0, ends.end - each["source_end"])
+    return count
+
+
+def _of_moved(group: Detail) -> Detail:
+    return {
+        "group": group["group"],
+        "origin": group["origin"],
+        "partitions": [
+            {
+                name: each[name]
+                for name in ("topic", "partition", "mirror", "goes_on_at", "read_again_max")
+            }
+            for each in group["partitions"]
+        ],
+    }
+
+
+def _place(detail: Detail) -> ids.TopicPartition:
+    return ids.TopicPartition(detail["topic"], detail["partition"])

@@ -1,0 +1,133 @@
+"""What a move is done with on real clusters: the composition of `moving.Tools`."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+from connect_runtime.base import clock as base_clock
+from connect_runtime.base import ids
+from mm2.app import connections, flow_plan
+from mm2.app.failover import fencing, moving, planning, stopping, tails
+from mm2.app.looks import sides
+from mm2.app.settings import settings as app_settings
+from mm2.core.configs import dedicated
+from mm2.core.offsets import offset_map
+from mm2.pipeline import single_questions
+
+STOPPED = tuple(name for name in dedicated.CONNECTORS if "Heartbeat" not in name)
+"""What a move stops: copying, and checkpoints, which would set groups by what they do on the
+cluster that was left. Heartbeats lose nothing."""
+FENCE_S = 60.0
+LOST = "it is taken for lost, as was asked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """Seconds: how long both ends have to agree, how long others are waited for, and how long a
+    look at both clusters may last."""
+
+    settle_s: float = 60.0
+    wait_s: float = 600.0
+    look_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Equipment:
+    """`lost`: the cluster that is left is asked nothing."""
+
+    settings: app_settings.Settings
+    both: sides.Sides
+    clock: base_clock.Clock
+    patience: Patience = field(default_factory=Patience)
+    lost: bool = False
+
+    @property
+    def planner(self) -> planning.Planner:
+        finder = tails.Finder(there=self._there, here=self._here, clock=self.clock)
+        return planning.Planner(
+            both=self.both,
+            find=finder.find,
+            clock=self.clock,
+            timeout_s=self.patience.look_s,
+            lost=LOST if self.lost else "",
+        )
+
+    def tools(self, tell: Callable[[str], object]) -> moving.Tools:
+        """Raises `SettingsError` and `ConfigError` where the flow's worker cannot be told."""
+        (plan,) = flow_plan.plans(
+            self.settings,
+            flow_plan.Choice(names=(self.both.flow.name,)),
+            environment=os.environ,
+        )
+        props = plan.worker_props
+        return moving.Tools(
+            both=self.both,
+            planner=self.planner,
+            stop=lambda: self._stop(props["config.storage.topic"]),
+            running=lambda: self._running(props["group.id"], props["status.storage.topic"]),
+            fence=self._fence,
+            export=lambda path, found: tails.export(
+                path,
+                found,
+                cluster=self.both.flow.target,
+                connect=self._there,
+                clock=self.clock,
+            ),
+            clock=self.clock,
+            pause=threading.Event().wait,
+            tell=tell,
+            hooks=self.settings.hooks,
+            settle_s=self.patience.settle_s,
+            wait_s=self.patience.wait_s,
+        )
+
+    def _there(self) -> single_questions.SingleQuestions:
+        flow = self.both.flow
+        clients = self.settings.clients_of(flow)
+        return self._questions(clients.producer, flow.target)
+
+    def _here(self) -> single_questions.SingleQuestions:
+        flow = self.both.flow
+        return self._questions(self.settings.clients_of(flow).consumer, flow.source)
+
+    def _questions(
+        self, cluster: app_settings.ClusterSettings, alias: str
+    ) -> single_questions.SingleQuestions:
+        client_id = f"mm2-{self.both.flow.name}-failover"
+        wire = connections.wire_settings(cluster, alias, client_id=client_id)
+        return single_questions.SingleQuestions(
+            wire, clock=self.clock, random=random.SystemRandom()
+        )
+
+    def _stop(self, config_topic: str) -> Sequence[str]:
+        return stopping.stop(
+            self.both.target,
+            config_topic,
+            STOPPED,
+            clock=self.clock,
+            timeout_s=moving.WRITE_S,
+        )
+
+    def _running(self, group: str, status_topic: str) -> Sequence[str]:
+        """Where the group has no member any more nobody will say anything."""
+        target, timeout_s = self.both.target, self.patience.look_s
+        members = target.groups.members([group], timeout_s).done.get(group)
+        if members == ():
+            return []
+        return stopping.running(target, status_topic, STOPPED, timeout_s=timeout_s)
+
+    def _fence(
+        self, known: offset_map.OffsetMap, partitions: Collection[ids.TopicPartition]
+    ) -> list[fencing.Fenced]:
+        return fencing.fence(
+            self.both.flow,
+            known,
+            partitions,
+            connect=self._there,
+            clock=self.clock,
+            timeout_s=min(FENCE_S, self.patience.wait_s),
+        )

@@ -1,0 +1,112 @@
+"""Where an offset of the cluster that is left is on the one gone to, by the maps of both ways."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+
+from connect_runtime.base import ids
+from mm2.app.failover import tails
+from mm2.app.looks import mirrors, sides
+from mm2.core import flows
+from mm2.core.failover import seen, shared_names
+from mm2.core.offsets import map_translation, offset_map, translation
+
+
+class Opposite:
+    """The map of the flow that leads back, which stands on the cluster that is left. Read when it
+    is first asked for; raises `RetriableError` and `FatalError` then."""
+
+    def __init__(self, both: sides.TwoSides, *, silent: bool, timeout_s: float) -> None:
+        self._both = both
+        self._timeout_s = timeout_s
+        self.silent = silent
+
+    @functools.cached_property
+    def map(self) -> offset_map.OffsetMap:
+        assert not self.silent, "who does not answer is not asked"
+        return mirrors.read_map(self._both.source, self._both.flow.target, self._timeout_s)
+
+
+def translate(
+    flow: flows.Flow,
+    known: offset_map.OffsetMap,
+    mirrored: Sequence[seen.Mirrored],
+    *,
+    opposite: Opposite,
+    left: Mapping[ids.TopicPartition, tails.Tail],
+    still: bool,
+) -> seen.Translate:
+    """What the flow mirrors goes forwards by its map (`known`); what a flow of the other direction
+    has brought goes back by that one's; what both bring under one name goes by both. `left`: what
+    never left the cluster gone to. `still`: nobody copies any more."""
+    by_partition = {each.partition: each for each in mirrored}
+
+    def placed(partition: ids.TopicPartition, offset: int) -> seen.Place | None:
+        if flow.should_replicate_topic(partition.topic):
+            there = ids.TopicPartition(flow.remote_topic(partition.topic), partition.partition)
+            forward = map_translation.translate(known.partition(partition), offset)
+            if flow.policy.renames_topics:
+                return seen.Place(partition=there, outcome=forward)
+            return shared(partition, there, offset, forward=forward)
+        topic = _origin(flow, partition.topic)
+        if topic is None or opposite.silent:
+            return None
+        there = ids.TopicPartition(topic, partition.partition)
+        outcome = map_translation.translate_back(opposite.map.partition(there), offset)
+        return seen.Place(partition=there, outcome=outcome)
+
+    def shared(
+        partition: ids.TopicPartition,
+        there: ids.TopicPartition,
+        offset: int,
+        *,
+        forward: translation.Translation,
+    ) -> seen.Place:
+        back = offset_map.PartitionMap() if opposite.silent else opposite.map.partition(there)
+        if not back.eras:
+            local = flow.target_topics is flows.TargetTopics.SHARED
+            return seen.Place(
+                partition=there, outcome=forward, unsure=_unsure(flow) if local else ""
+            )
+        tail = left.get(there)
+        mine = by_partition.get(partition)
+        copied_to = None if mine is None else mine.copied_to
+        outcome = shared_names.place(
+            forward,
+            map_translation.translate_back(back, offset),
+            shared_names.Local(
+                through=back.copied_to or 0,
+                end=back.copied_to or 0 if tail is None else tail.end,
+                stretches=None if tail is None else tail.stretches,
+            ),
+            read_all_copied=still
+            and mine is not None
+            and mine.tail == 0
+            and copied_to is not None
+            and offset >= copied_to,
+            past_all_back=tail is not None and offset >= tail.behind,
+        )
+        return seen.Place(partition=there, outcome=outcome)
+
+    return placed
+
+
+def back(flow: flows.Flow, partition: ids.TopicPartition) -> ids.TopicPartition:
+    """Where the opposite flow brings what was born on this one's target."""
+    topic = flow.policy.format_remote_topic(flow.target, partition.topic)
+    return ids.TopicPartition(topic, partition.partition)
+
+
+def _unsure(flow: flows.Flow) -> str:
+    return (
+        f"{flow.target} has records of its own under this name, and nobody can say which of them "
+        f"were read on {flow.source}: who goes on by what was copied alone misses the others"
+    )
+
+
+def _origin(flow: flows.Flow, topic: str) -> str | None:
+    """The name on the target of a topic that came from there; None for others."""
+    if flow.policy.topic_source(topic) != flow.target:
+        return None
+    return flow.policy.upstream_topic(topic)

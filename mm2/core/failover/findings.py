@@ -1,0 +1,249 @@
+"""What is to be said of a move, from what was seen: what forbids it, what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from mm2.core.failover import group_moves, orders, seen, verdicts
+from mm2.core.offsets import group_sync
+
+_Way, _Weight, _Finding = group_moves.Way, verdicts.Weight, verdicts.Finding
+
+
+def find(
+    wanted: orders.Wanted,
+    found: seen.Seen,
+    groups: Sequence[group_moves.GroupMove],
+    *,
+    settled: seen.Settled | None,
+) -> Iterator[verdicts.Finding]:
+    """As weighed here: what the operator accepts is not looked at. `settled` as in `plan.make`."""
+    yield from _of_ends(wanted, found)
+    for each in found.mirrored:
+        yield from _of_mirror(wanted, each)
+        if not found.silent:
+            yield from _of_lag(wanted, each, settled)
+    for tail in found.unreplicated:
+        yield from _of_tail(wanted, tail)
+    yield from _of_names(wanted, groups)
+    for group in groups:
+        yield from _of_group(wanted, group, final=settled is not None)
+        for move in group.partitions:
+            yield from _of_move(wanted, group, move)
+
+
+def _of_ends(wanted: orders.Wanted, found: seen.Seen) -> Iterator[verdicts.Finding]:
+    here, there = wanted.origin, wanted.destination
+    if not found.mirrored:
+        yield _Finding(
+            weight=_Weight.FORBIDS,
+            code="nothing-mirrored",
+            text=f"the flow {found.flow} has mirrored nothing to {there} yet",
+        )
+    if found.silent:
+        yield _Finding(
+            weight=_Weight.FORBIDS if wanted.planned else _Weight.COSTS,
+            code="origin-unreachable",
+            text=f"{here} does not answer ({found.silent}): what it holds that {there} lacks "
+            "cannot be counted"
+            + ("; a planned move needs both (leave --planned away if it is lost)" * wanted.planned),
+        )
+    if found.unlisted:
+        yield _Finding(
+            weight=_Weight.FORBIDS if wanted.planned else _Weight.COSTS,
+            code="groups-unlisted",
+            text=f"not all groups of {here} may be known ({found.unlisted}): those that have "
+            "checkpoints are",
+        )
+    for topic, why in sorted(found.left_out.items()):
+        yield _Finding(
+            weight=_Weight.NOTE, code="left-out", text=f"{topic} was mirrored once: {why}"
+        )
+    for partition, why in sorted(found.unfenced.items()):
+        yield _Finding(
+            weight=_Weight.COSTS,
+            code="unfenced",
+            text=f"{partition}: nobody is locked out ({why}); who copies it still may write on",
+        )
+    if found.losses:
+        yield _Finding(
+            weight=_Weight.NOTE,
+            code="losses",
+            text=f"{found.losses} receipts say that records were lost before: see mm2 receipts",
+        )
+
+
+def _of_mirror(wanted: orders.Wanted, each: seen.Mirrored) -> Iterator[verdicts.Finding]:
+    name = f"{each.partition}"
+    if each.stopped:
+        yield _Finding(
+            weight=_Weight.FORBIDS, code="stopped", text=f"{name} is not copied: {each.stopped}"
+        )
+    if each.there is None:
+        yield _Finding(
+            weight=_Weight.FORBIDS,
+            code="mirror-missing",
+            text=f"{name}: there is no {each.mirror} on {wanted.destination}",
+        )
+    if each.here is not None and each.copied_to is not None and each.copied_to > each.here.end:
+        yield _Finding(
+            weight=_Weight.FORBIDS,
+            code="origin-truncated",
+            text=f"{name} ends at {each.here.end} on {wanted.origin}, but was copied up to "
+            f"{each.copied_to}: it was truncated or made anew",
+        )
+
+
+def _of_lag(
+    wanted: orders.Wanted, each: seen.Mirrored, settled: seen.Settled | None
+) -> Iterator[verdicts.Finding]:
+    """A planned move waits for what is missing, until the last look: then there is none."""
+    name, here = f"{each.partition}", each.here
+    if here is None:
+        yield _Finding(
+            weight=_Weight.FORBIDS if wanted.planned else _Weight.COSTS,
+            code="lag-unknown",
+            text=f"{name}: what {wanted.origin} holds of it that {wanted.destination} lacks "
+            "cannot be told",
+        )
+        return
+    weight, waited = _Weight.COSTS, ""
+    if wanted.planned:
+        weight = _Weight.NOTE if settled is None else _Weight.FORBIDS
+        waited = " yet; they are waited for" if settled is None else ""
+    if each.lag_records:
+        yield _Finding(
+            weight=weight,
+            code="lag",
+            text=f"{name}: {each.lag_records} records of {wanted.origin} are not on "
+            f"{wanted.destination}{waited}",
+        )
+    if here.pending:
+        yield _Finding(
+            weight=weight,
+            code="open-transactions",
+            text=f"{name}: {here.pending} offsets stand behind a transaction that is open on "
+            f"{wanted.origin}: what it commits later is not copied",
+        )
+    agreed = None if settled is None else settled.ends.get(each.partition)
+    if settled is not None and agreed != here.end:
+        yield _Finding(
+            weight=_Weight.FORBIDS,
+            code="ends-moved",
+            text=f"{name} ends at {here.end} on {wanted.origin}, and did at {agreed} when both "
+            "agreed: somebody writes there still",
+        )
+
+
+def _of_tail(wanted: orders.Wanted, each: seen.Unreplicated) -> Iterator[verdicts.Finding]:
+    if each.records == 0:
+        return
+    count = f"more than {each.at_least}" if each.records is None else f"{each.records}"
+    yield _Finding(
+        weight=_Weight.COSTS,
+        code="unreplicated",
+        text=f"{each.partition}: {count} records of {wanted.destination} never reached "
+        f"{wanted.origin}; who goes on there reads them now",
+    )
+
+
+def _of_names(
+    wanted: orders.Wanted, groups: Sequence[group_moves.GroupMove]
+) -> Iterator[verdicts.Finding]:
+    if not groups:
+        yield _Finding(
+            weight=_Weight.NOTE, code="no-groups", text="no group has a position to move"
+        )
+    nowhere = wanted.groups.difference(
+        group.group for group in groups if group.partitions or group.unread_why
+    )
+    for name in sorted(nowhere):
+        yield _Finding(
+            weight=_Weight.FORBIDS,
+            code="no-such-group",
+            text=f"group {name} has no position on {wanted.origin}: is its name right?",
+            group=name,
+        )
+
+
+_BARRED = {
+    group_sync.GroupState.ACTIVE: ("group-active", "has members there already: stop them"),
+    group_sync.GroupState.FOREIGN: ("group-foreign", "is no consumers' group there"),
+    group_sync.GroupState.UNKNOWN: ("group-unknown", "could not be looked at there: try again"),
+}
+
+
+def _of_group(
+    wanted: orders.Wanted, group: group_moves.GroupMove, *, final: bool
+) -> Iterator[verdicts.Finding]:
+    name = group.group
+    if group.barred is not None:
+        code, words = _BARRED[group.barred]
+        text = f"group {name} on {wanted.destination} {words}"
+        yield _Finding(weight=_Weight.FORBIDS, code=code, text=text, group=name)
+    if group.state is group_sync.GroupState.ACTIVE and (final or not wanted.planned):
+        yield _Finding(
+            weight=_Weight.FORBIDS if final else _Weight.COSTS,
+            code="group-still-here",
+            text=f"group {name} has members on {wanted.origin} still: what they read from now on "
+            "is read again",
+            group=name,
+        )
+    if group.unread_why:
+        weight = _Weight.FORBIDS if wanted.planned or not group.partitions else _Weight.COSTS
+        then = "its last checkpoint counts" if group.partitions else "and it has no checkpoint"
+        text = f"group {name} could not be read on {wanted.origin} ({group.unread_why}); {then}"
+        yield _Finding(weight=weight, code="group-unread", text=text, group=name)
+    if group.origin is seen.Origin.CHECKPOINTED:
+        yield _Finding(
+            weight=_Weight.COSTS,
+            code="as-of-checkpoint",
+            text=f"group {name}: what it read after its last checkpoint is read again",
+            group=name,
+        )
+
+
+def _of_move(
+    wanted: orders.Wanted, group: group_moves.GroupMove, each: group_moves.PartitionMove
+) -> Iterator[verdicts.Finding]:
+    for weight, code, text in (*_of_way(each), *_of_reading(wanted, each)):
+        told = f"group {group.group}, {each.partition}: {text}"
+        yield _Finding(weight=weight, code=code, text=told, group=group.group)
+
+
+def _of_way(each: group_moves.PartitionMove) -> Iterator[tuple[verdicts.Weight, str, str]]:
+    match each.way:
+        case _Way.UNTRANSLATED:
+            text = f"its offset {each.committed} has no place there ({each.why})"
+            yield _Weight.FORBIDS, "untranslated", text
+        case _Way.MISSING | _Way.PAST_THE_END:
+            text = f"its place there, {each.mirror} at {each.to}, does not exist"
+            yield _Weight.FORBIDS, "no-place", text
+        case _Way.IS_AHEAD:
+            text = (
+                f"it has read up to {each.at} there, beyond its place {each.to}; it is left "
+                "there (--set-back would let it read again)"
+            )
+            yield _Weight.NOTE, "is-ahead", text
+        case _Way.NOT_MIRRORED:
+            yield _Weight.NOTE, "not-mirrored", "it is not mirrored"
+        case _:
+            pass
+
+
+def _of_reading(
+    wanted: orders.Wanted, each: group_moves.PartitionMove
+) -> Iterator[tuple[verdicts.Weight, str, str]]:
+    if each.unsure:
+        yield _Weight.FORBIDS, "shared-names", each.unsure
+    if each.oldest:
+        text = f"its offset {each.committed} is older than all that is known: it goes on at the"
+        yield _Weight.COSTS, "too-old", f"{text} first record that is left, {each.to}"
+    elif each.again_max:
+        yield _Weight.COSTS, "again", f"up to {each.again_max} records are read again"
+    if each.unmirrored:
+        text = f"{each.unmirrored} records it has read are not on {wanted.destination}"
+        yield _Weight.COSTS, "unmirrored", text
+    if each.gone:
+        text = f"{each.gone} records were deleted there before it read them"
+        yield _Weight.COSTS, "gone", text

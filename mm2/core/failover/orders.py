@@ -1,0 +1,54 @@
+"""What an operator asks for: a move of consumer groups from one cluster to the other."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Kind(enum.Enum):
+    """EMERGENCY: `from` is lost, or as good as; PLANNED and BACK: both clusters serve, nothing may
+    be lost. BACK returns to the cluster that was left before."""
+
+    EMERGENCY = "failover"
+    PLANNED = "switch-over"
+    BACK = "failback"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """`accepted`: codes of findings that shall not forbid, each for all or, as `CODE:GROUP`, for
+    one group. `groups` empty: those of the flow. `export`: where what never left `destination`
+    is written to first, "" for nowhere; a move back alone has it."""
+
+    origin: str
+    destination: str
+    kind: Kind
+    sets_back: bool = False
+    accepted: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+    export: str = ""
+
+    @property
+    def planned(self) -> bool:
+        """Do both clusters serve?"""
+        return self.kind is not Kind.EMERGENCY
+
+
+def contradictions(begun: Wanted, asked: Wanted) -> list[str]:
+    """Of a move that was begun and is gone on with: what is asked for now and was not then, in
+    words. Codes that are accepted now are no contradiction, they are taken in."""
+    found = []
+    ends = (begun.origin, begun.destination), (asked.origin, asked.destination)
+    if ends[0] != ends[1]:
+        found.append(f"it moves from {begun.origin} to {begun.destination}")
+    if asked.kind not in {begun.kind, Kind.EMERGENCY}:
+        found.append(f"it is a {begun.kind.value}, no {asked.kind.value}")
+    if asked.sets_back and not begun.sets_back:
+        found.append("it sets no group back")
+    if asked.groups and asked.groups != begun.groups:
+        said = ", ".join(sorted(begun.groups)) or "all of the flow"
+        found.append(f"its groups are {said}")
+    if asked.export and asked.export != begun.export:
+        found.append(f"it exports to {begun.export or 'no file'}")
+    return found

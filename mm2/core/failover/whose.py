@@ -1,0 +1,88 @@
+"""Whose the records of a stretch of a log are: a flow's own, or others' (a fold over its batches).
+
+Only what was committed counts: a transaction's records wait for its marker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from mm2.formats import record_batch
+
+
+class Stretch(NamedTuple):
+    """Records from offset `first` to `last`, both included; times are UTC milliseconds."""
+
+    first: int
+    last: int
+    records: int
+    first_ms: int
+    last_ms: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Whose:
+    """Of offsets from `start` up to, not including, `end`. `ours`: ids of the flow's producers.
+
+    `mine` counts the flow's records; `others` are everybody else's, in order of their decision.
+    """
+
+    ours: Collection[int]
+    start: int
+    end: int
+    mine: int = 0
+    others: list[Stretch] = field(default_factory=list)
+    _open: dict[int, list[Stretch]] = field(default_factory=dict)
+
+    def take(self, header: record_batch.BatchHeader, control: int | None) -> None:
+        """The batches of the log in order; `control` is the kind of a marker, None for records."""
+        if control is not None:
+            if header.base_offset < self.end:
+                waiting = self._open.pop(header.producer_id, [])
+                if control == record_batch.COMMIT_MARKER:
+                    self._count(header.producer_id, waiting)
+            return
+        first, last = max(self.start, header.base_offset), min(self.end - 1, header.last_offset)
+        if first > last:
+            return
+        records = min(header.record_count, last - first + 1)
+        found = Stretch(first, last, records, header.oldest_timestamp, header.max_timestamp)
+        if header.is_transactional:
+            self._open.setdefault(header.producer_id, []).append(found)
+        else:
+            self._count(header.producer_id, [found])
+
+    def _count(self, producer: int, found: list[Stretch]) -> None:
+        if producer in self.ours:
+            self.mine += sum(each.records for each in found)
+        else:
+            self.others += found
+
+
+def behind(others: Collection[Stretch], passed: int) -> list[Stretch]:
+    """Others' stretches in the order of the log, without the first `passed` records; where a part
+    of a stretch is passed, offsets count as records."""
+    found = []
+    for each in sorted(others):
+        if passed >= each.records:
+            passed -= each.records
+            continue
+        if passed:
+            first = each.first + passed
+            each = each._replace(first=first, records=each.records - passed)
+            passed = 0
+        found.append(each)
+    return found
+
+
+def within(found: Collection[Stretch], start: int, end: int) -> int:
+    """How many of the records stand from `start` on and before `end`; of a stretch that is cut,
+    offsets count as records."""
+    count = 0
+    for each in found:
+        first, last = max(start, each.first), min(end - 1, each.last)
+        if first <= last:
+            count += min(each.records, last - first + 1)
+    return count
