@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from confluent_kafka import admin
 
-from mm2.sandbox import cluster
-from tests.support import content, eventually, kafka, mirror, operations
+from tests.support import content, eventually, granted, kafka, mirror, operations
 
 pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(600)]
 
 USER = "mirror"
-Rights = Mapping[tuple[str, str], Sequence[str]]
-"""By kind of resource and the prefix of its name (of all where it is `*`): operations."""
-ON_SOURCE: Rights = {
+ON_SOURCE: granted.Rights = {
     ("TOPIC", "orders"): ("DESCRIBE", "DESCRIBE_CONFIGS", "READ"),
     ("TOPIC", "mm2-offset-syncs.west.internal"): ("CREATE", "DESCRIBE", "READ", "WRITE"),
     ("GROUP", "*"): ("DESCRIBE",),
     ("BROKER", "kafka-cluster"): ("DESCRIBE",),
 }
-ON_TARGET: Rights = {
+ON_TARGET: granted.Rights = {
     ("TOPIC", "east."): (
         *("CREATE", "ALTER", "ALTER_CONFIGS", "DESCRIBE", "DESCRIBE_CONFIGS"),
         *("READ", "WRITE"),
@@ -34,34 +29,14 @@ ON_TARGET: Rights = {
     ("BROKER", "kafka-cluster"): ("ALTER", "DESCRIBE", "DESCRIBE_CONFIGS"),
 }
 SOON_S = 90.0
-_LITERAL, _PREFIXED = admin.ResourcePatternType.LITERAL, admin.ResourcePatternType.PREFIXED
-
-
-def allow(on: cluster.Cluster, rights: Rights) -> None:
-    bindings = [
-        admin.AclBinding(
-            admin.ResourceType[kind],
-            name,
-            _LITERAL if kind == "BROKER" or name == "*" else _PREFIXED,
-            f"User:{USER}",
-            "*",
-            admin.AclOperation[operation],
-            admin.AclPermissionType.ALLOW,
-        )
-        for (kind, name), operations_ in rights.items()
-        for operation in operations_
-    ]
-    client = kafka.admin_client(on.client_properties())
-    for future in client.create_acls(bindings).values():
-        future.result(30)
 
 
 def test_a_flow_is_fenced_grows_and_follows_settings_with_no_more_than_these(
     tmp_path: Any, own_cluster: Any
 ):
     east, west = (own_cluster(name, users=[USER]) for name in ("east", "west"))
-    allow(east, ON_SOURCE)
-    allow(west, ON_TARGET)
+    granted.allow(east, USER, ON_SOURCE)
+    granted.allow(west, USER, ON_TARGET)
     source, target = east.client_properties(), west.client_properties()
     kafka.create_topic(source, "orders")
     kafka.produce(source, "orders", content.some())

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import dataclasses
+
+from mm2.core.preflight import findings
+
+Result, Weight, Word = findings.Result, findings.Weight, findings.Word
+
+SOME = findings.Finding(
+    subject="east",
+    word=Word.NETWORK,
+    weight=Weight.FAILED,
+    code="network",
+    text="refused",
+    means="nothing is copied",
+    mend="start it",
+)
+NOTE = dataclasses.replace(SOME, weight=Weight.NOTE, word=Word.DNS)
+WARNING = dataclasses.replace(SOME, weight=Weight.WARNING, word=Word.TLS)
+EAST = findings.Looked(
+    subject="east",
+    seen=frozenset({Word.DNS, Word.NETWORK, Word.TLS}),
+    skipped=frozenset({Word.AUTH}),
+)
+
+
+def test_a_cell_is_as_bad_as_the_worst_that_was_found():
+    report = findings.judge([EAST], [NOTE, SOME, WARNING])
+    (row,) = report.rows
+    assert dict(row.cells) == {
+        Word.DNS: Result.OK,
+        Word.NETWORK: Result.FAILED,
+        Word.TLS: Result.WARNING,
+        Word.AUTH: Result.SKIPPED,
+    }
+    assert list(row.cells) == [Word.DNS, Word.NETWORK, Word.TLS, Word.AUTH]
+
+
+def test_a_warning_never_hides_a_failure():
+    lighter = dataclasses.replace(SOME, weight=Weight.WARNING)
+    (row,) = findings.judge([EAST], [SOME, lighter]).rows
+    assert row.cells[Word.NETWORK] is Result.FAILED
+
+
+def test_the_heaviest_is_told_first_and_the_same_once():
+    other = dataclasses.replace(SOME, subject="west")
+    west = findings.Looked(subject="west", seen=frozenset({Word.NETWORK}))
+    report = findings.judge([west, EAST], [NOTE, SOME, WARNING, other, SOME])
+    assert report.findings == (other, SOME, WARNING, NOTE)
+
+
+def test_findings_of_others_are_not_in_a_row():
+    (row,) = findings.judge([EAST], [dataclasses.replace(SOME, subject="west")]).rows
+    assert row.cells[Word.NETWORK] is Result.OK
+
+
+def test_the_verdict_is_the_worst_and_notes_are_none():
+    def verdict(*found: findings.Finding) -> findings.Result:
+        return findings.judge([EAST], found).verdict
+
+    assert verdict() is Result.OK
+    assert verdict(NOTE) is Result.OK
+    assert verdict(NOTE, WARNING) is Result.WARNING
+    assert verdict(WARNING, SOME) is Result.FAILED

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from mm2.core import commands
+from mm2.core.preflight import findings, rights
+
+Client, Kind, Weight = rights.Client, rights.Kind, findings.Weight
+OPERATORS = {
+    client: commands.Cluster(
+        bootstrap="s:1" if client.on_source else "t:1", principal=f"User:{client.name.lower()}"
+    )
+    for client in Client
+}
+EVERYTHING = frozenset(
+    {"READ", "WRITE", "CREATE", "DESCRIBE", "ALTER", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"}
+)
+WANTED = rights.Wanted(
+    topics=("orders", "users"),
+    mirrors=("east.orders", "east.users"),
+    own=(
+        rights.Own(name="mm2-offset-map", maker=Client.TARGET_ADMIN, user=Client.PRODUCER),
+        rights.Own(name="mm2-configs", maker=Client.WORKER, user=Client.WORKER),
+    ),
+    worker_group="east-mm2",
+    synced_groups=("app",),
+    sync_acls=True,
+    read_too=(rights.Resource(client=Client.CONSUMER, kind=Kind.TOPIC, name="back"),),
+)
+
+
+def told(
+    held: dict[rights.Resource, rights.Held], wanted: rights.Wanted = WANTED
+) -> list[findings.Finding]:
+    return list(rights.missing("east->west", rights.needs(wanted), held, operators=OPERATORS))
+
+
+def everything(
+    operations: frozenset[str] | None = EVERYTHING, *, exists: bool = False
+) -> dict[rights.Resource, rights.Held]:
+    held = rights.Held(operations=operations, exists=exists)
+    return {need.resource: held for need in rights.needs(WANTED)}
+
+
+def without(client: Client, kind: Kind, name: str, *operations: str) -> list[findings.Finding]:
+    resource = rights.Resource(client=client, kind=kind, name=name)
+    lacking = rights.Held(operations=EVERYTHING - set(operations), exists=False)
+    return told({**everything(), resource: lacking})
+
+
+def test_with_all_rights_there_is_nothing_to_tell():
+    assert told(everything()) == []
+
+
+def test_what_brokers_do_not_tell_is_not_missing():
+    assert told(everything(None)) == []
+    assert told({}) == []
+
+
+@pytest.mark.parametrize(
+    ("client", "kind", "name", "operation", "weight"),
+    [
+        (Client.CONSUMER, Kind.TOPIC, "orders", "READ", Weight.FAILED),
+        (Client.SOURCE_ADMIN, Kind.TOPIC, "orders", "DESCRIBE_CONFIGS", Weight.WARNING),
+        (Client.PRODUCER, Kind.TOPIC, "east.orders", "WRITE", Weight.FAILED),
+        (Client.PRODUCER, Kind.TOPIC, "east.orders", "READ", Weight.FAILED),
+        (Client.TARGET_ADMIN, Kind.TOPIC, "east.orders", "ALTER", Weight.WARNING),
+        (Client.TARGET_ADMIN, Kind.TOPIC, "east.orders", "ALTER_CONFIGS", Weight.WARNING),
+        (Client.PRODUCER, Kind.TOPIC, "mm2-offset-map", "WRITE", Weight.FAILED),
+        (Client.WORKER, Kind.TOPIC, "mm2-configs", "READ", Weight.FAILED),
+        (Client.WORKER, Kind.TOPIC, "mm2-configs", "DESCRIBE_CONFIGS", Weight.WARNING),
+        (Client.WORKER, Kind.GROUP, "east-mm2", "READ", Weight.FAILED),
+        (Client.TARGET_ADMIN, Kind.GROUP, "app", "READ", Weight.WARNING),
+        (Client.TARGET_ADMIN, Kind.CLUSTER, "", "DESCRIBE_CONFIGS", Weight.WARNING),
+        (Client.TARGET_ADMIN, Kind.CLUSTER, "", "ALTER", Weight.WARNING),
+        (Client.SOURCE_ADMIN, Kind.CLUSTER, "", "DESCRIBE", Weight.WARNING),
+        (Client.CONSUMER, Kind.TOPIC, "back", "READ", Weight.FAILED),
+    ],
+)
+def test_one_right_that_is_missing_is_named_with_who_lacks_it(
+    client, kind, name, operation, weight
+):
+    (found,) = without(client, kind, name, operation)
+    assert (found.subject, found.word, found.weight) == (
+        "east->west",
+        findings.Word.RIGHTS,
+        weight,
+    )
+    assert f"User:{client.name.lower()} ({client.value}) may not {operation}" in found.text
+    assert found.text.endswith("on the source" if client.on_source else "on the target")
+    spelled = operation.title().replace("_", "")
+    assert f"--allow-principal User:{client.name.lower()}" in found.command
+    assert f"--operation {spelled}" in found.command
+    assert name in found.text + found.command
+    assert found.code == f"right-{kind.value}-{operation.lower().replace('_', '-')}"
+
+
+def test_to_create_needs_a_right_only_while_the_topic_is_missing():
+    resource = rights.Resource(client=Client.TARGET_ADMIN, kind=Kind.TOPIC, name="east.orders")
+    cluster = rights.Resource(client=Client.TARGET_ADMIN, kind=Kind.CLUSTER)
+    none = {**everything(), cluster: rights.Held(operations=EVERYTHING - {"CREATE"})}
+    lacking = rights.Held(operations=EVERYTHING - {"CREATE"}, exists=False)
+    (found,) = told({**none, resource: lacking})
+    assert found.code == "right-topic-create"
+    assert told({**none, resource: dataclasses.replace(lacking, exists=True)}) == []
+
+
+def test_who_may_create_on_the_cluster_may_create_any_topic():
+    resource = rights.Resource(client=Client.TARGET_ADMIN, kind=Kind.TOPIC, name="east.orders")
+    lacking = rights.Held(operations=EVERYTHING - {"CREATE"}, exists=False)
+    assert told({**everything(), resource: lacking}) == []
+
+
+def test_what_many_topics_lack_alike_is_told_once_with_one_command():
+    names = tuple(f"t{number}" for number in range(30))
+    wanted = dataclasses.replace(WANTED, topics=names, mirrors=())
+    held = {
+        rights.Resource(client=Client.CONSUMER, kind=Kind.TOPIC, name=name): rights.Held(
+            operations=frozenset()
+        )
+        for name in names
+    }
+    (found,) = told(held, wanted)
+    assert "30 topics (t0, t1, t2 and 27 more)" in found.text
+    assert found.command.count("--topic") == 20
+
+
+def test_what_is_not_wanted_needs_no_right():
+    less = dataclasses.replace(
+        WANTED, sync_acls=False, syncs_configs=False, synced_groups=(), read_too=()
+    )
+    needs = rights.needs(less)
+    assert not any("ALTER_CONFIGS" in each.operations for each in needs)
+    assert {each.resource.name for each in needs if each.resource.kind is Kind.GROUP} == {
+        "east-mm2"
+    }
+    assert len([each for each in needs if each.resource.kind is Kind.CLUSTER]) == 1
