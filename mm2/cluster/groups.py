@@ -18,6 +18,9 @@ from mm2.core.offsets import checkpoints, group_sync
 T = TypeVar("T")
 
 Written = Mapping[ids.TopicPartition, checkpoints.OffsetAndMetadata]
+Seen = dict[str, bytes]
+"""What groups had, for `Groups.news` alone to read and write. Take out whoever is to be told of
+again; an empty one is the beginning."""
 Refused = Mapping[ids.TopicPartition, errors.ConnectError]
 """Partitions whose offset stayed as it was, and why; usually none."""
 
@@ -49,9 +52,19 @@ class Groups(Protocol):
         groups of the new protocol (KIP-848) are not told."""
 
     def positions(
-        self, groups: Collection[str], timeout_s: float
+        self, groups: Collection[str], timeout_s: float, *, stable: bool = False
     ) -> PerGroup[checkpoints.Positions]:
-        """All that each has committed; a group that does not exist has nothing."""
+        """All that each has committed; a group that does not exist has nothing.
+
+        `stable`: groups are failed of which a transaction that is still open has offsets, where
+        brokers can tell (2.5).
+        """
+
+    def news(
+        self, groups: Collection[str], timeout_s: float, *, seen: Seen
+    ) -> PerGroup[checkpoints.Positions]:
+        """As `positions`, without the groups that have what they had when `seen` was told, as far
+        as brokers can be asked for many at once (3.0): those are in neither of the two."""
 
     def write(self, offsets: Mapping[str, Written], timeout_s: float) -> PerGroup[Refused]:
         """Give groups these offsets, which makes those that do not exist.

@@ -7,11 +7,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 from connect_runtime.base import clock as base_clock
-from connect_runtime.base import deadline, errors
+from connect_runtime.base import deadline, errors, ids
 from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.kafka_client import group_calls, translate_errors
-from connect_runtime.wire.codec import failures, group_requests, messages, targets
+from connect_runtime.wire.codec import failures, group_requests, messages, offset_fetch, targets
 from mm2.cluster import errors as cluster_errors
+from mm2.cluster import group_batches
 from mm2.cluster import groups as port
 from mm2.core.groups import relevant
 from mm2.core.offsets import checkpoints, group_sync
@@ -35,10 +36,17 @@ _SILENCE = (
     failures.RequestTimedOut,
     failures.TooManyCalls,
 )
-_ADVICE: Mapping[int, translate_errors.Advice] = dict.fromkeys(
-    (25, 27, 68, 113),  # UNKNOWN_MEMBER_ID, …: to who is no member
-    (cluster_errors.GroupInUseError, "the group has members, and stays as it is"),
-)
+_UNSTABLE_OFFSET_COMMIT = 88
+_ADVICE: Mapping[int, translate_errors.Advice] = {
+    **dict.fromkeys(
+        (25, 27, 68, 113),  # UNKNOWN_MEMBER_ID, …: to who is no member
+        (cluster_errors.GroupInUseError, "the group has members, and stays as it is"),
+    ),
+    _UNSTABLE_OFFSET_COMMIT: (
+        errors.RetriableError,
+        "a transaction is open that has an offset of the group",
+    ),
+}
 
 
 class KafkaGroups:
@@ -64,6 +72,7 @@ class KafkaGroups:
             advice=_ADVICE,
             gone=gone,
         )
+        self._batches = group_batches.GroupBatches(self._calls, clock=clock)
 
     def list_groups(self, timeout_s: float) -> list[relevant.Listed]:
         """See `groups.Groups`; so for all below."""
@@ -96,11 +105,10 @@ class KafkaGroups:
     ) -> port.PerGroup[group_sync.GroupState]:
         """Those of KIP-848 first: to a question about classic ones the others are dead."""
         end = deadline.Deadline.after(timeout_s, now_s=self._clock.now_s())
-        consumers = self._each(
+        consumers = self._described(
             groups,
             group_requests.describe_consumer,
             timeout_s,
-            doing="describing group",
             fine=_NOT_OF_THE_KIND,
             read=_consumer_state,
         )
@@ -110,11 +118,10 @@ class KafkaGroups:
             if isinstance(error, failures.UnsupportedVersion)
         ]
         others = [group for group, state in consumers.done.items() if state is None]
-        classic = self._each(
+        classic = self._described(
             [*older, *others],
             group_requests.describe_classic,
             end.left_s(self._clock.now_s()),
-            doing="describing group",
             fine=frozenset({group_requests.GROUP_ID_NOT_FOUND}),
             read=_classic_state,
         )
@@ -125,43 +132,44 @@ class KafkaGroups:
         return port.PerGroup(done={**known, **classic.done}, failed={**failed, **classic.failed})
 
     def members(self, groups: Collection[str], timeout_s: float) -> port.PerGroup[tuple[str, ...]]:
-        return self._each(
+        return self._described(
             groups,
             group_requests.describe_classic,
             timeout_s,
-            doing="describing group",
             fine=frozenset({group_requests.GROUP_ID_NOT_FOUND}),
             read=_hosts,
         )
 
     def positions(
-        self, groups: Collection[str], timeout_s: float
+        self, groups: Collection[str], timeout_s: float, *, stable: bool = False
     ) -> port.PerGroup[checkpoints.Positions]:
-        return self._each(
-            groups,
-            group_requests.fetch,
-            timeout_s,
-            doing="reading the offsets of group",
-            read=_positions,
-        )
+        return self._fetched(groups, timeout_s, stable=stable, seen={})
+
+    def news(
+        self, groups: Collection[str], timeout_s: float, *, seen: port.Seen
+    ) -> port.PerGroup[checkpoints.Positions]:
+        return self._fetched(groups, timeout_s, stable=False, seen=seen)
 
     def write(
         self, offsets: Mapping[str, port.Written], timeout_s: float
     ) -> port.PerGroup[port.Refused]:
-        def message(group: str) -> messages.Message:
+        def question(group: str) -> group_calls.Question:
             given = {
                 place: group_requests.Committed(each.offset, each.metadata)
                 for place, each in offsets[group].items()
             }
-            return group_requests.commit(group, given)
+            return _question(
+                group,
+                group_requests.commit(group, given),
+                doing="changing offsets of group",
+                error=_of_all,
+                repeats=False,
+            )
 
         found = self._each(
             [group for group in offsets if offsets[group]],
-            message,
+            question,
             timeout_s,
-            doing="changing offsets of group",
-            error=_of_all,
-            repeats=False,
             read=group_requests.refused,
         )
         told = {
@@ -177,45 +185,100 @@ class KafkaGroups:
     def close(self) -> None:
         self._calls.close()
 
+    def _fetched(
+        self, groups: Collection[str], timeout_s: float, *, stable: bool, seen: port.Seen
+    ) -> port.PerGroup[checkpoints.Positions]:
+        doing = "reading the offsets of group"
+        end = deadline.Deadline.after(timeout_s, now_s=self._clock.now_s())
+        done: dict[str, checkpoints.Positions] = {}
+        same: set[str] = set()
+        for body in self._batches.ask(
+            groups,
+            lambda chunk: offset_fetch.fetch(chunk, stable=stable, seen=seen),
+            timeout_s,
+            doing=doing,
+        ):
+            same.update(body.same)
+            for each in body.found:
+                if each.code:
+                    self._batches.forget([each.group])
+                else:
+                    done[each.group] = _positions(each.offsets)
+                    seen[each.group] = each.data
+        alone = self._each(
+            set(groups) - done.keys() - same,
+            lambda name: _question(name, group_requests.fetch(name, stable=stable), doing=doing),
+            end.left_s(self._clock.now_s()),
+            read=lambda body: _positions(group_requests.fetched(body)),
+            others=len(done) + len(same),
+        )
+        return port.PerGroup(done={**done, **alone.done}, failed=alone.failed)
+
+    def _described(
+        self,
+        groups: Collection[str],
+        message: Callable[..., messages.Message],
+        timeout_s: float,
+        *,
+        fine: frozenset[int],
+        read: Callable[[Any], T],
+    ) -> port.PerGroup[T]:
+        doing = "describing group"
+        end = deadline.Deadline.after(timeout_s, now_s=self._clock.now_s())
+        done: dict[str, T] = {}
+        for body in self._batches.ask(
+            groups, lambda chunk: message(*chunk), timeout_s, doing=doing
+        ):
+            for each in body.groups:
+                code = int(each.error_code)
+                if code == 0 or code in fine:
+                    done[str(each.group_id)] = read(each)
+                else:
+                    self._batches.forget([str(each.group_id)])
+        alone = self._each(
+            set(groups) - done.keys(),
+            lambda name: _question(name, message(name), doing=doing, fine=fine),
+            end.left_s(self._clock.now_s()),
+            read=lambda body: read(body.groups[0]),
+            others=len(done),
+        )
+        return port.PerGroup(done={**done, **alone.done}, failed=alone.failed)
+
     def _each(
         self,
         groups: Iterable[str],
-        message: Callable[[str], messages.Message],
+        question: Callable[[str], group_calls.Question],
         timeout_s: float,
         *,
-        doing: str,
         read: Callable[[Any], T],
-        error: Callable[[Any], int] = group_requests.error,
-        fine: frozenset[int] = frozenset(),
-        repeats: bool = True,
+        others: int = 0,
     ) -> port.PerGroup[T]:
+        """One by one. `others`: so many more were asked about, and answered."""
         names = sorted(set(groups))
-        answers = self._calls.ask_all(
-            [
-                group_calls.Question(
-                    to=targets.Coordinator(targets.GROUP, group),
-                    message=message(group),
-                    doing=f"{doing} {group}",
-                    error=error,
-                    fine=fine,
-                    repeats=repeats,
-                )
-                for group in names
-            ],
-            timeout_s,
-        )
+        answers = self._calls.ask_all([question(group) for group in names], timeout_s)
         failed = {
             group: answer
             for group, answer in zip(names, answers, strict=True)
             if isinstance(answer, errors.ConnectError)
         }
-        _check_cluster(failed, asked=len(names))
+        _check_cluster(failed, asked=len(names) + others)
         done = {
             group: read(answer)
             for group, answer in zip(names, answers, strict=True)
             if group not in failed
         }
         return port.PerGroup(done=done, failed=failed)
+
+
+def _question(
+    group: str, message: messages.Message, *, doing: str, **more: Any
+) -> group_calls.Question:
+    return group_calls.Question(
+        to=targets.Coordinator(targets.GROUP, group),
+        message=message,
+        doing=f"{doing} {group}",
+        **more,
+    )
 
 
 def _check_cluster(failed: Mapping[str, errors.ConnectError], *, asked: int) -> None:
@@ -236,33 +299,32 @@ def _listed(group: Any) -> relevant.Listed:
     )
 
 
-def _consumer_state(body: Any) -> group_sync.GroupState | None:
+def _consumer_state(group: Any) -> group_sync.GroupState | None:
     """None: it is not of the new protocol."""
-    (group,) = body.groups
     if int(group.error_code) in _NOT_OF_THE_KIND:
         return None
     return _STATES.get(group.group_state, State.UNKNOWN)
 
 
-def _classic_state(body: Any) -> group_sync.GroupState:
-    (group,) = body.groups
+def _classic_state(group: Any) -> group_sync.GroupState:
     state = State.ABSENT if int(group.error_code) else _STATES.get(group.group_state, State.UNKNOWN)
     if state is State.ABSENT or group.protocol_type in relevant.CONSUMER_PROTOCOLS:
         return state
     return State.FOREIGN
 
 
-def _hosts(body: Any) -> tuple[str, ...]:
-    (group,) = body.groups
+def _hosts(group: Any) -> tuple[str, ...]:
     return tuple(str(each.client_host).lstrip("/") for each in group.members)
 
 
-def _positions(body: Any) -> checkpoints.Positions:
+def _positions(
+    found: Mapping[ids.TopicPartition, group_requests.Committed],
+) -> checkpoints.Positions:
     return {
         place: None
         if each.offset < 0
         else checkpoints.OffsetAndMetadata(offset=each.offset, metadata=each.metadata)
-        for place, each in group_requests.fetched(body).items()
+        for place, each in found.items()
     }
 
 

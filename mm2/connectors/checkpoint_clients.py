@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from connect_runtime.base import clock as base_clock
-from mm2.cluster import admin, groups, state_topics
+from mm2.cluster import admin, groups, logs, state_topics
 from mm2.connectors import connector_clients
 from mm2.core import naming
 from mm2.core.configs import connector_configs, roles
@@ -20,6 +20,8 @@ class Clients(Protocol):
     def target_groups(self) -> groups.Groups: ...
 
     def target_admin(self) -> admin.Admin: ...
+
+    def target_logs(self) -> logs.Logs: ...
 
     def offset_syncs(self) -> state_topics.TopicTail:
         """From the topic's beginning, on whichever cluster it is."""
@@ -58,6 +60,15 @@ class KafkaClients:
             self._config.common,
             roles.TARGET_ADMIN,
             use="checkpoint-target-admin",
+            clock=self._clock,
+            task=self._task,
+        )
+
+    def target_logs(self) -> logs.Logs:
+        return connector_clients.logs_of(
+            self._config.common,
+            roles.TARGET_ADMIN,
+            use="checkpoint-target-logs",
             clock=self._clock,
             task=self._task,
         )

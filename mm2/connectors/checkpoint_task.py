@@ -85,6 +85,7 @@ class MirrorCheckpointTask(task.SourceTask):
             self._sync = group_offset_sync.GroupOffsetSync(
                 clients.target_groups(),
                 clients.target_admin(),
+                clients.target_logs(),
                 timeout_s=config.common.admin_timeout_s,
             )
         self._emit_due_s = self._sync_due_s = context.clock.now_s()
@@ -98,6 +99,8 @@ class MirrorCheckpointTask(task.SourceTask):
     def poll(self) -> Sequence[records.SourceRecord] | None:
         assert self._rounds is not None, "it was not started"
         now_s = self.context.clock.now_s()
+        if self._rounds.under_way:
+            return self._emit(self._rounds)
         due_s = self._emit_due_s if self._sync is None else min(self._emit_due_s, self._sync_due_s)
         if now_s < due_s:
             self.context.wait(min(due_s - now_s, TURN_S))
@@ -139,7 +142,7 @@ class MirrorCheckpointTask(task.SourceTask):
         assert sync is not None
         written = self._tried(GROUP_OFFSETS, lambda: sync.run(rounds.table))
         if written:
-            _LOG.info("wrote offsets of %d groups on the target", written)
+            _LOG.debug("wrote offsets of %d groups on the target", written)
         self._sync_due_s = self.context.clock.now_s() + self._sync_interval_s
 
     def _tried(self, doing: str, ask: Callable[[], _T]) -> _T | None:

@@ -16,6 +16,7 @@ from mm2.cluster import (
     kafka_acls,
     kafka_admin,
     kafka_groups,
+    kafka_logs,
     topic_reader,
 )
 from mm2.connectors import operators
@@ -107,6 +108,19 @@ def groups_of(
     """As `admin_of`, of consumer groups."""
     access, client_id = _access(common, role, use=use, task=task)
     return kafka_groups.KafkaGroups(access, client_id=client_id, clock=clock, gone=gone)
+
+
+def logs_of(
+    common: connector_configs.Common,
+    role: roles.Role,
+    *,
+    use: str,
+    clock: base_clock.Clock,
+    task: int | str | None = None,
+) -> kafka_logs.KafkaLogs:
+    """As `admin_of`, of where partitions end."""
+    access, client_id = _access(common, role, use=use, task=task)
+    return kafka_logs.KafkaLogs(access, client_id=client_id, clock=clock)
 
 
 def reader_of(

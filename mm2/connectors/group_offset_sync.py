@@ -1,55 +1,101 @@
 """Writes checkpoints into groups on the target (`sync.group.offsets.enabled`, KIP-545).
 
-Groups are looked at, planned, and just before they are written looked at and planned again: a
-group that got members, or went on by itself, stays as it is (`core.offsets.group_sync`).
+All are looked at in every round: who stands where he stood, and has no new checkpoint, costs next
+to nothing. Who is behind his checkpoints is looked at again, a few groups at a time, just before
+they are written: a group that got members, or went on by itself, stays as it is
+(`core.offsets.group_sync`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 
+from connect_runtime.base import ids
 from connect_runtime.kafka_client import errors as kafka_errors
-from mm2.cluster import admin, groups
+from mm2.cluster import admin, group_batches, groups, logs
 from mm2.cluster import errors as cluster_errors
 from mm2.core.offsets import checkpoints, group_sync
 
 AT_ONCE = 50
 """Groups between whose last look and write no others are looked at."""
+_LOOKED_AT_ONCE = 500
 _TOPICS_S = 4.0
 _ANY = 2**31
 _State = group_sync.GroupState
 _LOG = logging.getLogger(__name__)
 
 
-class GroupOffsetSync:
-    """`on_target` and `topics` are the target's, and this object's own. What is told of a group
-    is told once. `timeout_s` bounds each question."""
+@dataclass(slots=True)
+class _There:
+    """What one round has seen of the target's topics: how many partitions they have, and where
+    these end. Of those that we may not see nothing is known."""
 
-    def __init__(self, on_target: groups.Groups, topics: admin.Admin, *, timeout_s: float) -> None:
+    partitions: dict[str, int] = field(default_factory=dict)
+    ends: dict[ids.TopicPartition, int] = field(default_factory=dict)
+
+
+class GroupOffsetSync:
+    """`on_target`, `topics` and `ends` are the target's, and this object's own. What is told of a
+    group is told once. `timeout_s` bounds each question."""
+
+    def __init__(
+        self, on_target: groups.Groups, topics: admin.Admin, ends: logs.Logs, *, timeout_s: float
+    ) -> None:
         self._groups = on_target
         self._topics = topics
+        self._logs = ends
         self._timeout_s = timeout_s
         self._told: set[tuple[str, str]] = set()
+        self._seen: groups.Seen = {}
 
     def run(self, table: checkpoints.CheckpointTable) -> int:
         """One round; returns how many groups were written. Raises `ConnectError` where the target
         does not answer at all, or refuses us; the groups before it may have been written."""
-        names = table.groups()
-        chunks = [names[at : at + AT_ONCE] for at in range(0, len(names), AT_ONCE)]
-        return sum(self._sync(chunk, table) for chunk in chunks)
+        for group in table.changed:
+            self._seen.pop(group, None)
+        table.changed.clear()
+        written = 0
+        there = _There()
+        for names in group_batches.chunked(table.groups(), _LOOKED_AT_ONCE):
+            behind = self._behind(names, table)
+            for each in behind:  # until it is seen where it should be
+                self._seen.pop(each, None)
+            for few in group_batches.chunked(behind, AT_ONCE):
+                written += self._sync(few, table, there)
+        return written
 
     def close(self) -> None:
         self._groups.close()
         self._topics.close()
+        self._logs.close()
 
-    def _sync(self, names: Sequence[str], table: checkpoints.CheckpointTable) -> int:
-        first = [plan for plan in self._plans(names, table, None) if plan.write]
-        if not first:
-            return 0
-        partitions = self._partitions(first)
-        again = [plan.group for plan in first]
-        plans = {plan.group: plan for plan in self._plans(again, table, partitions) if plan.write}
+    def _behind(self, names: Sequence[str], table: checkpoints.CheckpointTable) -> list[str]:
+        """Those that do not stand where their checkpoints are, in whatever state they are."""
+        found = self._groups.news(names, self._timeout_s, seen=self._seen)
+        for group, error in sorted(found.failed.items()):
+            self._tell(group, str(error))
+        return [
+            group
+            for group, positions in sorted(found.done.items())
+            if group_sync.plan(
+                group,
+                table.group(group),
+                group_sync.TargetGroup(state=_State.EMPTY, positions=positions),
+            ).write
+        ]
+
+    def _sync(self, names: Sequence[str], table: checkpoints.CheckpointTable, there: _There) -> int:
+        self._look_at_topics(names, table, there)
+        plans: dict[str, group_sync.GroupPlan] = {}
+        for group, seen in self._look(names).items():
+            plan = group_sync.plan(
+                group, table.group(group), seen, partitions=there.partitions, ends=there.ends
+            )
+            self._tell_plan(plan)
+            if plan.write:
+                plans[group] = plan
         answer = self._groups.write(
             {group: plan.write for group, plan in plans.items()}, self._timeout_s
         )
@@ -62,28 +108,18 @@ class GroupOffsetSync:
             _LOG.debug("group %s on the target: %d offsets", group, len(plans[group].write))
         return len(answer.done)
 
-    def _plans(
-        self,
-        names: Sequence[str],
-        table: checkpoints.CheckpointTable,
-        partitions: Mapping[str, int] | None,
-    ) -> list[group_sync.GroupPlan]:
-        plans = [
-            group_sync.plan(group, table.group(group), seen, partitions=partitions)
-            for group, seen in self._look(names).items()
-        ]
-        if partitions is not None:
-            for each in plans:
-                self._tell_plan(each)
-        return plans
-
     def _look(self, names: Sequence[str]) -> dict[str, group_sync.TargetGroup]:
+        """The last look: positions after states, and no offset that a transaction may replace."""
         states = self._groups.states(names, self._timeout_s)
         seen = {group: group_sync.TargetGroup(state=state) for group, state in states.done.items()}
-        idle = [group for group, state in states.done.items() if state is _State.EMPTY]
-        found = self._groups.positions(idle, self._timeout_s)
+        still = {_State.EMPTY, _State.ABSENT}
+        idle = [group for group, state in states.done.items() if state in still]
+        found = self._groups.positions(idle, self._timeout_s, stable=True)
         for group, positions in found.done.items():
-            seen[group] = group_sync.TargetGroup(state=_State.EMPTY, positions=positions)
+            state = states.done[group]
+            if state is _State.ABSENT and positions:  # it has come meanwhile, or is of another kind
+                state = _State.UNKNOWN
+            seen[group] = group_sync.TargetGroup(state=state, positions=positions)
         for group, error in sorted({**states.failed, **found.failed}.items()):
             seen[group] = group_sync.TargetGroup(state=_State.UNKNOWN)
             self._tell(group, str(error))
@@ -92,20 +128,38 @@ class GroupOffsetSync:
                 self._tell(group, f"is {state.value} there, so its offsets are left alone")
         return seen
 
-    def _partitions(self, plans: Iterable[group_sync.GroupPlan]) -> dict[str, int]:
-        """How many partitions the target's topics have; of those that we may not see, any."""
-        names: Collection[str] = {place.topic for plan in plans for place in plan.write}
-        found = self._topics.describe_topics(names, min(self._timeout_s, _TOPICS_S))
-        known = {name: topic.partitions for name, topic in found.done.items()}
-        for name, error in found.failed.items():
-            if not isinstance(error, kafka_errors.TopicMissingError):
-                known[name] = _ANY
-        return known
+    def _look_at_topics(
+        self, names: Iterable[str], table: checkpoints.CheckpointTable, there: _There
+    ) -> None:
+        """Whatever is not known yet of where these groups' checkpoints are."""
+        farthest: dict[ids.TopicPartition, int] = {}
+        for group in names:
+            for place, point in table.group(group).items():
+                farthest[place] = max(point.downstream, farthest.get(place, 0))
+        timeout_s = min(self._timeout_s, _TOPICS_S)
+        topics: Collection[str] = {place.topic for place in farthest} - there.partitions.keys()
+        if topics:
+            found = self._topics.describe_topics(topics, timeout_s)
+            there.partitions |= {name: topic.partitions for name, topic in found.done.items()}
+            for name, error in found.failed.items():
+                missing = isinstance(error, kafka_errors.TopicMissingError)
+                there.partitions[name] = 0 if missing else _ANY
+        places = [
+            place
+            for place, offset in farthest.items()
+            if offset > there.ends.get(place, -1)
+            and place.partition < there.partitions.get(place.topic, 0)
+        ]
+        if places:
+            ends = self._logs.ends(places, timeout_s).done
+            there.ends |= {place: each.end + each.pending for place, each in ends.items()}
 
     def _tell_plan(self, plan: group_sync.GroupPlan) -> None:
         for place, why in sorted(plan.kept.items()):
             if why is group_sync.Kept.MISSING:
                 self._tell(plan.group, f"{place} is not there, so its checkpoint waits")
+            if why is group_sync.Kept.BEYOND:
+                self._tell(plan.group, f"{place} ends before its checkpoint, which waits")
         for place in sorted(plan.over_none):
             self._tell(
                 plan.group, f"it says that it goes on nowhere in {place}; its checkpoint is written"

@@ -41,6 +41,10 @@ class MapOffsets:
         self._due_s = clock.now_s()
         self._told = ""
         self._doubted: set[ids.TopicPartition] = set()
+        self._translators: dict[ids.TopicPartition, map_translation.Translator] = {}
+        self._agreed: dict[ids.TopicPartition, offset_sync.OffsetSync] = {}
+        self.beginnings = 0
+        """How often an era has begun, or all: what was exact before may be elsewhere since."""
 
     def refresh(self, timeout_s: float) -> None:
         """Take in what is new, as far as that goes; what was known stays known, unless the topic
@@ -50,8 +54,11 @@ class MapOffsets:
         if self._tail is None:
             self._tail = self._connect()
         try:
-            for each in self._tail.read_to_end(timeout_s):
+            found = self._tail.read_to_end(timeout_s)
+            for each in found:
                 self._apply(each)
+            if found:
+                self._forget()
         except cluster_errors.LogTruncatedError as error:
             self._give_up(f"{error}; it is read anew", again_s=0.0)
         except kafka_errors.TopicMissingError:
@@ -66,22 +73,37 @@ class MapOffsets:
     ) -> translation.Translation:
         """See `translation.Translate`. `newest`: the last offset sync of the partition; a map that
         it contradicts may be of a topic that is no more: Java has mirrored since."""
-        known = self._map.partition(partition)
-        if newest is not None and not map_translation.agrees(known, newest):
-            if partition not in self._doubted:
-                self._doubted.add(partition)
-                _LOG.warning(
-                    "%s: its map says other than its newest offset sync; syncs alone count",
-                    partition,
-                )
-            return translation.Untranslated.UNKNOWN
+        if newest is not None and self._agreed.get(partition) != newest:
+            if not self._translator(partition).agrees(newest):
+                self._doubt(partition)
+                return translation.Untranslated.UNKNOWN
+            self._agreed[partition] = newest
         self._doubted.discard(partition)
-        return map_translation.translate(known, upstream)
+        return self._translator(partition).translate(upstream)
 
     def close(self) -> None:
         tail, self._tail = self._tail, None
         if tail is not None:
             tail.close()
+
+    def _translator(self, partition: ids.TopicPartition) -> map_translation.Translator:
+        found = self._translators.get(partition)
+        if found is None:
+            found = map_translation.Translator(self._map.partition(partition))
+            self._translators[partition] = found
+        return found
+
+    def _forget(self) -> None:
+        """The map has changed."""
+        self._translators.clear()
+        self._agreed.clear()
+
+    def _doubt(self, partition: ids.TopicPartition) -> None:
+        if partition not in self._doubted:
+            self._doubted.add(partition)
+            _LOG.warning(
+                "%s: its map says other than its newest offset sync; syncs alone count", partition
+            )
 
     def _apply(self, record: state_topics.TopicRecord) -> None:
         if record.key is None:
@@ -97,6 +119,8 @@ class MapOffsets:
         """Until then, and from there on anew."""
         self.close()
         self._map = self._empty()
+        self._forget()
+        self.beginnings += 1
         self._due_s = self._clock.now_s() + again_s
         if why and why != self._told:
             _LOG.warning("%s", why)
@@ -106,5 +130,8 @@ class MapOffsets:
         return offset_map.OffsetMap(keeps=self._keeps)
 
     def _keeps(self, key: map_record.MapKey) -> bool:
-        counts = isinstance(key, (map_record.EraKey, map_record.SegmentKey))
-        return counts and self._takes_topic(key.topic)
+        is_era = isinstance(key, map_record.EraKey)
+        if not (is_era or isinstance(key, map_record.SegmentKey)):
+            return False
+        self.beginnings += is_era
+        return self._takes_topic(key.topic)

@@ -43,6 +43,9 @@ class Place(Protocol):
     def worker(self, group: str) -> contextlib.AbstractContextManager[None]:
         """A Connect worker is in the group."""
 
+    def pending(self, group: str) -> contextlib.AbstractContextManager[None]:
+        """A transaction is open that has an offset of the group."""
+
     def close(self) -> None: ...
 
 
@@ -67,6 +70,12 @@ class FakePlace:
         )
         yield
         self._cluster.groups[group].hosts = ()
+
+    @contextlib.contextmanager
+    def pending(self, group: str) -> Iterator[None]:
+        self._cluster.groups[group].unstable = True
+        yield
+        self._cluster.groups[group].unstable = False
 
     def close(self) -> None:
         self.groups.close()
@@ -103,6 +112,25 @@ class RealPlace:
             one = workers.add(group_workers.Worker("worker", member))
             workers.until(lambda: one.settled)
             yield
+
+    @contextlib.contextmanager
+    def pending(self, group: str) -> Iterator[None]:
+        consumer = confluent_kafka.Consumer(
+            kafka.client_config(self._properties, **{"group.id": group})
+        )
+        producer = confluent_kafka.Producer(
+            kafka.client_config(self._properties, transactional_id=f"tx-{group}")
+        )
+        producer.init_transactions(WAIT_S)
+        producer.begin_transaction()
+        try:
+            place = confluent_kafka.TopicPartition(self.topic, 0, 8)
+            metadata = consumer.consumer_group_metadata()
+            producer.send_offsets_to_transaction([place], metadata, WAIT_S)
+            yield
+            producer.abort_transaction(WAIT_S)
+        finally:
+            consumer.close()
 
     def close(self) -> None:
         self.groups.close()
@@ -174,10 +202,40 @@ def test_many_groups_are_one_question(place, group):
     assert set(names) <= {each.group for each in place.groups.list_groups(WAIT_S)}
 
 
+def test_groups_that_have_what_they_had_are_no_news(place, group):
+    names = [f"{group}-{number}" for number in range(250)]
+    offsets = {name: {partition(place, 0): at(number)} for number, name in enumerate(names)}
+    place.groups.write(offsets, WAIT_S)
+    seen: port.Seen = {}
+    found = place.groups.news([*names, group], WAIT_S, seen=seen)
+    assert found == port.PerGroup(done={**offsets, group: {}}, failed={})
+    assert place.groups.news(names, WAIT_S, seen=seen) == port.PerGroup(done={}, failed={})
+    written(place, names[7], 9, 3)
+    moved = {partition(place, 0): at(9), partition(place, 1): at(3)}
+    assert place.groups.news(names, WAIT_S, seen=seen).done == {names[7]: moved}
+    del seen[names[8]]
+    assert place.groups.news(names, WAIT_S, seen=seen).done == {names[8]: offsets[names[8]]}
+
+
+def test_an_offset_in_an_open_transaction_is_not_stable(place, group):
+    written(place, group, 5)
+    with place.pending(group):
+        assert place.groups.positions([group], WAIT_S).done == {group: {partition(place, 0): at(5)}}
+        found = place.groups.positions([group, f"{group}-other"], 5.0, stable=True)
+        assert found.done == {f"{group}-other": {}}
+        assert isinstance(found.failed[group], errors.RetriableError)
+    eventually.eventually(
+        lambda: group in place.groups.positions([group], WAIT_S, stable=True).done,
+        WAIT_S,
+        "the transaction has ended",
+    )
+
+
 def test_nothing_asked_is_nothing_answered(place, group):
     nothing: port.PerGroup[Any] = port.PerGroup(done={}, failed={})
     assert place.groups.states([], WAIT_S) == nothing
     assert place.groups.positions([], WAIT_S) == nothing
+    assert place.groups.news([], WAIT_S, seen={}) == nothing
     assert place.groups.write({}, WAIT_S) == nothing
 
 

@@ -13,6 +13,7 @@ from mm2.core.configs import connector_configs
 from mm2.formats import offset_sync
 from tests.fakes import admin as fake_admin
 from tests.fakes import groups as fake_groups
+from tests.fakes import logs as fake_logs
 
 T = TypeVar("T")
 
@@ -55,6 +56,7 @@ class FakeClusters:
     source: fake_groups.FakeGroupCluster = field(default_factory=fake_groups.FakeGroupCluster)
     target: fake_groups.FakeGroupCluster = field(default_factory=fake_groups.FakeGroupCluster)
     target_topics: fake_admin.FakeCluster = field(default_factory=fake_admin.FakeCluster)
+    target_ends: dict[ids.TopicPartition, fake_logs.FakeLog] = field(default_factory=dict)
     syncs_log: list[Record] = field(default_factory=list)
     syncs_failures: list[errors.ConnectError] = field(default_factory=list)
     checkpoints_log: list[Record] | None = field(default_factory=list)
@@ -88,6 +90,9 @@ class FakeClusters:
 
     def target_admin(self) -> fake_admin.FakeAdmin:
         return self._kept(fake_admin.FakeAdmin(self.target_topics))
+
+    def target_logs(self) -> fake_logs.FakeLogs:
+        return self._kept(fake_logs.FakeLogs(self.target_ends))
 
     def offset_syncs(self) -> FakeTail:
         return self._kept(FakeTail("syncs", self.syncs_log, self.syncs_failures))

@@ -22,6 +22,7 @@ class FakeGroup:
     type: str = "classic"
     protocol: str = "consumer"
     hosts: tuple[str, ...] = ()
+    unstable: bool = False
     positions: dict[ids.TopicPartition, checkpoints.OffsetAndMetadata | None] = field(
         default_factory=dict
     )
@@ -96,13 +97,27 @@ class FakeGroups:
         return self._each("members", groups, hosts)
 
     def positions(
-        self, groups: Collection[str], timeout_s: float
+        self, groups: Collection[str], timeout_s: float, *, stable: bool = False
     ) -> port.PerGroup[checkpoints.Positions]:
         def positions(group: str) -> checkpoints.Positions:
             found = self._cluster.groups.get(group)
+            if stable and found is not None and found.unstable:
+                raise errors.RetriableError(f"group {group}: a transaction is open")
             return {} if found is None else dict(found.positions)
 
         return self._each("positions", groups, positions)
+
+    def news(
+        self, groups: Collection[str], timeout_s: float, *, seen: port.Seen
+    ) -> port.PerGroup[checkpoints.Positions]:
+        found = self.positions(groups, timeout_s)
+        done: dict[str, checkpoints.Positions] = {}
+        for group, positions in found.done.items():
+            data = repr(sorted(positions.items())).encode()
+            if seen.get(group) != data:
+                done[group] = positions
+                seen[group] = data
+        return port.PerGroup(done=done, failed=found.failed)
 
     def write(
         self, offsets: Mapping[str, port.Written], timeout_s: float

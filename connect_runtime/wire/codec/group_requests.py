@@ -25,6 +25,7 @@ UNSUPPORTED_VERSION = 35
 _NO_MEMBER = -1
 _LIST_WITH_STATES, _LIST_WITH_TYPES = 4, 5
 _DESCRIBE_WITH_OPERATIONS = 3
+_FETCH_STABLE = 7
 _COMMIT_WITH_RETENTION = range(2, 5)
 _BROKERS_OWN = datetime.timedelta(milliseconds=-1)
 
@@ -51,34 +52,34 @@ def listing() -> messages.Message:
     return messages.Message(api="list_groups", low=0, high=5, build=build)
 
 
-def describe_consumer(group: str) -> messages.Message:
-    """How a group of the protocol of KIP-848 stands; any other one is not found."""
+def describe_consumer(*groups: str) -> messages.Message:
+    """How groups of the protocol of KIP-848 stand; any other one is not found."""
 
     def build(_: int, m: Any) -> Any:
-        return m.ConsumerGroupDescribeRequest(
-            group_ids=(group,), include_authorized_operations=False
-        )
+        return m.ConsumerGroupDescribeRequest(group_ids=groups, include_authorized_operations=False)
 
     return messages.Message(api="consumer_group_describe", low=0, high=1, build=build)
 
 
-def describe_classic(group: str) -> messages.Message:
-    """How a classic group stands; any other one, or none, is "Dead"."""
+def describe_classic(*groups: str) -> messages.Message:
+    """How classic groups stand; any other one, or none, is "Dead"."""
 
     def build(version: int, m: Any) -> Any:
         more: dict[str, Any] = {}
         if version >= _DESCRIBE_WITH_OPERATIONS:
             more["include_authorized_operations"] = False
-        return m.DescribeGroupsRequest(groups=(group,), **more)
+        return m.DescribeGroupsRequest(groups=groups, **more)
 
     return messages.Message(api="describe_groups", low=0, high=5, build=build)
 
 
-def fetch(group: str) -> messages.Message:
-    """Which offsets the group has."""
+def fetch(group: str, *, stable: bool = False) -> messages.Message:
+    """Which offsets the group has. `stable`: a partition about which a transaction is open is an
+    error (88), where brokers know of it."""
 
-    def build(_: int, m: Any) -> Any:
-        return m.OffsetFetchRequest(group_id=group, topics=None)
+    def build(version: int, m: Any) -> Any:
+        more = {"require_stable": stable} if version >= _FETCH_STABLE else {}
+        return m.OffsetFetchRequest(group_id=group, topics=None, **more)
 
     return messages.Message(api="offset_fetch", low=2, high=7, build=build)
 

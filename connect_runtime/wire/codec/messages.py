@@ -14,9 +14,11 @@ from typing import Any
 import kio.index
 from kio.static.constants import EntityType
 
-from connect_runtime.wire.codec import versions
+from connect_runtime.wire.codec import frames, versions
 
 Build = Callable[[int, Any], Any]
+Read = Callable[[int, memoryview], Any]
+"""Of a version, and bytes that are not to be kept. Raises `failures.TruncatedResponse`."""
 
 _METADATA_WITH_TOPIC_IDS = 10
 _METADATA_WITH_OPERATIONS = 8
@@ -29,12 +31,16 @@ _CONSUMER = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One request that can be written in any version from `low` to `high`."""
+    """One request that can be written in any version from `low` to `high`.
+
+    `read` makes of a response's bytes what is to be known of it, None: its kio entity.
+    """
 
     api: str
     low: int
     high: int
     build: Build
+    read: Read | None = None
 
     @property
     def api_key(self) -> int:
@@ -44,6 +50,12 @@ class Message:
         """The kio request entity in that version."""
         module = kio.index.load_payload_module(self.api_key, version, EntityType.request)
         return self.build(version, module)
+
+    def decoded(self, version: int, body: memoryview) -> Any:
+        """What a response says. Raises `failures.TruncatedResponse`."""
+        if self.read is not None:
+            return self.read(version, body)
+        return frames.decode_response(self.response_type(version), body)
 
     def response_type(self, version: int) -> type[Any]:
         return kio.index.load_response_schema(self.api_key, version)

@@ -36,6 +36,11 @@ def check(entity_type: Any, body: memoryview) -> None:
         raise ValueError(f"{len(body) - end} bytes left over")
 
 
+def skip(entity_type: Any, body: memoryview, position: int) -> int:
+    """Walk one entity of several; returns where it ends. Raises IndexError or ValueError."""
+    return _entity(entity_type)(body, position)
+
+
 def _advance(body: memoryview, position: int, size: int) -> int:
     end = position + size
     if end > len(body):

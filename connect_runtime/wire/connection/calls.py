@@ -121,7 +121,7 @@ class MessageCall(Call):
         failure = outcome.failure
         if outcome.body is not None:
             try:
-                entity = frames.decode_response(self.message.response_type(version), outcome.body)
+                entity = self.message.decoded(version, outcome.body)
             except failures.TruncatedResponse as truncated:
                 failure = truncated
             else:

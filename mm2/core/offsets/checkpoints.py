@@ -37,27 +37,38 @@ class CheckpointTable:
     """The checkpoints topic as a fold, of those groups that `takes_group` takes.
 
     Also holds what was published since, so it is both: what stands, and what readers translate by.
+    `changed`: the groups of which something else stands since whoever looks there last cleared it.
     """
 
     takes_group: TakesName
+    changed: set[str] = field(default_factory=set)
     _groups: dict[str, dict[ids.TopicPartition, checkpoint.Checkpoint]] = field(
         default_factory=dict
     )
 
-    def apply(self, key: bytes, value: bytes | None) -> None:
-        """Fold one record in; None is a tombstone. Raises `schema_fields.MalformedRecordError`,
-        and holds what it held then: whoever reads a topic says so, and goes on."""
+    def apply(self, key: bytes, value: bytes | None) -> str | None:
+        """Fold one record in; None is a tombstone. The group, if something else stood before.
+
+        Raises `schema_fields.MalformedRecordError`, and holds what it held then: whoever reads a
+        topic says so, and goes on.
+        """
         about = checkpoint.decode_key(key)
         if not self.takes_group(about.group):
-            return
-        if value is None:
-            self._groups.get(about.group, {}).pop(about.partition, None)
-        else:
-            self.publish(checkpoint.decode(key, value))
+            return None
+        after = None if value is None else checkpoint.decode(key, value)
+        points = self._groups.setdefault(about.group, {})
+        before = points.pop(about.partition, None)
+        if after is not None:
+            points[about.partition] = after
+        if before == after:
+            return None
+        self.changed.add(about.group)
+        return about.group
 
     def publish(self, point: checkpoint.Checkpoint) -> None:
         """It stands from now on, or is about to."""
         self._groups.setdefault(point.group, {})[point.partition] = point
+        self.changed.add(point.group)
 
     def group(self, group: str) -> Points:
         """Empty for a group without any."""
@@ -69,11 +80,21 @@ class CheckpointTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """`news` is to be published. `final`: as long as the group stays where it is there is nothing
+    to look at again, unless the map begins anew."""
+
+    news: list[checkpoint.Checkpoint]
+    final: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpointing:
     """What one flow makes checkpoints by.
 
     `takes_topic`: the flow's topic filter alone, by names on the source: what is mirrored for
     other reasons (heartbeats) or never (internal topics) makes no difference here, as in Java.
+    `exactly`: what the complete map alone says, whose word refutes a checkpoint.
     """
 
     source: str
@@ -81,23 +102,50 @@ class Checkpointing:
     policy: naming.ReplicationPolicy
     takes_topic: TakesName
     translate: translation.Translate
+    exactly: translation.Translate = lambda *_: translation.Untranslated.UNKNOWN
 
     def new_checkpoints(
         self, group: str, positions: Positions, standing: Points
     ) -> list[checkpoint.Checkpoint]:
-        """What `group` should publish now: `positions` on the source, `standing` before.
+        """What `group` should publish now; see `look`."""
+        return self.look(group, positions, standing).news
+
+    def look(self, group: str, positions: Positions, standing: Points) -> Look:
+        """`positions` are the group's on the source, `standing` was published before.
 
         Leaves out what cannot be told: text that no checkpoint can hold is left empty.
         """
         found: dict[ids.TopicPartition, checkpoint.Checkpoint] = {}
+        final = True
         for partition in sorted(positions):
             committed = positions[partition]
             if committed is None or not self.takes_topic(partition.topic):
                 continue
-            point = self._checkpoint(group, partition, committed)
-            if point is not None and is_news(point, standing.get(point.partition)):
+            outcome = self.translate(partition, committed.offset)
+            final = final and _is_final(outcome)
+            point = self._checkpoint(group, partition, committed, outcome=outcome)
+            if point is None:
+                continue
+            before = standing.get(point.partition)
+            if is_news(point, before) or self._refuted(partition, point, before):
                 found.setdefault(point.partition, point)
-        return list(found.values())
+        return Look(news=list(found.values()), final=final)
+
+    def _refuted(
+        self,
+        partition: ids.TopicPartition,
+        point: checkpoint.Checkpoint,
+        standing: checkpoint.Checkpoint | None,
+    ) -> bool:
+        """Is what stands ahead of what is known exactly? It is of topics that are no more, or was
+        written by somebody who knew less."""
+        if standing is None or point.downstream >= standing.downstream:
+            return False
+        match self.exactly(partition, standing.upstream):
+            case translation.Exact(downstream=downstream):
+                return downstream < standing.downstream
+            case _:
+                return False
 
     def renamed(self, partition: ids.TopicPartition) -> ids.TopicPartition:
         """The partition on the target that holds what this one of the source holds."""
@@ -107,9 +155,14 @@ class Checkpointing:
         return ids.TopicPartition(topic, partition.partition)
 
     def _checkpoint(
-        self, group: str, partition: ids.TopicPartition, committed: OffsetAndMetadata
+        self,
+        group: str,
+        partition: ids.TopicPartition,
+        committed: OffsetAndMetadata,
+        *,
+        outcome: translation.Translation,
     ) -> checkpoint.Checkpoint | None:
-        match self.translate(partition, committed.offset):
+        match outcome:
             case translation.Exact(downstream=downstream):
                 pass
             case translation.Earlier(downstream=downstream):
@@ -137,6 +190,11 @@ def is_news(point: checkpoint.Checkpoint, standing: checkpoint.Checkpoint | None
     if standing is None:
         return True
     return point.upstream < standing.upstream or point.downstream > standing.downstream
+
+
+def _is_final(outcome: translation.Translation) -> bool:
+    too_old = outcome is translation.Untranslated.TOO_OLD
+    return too_old or isinstance(outcome, translation.Exact)
 
 
 def _fitting(metadata: str) -> str:

@@ -4,6 +4,11 @@ As `MirrorCheckpointTask.syncGroupOffset`, with the guard that it lacks: a group
 after it was seen without members. Java takes whatever it does not know to be idle for a new group
 and writes all of it; a group that becomes idle meanwhile is thrown back (KAFKA-19794). Plan,
 look again just before writing, and plan again: then what remains is the time of one request.
+
+So nobody who knows less sets a group back: neither a task that was started with old checkpoints,
+nor one of two that write. What of it happens within that one request (a group that goes on and ends
+meanwhile, two writers at once) is made good in the next round by who knows more, and cannot be told
+from outside where it is the group itself: brokers have no write on condition.
 """
 
 from __future__ import annotations
@@ -14,6 +19,8 @@ from dataclasses import dataclass, field
 
 from connect_runtime.base import ids
 from mm2.core.offsets import checkpoints
+
+_NO_ENDS: Mapping[ids.TopicPartition, int] = {}
 
 
 class GroupState(enum.Enum):
@@ -46,6 +53,9 @@ class Kept(enum.Enum):
     """It is there already, or further."""
     MISSING = "missing"
     """The partition does not exist on the target (any more): a request with it would fail."""
+    BEYOND = "beyond"
+    """The partition ends before the checkpoint, which is of another one that had its name: the
+    group would miss what comes up to there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +79,15 @@ def plan(
     seen: TargetGroup,
     *,
     partitions: Mapping[str, int] | None = None,
+    ends: Mapping[ids.TopicPartition, int] = _NO_ENDS,
 ) -> GroupPlan:
-    """`points` are the group's checkpoints; `partitions` the target's topics, where known.
+    """`points` are the group's checkpoints; `partitions` the target's topics and `ends` where their
+    logs end, where known.
 
-    Positions only ever go forward: a group that went back on the source stays where it is here.
+    Positions only ever go forward. A group that went back on the source stays where it is here:
+    nothing tells whether its users want the same on the target, where it may have gone on by
+    itself, or whether its coordinator there has lost something. Its checkpoints do go back, and
+    `mm2 failover` sets it back where that is asked for.
     """
     if seen.state not in {GroupState.ABSENT, GroupState.EMPTY}:
         return GroupPlan(group=group, barred=seen.state)
@@ -86,6 +101,8 @@ def plan(
             kept[partition] = Kept.MISSING
         elif position is not None and position.offset >= point.downstream:
             kept[partition] = Kept.AHEAD
+        elif point.downstream > ends.get(partition, point.downstream):
+            kept[partition] = Kept.BEYOND
         else:
             write[partition] = checkpoints.OffsetAndMetadata(
                 offset=point.downstream, metadata=point.metadata

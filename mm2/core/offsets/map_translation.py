@@ -11,6 +11,54 @@ from mm2.core.offsets import era_runs, offset_map, translation
 from mm2.formats import map_record, offset_sync
 
 
+class Translator:
+    """`translate`, of many offsets of one partition whose map stays as it is meanwhile."""
+
+    def __init__(self, known: offset_map.PartitionMap) -> None:
+        self._segments = known.segments
+        self._eras = _between_todays_topics(known.eras)
+        self._runs: dict[int, era_runs.EraRuns] = {}
+
+    def translate(self, upstream: int) -> translation.Translation:
+        """See `translate`."""
+        eras = self._eras
+        if not eras:
+            return translation.Untranslated.UNKNOWN
+        number = max((each for each in eras if eras[each].first_source <= upstream), default=None)
+        if number is None:
+            return translation.Untranslated.TOO_OLD
+        found = self._runs_of(number)
+        if upstream < found.floor:
+            return translation.Untranslated.TOO_OLD
+        following = min((eras[each].first_target for each in eras if each > number), default=None)
+        if upstream <= found.through:
+            lowest, highest = found.place(upstream)
+        elif following is None:
+            lowest, highest = found.target_next, found.target_next + upstream - found.through
+        else:
+            lowest, highest = found.target_next, following - 1  # there its owner's marker stands
+        if following is not None:  # up to there the target may have been cut back
+            lowest, highest = min(lowest, following), min(highest, following)
+        return _outcome(lowest, again_max=max(0, highest - lowest))
+
+    def agrees(self, newest: offset_sync.OffsetSync) -> bool:
+        """Does the map say the same as the newest offset sync of its partition, or nothing of it?
+
+        If not, Java has mirrored since we did: the topic anew, so that the map is of other offsets,
+        or some of it once more.
+        """
+        match self.translate(newest.upstream):
+            case translation.Exact(downstream=downstream):
+                return downstream == newest.downstream
+            case _:
+                return True
+
+    def _runs_of(self, number: int) -> era_runs.EraRuns:
+        if number not in self._runs:
+            self._runs[number] = era_runs.EraRuns.of(self._segments, number, self._eras[number])
+        return self._runs[number]
+
+
 def translate(known: offset_map.PartitionMap, upstream: int) -> translation.Translation:
     """`upstream` is what a group goes on from. Beyond what was copied it goes on where the copy
     does.
@@ -19,25 +67,7 @@ def translate(known: offset_map.PartitionMap, upstream: int) -> translation.Tran
     by whoever was killed then stands behind, and `again_max` counts all of it. What of that the
     source still has was copied once more; what its cleaner has taken since is known to nobody.
     """
-    eras = _between_todays_topics(known.eras)
-    if not eras:
-        return translation.Untranslated.UNKNOWN
-    number = max((each for each in eras if eras[each].first_source <= upstream), default=None)
-    if number is None:
-        return translation.Untranslated.TOO_OLD
-    found = era_runs.EraRuns.of(known.segments, number, eras[number])
-    if upstream < found.floor:
-        return translation.Untranslated.TOO_OLD
-    following = min((eras[each].first_target for each in eras if each > number), default=None)
-    if upstream <= found.through:
-        lowest, highest = found.place(upstream)
-    elif following is None:
-        lowest, highest = found.target_next, found.target_next + upstream - found.through
-    else:
-        lowest, highest = found.target_next, following - 1  # there its owner's marker stands
-    if following is not None:  # up to there the target may have been cut back
-        lowest, highest = min(lowest, following), min(highest, following)
-    return _outcome(lowest, again_max=max(0, highest - lowest))
+    return Translator(known).translate(upstream)
 
 
 def translate_back(known: offset_map.PartitionMap, downstream: int) -> translation.Translation:
@@ -77,16 +107,8 @@ def _outcome(place: int, *, again_max: int) -> translation.Translation:
 
 
 def agrees(known: offset_map.PartitionMap, newest: offset_sync.OffsetSync) -> bool:
-    """Does the map say the same as the newest offset sync of its partition, or nothing of it?
-
-    If not, Java has mirrored since we did: the topic anew, so that the map is of other offsets, or
-    some of it once more.
-    """
-    match translate(known, newest.upstream):
-        case translation.Exact(downstream=downstream):
-            return downstream == newest.downstream
-        case _:
-            return True
+    """See `Translator.agrees`."""
+    return Translator(known).agrees(newest)
 
 
 def _between_todays_topics(eras: dict[int, map_record.Era]) -> dict[int, map_record.Era]:

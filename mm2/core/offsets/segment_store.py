@@ -6,6 +6,7 @@ or of one full of transactions, has millions of them, of which hardly any is eve
 
 from __future__ import annotations
 
+import functools
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,15 @@ from mm2.formats import map_record
 
 Owner = tuple[int, int, int]
 """`SegmentKey.owner_order`: ordinal, epoch, era."""
+DECODED_MAX = 32
+"""Segments that many offsets are looked up in, one after the other: some 4 MB at most."""
+
+
+@functools.lru_cache(maxsize=DECODED_MAX)
+def _decoded(key: map_record.SegmentKey, value: bytes) -> map_record.Segment:
+    found = map_record.decode_value(key, value)
+    assert isinstance(found, map_record.Segment)
+    return found
 
 
 class OwnerSegments:
@@ -55,9 +65,7 @@ class OwnerSegments:
         )
 
     def segment(self, index: int) -> map_record.Segment:
-        found = map_record.decode_value(self.key(index), self.values[index])
-        assert isinstance(found, map_record.Segment)
-        return found
+        return _decoded(self.key(index), self.values[index])
 
     def head(self, index: int) -> map_record.SegmentHead:
         return map_record.segment_head(self.values[index])

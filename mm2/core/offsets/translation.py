@@ -47,8 +47,8 @@ Translate: TypeAlias = Callable[[ids.TopicPartition, int], Translation]
 
 def farther(one: Translation, other: Translation) -> Translation:
     """Of two that are both true the one by which less is read again; `one` where they say the
-    same."""
-    if isinstance(other, Untranslated):
+    same, and where it is exact: what goes beyond that is of topics that are no more."""
+    if isinstance(other, Untranslated) or isinstance(one, Exact):
         return one
     if isinstance(one, Untranslated) or other.downstream > one.downstream:
         return other

@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from connect_runtime.api import errors
-from mm2.cluster import kafka_admin, kafka_groups, topic_reader
+from mm2.cluster import kafka_admin, kafka_groups, kafka_logs, topic_reader
 from mm2.connectors import checkpoint_clients
 from mm2.core.configs import connector_configs
 from tests.fakes import plugin_contexts
@@ -20,11 +20,19 @@ PROPS = {
     SOURCE: "a:1",
     TARGET: "b:1",
 }
-ALL = ("source_groups", "target_groups", "target_admin", "offset_syncs", "checkpoints")
+ALL = (
+    "source_groups",
+    "target_groups",
+    "target_admin",
+    "target_logs",
+    "offset_syncs",
+    "checkpoints",
+)
 KINDS = {
     "source_groups": kafka_groups.KafkaGroups,
     "target_groups": kafka_groups.KafkaGroups,
     "target_admin": kafka_admin.KafkaAdmin,
+    "target_logs": kafka_logs.KafkaLogs,
     "offset_syncs": topic_reader.TopicReader,
     "checkpoints": topic_reader.TopicReader,
 }

@@ -10,6 +10,7 @@ from connect_runtime.api import errors as api_errors
 from connect_runtime.api import records, schema
 from connect_runtime.base import errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
+from mm2.cluster import errors as cluster_errors
 from mm2.connectors import checkpoint_rounds, checkpoint_task
 from mm2.core.offsets import group_sync
 from mm2.formats import checkpoint
@@ -166,6 +167,136 @@ def test_what_stands_is_not_gone_behind_after_a_restart(clusters, start):
     running = start()
     running.load()
     assert running.emits() == []
+
+
+def test_what_another_wrote_who_knows_less_is_replaced_and_nobody_answers_himself(clusters, start):
+    """A task that lingered, or Java beside us."""
+    clusters.source.commit("g1", {T0: 20})
+    clusters.synced(T0, 20, 20)
+    running = start()
+    running.load()
+    (own,) = running.emits()
+    clusters.checkpoints_log.append(checkpoint.encode(own))
+    running.later(60)
+    assert running.emits() == []
+    clusters.checkpoints_log.append(checkpoint.encode(point(12, 12)))
+    running.later(60)
+    assert running.emits() == [own]
+    clusters.checkpoints_log.append(checkpoint.encode(own))
+    running.later(60)
+    assert running.emits() == []
+
+
+def test_two_writers_who_know_the_same_come_to_rest(clusters, start):
+    clusters.source.commit("g1", {T0: 20})
+    clusters.synced(T0, 20, 20)
+    both = [start(), start()]
+    for each in both:
+        each.load()
+    for upstream in (20, 30, 25):
+        clusters.source.commit("g1", {T0: upstream})
+        clusters.synced(T0, upstream, upstream)
+        for _ in range(3):
+            for each in both:
+                clusters.checkpoints_log += map(checkpoint.encode, each.emits())
+                each.later(60)
+        assert checkpoint.decode(*clusters.checkpoints_log[-1]) == point(upstream, upstream)
+    assert len(clusters.checkpoints_log) <= 5
+
+
+def test_what_stands_ahead_of_what_the_map_says_exactly_is_refuted(clusters, start):
+    """It is of a topic that is no more; by syncs alone nothing of it could be told."""
+    clusters.map_log = copied_map.log(T0, through=30, delta=-5)
+    clusters.checkpoints_log.append(checkpoint.encode(point(20, 900)))
+    clusters.source.commit("g1", {T0: 20})
+    running = start()
+    running.load()
+    assert running.emits() == [point(20, 15)]
+
+
+def test_what_stands_exactly_is_not_gone_behind_by_what_is_less_exact(clusters, start):
+    clusters.map_log = copied_map.log(T0, through=30, delta=-5)
+    clusters.checkpoints_log.append(checkpoint.encode(point(20, 15)))
+    clusters.synced(T0, 10, 5)
+    clusters.source.commit("g1", {T0: 20})
+    clusters.map_failures.append(FORBIDDEN)
+    running = start()
+    running.load()
+    assert running.emits() == []
+
+
+def test_a_group_that_has_not_moved_is_looked_at_again_where_the_map_begins_anew(clusters, start):
+    clusters.map_log = copied_map.log(T0, through=30, delta=-5)
+    clusters.source.commit("g1", {T0: 20})
+    running = start()
+    running.load()
+    assert running.emits() == [point(20, 15)]
+    clusters.map_log += copied_map.log(T0, through=30, delta=-3)
+    running.later(60)
+    assert running.emits() == [point(20, 17)]
+
+
+def test_what_was_not_copied_yet_is_exact_as_soon_as_it_is(clusters, start):
+    clusters.map_log = copied_map.log(T0, through=30, delta=-5)
+    clusters.source.commit("g1", {T0: 40})
+    running = start()
+    running.load()
+    assert running.emits() == [point(40, 25)]
+    clusters.map_log += copied_map.log(T0, through=50, delta=-5)[1:]
+    running.later(60)
+    assert running.emits() == [point(40, 35)]
+
+
+def test_a_checkpoints_topic_that_is_another_one_now_gets_all_of_them(clusters, start, caplog):
+    clusters.source.commit("g1", {T0: 20})
+    clusters.synced(T0, 20, 20)
+    running = start()
+    running.load()
+    assert running.emits() == [point(20, 20)]
+    clusters.checkpoints_failures.append(cluster_errors.LogTruncatedError("it is another one"))
+    running.later(60)
+    assert running.emits() == []
+    running.later(checkpoint_task.AGAIN_S)
+    running.load()
+    assert running.emits() == [point(20, 20)]
+    assert "it is another one" in caplog.text
+
+
+def test_many_groups_are_a_round_of_many_polls_and_the_next_one_is_later(clusters, start):
+    names = [f"g{number:04}" for number in range(checkpoint_rounds.GROUPS_AT_ONCE + 1)]
+    places = [ids.TopicPartition("orders", number) for number in range(9)]
+    for name in names:
+        clusters.source.commit(name, dict.fromkeys(places, 20))
+    for place in places:
+        clusters.synced(place, 20, 20)
+    running = start(task_assigned_groups=",".join(names))
+    running.load()
+    polls = [len(running.poll()) for _ in range(4)]
+    most = checkpoint_rounds.POINTS_AT_ONCE
+    assert polls == [most, checkpoint_rounds.GROUPS_AT_ONCE * 9 - most, 9, 0]
+    assert not running.task._rounds.under_way
+    clusters.source.commit(names[7], {places[3]: 21})
+    running.later(60)
+    clusters.synced(places[3], 21, 21)
+    (only,) = running.emits()
+    assert (only.group, only.downstream) == (names[7], 21)
+
+
+def test_a_source_that_goes_away_ends_the_round_and_nothing_is_lost(clusters, start):
+    names = [f"g{number:04}" for number in range(checkpoint_rounds.GROUPS_AT_ONCE + 1)]
+    for name in names:
+        clusters.source.commit(name, {T0: 20})
+    clusters.synced(T0, 20, 20)
+    running = start(task_assigned_groups=",".join(names))
+    running.load()
+    found = running.emits()
+    clusters.source.failure = UNREACHABLE
+    assert running.emits() == []
+    clusters.source.failure = None
+    running.later(checkpoint_task.AGAIN_S)
+    while running.task._rounds.under_way or not found[len(names) - 1 :]:
+        found += running.emits()
+    assert [each.group for each in found] == names
 
 
 def test_a_new_checkpoints_topic_is_waited_for_and_then_gone_without(clusters, start, caplog):

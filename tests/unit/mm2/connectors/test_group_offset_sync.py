@@ -16,6 +16,7 @@ from mm2.core.offsets import checkpoints, group_sync
 from mm2.formats import checkpoint
 from tests.fakes import admin as fake_admin
 from tests.fakes import groups as fake_groups
+from tests.fakes import logs as fake_logs
 
 T0, T1, U0 = (ids.TopicPartition(*each) for each in (("t", 0), ("t", 1), ("u", 0)))
 State = group_sync.GroupState
@@ -26,11 +27,18 @@ class World:
     def __init__(self) -> None:
         self.groups = fake_groups.FakeGroupCluster()
         self.topics = fake_admin.FakeCluster()
+        self.ends: dict[ids.TopicPartition, fake_logs.FakeLog] = {}
         self.topics.create("t", partitions=2)
         self.table = checkpoints.CheckpointTable(takes_group=lambda _: True)
         self.asked = fake_groups.FakeGroups(self.groups)
-        self.sync = group_offset_sync.GroupOffsetSync(
-            self.asked, fake_admin.FakeAdmin(self.topics), timeout_s=1.0
+        self.sync = self.syncing()
+
+    def syncing(self) -> group_offset_sync.GroupOffsetSync:
+        return group_offset_sync.GroupOffsetSync(
+            self.asked,
+            fake_admin.FakeAdmin(self.topics),
+            fake_logs.FakeLogs(self.ends),
+            timeout_s=1.0,
         )
 
     def point(self, group, partition, downstream, *, metadata=""):
@@ -99,7 +107,10 @@ def test_a_group_that_went_on_between_the_looks_is_not_thrown_back(world):
             return super().describe_topics(names, timeout_s)
 
     sync = group_offset_sync.GroupOffsetSync(
-        fake_groups.FakeGroups(world.groups), Meanwhile(world.topics), timeout_s=1.0
+        fake_groups.FakeGroups(world.groups),
+        Meanwhile(world.topics),
+        fake_logs.FakeLogs({}),
+        timeout_s=1.0,
     )
     sync.run(world.table)
     assert world.groups.offsets("g") == {T0: 12}
@@ -128,6 +139,67 @@ def test_what_is_not_on_the_target_does_not_stand_in_the_others_way_and_is_told_
         world.point("g", T0, world.groups.offsets("g")[T0] + 1)
     assert world.groups.offsets("g") == {T0: 11}
     assert caplog.text.count("u-0 is not there") == 1
+
+
+def test_a_checkpoint_beyond_the_end_waits_for_it_is_of_a_topic_that_is_no_more(world, caplog):
+    world.ends = {T0: fake_logs.FakeLog(times_ms=[1] * 8, pending=2)}
+    world.sync = world.syncing()
+    for offset in (9, 8):
+        world.point("g", T0, offset)
+        world.groups.commit("g", {T0: 5})
+        world.run()
+        assert world.groups.offsets("g") == {T0: 5 if offset == 9 else 8}
+    assert caplog.text.count("t-0 ends before its checkpoint") == 1
+
+
+def test_ends_that_may_not_be_seen_stop_nobody(world):
+    world.point("g", T0, 9)
+    assert world.ends == {}
+    assert world.run() == 1
+
+
+def test_a_group_that_came_between_the_looks_or_is_of_a_kind_of_its_own_is_left_alone(world):
+    """Groups of streams are told by neither of the two questions about states."""
+    world.point("g", T0, 9)
+    world.groups.commit("g", {T0: 5}).state = State.ABSENT
+    assert world.run() == 0
+    assert world.groups.offsets("g") == {T0: 5}
+
+
+def test_an_offset_in_an_open_transaction_is_waited_for(world):
+    world.point("g", T0, 9)
+    group = world.groups.commit("g", {T0: 5})
+    group.unstable = True
+    assert world.run() == 0
+    world.groups.commit("g", {T0: 12})
+    group.unstable = False
+    assert world.run() == 0
+    assert world.groups.offsets("g") == {T0: 12}
+
+
+def test_who_was_set_back_by_somebody_else_goes_forward_again(world):
+    """Another writer, who knew less; also one that was told of nothing new."""
+    world.point("g", T0, 9)
+    assert world.run() == 1
+    assert world.run() == 0
+    world.groups.commit("g", {T0: 4})
+    assert world.run() == 1
+    assert world.groups.offsets("g") == {T0: 9}
+
+
+def test_who_stands_where_he_should_is_asked_about_no_further(world):
+    for number in range(20):
+        world.point(f"g{number}", T0, 9)
+    world.run()
+    world.run()
+    world.asked.calls.clear()
+    world.point("g3", T0, 10)
+    assert world.run() == 1
+    assert world.asked.calls == ["positions", "states", "positions", "write"]
+    world.run()
+    world.asked.calls.clear()
+    assert world.run() == 0
+    assert world.asked.calls == ["positions"]
 
 
 def test_topics_that_may_not_be_seen_are_written_all_the_same(world):

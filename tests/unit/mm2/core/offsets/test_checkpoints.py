@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from connect_runtime.base import ids
@@ -118,6 +120,53 @@ def test_only_topics_of_the_flow_count():
 def test_what_is_news(upstream, downstream, standing, expected):
     before = None if standing is None else point(*standing)
     assert checkpoints.is_news(point(upstream, downstream), before) is expected
+
+
+EXACT = translation.Exact(downstream=5)
+EARLIER = translation.Earlier(downstream=5, again_max=2)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "final"),
+    [
+        (EXACT, True),
+        (EARLIER, False),
+        *((each, each.name == "TOO_OLD") for each in translation.Untranslated),
+    ],
+)
+def test_a_look_is_final_where_waiting_brings_nothing_better(outcome, final):
+    look = flow(lambda *_: outcome).look("g1", {at("t1"): committed(9)}, {})
+    assert look.final is final
+    assert made(look.news) == (
+        [] if isinstance(outcome, translation.Untranslated) else [(at("s1.t1"), 9, 5)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("exactly", "expected"),
+    [(EXACT, [(9, 5)]), (EARLIER, []), (translation.Exact(downstream=8), [])],
+)
+def test_what_stands_is_refuted_by_what_is_known_exactly_of_it(exactly, expected):
+    standing = {at("s1.t1"): point(8, 8)}
+    of_flow = dataclasses.replace(flow(lambda *_: EARLIER), exactly=lambda *_: exactly)
+    found = of_flow.new_checkpoints("g1", {at("t1"): committed(9)}, standing)
+    assert [(each.upstream, each.downstream) for each in found] == expected
+
+
+def test_only_what_something_else_stands_for_has_changed():
+    table = checkpoints.CheckpointTable(takes_group=lambda group: group == "g1")
+    one = point(9, 5)
+    assert table.apply(*checkpoint.encode(one)) == "g1"
+    assert table.changed == {"g1"}
+    table.changed.clear()
+    assert table.apply(*checkpoint.encode(one)) is None
+    assert table.apply(*checkpoint.encode(point(9, 5, group="g2"))) is None
+    assert table.changed == set()
+    table.publish(point(10, 6))
+    assert table.changed == {"g1"}
+    assert table.apply(checkpoint.encode(one)[0], None) == "g1"
+    assert table.apply(checkpoint.encode(one)[0], None) is None
+    assert table.group("g1") == {}
 
 
 def test_checkpoints_do_not_go_back_when_translations_do():

@@ -88,3 +88,11 @@ def test_partitions_that_are_not_on_the_target_are_left_out():
 
 def test_a_group_without_checkpoints_has_nothing_to_write():
     assert group_sync.plan("g1", {}, seen(GroupState.EMPTY)) == group_sync.GroupPlan(group="g1")
+
+
+@pytest.mark.parametrize(("end", "beyond"), [(100, True), (101, False), (None, False)])
+def test_nothing_is_written_beyond_a_partitions_end(end, beyond):
+    ends = {} if end is None else {T0: end}
+    plan = group_sync.plan("g1", points(p0=101), seen(GroupState.EMPTY, p0=7), ends=ends)
+    assert plan.kept == ({T0: group_sync.Kept.BEYOND} if beyond else {})
+    assert written(plan) == ({} if beyond else {"s1.t-0": 101})

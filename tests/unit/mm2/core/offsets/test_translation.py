@@ -22,7 +22,7 @@ UNKNOWN, OLD = translation.Untranslated.UNKNOWN, translation.Untranslated.TOO_OL
     ("one", "other", "expected"),
     [
         (EARLIER, LESS, EARLIER),
-        (LESS, EARLIER, EARLIER),
+        (LESS, EARLIER, LESS),
         (EARLIER, EXACT, EXACT),
         (EXACT, EARLIER, EXACT),
         (UNKNOWN, LESS, LESS),
