@@ -1,5 +1,5 @@
 """`mm2.client` beside Java's `RemoteClusterUtils`, on a cluster: the same answers of the same
-topics; and a group that goes on where it was told, by the guide's own example."""
+topics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import confluent_kafka
 import pytest
 
 from connect_runtime.base import ids
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.full, pytest.mark.integration, pytest.mark.timeout(300)]
 
 WAIT_S = 30.0
-GUIDE = Path(mirror_client.__file__).with_name("README.md")
 _UNIQUE = itertools.count()
 
 
@@ -89,34 +87,6 @@ def test_java_and_we_answer_the_same(east: cluster.Cluster, alias: str, tmp_path
     assert sorted(client.checkpoint_topics(properties)) == theirs["checkpoints"]
     assert sorted(client.upstream_clusters(properties)) == theirs["upstream"]
     assert client.remote_topics(properties, alias) >= {topic}
-
-
-def test_a_group_goes_on_where_the_guide_says(
-    east: cluster.Cluster, alias: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    topic = f"{alias}.orders"
-    write(east, topic, *((b"%d" % each, b"v%d" % each) for each in range(10)))
-    write(east, f"{alias}.checkpoints.internal", point(f"billing-{alias}", topic, 0, 6))
-    properties = east.client_properties()
-    (code,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
-    for written, meant in (
-        ("backup:9092", properties["bootstrap.servers"]),
-        ('"primary"', f'"{alias}"'),
-        ('"billing"', f'"billing-{alias}"'),
-    ):
-        assert written in code
-        code = code.replace(written, meant)
-    exec(compile(code, str(GUIDE), "exec"), {})
-    assert capsys.readouterr().out.split() == [
-        word for each in range(6, 10) for word in (topic, "0", str(each), f"b'v{each}'")
-    ]
-    config = kafka.client_config(properties, group_id=f"billing-{alias}")
-    consumer = confluent_kafka.Consumer(config)
-    try:
-        (place,) = consumer.committed([confluent_kafka.TopicPartition(topic, 0)], WAIT_S)
-    finally:
-        consumer.close()
-    assert place.offset == 10
 
 
 def test_a_cluster_without_checkpoints_says_so(east: cluster.Cluster, alias: str) -> None:

@@ -1,0 +1,103 @@
+"""The guides' example moves a consumer group: it goes on behind what it has committed, on the other
+cluster, and what it had not come to is read there, once."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import confluent_kafka
+import pytest
+
+from connect_runtime.base import ids
+from tests.support import checkpoints, eventually, kafka, mirror
+
+if TYPE_CHECKING:
+    from mm2.sandbox import cluster
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+
+GUIDES = (mirror.ROOT / "README.md", mirror.ROOT / "mm2" / "client" / "README.md")
+LINES = 12
+RECORDS, TAIL = 160, 100
+"""The group had come to the last `TAIL` of them. More than it reads would be waited for."""
+
+
+def examples() -> list[tuple[str, str]]:
+    """Every guide with its code that asks where a group goes on."""
+    return [
+        (str(guide.relative_to(mirror.ROOT)), code)
+        for guide in GUIDES
+        for code in re.findall(r"```python\n(.*?)```", guide.read_text(), re.DOTALL)
+        if "translate_offsets(" in code
+    ]
+
+
+def test_there_is_one_of_twelve_lines() -> None:
+    assert examples()
+    assert {len(code.splitlines()) for _, code in examples()} == {LINES}
+
+
+@pytest.mark.parametrize(("guide", "code"), examples())
+def test_a_group_with_an_uncommitted_tail_goes_on(
+    tmp_path: Path,
+    east: cluster.Cluster,
+    west: cluster.Cluster,
+    topic,
+    capsys: pytest.CaptureFixture[str],
+    guide: str,
+    code: str,
+) -> None:
+    source, target = east.client_properties(), west.client_properties()
+    name = kafka.create_topic(source, topic("orders"))
+    place = ids.TopicPartition(name, 0)
+    group = f"billing-{name}"
+    records = [kafka.Outgoing(value=b"v%d" % each) for each in range(RECORDS)]
+    aborted = [kafka.Outgoing(value=b"nobody's")] * 3  # offsets are others on the mirror
+    kafka.produce_transaction(source, name, aborted, transactional_id=name, commit=False)
+    kafka.produce(source, name, records)
+    stood = kafka.read_partition(source, name)[-TAIL].offset
+    checkpoints.commit(source, group, {place: stood})
+    given = mirror.settings(
+        source,
+        target,
+        topics=[name],
+        groups=[group],
+        spark={"engine": "inline"},
+        emit_checkpoints_interval_seconds=1,
+        refresh_groups_interval_seconds=1,
+    )
+    with mirror.Mirror(tmp_path, given) as run:
+        run.await_records(RECORDS)
+        there = kafka.read_partition(target, f"east.{name}")[-TAIL:]
+        assert there[0].offset != stood
+        eventually.eventually(
+            lambda: checkpoints.points(target, "east", group)[-1:] == [(stood, there[0].offset)],
+            mirror.START_S,
+            lambda: run.tail,
+            interval_s=0.5,
+        )
+        assert run.stop() == 143, run.tail
+
+    for written, meant in (
+        ("backup:9092", target["bootstrap.servers"]),
+        ('"primary"', '"east"'),
+        ('"billing"', f'"{group}"'),
+    ):
+        assert written in code
+        code = code.replace(written, meant)
+    exec(compile(code, guide, "exec"), {})
+
+    assert capsys.readouterr().out.splitlines() == [
+        f"east.{name} 0 {each.offset} {each.value!r}" for each in there
+    ]
+    assert [each.value for each in there] == [each.value for each in records[-TAIL:]]
+    config = kafka.client_config(target, group_id=group)
+    consumer = confluent_kafka.Consumer(config)
+    try:
+        asked = [confluent_kafka.TopicPartition(f"east.{name}", 0)]
+        (found,) = consumer.committed(asked, 60.0)
+    finally:
+        consumer.close()
+    assert found.offset == there[-1].offset + 1
