@@ -203,13 +203,15 @@ class OthersRun:
 
     Times are wall time by that worker's clock, in milliseconds. `ended_ms` None: it never said that
     it had ended it, as one does not that is killed, cut off or frozen. `overlaps`: nor had whoever
-    ran it before, when this run began.
+    ran it before, when this run began. `removed_ms`: since then (by the leader's clock) there is no
+    such task any more, which says nothing of what its worker still does.
     """
 
     worker_id: str
     began_ms: int
     ended_ms: int | None = None
     overlaps: bool = False
+    removed_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,14 +224,26 @@ class Quiet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskGiven:
+    """What a task was configured with (as it was written: `${…}` stands), and since when: wall
+    time by the clock of the worker that led then, in milliseconds; -1: not known."""
+
+    config: Mapping[str, str | None] = field(repr=False)
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LastRuns:
     """Who ran each task of a connector last, by number: workers of this make, or `others`.
 
-    Tasks that nobody ran are in neither. `quiet` None: no such time is known of.
+    Tasks that nobody ran are in neither. `ours` have the time at which such a run began (wall, that
+    worker's clock, milliseconds). `given` is what tasks were configured with, in order, as far as
+    it is still known: the newest at least. `quiet` None: no such time is known of.
     """
 
-    ours: frozenset[int] = frozenset()
+    ours: Mapping[int, int] = field(default_factory=dict)
     others: Mapping[int, OthersRun] = field(default_factory=dict)
+    given: Mapping[int, Sequence[TaskGiven]] = field(default_factory=dict)
     quiet: Quiet | None = None
 
 

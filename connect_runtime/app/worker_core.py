@@ -337,6 +337,7 @@ class WorkerCore:
             resolve=settings.resolve,
             membership=membership,
             metrics=metrics,
+            given=self._configs.given,
             quiet=lambda: self._configs.quiet(settings.herder.session_keys.ttl_ms),
             clock=self._clock,
         )

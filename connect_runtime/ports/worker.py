@@ -56,7 +56,7 @@ class Statuses(Protocol):
         """Is it said already that the connector uses it, and not forgotten?"""
 
     def last_runs(self, connector: str) -> context.LastRuns:
-        """Who ran its tasks last; `quiet` is not known here."""
+        """Who ran its tasks last; `given` and `quiet` are not known here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from connect_runtime.api import connector, context, errors
@@ -48,7 +48,8 @@ class Surroundings:
     """What a worker runs its plugins with.
 
     `resolve` fills `${…}` in, as of now, and raises `ConnectError`; `generation` is the group's;
-    `configs` is the newest view; `metrics` is this worker's alone; `quiet` as in `LastRuns`.
+    `configs` is the newest view; `metrics` is this worker's alone; `given` (to tasks of a
+    connector) and `quiet` as in `LastRuns`.
     """
 
     config: worker_config.WorkerConfig
@@ -63,6 +64,7 @@ class Surroundings:
     membership: port.Membership
     metrics: worker_metrics.WorkerMetrics
     clock: base_clock.Clock
+    given: Callable[[str], Mapping[int, Sequence[context.TaskGiven]]] = lambda _: {}
     quiet: Callable[[], context.Quiet | None] = lambda: None
 
     def resolved(self, config: cluster_config.RawConfig) -> Resolved:
@@ -256,7 +258,9 @@ class _Maker:
                 stop_timeout_s=around.config.graceful_stop_s,
                 membership=around.membership,
                 last_runs=lambda: replace(
-                    around.statuses.last_runs(self._task.connector), quiet=around.quiet()
+                    around.statuses.last_runs(self._task.connector),
+                    given=around.given(self._task.connector),
+                    quiet=around.quiet(),
                 ),
                 on_report=on_report,
             )

@@ -1,7 +1,7 @@
 """A task's wait for what MirrorMaker 2 of Java may still send, before its first copy begins.
 
 Who waited is remembered for this process: a task that is started again meanwhile waits for the
-rest. `core/java_left` decides; the worker tells who ran the task.
+rest. `core/java_left` decides; the worker tells who ran the task's partitions.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import datetime
 import logging
 import math
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 
 from connect_runtime.api import context
 from connect_runtime.base import clock as base_clock
@@ -24,9 +24,18 @@ _Place = tuple[str, ids.ConnectorTaskId]
 
 
 @dataclass(frozen=True, slots=True)
-class _Begun:
-    left: java_left.Left
+class Begun:
+    """A wait for these, since `at_s`; `copied`: the task has begun to copy since."""
+
+    lefts: frozenset[java_left.Left]
     at_s: float
+    copied: bool = False
+
+    def is_of(self, lefts: Collection[java_left.Left]) -> bool:
+        """False: Java has had partitions of the task since. A run of which that is not known, as of
+        a worker of Java that starts again and again, makes no wait longer."""
+        news = (each for each in lefts if each not in self.lefts)
+        return not any(each.sure or self.copied for each in news)
 
 
 class Memory:
@@ -35,15 +44,21 @@ class Memory:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._begun: dict[_Place, _Begun] = {}
+        self._begun: dict[_Place, Begun] = {}
 
-    def begun_s(self, place: _Place, left: java_left.Left, *, now_s: float) -> float:
-        """When the wait for this one began: now, unless it had."""
+    def begun(self, place: _Place, lefts: frozenset[java_left.Left], *, now_s: float) -> Begun:
+        """The wait that this task is in: it begins now, unless it had."""
         with self._lock:
             known = self._begun.get(place)
-            if known is None or known.left != left:
-                known = self._begun[place] = _Begun(left, now_s)
-            return known.at_s
+            if known is None or not known.is_of(lefts):
+                known = self._begun[place] = Begun(lefts, now_s)
+            return known
+
+    def copies(self, place: _Place) -> None:
+        """Whatever the wait was for, it is over."""
+        with self._lock:
+            if place in self._begun:
+                self._begun[place] = replace(self._begun[place], copied=True)
 
     def forget(self, place: _Place) -> None:
         with self._lock:
@@ -54,13 +69,25 @@ _MEMORY = Memory()
 """This process's."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingTask:
+    """Which task waits, of which flow, and what it is to copy."""
+
+    flow: str
+    task: ids.ConnectorTaskId
+    partitions: Collection[ids.TopicPartition]
+
+    @property
+    def place(self) -> _Place:
+        return self.flow, self.task
+
+
 class JavaWait:
     """One thread's. `skipped` True: a person knows that Java has ended."""
 
     def __init__(
         self,
-        flow: str,
-        task: ids.ConnectorTaskId,
+        task: WaitingTask,
         *,
         runs: Callable[[], context.LastRuns],
         producer: Mapping[str, str],
@@ -73,7 +100,6 @@ class JavaWait:
         self.skipped = skipped
         self.beside = ""
         """What is less safe while workers of Java run tasks of the connector; "" while none do."""
-        self._flow = flow
         self._task = task
         self._runs = runs
         self._for_s = java_left.wait_s(producer)
@@ -82,10 +108,12 @@ class JavaWait:
         self._look_due_s = -math.inf
         self._reason = ""
         self._until_s = -math.inf
+        self._pending: frozenset[java_left.Left] = frozenset()
         self._told = False
 
     def reason(self, now_s: float) -> str:
-        """Why the copy must not begin yet; "" where it may. The same words as long as it lasts."""
+        """Why the copy must not begin yet; "" where it may. The same words while it waits for the
+        same."""
         if now_s >= self._look_due_s:
             self._look_due_s = now_s + LOOK_S
             self._look(now_s)
@@ -97,47 +125,67 @@ class JavaWait:
 
     def observe(self) -> None:
         """Look who runs the other tasks, while this one copies; `beside` says what it means."""
-        others = java_left.shared_with(self._runs(), self._task.task)
+        self._memory.copies(self._task.place)
+        others = java_left.shared_with(
+            self._runs(),
+            self._task.task.task,
+            for_s=self._for_s,
+            wall_ms=self._clock.wall_ms(),
+        )
         found = _beside(others) if others else ""
         if found != self.beside:
             self.beside = found
             if found:
-                _LOG.warning("%s: %s", self._flow, found)
+                _LOG.warning("%s: %s", self._task.flow, found)
             else:
-                _LOG.info("%s: no worker of Java runs its tasks any more", self._flow)
+                _LOG.info("%s: no worker of Java runs its tasks any more", self._task.flow)
 
     def _look(self, now_s: float) -> None:
-        number = self._task.task
-        left = None
+        lefts = frozenset[java_left.Left]()
         if not self.skipped:
-            left = java_left.left_by_java(self._runs(), number, for_s=self._for_s)
-        if left is None:
-            self._memory.forget((self._flow, self._task))
+            lefts = java_left.left_by_java(self._runs(), self._asks())
+        if not lefts:
+            self._memory.forget(self._task.place)
             self._go_on()
             return
-        begun_s = self._memory.begun_s((self._flow, self._task), left, now_s=now_s)
-        self._until_s = begun_s + self._for_s
-        if now_s >= self._until_s:
+        begun = self._memory.begun(self._task.place, lefts, now_s=now_s)
+        pending, until_s = begun.lefts & lefts, begun.at_s + self._for_s
+        if not pending or now_s >= until_s:
             self._go_on()
-        elif not self._reason:
-            self._reason = self._words(left, now_s)
+        else:
+            self._wait_for(pending, until_s, now_s)
+
+    def _asks(self) -> java_left.Asks:
+        return java_left.Asks(
+            partitions=self._task.partitions, for_s=self._for_s, wall_ms=self._clock.wall_ms()
+        )
+
+    def _wait_for(self, pending: frozenset[java_left.Left], until_s: float, now_s: float) -> None:
+        if (pending, until_s) != (self._pending, self._until_s):
+            self._pending, self._until_s = pending, until_s
+            self._reason, self._told = self._words(now_s), False
         elif not self._told:  # it was no matter of milliseconds
             self._told = True
-            _LOG.warning("%s task %d: %s", self._flow, number, self._reason)
+            _LOG.warning("%s: %s", self._name, self._reason)
 
     def _go_on(self) -> None:
         if self._told:
-            number = self._task.task
-            _LOG.info("%s task %d: nothing more of Java's is waited for", self._flow, number)
-        self._reason, self._told = "", False
+            _LOG.info("%s: nothing more of Java's is waited for", self._name)
+        self._reason, self._told, self._pending = "", False, frozenset()
 
-    def _words(self, left: java_left.Left, now_s: float) -> str:
+    @property
+    def _name(self) -> str:
+        return f"{self._task.flow} task {self._task.task.task}"
+
+    def _words(self, now_s: float) -> str:
         wall_s = self._clock.wall_ms() / 1000 + self._until_s - now_s
         until = datetime.datetime.fromtimestamp(wall_s, datetime.UTC).strftime("%H:%M:%S")
+        workers = ", ".join(sorted({each.worker_id for each in self._pending}))
+        had = "ran" if any(each.sure for each in self._pending) else "may have run"
         return (
-            f"a worker of Java ({left.worker_id}) ran this and never said that it had stopped; it "
-            f"may be frozen or cut off, so what it may still send is waited for until {until} UTC. "
-            "If it has ended for certain: mm2 run --java-stopped-cleanly, or "
+            f"MirrorMaker 2 of Java ({workers}) {had} partitions of this task and never said that "
+            "it had stopped; it may be frozen or cut off, so what it may still send is waited for "
+            f"until {until} UTC. If it has ended for certain: mm2 run --java-stopped-cleanly, or "
             "java.stopped.cleanly=true in the connector's configuration"
         )
 

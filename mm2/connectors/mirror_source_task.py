@@ -114,8 +114,11 @@ class MirrorSourceTask(task.PipelineTask):
             clock=clock,
         )
         self._wait = java_wait.JavaWait(
-            share.config.flow.name,
-            self.context.task_id,
+            java_wait.WaitingTask(
+                flow=share.config.flow.name,
+                task=self.context.task_id,
+                partitions=share.partitions,
+            ),
             runs=self.context.last_runs,
             producer=roles.task_producer(share.config.common.props),
             skipped=share.config.java_stopped,

@@ -16,7 +16,13 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from connect_runtime.base import ids
-from connect_runtime.core.state import cluster_config, config_records, json_bytes, skipped
+from connect_runtime.core.state import (
+    cluster_config,
+    config_records,
+    given_configs,
+    json_bytes,
+    skipped,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +92,13 @@ Change: TypeAlias = (
 @dataclass(slots=True)
 class ConfigLog:
     """Invariants: task configs of a connector without configuration exist only while replaying;
-    every task below the count of a consistent connector has a configuration."""
+    every task below the count of a consistent connector has a configuration.
+
+    `given` is what tasks were configured with lately.
+    """
 
     replaying: bool = True
+    given: given_configs.GivenConfigs = field(default_factory=given_configs.GivenConfigs)
     _offset: int = cluster_config.NO_OFFSET
     _session_key: cluster_config.SessionKey | None = None
     _entries: dict[str, cluster_config.ConnectorEntry] = field(default_factory=dict)
@@ -100,9 +110,10 @@ class ConfigLog:
     _snapshot: cluster_config.ClusterConfig | None = None
 
     def apply(
-        self, key: bytes | None, value: bytes | None, *, offset: int
+        self, key: bytes | None, value: bytes | None, *, offset: int, wall_ms: int = -1
     ) -> Change | skipped.Skipped | None:
-        """Take the record at `offset`; say what it changed, if anybody wants to know.
+        """Take the record at `offset`, written at `wall_ms`; say what it changed, if anybody wants
+        to know.
 
         A record that was taken before changes nothing. (If the topic was deleted and made again,
         its offsets start again too: so should the fold.)
@@ -117,7 +128,7 @@ class ConfigLog:
         self._offset = offset + 1
         self._snapshot = None
         try:
-            change = self._take(name, decoded)
+            change = self._take(name, decoded, wall_ms)
         except config_records.Invalid as error:
             return skipped.Skipped(f"'{name}': {error}")
         return None if self.replaying else change
@@ -135,6 +146,8 @@ class ConfigLog:
             unclaimed = entry.applied_config is None and entry.target_state is stopped
             if entry.config is None or unclaimed:
                 self._entries[name] = _without_tasks(entry)
+            if entry.config is None:
+                self.given.forget(name)
 
     def snapshot(self) -> cluster_config.ClusterConfig:
         if self._snapshot is None:
@@ -145,7 +158,7 @@ class ConfigLog:
             )
         return self._snapshot
 
-    def _take(self, key: str, value: json_bytes.Json) -> Change | None:
+    def _take(self, key: str, value: json_bytes.Json, wall_ms: int) -> Change | None:
         kind, rest = config_records.split_key(key)
         match kind:
             case config_records.Kind.TARGET_STATE:
@@ -156,7 +169,7 @@ class ConfigLog:
                 self._defer_task(config_records.task_id(rest), value)
                 return None
             case config_records.Kind.COMMIT:
-                return self._commit(rest, value)
+                return self._commit(rest, value, wall_ms)
             case config_records.Kind.RESTART:
                 return RestartRequested(config_records.restart_of(rest, value))
             case config_records.Kind.FENCING:
@@ -202,6 +215,7 @@ class ConfigLog:
     def _remove(self, name: str) -> None:
         """Target state, generation and fencing outlive a connector, as in Java."""
         self._deferred.pop(name, None)
+        self.given.forget(name)
         if name in self._entries:
             self._entries[name] = dataclasses.replace(
                 self._entries[name],
@@ -215,7 +229,7 @@ class ConfigLog:
         config = MappingProxyType(dict(config_records.properties(value)))
         self._deferred.setdefault(task.connector, {})[task.task] = config
 
-    def _commit(self, name: str, value: json_bytes.Json) -> Change | None:
+    def _commit(self, name: str, value: json_bytes.Json, wall_ms: int) -> Change | None:
         """Task configs since the last commit count from here on, if there is one for every task.
 
         If not, compaction took some whose key was written again later: then nothing of it counts
@@ -234,6 +248,7 @@ class ConfigLog:
             entry, task_count=count, fencing_pending=True, inconsistent=not complete
         )
         if complete:
+            self.given.commit(name, deferred, wall_ms=wall_ms)
             entry = dataclasses.replace(
                 entry,
                 task_configs=MappingProxyType(deferred),
@@ -251,6 +266,7 @@ class ConfigLog:
         )
 
     def check_invariants(self) -> None:
+        self.given.check_invariants()
         for name, entry in self._entries.items():
             if entry.config is None:
                 assert self.replaying or (entry.task_count is None and not entry.task_configs), name

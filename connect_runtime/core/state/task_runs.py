@@ -2,7 +2,8 @@
 
 Both write the same statuses; ours mark the records. A worker says RUNNING when it has begun a task,
 and UNASSIGNED or FAILED once its producer is closed. Who was killed, cut off or frozen, or did not
-end a task in time, says neither: he may still send what he holds.
+end a task in time, says neither: he may still send what he holds. That its task is removed changes
+nothing in that.
 """
 
 from __future__ import annotations
@@ -37,11 +38,20 @@ class _Run:
     paused: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _OwnRun:
+    """By a worker of ours, from its first RUNNING on."""
+
+    worker_id: str
+    began_ms: int
+    ended: bool = False
+
+
 @dataclass(slots=True)
 class TaskRuns:
     """A fold over statuses of tasks. Invariant: no task is in `_ours` and in `_others`."""
 
-    _ours: set[ids.ConnectorTaskId] = field(default_factory=set)
+    _ours: dict[ids.ConnectorTaskId, _OwnRun] = field(default_factory=dict)
     _others: dict[ids.ConnectorTaskId, _Run] = field(default_factory=dict)
 
     def take(
@@ -49,20 +59,36 @@ class TaskRuns:
     ) -> None:
         """A status of one task, in the order of its records; None: it is forgotten."""
         if status is None:
-            self._ours.discard(task)
-            self._others.pop(task, None)
+            self._take_removal(task, author)
         elif author.ours:
-            self._take_ours(task, status)
+            self._take_ours(task, status, author)
         elif status.state in _RUNS:
             self._take_run(task, status, author)
         elif status.state in _ENDED:
             self._take_end(task, status, author)
 
-    def _take_ours(self, task: ids.ConnectorTaskId, status: status_records.Status) -> None:
+    def _take_removal(self, task: ids.ConnectorTaskId, author: Author) -> None:
+        """Whoever led had no such task any more; who ran it may not have heard of it yet."""
+        self._ours.pop(task, None)
+        run = self._others.get(task)
+        if run is None:
+            return
+        if run.seen.ended_ms is not None and not run.seen.overlaps:
+            del self._others[task]
+        else:
+            self._others[task] = replace(run, seen=replace(run.seen, removed_ms=author.wall_ms))
+
+    def _take_ours(
+        self, task: ids.ConnectorTaskId, status: status_records.Status, author: Author
+    ) -> None:
         """Only RUNNING says that it has work in hand; what we say while we wait tells nothing."""
+        run = self._ours.get(task)
         if status.state is State.RUNNING:
             self._others.pop(task, None)
-            self._ours.add(task)
+            if run is None or run.ended or run.worker_id != status.worker_id:
+                self._ours[task] = _OwnRun(status.worker_id, author.wall_ms)
+        elif status.state in _ENDED and run is not None and run.worker_id == status.worker_id:
+            self._ours[task] = replace(run, ended=True)
 
     def _take_run(
         self, task: ids.ConnectorTaskId, status: status_records.Status, author: Author
@@ -75,7 +101,7 @@ class TaskRuns:
             if resumed and before.seen.worker_id == status.worker_id:
                 self._others[task] = replace(before, paused=paused)
                 return
-        self._ours.discard(task)
+        self._ours.pop(task, None)
         self._others[task] = _Run(
             context.OthersRun(
                 worker_id=status.worker_id, began_ms=author.wall_ms, overlaps=open_before
@@ -95,9 +121,15 @@ class TaskRuns:
             return
         self._others[task] = replace(run, seen=replace(run.seen, ended_ms=author.wall_ms))
 
-    def ours(self, connector: str) -> frozenset[int]:
-        """Numbers of the connector's tasks that a worker of ours ran last."""
-        return frozenset(each.task for each in self._ours if each.connector == connector)
+    def ours(self, connector: str) -> Mapping[int, int]:
+        """Numbers of the connector's tasks that a worker of ours ran last, and when that began."""
+        return MappingProxyType(
+            {
+                each.task: run.began_ms
+                for each, run in self._ours.items()
+                if each.connector == connector
+            }
+        )
 
     def others(self, connector: str) -> Mapping[int, context.OthersRun]:
         """The last run of tasks that others ran last, by number."""
@@ -110,4 +142,4 @@ class TaskRuns:
         )
 
     def check_invariants(self) -> None:
-        assert not self._ours & self._others.keys()
+        assert not self._ours.keys() & self._others.keys()

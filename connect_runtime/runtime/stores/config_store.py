@@ -6,7 +6,7 @@ decided by what everybody else reads. Java: KafkaConfigBackingStore.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from connect_runtime.api import context
 from connect_runtime.base import clock as base_clock
@@ -16,6 +16,7 @@ from connect_runtime.core.state import (
     config_differences,
     config_log,
     config_records,
+    skipped,
 )
 from connect_runtime.ports import fenced_writer, shared_log
 from connect_runtime.runtime.stores import acknowledged, folded_log
@@ -51,7 +52,10 @@ class ConfigStore:
         self._found_ms = 0
         self._view: folded_log.FoldedLog[config_log.ConfigLog, config_log.Change] = (
             folded_log.FoldedLog(
-                make=config_log.ConfigLog, on_change=on_change, on_replayed=self._replayed
+                make=config_log.ConfigLog,
+                on_change=on_change,
+                on_replayed=self._replayed,
+                take=_take,
             )
         )
 
@@ -137,6 +141,11 @@ class ConfigStore:
             self._fenced.write(records, self._left_s(end))
         self._log.read_to_end(self._left_s(end))
 
+    def given(self, connector: str) -> Mapping[int, Sequence[context.TaskGiven]]:
+        """As in `LastRuns`."""
+        with self._view.lock:
+            return self._view.fold.given.of(connector)
+
     def quiet(self, key_ttl_ms: int) -> context.Quiet | None:
         """Until this worker started the group had no leader, unless its session key was younger
         than that: leaders renew it. None too where it had none."""
@@ -155,3 +164,9 @@ class ConfigStore:
         if before is not None:
             for change in config_differences.differences(before.snapshot(), now.snapshot()):
                 self._on_change(change)
+
+
+def _take(
+    fold: config_log.ConfigLog, record: shared_log.LogRecord
+) -> config_log.Change | skipped.Skipped | None:
+    return fold.apply(record.key, record.value, offset=record.offset, wall_ms=record.wall_ms)

@@ -87,7 +87,9 @@ def test_why_nothing_is_copied_yet_is_its_reason(running):
 def left_open(began_ms, number=0):
     """A worker of Java ran it, and never said that it had ended it."""
     run = context.OthersRun(worker_id="java:1", began_ms=began_ms)
-    return context.LastRuns(others={number: run})
+    config = {"task.assigned.partitions": "orders-0"}
+    given = {number: [context.TaskGiven(config=config, at_ms=0)]}
+    return context.LastRuns(others={number: run}, given=given)
 
 
 def waits_for_java(found: Running) -> Running:
@@ -132,7 +134,7 @@ def test_a_copy_that_runs_does_not_wait_and_says_that_java_is_there_too(running)
     assert found.told.state is State.RUNNING
     assert "MirrorMaker 2's own guarantee" in found.told.reason
     assert board.BOARD.seen().tasks["A->B"][3].beside_java == found.told.reason
-    found.context.runs = context.LastRuns(ours=frozenset({0, 1}))
+    found.context.runs = context.LastRuns(ours={0: 1, 1: 1})
     found.turn(1.0)
     found.turn(1.0)
     assert found.told.reason == ""

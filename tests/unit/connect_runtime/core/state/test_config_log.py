@@ -278,6 +278,18 @@ def test_a_connector_configured_again_keeps_its_tasks_through_compaction():
     assert view.generation("c") == 0
 
 
+def test_what_tasks_were_given_before_is_known_for_a_while_with_its_time():
+    log, append = live(connector(), task(0), commit(1))
+    append(task(0, "new"))
+    log.apply(b"commit-c", b'{"tasks": 1}', offset=log.snapshot().offset, wall_ms=7)
+    append(task(1, "alone"), commit(2))
+    assert log.given.of("c").keys() == {0}
+    given = [(each.at_ms, dict(each.config)) for each in log.given.of("c")[0]]
+    assert given == [(-1, {"v": "0"}), (7, {"v": "new"})]
+    append(("connector-c", None))
+    assert log.given.of("c") == {}
+
+
 def test_tasks_of_a_connector_that_never_comes_are_dropped_at_the_end():
     """KAFKA-16838: deleted, and every trace of that compacted away."""
     log, append = live(task(0), commit(1))
@@ -286,6 +298,7 @@ def test_tasks_of_a_connector_that_never_comes_are_dropped_at_the_end():
     assert view.tasks("c") == []
     assert not view.fencing_pending("c")
     assert view.generation("c") is None
+    assert log.given.of("c") == {}
 
 
 def test_tasks_written_after_a_removal_do_not_come_back_with_a_new_connector():

@@ -324,3 +324,12 @@ def test_a_key_that_nobody_renewed_tells_of_a_time_without_a_leader(topic, creat
     store.put_session_key(KEY)
     assert store.quiet(HOUR_MS) == expected
     store.stop(1.0)
+
+
+def test_what_tasks_were_given_has_the_time_of_its_record(store, topic):
+    store.put_connector("c", {})
+    topic.wall_ms = 5
+    store.put_task_configs("c", [{"a": "1"}])
+    (given,) = store.given("c")[0]
+    assert given == context.TaskGiven(config={"a": "1"}, at_ms=5)
+    assert store.given("other") == {}

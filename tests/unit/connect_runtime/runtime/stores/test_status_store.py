@@ -196,4 +196,4 @@ def test_who_ran_a_task_last_is_known_by_who_wrote_it(store, topic):
     store.put(TASK, says(State.UNASSIGNED))
     assert store.last_runs("c").others.keys() == {0}
     store.put(TASK, says(State.RUNNING))
-    assert store.last_runs("c") == context.LastRuns(ours=frozenset({0}))
+    assert store.last_runs("c") == context.LastRuns(ours={0: topic.wall_ms})
