@@ -6,7 +6,6 @@ Only what must move moves, and every record is there once.
 from __future__ import annotations
 
 import contextlib
-import signal
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -202,13 +201,13 @@ def test_three_nodes_one_of_which_freezes(nodes: Nodes) -> None:
         nodes.settled()
     frozen = nodes.addresses.pop("first")
     with nodes.only(leave=frozen):
-        nodes.running["first"].signal(signal.SIGSTOP)
+        nodes.running["first"].freeze()
         eventually.eventually(
             lambda: frozen not in nodes.placed().values(), WAIT_S, nodes.logs, interval_s=0.5
         )
         nodes.settled()
     nodes.addresses["first"] = frozen
     with nodes.only(leave="third", reach="first"):
-        nodes.running["first"].signal(signal.SIGCONT)
+        nodes.running["first"].thaw()
         nodes.settled()
     judged(nodes)

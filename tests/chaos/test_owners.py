@@ -51,9 +51,9 @@ def test_frozen_copies_wake_up_when_another_run_has_taken_over(tmp_path, two_clu
         weather.start()
         weather.move_on()
         assert all(map(processes.alive, copies))
-        faults.send(signal.SIGCONT, copies)
+        mirror.send(signal.SIGCONT, copies)
         weather.move_on()
-        faults.send(signal.SIGCONT, others)
+        mirror.send(signal.SIGCONT, others)
         faults.await_family_gone([*copies, *others], 60.0)
         weather.settle_and_judge()
 
@@ -67,7 +67,7 @@ def orphan(weather: storm.Storm) -> tuple[list[int], list[int]]:
     # The daemon would take its copies along when it hears of the end; and were the JVM gone, the
     # kernel would wake them with a SIGHUP: a process group that is left alone is not left frozen.
     others = [*mirror.python_daemons(weather.run.pid), jvm]
-    faults.send(signal.SIGSTOP, [*others, *copies])
+    mirror.send(signal.SIGSTOP, [*others, *copies])
     os.kill(weather.run.pid, signal.SIGKILL)
     assert weather.run.wait(30.0) != 0
     return others, copies

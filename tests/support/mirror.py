@@ -10,7 +10,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -65,6 +65,7 @@ class Mirror:
         text = given if isinstance(given, str) else json.dumps(given, indent=1)
         self.settings_path.write_text(text)
         self._port = ports.reserve()
+        self._frozen: list[int] = []
         self.log_path = folder / f"{name}.log"
         self._log_start = self.log_path.stat().st_size if self.log_path.exists() else 0
         argv = [*COMMAND, "run", str(self.settings_path), "--metrics-port", str(self._port.port)]
@@ -105,14 +106,20 @@ class Mirror:
         self.signal(signal.SIGTERM)
         return self.wait(timeout_s)
 
+    def freeze(self) -> None:
+        """The whole node, as if its machine stood still: its copies with it."""
+        self._frozen = freeze(self.pid)
+
+    def thaw(self) -> None:
+        send(signal.SIGCONT, self._frozen)
+        self._frozen = []
+
     def kill(self) -> None:
         """SIGKILL to the process and all that it started."""
         family = descendants(self.pid)
         self.signal(signal.SIGCONT)
         self._child.kill()
-        for pid in family:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        send(signal.SIGKILL, family)
 
     @property
     def tail(self) -> str:
@@ -250,6 +257,23 @@ def descendants(pid: int) -> list[int]:
         found.extend(mine)
         waiting.extend(mine)
     return found
+
+
+def freeze(pid: int) -> list[int]:
+    """SIGSTOP to the process and all that stems from it, also what one of them starts meanwhile;
+    returns them all."""
+    frozen: list[int] = []
+    while found := [each for each in (pid, *descendants(pid)) if each not in frozen]:
+        send(signal.SIGSTOP, found)
+        frozen += found
+    return frozen
+
+
+def send(number: signal.Signals, targets: Iterable[int]) -> None:
+    """To those that are still there."""
+    for each in targets:
+        with suppress(ProcessLookupError):
+            os.kill(each, number)
 
 
 def driver_jvm(pid: int) -> int | None:

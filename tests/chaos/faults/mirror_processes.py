@@ -58,9 +58,3 @@ def await_family_gone(family: Iterable[int], deadline_s: float = 15.0) -> None:
         deadline_s,
         lambda: f"gone: {[pid for pid in watched if processes.alive(pid)]}",
     )
-
-
-def send(number: signal.Signals, targets: Iterable[int]) -> None:
-    for pid in targets:
-        with suppress(ProcessLookupError):
-            os.kill(pid, number)
