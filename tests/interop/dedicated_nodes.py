@@ -18,7 +18,7 @@ from connect_runtime.base import ids
 from connect_runtime.system import processes
 from mm2.sandbox import artefacts, class_archive, comparison, jvm, ports, proof, properties
 from mm2.sandbox.traffic import trickle
-from tests.support import eventually, kafka
+from tests.support import eventually, kafka, who_wrote
 from tests.support.processes import ROOT
 
 if TYPE_CHECKING:
@@ -298,11 +298,10 @@ class Mirroring:
         """How many offsets the mirror of the first topic has, by whomever."""
         return sum(self._ends(self.target, self.mirror(self.topics[0])))
 
-    def doubled(self) -> int:
-        """How many records stand in the mirror of the first topic that stand there before."""
-        found = kafka.read_topic(self.target, self.mirror(self.topics[0]))
-        keys = [each.key for read in found.values() for each in read]
-        return len(keys) - len(set(keys))
+    def doubled(self) -> who_wrote.Doubled:
+        """How many records stand in the mirror of the first topic that stand there before, and who
+        wrote them again."""
+        return who_wrote.doubled(self.target, self.mirror(self.topics[0]), source=self.flow[0])
 
     def complete(self) -> comparison.Comparison:
         """What the mirrors have, as soon as nothing that was sent is missing."""

@@ -12,7 +12,7 @@ import pytest
 
 from mm2.sandbox import comparison
 from tests.interop.dedicated_nodes import WAIT_S, Kind, Mirroring
-from tests.support import eventually
+from tests.support import eventually, who_wrote
 
 if TYPE_CHECKING:
     from mm2.sandbox import cluster
@@ -75,10 +75,7 @@ def test_what_a_frozen_java_sends_while_it_is_waited_for_is_not_copied_again(
     mirroring.kill("java")
     doubled = mirroring.doubled()
     mirroring.moves()
-    found = mirroring.complete()
-    faults = {kind: found.count(kind) for kind in comparison.Kind if found.count(kind)}
-    assert faults.keys() <= {comparison.Kind.DUPLICATED}, str(found)
-    assert faults.get(comparison.Kind.DUPLICATED, 0) == doubled, str(found)
+    judged(mirroring, doubled)
 
 
 @JAVAS
@@ -134,10 +131,17 @@ def test_killed_one_after_the_other_only_java_doubles(mirroring: Mirroring, java
     mirroring.start("last", Kind.OURS)
     doubled = mirroring.doubled()
     _one_is_killed(mirroring, "again")
+    judged(mirroring, doubled)
+
+
+def judged(mirroring: Mirroring, before: who_wrote.Doubled) -> None:
+    """Nothing is wrong with the mirror but what was doubled `before`, by Java alone."""
     found = mirroring.complete()
+    assert mirroring.doubled() == before
+    assert before.by_us == 0, before
     faults = {kind: found.count(kind) for kind in comparison.Kind if found.count(kind)}
     assert faults.keys() <= {comparison.Kind.DUPLICATED}, str(found)
-    assert faults.get(comparison.Kind.DUPLICATED, 0) == doubled, str(found)
+    assert faults.get(comparison.Kind.DUPLICATED, 0) == before.by_others, str(found)
 
 
 def _one_is_killed(mirroring: Mirroring, name: str) -> None:
@@ -149,6 +153,8 @@ def _one_is_killed(mirroring: Mirroring, name: str) -> None:
     mirroring.shared()
     mirroring.moves()
     (heir,) = mirroring.living
-    doubled = mirroring.doubled() - before
+    after = mirroring.doubled()
+    doubled = after.by_others - before.by_others
     _log.info("%s killed, %s not stored, %s goes on: %s doubled", name, left, heir, doubled)
+    assert after.by_us == 0, after
     assert doubled <= (0 if mirroring.nodes[heir].kind is Kind.OURS else left)

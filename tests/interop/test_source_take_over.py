@@ -10,7 +10,7 @@ import pytest
 
 from mm2.sandbox import comparison, proof
 from mm2.sandbox.traffic import trickle
-from tests.support import connect_workers, eventually, kafka
+from tests.support import connect_workers, eventually, kafka, who_wrote
 
 if TYPE_CHECKING:
     from mm2.sandbox import cluster
@@ -30,6 +30,7 @@ FLUSH_S = 2.0
 """How far apart offsets are committed: so much Java does again after a SIGKILL of anybody."""
 DELIVERY_S = 40.0
 """So long ours wait for what a worker of Java may still send that was killed."""
+NONE = who_wrote.Doubled(by_us=0, by_others=0)
 SKIPPED_BY = "java.stopped.cleanly"
 NEVER = {"producer.override.delivery.timeout.ms": "3600000"}
 """Nobody in this test waits so long."""
@@ -91,15 +92,10 @@ class Mirroring:
 
         eventually.eventually(stored, WAIT_S, self.group.log_texts, interval_s=0.3)
 
-    def doubled(self) -> int:
-        """How many records stand in the mirror that stand there before. (The source is another one
-        by the time that both were read, as long as there is traffic.)"""
-        found = [
-            record.content
-            for each in range(PARTITIONS)
-            for record in kafka.read_partition(self.target, self.mirror, each)
-        ]
-        return len(found) - len(set(found))
+    def doubled(self) -> who_wrote.Doubled:
+        """How many records stand in the mirror that stand there before, and who wrote them again.
+        (The source is another one by the time that both were read, as long as there is traffic.)"""
+        return who_wrote.doubled(self.target, self.mirror, source=self.alias)
 
     def mirrored(self) -> int:
         """The ends of the mirror's partitions, summed: fences of ours count, too."""
@@ -195,7 +191,7 @@ def test_killed_only_java_doubles(mirroring: Mirroring, java: connect_workers.Ki
     ours = mirroring.start("ours", OURS)
     eventually.eventually(lambda: SKIPPED_BY in told(ours), WAIT_S, mirroring.group.log_texts)
     mirroring.moves()
-    assert mirroring.doubled() == 0
+    assert mirroring.doubled() == NONE
     assert SKIPPED_BY not in told(ours)
     mirroring.commits(ours)
     killed(ours)
@@ -210,4 +206,7 @@ def test_killed_only_java_doubles(mirroring: Mirroring, java: connect_workers.Ki
     found = mirroring.complete()
     others = found.count(comparison.Kind.EXTRA) + found.count(comparison.Kind.ALTERED)
     assert (others, found.count(comparison.Kind.REORDERED)) == (0, 0), str(found)
-    assert found.count(comparison.Kind.DUPLICATED) <= PER_SECOND * (FLUSH_S + 2.0), str(found)
+    twice = mirroring.doubled()
+    assert twice.by_us == 0, twice
+    assert found.count(comparison.Kind.DUPLICATED) == twice.by_others, str(found)
+    assert twice.by_others <= PER_SECOND * (FLUSH_S + 2.0), "Java's own, since its last commit"
