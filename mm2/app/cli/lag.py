@@ -72,20 +72,15 @@ def _flow_json(report: Any) -> dict[str, Any]:
     from mm2.app.reports import flow_report
 
     whole = flow_report.as_json(report)
-    names = ("flow", "seen_by", "at_ms", "state", "lag_records", "lag_ms", "lag_known")
+    of_flow = flow_report.lag(report.partitions, report.at_ms)
+    names = ("flow", "seen_by", "at_ms", "state")
     topics = []
     for name, parts in flow_report.by_topic(report.partitions).items():
         of_all = flow_report.lag(parts, report.at_ms)
-        topics.append(
-            {
-                "topic": name,
-                "mirror": parts[0].mirror,
-                "lag_records": of_all.records,
-                "lag_ms": of_all.ms,
-                "lag_known": of_all.complete,
-            }
-        )
-    return {name: whole[name] for name in names} | {
+        topics.append({"topic": name, "mirror": parts[0].mirror, **flow_report.lag_json(of_all)})
+    return {
+        **{name: whole[name] for name in names},
+        **flow_report.lag_json(of_flow),
         "topics": topics,
         "partitions": whole["partitions"],
     }
@@ -99,10 +94,8 @@ def _is_within(report: Any, *, max_records: int | None, max_seconds: float | Non
     found = flow_report.lag(report.partitions, report.at_ms)
     if found.records is None:
         return False
-    if max_records is None and max_seconds is None:
+    if max_records is not None and (found.records > max_records or not found.complete):
+        return False
+    if max_seconds is None:
         return True
-    if not found.complete:
-        return False
-    if max_records is not None and found.records > max_records:
-        return False
-    return max_seconds is None or (found.ms or 0) <= max_seconds * 1000
+    return found.dated and found.ms is not None and found.ms <= max_seconds * 1000

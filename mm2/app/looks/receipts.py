@@ -9,7 +9,7 @@ from mm2.core import naming
 from mm2.formats import receipt
 
 
-def read(side: sides.Side, source: str, *, timeout_s: float) -> list[receipt.Receipt]:
+def read(side: sides.OneSide, source: str, *, timeout_s: float) -> list[receipt.Receipt]:
     """Those of the flow from `source`, oldest first; of a statement that was made again the last.
 
     Raises `RetriableError` and `FatalError`, also where another release wrote one.

@@ -26,7 +26,7 @@ class Workers:
 
 
 def look(
-    side: sides.Side, props: Mapping[str, str], *, clock: base_clock.Clock, timeout_s: float
+    side: sides.OneSide, props: Mapping[str, str], *, clock: base_clock.Clock, timeout_s: float
 ) -> Workers:
     """`props` are the worker's. Raises `RetriableError` and `FatalError`."""
     end = base_deadline.Deadline.after(timeout_s, now_s=clock.now_s())
@@ -64,7 +64,7 @@ def status_key(subject: status_records.Subject) -> str:
 
 
 def _read(
-    side: sides.Side, topic: str, timeout_s: float, *, partitions: int = 1
+    side: sides.OneSide, topic: str, timeout_s: float, *, partitions: int = 1
 ) -> list[state_topics.TopicRecord]:
     try:
         return side.topics.read_topic(topic, timeout_s, partitions=partitions)

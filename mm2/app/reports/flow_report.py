@@ -139,12 +139,13 @@ class FlowReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lag:
-    """Over some partitions: sum and maximum of what is known, None where nothing is; `complete`
-    says whether all is, else they are lower bounds."""
+    """Over some partitions: sum and maximum of what is known, None where nothing is. `complete` and
+    `dated` say whether the lag and the age of all is, else they are lower bounds."""
 
     records: int | None
     ms: int | None
     complete: bool
+    dated: bool
 
 
 def lag(partitions: Sequence[Partition], now_ms: int) -> Lag:
@@ -155,7 +156,8 @@ def lag(partitions: Sequence[Partition], now_ms: int) -> Lag:
     return Lag(
         records=sum(known) if known else None,
         ms=max(known_ms, default=None),
-        complete=len(known) == len(partitions) == len(known_ms),
+        complete=len(known) == len(partitions),
+        dated=len(known_ms) == len(partitions),
     )
 
 
@@ -185,11 +187,16 @@ def as_json(report: FlowReport) -> dict[str, Any]:
     """`read` has the way back. Lags are told beside what they are made of."""
     found = asdict(report) | {"state": report.state.value}
     found["partitions"] = [_partition_json(each, report.at_ms) for each in report.partitions]
-    of_all = lag(report.partitions, report.at_ms)
-    return found | {
-        "lag_records": of_all.records,
-        "lag_ms": of_all.ms,
-        "lag_known": of_all.complete,
+    return found | lag_json(lag(report.partitions, report.at_ms))
+
+
+def lag_json(found: Lag) -> dict[str, Any]:
+    """Not known, they are lower bounds."""
+    return {
+        "lag_records": found.records,
+        "lag_records_known": found.complete,
+        "lag_ms": found.ms,
+        "lag_ms_known": found.dated,
     }
 
 

@@ -70,11 +70,9 @@ def make(
     """Of what was seen, at `at_ms`."""
     state, reason = _state(plan, group)
     holds = _holds(group.config)
-    of_flow = [each for each in found.mirrored if flow.should_replicate_topic(each.partition.topic)]
     partitions = tuple(
         _partition(each, holds, at_ms=at_ms, retention=retentions.get(each.partition.topic))
-        for each in of_flow
-        if found.silent or each.here is not None
+        for each in found.mirrored
     )
     tasks = tuple(_tasks(group))
     return flow_report.FlowReport(
@@ -92,7 +90,7 @@ def make(
     )
 
 
-def _retentions(source: sides.Side, found: mirrors.Mirrors, *, timeout_s: float) -> Retentions:
+def _retentions(source: sides.OneSide, found: mirrors.Mirrors, *, timeout_s: float) -> Retentions:
     lagging = {each.partition.topic for each in found.mirrored if each.lag_records}
     if not lagging:
         return {}

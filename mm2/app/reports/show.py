@@ -100,7 +100,8 @@ def _tasks(each: flow_report.FlowReport) -> Iterator[str]:
     for task in each.tasks:
         restarts = f", restarted {task.restarts} times" if task.restarts else ""
         if task.reason or restarts:
-            yield f"  task {task.number}: {task.state}{restarts}: {task.reason}"
+            reason = f": {task.reason}" if task.reason else ""
+            yield f"  task {task.number}: {task.state}{restarts}{reason}"
 
 
 def _standing(each: flow_report.FlowReport) -> Iterator[str]:
@@ -190,7 +191,7 @@ def _records(found: flow_report.Lag) -> str:
 def _age(found: flow_report.Lag) -> str:
     if found.ms is None:
         return figures.UNKNOWN
-    return f"{'' if found.complete else '>'}{figures.duration(found.ms / 1000)}"
+    return f"{'' if found.dated else '>'}{figures.duration(found.ms / 1000)}"
 
 
 def _number(value: int | None) -> str:

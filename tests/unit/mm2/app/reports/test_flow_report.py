@@ -101,10 +101,12 @@ def test_lags_are_added_ages_are_not_and_what_is_unknown_is_said():
     known = part(end=10, copied_to=7, waiting_since_ms=400)
     later = part(number=1, end=10, copied_to=9, waiting_since_ms=900)
     assert flow_report.lag([known, later], 1_000) == flow_report.Lag(
-        records=4, ms=600, complete=True
+        records=4, ms=600, complete=True, dated=True
     )
     partly = flow_report.lag([known, part(number=1)], 1_000)
-    assert partly == flow_report.Lag(records=3, ms=600, complete=False)
+    assert partly == flow_report.Lag(records=3, ms=600, complete=False, dated=False)
+    undated = flow_report.lag([known, part(end=5, copied_to=1)], 1_000)
+    assert (undated.complete, undated.dated) == (True, False)
     assert flow_report.lag([part()], 1_000).records is None
 
 

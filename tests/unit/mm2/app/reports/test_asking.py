@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.system import threads
+from mm2.app import exits, run_socket
+from mm2.app.reports import asking, flow_report
+from mm2.core import flows
+
+FLOW = flows.Flow(source="east", target="west")
+State = flow_report.State
+
+
+def part(number, **more):
+    return flow_report.Partition(topic="t", partition=number, mirror="east.t", **more)
+
+
+def report(seen_by, *partitions, state=State.RUNNING, **more):
+    return flow_report.FlowReport(
+        flow="east->west",
+        seen_by=(seen_by,),
+        at_ms=5,
+        state=state,
+        partitions=partitions,
+        **more,
+    )
+
+
+CLUSTERS = report(
+    flow_report.CLUSTERS,
+    part(0),
+    part(1),
+    state=State.PLANNING,
+    tasks=(flow_report.Task(number=0, state="RUNNING"), flow_report.Task(number=1, state="FAILED")),
+    warnings=("w",),
+)
+
+
+@pytest.fixture
+def asked(tmp_path):
+    """Asks, while a process that runs the file answers what `answers` holds."""
+    file, where = tmp_path / "c.yaml", tmp_path / "run"
+    where.mkdir(mode=0o700)
+
+    def ask(answer=None, **more):
+        given = {"clusters": lambda flow: CLUSTERS, "where": where, "timeout_s": 5.0, **more}
+        if answer is None:
+            return asking.ask(file, [FLOW], **given)
+        made = run_socket.RunSocket(file, where=where)
+        owned = threads.Threads(on_unasked_end=print)
+        owned.start("answering", lambda stop: serve(made, stop, answer))
+        try:
+            return asking.ask(file, [FLOW], **given)
+        finally:
+            owned.stop_all(5.0)
+            made.close()
+
+    return ask
+
+
+def serve(made, stop, answer):
+    while not stop.is_set():
+        made.serve(lambda question: answer, 0.05)
+
+
+def answer(*reports, version=flow_report.JSON_VERSION):
+    told = [flow_report.as_json(each) for each in reports]
+    return run_socket.Answer(code=exits.DONE, lines=(), detail={"version": version, "flows": told})
+
+
+def test_a_process_that_knows_all_of_a_flow_is_enough(asked):
+    mine = report("process 1", part(0), part(1))
+    found = asked(answer(mine), clusters=None)
+    assert found == asking.Found(flows=(mine,))
+
+
+def test_without_a_process_the_clusters_tell(asked):
+    found = asked()
+    assert found.flows == (CLUSTERS,)
+    assert "no process runs" in found.notes[0]
+
+
+def test_what_runs_elsewhere_the_clusters_tell(asked):
+    mine = report("process 1", part(0, state="stopped"), elsewhere=1)
+    (found,) = asked(answer(mine)).flows
+    assert found.seen_by == ("process 1", "clusters")
+    assert (found.state, found.elsewhere) == (State.RUNNING, 0)
+    assert [each.state for each in found.partitions] == ["stopped", ""]
+
+
+def test_the_clusters_alone_if_they_are_asked_for(asked):
+    found = asked(answer(report("process 1")), processes=False)
+    assert found == asking.Found(flows=(CLUSTERS,))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (answer(report("process 1"), version=0), "of another release: version 0"),
+        (run_socket.Answer(code=exits.DONE, lines=(), detail={}), "of another release"),
+        (run_socket.Answer(code=exits.FAILED, lines=("no usable question",)), "no usable question"),
+    ],
+)
+def test_a_process_that_cannot_tell_is_noted(asked, given, words):
+    found = asked(given)
+    assert found.flows == (CLUSTERS,)
+    assert words in found.notes[0]
+
+
+def test_two_processes_may_know_all_of_it_together():
+    first = report("process 1", part(0), elsewhere=1)
+    second = report("process 2", part(1), elsewhere=1)
+    assert not asking.is_complete([first])
+    assert asking.is_complete([first, second])
+    assert [each.partition for each in asking.merged([first, second]).partitions] == [0, 1]
+
+
+def test_what_is_merged_says_each_thing_once_the_newest_trouble_first():
+    first = report(
+        "process 1",
+        state=State.PLANNING,
+        nodes=("b",),
+        warnings=("w", "x"),
+        tasks=(flow_report.Task(number=0, state="RUNNING", restarts=1),),
+        troubles=(flow_report.Trouble(text="old", at_ms=1),),
+    )
+    second = report("process 2", nodes=("a",), troubles=(flow_report.Trouble(text="new", at_ms=2),))
+    found = asking.merged([first, second, CLUSTERS])
+    assert found.state is State.RUNNING
+    assert found.nodes == ("a", "b")
+    assert found.warnings == ("w", "x")
+    assert [each.text for each in found.troubles] == ["new", "old"]
+    assert [(each.number, each.restarts) for each in found.tasks] == [(0, 1), (1, None)]

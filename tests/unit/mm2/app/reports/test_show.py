@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from mm2.app.reports import asking, flow_report, show
+from mm2.core import time_to_loss
+
+SHORT = time_to_loss.Outlook(
+    kind=time_to_loss.Kind.RUNS_OUT, left_ms=90_000, by=time_to_loss.By.TIME, share=0.1
+)
+AT_MS = 1_700_000_000_000
+
+
+def part(topic="orders", number=0, **more):
+    given = {"state": "copying", "start": 0, "end": 10, "copied_to": 10}
+    return flow_report.Partition(
+        topic=topic, partition=number, mirror=f"east.{topic}", **given | more
+    )
+
+
+LATE = part("bills", end=10, copied_to=4, waiting_since_ms=AT_MS - 5_000, outlook=SHORT)
+
+
+def found(*partitions, notes=(), **more):
+    given = {"state": flow_report.State.RUNNING, "seen_by": ("process 7",), **more}
+    report = flow_report.FlowReport(flow="east->west", at_ms=AT_MS, partitions=partitions, **given)
+    return asking.Found(flows=(report,), notes=notes)
+
+
+def words(lines):
+    return [line.split() for line in lines]
+
+
+def test_a_flow_its_tasks_and_topics():
+    tasks = (
+        flow_report.Task(number=0, state="RUNNING", node="a:1", restarts=2),
+        flow_report.Task(number=1, state="RUNNING", node="b:1"),
+        flow_report.Task(number=2, state="FAILED", node="a:1", reason="no right"),
+    )
+    lines = list(show.status(found(part(), LATE, since_ms=AT_MS - 1_000, tasks=tasks)))
+    assert lines == [
+        "east->west  RUNNING since 2023-11-14T22:13:19Z  (seen by process 7)",
+        "  lag: 6 records, 5.0 s; as of 2023-11-14T22:13:20Z",
+        "  the source deletes what is not copied yet in 90 s at the earliest (retention.ms)",
+        "  a:1: tasks 0, 2 (1 FAILED, 1 RUNNING)",
+        "  b:1: tasks 1 (1 RUNNING)",
+        "  task 0: RUNNING, restarted 2 times",
+        "  task 2: FAILED: no right",
+        "  TOPIC   PARTITIONS  LAG  LAG-TIME  LOST-IN  STATE",
+        "  bills   1           6    5.0 s     90 s     copying",
+        "  orders  1           0    0 s       -        copying",
+        "",
+    ]
+
+
+def test_what_stands_still_is_told_once_for_each_reason_with_since_when():
+    standing = [
+        part(number=number, state="stopped", reason="damaged", since_ms=AT_MS - number)
+        for number in range(7)
+    ]
+    other = part("bills", state="fenced", reason="another", since_ms=None)
+    lines = list(show.status(found(*standing, other)))
+    stopped = [line for line in lines if line.startswith("  stopped")]
+    assert stopped == [
+        "  stopped since 2023-11-14T22:13:19Z: orders-0, orders-1, orders-2, orders-3, orders-4 "
+        "and 2 more: damaged",
+        "  stopped: bills-0: another",
+    ]
+
+
+def test_only_so_many_reasons_are_told_one_by_one():
+    many = show.STANDING_MAX + 3
+    standing = [
+        part(number=number, state="stopped", reason=f"why {number}") for number in range(many)
+    ]
+    lines = list(show.status(found(*standing)))
+    assert sum(line.startswith("  stopped") for line in lines) == show.STANDING_MAX
+    assert "  … and 3 more reasons" in lines
+
+
+def test_warnings_the_last_troubles_and_notes():
+    troubles = tuple(
+        flow_report.Trouble(text=f"trouble {number}", at_ms=AT_MS) for number in range(9)
+    )
+    lines = list(
+        show.status(found(warnings=("w",), troubles=troubles, reason="why", notes=("note",)))
+    )
+    assert lines[0].startswith("east->west  RUNNING: why  (seen by")
+    assert "  warning: w" in lines
+    assert sum("trouble" in line for line in lines) == show.TROUBLES_MAX
+    assert "  2023-11-14T22:13:20Z: trouble 0" in lines
+    assert lines[-1] == "note"
+
+
+def test_a_task_that_nobody_has():
+    lines = list(show.status(found(tasks=(flow_report.Task(number=0, state=""),))))
+    assert "  no node: tasks 0 (1 not running)" in lines
+
+
+def test_lag_topic_by_topic_and_of_the_flow():
+    lines = words(show.lag(found(part(), part(number=1, copied_to=7), LATE), partitions=False))
+    assert lines[2:5] == [
+        ["bills", "*", "east.bills", "-", "-", "6", "5.0", "s", "90", "s", "copying"],
+        ["orders", "*", "east.orders", "-", "-", "3", ">0", "s", "-", "copying"],
+        ["*", "*", "-", "-", "-", "9", ">5.0", "s", "90", "s", "copying"],
+    ]
+
+
+def test_lag_partition_by_partition():
+    unknown = part("bills", end=None, copied_to=None, state="")
+    lines = words(show.lag(found(part(), part(number=1, copied_to=7), unknown), partitions=True))
+    assert lines[2:6] == [
+        ["bills", "0", "east.bills", "-", "-", "-", "-", "-", "-"],
+        ["orders", "0", "east.orders", "10", "10", "0", "0", "s", "-", "copying"],
+        ["orders", "1", "east.orders", "10", "7", "3", "-", "-", "copying"],
+        ["orders", "*", "east.orders", "-", "-", "3", ">0", "s", "-", "copying"],
+    ]
+    assert lines[6][-4:] == ["1", "unknown,", "2", "copying"]
+
+
+def test_one_topic_by_either_name():
+    both = found(part(), part("bills"))
+    for name in ("orders", "east.orders"):
+        (flow,) = show.only(both, name).flows
+        assert [each.topic for each in flow.partitions] == ["orders"]
+    assert show.only(both, "users").flows[0].partitions == ()
+
+
+def test_a_time_that_is_not_known():
+    assert show.moment(None) == "-"

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import pathlib
+import threading
+
+import pytest
+
+from connect_runtime.base import errors, ids
+from mm2.app import loss_watch
+from mm2.app.reports import flow_report, source_looks
+from mm2.app.settings import load
+from mm2.core import time_to_loss
+from mm2.core.offsets import log_ends
+from tests.fakes import plugin_contexts
+from tests.support import statuses
+
+FILE = """
+clusters: {east: {bootstrap.servers: 'e:1'}, west: {bootstrap.servers: 'w:1'}}
+flows:
+- {from: east, to: west}
+"""
+PLACE = ids.TopicPartition("orders", 0)
+SEEN = source_looks.Seen(
+    ends=log_ends.Ends(start=0, end=9),
+    copied_to=2,
+    waiting_since_ms=5,
+    outlook=time_to_loss.Outlook(kind=time_to_loss.Kind.KEPT),
+)
+
+
+class Losses:
+    def __init__(self):
+        self.asked = []
+        self.failure = None
+        self.closed = False
+
+    def look(self, waiting):
+        self.asked.append(sorted(waiting))
+        if self.failure is not None:
+            raise self.failure
+        return dict.fromkeys(waiting, SEEN)
+
+    def close(self):
+        self.closed = True
+
+
+class Running:
+    def __init__(self):
+        self.settings = load.parse(FILE, file="c", folder=pathlib.Path("/"), environment={})
+        self.shown = [statuses.flow(statuses.partition())]
+
+    def statuses(self):
+        return self.shown
+
+
+class Scene:
+    def __init__(self):
+        self.running = Running()
+        self.clock = plugin_contexts.Clock()
+        self.opened = []
+        self.watch = loss_watch.LossWatch(self.running, open_source=self.open, clock=self.clock)
+
+    def open(self, settings, flow):
+        self.opened.append(Losses())
+        return self.opened[-1]
+
+    def look(self, *partitions):
+        self.running.shown = [statuses.flow(*partitions)]
+        self.watch.look(threading.Event())
+
+    def partitions(self):
+        (report,) = self.watch.reports()
+        return report.partitions
+
+
+@pytest.fixture
+def scene():
+    return Scene()
+
+
+def late(clock, age_s: float):
+    return statuses.partition(source_end=9, oldest_ms=int(clock.wall - age_s * 1000))
+
+
+def test_what_is_copied_as_it_comes_costs_nothing(scene):
+    scene.look(statuses.partition(), late(scene.clock, loss_watch.LATE_S - 1))
+    assert scene.opened == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"phase": "stopped", "reason": "why"},
+        {"phase": "waiting"},
+        {"source_end": -1},
+        {"source_end": 9, "oldest_ms": 5},
+    ],
+)
+def test_what_stands_waits_or_lags_is_looked_at(scene, fields):
+    scene.look(statuses.partition(**fields), statuses.partition(number=1))
+    assert scene.opened[0].asked == [[PLACE]]
+    (part, _) = scene.partitions()
+    assert (part.start, part.end, part.outlook) == (0, 9, SEEN.outlook)
+
+
+def test_once_nothing_waits_its_clients_are_let_go(scene):
+    scene.look(statuses.partition(phase="stopped"))
+    scene.look(statuses.partition(phase="stopped"))
+    assert len(scene.opened) == 1
+    scene.look(statuses.partition())
+    assert scene.opened[0].closed
+    assert scene.partitions()[0].start is None
+
+
+def test_a_file_that_was_read_again_makes_new_clients(scene):
+    scene.look(statuses.partition(phase="stopped"))
+    scene.running.settings = Running().settings
+    scene.look(statuses.partition(phase="stopped"))
+    assert [each.closed for each in scene.opened] == [True, False]
+
+
+def test_a_source_that_is_silent_is_told_once(scene, caplog):
+    scene.look(statuses.partition(phase="stopped"))
+    scene.opened[0].failure = errors.RetriableError("no answer")
+    for _ in range(3):
+        scene.look(statuses.partition(phase="stopped"))
+    assert caplog.text.count("no answer") == 1
+    assert scene.partitions()[0].start is None
+    scene.opened[0].failure = None
+    scene.look(statuses.partition(phase="stopped"))
+    assert scene.partitions()[0].start == 0
+
+
+def test_since_when_it_stands_is_known_though_nobody_asked(scene):
+    scene.running.shown = [statuses.flow(statuses.partition(phase="stopped"))]
+    scene.watch.note()
+    began, scene.clock.wall = scene.clock.wall, scene.clock.wall + 5_000
+    (part,) = scene.partitions()
+    assert (part.since_ms, part.state) == (began, "stopped")
+
+
+def test_its_thread_ends_when_it_is_asked_to_and_lets_go(scene):
+    scene.look(statuses.partition(phase="stopped"))
+    stop = threading.Event()
+    stop.set()
+    scene.watch.run(stop)
+    assert scene.opened[0].closed
+
+
+def test_reports_are_of_the_files_flows_in_its_order(scene):
+    scene.running.shown = [statuses.flow(name="other->west"), statuses.flow()]
+    (report,) = scene.watch.reports()
+    assert (report.flow, report.state) == ("east->west", flow_report.State.RUNNING)
