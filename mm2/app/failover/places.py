@@ -53,7 +53,11 @@ def translate(
         if topic is None or opposite.silent:
             return None
         there = ids.TopicPartition(topic, partition.partition)
-        outcome = map_translation.translate_back(opposite.map.partition(there), offset)
+        tail = left.get(there)
+        if tail is not None and tail.first is not None and offset >= tail.behind:
+            outcome: translation.Translation = translation.Exact(downstream=tail.first)
+        else:
+            outcome = map_translation.translate_back(opposite.map.partition(there), offset)
         return seen.Place(partition=there, outcome=outcome)
 
     def shared(

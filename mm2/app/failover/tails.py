@@ -36,6 +36,13 @@ class Tail:
     stretches: tuple[whose.Stretch, ...] | None
     counted: int
 
+    @property
+    def first(self) -> int | None:
+        """Before it all that was born there has arrived; None: that was not counted."""
+        if self.stretches is None:
+            return None
+        return min((each.first for each in self.stretches), default=self.end)
+
     def told(self) -> seen.Unreplicated:
         found = self.stretches or ()
         return seen.Unreplicated(

@@ -22,8 +22,8 @@ _ROOM_S = 0.1
 
 
 class Writing(loops.Loop):
-    """Sends numbers, one after the other, to the partitions in turn; `sent` are those that were
-    acknowledged. What a dead cluster does not take is given up."""
+    """Sends numbers from `first` on, one after the other, to the partitions in turn; `sent` are
+    those that were acknowledged. What a dead cluster does not take is given up."""
 
     def __init__(
         self,
@@ -31,13 +31,14 @@ class Writing(loops.Loop):
         topic: str,
         *,
         partitions: int,
+        first: int = 0,
         pause_s: float = 0.005,
     ) -> None:
         super().__init__("application that writes", topic, stop_s=_STOP_S)
         self.sent: set[int] = set()
         self._topic = topic
         self._partitions = partitions
-        self._numbers = itertools.count()
+        self._numbers = itertools.count(first)
         self._pause_s = pause_s
         self._producer = clients.Clients(to, alias="source").producer(
             f"writes-{topic}", enable_idempotence=True, linger_ms=5
@@ -66,20 +67,22 @@ class Writing(loops.Loop):
 
 
 class Reading(loops.Loop):
-    """A member of a group: what it has processed, it commits, and it begins where the group stands
-    or not at all. `processed` are numbers in the order of reading, `places` their partitions and
-    offsets. One that is `cut_off` leaves nothing behind: it does not wait for a dead cluster."""
+    """A member of a group that reads these topics: what it has processed, it commits, and it begins
+    where the group stands or not at all. `processed` are numbers in the order of reading, `places`
+    their partitions and offsets. One that is `cut_off` leaves nothing behind: it does not wait for
+    a dead cluster."""
 
-    def __init__(self, at: clients.Properties, group: str, topic: str) -> None:
+    def __init__(self, at: clients.Properties, group: str, *topics: str) -> None:
+        topic = ", ".join(topics)
         super().__init__("application that reads", topic, stop_s=_STOP_S)
         self.processed: list[int] = []
         self.places: list[tuple[int, int]] = []
         self.cut_off = False
         self._committed = 0
-        self._topic = topic
+        self._topics = topics
         self._clients = clients.Clients(at, alias=group)
         self._consumer = self._clients.consumer(
-            f"reads-{topic}",
+            f"reads-{topics[0]}",
             group_id=group,
             enable_partition_eof=False,
             session_timeout_ms=10_000,
@@ -87,7 +90,7 @@ class Reading(loops.Loop):
         )
 
     def _run(self, stop: threading.Event) -> None:
-        self._consumer.subscribe([self._topic])
+        self._consumer.subscribe(list(self._topics))
         while not stop.is_set():
             for message in self._consumer.consume(50, 0.2):
                 self._process(message)
@@ -101,7 +104,7 @@ class Reading(loops.Loop):
         error = message.error()
         if error is not None:
             if error.fatal():
-                raise self._clients.explain(error, f"reading {self._topic}")
+                raise self._clients.explain(error, f"reading {', '.join(self._topics)}")
             return
         self.processed.append(int(message.value() or b""))
         self.places.append((message.partition() or 0, message.offset() or 0))

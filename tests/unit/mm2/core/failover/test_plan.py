@@ -31,7 +31,9 @@ def group(committed=50, *, name="g", origin=seen.Origin.COMMITTED, state=State.E
 def made(
     mirror=None, *groups, kind=orders.Kind.EMERGENCY, outcome=None, accepted=(), log=120, **given
 ):
-    wanted = orders.Wanted(origin="east", destination="west", kind=kind, accepted=frozenset(accepted))
+    wanted = orders.Wanted(
+        origin="east", destination="west", kind=kind, accepted=frozenset(accepted)
+    )
     found = seen.Seen(
         at_ms=10_000,
         flow="east->west",

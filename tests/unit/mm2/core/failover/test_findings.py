@@ -1,0 +1,141 @@
+"""What a planned move's last look forbids, and what is told of clusters that answer in part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from connect_runtime.base import ids
+from mm2.core.failover import orders, plan, seen, verdicts
+from mm2.core.offsets import checkpoints, group_sync, log_ends, translation
+
+HERE, THERE = ids.TopicPartition("t", 0), ids.TopicPartition("east.t", 0)
+Kind, State, Weight = orders.Kind, group_sync.GroupState, verdicts.Weight
+ENDS = log_ends.Ends(start=0, end=100)
+
+
+def codes(
+    *,
+    kind: Kind = Kind.PLANNED,
+    here: log_ends.Ends | None = ENDS,
+    copied_to: int = 100,
+    agreed: int | None = None,
+    state: State = State.EMPTY,
+    unsure: str = "",
+    groups: tuple[seen.Group, ...] | None = None,
+    names: frozenset[str] = frozenset(),
+    **given: Any,
+) -> dict[str, Weight]:
+    """`agreed`: the end that both had agreed on; None: it is not the last look."""
+    wanted = orders.Wanted(origin="east", destination="west", kind=kind, groups=names)
+    mirrored = seen.Mirrored(
+        partition=HERE,
+        mirror=THERE,
+        copied_to=copied_to,
+        here=here,
+        there=log_ends.Ends(start=0, end=120),
+    )
+    group = seen.Group(
+        name="g",
+        origin=seen.Origin.COMMITTED,
+        state=state,
+        positions={HERE: checkpoints.OffsetAndMetadata(offset=50)},
+    )
+    found = seen.Seen(
+        at_ms=1,
+        flow="east->west",
+        mirrored=(mirrored,),
+        groups=(group,) if groups is None else groups,
+        logs={THERE: log_ends.Ends(start=0, end=120)},
+        **given,
+    )
+    place = seen.Place(partition=THERE, outcome=translation.Exact(downstream=60), unsure=unsure)
+    made = plan.make(
+        wanted,
+        found,
+        lambda *_: place,
+        settled=None if agreed is None else seen.Settled(ends={HERE: agreed}),
+    )
+    return {each.code: each.weight for each in made.findings}
+
+
+MORE = log_ends.Ends(start=0, end=130)
+PENDING = log_ends.Ends(start=0, end=100, pending=4)
+
+
+def test_the_last_look_of_a_planned_move_finds_nothing_when_all_is_still():
+    assert codes(agreed=100) == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "before", "last"),
+    [
+        ({"here": MORE}, "lag", Weight.NOTE, Weight.FORBIDS),
+        ({"here": PENDING}, "open-transactions", Weight.NOTE, Weight.FORBIDS),
+        ({"here": None}, "lag-unknown", Weight.FORBIDS, Weight.FORBIDS),
+        ({"state": State.ACTIVE}, "group-still-here", None, Weight.FORBIDS),
+        ({"here": MORE, "copied_to": 130}, "ends-moved", None, Weight.FORBIDS),
+    ],
+)
+def test_what_was_waited_for_forbids_in_the_end(given, code, before, last):
+    assert codes(**given).get(code) is before
+    assert codes(**given, agreed=100).get(code) is last
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ({"here": MORE}, "lag"),
+        ({"here": PENDING}, "open-transactions"),
+        ({"here": None}, "lag-unknown"),
+        ({"unlisted": "a broker is away"}, "groups-unlisted"),
+        ({"unfenced": {HERE: "no right"}}, "unfenced"),
+    ],
+)
+def test_in_an_emergency_it_costs(given, code):
+    assert codes(kind=Kind.EMERGENCY, **given) == {code: Weight.COSTS}
+
+
+def test_a_silent_cluster_is_told_once_and_why():
+    assert codes(kind=Kind.EMERGENCY, here=None, silent="no route") == {
+        "origin-unreachable": Weight.COSTS
+    }
+
+
+def test_names_that_both_write_forbid_where_nobody_knows_what_was_read():
+    assert codes(unsure="nobody can say") == {"shared-names": Weight.FORBIDS}
+
+
+def test_a_group_that_was_named_has_to_have_a_position():
+    assert codes(names=frozenset({"g", "typo"})) == {"no-such-group": Weight.FORBIDS}
+
+
+@pytest.mark.parametrize(
+    ("kind", "positions", "weight"),
+    [
+        (Kind.EMERGENCY, {HERE: checkpoints.OffsetAndMetadata(offset=50)}, Weight.COSTS),
+        (Kind.PLANNED, {HERE: checkpoints.OffsetAndMetadata(offset=50)}, Weight.FORBIDS),
+        (Kind.EMERGENCY, {}, Weight.FORBIDS),
+    ],
+)
+def test_a_group_whose_coordinator_is_away(kind, positions, weight):
+    group = seen.Group(
+        name="g", origin=seen.Origin.CHECKPOINTED, positions=positions, unread="no coordinator"
+    )
+    assert codes(kind=kind, groups=(group,))["group-unread"] is weight
+
+
+def test_topics_that_are_mirrored_no_more_are_a_note():
+    assert codes(left_out={"old": "there is no such topic"}) == {"left-out": Weight.NOTE}
+
+
+@pytest.mark.parametrize(("records", "found"), [(0, {}), (3, {"unreplicated": Weight.COSTS})])
+def test_what_never_left_the_cluster_gone_back_to(records, found):
+    tail = seen.Unreplicated(partition=HERE, start=5, end=9, records=records, at_least=records)
+    assert codes(kind=Kind.BACK, unreplicated=(tail,)) == found
+
+
+def test_too_many_to_count_are_told_too():
+    tail = seen.Unreplicated(partition=HERE, start=5, end=9, records=None, at_least=9)
+    assert codes(kind=Kind.BACK, unreplicated=(tail,)) == {"unreplicated": Weight.COSTS}
