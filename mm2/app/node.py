@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from connect_runtime.app import fleet
+from connect_runtime.app.settings import internal_rest
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import metrics
 from connect_runtime.system import clock as system_clock
@@ -28,6 +29,8 @@ ENGINE_STOP_S = 0.7
 CLOSE_S = 1
 """How long answers of the REST servers may take to end, in whole seconds."""
 
+MakeFleet = Callable[[internal_rest.InternalRest | None], fleet.Fleet]
+
 _log = logging.getLogger(__name__)
 
 
@@ -44,6 +47,7 @@ class Node:
         choice: flow_plan.Choice = flow_plan.EVERYTHING,
         environment: Mapping[str, str],
         now: base_clock.Clock | None = None,
+        make_fleet: MakeFleet = fleet.Fleet,
     ) -> None:
         self._settings = settings
         self._choice = choice
@@ -55,7 +59,7 @@ class Node:
         self._changing = False
         self._broken = ""
         plans = flow_plan.plans(settings, choice, environment=environment)
-        self._fleet = fleet.Fleet(flow_plan.rest(settings, environment=environment))
+        self._fleet = make_fleet(flow_plan.rest(settings, environment=environment))
         self._plane: data_plane.DataPlane | None = None
         self._workers = [self._make_worker(plan) for plan in plans]
         self._endings = endings.Endings(self._clock)
