@@ -109,6 +109,10 @@ class Cluster:
     def delete_topic(self, topic: str) -> str:
         return self._tool("topics", "--delete", "--topic", topic)
 
+    def show_versions(self) -> str:
+        """Which versions of the protocol its brokers speak."""
+        return self._tool("broker-api-versions")
+
     # Rights
 
     def allow_topic(self, topic: str, *operations: str) -> str:

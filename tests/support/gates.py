@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from connect_runtime.system import certificates, clock
-from mm2.sandbox import cluster, ports
+from mm2.sandbox import cluster, ports, secure
 
-PLAIN, TLS, EXPIRED, ELSEWHERE, LOST, OPEN_SASL = (
-    *("PLAIN", "TLS", "EXPIRED", "ELSEWHERE", "LOST"),
-    "OPENSASL",
-)
+PLAIN, LOST, SASL = "PLAIN", "LOST", "OPENSASL"
+TLS, EXPIRED, ELSEWHERE, MUTUAL = "TLS", "EXPIRED", "ELSEWHERE", "MUTUAL"
 _PROTOCOLS = {
     "CLIENT": "SASL_SSL",
     "CONTROLLER": "SASL_SSL",
@@ -21,8 +19,9 @@ _PROTOCOLS = {
     TLS: "SSL",
     EXPIRED: "SSL",
     ELSEWHERE: "SSL",
+    MUTUAL: "SSL",
     LOST: "PLAINTEXT",
-    OPEN_SASL: "SASL_PLAINTEXT",
+    SASL: "SASL_PLAINTEXT",
 }
 _DAY_MS = 86_400_000
 _OTHER_HOST = "kafka.elsewhere.example"
@@ -30,18 +29,19 @@ _OTHER_HOST = "kafka.elsewhere.example"
 
 @dataclass(frozen=True, kw_only=True)
 class Gate:
-    """`authority` is the file with the certificate of who signed for EXPIRED, ELSEWHERE, TLS.
+    """`authority` is the file with the certificate of who signed for the listeners with TLS.
 
-    LOST advertises `lost`, where nobody listens.
+    MUTUAL wants certificates of clients, SASL takes PLAIN alone. LOST advertises `lost`, where
+    nobody listens. `ports` say where listeners are bound.
     """
 
     cluster: cluster.Cluster
     authority: Path
+    ports: Mapping[str, int]
     lost: str
 
     def at(self, listener: str) -> str:
-        """host:port where it is bound, which is what it advertises but for LOST."""
-        return self.cluster.bootstrap_of(listener)
+        return f"127.0.0.1:{self.ports[listener]}"
 
 
 @contextlib.contextmanager
@@ -49,19 +49,24 @@ def opened(folder: Path, users: Sequence[str]) -> Iterator[Gate]:
     """One broker; `users` have passwords and no rights yet."""
     folder.mkdir(parents=True, exist_ok=True)
     keys = _certificates(folder)
+    own = [name for name in _PROTOCOLS if name not in ("CLIENT", "CONTROLLER")]
     with contextlib.ExitStack() as stack:
-        names = (PLAIN, TLS, EXPIRED, ELSEWHERE, OPEN_SASL)
-        bound = {name: _port(stack) for name in (*names, LOST, "nobody")}
+        bound = {name: _port(stack) for name in own}
+        lost = f"127.0.0.1:{_port(stack)}"
         listeners = [
-            cluster.Listener(name=name, port=bound[name], advertised=f"127.0.0.1:{bound[name]}")
-            for name in names
+            cluster.Listener(
+                name=name,
+                port=bound[name],
+                advertised=lost if name == LOST else f"127.0.0.1:{bound[name]}",
+            )
+            for name in own
         ]
-        lost = f"127.0.0.1:{bound['nobody']}"
-        listeners.append(cluster.Listener(name=LOST, port=bound[LOST], advertised=lost))
         settings = {
             "listener.security.protocol.map": ",".join(
                 f"{name}:{protocol}" for name, protocol in _PROTOCOLS.items()
             ),
+            f"listener.name.{SASL.lower()}.sasl.enabled.mechanisms": secure.PLAIN,
+            f"listener.name.{MUTUAL.lower()}.ssl.client.auth": "required",
             **{
                 f"listener.name.{name.lower()}.ssl.keystore.{key}": value
                 for name, file in keys.items()
@@ -71,15 +76,7 @@ def opened(folder: Path, users: Sequence[str]) -> Iterator[Gate]:
         running = stack.enter_context(
             cluster.Cluster("gate", users=users, settings=settings, listeners={1: listeners})
         )
-        yield Gate(cluster=running, authority=folder / "authority.pem", lost=lost)
-
-
-def lost_door(gate: Gate) -> str:
-    """Where LOST really listens."""
-    settings = gate.cluster.brokers[1].folder / "server.properties"
-    (line,) = [each for each in settings.read_text().splitlines() if each.startswith("listeners=")]
-    (found,) = [each for each in line.split(",") if LOST in each]
-    return found.rpartition("//")[2]
+        yield Gate(cluster=running, authority=folder / "authority.pem", ports=bound, lost=lost)
 
 
 def _port(stack: contextlib.ExitStack) -> int:
@@ -94,8 +91,10 @@ def _certificates(folder: Path) -> dict[str, Path]:
     long_ago_ms = now_ms - 30 * _DAY_MS
     authority = certificates.Authority.create("test", wall_ms=long_ago_ms)
     (folder / "authority.pem").write_bytes(authority.certificate_pem)
+    sound = authority.issue("broker", hosts=["127.0.0.1"], wall_ms=now_ms)
     leaves = {
-        TLS: authority.issue("broker", hosts=["127.0.0.1"], wall_ms=now_ms),
+        TLS: sound,
+        MUTUAL: sound,
         EXPIRED: authority.issue("broker", hosts=["127.0.0.1"], wall_ms=long_ago_ms, valid_days=1),
         ELSEWHERE: authority.issue("broker", hosts=[_OTHER_HOST], wall_ms=now_ms),
     }

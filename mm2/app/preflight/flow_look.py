@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
 
 from connect_runtime.base import clock as base_clock
@@ -107,13 +107,6 @@ class FlowLook:
         creating = both.target.admin.create_topics(
             mirror_topics.to_create(seen.planned), self._timeout_s, only_try=True
         )
-        refused = {
-            name: str(error)
-            for name, error in creating.failed.items()
-            if not isinstance(
-                error, (kafka_errors.NotAuthorizedError, kafka_errors.TopicExistsError)
-            )
-        }
         configs = both.target.admin.broker_configs(limits.BROKER_SETTINGS, self._timeout_s)
         yield from mirrors.judge(
             mirrors.Mirrors(
@@ -121,7 +114,8 @@ class FlowLook:
                 source=seen.source.done,
                 there=seen.there.done,
                 planned=seen.planned,
-                refused=refused,
+                unseen=_told({**seen.source.failed, **seen.there.failed}),
+                refused=_told(creating.failed),
                 clashes=clashes,
                 default_retention_ms=limits.retention_ms(configs),
             ),
@@ -205,6 +199,12 @@ class FlowLook:
         found = probe.probe(self._settings, self._flow, clock=self._clock, random=self._random)
         operator = connections.operator(self._settings, self._flow)
         yield from delivery.judge(found, operator.target)
+
+
+def _told(failed: Mapping[str, errors.ConnectError]) -> dict[str, str]:
+    """But for missing rights, which are told by themselves, and what was made meanwhile."""
+    known = (kafka_errors.NotAuthorizedError, kafka_errors.TopicExistsError)
+    return {name: str(error) for name, error in failed.items() if not isinstance(error, known)}
 
 
 def _word(error: errors.ConnectError, word: findings.Word) -> findings.Word:

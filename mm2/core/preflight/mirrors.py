@@ -22,14 +22,16 @@ _NAMES_TOLD = 3
 class Mirrors:
     """What both sides told. `there`: mirrors that are there, by their names.
 
-    `refused`: why mirrors would not be made, by their names. `default_retention_ms`: what the
-    target's brokers give new topics, None: not known.
+    `unseen`: why topics and mirrors could not be looked at, `refused`: why mirrors would not be
+    made, by their names. `default_retention_ms`: what the target's brokers give new topics, None:
+    not known.
     """
 
     flow: flows.Flow
     source: Mapping[str, snapshot.Topic]
     there: Mapping[str, snapshot.Topic]
     planned: topic_plan.Plan
+    unseen: Mapping[str, str]
     refused: Mapping[str, str]
     clashes: Mapping[str, Collection[str]]
     default_retention_ms: int | None
@@ -37,7 +39,7 @@ class Mirrors:
 
 def judge(seen: Mirrors, operator: commands.Operator) -> Iterator[findings.Finding]:
     """Alike ones of many topics are one."""
-    if not seen.source:
+    if not seen.source and not seen.unseen:
         yield _finding(
             seen,
             "no-topics",
@@ -74,6 +76,17 @@ def _each(seen: Mirrors) -> Iterator[tuple[str, findings.Finding]]:
                 weight=findings.Weight.FAILED if stops else findings.Weight.WARNING,
                 word=findings.Word.SETTINGS if found.setting else findings.Word.TOPICS,
                 command=found.command,
+            ),
+        )
+    for name, why in sorted(seen.unseen.items()):
+        yield (
+            name,
+            _finding(
+                seen,
+                "topic-unseen",
+                why,
+                means="whether it can be copied is not known",
+                mend="mend what the message names, and check again",
             ),
         )
     for mirror, why in sorted(seen.refused.items()):

@@ -124,8 +124,10 @@ class Reached:
         match layer:
             case _Layer.DNS:
                 return commands.look_up(address)
-            case _Layer.NETWORK | _Layer.PROTOCOL:
+            case _Layer.NETWORK:
                 return commands.try_port(address)
+            case _Layer.PROTOCOL:
+                return self.tool.show_versions()
             case _Layer.LISTENER | _Layer.TLS:
                 return commands.show_certificate(address)
             case _Layer.AUTH:

@@ -64,6 +64,7 @@ TABLE = [
         CLUSTER.show_user("mirror"),
         f"kafka-configs.sh {HEAD} --describe --entity-type users --entity-name mirror",
     ),
+    (CLUSTER.show_versions(), f"kafka-broker-api-versions.sh {HEAD}"),
     (commands.look_up("kafka.example:9092"), "getent ahosts kafka.example"),
     (commands.try_port("[::1]:9092"), "nc -vz ::1 9092"),
     (

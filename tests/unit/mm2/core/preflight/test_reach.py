@@ -65,7 +65,13 @@ def test_what_answers_has_no_findings():
         (Layer.TLS, "internal error", Word.TLS, "tls", "openssl"),
         (Layer.AUTH, "PLAIN was refused", Word.AUTH, "auth-refused", "--entity-name me"),
         (Layer.AUTH, "the broker does not offer PLAIN", Word.AUTH, "auth-mechanism", "users"),
-        (Layer.PROTOCOL, "metadata: too old", Word.PROTOCOL, "protocol", "nc -vz c 2"),
+        (
+            Layer.PROTOCOL,
+            "metadata: too old",
+            Word.PROTOCOL,
+            "protocol",
+            "kafka-broker-api-versions",
+        ),
     ],
 )
 def test_a_failure_is_told_with_its_word_and_what_shows_more(layer, text, word, code, command):

@@ -1,0 +1,87 @@
+"""A report as people read it, and as programs do."""
+
+from __future__ import annotations
+
+import json
+
+from mm2.app.preflight import show
+from mm2.core.preflight import findings
+
+Weight, Word = findings.Weight, findings.Word
+FOUND = findings.Finding(
+    subject="east",
+    word=Word.NETWORK,
+    weight=Weight.FAILED,
+    code="network",
+    text="c:2 of bootstrap.servers: refused",
+    means="nothing is copied",
+    mend="start it",
+    command="nc -vz c 2",
+)
+NOTE = findings.Finding(
+    subject="east->west",
+    word=Word.SETTINGS,
+    weight=Weight.NOTE,
+    code="retention-short",
+    text="short",
+    means="records may be lost",
+    mend="keep them longer",
+)
+ROWS = (
+    findings.Looked(
+        subject="east",
+        seen=frozenset({Word.DNS, Word.NETWORK}),
+        skipped=frozenset({Word.PROTOCOL}),
+    ),
+    findings.Looked(subject="east->west", seen=frozenset({Word.SETTINGS})),
+)
+
+
+def test_people_get_a_table_and_of_each_finding_what_mends_it():
+    assert list(show.lines(findings.judge(ROWS, [NOTE, FOUND]))) == [
+        "            DNS  NETWORK  PROTOCOL  SETTINGS",
+        "east        ok   FAILED   skipped   -",
+        "east->west  -    -        -         ok",
+        "",
+        "FAILED NETWORK east: c:2 of bootstrap.servers: refused (network)",
+        "  means: nothing is copied",
+        "  mend:  start it",
+        "  $ nc -vz c 2",
+        "",
+        "NOTE SETTINGS east->west: short (retention-short)",
+        "  means: records may be lost",
+        "  mend:  keep them longer",
+        "",
+        "verdict: FAILED, 1 failure, 1 note",
+    ]
+
+
+def test_without_findings_the_verdict_is_ok():
+    assert list(show.lines(findings.judge(ROWS[1:], [])))[-1] == "verdict: ok"
+
+
+def test_programs_get_the_same_with_a_version():
+    told = json.loads(json.dumps(show.as_json(findings.judge(ROWS, [FOUND]), "mm2.yaml")))
+    assert told == {
+        "version": 1,
+        "file": "mm2.yaml",
+        "verdict": "failed",
+        "checks": [
+            {"subject": "east", "word": "DNS", "result": "ok"},
+            {"subject": "east", "word": "NETWORK", "result": "failed"},
+            {"subject": "east", "word": "PROTOCOL", "result": "skipped"},
+            {"subject": "east->west", "word": "SETTINGS", "result": "ok"},
+        ],
+        "findings": [
+            {
+                "subject": "east",
+                "word": "NETWORK",
+                "weight": "failed",
+                "code": "network",
+                "text": "c:2 of bootstrap.servers: refused",
+                "means": "nothing is copied",
+                "mend": "start it",
+                "command": "nc -vz c 2",
+            }
+        ],
+    }
