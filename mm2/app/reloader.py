@@ -104,7 +104,12 @@ class Reloader:
                 detail = {"version": flow_report.JSON_VERSION, "flows": found}
                 return run_socket.Answer(code=exits.DONE, lines=(), detail=detail)
             case run_socket.WhyQuestion():
-                told = why.look(self._running.settings, self._running.statuses(), question.topic)
+                told = why.look(
+                    self._running.settings,
+                    self._running.statuses(),
+                    question.topic,
+                    reports=self._reports(),
+                )
                 return run_socket.Answer(
                     code=exits.DONE if told.known else exits.BAD_INPUT,
                     lines=tuple(told.lines()),

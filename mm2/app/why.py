@@ -1,15 +1,18 @@
 """How a topic is copied, partition by partition, and why so: what `mm2 why` tells.
 
-Made of the flows' frozen snapshots and of the settings in force; nobody is asked for it.
+Made of the settings in force and of how the flows stand: of which ways its batches go only the
+process that copies them knows, of how far they are both clusters do, too.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mm2.app import connections, overview
+from mm2.app.reports import flow_report, show
 from mm2.app.settings import settings as app_settings
 from mm2.connectors import flow_status
 from mm2.core import commands, flows
@@ -17,19 +20,23 @@ from mm2.core import holds as holding
 from mm2.core.copy import remedies
 
 OLD = "its records are old, and brokers forget who wrote such"
+_UNKNOWN = flow_report.State.UNKNOWN
 DENIED = "the transactional id may not be used, so nobody is fenced"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One partition. `state` is "copying", "waiting", "paused" or "stopped"; `ways` say how its
-    batches go, with why, newest batch first; `way_on` is a command, "" where none is needed."""
+    """One partition. `state` is "copying", "waiting", "paused", "stopped" or, where no process that
+    copies it was asked, "unseen"; `ways` say how its batches go, with why, newest batch first;
+    `way_on` is a command, "" where none is needed. `far`: how far it is, None where nobody knows.
+    """
 
     number: int
     state: str
     reason: str
     ways: tuple[tuple[str, str], ...]
     way_on: str
+    far: flow_report.Partition | None = None
 
     def line(self) -> str:
         """For people. A stop's reason ends with the way on itself."""
@@ -41,17 +48,31 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InFlow:
-    """What one flow does with the topic; `why_not` says why nothing, "" where it mirrors it."""
+    """What one flow does with the topic; `why_not` says why nothing, "" where it mirrors it, and
+    `rule` by which rule it does. `at_ms` is when it was seen how far it is, `seen_by` by whom;
+    `trouble` says why it could not be."""
 
     flow: str
     topic: str
     mirror: str
     why_not: str
     parts: tuple[Part, ...]
+    rule: str = ""
+    at_ms: int = 0
+    seen_by: tuple[str, ...] = ()
+    trouble: str = ""
+
+    @property
+    def lag(self) -> flow_report.Lag | None:
+        """Of all its partitions; None where nobody knows of any."""
+        known = [part.far for part in self.parts if part.far is not None]
+        return flow_report.lag(known, self.at_ms) if known else None
 
     def lines(self) -> Iterator[str]:
         if self.why_not:
             yield f"{self.flow}: {self.topic} is not mirrored: {self.why_not}"
+        elif self.trouble:
+            yield f"{self.flow}: how it stands cannot be told: {self.trouble}"
         elif not self.parts:
             yield (
                 f"{self.flow}: there was no topic {self.topic} when this flow looked; it would be "
@@ -59,6 +80,14 @@ class InFlow:
             )
         for told, numbers in self._alike().items():
             yield f"{self.flow}: {self.topic} -> {self.mirror}, {_named(numbers)}: {told}"
+        if self.parts and self.rule:
+            yield f"{self.flow}: {self.topic} is mirrored, for {self.rule}{self._how_far()}"
+
+    def _how_far(self) -> str:
+        lag = self.lag
+        if lag is None:
+            return ""
+        return f"; it lags by {show.records(lag)} records, {show.age(lag)}"
 
     def _alike(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
@@ -72,6 +101,10 @@ class InFlow:
             "topic": self.topic,
             "mirror": self.mirror,
             "why_not": self.why_not,
+            "rule": self.rule,
+            "seen_by": list(self.seen_by),
+            "trouble": self.trouble,
+            **({} if self.lag is None else flow_report.lag_json(self.lag)),
             "partitions": [
                 {
                     "partition": part.number,
@@ -79,6 +112,9 @@ class InFlow:
                     "reason": part.reason,
                     "ways": [{"way": way, "why": why} for way, why in part.ways],
                     "way_on": part.way_on,
+                    "copied_to": None if part.far is None else part.far.copied_to,
+                    "lag_records": None if part.far is None else part.far.lag_records,
+                    "lag_ms": None if part.far is None else part.far.lag_ms(self.at_ms),
                 }
                 for part in self.parts
             ],
@@ -96,6 +132,11 @@ class Found:
     def known(self) -> bool:
         return any(each.parts or each.why_not for each in self.flows)
 
+    @property
+    def trouble(self) -> bool:
+        """Could it not be looked for everywhere?"""
+        return any(each.trouble for each in self.flows)
+
     def lines(self) -> Iterator[str]:
         for each in self.flows:
             yield from each.lines()
@@ -105,10 +146,16 @@ class Found:
 
 
 def look(
-    settings: app_settings.Settings, statuses: Sequence[flow_status.FlowStatus], name: str
+    settings: app_settings.Settings,
+    statuses: Sequence[flow_status.FlowStatus],
+    name: str,
+    *,
+    reports: Sequence[flow_report.FlowReport] = (),
 ) -> Found:
-    """`name` is a topic's on the source, or its mirror's on the target."""
+    """`name` is a topic's on the source, or its mirror's on the target. `statuses` are of flows
+    that run in this process, `reports` say how far flows are, these and others."""
     by_flow = {each.flow: each for each in statuses}
+    far = {each.flow: each for each in reports}
     return Found(
         topic=name,
         flows=tuple(
@@ -117,9 +164,19 @@ def look(
                 by_flow.get(flow.name),
                 name,
                 operator=connections.operator(settings, flow),
+                report=far.get(flow.name),
             )
             for flow in settings.flows
         ),
+    )
+
+
+def concerns(flow: flows.Flow, name: str) -> bool:
+    """May the flow have something of the topic, as its settings are?"""
+    upstream = flow.policy.upstream_topic(name)
+    came = flow.policy.topic_source(name) == flow.source and upstream is not None
+    return flow.should_replicate_topic(name) or (
+        came and upstream is not None and flow.should_replicate_topic(upstream)
     )
 
 
@@ -129,23 +186,53 @@ def _in_flow(
     name: str,
     *,
     operator: commands.Operator,
+    report: flow_report.FlowReport | None,
 ) -> InFlow:
     partitions = status.partitions if status is not None else ()
     holds = status.holds if status is not None else holding.NOTHING
-    topics = {each.partition.topic for each in partitions}
+    far = {each.place: each for each in (report.partitions if report is not None else ())}
+    topics = {each.partition.topic for each in partitions} | {each.topic for each in far}
     if name not in topics:
         name = next((each for each in sorted(topics) if flow.remote_topic(each) == name), name)
     found = sorted(
         (each for each in partitions if each.partition.topic == name),
         key=lambda each: each.partition,
     )
+    if status is None and report is not None:
+        parts = tuple(_unseen(report, far[place]) for place in sorted(far) if place.topic == name)
+    else:
+        parts = tuple(
+            dataclasses.replace(
+                _part(flow, each, operator, holds=holds), far=far.get(each.partition)
+            )
+            for each in found
+        )
     return InFlow(
         flow=flow.name,
         topic=name,
         mirror=flow.remote_topic(name),
-        why_not="" if found else flow.why_not(name),
-        parts=tuple(_part(flow, each, operator, holds=holds) for each in found),
+        why_not="" if parts else flow.why_not(name),
+        parts=parts,
+        rule=flow.why(name) if parts else "",
+        at_ms=0 if report is None else report.at_ms,
+        seen_by=() if report is None else report.seen_by,
+        trouble=report.reason if report is not None and report.state is _UNKNOWN else "",
     )
+
+
+def _unseen(report: flow_report.FlowReport, each: flow_report.Partition) -> Part:
+    """Nobody who copies it was asked."""
+    state, reason = "unseen", each.reason
+    if each.state == overview.PAUSED:
+        state = overview.PAUSED
+    elif report.state is not flow_report.State.RUNNING:
+        why = f": {report.reason}" if report.reason else ""
+        reason = f"{reason or 'nothing is wrong with its logs'}; the flow is "
+        reason += f"{report.state.value}{why}"
+    elif not reason:
+        nodes = f" ({', '.join(report.nodes)})" if report.nodes else ""
+        reason = f"how it is copied only the process knows that copies it{nodes}"
+    return Part(number=each.partition, state=state, reason=reason, ways=(), way_on="", far=each)
 
 
 def _part(

@@ -88,6 +88,10 @@ class Names(Protocol):
 
     def takes(self, name: str) -> bool: ...
 
+    def why(self, name: str, *, key: str) -> str:
+        """Of a name that is taken, by which rule; `key` as below."""
+        ...
+
     def why_not(self, name: str, *, key: str) -> str:
         """Of a name that is not taken; `key` is what configures it: topics or groups."""
         ...
@@ -116,6 +120,9 @@ class NameFilter:
 
     def takes(self, name: str) -> bool:
         return self.include.matches(name) and not self.exclude.matches(name)
+
+    def why(self, name: str, *, key: str) -> str:
+        return f"{key} has {self.include.first(name)}"
 
     def why_not(self, name: str, *, key: str) -> str:
         if not self.include.matches(name):
@@ -154,6 +161,9 @@ class CustomNames:
 
     def takes(self, name: str) -> bool:
         return bool(self.ask(name))
+
+    def why(self, name: str, *, key: str) -> str:
+        return f"{self.class_name}, which picks {key}, takes {name}"
 
     def why_not(self, name: str, *, key: str) -> str:
         return f"{self.class_name}, which picks {key}, does not take {name}"

@@ -112,6 +112,14 @@ class Flow:
         """The id that fences `partition`, named as on the source; lives on the target."""
         return f"mm2-{self.name}-{partition.topic}-{partition.partition}"
 
+    def why(self, topic: str) -> str:
+        """By which rule the source's `topic` is mirrored, "" where it is not."""
+        if not self.should_replicate_topic(topic):
+            return ""
+        if self.topics.takes(topic):
+            return self.topics.why(topic, key="topics")
+        return "heartbeats are mirrored unless heartbeats.replication.enabled is false"
+
     def why_not(self, topic: str) -> str:
         """Why the source's `topic` is not mirrored, "" where it is: `should_replicate_topic` in
         words."""

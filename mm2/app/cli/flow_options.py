@@ -15,6 +15,7 @@ from connect_runtime.system import clock as system_clock
 from mm2.app import run_socket
 from mm2.app.cli import config_file, flow_names
 from mm2.app.settings import load
+from mm2.app.settings import settings as app_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +70,26 @@ def found(asked: Asked) -> Any:
         else (flow_names.find(settings, asked.flow, hint="--flow"),)
     )
     # Here and not above: wrong input is told before Kafka's library is loaded.
-    from mm2.app import flow_plan, noise
-    from mm2.app.reports import asking, from_clusters
-    from mm2.core import flows
+    from mm2.app import noise
+    from mm2.app.reports import asking
+
+    with noise.to_file() as log_file:
+        answer = asking.ask(
+            asked.file,
+            wanted,
+            clusters=clusters_of(settings, timeout_s=asked.timeout_s),
+            processes=not asked.clusters,
+            where=run_socket.folder(),
+            timeout_s=asked.timeout_s,
+        )
+        log_file.keep = False
+    return answer
+
+
+def clusters_of(settings: app_settings.Settings, *, timeout_s: float) -> Callable[[Any], Any]:
+    """What asks both clusters of a flow (`flows.Flow`), and gives its `FlowReport`."""
+    from mm2.app import flow_plan
+    from mm2.app.reports import from_clusters
 
     plans = {
         each.name: each
@@ -79,19 +97,9 @@ def found(asked: Asked) -> Any:
     }
     clock = system_clock.SystemClock()
 
-    def look(flow: flows.Flow) -> Any:
+    def look(flow: Any) -> Any:
         return from_clusters.look(
-            settings, flow, plans[flow.name], clock=clock, timeout_s=asked.timeout_s
+            settings, flow, plans[flow.name], clock=clock, timeout_s=timeout_s
         )
 
-    with noise.to_file() as log_file:
-        answer = asking.ask(
-            asked.file,
-            wanted,
-            clusters=look,
-            processes=not asked.clusters,
-            where=run_socket.folder(),
-            timeout_s=asked.timeout_s,
-        )
-        log_file.keep = False
-    return answer
+    return look

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from connect_runtime.base import ids
 from mm2.core import time_to_loss
 
 JSON_VERSION = 1
@@ -67,6 +68,10 @@ class Partition:
     end: int | None = None
     waiting_since_ms: int | None = None
     outlook: time_to_loss.Outlook = NOTHING_KNOWN
+
+    @property
+    def place(self) -> ids.TopicPartition:
+        return ids.TopicPartition(self.topic, self.partition)
 
     @property
     def lag_records(self) -> int | None:

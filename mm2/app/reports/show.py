@@ -73,7 +73,7 @@ def _headline(each: flow_report.FlowReport) -> str:
 def _flow(each: flow_report.FlowReport) -> Iterator[str]:
     yield _headline(each)
     of_all = flow_report.lag(each.partitions, each.at_ms)
-    yield f"  lag: {_records(of_all)} records, {_age(of_all)}; as of {moment(each.at_ms)}"
+    yield f"  lag: {records(of_all)} records, {age(of_all)}; as of {moment(each.at_ms)}"
     soonest = flow_report.soonest(each.partitions)
     if soonest is not None:
         yield f"  {words.loss(soonest)}"
@@ -125,8 +125,8 @@ def _topic_row(name: str, parts: Sequence[flow_report.Partition], at_ms: int) ->
     return (
         name,
         str(len(parts)),
-        _records(of_all),
-        _age(of_all),
+        records(of_all),
+        age(of_all),
         words.time_left(flow_report.soonest(parts)),
         _states(parts),
     )
@@ -150,8 +150,8 @@ def _lag_row(part: flow_report.Partition, at_ms: int) -> tuple[str, ...]:
         part.mirror,
         _number(part.end),
         _number(part.copied_to),
-        _records(alone),
-        _age(alone),
+        records(alone),
+        age(alone),
         words.time_left(part.outlook),
         _states([part]),
     )
@@ -167,8 +167,8 @@ def _sum_row(
         mirror,
         figures.UNKNOWN,
         figures.UNKNOWN,
-        _records(of_all),
-        _age(of_all),
+        records(of_all),
+        age(of_all),
         words.time_left(flow_report.soonest(parts)),
         _states(parts),
     )
@@ -182,13 +182,15 @@ def _states(parts: Sequence[flow_report.Partition]) -> str:
     return ", ".join(f"{count} {state or 'unknown'}" for state, count in found.most_common()[::-1])
 
 
-def _records(found: flow_report.Lag) -> str:
+def records(found: flow_report.Lag) -> str:
+    """`>` where a part is not known."""
     if found.records is None:
         return figures.UNKNOWN
     return f"{'' if found.complete else '>'}{found.records}"
 
 
-def _age(found: flow_report.Lag) -> str:
+def age(found: flow_report.Lag) -> str:
+    """As `records`."""
     if found.ms is None:
         return figures.UNKNOWN
     return f"{'' if found.dated else '>'}{figures.duration(found.ms / 1000)}"

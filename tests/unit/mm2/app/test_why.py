@@ -6,6 +6,7 @@ import pathlib
 import pytest
 
 from mm2.app import why
+from mm2.app.reports import flow_report
 from mm2.app.settings import load
 from mm2.core import commands
 from mm2.core import holds as holding
@@ -18,6 +19,10 @@ flows:
 - {from: east, to: west, topics: 'orders.*, bills, __x', topics.exclude: '.*-old'%s}
 """
 STOPPED = f"it is damaged. {commands.to_go_on('mm2 resume x')} (it is tried again after 30 s)"
+
+
+FAR = dict.fromkeys(("copied_to", "lag_records", "lag_ms"))
+RULE = "east->west: orders is mirrored, for topics has orders.*"
 
 
 def look(name, *partitions, more=""):
@@ -56,7 +61,10 @@ TABLE = [
 def test_how_a_partition_is_copied(status, said):
     found = look("orders", statuses.partition(**status))
     assert found.known
-    assert list(found.lines()) == [f"east->west: orders -> east.orders, partition 0: {said}"]
+    assert list(found.lines()) == [
+        f"east->west: orders -> east.orders, partition 0: {said}",
+        RULE,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +76,7 @@ def test_how_a_partition_is_copied(status, said):
 )
 def test_what_the_settings_ask_for_is_told_as_such(delivery, status, said):
     found = look("orders", statuses.partition(**status), more=f", delivery: {delivery}")
-    (line,) = found.lines()
+    line, _ = found.lines()
     assert line.endswith(f"passed through, {said}")
 
 
@@ -84,6 +92,7 @@ def test_partitions_of_which_the_same_is_said_share_a_line():
     assert list(found.lines()) == [
         "east->west: orders -> east.orders, partitions 0-2, 5, 7: passed through",
         "east->west: orders -> east.orders, partition 3: stopped: why",
+        RULE,
     ]
 
 
@@ -126,6 +135,9 @@ def test_programs_are_told_the_same():
                 "topic": "orders",
                 "mirror": "east.orders",
                 "why_not": "",
+                "rule": "topics has orders.*",
+                "seen_by": [],
+                "trouble": "",
                 "partitions": [
                     {
                         "partition": 0,
@@ -136,6 +148,7 @@ def test_programs_are_told_the_same():
                             {"way": "in transactions", "why": why.OLD},
                         ],
                         "way_on": "",
+                        **FAR,
                     },
                     {
                         "partition": 1,
@@ -143,6 +156,7 @@ def test_programs_are_told_the_same():
                         "reason": STOPPED,
                         "ways": [],
                         "way_on": "mm2 resume x",
+                        **FAR,
                     },
                 ],
             }
@@ -177,12 +191,80 @@ def held(name, holds, *partitions):
 )
 def test_what_an_operator_holds_back_is_told_with_the_way_back(holds, said):
     found = held("orders", holds, statuses.partition())
-    assert list(found.lines()) == [f"east->west: orders -> east.orders, partition 0: {said}"]
+    assert next(found.lines()) == f"east->west: orders -> east.orders, partition 0: {said}"
     (part,) = found.as_json()["flows"][0]["partitions"]
     assert part["state"] == said.partition(":")[0] if "To go on" in said else "copying"
 
 
 def test_what_stands_still_is_told_as_such_though_it_is_paused():
     stopped = statuses.partition(phase="stopped", reason=STOPPED)
-    (line,) = held("orders", holding.Holds(paused=True), stopped).lines()
+    line, _ = held("orders", holding.Holds(paused=True), stopped).lines()
     assert "stopped: it is damaged" in line
+
+
+def report(*partitions, state=flow_report.State.RUNNING, reason="", nodes=()):
+    return flow_report.FlowReport(
+        flow="east->west",
+        seen_by=("x",),
+        at_ms=9_000,
+        state=state,
+        reason=reason,
+        nodes=nodes,
+        partitions=partitions,
+    )
+
+
+def far(number=0, **more):
+    given = {"copied_to": 4, "start": 0, "end": 9, "waiting_since_ms": 7_000}
+    return flow_report.Partition(
+        topic="orders", partition=number, mirror="east.orders", **given | more
+    )
+
+
+def looked(name, *reports, statuses=()):
+    settings = load.parse(FILE % "", file="/c.yaml", folder=pathlib.Path("/"), environment={})
+    return why.look(settings, statuses, name, reports=reports)
+
+
+def test_how_far_it_is_stands_behind_its_partitions():
+    copying = [statuses.flow(statuses.partition(), statuses.partition(number=1))]
+    found = looked("orders", report(far(), far(1, copied_to=9)), statuses=copying)
+    assert list(found.lines())[-1] == f"{RULE}; it lags by 5 records, 2.0 s"
+    (flow,) = found.as_json()["flows"]
+    assert (flow["lag_records"], flow["lag_ms"]) == (5, 2_000)
+    assert [each["copied_to"] for each in flow["partitions"]] == [4, 9]
+
+
+@pytest.mark.parametrize(
+    ("flow", "said"),
+    [
+        (
+            report(far(), nodes=("a:1",)),
+            "unseen: how it is copied only the process knows that copies it (a:1)",
+        ),
+        (report(far(reason="its mirror was deleted")), "unseen: its mirror was deleted"),
+        (
+            report(far(), state=flow_report.State.NOT_RUNNING, reason="nobody"),
+            "unseen: nothing is wrong with its logs; the flow is NOT_RUNNING: nobody",
+        ),
+        (report(far(state="paused")), "paused"),
+    ],
+)
+def test_of_a_flow_that_nobody_runs_here_its_logs_tell(flow, said):
+    found = looked("east.orders", flow)
+    assert found.known
+    assert next(found.lines()) == f"east->west: orders -> east.orders, partition 0: {said}"
+
+
+def test_a_target_that_does_not_answer_is_told():
+    found = looked("orders", report(state=flow_report.State.UNKNOWN, reason="no route"))
+    assert (found.known, found.trouble) == (False, True)
+    assert list(found.lines()) == ["east->west: how it stands cannot be told: no route"]
+
+
+@pytest.mark.parametrize(
+    ("name", "may"), [("orders", True), ("east.orders", True), ("users", False), ("x.bills", False)]
+)
+def test_which_flows_may_have_something_of_a_topic(name, may):
+    settings = load.parse(FILE % "", file="/c.yaml", folder=pathlib.Path("/"), environment={})
+    assert why.concerns(settings.flows[0], name) is may

@@ -110,7 +110,9 @@ def test_the_first_item_that_matches_is_named():
     assert [found.first(name) for name in ("b", "a", "c")] == ["b.*", "a", None]
 
 
-def test_why_a_name_is_not_taken():
+def test_why_a_name_is_taken_or_not():
+    found = filters.topic_filter(["x", "a.*"], ["ab"])
+    assert found.why("abc", key="topics") == "topics has a.*"
     found = filters.topic_filter(["a.*"], ["ab"])
     assert found.why_not("x", key="topics") == "topics does not name it: a.*"
     assert found.why_not("ab", key="topics") == "topics.exclude has ab"
@@ -121,5 +123,6 @@ def test_what_a_class_of_the_users_says_counts():
     names = filters.CustomNames("mine.Filter", lambda name: name == "a")
     assert (names.takes("a"), names.takes("b"), names.listed) == (True, False, (".*",))
     assert "mine.Filter" in names.why_not("b", key="groups")
+    assert names.why("a", key="groups") == "mine.Filter, which picks groups, takes a"
     settings = filters.CustomProperties("mine.Settings", lambda _: False, lambda name: name == "a")
     assert (settings.takes("a"), settings.takes_default("a")) == (False, True)

@@ -104,6 +104,15 @@ def test_why_a_topic_is_not_mirrored(topic, said):
     flow = flows.Flow(source="east", target="west", topics=wanted)
     assert flow.why_not(topic) == said
     assert (said == "") == flow.should_replicate_topic(topic)
+    assert bool(flow.why(topic)) == (said == "")
+
+
+def test_by_which_rule_a_topic_is_mirrored():
+    flow = flows.Flow(
+        source="east", target="west", topics=filters.topic_filter(["x", ".*orders.*"])
+    )
+    assert flow.why("orders") == "topics has .*orders.*"
+    assert "heartbeats.replication.enabled" in flow.why("heartbeats")
 
 
 @pytest.mark.parametrize(

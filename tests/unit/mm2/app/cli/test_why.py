@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import json
 import os
+from typing import Any
 
 import pytest
 
 from connect_runtime.system import threads
 from mm2.app import exits, run_socket
-from mm2.app.cli import main
+from mm2.app.cli import flow_options, main
+from mm2.app.reports import flow_report
 
 LINES = ("a->b: orders -> a.orders, partition 0: passed through",)
 
@@ -67,7 +69,8 @@ def test_programs_get_the_detail_with_the_process(answering, config, capsys):
     }
 
 
-def test_an_unknown_topic_is_bad_input(answering, config, capsys):
+def test_an_unknown_topic_is_bad_input(answering, config, capsys, clusters):
+    clusters["partitions"] = ()
     answers, _ = answering
     answers.append(run_socket.Answer(code=exits.BAD_INPUT, lines=("no such topic",)))
     assert main.run(["why", str(config), "orders"]) == exits.BAD_INPUT
@@ -75,10 +78,78 @@ def test_an_unknown_topic_is_bad_input(answering, config, capsys):
     assert (captured.out, captured.err) == ("", "no such topic\n")
 
 
-def test_nobody_runs_it(config, capsys, monkeypatch, tmp_path):
+@pytest.fixture
+def alone(monkeypatch, tmp_path):
+    """Nobody runs anything here."""
     monkeypatch.setenv("MM2_RUN_DIR", str(tmp_path))
-    assert main.run(["why", str(config), "orders"]) == exits.FAILED
-    assert f"no process runs {config} here" in capsys.readouterr().err
+
+
+def test_nobody_runs_it_and_no_cluster_answers(config, capsys, alone):
+    command = ["why", str(config), "orders", "--timeout", "0.2"]
+    assert main.run(command) == exits.FAILED
+    assert "west->east: how it stands cannot be told: " in capsys.readouterr().err
+
+
+def seen(flow, **more):
+    part = flow_report.Partition(
+        topic="orders", partition=0, mirror=f"{flow.source}.orders", copied_to=4, start=0, end=9
+    )
+    given: dict[str, Any] = {
+        "state": flow_report.State.NOT_RUNNING,
+        "reason": "nobody",
+        "partitions": (part,),
+    }
+    return flow_report.FlowReport(
+        flow=flow.name, seen_by=(flow_report.CLUSTERS,), at_ms=5, **given | more
+    )
+
+
+@pytest.fixture
+def clusters(monkeypatch):
+    """Both clusters of a flow tell what `seen` says, unless a test wants more."""
+    more: dict[str, Any] = {}
+    monkeypatch.setattr(
+        flow_options, "clusters_of", lambda settings, timeout_s: lambda flow: seen(flow, **more)
+    )
+    return more
+
+
+def test_nobody_runs_it_and_the_clusters_tell_how_far_it_is(config, capsys, alone, clusters):
+    assert main.run(["why", str(config), "east.orders"]) == exits.DONE
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == (
+        "east->west: orders -> east.orders, partition 0: unseen: nothing is wrong with its logs; "
+        "the flow is NOT_RUNNING: nobody"
+    )
+    assert lines[1] == (
+        "east->west: orders is mirrored, for topics has .*; it lags by 5 records, -"
+    )
+    assert lines[-1].startswith("no process runs")
+
+
+def test_programs_get_the_same_of_no_process(config, capsys, alone, clusters):
+    assert main.run(["why", str(config), "orders", "--json"]) == exits.DONE
+    told = json.loads(capsys.readouterr().out)
+    flow = told["flows"][0]
+    assert (told["version"], flow["process"], flow["seen_by"]) == (1, None, ["clusters"])
+    assert (flow["rule"], flow["lag_records"], flow["lag_ms"]) == ("topics has .*", 5, None)
+    (part,) = flow["partitions"]
+    assert (part["state"], part["copied_to"], part["lag_records"]) == ("unseen", 4, 5)
+
+
+def test_a_process_that_does_not_know_it_leaves_it_to_the_clusters(
+    answering, config, capsys, clusters
+):
+    answers, _ = answering
+    answers.append(run_socket.Answer(code=exits.BAD_INPUT, lines=("no such topic",)))
+    assert main.run(["why", str(config), "orders"]) == exits.DONE
+    assert "no process here knows it; both clusters were asked" in capsys.readouterr().out
+
+
+def test_nobody_knows_it(config, capsys, alone, clusters):
+    clusters["partitions"] = ()
+    assert main.run(["why", str(config), "orders"]) == exits.BAD_INPUT
+    assert "there was no topic orders when this flow looked" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [[], ["a", "b", "c"]])

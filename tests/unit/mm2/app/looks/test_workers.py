@@ -28,7 +28,7 @@ def side():
         config_records.target_state(NAME, cluster_config.TargetState.PAUSED),
     ]
     made.topics.topics["configs"] = [(each.key, each.value) for each in records]
-    told = [
+    told: list[tuple[status_records.Subject, status_records.State, str | None]] = [
         (NAME, status_records.State.RUNNING, None),
         (TASK, status_records.State.FAILED, "x.FatalError: no right\n at …"),
     ]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pathlib
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 
@@ -58,7 +59,7 @@ NEVER = workers.Workers(config=cluster_config.EMPTY, statuses=status_log.Statuse
 
 
 def mirrored(**more):
-    given = {
+    given: dict[str, Any] = {
         "partition": ids.TopicPartition("orders", 0),
         "mirror": ids.TopicPartition("east.orders", 0),
         "copied_to": 5,

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 from mm2.app.reports import asking, flow_report, show
 from mm2.core import time_to_loss
 
@@ -10,7 +12,7 @@ AT_MS = 1_700_000_000_000
 
 
 def part(topic="orders", number=0, **more):
-    given = {"state": "copying", "start": 0, "end": 10, "copied_to": 10}
+    given: dict[str, Any] = {"state": "copying", "start": 0, "end": 10, "copied_to": 10}
     return flow_report.Partition(
         topic=topic, partition=number, mirror=f"east.{topic}", **given | more
     )
