@@ -17,16 +17,16 @@ ENDS = log_ends.Ends(start=0, end=100)
 
 def codes(
     *,
-    kind: Kind = Kind.PLANNED,
+    kind: orders.Kind = Kind.PLANNED,
     here: log_ends.Ends | None = ENDS,
     copied_to: int = 100,
     agreed: int | None = None,
-    state: State = State.EMPTY,
+    state: group_sync.GroupState = State.EMPTY,
     unsure: str = "",
     groups: tuple[seen.Group, ...] | None = None,
     names: frozenset[str] = frozenset(),
     **given: Any,
-) -> dict[str, Weight]:
+) -> dict[str, verdicts.Weight]:
     """`agreed`: the end that both had agreed on; None: it is not the last look."""
     wanted = orders.Wanted(origin="east", destination="west", kind=kind, groups=names)
     mirrored = seen.Mirrored(

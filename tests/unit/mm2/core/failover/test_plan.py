@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from connect_runtime.base import ids
@@ -11,8 +13,8 @@ THERE = ids.TopicPartition("east.t", 0)
 State, Verdict, Weight = group_sync.GroupState, verdicts.Verdict, verdicts.Weight
 
 
-def mirrored(**given):
-    given = {"copied_to": 100, "here": log_ends.Ends(start=0, end=100)} | given
+def mirrored(**changed: Any):
+    given: dict[str, Any] = {"copied_to": 100, "here": log_ends.Ends(start=0, end=100)} | changed
     return seen.Mirrored(
         partition=HERE, mirror=THERE, **{"there": log_ends.Ends(start=0, end=120), **given}
     )

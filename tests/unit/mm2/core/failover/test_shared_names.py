@@ -101,7 +101,8 @@ def test_nothing_unread_stands_before_it(events, data):
 
 
 def _logs(events):
-    here, there = [], []
+    here: list[str] = []
+    there: list[str] = []
     for number, event in enumerate(events):
         if event in {"here", "there"}:
             (here if event == "here" else there).append(f"{event} {number}")

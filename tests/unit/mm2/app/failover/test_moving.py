@@ -1,0 +1,323 @@
+"""A move, with a crash at every place where one can be: whoever goes on ends where an undisturbed
+move does."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect_runtime.base import errors, ids
+from mm2.app.failover import fencing, journal_file, moving, planning
+from mm2.core import filters, flows, naming
+from mm2.core.failover import journal, orders, steps
+from mm2.core.offsets import group_sync
+from mm2.formats import checkpoint
+from tests.fakes import copied_map, two_sides
+
+Kind, State, Step = orders.Kind, group_sync.GroupState, steps.Step
+HERE, THERE = ids.TopicPartition("orders", 0), ids.TopicPartition("east.orders", 0)
+COPIED, DELTA = 100, 5
+
+
+class CrashError(BaseException):
+    """The process is gone."""
+
+
+class Clock:
+    """Only pauses take time."""
+
+    def __init__(self) -> None:
+        self.s = 0.0
+
+    def now_s(self) -> float:
+        return self.s
+
+    def wall_ms(self) -> int:
+        return int(self.s * 1000)
+
+    def pause(self, seconds: float) -> None:
+        self.s += seconds
+
+
+@dataclass
+class World:
+    """What outlives a crash. `on` runs before what happens next; `crash_at` counts such places."""
+
+    folder: Path
+    sides: two_sides.FakeSides
+    crash_at: int | None = None
+    happened: list[str] = field(default_factory=list)
+    positions: dict[str, list[int]] = field(default_factory=dict)
+    stopped: bool = False
+    fenced: int = 0
+    busy: int = 0
+    connectors: tuple[str, ...] = ("MirrorSourceConnector",)
+    on: Callable[[str], None] = lambda _: None
+
+    def happens(self, what: str) -> None:
+        """The process may die here."""
+        self.happened.append(what)
+        self.on(what)
+        if self.crash_at is not None and len(self.happened) == self.crash_at:
+            raise CrashError(what)
+
+    def stop(self) -> list[str]:
+        self.happens("before stop")
+        self.stopped = True
+        self.happens("after stop")
+        return list(self.connectors)
+
+    def running(self) -> list[str]:
+        self.busy -= 1
+        return ["a task"] if self.busy >= 0 else []
+
+    def fence(self, known: Any, partitions: Collection[ids.TopicPartition]) -> list[fencing.Fenced]:
+        self.happens("before fence")
+        self.fenced += 1
+        self.happens("after fence")
+        order = (1, self.fenced)
+        return [
+            fencing.Fenced(partition=each, marker=COPIED + DELTA, order=order, tail=0)
+            for each in sorted(partitions)
+        ]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    flow = flows.Flow(source="east", target="west", topics=filters.topic_filter(("orders",)))
+    sides = two_sides.FakeSides(flow)
+    sides.source.log("orders", COPIED)
+    sides.target.log("east.orders", COPIED + DELTA)
+    sides.target.topics.topics[naming.map_topic("east")] = copied_map.log(
+        HERE, through=COPIED, delta=DELTA
+    )
+    for name, offset in (("billing", 40), ("mail", COPIED), ("ahead", 10)):
+        sides.source.members.commit(name, {HERE: offset})
+    sides.target.members.commit("ahead", {THERE: 50})
+    return World(folder=tmp_path, sides=sides)
+
+
+def wanted(kind: orders.Kind, **given: Any) -> orders.Wanted:
+    return orders.Wanted(origin="east", destination="west", kind=kind, **given)
+
+
+class CrashingFile(journal_file.JournalFile):
+    """A line may be the last one, or be written no more."""
+
+    world: World
+
+    def append(self, line: str) -> None:
+        self.world.happens("before a line")
+        super().append(line)
+        self.world.happens("after a line")
+
+
+def move(world: World, about: orders.Wanted, path: Path, clock: Clock | None = None) -> None:
+    """Begins it, or goes on with it, until it is done, fails or crashes."""
+    clock = clock or Clock()
+    target = world.sides.target
+    target.members.on_write = lambda: world.happens("before the groups are written")
+    begin = None
+    if not path.exists():
+        begin = journal.begun(journal.Begun(wanted=about, flow="east->west"), at_ms=0)
+    planner = planning.Planner(both=world.sides, find=lambda _: {}, clock=clock, timeout_s=10.0)
+    with CrashingFile(path, begin=begin) as file:
+        file.world = world
+        tools = moving.Tools(
+            both=world.sides,
+            planner=planner,
+            stop=world.stop,
+            running=world.running,
+            fence=world.fence,
+            export=lambda *_: 0,
+            clock=clock,
+            pause=clock.pause,
+            tell=lambda _: None,
+            settle_s=2.0,
+            wait_s=30.0,
+        )
+        moving.Mover(file, tools).run()
+
+
+EXPECTED = {"billing": 40 + DELTA, "mail": COPIED + DELTA, "ahead": 50}
+
+
+def stands(world: World) -> dict[str, int | None]:
+    members = world.sides.target.members
+    return {name: members.offsets(name).get(THERE) for name in sorted(members.groups)}
+
+
+@pytest.mark.parametrize("kind", [Kind.EMERGENCY, Kind.PLANNED])
+def test_groups_are_moved(world: World, tmp_path: Path, kind: orders.Kind):
+    path = tmp_path / "move.jsonl"
+    move(world, wanted(kind), path)
+    assert stands(world) == EXPECTED
+    assert world.stopped
+    found = journal.read(path.read_text())
+    assert found.moved == set(EXPECTED)
+    report = found.details[Step.REPORT]
+    assert [each["group"] for each in report["moved"]] == sorted(EXPECTED)
+    assert (report["unmoved"], report["lag_records"], report["stranded_records"]) == ([], 0, 0)
+
+
+@pytest.mark.parametrize("kind", [Kind.EMERGENCY, Kind.PLANNED])
+def test_a_crash_anywhere_changes_nothing(world: World, tmp_path: Path, kind: orders.Kind):
+    """Every place in turn, each in a move of its own; groups never go back meanwhile."""
+    lowest: dict[str, int] = {}
+
+    def watch(_: str) -> None:
+        for name, at in stands(world).items():
+            assert (at or 0) >= lowest.get(name, 0), name
+            lowest[name] = at or 0
+
+    world.on = watch
+    for number in itertools.count(1):
+        path = tmp_path / f"{number}.jsonl"
+        world.happened.clear()
+        world.crash_at = number
+        world.sides.target.members.groups.clear()
+        world.sides.target.members.commit("ahead", {THERE: 50})
+        lowest.clear()
+        try:
+            move(world, wanted(kind), path)
+            crashed = False
+        except CrashError:
+            crashed = True
+            world.crash_at = None
+            move(world, wanted(kind), path)
+        assert stands(world) == EXPECTED, number
+        found = journal.read(path.read_text())
+        assert found.next_step is None
+        assert tuple(found.details) == steps.order(wanted(kind), ())
+        assert found.moved == set(EXPECTED)
+        if not crashed:
+            assert number > 2 * len(found.details)
+            break
+
+
+def test_who_consumes_already_is_not_set_back_by_going_on_hours_later(world: World, tmp_path: Path):
+    path = tmp_path / "move.jsonl"
+
+    def die(what: str) -> None:
+        if what == "after a line" and '"what":"group"' in path.read_text():
+            raise CrashError(what)
+
+    world.on = die
+    with pytest.raises(CrashError):
+        move(world, wanted(Kind.EMERGENCY), path)
+    world.on = lambda _: None
+    for name in EXPECTED:
+        world.sides.target.members.commit(name, {THERE: 110})
+    move(world, wanted(Kind.EMERGENCY), path)
+    assert stands(world) == dict.fromkeys(EXPECTED, 110)
+
+
+def test_a_group_is_set_back_once_where_that_is_asked(world: World, tmp_path: Path):
+    path = tmp_path / "move.jsonl"
+    move(world, wanted(Kind.EMERGENCY, sets_back=True), path)
+    assert stands(world)["ahead"] == 10 + DELTA
+
+
+def test_what_comes_while_the_flow_is_stopped_forbids_a_planned_move(world: World, tmp_path: Path):
+    def write(what: str) -> None:
+        if what == "after stop":
+            world.sides.source.log("orders", COPIED + 3)
+
+    world.on = write
+    with pytest.raises(errors.RetriableError, match=r"3 records of east.*ends at 103") as caught:
+        move(world, wanted(Kind.PLANNED), tmp_path / "move.jsonl")
+    assert "mm2 resume 'east->west'" in str(caught.value)
+    assert stands(world) == {"ahead": 50}
+
+
+def test_what_came_after_the_last_look_is_reported(world: World, tmp_path: Path):
+    def write(what: str) -> None:
+        if what.startswith("before the groups"):
+            world.sides.source.log("orders", COPIED + 3)
+
+    world.on = write
+    path = tmp_path / "move.jsonl"
+    move(world, wanted(Kind.PLANNED), path)
+    found = journal.read(path.read_text())
+    assert found.details[Step.REPORT]["stranded_records"] == 3
+
+
+def test_a_flow_of_which_nothing_is_known_is_not_taken_for_stopped(world: World, tmp_path: Path):
+    world.connectors = ()
+    path = tmp_path / "move.jsonl"
+    with pytest.raises(errors.FatalError, match=f"--accept {moving.NO_CONNECTORS}"):
+        move(world, wanted(Kind.EMERGENCY), path)
+    with journal_file.JournalFile(path) as file:
+        file.append(journal.accepted([moving.NO_CONNECTORS], at_ms=1))
+    move(world, wanted(Kind.EMERGENCY), path)
+    assert stands(world) == EXPECTED
+
+
+def test_tasks_that_never_say_they_ended_are_waited_for_and_fenced(world: World, tmp_path: Path):
+    world.busy = 1_000
+    path, clock = tmp_path / "move.jsonl", Clock()
+    move(world, wanted(Kind.EMERGENCY), path, clock)
+    assert moving.GIVE_UP_S <= clock.s < moving.GIVE_UP_S + 10
+    detail = journal.read(path.read_text()).details[Step.STOP_FLOW]
+    assert detail["still_running"] == ["a task"]
+
+
+def test_a_transaction_that_is_open_is_waited_for(world: World, tmp_path: Path):
+    world.sides.source.log("orders", COPIED + 1, pending=1)
+    with pytest.raises(errors.RetriableError, match="behind a transaction that is open"):
+        move(world, wanted(Kind.PLANNED), tmp_path / "move.jsonl")
+
+
+def test_a_broker_that_is_away_for_a_moment_does_not_end_the_wait(world: World, tmp_path: Path):
+    class Passing(Clock):
+        def pause(self, seconds: float) -> None:
+            super().pause(seconds)
+            world.sides.source.members.failure = None
+
+    def fail(_: str) -> None:
+        if (tmp_path / "move.jsonl").read_text().endswith('"step":"idle"}\n'):
+            world.sides.source.members.failure = errors.RetriableError("away")
+
+    world.on = fail
+    move(world, wanted(Kind.PLANNED), tmp_path / "move.jsonl", Passing())
+    assert stands(world) == EXPECTED
+
+
+def test_a_refused_group_is_named_and_the_others_stay_moved(world: World, tmp_path: Path):
+    refusal = errors.RetriableError("its coordinator is away")
+    world.sides.target.members.failures["write", "mail"] = refusal
+    path = tmp_path / "move.jsonl"
+    with pytest.raises(errors.RetriableError, match="group mail: its coordinator"):
+        move(world, wanted(Kind.EMERGENCY), path)
+    assert journal.read(path.read_text()).moved == {"ahead", "billing"}
+    world.sides.target.members.failures.clear()
+    move(world, wanted(Kind.EMERGENCY), path)
+    assert stands(world) == EXPECTED
+
+
+def test_a_silent_origin_is_left_by_its_checkpoints(world: World, tmp_path: Path):
+    world.sides.source.cluster.away = True
+    point = checkpoint.Checkpoint(
+        group="billing", partition=THERE, upstream=30, downstream=30 + DELTA, metadata=""
+    )
+    world.sides.target.topics.topics["east.checkpoints.internal"] = [checkpoint.encode(point)]
+    path = tmp_path / "move.jsonl"
+    move(world, wanted(Kind.EMERGENCY), path)
+    assert stands(world) == {"ahead": 50, "billing": 30 + DELTA}
+    report = journal.read(path.read_text()).details[Step.REPORT]
+    assert (report["lag_records"], report["stranded_records"]) == (None, None)
+
+
+def test_topics_made_anew_forbid(world: World, tmp_path: Path):
+    era = copied_map.log(HERE, through=COPIED, delta=DELTA)
+    world.sides.target.topics.topics[naming.map_topic("east")] = [
+        (key, (value or b"").replace(bytes(16), b"another topic id", 1)) for key, value in era
+    ]
+    with pytest.raises(moving.RefusedError, match="was made anew"):
+        move(world, wanted(Kind.EMERGENCY), tmp_path / "move.jsonl")
+    assert not world.stopped
