@@ -1,0 +1,169 @@
+"""`mm2 status` and `mm2 lag`, asked of a process that runs the file."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from connect_runtime.system import threads
+from mm2.app import exits, run_socket
+from mm2.app.cli import main
+from mm2.app.reports import flow_report
+
+AT_MS = 1_700_000_000_000
+
+
+def part(topic="orders", number=0, **more):
+    given: dict[str, Any] = {"state": "copying", "start": 0, "end": 10, "copied_to": 10}
+    return flow_report.Partition(
+        topic=topic, partition=number, mirror=f"east.{topic}", **given | more
+    )
+
+
+def report(*partitions, **more):
+    given: dict[str, Any] = {"flow": "east->west", "state": flow_report.State.RUNNING}
+    return flow_report.FlowReport(
+        seen_by=("process 7",), at_ms=AT_MS, partitions=partitions, **given | more
+    )
+
+
+LATE = part("bills", copied_to=4, waiting_since_ms=AT_MS - 5_000)
+BACK = report(part(), flow="west->east")
+
+
+@pytest.fixture
+def process(config, tmp_path, monkeypatch):
+    """A process that runs `config`; what it tells of its flows."""
+    folder = tmp_path / "run"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv("MM2_RUN_DIR", str(folder))
+    reports = [report(part()), BACK]
+    made = run_socket.RunSocket(config, where=folder)
+
+    def answer(_):
+        told = [flow_report.as_json(each) for each in reports]
+        detail = {"version": flow_report.JSON_VERSION, "flows": told}
+        return run_socket.Answer(code=exits.DONE, lines=(), detail=detail)
+
+    def body(stop):
+        while not stop.is_set():
+            made.serve(answer, 0.05)
+
+    failures: list[threads.UnaskedEnd] = []
+    owned = threads.Threads(on_unasked_end=failures.append)
+    owned.start("answering", body)
+    yield reports
+    assert owned.stop_all(5.0) == []
+    made.close()
+    assert failures == []
+
+
+def test_flows_that_are_well(process, config, capsys):
+    assert main.run(["status", str(config)]) == exits.DONE
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if "seen by process 7" in line] == [
+        "east->west  RUNNING  (seen by process 7)",
+        "west->east  RUNNING  (seen by process 7)",
+    ]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        report(part(state="stopped", reason="damaged")),
+        report(part(), state=flow_report.State.PAUSED),
+        report(part(), tasks=(flow_report.Task(number=0, state="FAILED"),)),
+    ],
+)
+def test_one_flow_that_is_not_well_is_enough_to_fail(process, config, capsys, first):
+    process[0] = first
+    assert main.run(["status", str(config)]) == exits.FAILED
+    assert main.run(["status", str(config), "--flow", "west->east"]) == exits.DONE
+
+
+def test_status_for_programs(process, config, capsys):
+    process[0] = report(LATE)
+    assert main.run(["status", str(config), "--json"]) == exits.DONE
+    told = json.loads(capsys.readouterr().out)
+    assert (told["version"], told["notes"]) == (1, [])
+    flow, _ = told["flows"]
+    assert flow_report.read(flow) == process[0]
+    assert (flow["is_well"], flow["lag_records"], flow["lag_ms"]) == (True, 6, 5_000)
+
+
+def test_no_such_flow(process, config, capsys):
+    assert main.run(["status", str(config), "--flow", "x->y"]) == exits.BAD_INPUT
+    assert "has no flow 'x->y'" in capsys.readouterr().err
+
+
+def test_lag_topic_by_topic_or_partition_by_partition(process, config, capsys):
+    process[0] = report(LATE, part(), part(number=1))
+    only = [str(config), "--flow", "east->west"]
+    assert main.run(["lag", *only]) == exits.DONE
+    rows = [line.split()[:2] for line in capsys.readouterr().out.splitlines()[2:-1]]
+    assert rows == [["bills", "*"], ["orders", "*"], ["*", "*"]]
+    assert main.run(["lag", *only, "--partitions"]) == exits.DONE
+    rows = [line.split()[:2] for line in capsys.readouterr().out.splitlines()[2:-1]]
+    assert rows == [["bills", "0"], ["orders", "0"], ["orders", "1"], ["orders", "*"], ["*", "*"]]
+
+
+@pytest.mark.parametrize(
+    ("first", "options", "code"),
+    [
+        (report(LATE), [], exits.DONE),
+        (report(LATE), ["--max-records", "6"], exits.DONE),
+        (report(LATE), ["--max-records", "5"], exits.FAILED),
+        (report(LATE), ["--max-seconds", "5"], exits.DONE),
+        (report(LATE), ["--max-seconds", "4.9"], exits.FAILED),
+        (report(part(copied_to=4)), ["--max-records", "6"], exits.DONE),
+        (report(part(copied_to=4)), ["--max-seconds", "60"], exits.FAILED),
+        (report(part(end=None)), [], exits.FAILED),
+        (report(LATE, part(end=None)), [], exits.DONE),
+        (report(LATE, part(end=None)), ["--max-records", "6"], exits.FAILED),
+        (report(), [], exits.DONE),
+        (report(state=flow_report.State.UNKNOWN), [], exits.FAILED),
+    ],
+)
+def test_when_a_lag_is_too_much_or_not_known(process, config, capsys, first, options, code):
+    process[0] = first
+    assert main.run(["lag", str(config), *options]) == code
+
+
+def test_lag_for_programs(process, config, capsys):
+    process[0] = report(LATE, part(), part(number=1, copied_to=7))
+    assert main.run(["lag", str(config), "--json"]) == exits.DONE
+    told = json.loads(capsys.readouterr().out)
+    assert told["version"] == 1
+    flow, _ = told["flows"]
+    assert (flow["flow"], flow["state"], flow["seen_by"]) == (
+        "east->west",
+        "RUNNING",
+        ["process 7"],
+    )
+    assert (flow["lag_records"], flow["lag_records_known"], flow["lag_ms_known"]) == (
+        9,
+        True,
+        False,
+    )
+    assert [(each["topic"], each["lag_records"]) for each in flow["topics"]] == [
+        ("bills", 6),
+        ("orders", 3),
+    ]
+    assert [each["lag_records"] for each in flow["partitions"]] == [6, 0, 3]
+
+
+def test_one_topic_or_none_of_that_name(process, config, capsys):
+    assert main.run(["lag", str(config), "--topic", "east.orders"]) == exits.DONE
+    assert "orders  0  " in capsys.readouterr().out
+    assert main.run(["lag", str(config), "--topic", "users"]) == exits.BAD_INPUT
+    assert "no flow has anything of 'users'" in capsys.readouterr().err
+
+
+def test_clusters_that_do_not_answer_are_told(process, config, capsys):
+    asked = ["status", str(config), "--clusters", "--timeout", "0.2", "--flow", "east->west"]
+    assert main.run(asked) == exits.FAILED
+    line = capsys.readouterr().out.splitlines()[0]
+    assert line.startswith("east->west  UNKNOWN: ")
+    assert line.endswith("(seen by clusters)")
