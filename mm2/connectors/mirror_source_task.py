@@ -113,17 +113,7 @@ class MirrorSourceTask(task.PipelineTask):
             syncs=None if share.config.syncs_topic is None else clients.syncs,
             clock=clock,
         )
-        self._wait = java_wait.JavaWait(
-            java_wait.WaitingTask(
-                flow=share.config.flow.name,
-                task=self.context.task_id,
-                partitions=share.partitions,
-            ),
-            runs=self.context.last_runs,
-            producer=roles.task_producer(share.config.common.props),
-            skipped=share.config.java_stopped,
-            clock=clock,
-        )
+        self._wait = self._make_wait(share)
         return share_copy.Around(
             plane=plane,
             clients=clients,
@@ -139,6 +129,19 @@ class MirrorSourceTask(task.PipelineTask):
             waits=self._wait.reason,
             gauged=figures.observe,
             assigned=figures.assigned,
+        )
+
+    def _make_wait(self, share: task_share.TaskShare) -> java_wait.JavaWait:
+        return java_wait.JavaWait(
+            java_wait.WaitingTask(
+                flow=share.config.flow.name,
+                task=self.context.task_id,
+                partitions=share.partitions,
+            ),
+            runs=self.context.last_runs,
+            producer=roles.task_producer(share.config.common.props),
+            skipped=share.config.java_stopped,
+            clock=self.context.clock,
         )
 
     def run_once(self, timeout_s: float) -> None:

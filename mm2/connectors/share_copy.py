@@ -14,6 +14,7 @@ from random import Random
 
 from connect_runtime.base import clock, errors
 from mm2.connectors import (
+    copy_start,
     copy_supervisor,
     flow_ledger,
     flow_status,
@@ -79,19 +80,20 @@ class ShareCopy:
         self.report = task_report.TaskReport(around.number)
         self._around = around
         self._inbox = control_channel.Inbox()
+        self._place = copy_start.Place(
+            flow=share.config.flow.name,
+            task=around.number,
+            engine=around.plane.engine,
+            server=around.plane.server,
+            inbox=self._inbox,
+        )
+        self._ahead = copy_start.AheadOfTime(self._place)
         self._ledger = share_ledger.ShareLedger(
             around.clients.ledger(share.partitions, around.java),
             clock=around.clock,
             random=around.random,
         )
-        self._looks = share_looks.ShareLooks(
-            share.config.flow,
-            share.partitions,
-            admins=around.clients.admins,
-            operator=around.clients.operator(),
-            clock=around.clock,
-            name=f"{share.config.common.name}-{around.number}",
-        )
+        self._looks = _looks(share, around)
         self._keeper = map_keeper.MapKeeper(
             self._ledger,
             budget_bytes=share.config.flow.map_bytes,
@@ -118,6 +120,8 @@ class ShareCopy:
             raise errors.FatalError(self._around.plane.failure)
         self._take_messages(timeout_s)
         now_s = self._around.clock.now_s()
+        if self.copy is None:
+            self._tend_ahead(now_s)
         if self._ledger.ready:
             self._ledger.work()
         if not self._ledger.ready:
@@ -159,6 +163,14 @@ class ShareCopy:
         self._ledger.tend()
 
     # What is to be copied
+
+    def _tend_ahead(self, now_s: float) -> None:
+        """A process for the copy begins while it is looked up what it is to copy."""
+        waits = self._around.waits(now_s)
+        if waits:
+            self._ahead.end(waits)
+        else:
+            self._ahead.tend(now_s)
 
     def _take_look(self, now_s: float) -> None:
         if self._looks.failure is not None:
@@ -227,9 +239,7 @@ class ShareCopy:
         around = self._around
         settings = self._configure(partitions)
         surroundings = copy_supervisor.Surroundings(
-            engine=around.plane.engine,
-            server=around.plane.server,
-            inbox=self._inbox,
+            place=self._place,
             ledger=self._ledger.ledger,
             random=around.random,
             log_broken=self._ledger.broken,
@@ -239,7 +249,9 @@ class ShareCopy:
             streamed=self._streamed,
             gauged=self._gauged,
         )
-        self.copy = copy_supervisor.CopySupervisor(settings, surroundings, before=before)
+        self.copy = copy_supervisor.CopySupervisor(
+            settings, surroundings, before=before, ahead=self._ahead.take()
+        )
         self.copy.pause(paused=self._resting)
         self.reason = ""
         around.assigned(settings.partitions)
@@ -290,6 +302,7 @@ class ShareCopy:
         with contextlib.ExitStack() as closing:
             closing.callback(self._opposite.close)
             closing.callback(lambda: self._ledger.close(self._close_s()))
+            closing.callback(self._ahead.end, "the task stops")
             if self._around.syncs is not None:
                 syncs = self._around.syncs
                 closing.callback(lambda: syncs.close(self._close_s()))
@@ -317,6 +330,18 @@ class ShareCopy:
     def abandon(self) -> None:
         """From another thread, while `stop` runs: cut everything off at once."""
         self._abandoned = True
+        self._ahead.end("abandoned")
         copy = self.copy
         if copy is not None:
             copy.cut()
+
+
+def _looks(share: task_share.TaskShare, around: Around) -> share_looks.ShareLooks:
+    return share_looks.ShareLooks(
+        share.config.flow,
+        share.partitions,
+        admins=around.clients.admins,
+        operator=around.clients.operator(),
+        clock=around.clock,
+        name=f"{share.config.common.name}-{around.number}",
+    )
