@@ -162,6 +162,7 @@ class World:
         self.view = cluster_config.EMPTY
         self.membership = task_clients.Membership()
         self.refuses = False
+        self.given, self.quiet = {}, None
         self.metrics = worker_metrics.WorkerMetrics("here:1", clock.SystemClock())
         self.offsets = offset_store.OffsetStore(memory_log.MemoryLog("offsets"))
         self.offsets.start(1.0)
@@ -188,6 +189,8 @@ class World:
             resolve=self.resolve,
             membership=self.membership,
             metrics=self.metrics,
+            given=lambda name: self.given if name == "c" else {},
+            quiet=lambda: self.quiet,
             clock=clock.SystemClock(),
         )
         self.worker = worker.Worker(around, self)

@@ -310,6 +310,16 @@ def test_a_paused_sink_task_keeps_its_place_and_puts_nothing(world, plan):
 # Pipelines
 
 
+def test_a_pipeline_learns_who_ran_its_tasks_last_and_with_what(world, plan):
+    runs: list[context.LastRuns] = []
+    plan.does["run_once"] = lambda given: runs.append(given.last_runs())
+    world.given = {0: (context.TaskGiven(config={"a": "1"}, at_ms=5),)}
+    world.quiet = context.Quiet(from_ms=1, to_ms=2)
+    world.start_task({**CONFIG, "connector.class": "Pipes"})
+    eventually(lambda: runs, WAIT_S)
+    assert runs[0] == context.LastRuns(given=world.given, quiet=world.quiet)
+
+
 def test_a_pipeline_is_running_once_it_says_so(world, plan):
     progress: list[context.PipelineProgress] = []
     plan.does["run_once"] = lambda given: progress and given.report(progress.pop())
