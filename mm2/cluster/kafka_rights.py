@@ -15,7 +15,8 @@ from connect_runtime.wire.codec import failures, rights_requests, targets
 from mm2.core.preflight import rights
 
 _TOPICS_AT_ONCE = 500
-_MISSING = 3
+_UNSEEN = frozenset({3, 29})
+"""UNKNOWN_TOPIC_OR_PARTITION; who may not DESCRIBE does not learn whether it exists."""
 _REFUSED = frozenset({29, 30, 31})
 """TOPIC_, GROUP_, CLUSTER_AUTHORIZATION_FAILED: not even DESCRIBE is allowed."""
 
@@ -57,7 +58,7 @@ class KafkaRights:
             for topic in answer.topics:
                 code = int(topic.error_code)
                 held = _held(code, int(topic.topic_authorized_operations))
-                found[str(topic.name)] = rights.Held(operations=held, exists=code != _MISSING)
+                found[str(topic.name)] = rights.Held(operations=held, exists=code not in _UNSEEN)
         return found
 
     def of_groups(self, names: Sequence[str], timeout_s: float) -> dict[str, rights.Held]:

@@ -77,7 +77,7 @@ def gate(tmp_path_factory) -> Iterator[gates.Gate]:
 @pytest.fixture
 def plain(west) -> dict[str, str]:
     """A cluster without any security, with the topic that is to be mirrored."""
-    properties = west.client_properties()
+    properties: dict[str, str] = west.client_properties()
     with contextlib.suppress(Exception):  # another test of this file has made it
         kafka.create_topic(properties, TOPIC)
     return properties
@@ -106,7 +106,12 @@ def check(tmp_path, capsys) -> Check:
 def flow(source: kafka.Properties, target: kafka.Properties, **options: Any) -> dict[str, Any]:
     """A file with one flow src->dst; keys with `_` for `.`."""
     spark = options.pop("spark", {"engine": "inline"})
-    usual = {"topics": TOPIC, "replication.factor": 1, "heartbeats.replication.enabled": False}
+    usual = {
+        "topics": TOPIC,
+        "replication.factor": 1,
+        "heartbeats.replication.enabled": False,
+        "sync.topic.acls.enabled": False,
+    }
     keys = usual | {key.replace("_", "."): value for key, value in options.items()}
     return {
         "clusters": {"src": dict(source), "dst": dict(target)},

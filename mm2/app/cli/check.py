@@ -45,6 +45,8 @@ def command(*, file: pathlib.Path, flow_name: str | None, as_json: bool, timeout
       mm2 check clusters.yaml --flow 'east->west' --json
     """
     settings = load.load(file, environment=os.environ)
+    for line in settings.warning_lines():
+        click.echo(f"warning: {line}", err=True)
     names = [] if flow_name is None else [flow_names.find(settings, flow_name, hint="--flow").name]
     # Here and not above: wrong input is told before Kafka's library is loaded.
     from mm2.app import noise

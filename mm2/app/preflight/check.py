@@ -15,6 +15,8 @@ from mm2.core import flows
 from mm2.core.preflight import findings, reach, slots
 
 _SLACK_S = 5.0
+_ROUNDS = 3
+"""Of looks at a cluster: addresses, brokers, certificates."""
 _ANSWERS_MAX = 20
 """More answers than that no look at a flow waits for, one after the other."""
 
@@ -53,38 +55,37 @@ class Check:
             return self._run()
 
     def _run(self) -> findings.Report:
+        entrances = {f"{number} {each.alias}": each for number, each in enumerate(self._logins())}
         looks: dict[str, Callable[[], reach.Reached | slots.Seen]] = {
-            f"{number} {each.alias}": self._reaching(each)
-            for number, each in enumerate(self._logins())
+            name: self._reaching(each) for name, each in entrances.items()
         }
         looks[findings.ENGINE] = lambda: slot_look.look(
             self._settings, clock=self._clock, timeout_s=self._timeout_s
         )
-        seen = side_by_side.run(looks, clock=self._clock, timeout_s=self._reach_s)
-        reached = [each for each in seen.values() if isinstance(each, reach.Reached)]
-        slot_view = next((each for each in seen.values() if isinstance(each, slots.Seen)), None)
+        longest_s = max(_ROUNDS * self._timeout_s, slot_look.LONGEST_S) + _SLACK_S
+        seen = side_by_side.run(looks, clock=self._clock, timeout_s=longest_s)
+        reached = [self._reached(each, seen[name]) for name, each in entrances.items()]
         found = [finding for each in reached for finding in each.told()]
         rows = list(_rows(reached))
         of_flows = self._look_at_flows(reached)
         for name in self._flows:
-            told = of_flows.get(name)
-            if told is None:
-                rows.append(
-                    findings.Looked(subject=name, seen=frozenset(), skipped=flow_look.WORDS)
-                )
-                continue
-            rows.append(findings.Looked(subject=name, seen=flow_look.WORDS))
-            found.extend(told)
-        if slot_view is not None:
+            seen_words = flow_look.WORDS if name in of_flows else frozenset()
             rows.append(
-                findings.Looked(subject=findings.ENGINE, seen=frozenset({findings.Word.SPARK}))
+                findings.Looked(subject=name, seen=seen_words, skipped=flow_look.WORDS - seen_words)
             )
-            found.extend(slots.judge(slot_view))
+            found.extend(of_flows.get(name, ()))
+        rows.append(findings.Looked(subject=findings.ENGINE, seen=frozenset({findings.Word.SPARK})))
+        engine = seen[findings.ENGINE]
+        if isinstance(engine, slots.Seen):
+            found.extend(slots.judge(engine))
+        else:
+            found.append(_late(findings.ENGINE, findings.Word.SPARK))
         return findings.judge(rows, found)
 
-    @property
-    def _reach_s(self) -> float:
-        return max(2 * self._timeout_s, slot_look.LONGEST_S) + _SLACK_S
+    def _reached(self, login: logins.Login, seen: object) -> reach.Reached:
+        if isinstance(seen, reach.Reached):
+            return seen
+        return reaching.unreached(login, clock=self._clock, why="looking at it has not ended")
 
     def _logins(self) -> list[logins.Login]:
         return logins.of(
@@ -101,19 +102,24 @@ class Check:
 
     def _look_at_flows(
         self, reached: Sequence[reach.Reached]
-    ) -> dict[str, Sequence[findings.Finding] | None]:
+    ) -> dict[str, tuple[findings.Finding, ...]]:
         """Those whose clusters all their clients can reach."""
         lost = {each.alias for each in reached if not each.whole}
         brokers = {each.alias: len(each.brokers) for each in reached}
         looks = {
-            name: self._looking(flow, plan, brokers[flow.target])
+            name: self._looking(flow, plan, brokers)
             for name, (flow, plan) in self._flows.items()
             if not lost & {flow.source, flow.target}
         }
-        return side_by_side.run(looks, clock=self._clock, timeout_s=_ANSWERS_MAX * self._timeout_s)
+        longest_s = _ANSWERS_MAX * self._timeout_s
+        found = side_by_side.run(looks, clock=self._clock, timeout_s=longest_s)
+        return {
+            name: (_late(name, findings.Word.PROTOCOL),) if each is None else tuple(each)
+            for name, each in found.items()
+        }
 
     def _looking(
-        self, flow: flows.Flow, plan: flow_plan.FlowPlan, brokers: int
+        self, flow: flows.Flow, plan: flow_plan.FlowPlan, brokers: Mapping[str, int]
     ) -> Callable[[], Sequence[findings.Finding]]:
         look = flow_look.FlowLook(
             self._settings,
@@ -124,6 +130,18 @@ class Check:
             timeout_s=self._timeout_s,
         )
         return lambda: look.look(brokers)
+
+
+def _late(subject: str, word: findings.Word) -> findings.Finding:
+    return findings.Finding(
+        subject=subject,
+        word=word,
+        weight=findings.Weight.FAILED,
+        code="look-late",
+        text="looking at it has not ended in time",
+        means="whether it would work is not known",
+        mend="look at the load of brokers and network, or give it longer with --timeout",
+    )
 
 
 def _rows(reached: Sequence[reach.Reached]) -> Iterator[findings.Looked]:

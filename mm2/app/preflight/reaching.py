@@ -12,7 +12,7 @@ from connect_runtime.base import deadline, errors
 from connect_runtime.wire.codec import cluster_view, failures, messages, targets
 from connect_runtime.wire.connection import cluster as wire
 from connect_runtime.wire.connection import poller, security
-from mm2.app.preflight import logins
+from mm2.app.preflight import certificates, logins
 from mm2.connectors import operators
 from mm2.core.preflight import reach
 
@@ -26,16 +26,10 @@ _SPARE_S = 1.0
 def reach_all(
     login: logins.Login, *, clock: base_clock.Clock, random: Random, timeout_s: float
 ) -> reach.Reached:
-    """All addresses side by side, then all brokers side by side: twice `timeout_s` at most."""
+    """All addresses side by side, all brokers side by side, certificates: three times `timeout_s`
+    at most."""
     access = login.access
-    blank = reach.Reached(
-        alias=login.alias,
-        clients=login.clients,
-        protocol=access.security.protocol,
-        user=operators.principal(access.security).removeprefix("User:"),
-        bootstrap=(),
-        tool=operators.cluster(access),
-    )
+    blank = unreached(login, clock=clock)
     options = dataclasses.replace(
         access.connection("mm2-check"),
         connect_timeout_s=timeout_s,
@@ -49,9 +43,39 @@ def reach_all(
     with looks:
         bootstrap = looks.bootstrap()
         brokers = looks.brokers()
-        return dataclasses.replace(
-            blank, bootstrap=bootstrap, brokers=brokers, cluster_id=looks.cluster_id
-        )
+    end = deadline.Deadline.after(timeout_s, now_s=clock.now_s())
+
+    def dated(each: reach.Tried) -> reach.Tried:
+        left_s = end.left_s(clock.now_s())
+        if each.layer is not None or left_s == 0.0:
+            return each
+        until_ms = certificates.shown_until_ms(each.address, access.security, left_s)
+        return dataclasses.replace(each, until_ms=until_ms)
+
+    return dataclasses.replace(
+        blank,
+        bootstrap=tuple(map(dated, bootstrap)),
+        brokers=brokers,
+        own_until_ms=certificates.own_until_ms(access.security),
+    )
+
+
+def unreached(login: logins.Login, *, clock: base_clock.Clock, why: str = "") -> reach.Reached:
+    """What is known of a login before anybody tried it, or when nobody got to its end: `why`."""
+    access = login.access
+    tried = (
+        reach.Tried(address=each, layer=failures.Layer.NETWORK, text=why)
+        for each in access.bootstrap
+    )
+    return reach.Reached(
+        alias=login.alias,
+        clients=login.clients,
+        protocol=access.security.protocol,
+        user=operators.principal(access.security).removeprefix("User:"),
+        bootstrap=tuple(tried) if why else (),
+        tool=operators.cluster(access),
+        at_ms=clock.wall_ms(),
+    )
 
 
 class _Looks:
@@ -67,7 +91,6 @@ class _Looks:
     ) -> None:
         self._clock = clock
         self._timeout_s = timeout_s
-        self.cluster_id = ""
         self._poller = poller.Poller()
         self._by_address: dict[str, wire.ClusterConnections] = {}
         for address in options.bootstrap:
@@ -131,8 +154,6 @@ class _Looks:
             lambda node: node in replies and replies[node].failure is None,
             failed,
         )
-        told = (reply.body.cluster_id for reply in replies.values() if reply.failure is None)
-        self.cluster_id = next((str(each) for each in told if each is not None), "")
         return tuple(_tried(addresses[node], found[node], node=node) for node in addresses)
 
     def _until(
@@ -169,13 +190,15 @@ def _tried(
     layer = failures.layer(failure)
     if isinstance(failure, security.UnusableCertificate):
         layer = failures.Layer.TLS
-    return reach.Tried(address=address, layer=layer, text=_cause(failure), node=node)
+    return reach.Tried(address=address, layer=layer, text=_cause(failure, address), node=node)
 
 
-def _cause(failure: errors.ConnectError) -> str:
-    """Without the address, which is told beside it."""
-    if isinstance(failure, failures.ConnectionFailed):
-        return failure.cause
-    if isinstance(failure, failures.AuthenticationFailed):
-        return failure.problem
-    return str(failure)
+def _cause(failure: errors.ConnectError, address: str) -> str:
+    """Without the address, which is told beside it; who issues tokens has another one."""
+    match failure:
+        case failures.ConnectionFailed() if failure.address == address:
+            return failure.cause
+        case failures.AuthenticationFailed() if failure.address == address:
+            return failure.problem
+        case _:
+            return str(failure)

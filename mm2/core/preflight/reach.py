@@ -12,6 +12,10 @@ from mm2.core.preflight import findings
 _Layer = failures.Layer
 _Word = findings.Word
 
+_DAY_MS = 86_400_000
+SOON_MS = 30 * _DAY_MS
+"""A certificate that ends within that time is worth a warning."""
+
 _TO_WORD = {layer: _Word(layer.value) for layer in _Layer}
 
 
@@ -20,12 +24,14 @@ class Tried:
     """One address, "host:port": `layer` None says that it answered; `text` is why it did not.
 
     `node` is the broker that advertises it, None for an address of `bootstrap.servers`.
+    `until_ms`: when the certificate that it shows ends.
     """
 
     address: str
     layer: _Layer | None = None
     text: str = ""
     node: int | None = None
+    until_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +39,8 @@ class Reached:
     """What became of one way into a cluster: the login of `clients` (for people: "consumer of
     east->west"), with `protocol` as `security.protocol` has it.
 
-    `tool` is for the commands that people are told.
+    `tool` is for the commands that people are told. `at_ms`: when this was; `own_until_ms`: when
+    the certificate that we show ends.
     """
 
     alias: str
@@ -42,7 +49,8 @@ class Reached:
     user: str
     bootstrap: tuple[Tried, ...]
     brokers: tuple[Tried, ...] = ()
-    cluster_id: str = ""
+    at_ms: int = 0
+    own_until_ms: int | None = None
     tool: commands.Cluster = commands.NOBODY.source
 
     @property
@@ -85,6 +93,26 @@ class Reached:
         for each in (*self.bootstrap, *self.brokers):
             if each.layer is not None:
                 yield self._finding(each, each.layer)
+            elif self._ends_soon(each.until_ms):
+                yield self._soon(each.until_ms, f"the certificate of {each.address}", each.address)
+        if self._ends_soon(self.own_until_ms):
+            yield self._soon(self.own_until_ms, "the certificate that we show", "")
+
+    def _ends_soon(self, until_ms: int | None) -> bool:
+        return until_ms is not None and until_ms - self.at_ms < SOON_MS
+
+    def _soon(self, until_ms: int | None, what: str, address: str) -> findings.Finding:
+        days = max(0, (until_ms or 0) - self.at_ms) // _DAY_MS
+        return findings.Finding(
+            subject=self.alias,
+            word=_Word.TLS,
+            weight=findings.Weight.WARNING,
+            code="tls-expires-soon",
+            text=f"{what} ends in {days} days",
+            means="from then on nobody gets in",
+            mend="have it renewed before",
+            command=commands.show_certificate(address) if address else "",
+        )
 
     def _finding(self, tried: Tried, layer: _Layer) -> findings.Finding:
         word = self._word(layer)

@@ -259,20 +259,27 @@ _NAMES_TOLD = 3
 _NAMES_TYPED = 20
 
 
+Tried = Mapping[tuple[Resource, str], bool]
+"""What was tried, by resource and operation, and whether it was allowed."""
+
+
 def missing(
     flow: str,
     wanted: Iterable[Need],
     held: Mapping[Resource, Held],
     *,
+    tried: Tried,
     operators: Mapping[Client, commands.Cluster],
 ) -> Iterator[findings.Finding]:
     """One finding for all things that lack the same. What was not told is not missing.
 
-    `operators` name each client's cluster and principal for the commands.
+    What was `tried` counts more than what brokers told: the right to create topics may be the
+    cluster's, and of a cluster's rights they tell only those who may DESCRIBE it. `operators` name
+    each client's cluster and principal for the commands.
     """
     lacks: dict[_Lack, list[str]] = defaultdict(list)
     for need in wanted:
-        lacking = _lacking(need, held)
+        lacking = _lacking(need, held.get(need.resource), tried)
         if lacking:
             resource = need.resource
             lack = _Lack(resource.client, resource.kind, lacking, need.means, need.weight)
@@ -281,16 +288,15 @@ def missing(
         yield _finding(flow, lack, names, operator=operators[lack.client])
 
 
-def _lacking(need: Need, held: Mapping[Resource, Held]) -> frozenset[str]:
-    found = held.get(need.resource)
-    if found is None or found.operations is None or (need.only_missing and found.exists):
+def _lacking(need: Need, found: Held | None, tried: Tried) -> frozenset[str]:
+    if need.only_missing and (found is None or found.exists):
         return frozenset()
-    lacking = need.operations - found.operations
-    if "CREATE" in lacking:
-        cluster = held.get(Resource(client=need.resource.client, kind=Kind.CLUSTER))
-        if cluster is not None and "CREATE" in (cluster.operations or {"CREATE"}):
-            lacking -= {"CREATE"}
-    return lacking
+    told = None if found is None else found.operations
+    return frozenset(
+        operation
+        for operation in need.operations
+        if not tried.get((need.resource, operation), told is None or operation in told)
+    )
 
 
 def _finding(

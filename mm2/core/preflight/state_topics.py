@@ -90,3 +90,17 @@ def factors(
             means="such topics cannot be made: the flow does not begin",
             mend=f"set {key} of {flow} to at most {brokers}",
         )
+
+
+def refused(flow: str, why: Mapping[str, str]) -> Iterator[findings.Finding]:
+    """Of topics that the cluster would not make, by their names."""
+    for name, text in sorted(why.items()):
+        yield findings.Finding(
+            subject=flow,
+            word=findings.Word.TOPICS,
+            weight=findings.Weight.FAILED,
+            code="state-topic-refused",
+            text=f"the cluster would not make {name}: {text}",
+            means="the flow does not begin",
+            mend="change what the cluster's answer names",
+        )

@@ -17,7 +17,10 @@ PREFIX = "mm2-east->west-"
 
 
 def observed(
-    alias: str, side: capabilities.Side, outcome: Outcome = Outcome.HOLDS, **spoken: int | None
+    alias: str,
+    side: capabilities.Side,
+    outcome: capabilities.Outcome = Outcome.HOLDS,
+    **spoken: int | None,
 ) -> capabilities.Observed:
     answer = capabilities.Answer(outcome=outcome)
     return capabilities.Observed(
@@ -39,7 +42,9 @@ def told(target: capabilities.Observed, flow: flows.Flow = FLOW) -> list[finding
     return list(delivery.judge(found, commands.Cluster(bootstrap="t:1")))
 
 
-def target(outcome: Outcome = Outcome.HOLDS, **spoken: int | None) -> capabilities.Observed:
+def target(
+    outcome: capabilities.Outcome = Outcome.HOLDS, **spoken: int | None
+) -> capabilities.Observed:
     return observed("west", capabilities.Side.TARGET, outcome, **spoken)
 
 

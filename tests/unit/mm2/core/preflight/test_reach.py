@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from connect_runtime.wire.codec import failures
@@ -25,7 +27,7 @@ def reached(
     )
 
 
-def bad(layer: Layer, text: str = "x", *, node: int | None = None) -> reach.Tried:
+def bad(layer: failures.Layer, text: str = "x", *, node: int | None = None) -> reach.Tried:
     return reach.Tried(address="c:2", layer=layer, text=text, node=node)
 
 
@@ -134,3 +136,20 @@ def test_an_address_that_a_broker_advertises_and_nobody_reaches_is_the_listeners
 def test_a_broker_with_a_bad_certificate_is_told_as_such():
     (found,) = reached(FINE, brokers=(bad(Layer.TLS, "has expired", node=3),)).told()
     assert (found.word, found.code) == (Word.TLS, "tls-expired")
+
+
+@pytest.mark.parametrize(
+    ("left_days", "soon"), [(31, False), (29, True), (-1, True), (None, False)]
+)
+def test_a_certificate_that_ends_soon_is_a_warning(left_days, soon):
+    at_ms, day_ms = 1_700_000_000_000, 86_400_000
+    until_ms = None if left_days is None else at_ms + left_days * day_ms
+    dated = dataclasses.replace(FINE, until_ms=until_ms)
+    found = list(dataclasses.replace(reached(dated), at_ms=at_ms).told())
+    own = list(dataclasses.replace(reached(FINE), at_ms=at_ms, own_until_ms=until_ms).told())
+    assert [each.code for each in found + own] == ["tls-expires-soon"] * 2 * soon
+    if soon:
+        assert found[0].weight is Weight.WARNING
+        assert f"{max(0, left_days)} days" in found[0].text
+        assert "b:1" in found[0].command
+        assert "that we show" in own[0].text

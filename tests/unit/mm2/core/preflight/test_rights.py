@@ -32,9 +32,15 @@ WANTED = rights.Wanted(
 
 
 def told(
-    held: dict[rights.Resource, rights.Held], wanted: rights.Wanted = WANTED
+    held: dict[rights.Resource, rights.Held],
+    wanted: rights.Wanted = WANTED,
+    tried: rights.Tried | None = None,
 ) -> list[findings.Finding]:
-    return list(rights.missing("east->west", rights.needs(wanted), held, operators=OPERATORS))
+    return list(
+        rights.missing(
+            "east->west", rights.needs(wanted), held, tried=tried or {}, operators=OPERATORS
+        )
+    )
 
 
 def everything(
@@ -44,7 +50,9 @@ def everything(
     return {need.resource: held for need in rights.needs(WANTED)}
 
 
-def without(client: Client, kind: Kind, name: str, *operations: str) -> list[findings.Finding]:
+def without(
+    client: rights.Client, kind: rights.Kind, name: str, *operations: str
+) -> list[findings.Finding]:
     resource = rights.Resource(client=client, kind=kind, name=name)
     lacking = rights.Held(operations=EVERYTHING - set(operations), exists=False)
     return told({**everything(), resource: lacking})
@@ -97,20 +105,26 @@ def test_one_right_that_is_missing_is_named_with_who_lacks_it(
     assert found.code == f"right-{kind.value}-{operation.lower().replace('_', '-')}"
 
 
+MIRROR = rights.Resource(client=Client.TARGET_ADMIN, kind=Kind.TOPIC, name="east.orders")
+
+
 def test_to_create_needs_a_right_only_while_the_topic_is_missing():
-    resource = rights.Resource(client=Client.TARGET_ADMIN, kind=Kind.TOPIC, name="east.orders")
-    cluster = rights.Resource(client=Client.TARGET_ADMIN, kind=Kind.CLUSTER)
-    none = {**everything(), cluster: rights.Held(operations=EVERYTHING - {"CREATE"})}
     lacking = rights.Held(operations=EVERYTHING - {"CREATE"}, exists=False)
-    (found,) = told({**none, resource: lacking})
+    (found,) = told({**everything(), MIRROR: lacking})
     assert found.code == "right-topic-create"
-    assert told({**none, resource: dataclasses.replace(lacking, exists=True)}) == []
+    assert told({**everything(), MIRROR: dataclasses.replace(lacking, exists=True)}) == []
 
 
-def test_who_may_create_on_the_cluster_may_create_any_topic():
-    resource = rights.Resource(client=Client.TARGET_ADMIN, kind=Kind.TOPIC, name="east.orders")
-    lacking = rights.Held(operations=EVERYTHING - {"CREATE"}, exists=False)
-    assert told({**everything(), resource: lacking}) == []
+def test_what_was_tried_counts_more_than_what_was_told():
+    """Who may create on the cluster may create any topic; brokers do not tell that."""
+    lacking = {**everything(), MIRROR: rights.Held(operations=frozenset(), exists=False)}
+    codes = {each.code for each in told(lacking, tried={(MIRROR, "CREATE"): True})}
+    assert codes == {"right-topic-alter-alter-configs-describe-configs"}
+    (found,) = told(everything(), tried={(MIRROR, "CREATE"): False})
+    assert found.code == "right-topic-create"
+    cluster = rights.Resource(client=Client.TARGET_ADMIN, kind=Kind.CLUSTER)
+    (found,) = told(everything(None), tried={(cluster, "DESCRIBE_CONFIGS"): False})
+    assert found.code == "right-cluster-describe-configs"
 
 
 def test_what_many_topics_lack_alike_is_told_once_with_one_command():

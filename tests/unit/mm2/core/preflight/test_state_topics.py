@@ -75,3 +75,9 @@ def test_more_replicas_than_brokers_are_told_once_for_a_key():
     ]
     assert {each.code for each in found} == {"replication-factor"}
     assert list(state_topics.factors("east->west", topics, 3)) == []
+
+
+def test_what_the_cluster_would_not_make_is_told_in_its_words():
+    (found,) = state_topics.refused("east->west", {"mm2-configs": "POLICY_VIOLATION"})
+    assert (found.code, found.weight) == ("state-topic-refused", findings.Weight.FAILED)
+    assert found.text == "the cluster would not make mm2-configs: POLICY_VIOLATION"
