@@ -189,9 +189,9 @@ class _Flattening:
         for name, entry in defaults.items():
             if name in keys.CONNECTOR and name != options.ENABLED.name:
                 self._say(name, entry, f"{_FOR_ALL}.{name}")
-        heartbeats = options.EMIT_HEARTBEATS
-        if heartbeats.name not in defaults:
-            self._add(heartbeats.name, str(heartbeats.default), line=line, path="")
+        for option in options.IN_YAML:
+            if option.name not in defaults:
+                self._add(option.name, str(option.default), line=line, path="")
 
     def _flow(
         self, flow: yaml_source.Section, defaults: Mapping[str, yaml_source.Entry], path: str

@@ -150,7 +150,6 @@ CONNECTORS = tuple(
         (
             connector_keys.CHECKPOINTS_FACTOR,
             connector_keys.EMIT_CHECKPOINTS,
-            connector_keys.EMIT_CHECKPOINTS_S,
             connector_keys.EMIT_HEARTBEATS_S,
             connector_keys.EMIT_SYNCS,
             connector_keys.HEARTBEATS_FACTOR,
@@ -161,7 +160,6 @@ CONNECTORS = tuple(
             connector_keys.SYNC_ACLS,
             connector_keys.SYNC_ACLS_S,
             connector_keys.SYNC_GROUPS,
-            connector_keys.SYNC_GROUPS_S,
             connector_keys.SYNCS_TOPIC_FACTOR,
             connector_keys.SYNCS_TOPIC_LOCATION,
         ),
@@ -171,6 +169,14 @@ CONNECTORS = tuple(
 EMIT_HEARTBEATS = reader.Option(name=connector_keys.EMIT_HEARTBEATS, kind=_BOOLEAN, default="false")
 """Off unless asked for, other than in MirrorMaker 2: it needs rights on the source, and a worker
 for each pair of clusters, both ways."""
+
+EMIT_CHECKPOINTS_S, SYNC_GROUPS_S = (
+    reader.Option(name=name, kind=kinds.text(), default="5")
+    for name in (connector_keys.EMIT_CHECKPOINTS_S, connector_keys.SYNC_GROUPS_S)
+)
+"""Seconds, and not MirrorMaker 2's minute: groups that do not move cost next to nothing."""
+IN_YAML = (EMIT_HEARTBEATS, EMIT_CHECKPOINTS_S, SYNC_GROUPS_S)
+"""Whose defaults are not MirrorMaker 2's."""
 
 SYNC_WITHOUT_LOOKS = (
     f"has no effect while {REFRESH_TOPICS.name} is false: settings of mirror topics are synced "

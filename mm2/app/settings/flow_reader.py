@@ -107,7 +107,7 @@ def _read_flow(
 
 def _read_keys(found: reader.SectionReader, *, source: str, target: str) -> flows.Flow:
     policy = found.get(options.POLICY)
-    for option in (*options.CONNECTORS, options.EMIT_HEARTBEATS):
+    for option in (*options.CONNECTORS, *options.IN_YAML):
         found.get(option)
     found.get(options.TRANSFORMS)
     found.get(options.PREDICATES)

@@ -112,6 +112,8 @@ other, at any free port."""
 
 OF_JAVA_FLOWS: Mapping[str, str] = {
     connector_keys.EMIT_HEARTBEATS: "true",
+    connector_keys.EMIT_CHECKPOINTS_S: "60",
+    connector_keys.SYNC_GROUPS_S: "60",
     **dict.fromkeys(FACTORS, "3"),
 }
 OF_JAVA_REST: Mapping[str, str] = {dedicated.INTERNAL_REST: "false", "listeners": "http://:8083"}

@@ -100,6 +100,14 @@ def test_factors_that_cannot_be_compared_have_to_be_stated():
     assert flat(f"{text}worker:\n{stated}").unsaid == ()
 
 
+def test_checkpoints_and_groups_are_a_matter_of_seconds_unless_something_else_is_asked_for():
+    names = ("emit.checkpoints.interval.seconds", "sync.group.offsets.interval.seconds")
+    for name in names:
+        assert props()[name] == "5"
+        asked = props(TEXT.replace("tasks.max: 4", f"{name}: 60"))
+        assert "60" in {value for key, value in asked.items() if key.endswith(name)}
+
+
 def test_heartbeats_are_off_unless_asked_for():
     assert props()["emit.heartbeats.enabled"] == "false"
     asked = props(TEXT.replace("tasks.max: 4", "emit.heartbeats.enabled: true"))
