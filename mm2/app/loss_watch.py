@@ -112,6 +112,18 @@ class LossWatch:
                 if flow.name in statuses
             ]
 
+    def left_s(self) -> dict[tuple[str, ...], float]:
+        """By flow and topic: after how many seconds what waits begins to be deleted, 0 where it has
+        begun; without what nobody knows of."""
+        found: dict[tuple[str, ...], float] = {}
+        with self._lock:
+            for flow, looks in self._looks.items():
+                for place, seen in looks.items():
+                    if seen.outlook.left_ms is not None:
+                        key, left_s = (flow, place.topic), seen.outlook.left_ms / 1000
+                        found[key] = min(left_s, found.get(key, left_s))
+        return found
+
     def note(self) -> None:
         """Since when everything is as it is."""
         with self._lock:

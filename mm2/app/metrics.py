@@ -7,7 +7,7 @@ they are worth. What stands still is counted by topic and cause, so that alerts 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from connect_runtime.base import ids, metrics
@@ -132,6 +132,14 @@ LATENCY = metrics.Metric(
     unit="seconds",
     labels=_TOPIC,
 )
+LOSS_SECONDS = metrics.Metric(
+    name="mm2_source_loss_seconds",
+    kind=metrics.Kind.GAUGE,
+    help="Until the source deletes the oldest record not yet copied, if nothing is copied until "
+    "then; 0 once it has. Absent while that is not known, or nothing deletes it.",
+    unit="seconds",
+    labels=_TOPIC,
+)
 
 ALL = (
     BUILD,
@@ -151,6 +159,7 @@ ALL = (
     LAG_RECORDS,
     LAG_SECONDS,
     LATENCY,
+    LOSS_SECONDS,
 )
 
 _PHASES = ("waiting", "taking", "copying", "boundary", "stopped", "fenced", "closed")
@@ -168,11 +177,14 @@ def make_registry() -> metrics.Registry:
 class FlowMetrics:
     """A fold from snapshots to metrics.
 
+    `losses` are by flow and topic, in seconds.
+
     Invariant: the counters have grown by exactly what each reading rose by; one that fell had
     begun again at 0, as a process does that was restarted.
     """
 
     registry: metrics.Registry = field(default_factory=make_registry)
+    losses: Callable[[], metrics.Series] = dict
     _copied: dict[tuple[str, ids.TopicPartition], tuple[int, int]] = field(default_factory=dict)
     _restarts: dict[tuple[str, int], int] = field(default_factory=dict)
     _receipts: dict[tuple[str, int, str, str], int] = field(default_factory=dict)
@@ -195,6 +207,7 @@ class FlowMetrics:
         replace(STOPPED, _stopped(seen))
         self._set_topics(seen.topics)
         replace(LATENCY, _latencies(statuses))
+        replace(LOSS_SECONDS, self.losses())
         self._count(statuses)
         self.registry.publish()
 

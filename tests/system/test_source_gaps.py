@@ -99,6 +99,9 @@ def test_what_the_source_deleted_too_early_is_stated_and_the_copy_goes_on(gap: G
         traffic.stop()
         gap.assert_equal(name, before, receipt.ReceiptKind.SOURCE_GONE)
         assert run.stopped() == set()
+        listed = mirror.mm2("receipts", run.settings_path, "--topic", name, "--exit-code")
+        assert listed.returncode == 1, listed.stdout + listed.stderr
+        assert re.search(rf" {name} +0 +source-gone +\[\d+,{KEPT_FROM}\) ", listed.stdout)
         assert run.stop() == 143
 
 
@@ -114,6 +117,9 @@ def test_who_prefers_to_stop_at_a_gap_is_told_the_command_that_leads_past_it(gap
                 rf"{name}-0 stands still: .*the source deleted offsets \d+ to {KEPT_FROM - 1} "
                 r"before they were copied .*on\.source\.gap is fail.*"
             )
+            told = mirror.mm2("status", run.settings_path)
+            assert told.returncode == 1, told.stdout + told.stderr
+            assert re.search(rf"stopped since .*: {name}-0: .*on\.source\.gap is fail", told.stdout)
             assert run.stop() == 143
         obeying.obey(commands.found_in(line[0]))
         quick = gap.settings(name, on_source_gap="fail")

@@ -171,7 +171,10 @@ def _run(
         java_stopped=chosen.java_stopped,
     )
     made = node.Node(settings, choice=choice, environment=os.environ)
-    flow_metrics = metrics.FlowMetrics()
+    watch = loss_watch.LossWatch(
+        made, open_source=loss_watch.open_source, clock=clock.SystemClock()
+    )
+    flow_metrics = metrics.FlowMetrics(losses=watch.left_s)
     everything = node_metrics.NodeMetrics(flow_metrics.registry, made.published)
     exporter, note = serve(settings.metrics, everything, port=metrics_port)
     if settings.spark.engine == "spark":
@@ -185,9 +188,6 @@ def _run(
             lambda: stop.signal_number is not None, timeout_s=timeout_s, interval_s=_WAKE_S
         ),
         notes=(f"mm2 {version.VERSION}{note}",),
-    )
-    watch = loss_watch.LossWatch(
-        made, open_source=loss_watch.open_source, clock=clock.SystemClock()
     )
     try:
         with reloading.begun(made, watch):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import pathlib
 import threading
 
@@ -26,19 +28,24 @@ SEEN = source_looks.Seen(
     waiting_since_ms=5,
     outlook=time_to_loss.Outlook(kind=time_to_loss.Kind.KEPT),
 )
+KEPT = itertools.repeat(SEEN.outlook)
 
 
 class Losses:
     def __init__(self):
         self.asked = []
         self.failure = None
+        self.outlooks = []
         self.closed = False
 
     def look(self, waiting):
         self.asked.append(sorted(waiting))
         if self.failure is not None:
             raise self.failure
-        return dict.fromkeys(waiting, SEEN)
+        return {
+            each: dataclasses.replace(SEEN, outlook=outlook)
+            for each, outlook in zip(waiting, itertools.chain(self.outlooks, KEPT), strict=False)
+        }
 
     def close(self):
         self.closed = True
@@ -151,3 +158,25 @@ def test_reports_are_of_the_files_flows_in_its_order(scene):
     scene.running.shown = [statuses.flow(name="other->west"), statuses.flow()]
     (report,) = scene.watch.reports()
     assert (report.flow, report.state) == ("east->west", flow_report.State.RUNNING)
+
+
+def test_how_long_is_left_for_each_topic(scene):
+    scene.look(
+        statuses.partition(phase="stopped"),
+        statuses.partition("bills", phase="stopped"),
+    )
+    assert scene.watch.left_s() == {}
+    outlook = time_to_loss.Outlook(
+        kind=time_to_loss.Kind.RUNS_OUT, left_ms=9_000, by=time_to_loss.By.TIME, share=0.5
+    )
+    soon = dataclasses.replace(outlook, left_ms=1_500)
+    scene.opened[0].outlooks = [outlook, soon, outlook]
+    scene.look(
+        statuses.partition(phase="stopped"),
+        statuses.partition(number=1, phase="stopped"),
+        statuses.partition("users", phase="stopped"),
+    )
+    assert scene.watch.left_s() == {
+        ("east->west", "orders"): 1.5,
+        ("east->west", "users"): 9.0,
+    }

@@ -100,6 +100,15 @@ def test_opened_partitions_say_why():
     }
 
 
+def test_how_long_sources_keep_what_waits_is_told_as_it_is_given():
+    given = {("east->west", "orders"): 1.5}
+    seen = Observed()
+    seen.metrics.losses = lambda: given
+    assert seen.see()[metrics.LOSS_SECONDS] == given
+    given.clear()
+    assert seen.see()[metrics.LOSS_SECONDS] == {}
+
+
 def test_states_are_one_hot():
     failed = statuses.flow(name="a->b", state=flow_status.FlowState.FAILED)
     seen = Observed().see(statuses.flow(), failed)
