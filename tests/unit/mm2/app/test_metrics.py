@@ -101,7 +101,7 @@ def test_opened_partitions_say_why():
 
 
 def test_how_long_sources_keep_what_waits_is_told_as_it_is_given():
-    given = {("east->west", "orders"): 1.5}
+    given: dict[tuple[str, ...], float] = {("east->west", "orders"): 1.5}
     seen = Observed()
     seen.metrics.losses = lambda: given
     assert seen.see()[metrics.LOSS_SECONDS] == given
