@@ -20,9 +20,8 @@ STOPS_WITHIN_S = 4.5
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.full)]
-)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.full
 def test_a_stop_in_order_leaves_nothing_to_pair(tmp_path, two_clusters, seed, number):
     with storm.Storm(tmp_path, two_clusters, seed=seed) as weather:
         weather.move_on()

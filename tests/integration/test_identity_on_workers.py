@@ -15,6 +15,7 @@ PARTITIONS = 2
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 
 
+@pytest.mark.full
 def test_each_record_is_once_on_each_side(east, west, topic, connect_group) -> None:
     sides = {"east": east.client_properties(), "west": west.client_properties()}
     name = topic()

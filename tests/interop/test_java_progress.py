@@ -315,8 +315,11 @@ NEVER_S = 600.0
 
 @pytest.mark.parametrize(
     ("mirroring", "killed"),
-    [(2.0, False), (2.0, True), (NEVER_S, True)],
-    ids=["stopped", "killed", "killed before it stored anything"],
+    [
+        pytest.param(2.0, False, id="stopped", marks=pytest.mark.full),
+        pytest.param(2.0, True, id="killed"),
+        pytest.param(NEVER_S, True, id="killed before it stored anything", marks=pytest.mark.full),
+    ],
     indirect=["mirroring"],
 )
 def test_behind_java_nothing_is_lost_and_nothing_copied_twice(

@@ -127,8 +127,10 @@ def all_ends(sides: Sides) -> dict[tuple[str, str], list[int]]:
 
 POLICIES = pytest.mark.parametrize(
     ("policy", "at_east", "at_west"),
-    [(DEFAULT, "north.orders", "east.north.orders"), (IDENTITY, "orders", "orders")],
-    ids=["default", "identity"],
+    [
+        pytest.param(DEFAULT, "north.orders", "east.north.orders", id="default"),
+        pytest.param(IDENTITY, "orders", "orders", id="identity", marks=pytest.mark.full),
+    ],
 )
 
 

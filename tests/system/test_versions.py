@@ -41,7 +41,7 @@ def send_everything(access: kafka.Properties, name: str, *, round_number: int) -
 @pytest.mark.parametrize(
     "topic_ids", [True, pytest.param(False, marks=pytest.mark.full)], ids=["ids", "no-ids"]
 )
-@pytest.mark.parametrize("from_version", ["2.8", "4.3"])
+@pytest.mark.parametrize("from_version", ["2.8", pytest.param("4.3", marks=pytest.mark.full)])
 def test_a_migration_and_the_way_back(tmp_path, own_cluster, east, topic, from_version, topic_ids):
     """Every codec, and transactions of which some are aborted; the flow restarts in the middle."""
     settings = {} if topic_ids else {"inter.broker.protocol.version": "2.7"}
