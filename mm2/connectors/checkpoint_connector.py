@@ -14,7 +14,7 @@ from connect_runtime.api import config_def, connector, records, task
 from connect_runtime.api import errors as api_errors
 from connect_runtime.base import deadline, errors
 from connect_runtime.system import threads
-from mm2.cluster import groups
+from mm2.cluster import group_batches, groups
 from mm2.connectors import checkpoint_clients, checkpoint_task, complaints, internal_topics
 from mm2.core import connect_offsets
 from mm2.core.configs import answers, connector_configs, java_classes
@@ -25,6 +25,7 @@ from mm2.core.topics import assigned
 AGAIN_S = 10.0
 """What failed is tried again after this time, or sooner if the interval is shorter."""
 CLOSE_S = 5.0
+GROUPS_AT_ONCE = 250
 LOOKING = "looking for groups"
 _LOG = logging.getLogger(__name__)
 
@@ -50,6 +51,8 @@ class MirrorCheckpointConnector(connector.SourceConnector):
         self._starting = True
         self._threads = threads.Threads(on_unasked_end=self._ended)
         self._known: frozenset[str] | None = None
+        self._seen: groups.Seen = {}
+        self._topics: dict[str, frozenset[str]] = {}
 
     def version(self) -> str:
         return java_classes.VERSION
@@ -165,16 +168,23 @@ class MirrorCheckpointConnector(connector.SourceConnector):
         clock = self.context.clock
         end = deadline.Deadline.after(config.common.admin_timeout_s, now_s=clock.now_s())
         listed = source.list_groups(config.common.admin_timeout_s)
-        read = source.positions(relevant.candidates(config.flow, listed), end.left_s(clock.now_s()))
-        topics: dict[str, set[str] | None] = {
-            group: {place.topic for place, at in positions.items() if at is not None}
-            for group, positions in read.done.items()
-        }
-        topics |= dict.fromkeys(read.failed)
+        names = relevant.candidates(config.flow, listed)
+        failed: dict[str, errors.ConnectError] = {}
+        for some in group_batches.chunked(names, GROUPS_AT_ONCE):
+            read = source.news(some, end.left_s(clock.now_s()), seen=self._seen)
+            failed |= read.failed
+            for group, positions in read.done.items():
+                self._topics[group] = frozenset(
+                    place.topic for place, at in positions.items() if at is not None
+                )
+        for group in self._topics.keys() - set(names):
+            del self._topics[group]
+            self._seen.pop(group, None)
+        topics = {group: None if group in failed else self._topics[group] for group in names}
         known = self._known
         found = relevant.find(config.flow, topics, known=known or ())
         change = relevant.change(known or (), found)
-        self._tell(found, change, read.failed)
+        self._tell(found, change, failed)
         self._known = found.groups
         return known is None or bool(change)
 
