@@ -200,7 +200,7 @@ class Node:
         return flow_worker.FlowWorker(
             plan,
             self._fleet,
-            can_copy=lambda: self.engine.state is engine.EngineState.READY,
+            can_copy=lambda: self.engine.warm,
             clock=self._clock,
         )
 

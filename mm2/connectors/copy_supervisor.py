@@ -17,6 +17,7 @@ from typing import Any
 from connect_runtime.base import backoff, errors, ids, log_context
 from mm2.connectors import (
     copy_figures,
+    copy_start,
     copy_stream,
     flow_ledger,
     flow_status,
@@ -25,7 +26,7 @@ from mm2.connectors import (
     receipts,
 )
 from mm2.core.copy import facts, instructions, messages, setup
-from mm2.pipeline import control_channel, control_server, engine
+from mm2.pipeline import control_channel, engine
 
 RESTART_FIRST_S = 0.5
 RESTART_MAX_S = 30.0
@@ -49,9 +50,7 @@ class Surroundings:
     hear what it reports, in order.
     """
 
-    engine: engine.CopyEngine
-    server: control_server.ControlServer
-    inbox: control_channel.Inbox
+    place: copy_start.Place
     ledger: flow_ledger.FlowLedger
     random: Random
     log_broken: Callable[[errors.ConnectError], None]
@@ -75,8 +74,10 @@ class CopySupervisor:
         around: Surroundings,
         *,
         before: CopySupervisor | None = None,
+        ahead: copy_start.StartedCopy | None = None,
     ) -> None:
-        """`before`: the one that this follows; all that it counted is counted on."""
+        """`before`: the one that this follows; all that it counted is counted on. `ahead` has begun
+        already, and waits for these settings."""
         self.settings = settings
         self.state = flow_status.TaskState.STARTING
         self.reason = ""
@@ -89,6 +90,7 @@ class CopySupervisor:
             settings.partitions, before=before.figures if before is not None else None
         )
         self._around = around
+        self._ahead = ahead
         self._backoff = backoff.Backoff(initial_s=RESTART_FIRST_S, max_s=RESTART_MAX_S)
         self._channel: control_channel.TaskChannel | None = None
         self._handle: engine.CopyHandle | None = None
@@ -153,26 +155,18 @@ class CopySupervisor:
             self._send({"type": "beat"})
 
     def _start(self, now_s: float) -> None:
-        around = self._around
-        channel = around.server.open(self.name, inbox=around.inbox)
-        channel.send(messages.configure(self.settings))
-        self._channel = channel
+        ahead, self._ahead = self._ahead, None
+        started = ahead or self._around.place.start()
+        self._channel, self._handle = started.channel, started.handle
         self._fatal = ""
         self._gone = None
         self._stream.begin()
         self._questions.clear()
         self._reported_at_s = now_s
-        self._handle = around.engine.start(
-            engine.CopyJob(
-                flow=self.settings.flow,
-                index=self.settings.task,
-                address=str(around.server.address),
-                token=channel.token,
-            )
-        )
         self.state = flow_status.TaskState.STARTING
+        self._send(messages.configure(self.settings))
         if self._paused:
-            channel.send({"type": "pause"})
+            self._send({"type": "pause"})
 
     def _watch(self, now_s: float) -> None:
         """Has the copy a slot, is it alive, has it ended?"""
@@ -338,6 +332,7 @@ class CopySupervisor:
             return
         self.state = flow_status.TaskState.STOPPING
         if self._channel is None:
+            self._end_ahead()
             self.state = flow_status.TaskState.STOPPED
         elif not self._channel.connected:
             self.abandon()
@@ -350,8 +345,14 @@ class CopySupervisor:
             self._handle.cancel()
             self._copy_ended(why, now_s)
 
+    def _end_ahead(self) -> None:
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            ahead.end("it is not needed")
+
     def cut(self) -> None:
         """From any thread: end the copy at once; nothing more is known of it here."""
+        self._end_ahead()
         handle, channel = self._handle, self._channel
         if handle is not None:
             handle.cancel()

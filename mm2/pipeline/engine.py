@@ -105,6 +105,10 @@ class CopyEngine(Protocol):
     def state(self) -> EngineState: ...
 
     @property
+    def warm(self) -> bool:
+        """READY, and a copy that is started now runs soon: what its process needs is loaded."""
+
+    @property
     def failure(self) -> str | None:
         """Why the engine FAILED: every copy has ended then, and no new one starts."""
 

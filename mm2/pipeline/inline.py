@@ -73,6 +73,10 @@ class InlineEngine:
         return self._state
 
     @property
+    def warm(self) -> bool:
+        return self._state is engine.EngineState.READY
+
+    @property
     def failure(self) -> str | None:
         return None
 

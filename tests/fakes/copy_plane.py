@@ -21,6 +21,7 @@ class FakeChannel:
         self.sent: list[dict[str, Any]] = []
         self.connected = True
         self.closed = ""
+        self.closed_reason: str | None = None
 
     def send(self, message: dict[str, Any]) -> None:
         self.sent.append(message)

@@ -49,7 +49,7 @@ class MirrorTask:
 
         def begun() -> bool:
             self.turn()
-            return bool(self.plane.channels)
+            return bool(self.plane.channels and self.plane.copy.told("configure"))
 
         eventually.eventually(begun, WAIT_S)
         return self

@@ -41,8 +41,8 @@ def spark(tmp_path_factory):
     )
     running = spark_engine.SparkEngine(settings, now=clock.SystemClock())
     running.open()
-    ready = engine.EngineState.READY
-    eventually.eventually(lambda: running.state is ready, 60.0, lambda: str(running.failure))
+    eventually.eventually(lambda: running.warm, 60.0, lambda: str(running.failure))
+    assert running.state is engine.EngineState.READY
     yield running
     running.stop(5.0)
     del os.environ["MM2_TEST_PASSWORD"]

@@ -18,6 +18,7 @@ from connect_runtime.base import clock, deadline
 from connect_runtime.system import threads
 from mm2.pipeline import engine
 from mm2.pipeline.spark import copies, failures, jvm
+from mm2.pipeline.spark import job as spark_job
 from mm2.pipeline.spark import settings as spark_settings
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ WATCH_WAITING_S = 0.2
 WATCH_RUNNING_S = 1.0
 ARCHIVE_AFTER_S = 30.0
 """By then copies run, and what they need of the JVM is loaded."""
+WARM_UP_S = 30.0
 _HURRY_ROUNDS = 50
 _KILL_S = 1.0
 _CANCEL_POLL_S = 0.5
@@ -65,10 +67,15 @@ class SparkEngine:
         self._total = 0
         self._threads = threads.Threads(on_unasked_end=self._note_unasked_end)
         self._started_s: float | None = None
+        self._warm = False
 
     @property
     def state(self) -> engine.EngineState:
         return self._state
+
+    @property
+    def warm(self) -> bool:
+        return self._warm and self._state is engine.EngineState.READY
 
     @property
     def failure(self) -> str | None:
@@ -182,6 +189,17 @@ class SparkEngine:
         self._spawn("spark-watch", self._watch)
         if self._jvm.archive is not None and self._jvm.archive.wanted:
             self._spawn("spark-archive", self._write_archive)
+        self._warm_up()
+
+    def _warm_up(self) -> None:
+        """The first copy of a driver takes seconds longer than others: let it be one that nobody
+        waits for, unless some wait already. Slots of a cluster are left to others."""
+        if self._settings.local and not self._copies():
+            empty = engine.CopyJob(
+                flow="warm-up", index=0, address="", token=b"", entry=spark_job.WARM_UP
+            )
+            self.start(empty).wait(WARM_UP_S)
+        self._warm = True
 
     def _fail(self, reason: str) -> None:
         """The end of the engine: every copy ends, and the worker decides what that means."""

@@ -26,6 +26,9 @@ SECOND_ATTEMPT = "second-attempt"
 UNFIT = "unfit"
 """The node lacks something; the text names it."""
 
+WARM_UP = "mm2.pipeline.spark.job:nothing"
+"""The entry of a copy that copies nothing."""
+
 WHEELS = ("kio", "crc32c", "scramp", "cramjam", "zstandard")
 """What a copy needs beside Python and our own packages, which travel with the job."""
 
@@ -66,6 +69,10 @@ def run_copy(ticket: Ticket) -> tuple[str, str]:
     _settle_once()
     entry(ticket.address, ticket.token, 0)
     return ENDED, ""
+
+
+def nothing(_address: str, _token: bytes, _attempt: int) -> None:
+    """A copy that ends at once: what a process of copies needs is loaded then (`WARM_UP`)."""
 
 
 def missing_text(missing: list[str]) -> str:

@@ -13,7 +13,7 @@ import pytest
 
 from connect_runtime.base import log_context
 from mm2.cluster import flow_log_writer
-from mm2.connectors import copy_supervisor, flow_ledger, flow_status, opposite_ids
+from mm2.connectors import copy_start, copy_supervisor, flow_ledger, flow_status, opposite_ids
 from mm2.core import naming
 from mm2.core.copy import instructions, messages
 from mm2.formats import receipt
@@ -74,12 +74,17 @@ class Supervised:
             partitions=(taking.where(),),
             budget_bytes=1 << 20,
         )
-        around = copy_supervisor.Surroundings(
+        place = copy_start.Place(
+            flow="east->west",
+            task=0,
             engine=cast(Any, SimpleNamespace(start=lambda job: self.handle)),
             server=cast(
                 Any, SimpleNamespace(open=lambda name, inbox: self.channel, address="here")
             ),
             inbox=cast(Any, None),
+        )
+        around = copy_supervisor.Surroundings(
+            place=place,
             ledger=self.ledger,
             random=random.Random(1),
             log_broken=self.broken.append,

@@ -78,7 +78,7 @@ def test_why_nothing_is_copied_yet_is_its_reason(running):
 
     eventually.eventually(told, WAIT_S, lambda: str(found.told))
     assert found.told.state is State.STARTING
-    assert not found.plane.channels
+    assert not any(each.told("configure") for each in found.plane.channels)
     found.turn(1.0)
     (stopped, _) = board.BOARD.seen().tasks["A->B"][3].partitions
     assert stopped.stopped

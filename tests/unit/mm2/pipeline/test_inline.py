@@ -23,6 +23,7 @@ def start(tmp_path):
     running: engine.CopyEngine = inline.InlineEngine(now=CLOCK, slots=2)
     running.open()
     assert running.state is engine.EngineState.READY
+    assert running.warm
     starter = copies.Starter(running, server)
     yield starter
     starter.end_all()
