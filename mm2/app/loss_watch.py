@@ -25,6 +25,8 @@ from mm2.core import flows
 
 TURN_S = 1.0
 LOOK_EVERY_S = 20.0
+NOTE_SHARE = 0.01
+"""Of a core: thousands of partitions are noted less often."""
 LATE_S = 10.0
 """What lags by less is surely still there."""
 MAP_S = 30.0
@@ -81,10 +83,13 @@ class LossWatch:
         self._troubled: set[str] = set()
 
     def run(self, stop: threading.Event) -> None:
-        due_s = self._clock.now_s() + TURN_S
+        due_s, pause_s = self._clock.now_s() + TURN_S, TURN_S
         try:
-            while not stop.wait(TURN_S):
+            while not stop.wait(pause_s):
+                began_s = self._clock.now_s()
                 self.note()
+                took_s = self._clock.now_s() - began_s
+                pause_s = min(LOOK_EVERY_S, max(TURN_S, took_s / NOTE_SHARE))
                 if self._clock.now_s() >= due_s:
                     self.look(stop)
                     due_s = self._clock.now_s() + LOOK_EVERY_S

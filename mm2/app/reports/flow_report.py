@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from connect_runtime.base import ids
@@ -190,9 +190,14 @@ def _known(values: Sequence[int | None]) -> list[int]:
 
 def as_json(report: FlowReport) -> dict[str, Any]:
     """`read` has the way back. Lags are told beside what they are made of."""
-    found = asdict(report) | {"state": report.state.value}
-    found["partitions"] = [_partition_json(each, report.at_ms) for each in report.partitions]
-    return found | lag_json(lag(report.partitions, report.at_ms))
+    return {
+        **_fields(report),
+        "state": report.state.value,
+        "tasks": [_fields(each) for each in report.tasks],
+        "partitions": [_partition_json(each, report.at_ms) for each in report.partitions],
+        "troubles": [_fields(each) for each in report.troubles],
+        **lag_json(lag(report.partitions, report.at_ms)),
+    }
 
 
 def lag_json(found: Lag) -> dict[str, Any]:
@@ -206,15 +211,22 @@ def lag_json(found: Lag) -> dict[str, Any]:
 
 
 def _partition_json(each: Partition, now_ms: int) -> dict[str, Any]:
-    outlook = asdict(each.outlook) | {
-        "kind": each.outlook.kind.value,
-        "by": None if each.outlook.by is None else each.outlook.by.value,
-    }
-    return asdict(each) | {
-        "outlook": outlook,
+    outlook = each.outlook
+    return {
+        **_fields(each),
+        "outlook": {
+            **_fields(outlook),
+            "kind": outlook.kind.value,
+            "by": None if outlook.by is None else outlook.by.value,
+        },
         "lag_records": each.lag_records,
         "lag_ms": each.lag_ms(now_ms),
     }
+
+
+def _fields(each: Any) -> dict[str, Any]:
+    """Those of a dataclass, as they are: there may be thousands of partitions."""
+    return {name: getattr(each, name) for name in each.__dataclass_fields__}
 
 
 def read(found: Mapping[str, Any]) -> FlowReport:

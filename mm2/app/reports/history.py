@@ -3,6 +3,7 @@ snapshots of the flows."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -87,5 +88,6 @@ def _wrong(status: flow_status.FlowStatus) -> Iterator[str]:
     for task in status.tasks:
         if task.state is flow_status.TaskState.RESTARTING and task.reason:
             yield f"task {task.index}: {task.reason}"
-    for each in overview.standstills([status]):
+    stopped = tuple(each for each in status.partitions if each.stopped)
+    for each in overview.standstills([dataclasses.replace(status, partitions=stopped)]):
         yield each.told.removeprefix(f"{status.flow}: ")
