@@ -1,0 +1,240 @@
+"""From what both clusters hold to a plan: half a cluster that answers, topics that are no more, and
+names that both write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from connect_runtime.base import errors, ids
+from connect_runtime.kafka_client import errors as kafka_errors
+from mm2.app.failover import planning, tails
+from mm2.core import filters, flows, naming
+from mm2.core.failover import group_moves, orders, plan, seen, verdicts, whose
+from mm2.formats import checkpoint
+from tests.fakes import copied_map, two_sides
+
+TOPIC = "orders"
+HERE, THERE = ids.TopicPartition(TOPIC, 0), ids.TopicPartition("east.orders", 0)
+COPIED, DELTA = 100, 5
+Way, Weight = group_moves.Way, verdicts.Weight
+
+
+class Clock:
+    def now_s(self) -> float:
+        return 0.0
+
+    def wall_ms(self) -> int:
+        return 1_000
+
+
+def scene(**given: Any) -> two_sides.FakeSides:
+    """100 records copied from east to west."""
+    flow = flows.Flow(
+        **{"source": "east", "target": "west", "topics": filters.topic_filter((TOPIC,)), **given}
+    )
+    sides = two_sides.FakeSides(flow)
+    sides.source.log(TOPIC, COPIED)
+    sides.target.log(flow.remote_topic(TOPIC), COPIED + DELTA)
+    sides.target.topics.topics[naming.map_topic("east")] = copied_map.log(
+        HERE, through=COPIED, delta=DELTA
+    )
+    sides.source.members.commit("billing", {HERE: 40})
+    return sides
+
+
+def made(
+    sides: two_sides.FakeSides,
+    *,
+    kind: orders.Kind = orders.Kind.EMERGENCY,
+    found: Mapping[ids.TopicPartition, tails.Tail] | None = None,
+    fences: planning.Fences | None = None,
+    lost: str = "",
+    **given: Any,
+) -> plan.Plan:
+    planner = planning.Planner(
+        both=sides, find=lambda _: found or {}, clock=Clock(), timeout_s=10.0, lost=lost
+    )
+    wanted = orders.Wanted(origin="east", destination="west", kind=kind, **given)
+    return planner.make(wanted, fences=fences)
+
+
+def codes(found: plan.Plan) -> dict[str, Weight]:
+    return {each.code: each.weight for each in found.findings}
+
+
+def only(found: plan.Plan) -> group_moves.PartitionMove:
+    (group,) = found.groups
+    (place,) = group.partitions
+    return place
+
+
+def checkpoints(sides: two_sides.FakeSides, group: str, upstream: int) -> None:
+    point = checkpoint.Checkpoint(
+        group=group, partition=THERE, upstream=upstream, downstream=upstream + DELTA, metadata=""
+    )
+    sides.target.topics.topics["east.checkpoints.internal"] = [checkpoint.encode(point)]
+
+
+def test_a_group_goes_where_the_map_says():
+    found = made(scene())
+    assert (found.verdict, found.findings) == (verdicts.Verdict.GO, ())
+    assert (only(found).mirror, only(found).to) == (THERE, 40 + DELTA)
+
+
+def test_one_coordinator_that_is_away_is_one_groups_matter():
+    sides = scene()
+    sides.source.members.commit("mail", {HERE: 90})
+    sides.source.members.failures["positions", "mail"] = errors.RetriableError("away")
+    checkpoints(sides, "mail", 80)
+    found = made(sides)
+    assert codes(found) == {"group-unread": Weight.COSTS, "as-of-checkpoint": Weight.COSTS}
+    billing, mail = found.groups
+    assert (billing.origin, mail.origin) == (seen.Origin.COMMITTED, seen.Origin.CHECKPOINTED)
+    assert mail.partitions[0].to == 80 + DELTA
+
+
+def test_a_broker_that_does_not_list_its_groups_leaves_those_with_checkpoints():
+    sides = scene()
+    real = sides.source.groups.list_groups
+
+    def refuse(timeout_s: float) -> Any:
+        raise errors.RetriableError("node 2 is away")
+
+    sides.source.groups.list_groups = refuse  # type: ignore[method-assign]  # one call alone
+    checkpoints(sides, "billing", 30)
+    found = made(sides)
+    assert real is not None
+    assert codes(found) == {"groups-unlisted": Weight.COSTS}
+    assert only(found).to == 40 + DELTA
+
+
+def test_refused_credentials_are_no_silence():
+    sides = scene()
+    sides.source.members.failure = kafka_errors.AuthenticationError("wrong password")
+    with pytest.raises(kafka_errors.AuthenticationError):
+        made(sides)
+
+
+def test_a_cluster_that_is_given_up_is_asked_nothing():
+    sides = scene()
+    checkpoints(sides, "billing", 30)
+    found = made(sides, lost="it burns")
+    assert sides.source.admin.calls == []
+    assert sides.source.groups.calls == []
+    assert codes(found) == {"origin-unreachable": Weight.COSTS, "as-of-checkpoint": Weight.COSTS}
+    assert "it burns" in found.findings[0].text
+    assert only(found).to == 30 + DELTA
+
+
+def test_without_checkpoints_nothing_is_known_of_a_silent_clusters_groups():
+    sides = scene()
+    sides.source.cluster.away = True
+    with pytest.raises(errors.FatalError, match=r"no east\.checkpoints\.internal"):
+        made(sides)
+
+
+def test_topics_that_are_gone_or_filtered_now_are_left_out():
+    sides = scene()
+    other, gone = ids.TopicPartition("other", 0), ids.TopicPartition("orders-gone", 0)
+    log = sides.target.topics.topics[naming.map_topic("east")]
+    sides.target.topics.topics[naming.map_topic("east")] = [
+        *log,
+        *copied_map.log(other, through=5, delta=0),
+        *copied_map.log(gone, through=5, delta=0),
+    ]
+    sides.source.log("other", 5)
+    found = made(sides)
+    assert codes(found) == {"left-out": Weight.NOTE}
+    assert [each.partition for each in found.mirrored] == [HERE]
+    texts = sorted(each.text for each in found.findings)
+    assert "no such topic" in texts[0]
+    assert "other was mirrored once" in texts[1]
+
+
+def test_heartbeats_are_nobodys_matter():
+    sides = scene()
+    beat = ids.TopicPartition("heartbeats", 0)
+    sides.source.log("heartbeats", 9)
+    log = sides.target.topics.topics[naming.map_topic("east")]
+    sides.target.topics.topics[naming.map_topic("east")] = [
+        *log,
+        *copied_map.log(beat, through=5, delta=0),
+    ]
+    found = made(sides)
+    assert (found.findings, [each.partition for each in found.mirrored]) == ((), [HERE])
+
+
+def test_a_mirror_that_was_made_anew_forbids():
+    sides = scene()
+    name = naming.map_topic("east")
+    era, segment = sides.target.topics.topics[name]
+    value = (era[1] or b"").replace(bytes(32), bytes(16) + b"another topic id")
+    sides.target.topics.topics[name] = [(era[0], value), segment]
+    found = made(sides)
+    assert codes(found)["stopped"] is Weight.FORBIDS
+    assert "its mirror was made anew" in found.findings[0].text
+
+
+BACK = ids.TopicPartition("west.orders", 0)
+
+
+def test_what_came_from_there_goes_back_by_the_other_map():
+    sides = scene()
+    sides.source.members.groups.clear()
+    sides.source.members.commit("billing", {BACK: 17})
+    sides.source.log("west.orders", 20)
+    sides.target.log("orders", 30)
+    sides.source.topics.topics[naming.map_topic("west")] = copied_map.log(
+        ids.TopicPartition("orders", 0), through=12, delta=3
+    )
+    found = only(made(sides))
+    assert (found.mirror, found.to) == (ids.TopicPartition("orders", 0), 12)
+    assert found.again_max > 0  # what was copied last may not be written down
+    tail = tails.Tail(
+        partition=ids.TopicPartition("orders", 0),
+        through=12,
+        end=30,
+        behind=15,
+        stretches=(whose.Stretch(14, 29, 16, 1, 2),),
+        counted=16,
+    )
+    back = made(sides, kind=orders.Kind.BACK, found={tail.partition: tail})
+    assert (only(back).to, only(back).again_max) == (14, 0)
+    assert back.unreplicated_records == 16
+    assert codes(back)["unreplicated"] is Weight.COSTS
+
+
+def identity(**given: Any) -> two_sides.FakeSides:
+    policy = naming.IdentityReplicationPolicy(source_alias="east")
+    sides = scene(policy=policy, target_topics=flows.TargetTopics.SHARED, **given)
+    sides.source.members.groups.clear()
+    sides.source.members.commit("billing", {HERE: COPIED})
+    return sides
+
+
+def test_under_one_name_both_maps_count():
+    sides = identity()
+    sides.source.topics.topics[naming.map_topic("west")] = copied_map.log(
+        HERE, through=60, delta=20
+    )
+    found = only(made(sides))
+    assert (found.mirror, found.to) == (HERE, 60)
+    assert found.again_max >= COPIED + DELTA - 60
+    tail = tails.Tail(partition=HERE, through=60, end=105, behind=80, stretches=(), counted=0)
+    still = planning.Fences(tails={HERE: 0})
+    done = only(made(sides, found={HERE: tail}, fences=still))
+    assert (done.to, done.way) == (105, Way.MOVES)
+
+
+def test_under_one_name_without_the_other_map_nobody_can_say():
+    sides = identity()
+    assert codes(made(sides))["shared-names"] is Weight.FORBIDS
+    accepted = made(sides, accepted=frozenset({"shared-names"}))
+    assert codes(accepted)["shared-names"] is Weight.COSTS
+
+
+def test_a_group_that_was_named_and_reads_nothing_here_forbids():
+    assert codes(made(scene(), groups=frozenset({"typo"})))["no-such-group"] is Weight.FORBIDS
