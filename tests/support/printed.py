@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from mm2.app.reports import words
 from mm2.connectors import mirror_findings
-from mm2.core import commands, flows
+from mm2.core import commands, flows, time_to_loss
 from mm2.core.copy import eras, refusals, remedies, setup, source_batches, stops, tail
 from mm2.core.topics import plan, snapshot
 from mm2.formats import map_record
@@ -63,6 +64,12 @@ def messages(operator: commands.Operator, *, hanging: int = 0) -> Iterator[str]:
         operator.target.show_topic(MIRROR),
     ):
         yield commands.to_go_on(line)
+    for by in (time_to_loss.By.TIME, time_to_loss.By.SIZE):
+        outlook = time_to_loss.Outlook(kind=time_to_loss.Kind.RUNS_OUT, left_ms=1, by=by)
+        kept = time_to_loss.Retention(keeps_ms=604_800_000, keeps_bytes=2**40)
+        yield commands.to_go_on(
+            words.way_on(TOPIC, outlook, retention=kept, source=operator.source)
+        )
     for finding in _findings(operator):
         if finding.command:
             yield commands.to_go_on(finding.command)
