@@ -11,13 +11,14 @@ from connect_runtime.system import certificates, clock
 from mm2.sandbox import cluster, ports, secure
 
 PLAIN, LOST, SASL = "PLAIN", "LOST", "OPENSASL"
-TLS, EXPIRED, ELSEWHERE, MUTUAL = "TLS", "EXPIRED", "ELSEWHERE", "MUTUAL"
+TLS, EXPIRED, SOON, ELSEWHERE, MUTUAL = "TLS", "EXPIRED", "SOON", "ELSEWHERE", "MUTUAL"
 _PROTOCOLS = {
     "CLIENT": "SASL_SSL",
     "CONTROLLER": "SASL_SSL",
     PLAIN: "PLAINTEXT",
     TLS: "SSL",
     EXPIRED: "SSL",
+    SOON: "SSL",
     ELSEWHERE: "SSL",
     MUTUAL: "SSL",
     LOST: "PLAINTEXT",
@@ -31,7 +32,7 @@ _OTHER_HOST = "kafka.elsewhere.example"
 class Gate:
     """`authority` is the file with the certificate of who signed for the listeners with TLS.
 
-    MUTUAL wants certificates of clients, SASL takes PLAIN alone. LOST advertises `lost`, where
+    That of SOON ends in ten days. MUTUAL wants certificates of clients, SASL takes PLAIN alone. LOST advertises `lost`, where
     nobody listens. `ports` say where listeners are bound.
     """
 
@@ -96,6 +97,7 @@ def _certificates(folder: Path) -> dict[str, Path]:
         TLS: sound,
         MUTUAL: sound,
         EXPIRED: authority.issue("broker", hosts=["127.0.0.1"], wall_ms=long_ago_ms, valid_days=1),
+        SOON: authority.issue("broker", hosts=["127.0.0.1"], wall_ms=now_ms, valid_days=10),
         ELSEWHERE: authority.issue("broker", hosts=[_OTHER_HOST], wall_ms=now_ms),
     }
     files = {name: folder / f"{name.lower()}.pem" for name in leaves}

@@ -33,7 +33,9 @@ class OwnTopic:
 
     @property
     def need(self) -> rights.Own:
-        return rights.Own(name=self.wanted.name, maker=self.maker, user=self.user)
+        return rights.Own(
+            name=self.wanted.name, maker=self.maker, user=self.user, judged=self.wanted.refused
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,12 +67,13 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Own:
-    """A topic that the flow keeps for itself: `maker` makes and judges it, `user` writes and reads
-    it."""
+    """A topic that the flow keeps for itself: `maker` makes it, and looks at its settings where it
+    is `judged`; `user` writes and reads it."""
 
     name: str
     maker: Client
     user: Client
+    judged: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +171,8 @@ def _of_own(own: Own) -> Iterator[Need]:
         means="this topic of the flow's own cannot be made: the flow does not begin",
         only_missing=True,
     )
+    if not own.judged:
+        return
     yield _need(
         own.maker,
         Kind.TOPIC,
