@@ -24,7 +24,7 @@ from mm2.connectors import flow_status
 from mm2.core import flows
 
 TURN_S = 1.0
-LOOK_EVERY_S = 20.0
+LOOK_EVERY_S = 10.0
 NOTE_SHARE = 0.01
 """Of a core: thousands of partitions are noted less often."""
 LATE_S = 10.0

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import ids
+from mm2.app import overview
 from mm2.app.reports import source_looks, words
 from mm2.cluster import admin, logs
 from mm2.connectors import flow_status
@@ -21,6 +22,7 @@ from mm2.core.offsets import log_ends
 
 ASK_S = 15.0
 TIMES_S = 5.0
+TIMES_MAX = 500
 SETTINGS_S = 300.0
 """So long settings of topics are taken as they were, and positions in the flow's map."""
 AGAIN_S = 3600.0
@@ -91,7 +93,7 @@ class SourceLosses:
         lagging = {
             each: max(at, ends[each].start) for each, at in copied.items() if at < ends[each].end
         }
-        times = self._source.logs.times_ms(lagging, TIMES_S) if lagging else {}
+        times = self._times(lagging, waiting)
         retentions = self._retentions({each.topic for each in lagging})
         self._folds = {each: self._folds.get(each) or time_to_loss.TimeToLoss() for each in copied}
         found = {}
@@ -126,6 +128,22 @@ class SourceLosses:
     ) -> time_to_loss.Outlook:
         self._folds[of].look(seen)
         return self._folds[of].outlook(retention)
+
+    def _times(
+        self,
+        lagging: Mapping[ids.TopicPartition, int],
+        waiting: Mapping[ids.TopicPartition, flow_status.PartitionStatus],
+    ) -> Mapping[ids.TopicPartition, int]:
+        """Of the oldest records that wait. What moves knows its own; of the others only so many
+        are read."""
+        known = {each: waiting[each].oldest_ms for each in lagging if waiting[each].oldest_ms >= 0}
+        asked = [
+            each
+            for each in sorted(lagging)
+            if each not in known or waiting[each].phase not in overview.MOVING
+        ]
+        wanted = {each: lagging[each] for each in asked[:TIMES_MAX]}
+        return {**known, **(self._source.logs.times_ms(wanted, TIMES_S) if wanted else {})}
 
     def _copied(
         self,

@@ -82,6 +82,17 @@ def test_what_waits_is_as_old_as_its_oldest_record_and_kept_as_the_topic_says(sc
     assert scene.asked_map == 0
 
 
+def test_what_moves_knows_its_own_times_and_what_stands_is_asked_first(scene):
+    (seen,) = scene.look(phase="copying", oldest_ms=3_500).values()
+    assert seen.waiting_since_ms == 3_500
+    (seen,) = scene.look(phase="stopped", oldest_ms=3_500).values()
+    assert seen.waiting_since_ms == 4_000
+    scene.source.log.times_ms = [None] * 10
+    scene.clock.advance(1)
+    (seen,) = scene.look(phase="stopped", oldest_ms=3_500).values()
+    assert seen.waiting_since_ms == 3_500
+
+
 def test_settings_are_asked_for_now_and_then_and_nothing_more_where_all_is_copied(scene):
     scene.look(copied_to=10)
     assert scene.source.admin.calls == []
