@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import ids
 from mm2.app import connections, flow_plan
-from mm2.app.failover import fencing, moving, planning, stopping, tails
+from mm2.app.failover import fencing, moving, places, planning, stopping, tails
 from mm2.app.looks import sides
 from mm2.app.settings import settings as app_settings
-from mm2.core.configs import dedicated
+from mm2.core.configs import connector_keys, dedicated
 from mm2.core.offsets import offset_map
 from mm2.pipeline import single_questions
 
@@ -54,6 +54,22 @@ class Equipment:
             clock=self.clock,
             timeout_s=self.patience.look_s,
             lost=LOST if self.lost else "",
+            ways=self._ways,
+        )
+
+    @property
+    def _ways(self) -> places.Ways:
+        flow = self.both.flow
+        back = f"{flow.target}->{flow.source}"
+        props = self.settings.flat.props
+        usual = props.get(connector_keys.SYNCS_TOPIC_LOCATION, "source")
+        locations = {
+            props.get(f"{name}.{connector_keys.SYNCS_TOPIC_LOCATION}", usual).strip()
+            for name in (flow.name, back)
+        }
+        return places.Ways(
+            both=any(each.name == back for each in self.settings.flows),
+            syncs_there=locations == {"source"},
         )
 
     def tools(self, tell: Callable[[str], object]) -> moving.Tools:

@@ -4,28 +4,54 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from connect_runtime.base import ids
 from mm2.app.failover import tails
-from mm2.app.looks import mirrors, sides
+from mm2.app.looks import mirrors, sides, syncs
 from mm2.core import flows
 from mm2.core.failover import seen, shared_names
 from mm2.core.offsets import map_translation, offset_map, translation
 
 
-class Opposite:
-    """The map of the flow that leads back, which stands on the cluster that is left. Read when it
-    is first asked for; raises `RetriableError` and `FatalError` then."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ways:
+    """`both`: a flow leads back, too. `syncs_there`: it keeps its offset syncs on the cluster gone
+    to, which is its source, and nobody else keeps any under that name."""
 
-    def __init__(self, both: sides.TwoSides, *, silent: bool, timeout_s: float) -> None:
+    both: bool = False
+    syncs_there: bool = False
+
+
+class Opposite:
+    """The flow that leads back: its map, which stands on the cluster that is left, and what of it
+    is known on the other one. Read when it is first asked for; raises `RetriableError` and
+    `FatalError` then."""
+
+    def __init__(self, both: sides.TwoSides, *, ways: Ways, silent: bool, timeout_s: float) -> None:
         self._both = both
         self._timeout_s = timeout_s
+        self.ways = ways
         self.silent = silent
 
     @functools.cached_property
     def map(self) -> offset_map.OffsetMap:
         assert not self.silent, "who does not answer is not asked"
         return mirrors.read_map(self._both.source, self._both.flow.target, self._timeout_s)
+
+    def arrived(self, partition: ids.TopicPartition, offset: int) -> int | None:
+        """Up to where all that was born on the cluster gone to stood before `offset` on the one
+        that is left, as far as offset syncs say; None: they say nothing."""
+        found = self._syncs.get(partition, ())
+        return max((each.upstream for each in found if each.downstream <= offset), default=None)
+
+    @functools.cached_property
+    def _syncs(self) -> syncs.Syncs:
+        if not self.ways.syncs_there:
+            return {}
+        flow = self._both.flow
+        topic = flow.policy.offset_syncs_topic(flow.source)
+        return syncs.read(self._both.target, topic, self._timeout_s)
 
 
 def translate(
@@ -67,14 +93,14 @@ def translate(
         *,
         forward: translation.Translation,
     ) -> seen.Place:
-        back = offset_map.PartitionMap() if opposite.silent else opposite.map.partition(there)
-        if not back.eras:
-            local = flow.target_topics is flows.TargetTopics.SHARED
-            return seen.Place(
-                partition=there, outcome=forward, unsure=_unsure(flow) if local else ""
-            )
-        tail = left.get(there)
         mine = by_partition.get(partition)
+        if opposite.silent:
+            return _by_syncs(flow, there, offset, forward=forward, opposite=opposite, mine=mine)
+        back = opposite.map.partition(there)
+        if not back.eras:
+            unsure = _unsure(flow) if opposite.ways.both else ""
+            return seen.Place(partition=there, outcome=forward, unsure=unsure)
+        tail = left.get(there)
         copied_to = None if mine is None else mine.copied_to
         outcome = shared_names.place(
             forward,
@@ -100,6 +126,32 @@ def back(flow: flows.Flow, partition: ids.TopicPartition) -> ids.TopicPartition:
     """Where the opposite flow brings what was born on this one's target."""
     topic = flow.policy.format_remote_topic(flow.target, partition.topic)
     return ids.TopicPartition(topic, partition.partition)
+
+
+def _by_syncs(
+    flow: flows.Flow,
+    there: ids.TopicPartition,
+    offset: int,
+    *,
+    forward: translation.Translation,
+    opposite: Opposite,
+    mine: seen.Mirrored | None,
+) -> seen.Place:
+    """Without the opposite map, which is lost with its cluster."""
+    if not opposite.ways.both:
+        return seen.Place(partition=there, outcome=forward)
+    arrived = opposite.arrived(there, offset)
+    if arrived is None or mine is None or mine.there is None:
+        return seen.Place(partition=there, outcome=forward, unsure=_unsure(flow))
+    end = max(arrived, mine.there.end)
+    outcome = shared_names.place(
+        forward,
+        translation.Earlier(downstream=arrived, again_max=end - arrived),
+        shared_names.Local(through=arrived, end=end, stretches=None),
+        read_all_copied=False,
+        past_all_back=False,
+    )
+    return seen.Place(partition=there, outcome=outcome)
 
 
 def _unsure(flow: flows.Flow) -> str:

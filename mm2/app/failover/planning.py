@@ -30,13 +30,15 @@ class Fences:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planner:
     """`find` counts what the cluster gone to holds and the other one lacks. `lost`: why the cluster
-    that is left is not asked anything, "" where it is. `timeout_s`: how long a look may last."""
+    that is left is not asked anything, "" where it is. `timeout_s`: how long a look may last.
+    `ways`: what the file says of the flow that leads back."""
 
     both: sides.TwoSides
     find: tails.Find
     clock: base_clock.Clock
     timeout_s: float
     lost: str = ""
+    ways: places.Ways = field(default_factory=places.Ways)
 
     def make(
         self,
@@ -67,7 +69,9 @@ class Planner:
             names=wanted.groups,
             timeout_s=max(_LOGS_S, end.left_s(self.clock.now_s())),
         )
-        opposite = places.Opposite(both, silent=bool(found.silent), timeout_s=self.timeout_s)
+        opposite = places.Opposite(
+            both, ways=self.ways, silent=bool(found.silent), timeout_s=self.timeout_s
+        )
         left = self._left(wanted, found, opposite)
         mirrored = _with_tails(found.mirrored, fences)
         translate = places.translate(

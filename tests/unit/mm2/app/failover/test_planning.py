@@ -10,15 +10,16 @@ import pytest
 
 from connect_runtime.base import errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
-from mm2.app.failover import planning, tails
+from mm2.app.failover import places, planning, tails
 from mm2.core import filters, flows, naming
 from mm2.core.failover import group_moves, orders, plan, seen, verdicts, whose
-from mm2.formats import checkpoint
+from mm2.formats import checkpoint, offset_sync
 from tests.fakes import copied_map, two_sides
 
 TOPIC = "orders"
 HERE, THERE = ids.TopicPartition(TOPIC, 0), ids.TopicPartition("east.orders", 0)
 COPIED, DELTA = 100, 5
+ONE_WAY = places.Ways()
 Way, Weight = group_moves.Way, verdicts.Weight
 
 
@@ -52,10 +53,16 @@ def made(
     found: Mapping[ids.TopicPartition, tails.Tail] | None = None,
     fences: planning.Fences | None = None,
     lost: str = "",
+    ways: places.Ways = ONE_WAY,
     **given: Any,
 ) -> plan.Plan:
     planner = planning.Planner(
-        both=sides, find=lambda _: found or {}, clock=Clock(), timeout_s=10.0, lost=lost
+        both=sides,
+        find=lambda _: found or {},
+        clock=Clock(),
+        timeout_s=10.0,
+        lost=lost,
+        ways=ways,
     )
     wanted = orders.Wanted(origin="east", destination="west", kind=kind, **given)
     return planner.make(wanted, fences=fences)
@@ -229,11 +236,43 @@ def test_under_one_name_both_maps_count():
     assert (done.to, done.way) == (105, Way.MOVES)
 
 
-def test_under_one_name_without_the_other_map_nobody_can_say():
+BOTH = places.Ways(both=True, syncs_there=True)
+
+
+@pytest.mark.parametrize("lost", ["", "it burns"])
+def test_under_one_name_without_the_other_map_nobody_can_say(lost):
     sides = identity()
-    assert codes(made(sides))["shared-names"] is Weight.FORBIDS
-    accepted = made(sides, accepted=frozenset({"shared-names"}))
+    named(sides, COPIED)
+    assert codes(made(sides, lost=lost, ways=BOTH))["shared-names"] is Weight.FORBIDS
+    accepted = made(sides, lost=lost, ways=BOTH, accepted=frozenset({"shared-names"}))
     assert codes(accepted)["shared-names"] is Weight.COSTS
+    assert only(accepted).to == COPIED + DELTA
+
+
+def test_where_no_flow_leads_back_the_map_alone_counts():
+    sides = identity()
+    named(sides, COPIED)
+    assert "shared-names" not in codes(made(sides, lost="it burns"))
+
+
+@pytest.mark.parametrize(("downstream", "to"), [(80, 60), (COPIED + 1, None)])
+def test_offset_syncs_say_what_had_arrived_on_a_lost_cluster(downstream, to):
+    sides = identity()
+    named(sides, COPIED)
+    sync = offset_sync.OffsetSync(partition=HERE, upstream=60, downstream=downstream)
+    sides.target.topics.topics["mm2-offset-syncs.east.internal"] = [offset_sync.encode(sync)]
+    found = made(sides, lost="it burns", ways=BOTH)
+    assert ("shared-names" in codes(found)) == (to is None)
+    if to is not None:
+        assert (only(found).to, only(found).again_max) == (to, COPIED + DELTA - to)
+
+
+def named(sides: two_sides.FakeSides, upstream: int) -> None:
+    """A checkpoint under one name."""
+    point = checkpoint.Checkpoint(
+        group="billing", partition=HERE, upstream=upstream, downstream=upstream, metadata=""
+    )
+    sides.target.topics.topics["east.checkpoints.internal"] = [checkpoint.encode(point)]
 
 
 def test_a_group_that_was_named_and_reads_nothing_here_forbids():

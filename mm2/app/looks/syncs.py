@@ -1,0 +1,32 @@
+"""The offset syncs of a flow, as they stand: sparse, and the only word of it on its source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from connect_runtime.base import ids
+from connect_runtime.kafka_client import errors as kafka_errors
+from mm2.app.looks import sides
+from mm2.formats import offset_sync, schema_fields
+
+Syncs = Mapping[ids.TopicPartition, tuple[offset_sync.OffsetSync, ...]]
+"""By the partition's name on the flow's source, as they were written."""
+
+
+def read(side: sides.OneSide, topic: str, timeout_s: float) -> Syncs:
+    """All that the topic still holds; what cannot be read is passed over, as by Java's readers.
+    Raises `RetriableError` and `FatalError`."""
+    found: dict[ids.TopicPartition, tuple[offset_sync.OffsetSync, ...]] = {}
+    try:
+        records = side.topics.read_topic(topic, timeout_s)
+    except kafka_errors.TopicMissingError:
+        return found
+    for record in records:
+        if record.key is None or record.value is None:
+            continue
+        try:
+            sync = offset_sync.decode(record.key, record.value)
+        except schema_fields.MalformedRecordError:
+            continue
+        found[sync.partition] = (*found.get(sync.partition, ()), sync)
+    return found
