@@ -46,11 +46,14 @@ class FlowWorker:
         home: fleet.Fleet,
         *,
         can_copy: Callable[[], bool],
+        want_spares: Callable[[str, int], None],
         clock: base_clock.Clock,
     ) -> None:
-        """`can_copy`: is the engine up?"""
+        """`can_copy`: is the engine up? `want_spares` is told how many tasks of the flow run
+        elsewhere, again and again."""
         self.plan = plan
         self._can_copy = can_copy
+        self._want_spares = want_spares
         self.stop_asked = threading.Event()
         self._fleet = home
         self._clock = clock
@@ -193,12 +196,15 @@ class FlowWorker:
                 self._life, self._reason = Life.STARTING, f"its worker ended: {member.failure}"
                 _log.error("%s: its worker ended: %s", self.plan.name, member.failure)
         finally:
+            self._want_spares(self.name, 0)
             member.stop()
             self._member = None
 
     def _tick(self, member: fleet_member.Member) -> None:
         now_s = self._clock.now_s()
         self._writes.look(member, now_s)
+        tasks = member.herder.config().tasks(flow_plan.SOURCE)
+        self._want_spares(self.name, len({*tasks} - {*member.assigned.items}))
         found = failures.parts(
             member.assigned.items,
             member.begun,

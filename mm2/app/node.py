@@ -201,8 +201,13 @@ class Node:
             plan,
             self._fleet,
             can_copy=lambda: self.engine.warm,
+            want_spares=self._want_spares,
             clock=self._clock,
         )
+
+    def _want_spares(self, flow: str, count: int) -> None:
+        if self._plane is not None and not self._stopping.is_set():
+            self._plane.spares.want(flow, count)
 
     def _start_worker(self, made: flow_worker.FlowWorker) -> None:
         for line in made.plan.worker.warnings:

@@ -1,36 +1,18 @@
-"""The beginning of a copy: its channel is opened, and its engine asked to run it.
+"""The beginning of a task's copies.
 
-Both need nothing of what it will copy: a task lets its first copy begin at once, and the copy waits
-for its settings while clusters are asked. To begin a process takes about as long as that.
+To open a channel and to begin a process need nothing of what will be copied: a task lets its first
+copy begin at once, and the copy waits for its settings while clusters are asked, which takes about
+as long.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mm2.pipeline import control_channel, control_server, engine
+from mm2.pipeline import control_channel, data_plane, started_copy
 
 AHEAD_S = 20.0
 """So long a copy may wait for its settings; less than after which it leaves by itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class StartedCopy:
-    """Whoever made it ends it, or gives it to a supervisor, who does."""
-
-    channel: control_channel.TaskChannel
-    handle: engine.CopyHandle
-
-    @property
-    def usable(self) -> bool:
-        """Will it, as far as is known, do what it is told?"""
-        alive = self.handle.state is not engine.CopyState.ENDED
-        return alive and self.channel.closed_reason is None
-
-    def end(self, why: str) -> None:
-        """From any thread, at once."""
-        self.handle.cancel()
-        self.channel.close(why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,22 +21,16 @@ class Place:
 
     flow: str
     task: int
-    engine: engine.CopyEngine
-    server: control_server.ControlServer
+    plane: data_plane.DataPlane
     inbox: control_channel.Inbox
 
-    def start(self) -> StartedCopy:
-        """Raises `FatalError` where no copy can come any more."""
-        channel = self.server.open(f"{self.flow} task {self.task}", inbox=self.inbox)
-        handle = self.engine.start(
-            engine.CopyJob(
-                flow=self.flow,
-                index=self.task,
-                address=str(self.server.address),
-                token=channel.token,
-            )
+    def start(self) -> started_copy.StartedCopy:
+        """One that waits already, if there is one. Raises `FatalError` where no copy can come any
+        more."""
+        plane = self.plane
+        return plane.spares.take(f"{self.flow} task {self.task}", self.inbox) or started_copy.start(
+            plane.engine, plane.server, self.inbox, flow=self.flow, task=self.task
         )
-        return StartedCopy(channel, handle)
 
 
 class AheadOfTime:
@@ -62,7 +38,7 @@ class AheadOfTime:
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self._started: StartedCopy | None = None
+        self._started: started_copy.StartedCopy | None = None
         self._until_s: float | None = None
 
     def tend(self, now_s: float) -> None:
@@ -73,7 +49,7 @@ class AheadOfTime:
         elif now_s >= self._until_s:
             self.end("nothing can be copied so far")
 
-    def take(self) -> StartedCopy | None:
+    def take(self) -> started_copy.StartedCopy | None:
         """None where there is none that would do what it is told."""
         started, self._started = self._started, None
         if started is None or started.usable:

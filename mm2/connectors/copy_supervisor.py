@@ -26,7 +26,7 @@ from mm2.connectors import (
     receipts,
 )
 from mm2.core.copy import facts, instructions, messages, setup
-from mm2.pipeline import control_channel, engine
+from mm2.pipeline import control_channel, engine, started_copy
 
 RESTART_FIRST_S = 0.5
 RESTART_MAX_S = 30.0
@@ -74,7 +74,7 @@ class CopySupervisor:
         around: Surroundings,
         *,
         before: CopySupervisor | None = None,
-        ahead: copy_start.StartedCopy | None = None,
+        ahead: started_copy.StartedCopy | None = None,
     ) -> None:
         """`before`: the one that this follows; all that it counted is counted on. `ahead` has begun
         already, and waits for these settings."""

@@ -83,8 +83,7 @@ class ShareCopy:
         self._place = copy_start.Place(
             flow=share.config.flow.name,
             task=around.number,
-            engine=around.plane.engine,
-            server=around.plane.server,
+            plane=around.plane,
             inbox=self._inbox,
         )
         self._ahead = copy_start.AheadOfTime(self._place)

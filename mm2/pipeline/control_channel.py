@@ -105,6 +105,10 @@ class TaskChannel:
         self.close_asked = self.close_asked or reason
         self._wake()
 
+    def hand_over(self, name: str, inbox: Inbox) -> None:
+        """Of a copy that has said nothing yet: what it says from now on goes to another."""
+        self.name, self.inbox = name, inbox
+
     # From here on: for the server's thread and the inbox.
 
     def note_connected(self, peer: control_frame.Hello) -> None:

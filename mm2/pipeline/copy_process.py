@@ -65,9 +65,9 @@ class CopyProcess:
             self._poller.close()
 
     def _await_settings(self) -> None:
-        until_s = self._clock.now_s() + CONFIGURE_S
+        """A worker that has nothing to copy yet says so now and then."""
         while self._settings is None and not self._gone:
-            if self._clock.now_s() > until_s:
+            if self._clock.now_s() > self._heard_at_s + CONFIGURE_S:
                 self._gone = "the worker did not say what to copy"
             self._poller.poll(0.25)
 

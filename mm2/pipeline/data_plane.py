@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from connect_runtime.api import errors
 from connect_runtime.base import clock as base_clock
 from mm2.core.configs import engine_settings
-from mm2.pipeline import channel_certificate, control_server, engine, inline
+from mm2.pipeline import channel_certificate, control_server, engine, inline, spares
 from mm2.pipeline.spark import engine as spark_engine
 from mm2.pipeline.spark import settings as spark_settings
 
@@ -35,6 +35,7 @@ class _Open:
     engine: engine.CopyEngine
     server: control_server.ControlServer
     clock: base_clock.Clock
+    spares: spares.Spares
     held: int = 0
 
     @property
@@ -63,6 +64,11 @@ class DataPlane:
     @property
     def server(self) -> control_server.ControlServer:
         return self._opened.server
+
+    @property
+    def spares(self) -> spares.Spares:
+        """Copies that have begun, and wait for something to copy."""
+        return self._opened.spares
 
     @property
     def settings(self) -> engine_settings.EngineSettings:
@@ -109,7 +115,12 @@ class DataPlanes:
             if self._open is None:
                 wanted = settings or engine_settings.EngineSettings()
                 made_engine, server = self._make(wanted, clock)
-                self._open = _Open(wanted, made_engine, server, clock)
+                # Processes of a cluster would hold slots that others need.
+                is_local = wanted.engine != engine_settings.INLINE and wanted.on_this_machine
+                waiting = spares.Spares(
+                    made_engine, server, clock=clock, most=spares.MOST if is_local else 0
+                )
+                self._open = _Open(wanted, made_engine, server, clock, waiting)
                 made_engine.open()
             opened = self._open
             opened.held += 1

@@ -17,7 +17,7 @@ class FakeChannel:
     token = b"token"
 
     def __init__(self, inbox: control_channel.Inbox) -> None:
-        self.inbox = inbox
+        self.name, self.inbox = "", inbox
         self.sent: list[dict[str, Any]] = []
         self.connected = True
         self.closed = ""
@@ -31,6 +31,9 @@ class FakeChannel:
 
     def note_taken(self) -> None:
         pass
+
+    def hand_over(self, name: str, inbox: control_channel.Inbox) -> None:
+        self.name, self.inbox = name, inbox
 
     def says(self, **message: Any) -> None:
         channel: Any = self
@@ -63,6 +66,7 @@ class FakePlane:
     released: int = 0
     settings: engine_settings.EngineSettings | None = None
     address: str = "here"
+    warm: bool = True
     channels: list[FakeChannel] = field(default_factory=list)
     handles: list[FakeHandle] = field(default_factory=list)
 
@@ -73,6 +77,13 @@ class FakePlane:
     @property
     def server(self) -> Any:
         return self
+
+    @property
+    def spares(self) -> Any:
+        return self
+
+    def take(self, name: str, inbox: control_channel.Inbox) -> None:
+        """Nothing waits."""
 
     def acquire(self, settings: engine_settings.EngineSettings | None, clock: object) -> Any:
         self.settings = settings

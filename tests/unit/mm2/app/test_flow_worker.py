@@ -70,10 +70,12 @@ class Flow:
         self.fleet = fleets.Fleet()
         self.clock = plugin_contexts.Clock()
         self.can_copy = can_copy
+        self.spares: list[tuple[str, int]] = []
         self.worker = flow_worker.FlowWorker(
             plan(*lines),
             fleets.as_fleet(self.fleet),
             can_copy=lambda: self.can_copy,
+            want_spares=lambda flow, count: self.spares.append((flow, count)),
             clock=self.clock,
         )
         self.turns = self.worker.stop_asked = Turns(self.clock)
@@ -303,6 +305,16 @@ def test_who_follows_says_that_another_node_has_another_file():
     flow.does(flow.looks, lambda: told.extend(flow.worker.not_in_force))
     assert "the node at http://h:1 leads" in told[0]
     assert not flow.worker.not_in_force, "it has ended"
+
+
+def test_copies_wait_for_tasks_that_run_elsewhere_while_its_worker_lives():
+    flow = Flow()
+    member = fleets.Member()
+    configured(member, plan())
+    flow.fleet.next.append(member)
+    flow.does(flow.looks, lambda: member.runs(TASK, RUNNING), flow.looks)
+    assert list(dict.fromkeys(flow.spares)) == [("a->b", 1), ("a->b", 0)]
+    assert flow.spares[-1] == ("a->b", 0)
 
 
 def test_a_flow_that_cannot_be_configured_fails_and_says_why():

@@ -20,9 +20,8 @@ def plane() -> copy_plane.FakePlane:
 @pytest.fixture
 def ahead(plane: copy_plane.FakePlane) -> copy_start.AheadOfTime:
     inbox = control_channel.Inbox()
-    faked = cast(Any, plane)
     return copy_start.AheadOfTime(
-        copy_start.Place(flow="A->B", task=3, engine=faked, server=faked, inbox=inbox)
+        copy_start.Place(flow="A->B", task=3, plane=cast(Any, plane), inbox=inbox)
     )
 
 

@@ -77,9 +77,13 @@ class Supervised:
         place = copy_start.Place(
             flow="east->west",
             task=0,
-            engine=cast(Any, SimpleNamespace(start=lambda job: self.handle)),
-            server=cast(
-                Any, SimpleNamespace(open=lambda name, inbox: self.channel, address="here")
+            plane=cast(
+                Any,
+                SimpleNamespace(
+                    engine=SimpleNamespace(start=lambda job: self.handle),
+                    server=SimpleNamespace(open=lambda name, inbox: self.channel, address="here"),
+                    spares=SimpleNamespace(take=lambda name, inbox: None),
+                ),
             ),
             inbox=cast(Any, None),
         )

@@ -1,0 +1,102 @@
+"""Copies wait where tasks may come to, are kept alive, taken in turn, and ended when not needed."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from mm2.pipeline import control_channel, engine, spares
+from tests.fakes import copy_plane, plugin_contexts
+
+
+class Waiting:
+    """Spares of a plane whose copies are the test; `wants` says it so often as it is said."""
+
+    def __init__(self, most: int = 2) -> None:
+        self.plane = copy_plane.FakePlane()
+        self.clock = plugin_contexts.Clock()
+        faked = cast(Any, self.plane)
+        self.spares = spares.Spares(faked, faked, clock=self.clock, most=most)
+
+    def wants(self, count: int, seconds: float = 0.0, flow: str = "a->b") -> None:
+        until_s = self.clock.now + seconds
+        while True:
+            self.spares.want(flow, count)
+            if self.clock.now >= until_s:
+                return
+            self.clock.now += 0.5
+
+    @property
+    def alive(self) -> int:
+        return sum(not each.cancelled for each in self.plane.handles)
+
+
+@pytest.fixture
+def waiting() -> Waiting:
+    return Waiting()
+
+
+def test_they_begin_once_it_is_calm_one_after_the_other_and_no_more_than_may_be(waiting):
+    waiting.wants(3, spares.CALM_S - 0.5)
+    assert waiting.alive == 0
+    waiting.wants(3, 0.5)
+    assert waiting.alive == 1
+    waiting.wants(3, 10.0)
+    assert waiting.alive == 2
+
+
+def test_who_waits_is_kept_alive(waiting):
+    waiting.wants(1, 30.0)
+    beats = waiting.plane.copy.told("beat")
+    assert 4 <= len(beats) <= 6
+
+
+def test_one_that_waits_is_taken_under_its_new_name_and_followed_by_another(waiting):
+    waiting.wants(2, 10.0)
+    inbox = control_channel.Inbox()
+    taken = waiting.spares.take("a->b task 7", inbox)
+    assert taken is not None
+    channel = cast(Any, taken.channel)
+    assert (channel.name, channel.inbox) == ("a->b task 7", inbox)
+    assert waiting.spares.take("a->b task 8", inbox) is not taken
+    assert waiting.spares.take("a->b task 9", inbox) is None
+    waiting.wants(2, spares.CALM_S - 0.5)
+    assert len(waiting.plane.handles) == 2, "what moves has the machine to itself"
+    waiting.wants(2, 10.0)
+    assert len(waiting.plane.handles) == 4
+
+
+def test_who_is_not_needed_ends(waiting):
+    waiting.wants(1, 10.0)
+    waiting.wants(1, 10.0, flow="b->a")
+    assert waiting.alive == 2
+    waiting.wants(0)
+    assert waiting.alive == 1
+    waiting.wants(0, flow="b->a")
+    assert (waiting.alive, len(waiting.plane.handles)) == (0, 2)
+
+
+def test_one_that_has_ended_is_not_taken_nor_tried_again_soon(waiting):
+    waiting.wants(1, 10.0)
+    waiting.plane.handles[0].state = engine.CopyState.ENDED
+    assert waiting.spares.take("a->b task 7", control_channel.Inbox()) is None
+    waiting.wants(1, 10.0)
+    waiting.plane.handles[1].state = engine.CopyState.ENDED
+    waiting.wants(1, spares.FAILED_S - 1.0)
+    assert len(waiting.plane.handles) == 2
+
+
+def test_one_that_has_not_come_up_yet_is_not_waited_for(waiting):
+    waiting.wants(1, 10.0)
+    waiting.plane.copy.connected = False
+    assert waiting.spares.take("a->b task 7", control_channel.Inbox()) is None
+    assert waiting.alive == 0
+
+
+@pytest.mark.parametrize("most", [0, 2])
+def test_none_begin_where_none_may_be_or_the_engine_is_not_ready(most):
+    waiting = Waiting(most)
+    waiting.plane.warm = most == 0
+    waiting.wants(2, 20.0)
+    assert waiting.plane.handles == []
