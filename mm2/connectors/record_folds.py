@@ -11,7 +11,7 @@ from mm2.formats import schema_fields
 
 _LOG = logging.getLogger(__name__)
 
-Apply: TypeAlias = Callable[[bytes, bytes | None], None]
+Apply: TypeAlias = Callable[[bytes, bytes | None], object]
 """Folds one in. Raises `schema_fields.MalformedRecordError`, and holds what it held then."""
 
 

@@ -68,7 +68,7 @@ def made(
     return planner.make(wanted, fences=fences)
 
 
-def codes(found: plan.Plan) -> dict[str, Weight]:
+def codes(found: plan.Plan) -> dict[str, verdicts.Weight]:
     return {each.code: each.weight for each in found.findings}
 
 
