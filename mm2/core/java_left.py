@@ -14,7 +14,7 @@ until another begins with it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from connect_runtime.api import context, errors
 from connect_runtime.base import ids
@@ -34,11 +34,12 @@ _Partitions = frozenset[ids.TopicPartition]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
     """A run by a worker of Java that may not have ended; `began_ms` by its clock (wall). `sure`: it
-    had partitions of the task that asks; else what it had is not known any more."""
+    had partitions of the task that asks; else what it had is not known any more, which makes it no
+    other run."""
 
     worker_id: str
     began_ms: int
-    sure: bool = True
+    sure: bool = field(default=True, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

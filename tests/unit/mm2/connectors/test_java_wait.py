@@ -121,6 +121,15 @@ def test_a_worker_of_java_that_starts_again_and_again_is_waited_for_once(told):
     assert again.left_s(60.0) == 60.0, "as long as from the beginning"
 
 
+def test_what_is_no_longer_known_of_a_run_makes_no_wait_shorter(told):
+    wait = told.wait()
+    assert wait.reason(0.0)
+    told.runs = runs(RUN, known=False)
+    assert wait.left_s(60.0) == 60.0
+    assert wait.reason(60.0)
+    assert wait.reason(120.0) == ""
+
+
 def test_whoever_began_after_a_copy_is_waited_for_even_if_it_is_not_known_what_it_had(told):
     told.runs = restarting(1)
     wait = told.wait()

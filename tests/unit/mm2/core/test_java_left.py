@@ -132,7 +132,9 @@ def test_whom_a_run_overlaps_may_have_had_what_its_task_had_before():
 )
 def test_what_a_run_had_may_not_be_known_any_more(lost):
     found = left("a-0", given=lost, others={1: run()}, ours={0: 2 * HOUR_MS})
-    assert found == open_run(sure=False)
+    assert found == open_run()
+    assert [each.sure for each in found] == [False]
+    assert [each.sure for each in left("b-0", others={1: run()})] == [True]
 
 
 def test_where_it_is_not_known_what_is_ours_since_is_ours():
