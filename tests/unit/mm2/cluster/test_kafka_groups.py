@@ -1,0 +1,156 @@
+"""Groups asked for many at once; whoever is not answered so is asked alone: of old brokers, of
+groups that have moved, and of those that are refused."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from connect_runtime.base import errors, ids
+from connect_runtime.kafka_client import access as kafka_access
+from connect_runtime.kafka_client import errors as kafka_errors
+from connect_runtime.system import clock, threads
+from connect_runtime.wire.connection import poller, store_files
+from mm2.cluster import kafka_groups
+from mm2.core.offsets import checkpoints
+from tests.support import scripted_broker
+
+WAIT_S = 20.0
+T0 = ids.TopicPartition("t", 0)
+OLD = {"find_coordinator": (0, 3), "offset_fetch": (0, 7)}
+
+
+class Coordinating:
+    """A broker that coordinates every group, and answers with the offset in `offsets`; of those in
+    `codes` with an error, once for each time it stands there."""
+
+    def __init__(self, ranges: dict[str, tuple[int, int]]) -> None:
+        self.offsets: dict[str, int] = {}
+        self.codes: dict[str, list[int]] = {}
+        self.loop = poller.Poller()
+        self.broker = scripted_broker.ScriptedBroker(self.loop)
+        self.broker.ranges = ranges
+        self.broker.scripts |= {"find_coordinator": self.found, "offset_fetch": self.fetched}
+
+    def move(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            self.loop.poll(0.01)
+        self.broker.close()
+        self.loop.close()
+
+    def found(self, asked: scripted_broker.Asked) -> None:
+        where: dict[str, Any] = {
+            "node_id": 1,
+            "host": "127.0.0.1",
+            "port": self.broker.port,
+            "error_code": ErrorCode.none,
+            "error_message": None,
+        }
+        more: dict[str, Any] = where
+        if asked.version >= 4:
+            keys = asked.entity.coordinator_keys
+            more = {"coordinators": tuple(asked.module.Coordinator(key=e, **where) for e in keys)}
+        asked.answer(asked.response(throttle_time=scripted_broker.NO_TIME, **more))
+
+    def fetched(self, asked: scripted_broker.Asked) -> None:
+        m, given = asked.module, {"throttle_time": scripted_broker.NO_TIME}
+        if asked.version < 8:
+            topics = self._topics(m.OffsetFetchResponseTopic, m.OffsetFetchResponsePartition, asked)
+            code = self._code(asked.entity.group_id)
+            asked.answer(asked.response(topics=topics, error_code=code, **given))
+            return
+        groups = tuple(
+            m.OffsetFetchResponseGroup(
+                group_id=each.group_id,
+                topics=self._topics(
+                    m.OffsetFetchResponseTopics, m.OffsetFetchResponsePartitions, each
+                ),
+                error_code=ErrorCode(self._code(each.group_id)),
+            )
+            for each in asked.entity.groups
+        )
+        asked.answer(asked.response(groups=groups, **given))
+
+    def _topics(self, topic: Any, partition: Any, asked: Any) -> tuple[Any, ...]:
+        group = getattr(asked, "group_id", None) or asked.entity.group_id
+        at = partition(
+            partition_index=0,
+            committed_offset=self.offsets.get(group, 7),
+            metadata="",
+            error_code=ErrorCode.none,
+        )
+        return (topic(name="t", partitions=(at,)),)
+
+    def _code(self, group: str) -> int:
+        codes = self.codes.get(group)
+        return codes.pop(0) if codes else 0
+
+    def asked(self) -> int:
+        return len(self.broker.requests("offset_fetch"))
+
+
+@pytest.fixture
+def ranges() -> dict[str, tuple[int, int]]:
+    return {}
+
+
+@pytest.fixture
+def place(ranges):
+    made = Coordinating(ranges)
+    failed: list[Any] = []
+    running = threads.Threads(on_unasked_end=failed.append)
+    running.start("broker", made.move)
+    yield made
+    assert running.stop_all(5.0) == []
+    assert failed == []
+
+
+@pytest.fixture
+def asking(place, tmp_path):
+    properties = {"bootstrap.servers": place.broker.address, "retry.backoff.ms": "10"}
+    access = kafka_access.parse(properties, files=store_files.below(tmp_path), name="east")
+    made = kafka_groups.KafkaGroups(access, client_id="me", clock=clock.SystemClock())
+    yield made
+    made.close()
+
+
+def at(offset: int) -> dict[ids.TopicPartition, checkpoints.OffsetAndMetadata]:
+    return {T0: checkpoints.OffsetAndMetadata(offset=offset)}
+
+
+def test_many_are_a_few_questions_and_those_that_have_not_moved_no_news(place, asking):
+    names = [f"g{number:03}" for number in range(250)]
+    seen: dict[str, bytes] = {}
+    assert asking.news(names, WAIT_S, seen=seen).done == {name: at(7) for name in names}
+    assert place.asked() == 3
+    place.offsets["g100"] = 9
+    assert asking.news(names, WAIT_S, seen=seen).done == {"g100": at(9)}
+    assert place.asked() == 6
+    assert len(place.broker.requests("find_coordinator")) == 1
+
+
+@pytest.mark.parametrize("ranges", [OLD, {"offset_fetch": (0, 7)}, {"find_coordinator": (0, 3)}])
+def test_old_brokers_are_asked_one_by_one_and_everything_is_news(place, asking):
+    seen: dict[str, bytes] = {}
+    for _ in range(2):
+        found = asking.news(["a", "b"], WAIT_S, seen=seen)
+        assert found.failed == {}
+        assert found.done == {"a": at(7), "b": at(7)}
+    assert place.asked() == 4
+
+
+def test_who_has_moved_is_looked_for_again_and_who_is_refused_told(place, asking):
+    place.codes = {"a": [16, 16], "b": [30, 30]}
+    found = asking.positions(["a", "b", "c"], WAIT_S)
+    assert found.done == {"a": at(7), "c": at(7)}
+    assert isinstance(found.failed["b"], kafka_errors.NotAuthorizedError)
+    assert asking.positions(["a", "b", "c"], WAIT_S).failed == {}
+
+
+def test_who_cannot_be_reached_is_told_as_a_whole(place, asking):
+    place.broker.refuses = True
+    with pytest.raises(errors.RetriableError):
+        asking.positions(["a", "b"], 1.0)
