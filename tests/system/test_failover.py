@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -113,6 +114,23 @@ def test_a_planned_move_loses_nothing_and_reads_nothing_again(scene: Scene, tmp_
     assert set(processed) == scene.writing.sent
     told = json.loads(journal.read_text().splitlines()[-1])["detail"]
     assert (told["lag_records"], told["read_again_max"]) == (0, 0)
+
+
+@pytest.mark.full
+def test_a_frozen_twin_is_refused_when_it_thaws(scene: Scene):
+    """It holds connections, an epoch, and records that it read before."""
+    with scene.running, scene.writing:
+        scene.here.start()
+        scene.await_work()
+        scene.here.stop()
+        scene.running.signal(signal.SIGSTOP)
+        done = scene.mm2("--execute", "--journal", str(scene.folder / "journal.jsonl"))
+        assert done.returncode == 0, done.stdout + done.stderr
+        before = [kafka.offsets(scene.target, MIRROR, each)[1] for each in range(PARTITIONS)]
+        scene.running.signal(signal.SIGCONT)
+        scene.running.await_log("it was stopped", DEADLINE_S)
+        after = [kafka.offsets(scene.target, MIRROR, each)[1] for each in range(PARTITIONS)]
+    assert after == before
 
 
 def test_the_origin_is_killed_and_the_group_goes_on(scene: Scene):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +13,75 @@ import pytest
 
 from mm2.sandbox import cluster
 from mm2.sandbox.traffic import applications
-from tests.support import both_ways, eventually, kafka, mirror
+from tests.support import both_ways, console_consumer, eventually, kafka, mirror
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
 
-TOPIC, GROUP, PARTITIONS = "orders", "billing", 2
-DEADLINE_S = 90.0
+TOPIC, PARTITIONS = "orders", 2
+DEADLINE_S = 120.0
 LATER, NEVER_SENT = 1_000_000, 2_000_000
 """The first numbers of what is written on the second cluster, and of what never leaves the first
 one before it is gone back to."""
 IDENTITY = {"replication.policy.class": "IdentityReplicationPolicy"}
 
 
+class Workers:
+    """A consumer group's members, one after the other, here or there; `java`: Kafka's own console
+    consumer."""
+
+    def __init__(
+        self, folder: Path, sides: Mapping[str, kafka.Properties], group: str, *, java: bool
+    ) -> None:
+        self.group = group
+        self._folder = folder
+        self._sides = sides
+        self._java = java
+        self.shifts: list[applications.Reading | console_consumer.ConsoleConsumer] = []
+        for properties in sides.values():
+            applications.begin(properties, group, TOPIC, partitions=PARTITIONS)
+
+    def go(self, side: str, *topics: str) -> None:
+        properties = self._sides[side]
+        if self._java:
+            folder = self._folder / f"{self.group}-{len(self.shifts)}"
+            folder.mkdir()
+            made = console_consumer.ConsoleConsumer(folder, properties, self.group, *topics)
+            self.shifts.append(made.start())
+        else:
+            reading = applications.Reading(properties, self.group, *topics)
+            reading.start()
+            self.shifts.append(reading)
+
+    @property
+    def now(self) -> list[int]:
+        """Of the last shift."""
+        return self.shifts[-1].processed
+
+    @property
+    def processed(self) -> list[int]:
+        return [number for shift in self.shifts for number in shift.processed]
+
+    def await_work(self, records: int) -> None:
+        eventually.eventually(
+            lambda: len(self.now) >= records,
+            DEADLINE_S,
+            lambda: f"group {self.group}: {len(self.now)} records",
+        )
+
+    def await_processed(self, wanted: set[int]) -> None:
+        """Each of these, in whatever shift."""
+        eventually.eventually(
+            lambda: wanted <= set(self.processed),
+            DEADLINE_S,
+            lambda: f"{self.group}: {sorted(wanted - set(self.processed))[:5]}… not processed",
+        )
+
+    def stop(self) -> None:
+        self.shifts[-1].stop()
+
+
 class Scene:
-    """Two clusters, flows both ways, and one application that works now here and now there."""
+    """Two clusters, flows both ways, and applications that work now here and now there."""
 
     def __init__(
         self, folder: Path, own_cluster: Callable[..., cluster.Cluster], **policy: Any
@@ -39,7 +94,6 @@ class Scene:
         }
         for properties in self.sides.values():
             kafka.create_topic(properties, TOPIC, partitions=PARTITIONS)
-            applications.begin(properties, GROUP, TOPIC, partitions=PARTITIONS)
         given = mirror.settings(
             *self.sides.values(),
             topics=[TOPIC],
@@ -49,22 +103,32 @@ class Scene:
         )
         there = given["flows"][0] | policy
         back = there | {"from": "west", "to": "east"}
-        self.running = mirror.Mirror(folder, given | {"flows": [there, back]})
+        self.given = given | {"flows": [there, back]}
+        self.mirrored = TOPIC if policy else f"east.{TOPIC}"
+        self.runs: list[mirror.Mirror] = []
+
+    def run(self) -> mirror.Mirror:
+        """The flows, until this process ends or kills them."""
+        self.runs.append(mirror.Mirror(self.folder, self.given, name=f"run-{len(self.runs)}"))
+        return self.runs[-1]
+
+    def workers(self, group: str, *, java: bool = False) -> Workers:
+        return Workers(self.folder, self.sides, group, java=java)
 
     def writing(self, side: str, first: int) -> applications.Writing:
         return applications.Writing(self.sides[side], TOPIC, partitions=PARTITIONS, first=first)
 
-    def reading(self, side: str, *topics: str) -> applications.Reading:
-        return applications.Reading(self.sides[side], GROUP, *topics)
-
     def move(
-        self, *arguments: str, writing: applications.Writing, reading: applications.Reading
+        self,
+        *arguments: str,
+        writing: applications.Writing | None = None,
+        workers: Sequence[Workers] = (),
     ) -> dict[str, Any]:
-        """Planned: producers and consumers are stopped when it is asked for; the report."""
+        """Producers and consumers are stopped when it is asked for; the report."""
         journal = self.folder / f"{arguments[0]}.jsonl"
         command = [
             *(*mirror.COMMAND, *arguments, "--execute", "--settle", "1"),
-            *("--journal", str(journal), "--config", str(self.running.settings_path)),
+            *("--journal", str(journal), "--config", str(self.runs[-1].settings_path)),
         ]
         said = []
         with subprocess.Popen(
@@ -73,20 +137,14 @@ class Scene:
             assert moving.stdout is not None
             for line in moving.stdout:
                 said.append(line)
-                if line.startswith("stop-producers: no hook"):
+                if line.startswith("stop-producers: no hook") and writing is not None:
                     writing.stop()
                 if line.startswith("stop-consumers: no hook"):
-                    reading.stop()
-        assert moving.returncode == 0, "".join(said) + self.running.tail
+                    for each in workers:
+                        each.stop()
+        assert moving.returncode == 0, "".join(said) + self.runs[-1].tail
         found: dict[str, Any] = json.loads(journal.read_text().splitlines()[-1])["detail"]
         return found
-
-    def await_processed(self, reading: applications.Reading, wanted: set[int]) -> None:
-        eventually.eventually(
-            lambda: wanted <= set(reading.processed),
-            DEADLINE_S,
-            lambda: f"{len(wanted - set(reading.processed))} of {len(wanted)} are not processed",
-        )
 
     def send_unseen(self, count: int) -> set[int]:
         """Records of the first cluster that nobody copies any more."""
@@ -101,6 +159,24 @@ class Scene:
         )
         return set(numbers)
 
+    def close(self) -> None:
+        for each in self.runs:
+            if each.running:
+                each.kill()
+
+
+@pytest.fixture
+def make(tmp_path: Path, own_cluster: Callable[..., cluster.Cluster]) -> Iterator[Any]:
+    made: list[Scene] = []
+
+    def scene(**policy: Any) -> Scene:
+        made.append(Scene(tmp_path, own_cluster, **policy))
+        return made[-1]
+
+    yield scene
+    for each in made:
+        each.close()
+
 
 def exported(path: Path) -> set[int]:
     first, *lines = path.read_text().splitlines()
@@ -109,81 +185,139 @@ def exported(path: Path) -> set[int]:
     return {int(base64.b64decode(json.loads(line)["value"])) for line in lines}
 
 
-def across(scene: Scene, mirrored: str) -> tuple[applications.Reading, applications.Reading]:
-    """Applications work on east, then on west, where the group reads two kinds of records. Who
-    reads there still reads."""
-    written, here = scene.writing("east", 0), scene.reading("east", TOPIC)
-    with written, here:
-        eventually.eventually(lambda: len(here.processed) > 200, DEADLINE_S)
-        scene.running.await_records(200, flow="east->west")
+def across(scene: Scene, workers: Sequence[Workers]) -> set[int]:
+    """They work on east, then, as planned, on west; what was written on east."""
+    running = scene.run()
+    written = scene.writing("east", 0)
+    with written:
+        for each in workers:
+            each.go("east", TOPIC)
+            each.await_work(200)
+        running.await_records(200, flow="east->west")
         report = scene.move(
             *("failover", "--planned", "--from", "east", "--to", "west"),
             writing=written,
-            reading=here,
+            workers=workers,
         )
     assert (report["lag_records"], report["read_again_max"], report["unmoved"]) == (0, 0, [])
-    there = scene.reading("west", *dict.fromkeys((TOPIC, mirrored)))
-    there.start()
-    scene.await_processed(there, written.sent - set(here.processed))
-    assert not set(there.processed) & set(here.processed)
-    return here, there
+    for each in workers:
+        each.go("west", *dict.fromkeys((TOPIC, scene.mirrored)))
+        each.await_processed(written.sent)
+    return written.sent
 
 
-def test_back_to_the_first_cluster_under_other_names(tmp_path: Path, own_cluster):
-    scene = Scene(tmp_path, own_cluster)
-    with scene.running:
-        here, there = across(scene, f"east.{TOPIC}")
-        unseen = scene.send_unseen(7)
-        later = scene.writing("west", LATER)
-        with later:
-            eventually.eventually(lambda: len(there.processed) > 200, DEADLINE_S)
-            scene.running.await_records(200, flow="west->east")
-            tail = tmp_path / "tail.jsonl"
-            report = scene.move(
-                *("failback", "--from", "west", "--to", "east", "--export", str(tail)),
-                writing=later,
-                reading=there,
-            )
-        assert exported(tail) == unseen
-        assert report["read_again_max"] == 0
-        with scene.reading("east", TOPIC, f"west.{TOPIC}") as again:
-            scene.await_processed(again, unseen | (later.sent - set(there.processed)))
-        processed = here.processed + there.processed + again.processed
-        assert len(processed) == len(set(processed))
+def once(workers: Sequence[Workers]) -> bool:
+    return all(len(each.processed) == len(set(each.processed)) for each in workers)
 
 
-@pytest.mark.parametrize("left", [0, 7])
-def test_back_to_the_first_cluster_under_one_name(tmp_path: Path, own_cluster, left: int):
+def test_back_to_the_first_cluster_under_other_names(make: Callable[..., Scene]):
+    """With a consumer of Kafka's own beside ours: each record is processed once by each group."""
+    scene = make()
+    workers = [scene.workers("billing"), scene.workers("console", java=True)]
+    across(scene, workers)
+    unseen = scene.send_unseen(7)
+    later, tail = scene.writing("west", LATER), scene.folder / "tail.jsonl"
+    with later:
+        for each in workers:
+            each.await_work(200)
+        scene.runs[-1].await_records(200, flow="west->east")
+        report = scene.move(
+            *("failback", "--from", "west", "--to", "east", "--export", str(tail)),
+            writing=later,
+            workers=workers,
+        )
+    assert exported(tail) == unseen
+    assert (report["read_again_max"], report["unmoved"]) == (0, [])
+    for each in workers:
+        each.go("east", TOPIC, f"west.{TOPIC}")
+        each.await_processed(unseen | later.sent)
+        each.stop()
+    assert once(workers)
+
+
+@pytest.mark.parametrize("left", [0, pytest.param(7, marks=pytest.mark.full)])
+def test_back_to_the_first_cluster_under_one_name(make: Callable[..., Scene], left: int):
     """Without a tail nothing is read again; with one, what was copied over behind it is."""
-    scene = Scene(tmp_path, own_cluster, **IDENTITY)
-    with scene.running:
-        here, there = across(scene, TOPIC)
-        unseen = scene.send_unseen(left)
-        later = scene.writing("west", LATER)
-        with later:
-            eventually.eventually(lambda: len(there.processed) > 200, DEADLINE_S)
-            scene.running.await_records(200, flow="west->east")
-            report = scene.move(
-                *("failback", "--from", "west", "--to", "east"), writing=later, reading=there
-            )
-        with scene.reading("east", TOPIC) as again:
-            scene.await_processed(again, unseen | (later.sent - set(there.processed)))
-        processed = here.processed + there.processed + again.processed
-        twice = len(processed) - len(set(processed))
-        assert set(processed) >= unseen | later.sent
-        assert (twice == 0) == (left == 0)
-        assert twice <= report["read_again_max"] <= twice + 10 * PARTITIONS  # and markers
-        for flow in ("east->west", "west->east"):
-            done = mirror.mm2("resume", flow, "--config", scene.running.settings_path)
-            assert done.returncode == 0, done.stderr
-        eventually.eventually(lambda: all(map(once_each, pairs(scene))), DEADLINE_S)
+    scene = make(**IDENTITY)
+    (each,) = workers = [scene.workers("billing")]
+    across(scene, workers)
+    unseen = scene.send_unseen(left) if left else set()
+    later = scene.writing("west", LATER)
+    with later:
+        each.await_work(200)
+        scene.runs[-1].await_records(200, flow="west->east")
+        report = scene.move(
+            *("failback", "--from", "west", "--to", "east"), writing=later, workers=workers
+        )
+    each.go("east", TOPIC)
+    each.await_processed(unseen | later.sent)
+    for flow in ("east->west", "west->east"):
+        done = mirror.mm2("resume", flow, "--config", scene.runs[-1].settings_path)
+        assert done.returncode == 0, done.stderr
+    eventually.eventually(
+        lambda: all(map(both_hold_each_once, pairs(scene))),
+        DEADLINE_S,
+        lambda: scene.runs[-1].tail,
+    )
+    each.stop()
+    twice = len(each.processed) - len(set(each.processed))
+    assert once(workers) == (left == 0)
+    assert twice <= report["read_again_max"] <= twice + 10 * PARTITIONS  # markers count as records
 
 
 def pairs(scene: Scene) -> list[dict[str, list[kafka.Record]]]:
     return both_ways.committed(scene.sides, TOPIC, range(PARTITIONS))
 
 
-def once_each(logs: dict[str, list[kafka.Record]]) -> bool:
-    """Both sides hold the same records, each once."""
+def both_hold_each_once(logs: dict[str, list[kafka.Record]]) -> bool:
     east, west = ([int(each.value or b"") for each in logs[side]] for side in ("east", "west"))
     return len(east) == len(set(east)) and sorted(east) == sorted(west)
+
+
+@pytest.mark.full
+def test_a_killed_cluster_is_come_back_to(make: Callable[..., Scene]):
+    """Its brokers are killed, and so is who copied; later it is started again."""
+    scene = make()
+    (each,) = workers = [scene.workers("billing")]
+    running = scene.run()
+    with scene.writing("east", 0) as written:
+        each.go("east", TOPIC)
+        each.await_work(200)
+        running.await_records(200, flow="east->west")
+        running.await_log(r"checkpoint", DEADLINE_S)
+    each.await_processed(written.sent)
+    each.stop()
+    running.kill()
+    unseen = scene.send_unseen(7)
+    scene.east.kill()
+    report = scene.move("failover", "--from", "east", "--to", "west")
+    stands = {
+        place["partition"]: place["goes_on_at"]
+        for place in report["moved"][0]["partitions"]
+        if place["mirror"] == scene.mirrored
+    }
+    before = {
+        int(record.value or b"")
+        for number, at in stands.items()
+        for record in kafka.read_partition(scene.sides["west"], scene.mirrored, number, start=at)
+    }
+    later = scene.writing("west", LATER)
+    with later:
+        each.go("west", TOPIC, scene.mirrored)
+        each.await_work(200)
+        scene.east.restart()
+        scene.run().await_records(200, flow="west->east")
+        tail = scene.folder / "tail.jsonl"
+        back = scene.move(
+            *("failback", "--from", "west", "--to", "east", "--export", str(tail)),
+            writing=later,
+            workers=workers,
+        )
+    assert {number for number in each.now if number < LATER} == before  # again, as it was planned
+    here, there = each.shifts
+    each.go("east", TOPIC, f"west.{TOPIC}")
+    each.await_processed(written.sent | unseen | later.sent)
+    each.stop()
+    assert unseen <= exported(tail)
+    assert back["read_again_max"] == 0
+    assert not set(each.now) & {*here.processed, *there.processed}
