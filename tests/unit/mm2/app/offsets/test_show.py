@@ -1,0 +1,111 @@
+"""Translated offsets as people, programs and Kafka's tool read them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from connect_runtime.base import ids
+from mm2.app.offsets import show
+from mm2.client import outcomes
+
+HERE, THERE = ids.TopicPartition("orders", 3), ids.TopicPartition("east.orders", 3)
+EXACT = outcomes.Exact(partition=THERE, offset=40)
+UNSURE = outcomes.Earlier(partition=THERE, offset=41, again_max=None)
+WAITS = outcomes.NotReady(partition=THERE, offset=42, again_max=7)
+OLD = outcomes.TooOld(partition=THERE)
+NOTHING = outcomes.Unknown(partition=THERE, why="it is a secret")
+
+
+def place(outcome, *, offset=50, basis=outcomes.Basis.OFFSET):
+    return outcomes.Place(
+        partition=HERE, offset=offset, outcome=outcome, basis=basis, metadata="note"
+    )
+
+
+def of_group(name, *found, basis=outcomes.Basis.COMMITTED, silent=""):
+    places = tuple(place(each, basis=basis) for each in found)
+    return outcomes.GroupPlaces(group=name, basis=basis, places=places, silent=silent)
+
+
+def answer(*groups, places=()):
+    ends = {"flow": "east->west", "origin": "east", "destination": "west"}
+    return show.Answer(**ends, groups=groups or None, places=tuple(places))
+
+
+def test_places_as_a_table():
+    found = answer(places=[place(EXACT), place(UNSURE), place(WAITS), place(OLD), place(NOTHING)])
+    assert list(show.lines(found)) == [
+        "TOPIC   PARTITION  OFFSET  TOPIC-THERE  GOES-ON-AT  READ-AGAIN  OUTCOME",
+        "orders  3          50      east.orders  40          0           exact",
+        "orders  3          50      east.orders  41          -           earlier",
+        "orders  3          50      east.orders  42          7           not ready",
+        "orders  3          50      east.orders  -           -           too old",
+        "orders  3          50      east.orders  -           -           unknown: it is a secret",
+    ]
+
+
+def test_groups_as_a_table_with_what_has_to_be_said_of_them():
+    by_checkpoint = of_group("h", UNSURE, basis=outcomes.Basis.CHECKPOINT, silent="no route")
+    found = list(show.lines(answer(of_group("g", EXACT), by_checkpoint, of_group("nobody"))))
+    assert found[1].split() == ["g", "orders", "3", "50", "east.orders", "40", "0", "exact"]
+    assert found[3:] == [
+        "group h stands where its last checkpoints say, for east did not answer: no route",
+        "group nobody has no offsets on east",
+    ]
+
+
+def test_a_time_that_was_looked_for_on_the_other_side_is_told():
+    found = answer(places=[place(UNSURE, offset=None, basis=outcomes.Basis.TIME_THERE)])
+    table, note = list(show.lines(found))[1:]
+    assert table.split()[2] == "-"
+    assert note.startswith("orders-3: east did not answer")
+
+
+def test_of_one_group_as_java_writes_it():
+    found = answer(of_group("g", EXACT, WAITS, OLD))
+    assert show.as_csv(found) == "east.orders,3,40\neast.orders,3,42\n"
+    assert list(show.left_out(found)) == ["left out: group g, orders-3: too old"]
+    assert show.as_csv(answer(places=[place(EXACT)])) == "east.orders,3,40\n"
+
+
+def test_of_several_groups_as_java_writes_it():
+    found = answer(of_group("g", EXACT), of_group('a "b", c', EXACT))
+    assert show.as_csv(found) == 'g,east.orders,3,40\n"a ""b"", c",east.orders,3,40\n'
+
+
+def test_as_json():
+    found = json.loads(json.dumps(show.as_json(answer(of_group("g", EXACT, NOTHING)))))
+    assert (found["version"], found["flow"], found["from"]) == (1, "east->west", "east")
+    (group,) = found["groups"]
+    assert (group["group"], group["basis"]) == ("g", "committed")
+    assert group["places"][0] == {
+        "topic": "orders",
+        "partition": 3,
+        "offset": 50,
+        "basis": "committed",
+        "metadata": "note",
+        "outcome": "exact",
+        "topic_there": "east.orders",
+        "goes_on_at": 40,
+        "read_again_max": 0,
+        "why": "",
+    }
+    assert group["places"][1]["why"] == "it is a secret"
+    (only,) = show.as_json(answer(places=[place(WAITS)]))["places"]
+    assert (only["outcome"], only["read_again_max"]) == ("not-ready", 7)
+
+
+@pytest.mark.parametrize(
+    ("found", "whole"),
+    [
+        (answer(of_group("g", EXACT, UNSURE, WAITS)), True),
+        (answer(of_group("g", EXACT, OLD)), False),
+        (answer(of_group("g", EXACT), of_group("nobody")), False),
+        (answer(places=[place(EXACT)]), True),
+        (answer(places=[place(NOTHING)]), False),
+    ],
+)
+def test_is_there_a_place_for_all_that_was_asked(found, whole):
+    assert found.whole is whole
