@@ -1,0 +1,360 @@
+"""What stands in one log of the other: all that is told apart, in bounds what is not, and nothing
+that was guessed. Against the oracle of real clusters, over random histories of a mirror."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mm2.core.offsets import (
+    log_items,
+    map_translation,
+    matched_runs,
+    matching,
+    offset_map,
+    rebuilt_map,
+    translation,
+)
+from mm2.formats import map_record
+from tests.fakes import copied_map
+from tests.support import examples, offset_oracle
+
+HOLE, MARKER = "hole", "marker"
+Log = list[int | str]
+
+
+def items(log: Log, *, start=0, optional=()):
+    """By offset: a record's digest, `MARKER`, or `HOLE`, which nobody explains."""
+    made = log_items.Items(start=start)
+    for offset, each in enumerate(log, start=start):
+        if each == MARKER:
+            made.skip_to(offset + 1)
+        elif each == HOLE:
+            made.skip_to(offset + 1, hole=True)
+        else:
+            made.add(offset, each, optional=offset in optional, writer=7)
+    made.check_invariants()
+    return made
+
+
+def matched(source: Log, target: Log, **more) -> matched_runs.Matched:
+    found = matching.match(items(source, **more), items(target))
+    assert found is not None
+    return found
+
+
+def partition_map(found: matched_runs.Matched) -> offset_map.PartitionMap:
+    known = offset_map.OffsetMap()
+    era = copied_map.era_of(found.first_source, found.first_target)
+    for key, value in rebuilt_map.before_all(copied_map.T7, found, era):
+        known.apply(map_record.encode_key(key), map_record.encode_value(value))
+    known.check_invariants()
+    return known.partition(copied_map.T7)
+
+
+def answers(found: matched_runs.Matched, offsets) -> list[object]:
+    known = partition_map(found)
+    return [map_translation.translate(known, each) for each in offsets]
+
+
+def exact(*offsets):
+    return [translation.Exact(downstream=each) for each in offsets]
+
+
+def test_a_mirror_without_gaps_is_one_run():
+    found = matched([1, 2, 3, 4], [1, 2, 3])
+    assert found.stretches == (matched_runs.Stretch(0, 3, 3, ((0, 0),)),)
+    assert (found.matched, found.unsure, found.tail, found.writers) == (3, 0, 0, (7,))
+    assert answers(found, range(4)) == exact(0, 1, 2, 3)
+
+
+def test_markers_on_both_sides_are_gaps():
+    found = matched([1, MARKER, 2, 3, MARKER], [MARKER, 1, 2, MARKER, 3])
+    assert found.stretches == (matched_runs.Stretch(0, 5, 5, ((0, 1), (2, 0), (3, 1))),)
+    assert answers(found, range(6)) == exact(1, 2, 2, 4, 5, 5)
+
+
+def test_what_the_target_has_no_more_is_too_old():
+    found = matched([1, 2, 3, 4], [3, 4])
+    assert (found.first_source, found.first_target) == (2, 0)
+    assert answers(found, [1]) == [translation.Untranslated.TOO_OLD]
+    assert answers(found, [2, 3]) == exact(0, 1)
+
+
+def test_what_the_source_has_no_more_is_passed_over():
+    found = matching.match(items([3, 4], start=12), items([1, 2, 3, 4]))
+    assert found is not None
+    assert (found.first_source, found.first_target) == (12, 2)
+
+
+def test_nothing_in_common_is_nothing():
+    assert matching.match(items([1, 2]), items([3, 4])) is None
+    assert matching.match(items([]), items([3])) is None
+    assert matching.match(items([1]), items([])) is None
+
+
+def test_of_what_was_copied_twice_the_last_copy_counts():
+    found = matched([1, 2, 3, 4, 5], [1, 2, 3, MARKER, 2, 3, 4])
+    assert answers(found, range(5)) == exact(0, 4, 5, 6, 7)
+    assert found.unsure == 0
+
+
+def test_what_two_wrote_side_by_side_has_a_bound():
+    """The second stepped back to 3 while the first went on."""
+    found = matched([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 3, 5, 4, 6])
+    known = partition_map(found)
+    assert map_translation.translate(known, 5) == translation.Exact(downstream=7)
+    inside = map_translation.translate(known, 4)
+    assert isinstance(inside, translation.Earlier)
+    assert inside.downstream <= 5 <= inside.downstream + inside.again_max
+
+
+def test_alike_records_pair_where_nothing_is_missing_between_two_sure_ones():
+    found = matched([1, 9, 9, 2], [1, 9, 9, MARKER, 2])
+    assert answers(found, range(4)) == exact(0, 1, 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ([1, 9, HOLE, 9, 2], [1, 9, 2]),
+        ([1, 9, 9, 9, 2], [1, 9, HOLE, 9, 2]),
+        ([1, 9, 9, 2], [1, 9, 2]),
+    ],
+    ids=["source", "target", "one too few"],
+)
+def test_alike_records_of_which_some_are_missing_are_nobodys(source, target):
+    found = matched(source, target)
+    last = len(source) - 1
+    known = partition_map(found)
+    assert map_translation.translate(known, 0) == translation.Exact(downstream=0)
+    right = translation.Exact(downstream=target.index(2))
+    assert map_translation.translate(known, last) == right
+    for between in range(2, last):
+        inside = map_translation.translate(known, between)
+        assert isinstance(inside, translation.Earlier)
+        assert inside.downstream == 1
+    assert found.unsure > 0
+
+
+def test_before_and_behind_all_that_is_told_apart_alike_records_are_nobodys():
+    found = matched([9, 9, 1, 2, 9, 9], [9, 1, 2, 9, 9])
+    assert (found.first_source, found.through, found.tail) == (2, 4, 2)
+    assert answers(found, range(2, 5)) == exact(1, 2, 3)
+
+
+def test_what_was_copied_twice_at_the_end_is_left_to_who_goes_on():
+    found = matched([1, 2, 3], [1, 2, 3, 2, 3])
+    assert (found.first_source, found.through, found.tail) == (0, 1, 4)
+    assert answers(found, range(2)) == exact(0, 1)
+
+
+def test_where_all_are_alike_both_logs_have_to_be_whole():
+    assert answers(matched([9, 9, 9], [9, 9, 9]), range(3)) == exact(0, 1, 2)
+    assert matching.match(items([9, 9, 9]), items([9, 9])) is None
+    assert matching.match(items([9, 9], start=1), items([9, 9])) is None
+
+
+def test_a_twin_that_stands_elsewhere_is_no_copy():
+    """An equal record that the source has deleted was copied long before."""
+    found = matching.match(items([3, 4, 5, 1], start=12), items([1, 2, 3, 4, 5]))
+    assert found is not None
+    assert answers(found, [12, 13, 14]) == exact(2, 3, 4)
+    assert found.through == 15
+
+
+def test_a_twin_of_what_the_cleaner_took_is_no_copy():
+    """The second 2 on the mirror was copied from a record that the source has no more."""
+    found = matched([1, 2, 3, HOLE, 4], [1, 2, 3, 2, 4])
+    known = partition_map(found)
+    assert map_translation.translate(known, 4) == translation.Exact(downstream=4)
+    inside = map_translation.translate(known, 2)
+    assert isinstance(inside, translation.Earlier)
+    assert inside.downstream <= 2
+
+
+def test_what_was_aborted_may_have_been_copied():
+    aborted = (1, 2)
+    assert answers(matched([1, 9, 9, 2], [1, 2], optional=aborted), [0, 3]) == exact(0, 1)
+    assert answers(matched([1, 9, 9, 2], [1, 9, 9, 2], optional=aborted), range(4)) == exact(
+        0, 1, 2, 3
+    )
+
+
+def test_what_others_wrote_is_passed_over():
+    found = matched([1, 2, 3], [1, 77, 2, 78, 3])
+    assert answers(found, range(3)) == exact(0, 2, 4)
+    assert (found.matched, found.unsure) == (3, 0)
+
+
+def test_what_the_cleaner_took_from_the_source_has_a_bound():
+    found = matched([1, HOLE, HOLE, 4], [1, 2, 3, 4])
+    known = partition_map(found)
+    assert map_translation.translate(known, 3) == translation.Exact(downstream=3)
+    between = map_translation.translate(known, 2)
+    assert between == translation.Earlier(downstream=1, again_max=2)
+
+
+def test_what_stands_behind_the_last_that_was_found_is_counted():
+    found = matched([1, 2, 3], [1, 2, 55, 56])
+    assert (found.through, found.tail) == (2, 2)
+    known = partition_map(found)
+    assert map_translation.translate(known, 2) == translation.Exact(downstream=2)
+    later = map_translation.translate(known, 3)
+    assert later == translation.Earlier(downstream=2, again_max=1)
+
+
+# Against the oracle
+
+
+@dataclass
+class World:
+    """A source that is written, aborted and cleaned, and a mirror of it that its owners copy, step
+    back with, write beside one another, and clean."""
+
+    random: Random
+    alike: int
+    source: dict[int, tuple[int, bool]] = field(default_factory=dict)
+    target: dict[int, int] = field(default_factory=dict)
+    numbers: itertools.count = field(default_factory=lambda: itertools.count(1))
+    source_end: int = 0
+    target_end: int = 0
+    contents: dict[int, int] = field(default_factory=dict)
+    copied: int = 0
+    holes: set[int] = field(default_factory=set)
+    target_holes: set[int] = field(default_factory=set)
+    javas: bool = False
+
+    def write(self) -> None:
+        for _ in range(self.random.randint(1, 6)):
+            number = next(self.numbers)
+            twin = self.alike and self.random.randrange(self.alike) == 0
+            self.contents[number] = -(number % 2) - 1 if twin else number
+            self.source[self.source_end] = (number, self.random.randrange(5) > 0)
+            self.source_end += 1
+        self.source_end += self.random.randrange(2)  # a marker
+
+    def copy(self, upto: int | None = None) -> None:
+        end = self.source_end if upto is None else upto
+        for offset in range(self.copied, end):
+            number, kept = self.source.get(offset, (0, False))
+            if number and (kept or self.javas):
+                self.target[self.target_end] = number
+                self.target_end += 1
+        self.copied = max(self.copied, end)
+        self.target_end += self.random.randrange(2)
+
+    def step_back(self) -> None:
+        self.copied = max(0, self.copied - self.random.randint(0, 8))
+        self.copy()
+
+    def clean(self) -> None:
+        """As cleaners do: of what stands twice the last copy stays, if any does."""
+        for offset in list(self.source):
+            if self.random.randrange(8) == 0:
+                del self.source[offset]
+                self.holes.add(offset)
+        last = {number: offset for offset, number in self.target.items()}
+        for offset, number in list(self.target.items()):
+            dead = Random(f"{number} {self.target_end}").randrange(8) == 0
+            if dead or (last[number] != offset and self.random.randrange(3) == 0):
+                del self.target[offset]
+                self.target_holes.add(offset)
+
+    def items_of(self, log, end, holes):
+        made = log_items.Items(start=0)
+        for offset in range(end):
+            if offset in log:
+                number, kept = log[offset]
+                made.add(offset, self.contents[number], optional=not kept)
+            else:
+                made.skip_to(offset + 1, hole=offset in holes)
+        return made
+
+    def match(self):
+        there = {offset: (number, True) for offset, number in self.target.items()}
+        return matching.match(
+            self.items_of(self.source, self.source_end, self.holes),
+            self.items_of(there, self.target_end, self.target_holes),
+        )
+
+    @property
+    def written(self) -> dict[int, int]:
+        """Aborted records, too: Java's mirror may hold them."""
+        return {offset: number for offset, (number, _) in self.source.items()}
+
+    def oracle(self, written: dict[int, int]) -> offset_oracle.Oracle:
+        """Nobody minds whether what was aborted is read, or what the cleaner took."""
+        kept = {offset for offset, (_, keep) in self.source.items() if keep}
+        return offset_oracle.Oracle(
+            written,
+            self.target,
+            source_end=self.source_end,
+            target_end=self.target_end,
+            gone=written.keys() - kept,
+        )
+
+
+def judge(seed: int, *, alike: int, cleans: bool) -> offset_oracle.Verdict | None:
+    world = World(random=Random(seed), alike=alike)
+    world.javas = world.random.randrange(3) == 0
+    for _ in range(world.random.randint(1, 12)):
+        world.write()
+        world.random.choice([world.copy, world.copy, world.copy, world.step_back])()
+    if world.random.randrange(2):
+        world.write()
+    written = world.written
+    if cleans:
+        world.clean()
+    found = world.match()
+    if found is None:
+        return None
+    known = partition_map(found)
+    oracle = world.oracle(written)
+    ask = functools.partial(map_translation.translate, known)
+    verdict = oracle.judge(ask, range(found.through + 1))
+    back = functools.partial(map_translation.translate_back, known)
+    verdict.add(oracle.judge_back(back, range(world.target_end)))
+    return verdict
+
+
+@settings(max_examples=examples.of(300))
+@given(st.integers(0, 10**9), st.sampled_from([0, 2, 4]), st.booleans())
+def test_no_answer_is_wrong_or_ahead(seed, alike, cleans):
+    verdict = judge(seed, alike=alike, cleans=cleans)
+    assert verdict is None or not verdict.wrong, str(verdict)
+
+
+def test_most_answers_are_exact():
+    verdict = offset_oracle.Verdict()
+    for seed in range(30):
+        found = judge(seed, alike=0, cleans=False)
+        if found is not None:
+            verdict.add(found)
+    few = verdict.outcomes["Earlier"] + verdict.outcomes["too old"]
+    assert verdict.outcomes["Exact"] > 5 * few, str(verdict)
+
+
+def test_the_judge_sees_a_run_that_is_ahead():
+    """Planted: a copy that is taken for one of the next record."""
+    world = World(random=Random(1), alike=0)
+    for _ in range(6):
+        world.write()
+        world.copy()
+    found = world.match()
+    assert found is not None
+    stretches = tuple(
+        each._replace(runs=tuple((source, delta + 1) for source, delta in each.runs))
+        for each in found.stretches
+    )
+    known = partition_map(dataclasses.replace(found, stretches=stretches))
+    ask = functools.partial(map_translation.translate, known)
+    verdict = world.oracle(world.written).judge(ask, range(found.through))
+    assert verdict.wrong["ahead"] > 0
