@@ -6,8 +6,12 @@ from typing import Any, cast
 
 import pytest
 
-from mm2.pipeline import control_channel, engine, spares
+from connect_runtime.system import clock
+from mm2.pipeline import control_channel, control_server, engine, inline, spares
 from tests.fakes import copy_plane, plugin_contexts
+from tests.support import eventually
+
+CLOCK = clock.SystemClock()
 
 
 class Waiting:
@@ -100,3 +104,27 @@ def test_none_begin_where_none_may_be_or_the_engine_is_not_ready(most):
     waiting.plane.warm = most == 0
     waiting.wants(2, 20.0)
     assert waiting.plane.handles == []
+
+
+def test_one_of_a_real_engine_comes_up_says_what_it_says_to_its_taker_and_ends(tmp_path):
+    server = control_server.listen_unix(CLOCK, parent=tmp_path)
+    running = inline.InlineEngine(now=CLOCK)
+    running.open()
+    time = plugin_contexts.Clock()
+    made = spares.Spares(running, server, clock=time, most=1)
+    made.want("a->b", 1)
+    time.now += spares.CALM_S
+    made.want("a->b", 1)
+    (waits,) = made._waiting
+    eventually.eventually(lambda: waits.channel.connected, 10.0)
+    inbox = control_channel.Inbox()
+    taken = made.take("a->b task 0", inbox)
+    assert taken is waits
+    taken.channel.send({"type": "stop"})
+    last = inbox.take(10.0)
+    assert last is not None
+    assert (last[0], last[1]["type"]) == (taken.channel, control_channel.CLOSED)
+    assert taken.handle.wait(10.0)
+    assert taken.handle.error is None
+    running.stop(2.0)
+    server.close()
