@@ -1,4 +1,4 @@
-"""What `mm2 demo` does: two clusters, traffic of every kind, the mirror, and the proof.
+"""What `mm2 demo` does: two clusters, traffic of every kind, the mirror, the proof, and a failover.
 
 A composition root: it wires the sandbox to a node. All that it starts ends with it; a signal
 is noticed within a second or two wherever it is, and at once when it comes twice.
@@ -6,7 +6,6 @@ is noticed within a second or two wherever it is, and at once when it comes twic
 
 from __future__ import annotations
 
-import collections
 import os
 import tempfile
 from collections.abc import Callable, Mapping
@@ -14,9 +13,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from connect_runtime.base import clock, errors, ids
-from connect_runtime.system import polling
-from mm2.app import figures, narrator, node
+from connect_runtime.base import clock, ids
+from mm2.app import demo_move, demo_waits, figures, narrator, node
 from mm2.app.settings import load
 from mm2.app.settings import settings as app_settings
 from mm2.connectors import flow_status
@@ -27,10 +25,8 @@ SOURCE, TARGET = "east", "west"
 FIRST_PORTS = {SOURCE: 19_092, TARGET: 19_192}
 TRICKLE = topics.Topic(name="trickle", partitions=2)
 TRICKLE_PER_SECOND = 200
-STALLED_S = 90.0
 STOP_S = 10.0
 
-_LOOK_S = 0.1
 _SETTINGS = """\
 clusters:
   {source}:
@@ -49,24 +45,14 @@ flows:
 """
 
 
-class DemoFailedError(errors.FatalError):
-    """The demo came to a point from which it could not go on."""
-
-
-class StoppedError(Exception):
-    """A signal asked to stop; not a failure."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(f"stopped by signal {number}")
-        self.number = number
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """`seconds` of live traffic; `records` of a large kind in the backlog, of about 1 KB."""
+    """`seconds` of live traffic; `records` of a large kind in the backlog, of about 1 KB. `moves`:
+    a consumer group is moved in the end, which stops the mirror."""
 
     seconds: float = 10.0
     records: int = 25_000
+    moves: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +75,11 @@ class Result:
     backlog: Throughput
     latencies: trickle.Latencies
     stopped: tuple[str, ...]
+    moved: demo_move.Moved | None
+
+    @property
+    def good(self) -> bool:
+        return self.comparison.equal and (self.moved is None or self.moved.exact)
 
 
 class Demo:
@@ -105,7 +96,9 @@ class Demo:
         self._options = options
         self._tell = tell
         self._clock = now
-        self._stop_signal = stop_signal
+        self._waits = demo_waits.Waits(
+            now, stop_signal, flow=self._flow, crashed=lambda: self.mirror.crashed
+        )
         self._open = ExitStack()
         self._folder = Path(
             self._open.enter_context(tempfile.TemporaryDirectory(prefix="mm2-demo-"))
@@ -139,7 +132,7 @@ class Demo:
         self._tell.close()
 
     def run(self) -> Result:
-        """All of it. Raises `ConnectError`, or `StoppedError` when a signal came."""
+        """All of it. Raises `ConnectError`, or `demo_waits.StoppedError` when a signal came."""
         self._start_clusters()
         traffic, steady = self._send_backlog()
         started_s = self._clock.now_s()
@@ -152,6 +145,7 @@ class Demo:
             backlog=backlog,
             latencies=latencies,
             stopped=stopped,
+            moved=self._fail_over() if self._options.moves else None,
         )
 
     def keep_trickling(self) -> trickle.Trickle:
@@ -172,7 +166,7 @@ class Demo:
     def _send_backlog(self) -> tuple[mix.Mix, trickle.Trickle]:
         traffic = mix.Mix(self._properties(SOURCE), records=self._options.records)
         self._open.callback(traffic.close)
-        traffic.create_topics([TRICKLE])
+        traffic.create_topics([TRICKLE, demo_move.ORDERS])
         traffic.send_backlog(lambda kind: self._now(f"sending to {SOURCE}: {kind}"))
         self._step(
             f"real clients have filled {len(traffic.topic_names)} topics of {SOURCE}: every codec, "
@@ -188,6 +182,7 @@ class Demo:
                 source_servers=self.clusters[SOURCE].bootstrap,
                 target_servers=self.clusters[TARGET].bootstrap,
             )
+            + demo_move.hooks(self._folder)
         )
         self._now("starting the mirror: Spark first")
         self._mirror = node.Node(self.settings, environment=os.environ)
@@ -210,12 +205,12 @@ class Demo:
                 self._now(f"copying the backlog: {min(100, 100 * done // total)} %")
             return self._reached(ends)
 
-        self._wait(copied, "copying the backlog")
+        self._waits.until(copied, "copying the backlog")
         partitions = self._flow().partitions
         found = Throughput(
             records=sum(each.records for each in partitions),
             size=sum(each.bytes for each in partitions),
-            seconds=max(_LOOK_S, self._clock.now_s() - idle_s),
+            seconds=max(demo_waits.LOOK_S, self._clock.now_s() - idle_s),
         )
         self._step(
             f"the mirror began to copy {figures.duration(idle_s - started_s)} after its start and "
@@ -236,7 +231,7 @@ class Demo:
         probe.start()
         steady.start()
         traffic.start()
-        self._wait(lambda: probe.count > 0, "waiting for the first record of the trickle")
+        self._waits.until(lambda: probe.count > 0, "waiting for the first record of the trickle")
         self._go_on("traffic of every kind goes on")
         traffic.stop()
         probe.measure()
@@ -256,12 +251,12 @@ class Demo:
             self._now(f"{what}: {max(0.0, left_s):.0f} s more")
             return left_s <= 0
 
-        self._wait(over, what)
+        self._waits.until(over, what)
 
     def _catch_up(self, traffic: mix.Mix) -> tuple[str, ...]:
         ends = self._ends(traffic)
         self._now("waiting until the rest is copied")
-        self._wait(lambda: self._reached(ends), "copying the last records")
+        self._waits.until(lambda: self._reached(ends), "copying the last records")
         return tuple(
             f"{each.partition}: {each.reason}" for each in self._flow().partitions if each.stopped
         )
@@ -285,6 +280,29 @@ class Demo:
         partitions = figures.counted(len(found.partitions), "partition")
         self._step(f"an ordinary consumer compared {partitions} on both sides, record by record")
         return found
+
+    def _fail_over(self) -> demo_move.Moved:
+        """A consumer group works at the source and is moved to the target."""
+        group = demo_move.GROUP
+        move = demo_move.Move(
+            self._folder,
+            self._properties(SOURCE),
+            self._properties(TARGET),
+            mirror=self._remote(demo_move.ORDERS.name),
+            wait=self._waits.in_time,
+            now_s=self._clock.now_s,
+        )
+        self._open.callback(move.close)
+        self._now(f"a consumer group, {group}, begins to work on {SOURCE}")
+        move.work()
+        self._step(f"applications write to {SOURCE} and read there, in the consumer group {group}")
+        self._now(f"mm2 failover --from {SOURCE} --to {TARGET} --planned --execute")
+        moved = move.run(self.settings_file, origin=SOURCE, destination=TARGET)
+        self._step(
+            f"mm2 failover has moved {group} to {TARGET}, where it goes on: "
+            f"{figures.duration(moved.seconds)}"
+        )
+        return moved
 
     # What the steps ask
 
@@ -331,65 +349,10 @@ class Demo:
         copied = self._copied(ends)
         return all(copied.get(place, 0) >= end for place, end in ends.items())
 
-    def _wait(self, done: Callable[[], bool], what: str) -> None:
-        """Until it is done; fails when the mirror does, or stands still for too long."""
-        # News is what was never seen in this wait: copies that come and go are none.
-        seen: set[object] = set()
-        news_s = self._clock.now_s()
-        while not done():
-            self._check()
-            standing = self._standing()
-            if standing not in seen:
-                seen.add(standing)
-                news_s = self._clock.now_s()
-            elif self._clock.now_s() - news_s > STALLED_S:
-                raise DemoFailedError(
-                    f"{what}: nothing new for {STALLED_S:.0f} s: {self._in_words()}"
-                )
-            polling.until(self._interrupted, timeout_s=_LOOK_S)
-        self._check()
-
-    def _standing(self) -> object:
-        flow = self._flow()
-        return (
-            flow.state,
-            tuple(each.state for each in flow.tasks),
-            frozenset(each.phase for each in flow.partitions),
-            sum(each.copied_to for each in flow.partitions),
-        )
-
-    def _in_words(self) -> str:
-        flow = self._flow()
-        tasks = ", ".join(f"{each.state.value} {each.reason}".rstrip() for each in flow.tasks)
-        phases = collections.Counter(
-            f"{each.phase} {each.reason}".rstrip() for each in flow.partitions
-        )
-        behind = [str(each.partition) for each in flow.partitions if each.lag_records != 0]
-        return (
-            f"the flow is {flow.state.value}, its tasks {tasks or 'unknown'}; partitions: "
-            + (", ".join(f"{count} {phase}" for phase, count in sorted(phases.items())) or "none")
-            + f"; copied up to {sum(each.copied_to for each in flow.partitions):,} in all; "
-            f"behind: {', '.join(behind[:5]) or 'none'}"
-        )
-
-    def _check(self) -> None:
-        self._raise_if_stopped()
-        flow = self._flow()
-        if self.mirror.crashed or flow.state is flow_status.FlowState.FAILED:
-            raise DemoFailedError(f"the mirror has ended: {self.mirror.crashed or flow.reason}")
-
-    def _interrupted(self) -> bool:
-        return self._stop_signal() is not None
-
-    def _raise_if_stopped(self) -> None:
-        number = self._stop_signal()
-        if number is not None:
-            raise StoppedError(number)
-
     def _step(self, text: str) -> None:
-        self._raise_if_stopped()
+        self._waits.raise_if_stopped()
         self._tell.step(text)
 
     def _now(self, text: str) -> None:
-        self._raise_if_stopped()
+        self._waits.raise_if_stopped()
         self._tell.now(text)

@@ -133,6 +133,12 @@ def test_the_demo_proves_every_record_equal(demo):
     assert re.search(r"^records +[\d,]+ \([\d.]+ MB .* in 14 topics$", shown, re.MULTILINE)
     assert re.search(r"^throughput +[\d.]+ MB/s, [\d,]+ records/s", shown, re.MULTILINE)
     assert re.search(r"^latency +p50 [\d.]+ ms, p99 [\d.]+ ms", shown, re.MULTILINE)
+    moved = re.search(
+        r"^ +each of the ([\d,]+) records sent was processed once$", shown, re.MULTILINE
+    )
+    assert moved is not None, shown
+    assert int(moved[1].replace(",", "")) >= 500
+    assert re.search(r"^failover +[1-9][\d,]* .* on east, [1-9][\d,]* on west", shown, re.MULTILINE)
     for words in (CLUSTERS_UP, TRAFFIC_SENT, BACKLOG_COPIED):
         assert words in running.stderr
     assert OUR_TRACE not in running.stderr
@@ -140,6 +146,7 @@ def test_the_demo_proves_every_record_equal(demo):
     assert left_behind(running) == []
 
 
+@pytest.mark.full
 def test_a_stranger_in_the_mirror_is_seen_and_is_a_failure(demo):
     running = demo("--seconds", "6", "--records", "100")
     running.await_words(BACKLOG_COPIED)

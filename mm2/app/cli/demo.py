@@ -15,7 +15,7 @@ from mm2.app.cli import run
 from mm2.sandbox import artefacts
 
 if TYPE_CHECKING:
-    from mm2.app import demo, node
+    from mm2.app import demo, demo_move, node
 
 _WAKE_S = 0.05
 
@@ -38,16 +38,18 @@ _WAKE_S = 0.05
 )
 @click.pass_context
 def command(context: click.Context, *, keep: bool, seconds: float, records: int) -> int:
-    """Mirror real traffic between two real Kafka clusters on this machine, and prove it equal.
+    """Mirror real traffic between two real Kafka clusters on this machine, prove it equal, and move
+    a consumer group from one to the other.
 
     Nothing is left behind. Needs Java; the first time it downloads Kafka (60 MB). The exit code is
-    0 when every record is equal on both sides, 1 when not.
+    0 when every record is equal on both sides and the group has processed each record once, 1 when
+    not.
 
     \b
     Examples:
       mm2 demo
       mm2 demo --seconds 60
-      mm2 demo --keep             look around afterwards, end with Ctrl-C
+      mm2 demo --keep             move nobody; look around afterwards, end with Ctrl-C
     """
     java.find()
     artefacts.jars()
@@ -70,10 +72,10 @@ def _run(
     records: int,
 ) -> int:
     # Here and not above: what is wrong is told before Kafka's and Spark's libraries are loaded.
-    from mm2.app import demo
+    from mm2.app import demo, demo_waits
 
     made = demo.Demo(
-        demo.Options(seconds=seconds, records=records),
+        demo.Options(seconds=seconds, records=records, moves=not keep),
         tell=narrator.Narrator(now),
         now=now,
         stop_signal=lambda: stop.signal_number,
@@ -83,9 +85,9 @@ def _run(
         click.echo()
         for line in lines(result):
             click.echo(line)
-        code = exits.DONE if result.comparison.equal else exits.FAILED
+        code = exits.DONE if result.good else exits.FAILED
         return _keep(made, now, stop) if keep else code
-    except demo.StoppedError as stopped:
+    except demo_waits.StoppedError as stopped:
         return 128 + stopped.number
     finally:
         made.close()
@@ -115,6 +117,22 @@ def lines(result: demo.Result) -> Iterator[str]:
         yield "proof       every record equal: key, value, headers, timestamp, order"
     else:
         yield f"proof       DIFFERENT in {figures.counted(len(found.differing), 'partition')}"
+    if result.moved is not None:
+        yield from _move_lines(result.moved)
+
+
+def _move_lines(moved: demo_move.Moved) -> Iterator[str]:
+    yield (
+        f"failover    {moved.before:,} records processed on {moved.origin}, {moved.after:,} on "
+        f"{moved.destination}, {figures.duration(moved.seconds)} in all"
+    )
+    if moved.exact:
+        yield f"            each of the {moved.sent:,} records sent was processed once"
+    else:
+        yield (
+            f"            WRONG: of {moved.sent:,} records {moved.missing:,} were not processed, "
+            f"{moved.read_again:,} were processed again"
+        )
 
 
 class _AlreadyRunning:

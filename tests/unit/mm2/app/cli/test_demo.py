@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
+
 from connect_runtime.base import ids
 from mm2.app import demo as app_demo
+from mm2.app import demo_move
 from mm2.app.cli import demo
 from mm2.sandbox import comparison
 from mm2.sandbox.traffic import trickle
 
 
-def result(*differences: comparison.Difference, stopped: tuple[str, ...] = ()) -> app_demo.Result:
+def result(
+    *differences: comparison.Difference,
+    stopped: tuple[str, ...] = (),
+    moved: demo_move.Moved | None = None,
+) -> app_demo.Result:
     part = comparison.PartitionComparison(
         source=ids.TopicPartition("orders", 0),
         target=ids.TopicPartition("east.orders", 0),
@@ -23,6 +30,20 @@ def result(*differences: comparison.Difference, stopped: tuple[str, ...] = ()) -
         backlog=app_demo.Throughput(records=3_000, size=30_000_000, seconds=0.5),
         latencies=trickle.Latencies(count=10, p50_ms=1.04, p99_ms=2.0, p999_ms=3.0, max_ms=3.0),
         stopped=stopped,
+        moved=moved,
+    )
+
+
+def move(*, read_again: int = 0, missing: int = 0) -> demo_move.Moved:
+    return demo_move.Moved(
+        origin="east",
+        destination="west",
+        sent=1_000,
+        before=600,
+        after=400,
+        read_again=read_again,
+        missing=missing,
+        seconds=7.0,
     )
 
 
@@ -43,3 +64,22 @@ def test_differences_and_stopped_partitions():
     shown = list(demo.lines(result(lost, stopped=("orders-0: a reason",))))
     assert "  orders-0: missing 1, the first at source offset 4, target offset 5" in shown[0]
     assert shown[5:] == ["stopped     orders-0: a reason", "proof       DIFFERENT in 1 partition"]
+
+
+def test_a_group_that_was_moved():
+    moved = result(moved=move())
+    assert list(demo.lines(moved))[-2:] == [
+        "failover    600 records processed on east, 400 on west, 7.0 s in all",
+        "            each of the 1,000 records sent was processed once",
+    ]
+    assert moved.good
+
+
+@pytest.mark.parametrize("wrong", [move(read_again=2), move(missing=3)])
+def test_a_group_that_lost_or_repeats_records_is_a_failure(wrong):
+    moved = result(moved=wrong)
+    assert list(demo.lines(moved))[-1] == (
+        f"            WRONG: of 1,000 records {wrong.missing} were not processed, "
+        f"{wrong.read_again} were processed again"
+    )
+    assert not moved.good
