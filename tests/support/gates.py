@@ -32,8 +32,8 @@ _OTHER_HOST = "kafka.elsewhere.example"
 class Gate:
     """`authority` is the file with the certificate of who signed for the listeners with TLS.
 
-    That of SOON ends in ten days. MUTUAL wants certificates of clients, SASL takes PLAIN alone. LOST advertises `lost`, where
-    nobody listens. `ports` say where listeners are bound.
+    That of SOON ends in ten days. MUTUAL wants certificates of clients, SASL takes PLAIN alone.
+    LOST advertises `lost`, where nobody listens. `ports` say where listeners are bound.
     """
 
     cluster: cluster.Cluster

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 
 from connect_runtime.base import clock as base_clock
@@ -12,6 +13,7 @@ from mm2.app import flow_plan
 from mm2.app.preflight import flow_look, flow_rights, logins, reaching, side_by_side, slot_look
 from mm2.app.settings import settings as app_settings
 from mm2.core import flows
+from mm2.core.configs import connector_configs
 from mm2.core.preflight import findings, reach, slots
 
 _SLACK_S = 5.0
@@ -19,6 +21,14 @@ _ROUNDS = 3
 """Of looks at a cluster: addresses, brokers, certificates."""
 _ANSWERS_MAX = 20
 """More answers than that no look at a flow waits for, one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Clusters:
+    """What became of every login, and of the flows whose clusters all answer, by name."""
+
+    reached: Sequence[reach.Reached]
+    flows: Mapping[str, Sequence[findings.Finding]]
 
 
 class Check:
@@ -44,43 +54,56 @@ class Check:
         self._timeout_s = timeout_s
         choice = flow_plan.Choice(names=tuple(names))
         plans = flow_plan.plans(settings, choice, environment=environment)
-        by_name = {plan.name: plan for plan in plans}
+        mirroring = {flow.name: flow for flow in settings.flows}
         self._flows = {
-            flow.name: (flow, by_name[flow.name]) for flow in settings.flows if flow.name in by_name
+            plan.name: (
+                mirroring.get(plan.name) or connector_configs.source(plan.source).flow,
+                plan,
+            )
+            for plan in plans
         }
 
     def run(self) -> findings.Report:
-        """Reaching clusters and counting slots go on at the same time; then all flows do."""
-        with _quiet():
-            return self._run()
-
-    def _run(self) -> findings.Report:
-        entrances = {f"{number} {each.alias}": each for number, each in enumerate(self._logins())}
-        looks: dict[str, Callable[[], reach.Reached | slots.Seen]] = {
-            name: self._reaching(each) for name, each in entrances.items()
+        """Clusters are reached, and then flows looked at, while slots are counted."""
+        looks: dict[str, Callable[[], _Clusters | slots.Seen]] = {
+            findings.ENGINE: lambda: slot_look.look(
+                self._settings, clock=self._clock, timeout_s=self._timeout_s
+            ),
+            "clusters": self._look_at_clusters,
         }
-        looks[findings.ENGINE] = lambda: slot_look.look(
-            self._settings, clock=self._clock, timeout_s=self._timeout_s
-        )
-        longest_s = max(_ROUNDS * self._timeout_s, slot_look.LONGEST_S) + _SLACK_S
-        seen = side_by_side.run(looks, clock=self._clock, timeout_s=longest_s)
-        reached = [self._reached(each, seen[name]) for name, each in entrances.items()]
-        found = [finding for each in reached for finding in each.told()]
-        rows = list(_rows(reached))
-        of_flows = self._look_at_flows(reached)
-        for name in self._flows:
-            seen_words = flow_look.WORDS if name in of_flows else frozenset()
-            rows.append(
-                findings.Looked(subject=name, seen=seen_words, skipped=flow_look.WORDS - seen_words)
-            )
-            found.extend(of_flows.get(name, ()))
-        rows.append(findings.Looked(subject=findings.ENGINE, seen=frozenset({findings.Word.SPARK})))
-        engine = seen[findings.ENGINE]
+        with _quiet():
+            seen = side_by_side.run(looks, clock=self._clock, timeout_s=self._longest_s)
+        clusters, engine = seen["clusters"], seen[findings.ENGINE]
+        assert isinstance(clusters, _Clusters), "its own looks have ended, or were given up, before"
+        found = [finding for each in clusters.reached for finding in each.told()]
+        for told in clusters.flows.values():
+            found.extend(told)
         if isinstance(engine, slots.Seen):
             found.extend(slots.judge(engine))
         else:
             found.append(_late(findings.ENGINE, findings.Word.SPARK))
-        return findings.judge(rows, found)
+        return findings.judge(self._rows(clusters), found)
+
+    @property
+    def _longest_s(self) -> float:
+        of_clusters = (_ROUNDS + _ANSWERS_MAX) * self._timeout_s + 2 * _SLACK_S
+        return max(of_clusters, self._timeout_s + slot_look.LONGEST_S) + _SLACK_S
+
+    def _look_at_clusters(self) -> _Clusters:
+        entrances = {f"{number} {each.alias}": each for number, each in enumerate(self._logins())}
+        looks = {name: self._reaching(each) for name, each in entrances.items()}
+        longest_s = _ROUNDS * self._timeout_s + _SLACK_S
+        seen = side_by_side.run(looks, clock=self._clock, timeout_s=longest_s)
+        reached = [self._reached(each, seen[name]) for name, each in entrances.items()]
+        return _Clusters(reached=reached, flows=self._look_at_flows(reached))
+
+    def _rows(self, clusters: _Clusters) -> Iterator[findings.Looked]:
+        yield from _rows(clusters.reached)
+        for name, (_, plan) in self._flows.items():
+            words = flow_look.words(plan)
+            seen = words if name in clusters.flows else frozenset()
+            yield findings.Looked(subject=name, seen=seen, skipped=words - seen)
+        yield findings.Looked(subject=findings.ENGINE, seen=frozenset({findings.Word.SPARK}))
 
     def _reached(self, login: logins.Login, seen: object) -> reach.Reached:
         if isinstance(seen, reach.Reached):

@@ -15,15 +15,14 @@ from mm2.app.settings import settings as app_settings
 from mm2.core import flows
 from mm2.core.preflight import findings, limits, rights
 
-WORDS = frozenset(
-    {
-        findings.Word.PROTOCOL,
-        findings.Word.RIGHTS,
-        findings.Word.TOPICS,
-        findings.Word.SETTINGS,
-    }
-)
+_OF_ALL = frozenset({findings.Word.RIGHTS, findings.Word.TOPICS})
+_OF_MIRRORS = frozenset({findings.Word.PROTOCOL, findings.Word.SETTINGS})
 _GROUPS_ASKED_MAX = 20
+
+
+def words(plan: flow_plan.FlowPlan) -> frozenset[findings.Word]:
+    """What is looked at of a flow; one for heartbeats alone mirrors nothing."""
+    return _OF_ALL | _OF_MIRRORS if plan.shown else _OF_ALL
 
 
 class FlowLook:
@@ -65,12 +64,14 @@ class FlowLook:
                     timeout_s=self._timeout_s,
                 )
             )
-            self._step(findings.Word.SETTINGS, lambda: self._limits(both, brokers))
-            kept_ms = limits.retention_ms(self._configs)
-            self._step(findings.Word.TOPICS, lambda: topics.of_mirrors(kept_ms))
+            if self._plan.shown:
+                self._step(findings.Word.SETTINGS, lambda: self._limits(both, brokers))
+                kept_ms = limits.retention_ms(self._configs)
+                self._step(findings.Word.TOPICS, lambda: topics.of_mirrors(kept_ms))
             self._step(findings.Word.TOPICS, lambda: topics.of_own(own))
             self._step(findings.Word.RIGHTS, lambda: self._rights(both, config, own, topics=topics))
-        self._step(findings.Word.PROTOCOL, self._delivery)
+        if self._plan.shown:
+            self._step(findings.Word.PROTOCOL, self._delivery)
         return self._found
 
     def _step(self, word: findings.Word, look: Callable[[], Iterable[findings.Finding]]) -> None:
@@ -118,28 +119,29 @@ class FlowLook:
         *,
         topics: topic_look.TopicLook,
     ) -> Iterator[findings.Finding]:
-        flow = self._flow
+        flow, mirrors = self._flow, self._plan.shown
         wanted = rights.Wanted(
             topics=topics.mirrored,
             mirrors=tuple(map(flow.remote_topic, topics.mirrored)),
             own=tuple(each.need for each in own),
             worker_group=self._plan.worker.membership.group_id,
-            read_too=own_topics.read_too(flow),
-            synced_groups=self._synced(both, config),
-            sync_acls=config.source.sync_acls_interval_s is not None,
+            read_too=own_topics.read_too(flow) if mirrors else (),
+            synced_groups=self._synced(both, config) if mirrors else (),
+            sync_acls=mirrors and config.source.sync_acls_interval_s is not None,
             syncs_configs=flow.syncs_topic_configs,
+            reads_brokers=mirrors,
         )
         needed = rights.needs(wanted)
         held = flow_rights.held(
             self._accesses, needed, clock=self._clock, timeout_s=self._timeout_s
         )
         cluster = rights.Resource(client=rights.Client.TARGET_ADMIN, kind=rights.Kind.CLUSTER)
-        told = self._configs is not None
+        tried = {**topics.tried, (cluster, "DESCRIBE_CONFIGS"): self._configs is not None}
         yield from rights.missing(
             flow.name,
             needed,
             held,
-            tried={**topics.tried, (cluster, "DESCRIBE_CONFIGS"): told},
+            tried=tried,
             operators=flow_rights.of_operators(self._accesses),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -12,7 +13,7 @@ from mm2.core.preflight import rights
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """`clients` come in like this: "consumer of east->west", …"""
+    """`clients` come in like this: "consumer of east->west", …; none: all do."""
 
     alias: str
     access: kafka_access.Access
@@ -44,4 +45,5 @@ def of(accesses_of: Mapping[str, tuple[flows.Flow, Accesses]]) -> list[Login]:
             else:
                 known = found[place]
                 found[place] = replace(known, clients=known.clients + new.clients)
-    return found
+    ways = collections.Counter(each.alias for each in found)
+    return [each if ways[each.alias] > 1 else replace(each, clients=()) for each in found]

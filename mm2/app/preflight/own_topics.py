@@ -60,12 +60,11 @@ def configured(settings: app_settings.Settings, plan: flow_plan.FlowPlan) -> Con
 
 
 def of(plan: flow_plan.FlowPlan, config: Configured) -> list[OwnTopic]:
-    """All of a flow that mirrors."""
-    return [
-        *map(_of_worker, plan.worker.topics.topics),
-        *_of_flow(config.source.flow),
-        *_of_connectors(config),
-    ]
+    """All of a flow; of one for heartbeats alone these, and those of its worker."""
+    found = [*map(_of_worker, plan.worker.topics.topics), _heartbeats(config.heartbeat)]
+    if plan.shown:
+        found += [*_of_flow(config.source.flow), *_of_connectors(config)]
+    return found
 
 
 def read_too(flow: flows.Flow) -> tuple[rights.Resource, ...]:
@@ -138,11 +137,14 @@ def _of_connectors(config: Configured) -> Iterator[OwnTopic]:
             maker=_Client.TARGET_ADMIN,
             user=_Client.WORKER,
         )
-    yield OwnTopic(
+
+
+def _heartbeats(config: connector_configs.HeartbeatConfig) -> OwnTopic:
+    return OwnTopic(
         wanted=_of_java(
             naming.HEARTBEATS_TOPIC,
             "heartbeats",
-            factor=config.heartbeat.topic_factor,
+            factor=config.topic_factor,
             key=keys.HEARTBEATS_FACTOR,
         ),
         maker=_Client.TARGET_ADMIN,

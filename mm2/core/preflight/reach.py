@@ -37,7 +37,7 @@ class Tried:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
     """What became of one way into a cluster: the login of `clients` (for people: "consumer of
-    east->west"), with `protocol` as `security.protocol` has it.
+    east->west"; none: of all), with `protocol` as `security.protocol` has it.
 
     `tool` is for the commands that people are told. `at_ms`: when this was; `own_until_ms`: when
     the certificate that we show ends.
@@ -141,7 +141,7 @@ class Reached:
             word=word,
             weight=weight,
             code=cause.code,
-            text=f"{text} ({', '.join(self.clients)})",
+            text=f"{text} ({', '.join(self.clients)})" if self.clients else text,
             means=means,
             mend=cause.mend.format(alias=self.alias, protocol=self.protocol, user=self.user),
             command=self._command(layer, tried.address),

@@ -78,7 +78,8 @@ class Own:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a flow will do. `topics` are those of the source that it mirrors, `mirrors` theirs on
+    """What a flow will do; one for heartbeats alone mirrors nothing, and reads no settings of
+    brokers. `topics` are those of the source that it mirrors, `mirrors` theirs on
     the target; `groups` some of the source's, where positions are written for them.
 
     `read_too`: topics of a flow that leads back, where mirrors keep their names.
@@ -92,6 +93,7 @@ class Wanted:
     synced_groups: tuple[str, ...] = ()
     sync_acls: bool = False
     syncs_configs: bool = True
+    reads_brokers: bool = True
 
 
 def needs(wanted: Wanted) -> list[Need]:
@@ -203,15 +205,16 @@ def _of_groups(wanted: Wanted) -> Iterator[Need]:
 
 
 def _of_clusters(wanted: Wanted) -> Iterator[Need]:
-    yield _need(
-        Client.TARGET_ADMIN,
-        Kind.CLUSTER,
-        "",
-        {"DESCRIBE_CONFIGS"},
-        means="brokers do not tell how long they remember a producer (24 hours are assumed), nor "
-        "the settings of new topics",
-        weight=findings.Weight.WARNING,
-    )
+    if wanted.reads_brokers:
+        yield _need(
+            Client.TARGET_ADMIN,
+            Kind.CLUSTER,
+            "",
+            {"DESCRIBE_CONFIGS"},
+            means="brokers do not tell how long they remember a producer (24 hours are assumed), "
+            "nor the settings of new topics",
+            weight=findings.Weight.WARNING,
+        )
     if wanted.sync_acls:
         means = "rights on topics are not mirrored (sync.topic.acls.enabled)"
         warning = findings.Weight.WARNING

@@ -17,11 +17,13 @@ a->b.enabled=true
 """
 
 
-def read(*lines: str) -> tuple[own_topics.Configured, dict[str, own_topics.OwnTopic]]:
+def read(
+    *lines: str, flow: int = 0
+) -> tuple[own_topics.Configured, dict[str, own_topics.OwnTopic]]:
     settings = load.parse_properties(
         BASE + "\n".join(lines), file="mm2", folder=pathlib.Path("/"), environment={}
     )
-    plan = flow_plan.plans(settings, flow_plan.EVERYTHING, environment={})[0]
+    plan = flow_plan.plans(settings, flow_plan.EVERYTHING, environment={})[flow]
     config = own_topics.configured(settings, plan)
     return config, {each.wanted.name: each for each in own_topics.of(plan, config)}
 
@@ -40,6 +42,14 @@ def test_all_topics_of_a_flow_are_known_with_who_makes_and_who_uses_them():
     }
     assert {each.wanted.name for each in found.values() if each.on_source} == {
         "mm2-offset-syncs.b.internal"
+    }
+
+
+def test_a_flow_for_heartbeats_alone_keeps_them_and_what_its_worker_needs():
+    _, found = read(flow=1)
+    assert set(found) == {
+        *("mm2-configs.b.internal", "mm2-offsets.b.internal", "mm2-status.b.internal"),
+        "heartbeats",
     }
 
 

@@ -87,6 +87,12 @@ def test_a_failure_is_told_with_its_word_and_what_shows_more(layer, text, word, 
     assert "{" not in found.mend
 
 
+def test_who_comes_in_is_told_only_where_ways_differ():
+    alone = dataclasses.replace(reached(bad(Layer.NETWORK, "refused")), clients=())
+    (found,) = alone.told()
+    assert found.text == "c:2 of bootstrap.servers: refused"
+
+
 def test_what_is_behind_the_failure_is_skipped():
     looked = reached(bad(Layer.LISTENER)).looked()
     assert looked.seen == {Word.DNS, Word.NETWORK, Word.LISTENER}

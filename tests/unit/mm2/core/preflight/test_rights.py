@@ -158,3 +158,5 @@ def test_what_is_not_wanted_needs_no_right():
         "east-mm2"
     }
     assert len([each for each in needs if each.resource.kind is Kind.CLUSTER]) == 1
+    least = rights.needs(dataclasses.replace(less, reads_brokers=False))
+    assert not [each for each in least if each.resource.kind is Kind.CLUSTER]
