@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
+import tracemalloc
+
 import pytest
 
 from mm2.core.copy import map_writer
-from mm2.core.offsets import map_translation, map_upkeep, offset_map, translation
+from mm2.core.offsets import (
+    map_translation,
+    map_upkeep,
+    offset_map,
+    segment_store,
+    translation,
+)
 from mm2.formats import map_record
 from tests.fakes import copied_map, copying
 
 BYTES_PER_MARKER = 2.2
 """With it a day of 1,000 transactions a second (86.4 million) is a map of 190 MB, or of 16 MB where
 that is the budget, and old answers are bounds."""
+
+BYTES_PER_MARKER_HELD = 2.3
+"""In memory, by whoever reads all of such a map."""
 
 
 def transactions(count: int, *, records: int = 10) -> tuple[offset_map.OffsetMap, int]:
@@ -76,3 +88,25 @@ def test_beyond_its_budget_it_stays_there_and_old_answers_get_bounds():
     exact = end // 10 - (end // 10 // 11)  # of each eleven offsets one is a marker
     assert old.downstream <= exact + 1 <= old.downstream + old.again_max
     assert isinstance(map_translation.translate(mine, end - 20), translation.Exact)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(900)
+def test_what_a_reader_holds_of_a_day_of_a_thousand_transactions_a_second():
+    """86.4 million markers, none of them thinned out: a hundredth of them by the writer itself, as
+    often as it takes, one behind the other."""
+    a_part, a_day = 864_000, 86_400_000
+    known, end = transactions(a_part)
+    (written,) = known.partition(copied_map.T7).segments.owners
+    store = segment_store.SegmentStore()
+    tracemalloc.start()
+    for turn in range(a_day // a_part):
+        for at in range(len(written)):
+            key = written.key(at)
+            moved = dataclasses.replace(key, first_source=key.first_source + turn * end)
+            store.keep(moved, bytes(bytearray(written.values[at])))
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(store) == len(written) * (a_day // a_part)
+    print(f"{held / 1e6:.0f} MB, {held / a_day:.2f} bytes a marker")  # noqa: T201
+    assert held < a_day * BYTES_PER_MARKER_HELD
