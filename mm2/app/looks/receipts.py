@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from connect_runtime.base import errors
-from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app.looks import sides
 from mm2.core import naming
 from mm2.formats import receipt
@@ -16,11 +15,9 @@ def read(side: sides.OneSide, source: str, *, timeout_s: float) -> list[receipt.
     """
     topic = naming.receipts_topic(source)
     stated: dict[bytes, receipt.Receipt] = {}
-    try:
-        records = side.topics.read_topic(topic, timeout_s)
-    except kafka_errors.TopicMissingError:
+    if topic not in side.topics.list_topics(timeout_s):  # whoever reads one waits for it
         return []
-    for record in records:
+    for record in side.topics.read_topic(topic, timeout_s):
         if record.key is None:
             continue
         stated.pop(record.key, None)

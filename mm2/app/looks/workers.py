@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.core.state import cluster_config, config_log, status_log, status_records
-from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app.looks import sides
-from mm2.cluster import state_topics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,18 +34,19 @@ def look(
 
     changed_ms: dict[str, int] = {}
     configs, statuses = config_log.ConfigLog(), status_log.StatusLog()
-    for record in _read(side, props["config.storage.topic"], left_s()):
-        configs.apply(record.key, record.value, offset=record.offset)
-        if record.key is not None:
-            changed_ms[record.key.decode("utf-8", "replace")] = record.time_ms
-    configs.finish_replay()
-    topic = props["status.storage.topic"]
-    described = side.admin.describe_topics([topic], left_s()).done
-    if topic in described:
-        for record in _read(side, topic, left_s(), partitions=described[topic].partitions):
-            statuses.apply(record.key, record.value, offset=record.offset)
+    topics = [props["config.storage.topic"], props["status.storage.topic"]]
+    # Whoever reads a topic waits for it: those that are not there are not read.
+    listed = side.topics.list_topics(left_s()).intersection(topics)
+    described = side.admin.describe_topics(listed, left_s()).done
+    for topic, fold in zip(topics, (configs, statuses), strict=True):
+        if topic not in described:
+            continue
+        partitions = described[topic].partitions
+        for record in side.topics.read_topic(topic, left_s(), partitions=partitions):
+            fold.apply(record.key, record.value, offset=record.offset)
             if record.key is not None:
                 changed_ms[record.key.decode("utf-8", "replace")] = record.time_ms
+    configs.finish_replay()
     group = props["group.id"]
     return Workers(
         config=configs.snapshot(),
@@ -61,12 +60,3 @@ def status_key(subject: status_records.Subject) -> str:
     """Of a connector's or task's status in `Workers.changed_ms`."""
     prefix = status_records.CONNECTOR if isinstance(subject, str) else status_records.TASK
     return f"{prefix}{subject}"
-
-
-def _read(
-    side: sides.OneSide, topic: str, timeout_s: float, *, partitions: int = 1
-) -> list[state_topics.TopicRecord]:
-    try:
-        return side.topics.read_topic(topic, timeout_s, partitions=partitions)
-    except kafka_errors.TopicMissingError:
-        return []

@@ -40,6 +40,7 @@ def side():
         for subject, state, trace in told
     ]
     made.topics.topics["statuses"] = [(each.key, each.value) for each in statuses]
+    made.cluster.create("configs")
     made.cluster.create("statuses", partitions=5)
     made.group_cluster.groups["east-mm2"] = groups.FakeGroup(protocol="connect", hosts=("h",))
     return made
