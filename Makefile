@@ -29,13 +29,14 @@ demo: $(READY) ## two Kafka clusters on this machine, real traffic, mirrored and
 
 # Two processes for tests with brokers, whole files at a time; a third beside them for those without,
 # since the others often wait. What it says comes in one piece, when it is done.
-test: $(READY) ## every test that fits into a coffee break
+test: $(READY) ## every test that fits into a coffee break (properties: some examples)
 	@$(AT_ONCE) test-brokers test-units
 
 .PHONY: test-brokers test-units
 test-brokers: $(READY)
 	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "$(QUICK)" \
 	  tests $(addprefix --ignore=,$(UNITS)) $(PYTEST_ARGS) $(OR_NONE)
+test-units: export MM2_EXAMPLES := some
 test-units: $(READY)
 	@said=$$($(BIN)/pytest -q -m "$(QUICK)" $(UNITS) $(PYTEST_ARGS) 2>&1 $(OR_NONE)); failed=$$?; \
 	  echo "$$said"; exit $$failed
