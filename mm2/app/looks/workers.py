@@ -38,7 +38,8 @@ def look(
     # Whoever reads a topic waits for it: those that are not there are not read.
     listed = side.topics.list_topics(left_s()).intersection(topics)
     described = side.admin.describe_topics(listed, left_s()).done
-    for topic, fold in zip(topics, (configs, statuses), strict=True):
+    folds: list[config_log.ConfigLog | status_log.StatusLog] = [configs, statuses]
+    for topic, fold in zip(topics, folds, strict=True):
         if topic not in described:
             continue
         partitions = described[topic].partitions
