@@ -64,6 +64,12 @@ class Recorded:
                 recoveries=[
                     results.Recovery(**each) for each in given["measured"].get("recoveries", ())
                 ],
+                followings=[
+                    results.Following(**each) for each in given["measured"].get("followings", ())
+                ],
+                rereadings=[
+                    results.Rereading(**each) for each in given["measured"].get("rereadings", ())
+                ],
             ),
         )
 
@@ -111,6 +117,8 @@ def joined(runs: Sequence[Recorded]) -> Recorded:
         topics += sorted({f"{each.tasks} tasks" for each in run.measured.rebalances})
         topics += ["starts"] * bool(run.measured.starts)
         topics += ["recoveries"] * bool(run.measured.recoveries)
+        topics += ["groups"] * bool(run.measured.followings)
+        topics += ["records read again"] * bool(run.measured.rereadings)
     twice = sorted({topic for topic in topics if topics.count(topic) > 1})
     if twice:
         raise ValueError(f"measured in more than one of these runs: {', '.join(twice)}")
@@ -127,6 +135,8 @@ def joined(runs: Sequence[Recorded]) -> Recorded:
             rebalances=[each for run in runs for each in run.measured.rebalances],
             starts=[each for run in runs for each in run.measured.starts],
             recoveries=[each for run in runs for each in run.measured.recoveries],
+            followings=[each for run in runs for each in run.measured.followings],
+            rereadings=[each for run in runs for each in run.measured.rereadings],
         ),
     )
 

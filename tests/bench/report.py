@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tests.bench import (
     contestants,
     figures,
+    follow_report,
     group_report,
     life_report,
     markdown,
@@ -78,6 +79,7 @@ def brief(setting: Setting, measured: results.Results) -> str:
         parts += [_in_a_line_each(setting, measured), _latency(setting, measured)]
     parts += [
         life_report.brief(measured),
+        follow_report.brief(measured),
         group_report.brief(measured),
         _fell_short(setting, measured),
         _doubts(measured),
@@ -94,7 +96,11 @@ def render(setting: Setting, measured: results.Results) -> str:
         parts.append(_comparison(setting, measured))
         parts.append(_expected(setting, measured))
         parts.append(_settings(setting))
-    parts += [life_report.render(measured), group_report.render(measured)]
+    parts += [
+        life_report.render(measured),
+        follow_report.render(measured),
+        group_report.render(measured),
+    ]
     parts.append(_doubts(measured))
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -118,8 +118,55 @@ class Recovery:
     load: float | None = None
 
 
-Run: TypeAlias = Copy | Trickle | Rebalance | Start | Recovery
-_One = TypeVar("_One", Start, Recovery)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Following:
+    """Many groups were followed. `first_s`: from the process's start until all had checkpoints.
+
+    All but a few were moved: `moved_s` until their checkpoints were there, `synced_s` until they
+    stood on the target; `one_s`: until one that was moved by itself did. `idle_cpu_s`: CPU-seconds
+    a minute while none moved, `moved_cpu_s`: those of moving all.
+    """
+
+    contestant: str
+    round: int
+    groups: int
+    partitions: int
+    fault: str = ""
+    first_s: float | None = None
+    moved_s: float | None = None
+    synced_s: float | None = None
+    one_s: float | None = None
+    idle_cpu_s: float | None = None
+    moved_cpu_s: float | None = None
+    peak_bytes: float | None = None
+    load: float | None = None
+
+    @property
+    def setting(self) -> tuple[int, int]:
+        """What it may be compared with."""
+        return self.groups, self.partitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rereading:
+    """How many records each group of one kind of traffic would read again, by its checkpoint.
+
+    `untold`: groups without a checkpoint, which begin anew.
+    """
+
+    contestant: str
+    case: str
+    round: int
+    fault: str = ""
+    groups: float | None = None
+    untold: float | None = None
+    median: float | None = None
+    most: float | None = None
+    total: float | None = None
+
+
+Run: TypeAlias = Copy | Trickle | Rebalance | Start | Recovery | Following | Rereading
+_One = TypeVar("_One", Start, Recovery, Following, Rereading)
 
 
 @dataclass(slots=True)
@@ -131,6 +178,8 @@ class Results:
     rebalances: list[Rebalance] = field(default_factory=list)
     starts: list[Start] = field(default_factory=list)
     recoveries: list[Recovery] = field(default_factory=list)
+    followings: list[Following] = field(default_factory=list)
+    rereadings: list[Rereading] = field(default_factory=list)
 
     def add(self, one: Run) -> None:
         match one:
@@ -144,6 +193,10 @@ class Results:
                 self.starts.append(one)
             case Recovery():
                 self.recoveries.append(one)
+            case Following():
+                self.followings.append(one)
+            case Rereading():
+                self.rereadings.append(one)
 
     def of_copies(
         self, contestant: str, topic: str | None, pick: Callable[[Copy], float | None]
@@ -205,6 +258,30 @@ class Results:
             pick,
         )
 
+    def of_followings(
+        self, contestant: str, setting: tuple[int, int], pick: Callable[[Following], float | None]
+    ) -> figures.Spread | None:
+        return _spread(
+            [
+                each
+                for each in self.followings
+                if (each.contestant, each.setting) == (contestant, setting)
+            ],
+            pick,
+        )
+
+    def of_rereadings(
+        self, contestant: str, case: str, pick: Callable[[Rereading], float | None]
+    ) -> figures.Spread | None:
+        return _spread(
+            [
+                each
+                for each in self.rereadings
+                if (each.contestant, each.case) == (contestant, case)
+            ],
+            pick,
+        )
+
     def faults(self) -> list[str]:
         """One line for each thing that went wrong."""
         runs: Sequence[Run] = [
@@ -213,6 +290,8 @@ class Results:
             *self.rebalances,
             *self.starts,
             *self.recoveries,
+            *self.followings,
+            *self.rereadings,
         ]
         return [
             f"{each.contestant}, round {each.round}, {_what(each)}: {each.fault}"
@@ -249,3 +328,7 @@ def _what(run: Run) -> str:
             return f"{run.kind} start"
         case Recovery():
             return f"recovery, {run.setting} settings"
+        case Following():
+            return f"{run.groups} groups of {run.partitions} partitions"
+        case Rereading():
+            return f"read again, {run.case}"

@@ -67,7 +67,29 @@ class Recovering:
     partitions: int = 8
 
 
-AnyRow: TypeAlias = Row | Rebalancing | Starting | Recovering
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Following:
+    """So many consumer groups have offsets in each partition of a topic; for each thing that is
+    waited for there is `limit_s`."""
+
+    key: str = "groups"
+    describe: str = "thousands of consumer groups are followed: how soon, and what it costs"
+    groups: int = 5_000
+    partitions: int = 20
+    limit_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rereading:
+    """Groups go on on the target: how many records each of them reads again."""
+
+    key: str = "reread"
+    describe: str = "records that groups would read again on the target"
+    records: int = 20_000
+    groups: int = 20
+
+
+AnyRow: TypeAlias = Row | Rebalancing | Starting | Recovering | Following | Rereading
 
 
 def rebalancing(*, full: bool) -> Rebalancing:
@@ -84,7 +106,14 @@ def rebalancing(*, full: bool) -> Rebalancing:
 
 def every(megabytes: int, *, full: bool = False) -> tuple[AnyRow, ...]:
     """See `of_size`, `rebalancing`, and the other kinds."""
-    return (*of_size(megabytes), Starting(), Recovering(), rebalancing(full=full))
+    return (
+        *of_size(megabytes),
+        Starting(),
+        Recovering(),
+        Following(),
+        Rereading(),
+        rebalancing(full=full),
+    )
 
 
 def of_size(megabytes: int) -> tuple[Row, ...]:

@@ -17,12 +17,14 @@ from connect_runtime.system import clock
 from tests.bench import (
     benchmark,
     contestants,
+    following,
     machine,
     places,
     rebalancing,
     recorded,
     recovery,
     report,
+    rereading,
     results,
     rows,
     starting,
@@ -95,6 +97,10 @@ def _measure(
             # A group's node has one tuning only: what the setting says.
             keys = [each.key for each in _with_inline(options) if each.key in recovery.KEYS]
             recovery.run(row, keys=keys, rounds=rounds, measured=measured, folder=folder, say=say)
+        case rows.Following():
+            following.run(row, rounds=rounds, measured=measured, folder=folder, say=say)
+        case rows.Rereading():
+            rereading.run(row, rounds=rounds, measured=measured, folder=folder, say=say)
     return []
 
 

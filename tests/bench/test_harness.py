@@ -11,10 +11,13 @@ from tests.bench import (
     benchmark,
     contestants,
     faulty_mirror,
+    follow_report,
+    following,
     rebalancing,
     recorded,
     recovery,
     report,
+    rereading,
     results,
     rows,
     run,
@@ -96,6 +99,49 @@ def test_a_node_is_killed_and_what_it_had_moves_again(tmp_path: Path):
     assert found.doubled == 0
     assert 0 < (found.stood or 0) < rows.Recovering().partitions
     assert (found.again_s or 0) > 5.0, "a session lasts ten seconds"
+
+
+def test_groups_are_followed_and_what_they_read_again_is_counted(tmp_path: Path):
+    measured = results.Results()
+    following.run(
+        rows.Following(groups=30, partitions=3),
+        who=[following.OURS],
+        rounds=1,
+        measured=measured,
+        folder=tmp_path,
+        say=print,
+    )
+    rereading.run(
+        rows.Rereading(records=1_000, groups=5),
+        who=[rereading.OURS],
+        rounds=1,
+        measured=measured,
+        folder=tmp_path,
+        say=print,
+    )
+    assert measured.faults() == []
+    (followed,) = measured.followings
+    assert 0 < (followed.one_s or 0.0) < 60.0
+    assert [each.case for each in measured.rereadings] == list(follow_report.CASES)
+    assert [each.total for each in measured.rereadings] == [0.0] * len(follow_report.CASES)
+
+
+def test_groups_that_nobody_writes_are_a_fault(tmp_path: Path):
+    tuning = {**following.JAVA.tuning, "sync.group.offsets.enabled": "false"}
+    idle = dataclasses.replace(
+        following.OURS, like=dataclasses.replace(following.JAVA, tuning=tuning)
+    )
+    measured = results.Results()
+    following.run(
+        rows.Following(groups=5, partitions=2, limit_s=60.0),
+        who=[idle],
+        rounds=1,
+        measured=measured,
+        folder=tmp_path,
+        say=print,
+    )
+    (fault,) = measured.faults()
+    assert "no sign of groups on the target" in fault
 
 
 @pytest.mark.parametrize("key", [row.key for row in rows.of_size(1)[1:]])

@@ -42,6 +42,12 @@ def run(*chosen: workloads.Workload, rounds: int = 3, groups: int = 0) -> record
             starts=[results.Start(contestant="mm2", kind="cold", round=1, first_s=4.5)] * groups,
             recoveries=[results.Recovery(contestant="java", setting="equal", round=1, again_s=11.5)]
             * groups,
+            followings=[
+                results.Following(contestant="java", round=1, groups=9, partitions=2, one_s=5.0)
+            ]
+            * groups,
+            rereadings=[results.Rereading(contestant="java", case="plain", round=1, total=7.0)]
+            * groups,
         ),
     )
 
@@ -77,7 +83,8 @@ def test_groups_of_workers_are_joined_too_but_not_twice():
     whole = recorded.joined([run(WORKLOADS[0]), run(WORKLOADS[1], groups=1)])
     assert whole.measured.rebalances == [REBALANCE]
     assert len(whole.measured.starts) == len(whole.measured.recoveries) == 1
-    with pytest.raises(ValueError, match="these runs: 300 tasks, recoveries, starts"):
+    assert len(whole.measured.followings) == len(whole.measured.rereadings) == 1
+    with pytest.raises(ValueError, match="300 tasks, groups, records read again, recoveries, starts"):
         recorded.joined([run(WORKLOADS[0], groups=1), run(WORKLOADS[1], groups=1)])
 
 
