@@ -63,13 +63,14 @@ class Equipment:
         back = f"{flow.target}->{flow.source}"
         props = self.settings.flat.props
         usual = props.get(connector_keys.SYNCS_TOPIC_LOCATION, "source")
-        locations = {
-            props.get(f"{name}.{connector_keys.SYNCS_TOPIC_LOCATION}", usual).strip()
+        here, there = (
+            props.get(f"{name}.{connector_keys.SYNCS_TOPIC_LOCATION}", usual).strip() == "source"
             for name in (flow.name, back)
-        }
+        )
         return places.Ways(
             both=any(each.name == back for each in self.settings.flows),
-            syncs_there=locations == {"source"},
+            syncs_there=here and there,
+            syncs_here=here,
         )
 
     def tools(self, tell: Callable[[str], object]) -> moving.Tools:

@@ -17,10 +17,12 @@ from mm2.core.offsets import map_translation, offset_map, translation
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ways:
     """`both`: a flow leads back, too. `syncs_there`: it keeps its offset syncs on the cluster gone
-    to, which is its source, and nobody else keeps any under that name."""
+    to, which is its source, and nobody else keeps any under that name. `syncs_here`: the flow
+    itself keeps its own on its source."""
 
     both: bool = False
     syncs_there: bool = False
+    syncs_here: bool = True
 
 
 class Opposite:

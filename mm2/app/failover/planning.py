@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
-from connect_runtime.base import ids
+from connect_runtime.base import errors, ids
 from mm2.app.failover import places, tails
-from mm2.app.looks import mirrors, positions, sides
+from mm2.app.looks import mirrors, positions, sides, syncs
 from mm2.core import naming
 from mm2.core.failover import orders, plan, seen
-from mm2.core.offsets import offset_map
+from mm2.core.offsets import map_translation, offset_map
 
 _LOGS_S = 10.0
+OTHERS_SINCE = "its newest offset sync says other than its map: MirrorMaker 2 has copied it since"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,7 @@ class Planner:
             both, ways=self.ways, silent=bool(found.silent), timeout_s=self.timeout_s
         )
         left = self._left(wanted, found, opposite)
-        mirrored = _with_tails(found.mirrored, fences)
+        mirrored = self._doubted(_with_tails(found.mirrored, fences), found)
         translate = places.translate(
             both.flow, found.known, mirrored, opposite=opposite, left=left, still=fences is not None
         )
@@ -99,6 +100,27 @@ class Planner:
             losses=found.losses,
         )
         return plan.make(wanted, what, translate, settled=settled), left
+
+    def _doubted(
+        self, mirrored: tuple[seen.Mirrored, ...], found: mirrors.Mirrors
+    ) -> tuple[seen.Mirrored, ...]:
+        """Has Java mirrored since we did? Its newest offset sync tells, where it can be read."""
+        flow, here = self.both.flow, self.ways.syncs_here
+        if here and found.silent:
+            return mirrored
+        side = self.both.source if here else self.both.target
+        topic = flow.policy.offset_syncs_topic(flow.target if here else flow.source)
+        try:
+            told = syncs.read(side, topic, self.timeout_s)
+        except errors.ConnectError:
+            return mirrored
+        return tuple(
+            dataclasses.replace(each, stopped=each.stopped or OTHERS_SINCE)
+            if (newest := told.get(each.partition))
+            and not map_translation.agrees(found.known.partition(each.partition), newest[-1])
+            else each
+            for each in mirrored
+        )
 
     def _left(
         self, wanted: orders.Wanted, found: mirrors.Mirrors, opposite: places.Opposite

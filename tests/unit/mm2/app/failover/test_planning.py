@@ -185,6 +185,17 @@ def test_a_mirror_that_was_made_anew_forbids():
     assert "its mirror was made anew" in found.findings[0].text
 
 
+@pytest.mark.parametrize(("downstream", "agrees"), [(55, True), (56, False)])
+@pytest.mark.parametrize("here", [True, False])
+def test_who_has_copied_since_is_seen_by_offset_syncs(downstream, agrees, here):
+    sides = scene()
+    side, other = (sides.source, "west") if here else (sides.target, "east")
+    sync = offset_sync.OffsetSync(partition=HERE, upstream=50, downstream=downstream)
+    side.topics.topics[f"mm2-offset-syncs.{other}.internal"] = [offset_sync.encode(sync)]
+    found = made(sides, ways=places.Ways(syncs_here=here))
+    assert codes(found) == ({} if agrees else {"stopped": Weight.FORBIDS})
+
+
 BACK = ids.TopicPartition("west.orders", 0)
 
 
