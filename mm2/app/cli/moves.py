@@ -165,7 +165,8 @@ def _begin(order: Order, found: equipment.Equipment) -> int:
     hooks = tuple(sorted(found.settings.hooks))
     begun = journal.Begun(wanted=wanted, flow=found.both.flow.name, hooks=hooks)
     path = order.journal or _default_path(order, found.clock.wall_ms())
-    return _move(order, found, path, begin=journal.begun(begun, at_ms=found.clock.wall_ms()))
+    begin = journal.begun(begun, at_ms=found.clock.wall_ms())
+    return _move(order, found, path, begin=begin, planned=planned)
 
 
 def _go_on(order: Order, found: equipment.Equipment) -> int:
@@ -179,6 +180,7 @@ def _move(
     path: pathlib.Path,
     *,
     begin: str | None,
+    planned: plan.Plan | None = None,
 ) -> int:
     from mm2.app.failover import journal_file, moving
 
@@ -189,7 +191,7 @@ def _move(
     with journal_file.JournalFile(path, begin=begin) as file:
         if begin is None:
             _check(order, found, file)
-        moving.Mover(file, found.tools(tell)).run()
+        moving.Mover(file, found.tools(tell), planned=planned).run()
         report = dict(file.found.details[moving.Step.REPORT])
     if order.as_json:
         click.echo(json.dumps(report, indent=2))

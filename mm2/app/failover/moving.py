@@ -5,6 +5,7 @@ be done again: after a crash it goes on where it was.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import pathlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ GIVE_UP_S = 20.0
 """So long is waited for tasks of a stopped flow to say that they have ended: who was killed says
 nothing, and is fenced all the same."""
 NO_CONNECTORS = "no-connectors"
+NOT_ASKED = "what the cluster gone to holds is all that matters here"
 
 Detail = Mapping[str, Any]
 Step = steps.Step
@@ -61,8 +63,16 @@ class Tools:
 class Mover:
     """One move; `run` does what is left of it."""
 
-    def __init__(self, file: journal_file.JournalFile, tools: Tools) -> None:
+    def __init__(
+        self,
+        file: journal_file.JournalFile,
+        tools: Tools,
+        *,
+        planned: plan.Plan | None = None,
+    ) -> None:
+        """`planned`: the plan, where it was made just now."""
         assert file.found.begun is not None, file.path
+        self._planned = planned
         self._file = file
         self._tools = tools
         self._begun: journal.Begun = file.found.begun
@@ -104,7 +114,7 @@ class Mover:
         return {"output": hooks.run(hook, step, wanted=self._wanted, flow=self._begun.flow)}
 
     def _record(self) -> Detail:
-        found = self._tools.planner.make(self._wanted)
+        found = self._planned or self._tools.planner.make(self._wanted)
         if found.verdict is verdicts.Verdict.NO_GO:
             raise RefusedError(f"no-go: {reasons(found)}. Nothing was done")
         return {"plan": show.as_json(found, tuple(self._begun.hooks), {})}
@@ -206,7 +216,7 @@ class Mover:
 
         def locked_out() -> bool:
             tools.stop()
-            seen_now = self._mirrors()
+            seen_now = self._mirrors(lost=NOT_ASKED)
             wanted = set(taken) or {
                 each.partition
                 for each in seen_now.mirrored
@@ -215,7 +225,7 @@ class Mover:
             fresh = tools.fence(seen_now.known, wanted)
             found.update({each.partition: each for each in fresh})
             tools.pause(TURN_S)
-            known = self._mirrors().known
+            known = self._mirrors(lost=NOT_ASKED).known
             taken[:] = [place for place, each in found.items() if fencing.taken_since(known, each)]
             return not taken
 
@@ -224,29 +234,35 @@ class Mover:
         )
         return [found[each] for each in sorted(found)]
 
-    def _mirrors(self) -> mirrors.Mirrors:
-        planner = self._tools.planner
+    def _mirrors(self, *, lost: str = "") -> mirrors.Mirrors:
+        planner = self._planner
         return mirrors.look(
             self._tools.both,
             clock=self._tools.clock,
             timeout_s=planner.timeout_s,
-            lost=planner.lost,
+            lost=lost or planner.lost,
         )
+
+    @property
+    def _planner(self) -> planning.Planner:
+        """A cluster that was lost when the move began is not waited for again."""
+        planner = self._tools.planner
+        recorded = self._file.found.details.get(Step.RECORD)
+        silent = "" if recorded is None or self._wanted.planned else recorded["plan"]["silent"]
+        return dataclasses.replace(planner, lost=planner.lost or silent)
 
     def _look_again(self) -> Detail:
         """Whoever has taken a partition since it was fenced is fenced once more."""
         fenced = details.fenced(self._file.found.details[Step.FENCE])
         again: list[fencing.Fenced] = []
-        known = self._mirrors().known
+        known = self._mirrors(lost=NOT_ASKED).known
         if any(fencing.taken_since(known, each) for each in fenced):
             again = fenced = self._fenced()
         settled = None
         if self._wanted.planned:
             ends = details.partitions(self._file.found.details[Step.AGREE]["ends"])
             settled = seen.Settled(ends=ends)
-        found = self._tools.planner.make(
-            self._wanted, fences=details.fences(fenced), settled=settled
-        )
+        found = self._planner.make(self._wanted, fences=details.fences(fenced), settled=settled)
         if found.verdict is verdicts.Verdict.NO_GO:
             raise errors.RetriableError(
                 f"no-go: {reasons(found)}. The flow is stopped; no group was moved: mend it, or "

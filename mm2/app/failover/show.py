@@ -81,6 +81,7 @@ def as_json(
         "flow": found.flow,
         "at_ms": found.at_ms,
         "verdict": found.verdict.name.lower().replace("_", "-"),
+        "silent": found.silent,
         "lag_records": found.lag_records,
         "lag_ms": found.lag_ms,
         "newest_ms": found.newest_ms,

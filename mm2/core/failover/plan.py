@@ -12,13 +12,15 @@ from mm2.core.failover import findings, group_moves, orders, seen, verdicts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What moving now would cost. Lag as DESIGN defines it, None where it cannot be told."""
+    """What moving now would cost. Lag as DESIGN defines it, None where it cannot be told. `silent`
+    as in `seen.Seen`."""
 
     wanted: orders.Wanted
     at_ms: int
     flow: str
     mirrored: tuple[seen.Mirrored, ...]
     groups: tuple[group_moves.GroupMove, ...]
+    silent: str = ""
     unreplicated: tuple[seen.Unreplicated, ...] = ()
     findings: tuple[verdicts.Finding, ...] = field(default=())
 
@@ -79,6 +81,7 @@ def make(
         flow=found.flow,
         mirrored=tuple(sorted(found.mirrored, key=lambda each: each.partition)),
         groups=groups,
+        silent=found.silent,
         unreplicated=found.unreplicated,
         findings=tuple(verdicts.weighed(each, wanted.accepted) for each in told),
     )

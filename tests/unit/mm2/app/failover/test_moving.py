@@ -314,6 +314,7 @@ def test_a_silent_origin_is_left_by_its_checkpoints(world: World, tmp_path: Path
     assert stands(world) == {"ahead": 50, "billing": 30 + DELTA}
     report = journal.read(path.read_text()).details[Step.REPORT]
     assert (report["lag_records"], report["stranded_records"]) == (None, None)
+    assert world.sides.source.admin.calls == ["list_topics"]  # and nobody waits for it again
 
 
 def test_topics_made_anew_forbid(world: World, tmp_path: Path):
