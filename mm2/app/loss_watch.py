@@ -29,6 +29,8 @@ NOTE_SHARE = 0.01
 """Of a core: thousands of partitions are noted less often."""
 LATE_S = 10.0
 """What lags by less is surely still there."""
+STAYS_MS = 60_000
+"""What has not moved for so long is looked at, whatever it waits for."""
 MAP_S = 30.0
 
 _log = logging.getLogger(__name__)
@@ -142,7 +144,7 @@ class LossWatch:
             flow = by_name.get(status.flow)
             if flow is None or stop.is_set():
                 continue
-            waiting = _waiting(status, self._clock.wall_ms())
+            waiting = self._waiting(status)
             found: source_looks.Looks = {}
             if waiting:
                 found = self._ask(settings, flow, waiting)
@@ -152,6 +154,26 @@ class LossWatch:
                 self._looks[flow.name] = found
         for name in self._sources.keys() - by_name.keys():
             self._forget(name)
+
+    def _waiting(
+        self, status: flow_status.FlowStatus
+    ) -> dict[ids.TopicPartition, flow_status.PartitionStatus]:
+        """What lags, stands still, or has not moved for a while; what of the flow is elsewhere is
+        looked at there."""
+        wall_ms, found = self._clock.wall_ms(), {}
+        for each in status.partitions:
+            state = overview.state_of(each, paused=status.holds.pauses(each.partition.topic))
+            age_s = each.lag_s(wall_ms)
+            late = age_s is not None and age_s >= LATE_S
+            known = state == flow_report.COPYING and age_s is not None
+            if late or each.stopped or (not known and self._stays(status.flow, each, wall_ms)):
+                found[each.partition] = each
+        return found
+
+    def _stays(self, flow: str, each: flow_status.PartitionStatus, wall_ms: int) -> bool:
+        """At a start everything waits, and soon moves."""
+        since_ms = self._history.since_ms(flow, each.partition)
+        return since_ms is not None and wall_ms - since_ms >= STAYS_MS
 
     def _ask(
         self,
@@ -188,15 +210,3 @@ class LossWatch:
         known = self._sources.pop(flow, None)
         if known is not None:
             known[1].close()
-
-
-def _waiting(
-    status: flow_status.FlowStatus, wall_ms: int
-) -> dict[ids.TopicPartition, flow_status.PartitionStatus]:
-    """What does not move, or lags; what of the flow is elsewhere is looked at there."""
-    found = {}
-    for each in status.partitions:
-        age_s = each.lag_s(wall_ms)
-        if each.phase not in overview.MOVING or age_s is None or age_s >= LATE_S:
-            found[each.partition] = each
-    return found

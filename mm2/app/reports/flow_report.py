@@ -38,8 +38,9 @@ class State(enum.Enum):
     """Its target does not answer."""
 
 
+COPYING = "copying"
 STANDING = frozenset({"stopped", "fenced"})
-"""States of partitions that end when somebody acts."""
+"""States of partitions: of those that move, and of those that stand still until somebody acts."""
 FAILED = "FAILED"
 """Connect's word for a task that does not go on by itself."""
 UNSEEN = ""

@@ -84,7 +84,7 @@ def _partition(
 ) -> flow_report.Partition:
     where = each.partition
     state = overview.state_of(each, paused=status.holds.pauses(where.topic))
-    moves = each.phase in overview.MOVING
+    moves = state == flow_report.COPYING
     # That nothing was missing when it last moved says nothing about now.
     known = each.source_end >= 0 and (moves or bool(each.lag_records))
     oldest_ms = each.oldest_ms if each.oldest_ms >= 0 else None

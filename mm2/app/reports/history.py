@@ -41,13 +41,14 @@ class History:
         if [*map(id, statuses)] == [*map(id, self._seen)]:
             return
         self._seen = tuple(statuses)
-        before, self._since = self._since, {}
+        since: dict[_Of, tuple[str, int]] = {}
         for status in statuses:
             for of, state in _states(status):
-                known = before.get(of)
+                known = self._since.get(of)
                 same = known is not None and known[0] == state
-                self._since[of] = known if known is not None and same else (state, wall_ms)
+                since[of] = known if known is not None and same else (state, wall_ms)
             self._note(status, wall_ms)
+        self._since = since  # whole: others may look
 
     def since_ms(self, flow: str, partition: ids.TopicPartition | None = None) -> int | None:
         """None: it is not shown."""

@@ -11,7 +11,7 @@ from connect_runtime.base import errors, ids
 from mm2.app import loss_watch
 from mm2.app.reports import flow_report, source_looks
 from mm2.app.settings import load
-from mm2.core import time_to_loss
+from mm2.core import holds, time_to_loss
 from mm2.core.offsets import log_ends
 from tests.fakes import plugin_contexts
 from tests.support import statuses
@@ -98,16 +98,38 @@ def test_what_is_copied_as_it_comes_costs_nothing(scene):
     "fields",
     [
         {"phase": "stopped", "reason": "why"},
-        {"phase": "waiting"},
-        {"source_end": -1},
+        {"phase": "waiting", "source_end": 9, "oldest_ms": 5},
         {"source_end": 9, "oldest_ms": 5},
     ],
 )
-def test_what_stands_waits_or_lags_is_looked_at(scene, fields):
+def test_what_stands_or_lags_is_looked_at(scene, fields):
     scene.look(statuses.partition(**fields), statuses.partition(number=1))
     assert scene.opened[0].asked == [[PLACE]]
     (part, _) = scene.partitions()
     assert (part.start, part.end, part.outlook) == (0, 9, SEEN.outlook)
+
+
+@pytest.mark.parametrize("fields", [{"phase": "waiting"}, {"source_end": -1}])
+def test_what_does_not_move_is_looked_at_once_that_lasts(scene, fields):
+    waiting = statuses.partition(**fields)
+    scene.look(waiting)
+    scene.watch.note()
+    scene.clock.wall += loss_watch.STAYS_MS - 1
+    scene.look(waiting)
+    assert scene.opened == []
+    scene.clock.wall += 1
+    scene.look(waiting)
+    assert scene.opened[0].asked == [[PLACE]]
+
+
+def test_so_is_what_an_operator_paused_though_it_was_caught_up(scene):
+    paused = statuses.flow(statuses.partition(), holds=holds.Holds(paused=True))
+    scene.running.shown = [paused]
+    scene.watch.note()
+    scene.clock.wall += loss_watch.STAYS_MS
+    scene.watch.look(threading.Event())
+    assert scene.opened[0].asked == [[PLACE]]
+    assert scene.partitions()[0].end == 9
 
 
 def test_once_nothing_waits_its_clients_are_let_go(scene):

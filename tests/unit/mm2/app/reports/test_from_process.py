@@ -57,7 +57,9 @@ def test_what_the_source_was_asked_fills_in_what_is_not_known():
 def test_an_operators_pause_is_the_flows_state():
     found = report(statuses.flow(statuses.partition(), holds=holds.Holds(paused=True)))
     assert found.state is flow_report.State.PAUSED
-    assert [each.state for each in found.partitions] == [overview.PAUSED]
+    assert [(each.state, each.lag_records) for each in found.partitions] == [
+        (overview.PAUSED, None)
+    ]
     ended = statuses.flow(
         state=flow_status.FlowState.FAILED, reason="refused", holds=holds.Holds(paused=True)
     )
