@@ -75,9 +75,11 @@ class CopySupervisor:
         *,
         before: CopySupervisor | None = None,
         ahead: started_copy.StartedCopy | None = None,
+        given_s: float | None = None,
     ) -> None:
         """`before`: the one that this follows; all that it counted is counted on. `ahead` has begun
-        already, and waits for these settings."""
+        already, and waits for these settings. What the group has confirmed later than `given_s`
+        answers the copy's first questions, too."""
         self.settings = settings
         self.state = flow_status.TaskState.STARTING
         self.reason = ""
@@ -91,6 +93,7 @@ class CopySupervisor:
         )
         self._around = around
         self._ahead = ahead
+        self._given_s = given_s
         self._backoff = backoff.Backoff(initial_s=RESTART_FIRST_S, max_s=RESTART_MAX_S)
         self._channel: control_channel.TaskChannel | None = None
         self._handle: engine.CopyHandle | None = None
@@ -164,7 +167,9 @@ class CopySupervisor:
         self._questions.clear()
         self._reported_at_s = now_s
         self.state = flow_status.TaskState.STARTING
-        self._send(messages.configure(self.settings))
+        since_s, self._given_s = self._given_s, None
+        granted = since_s is not None and self._around.may_take(since_s)
+        self._send(messages.configure(dataclasses.replace(self.settings, granted=granted)))
         if self._paused:
             self._send({"type": "pause"})
 

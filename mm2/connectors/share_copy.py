@@ -36,6 +36,9 @@ TURN_S = 0.05
 MESSAGES_PER_TURN = 500
 AGAIN_S = 5.0
 """What was looked up waits for the map: so long in between."""
+CONFIRMED_S = 5.0
+"""A task that the group has confirmed within so much is still this worker's: a first take need not
+ask again."""
 REPLACE_S = 1.9
 CLOSE_S = 1.0
 _LOG = logging.getLogger(__name__)
@@ -107,8 +110,10 @@ class ShareCopy:
         self._replace_by_s = 0.0
         self._resting = False
         self._abandoned = False
+        self._began_s = 0.0
 
     def start(self) -> None:
+        self._began_s = self._around.clock.now_s()
         self._looks.start()
 
     # A turn
@@ -170,6 +175,7 @@ class ShareCopy:
             self._ahead.end(waits)
         else:
             self._ahead.tend(now_s)
+            self._around.may_take(self._began_s)  # so that it is known by then
 
     def _take_look(self, now_s: float) -> None:
         if self._looks.failure is not None:
@@ -249,7 +255,11 @@ class ShareCopy:
             gauged=self._gauged,
         )
         self.copy = copy_supervisor.CopySupervisor(
-            settings, surroundings, before=before, ahead=self._ahead.take()
+            settings,
+            surroundings,
+            before=before,
+            ahead=self._ahead.take(),
+            given_s=max(self._began_s, around.clock.now_s() - CONFIRMED_S),
         )
         self.copy.pause(paused=self._resting)
         self.reason = ""

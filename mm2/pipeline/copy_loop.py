@@ -66,7 +66,11 @@ class CopyLoop:
         self._held = budget.Budget(settings.budget_bytes)
         self._joining = limits.Joining()
         self._questions = questions.Questions(
-            source=source, target=target, link=link, answered=self._answered
+            source=source,
+            target=target,
+            link=link,
+            answered=self._answered,
+            granted=settings.granted,
         )
         self._source_side = source_side.SourceSide(
             source,

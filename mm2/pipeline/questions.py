@@ -31,7 +31,11 @@ class Questions:
         target: cluster.ClusterConnections,
         link: worker_link.WorkerLink,
         answered: Answered,
+        granted: bool = False,
     ) -> None:
+        """`granted` as in `messages.Configure`."""
+        self._granted = granted
+        self._taken: set[int] = set()
         self._source = asked.Side(source, is_target=False)
         self._target = asked.Side(target, is_target=True)
         self._link = link
@@ -64,6 +68,9 @@ class Questions:
                 self._reads.ask(self._target, question)
             case instructions.ReadSource():
                 self._reads.ask(self._source, question)
+            case instructions.AskMayTake() if self._granted and id(copy) not in self._taken:
+                self._taken.add(id(copy))  # copies live as long as this does
+                self._sleeping.append((now_s, question))
             case instructions.Sleep(delay_s=delay_s):
                 self._sleeping.append((now_s + delay_s, question))
             case _:

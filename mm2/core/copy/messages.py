@@ -46,7 +46,8 @@ class Configure:
     `throttle_bytes_s` (0: none) is this copy's share of its flow's budget, `topic_throttles` its
     shares of the budgets of single topics, in bytes per second. Nothing is copied of
     `paused_topics`. `transforms` are the keys of a chain (`record_transforms`); none: there is
-    none.
+    none. `granted`: the group has just confirmed the task; each partition's first question whether
+    it may be taken is answered by that.
     """
 
     flow: str
@@ -60,6 +61,7 @@ class Configure:
     topic_throttles: Mapping[str, int] = field(default_factory=dict)
     paused_topics: frozenset[str] = frozenset()
     transforms: Mapping[str, str] = field(default_factory=dict, repr=False)
+    granted: bool = False
 
 
 def configure(settings: Configure) -> Message:
@@ -77,6 +79,7 @@ def configure(settings: Configure) -> Message:
         "topic_throttles": dict(settings.topic_throttles),
         "paused_topics": sorted(settings.paused_topics),
         "transforms": dict(settings.transforms),
+        "granted": settings.granted,
     }
 
 
@@ -94,6 +97,7 @@ def read_configure(message: Message) -> Configure:
         topic_throttles=message["topic_throttles"],
         paused_topics=frozenset(message["paused_topics"]),
         transforms=message["transforms"],
+        granted=message["granted"],
     )
 
 

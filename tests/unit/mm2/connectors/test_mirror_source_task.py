@@ -174,6 +174,16 @@ def test_a_copy_may_take_once_the_group_has_confirmed_later(running):
     assert found.plane.copy.told("may_take") == [{"type": "may_take", "id": 7}]
 
 
+def test_what_was_confirmed_while_clusters_were_asked_answers_first_questions(running):
+    found = running()
+    assert not found.begins().plane.configured().granted
+    assert found.context.confirmations_wanted > 0, "one was wanted meanwhile"
+    found = running()
+    found.context.clock.now += 1.0
+    found.confirm()
+    assert found.begins().plane.configured().granted
+
+
 def test_a_copy_ends_while_the_group_is_silent_for_too_long(running):
     found = running().runs()
     found.turn(9.0)

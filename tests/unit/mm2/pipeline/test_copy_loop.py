@@ -59,6 +59,7 @@ class Loop:
             budget_bytes=1 << 20,
             throttle_bytes_s=0,
             topic_throttles={},
+            granted=False,
         )
         self.loop = copy_loop.CopyLoop(
             cast(Any, settings),

@@ -81,7 +81,7 @@ class Side:
 
 
 class World:
-    def __init__(self):
+    def __init__(self, *, granted=False):
         self.source, self.target = Side(), Side()
         self.answers: list[tuple[int, Any]] = []
         self.questions = questions.Questions(
@@ -89,6 +89,7 @@ class World:
             target=cast(Any, self.target),
             link=cast(Any, None),
             answered=lambda copy, answer: self.answers.append((copy.where.partition, answer)),
+            granted=granted,
         )
         self.copies = [
             cast(
@@ -132,6 +133,21 @@ def test_the_worker_is_asked_whose_producer_ids_are():
     assert producers == (4, 5)
     assert world.answered() == {0: instructions.Theirs(producers=frozenset({4}))}
     assert world.target.calls == world.source.calls == []
+
+
+def test_what_the_group_has_just_confirmed_needs_no_question_the_first_time():
+    world = World(granted=True)
+    asked: list[Any] = []
+    world.questions._link = cast(
+        Any, SimpleNamespace(ask_may_take=lambda answered: asked.append(answered))
+    )
+    world.ask(instructions.AskMayTake(), 0, 1)
+    assert world.answered() == {0: instructions.Done(), 1: instructions.Done()}
+    assert asked == []
+    world.ask(instructions.AskMayTake(), 1, 2)
+    assert (len(asked), world.answered()) == (1, {2: instructions.Done()})
+    asked[0](instructions.Done())
+    assert world.answered() == {1: instructions.Done()}
 
 
 # Before anything was heard of a topic

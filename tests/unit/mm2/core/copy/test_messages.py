@@ -68,6 +68,7 @@ configurations = st.builds(
     budget_bytes=NUMBERS,
     throttle_bytes_s=NUMBERS,
     topic_throttles=st.dictionaries(TEXTS, NUMBERS, max_size=2),
+    granted=st.booleans(),
 )
 eras = st.builds(
     map_record.Era,
