@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.app.settings import settings
+from mm2.app.settings import convert, settings
 
 BASE = """\
 clusters:
@@ -63,3 +63,8 @@ def test_mistakes_have_their_line(wrong, text, key, words):
     (found,) = wrong(BASE + text)
     assert (found.line, found.key) == (7, key)
     assert words in found.text
+
+
+def test_the_other_form_of_file_has_none_and_that_is_told(read):
+    given = read(BASE + "  stop-producers: {command: [drain]}\n")
+    assert convert.differences(given, read(BASE.removesuffix("hooks:\n"))) == ["hooks"]
