@@ -221,7 +221,7 @@ def _topic_row(
         records=sum(each.records for each in partitions),
         bytes=sum(each.bytes for each in partitions),
         rate=rates.of(status.flow, topic),
-        lag=_lag(partitions, wall_ms=wall_ms),
+        lag=_lag(partitions, wall_ms=wall_ms, paused=paused),
         transactional=sum(each.transactional for each in partitions),
         opened=Counter(each.opened for each in partitions if each.opened),
         unfenced=sum(not each.fenced for each in partitions),
@@ -239,13 +239,13 @@ def state_of(partition: flow_status.PartitionStatus, *, paused: bool) -> str:
     return "copying" if partition.phase in MOVING else partition.phase
 
 
-def _lag(partitions: list[flow_status.PartitionStatus], *, wall_ms: int) -> Lag:
+def _lag(partitions: list[flow_status.PartitionStatus], *, wall_ms: int, paused: bool) -> Lag:
     records: list[int] = []
     seconds: list[float] = []
     for each in partitions:
         behind, age_s = each.lag_records, each.lag_s(wall_ms)
         # That nothing was missing when it last moved says nothing about now.
-        stale = each.phase not in MOVING
+        stale = paused or each.phase not in MOVING
         if behind is not None and not (stale and behind == 0):
             records.append(behind)
         if age_s is not None and not (stale and age_s == 0):

@@ -154,6 +154,12 @@ def test_a_standstill_is_told_with_its_partition_once(reason, told):
     assert standstill.told == told
 
 
+def test_nor_can_one_that_an_operator_has_paused():
+    holds = holding.Holds(paused_topics=frozenset({"bills"}))
+    seen = make(statuses.flow(statuses.partition("bills"), statuses.partition(), holds=holds))
+    assert [(row.topic, row.lag.records) for row in seen.topics] == [("bills", None), ("orders", 0)]
+
+
 def test_what_is_paused_or_throttled_is_told_with_its_rate():
     holds = holding.Holds(
         paused_topics=frozenset({"bills"}),
