@@ -61,6 +61,7 @@ def stopped(tmp_path, pair: tuple[kafka.Properties, ...]) -> tuple[dict[str, Any
         eventually.eventually(lambda: lost(east, west, "good") == 0, 60.0, "all of it is copied")
         assert run.stop() == 143
     assert_nothing_written(pair, before)
+    assert_seen_from_outside(run)
     return given, told
 
 
@@ -123,6 +124,17 @@ def assert_nothing_written(pair: tuple[kafka.Properties, ...], before: list[kafk
     ours = [each for each in found if each.value != STRANGER]
     assert len(found) - len(ours) == 3
     assert behind(kafka.read_partition(east, "foreign"), ours) > 0
+
+
+def assert_seen_from_outside(run: mirror.Mirror) -> None:
+    """Though nobody runs the flow any more."""
+    done = mirror.mm2("status", run.settings_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    for line in (
+        "mirror-again-0: its mirror was made anew",
+        "source-again-0: the topic was made anew",
+    ):
+        assert f"warning: {line}" in done.stdout, done.stdout
 
 
 def resumed(
