@@ -29,16 +29,17 @@ def stated(topic, kind, **more):
 @pytest.fixture
 def topics(monkeypatch):
     """What the receipts topics of the targets have, by the source's alias."""
-    found = {
+    found: dict[str, list[receipt.Receipt] | errors.ConnectError] = {
         "east": [stated("orders", GONE, source=(3, 9)), stated("bills", UNPAIRED, target=(1, 2))],
         "west": [],
     }
 
     def read(side, source, *, timeout_s):
         assert side.alias != source
-        if isinstance(found[source], Exception):
-            raise found[source]
-        return found[source]
+        answer = found[source]
+        if isinstance(answer, errors.ConnectError):
+            raise answer
+        return answer
 
     monkeypatch.setattr(receipts, "read", read)
     return found
