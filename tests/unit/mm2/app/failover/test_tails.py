@@ -1,0 +1,196 @@
+"""What never left a cluster: counted, and exported whole."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace, TracebackType
+from typing import Any, Self
+
+import pytest
+
+from connect_runtime.base import errors, ids
+from connect_runtime.system import clock as system_clock
+from mm2.app.failover import tails
+from mm2.core.offsets import log_ends, offset_map
+from tests.fakes import batches, copied_map
+
+EAST, WEST = ids.TopicPartition("orders", 0), ids.TopicPartition("east.orders", 0)
+OURS, THEIRS, LOCAL = 70, 80, 90
+CLOCK = system_clock.SystemClock()
+
+
+def batch(base: int, count: int, *, producer: int = LOCAL, codec: int = 0) -> bytes:
+    made = [
+        batches.Record(
+            value=f"value {base + at}".encode(),
+            key=None if at % 2 else b"key",
+            timestamp=1_000 + base + at,
+            headers=((b"h", None), (b"i", b"\xff")),
+        )
+        for at in range(count)
+    ]
+    stamp = batches.Stamp(base_offset=base, producer_id=producer, attributes=codec)
+    return batches.data(made, stamp, codec=codec)
+
+
+@dataclass
+class FakeQuestions:
+    """Logs as lists of (first, last, bytes); a fetch gives at most two batches."""
+
+    logs: dict[ids.TopicPartition, list[tuple[int, int, bytes]]]
+    starts: dict[ids.TopicPartition, int] = field(default_factory=dict)
+    fails: int = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        pass
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        self.asked = ids.TopicPartition(topic, partition)
+        return 1
+
+    def ask(self, to: object, message: object) -> Any:
+        found = SimpleNamespace(error_code=0, offset=self.starts.get(self.asked, 0))
+        return SimpleNamespace(topics=[SimpleNamespace(partitions=[found])])
+
+    def fetch(self, topic: str, offset: int, *, partition: int = 0) -> Any:
+        if self.fails:
+            self.fails -= 1
+            raise errors.RetriableError("away")
+        log = self.logs[ids.TopicPartition(topic, partition)]
+        found = [data for _, last, data in log if last >= offset][:2]
+        return SimpleNamespace(records=b"".join(found))
+
+
+def log(*made: tuple[int, int, int]) -> list[tuple[int, int, bytes]]:
+    """Of (first offset, records, producer)."""
+    return [
+        (base, base + count - 1, batch(base, count, producer=producer))
+        for base, count, producer in made
+    ]
+
+
+def begin(**given: Any) -> tails.Begin:
+    usual: dict[str, Any] = {
+        "ends": log_ends.Ends(start=0, end=30),
+        "through": 10,
+        "ours": frozenset({OURS}),
+        "mirror": WEST,
+        "mirror_ends": log_ends.Ends(start=0, end=12),
+        "mirror_next": 12,
+        "theirs": frozenset({THEIRS}),
+    }
+    return tails.Begin(**usual | given)
+
+
+def find(there: FakeQuestions, here: FakeQuestions, wanted: tails.Begin) -> tails.Tail:
+    finder = tails.Finder(
+        there=lambda: there,  # type: ignore[arg-type,return-value]  # it stands in
+        here=lambda: here,  # type: ignore[arg-type,return-value]
+        clock=CLOCK,
+    )
+    return finder.find({EAST: wanted})[EAST]
+
+
+NOTHING = FakeQuestions({WEST: []})
+BORN = FakeQuestions({EAST: log((0, 10, LOCAL), (10, 5, LOCAL), (15, 10, OURS), (25, 5, -1))})
+
+
+def test_records_behind_the_map_that_others_wrote_are_counted():
+    found = find(BORN, NOTHING, begin())
+    assert found.stretches is not None
+    assert [each[:3] for each in found.stretches] == [(10, 14, 5), (25, 29, 5)]
+    assert (found.counted, found.first, found.behind, found.end) == (10, 10, 12, 30)
+    told = found.told()
+    assert (told.records, told.start, told.first_ms, told.last_ms) == (10, 10, 1_010, 1_029)
+
+
+def test_what_had_arrived_and_was_not_written_down_is_passed():
+    here = FakeQuestions({WEST: log((12, 3, THEIRS), (15, 2, LOCAL))})
+    found = find(BORN, here, begin(mirror_ends=log_ends.Ends(start=0, end=17)))
+    assert found.stretches is not None
+    assert [each[:3] for each in found.stretches] == [(13, 14, 2), (25, 29, 5)]
+    assert (found.counted, found.behind) == (7, 17)
+
+
+def test_nothing_left_ends_where_the_log_does():
+    found = find(BORN, NOTHING, begin(through=30))
+    assert (found.stretches, found.first, found.told().records) == ((), 30, 0)
+
+
+def test_what_retention_has_taken_is_not_read():
+    there = FakeQuestions({EAST: log((25, 5, LOCAL))}, starts={EAST: 25})
+    found = find(there, NOTHING, begin(ends=log_ends.Ends(start=25, end=30)))
+    assert found.counted == 5
+
+
+def test_a_broker_that_is_away_for_a_moment_is_asked_again():
+    there = FakeQuestions(BORN.logs, fails=2)
+    assert find(there, NOTHING, begin()).counted == 10
+
+
+def test_too_much_to_read_is_not_counted(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("mm2.app.failover.scans.BYTES_MAX", 1)
+    found = find(BORN, NOTHING, begin())
+    assert (found.stretches, found.first, found.told().records) == (None, None, None)
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+def test_an_export_holds_each_record_whole(tmp_path: Path, codec: int):
+    log_there = [
+        (0, 9, batch(0, 10, codec=codec)),
+        (10, 14, batch(10, 5, codec=codec)),
+        (15, 24, batch(15, 10, producer=OURS)),
+        (25, 29, batch(25, 5, codec=codec)),
+    ]
+    there = FakeQuestions({EAST: log_there})
+    tail = find(there, NOTHING, begin(through=12))
+    path = tmp_path / "tail.jsonl"
+    count = tails.export(
+        path,
+        [tail],
+        cluster="east",
+        connect=lambda: there,  # type: ignore[arg-type,return-value]
+        clock=CLOCK,
+    )
+    first, *lines = map(json.loads, path.read_text().splitlines())
+    assert first == {"v": 1, "cluster": "east", "records": 8}
+    assert count == len(lines) == 8
+    assert [each["offset"] for each in lines] == [12, 13, 14, 25, 26, 27, 28, 29]
+    assert lines[0] == {
+        "topic": "orders",
+        "partition": 0,
+        "offset": 12,
+        "timestamp_ms": 1_012,
+        "key": base64.b64encode(b"key").decode(),
+        "value": base64.b64encode(b"value 12").decode(),
+        "headers": [["h", None], ["i", base64.b64encode(b"\xff").decode()]],
+    }
+    assert lines[1]["key"] is None
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_where_to_look_is_what_both_maps_say():
+    opposite, known = offset_map.OffsetMap(), offset_map.OffsetMap()
+    for key, value in copied_map.log(EAST, through=10, delta=2):
+        opposite.apply(key or b"", value)
+    ends = log_ends.Ends(start=0, end=30)
+    found = tails.begins(
+        opposite, known, name_here=lambda _: WEST, there={EAST: ends}, here={WEST: ends}
+    )[EAST]
+    assert (found.through, found.mirror_next, found.mirror, found.ours) == (
+        10,
+        12,
+        WEST,
+        frozenset(),
+    )
