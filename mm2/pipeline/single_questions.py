@@ -139,8 +139,11 @@ class SingleQuestions:
         (answer,) = produce.decode_produce_response(version, body).partitions
         return answer
 
-    def fetch(self, topic: str, offset: int, *, partition: int = 0) -> fetch.FetchedPartition:
-        """What stands in the partition from an offset on, uncommitted too."""
+    def fetch(
+        self, topic: str, offset: int, *, partition: int = 0, committed: bool = False
+    ) -> fetch.FetchedPartition:
+        """What stands in the partition from an offset on, uncommitted too; with `committed` up to
+        the last stable offset, and which transactions were aborted there."""
         node_id = self.leader(topic, partition)
         spoken = fetch_versions.of([self.topic_id(topic)])
         version = self._needed(node_id, versions.FETCH_KEY, spoken)
@@ -149,7 +152,7 @@ class SingleQuestions:
             max_wait_ms=500,
             min_bytes=1,
             max_bytes=_PARTITION_BYTES,
-            isolation_level=0,
+            isolation_level=int(committed),
             session_id=0,
             session_epoch=-1,
             partitions=[

@@ -19,3 +19,14 @@ def find(settings: app_settings.Settings, name: str, *, hint: str) -> flows.Flow
     raise click.BadParameter(
         f"{settings.file} has no flow '{name}'; flows: {', '.join(known)}{meant}", param_hint=hint
     )
+
+
+def find_or_only(settings: app_settings.Settings, name: str | None, *, hint: str) -> flows.Flow:
+    """As `find`; without a name the only flow of the file. Raises `click.UsageError` where there
+    are several."""
+    if name is not None:
+        return find(settings, name, hint=hint)
+    if len(settings.flows) == 1:
+        return settings.flows[0]
+    known = ", ".join(f"'{flow.name}'" for flow in settings.flows)
+    raise click.UsageError(f"{settings.file} has several flows: say {hint}, one of {known}")

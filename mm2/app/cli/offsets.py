@@ -1,4 +1,4 @@
-"""`mm2 offsets`: what offsets of one cluster are on the other."""
+"""`mm2 offsets`: what offsets of one cluster are on the other, and making anew what tells it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ import click
 from connect_runtime.base import ids
 from connect_runtime.system import clock as system_clock
 from mm2.app import exits
-from mm2.app.cli import config_file, flow_names
+from mm2.app.cli import config_file, flow_names, offsets_rebuild
 from mm2.app.settings import load
-from mm2.app.settings import settings as app_settings
 from mm2.core import flows
 from mm2.core.configs import kinds, own_values
 
@@ -120,7 +119,7 @@ def translate(**given: Any) -> int:
     question = Question(**given)
     _check(question)
     settings = load.load(question.file, environment=os.environ)
-    flow = _flow(settings, question.flow)
+    flow = flow_names.find_or_only(settings, question.flow, hint="--flow")
     # Here and not above: wrong input is told before Kafka's library is loaded.
     from mm2.app import noise
     from mm2.app.offsets import linking
@@ -146,15 +145,6 @@ def _check(question: Question) -> None:
         raise click.UsageError("--topic goes with --partition, and --offset or --timestamp")
     if question.as_json and question.as_csv:
         raise click.UsageError("say either --json or --csv")
-
-
-def _flow(settings: app_settings.Settings, name: str | None) -> flows.Flow:
-    if name is None and len(settings.flows) == 1:
-        return settings.flows[0]
-    if name is None:
-        known = ", ".join(f"'{flow.name}'" for flow in settings.flows)
-        raise click.UsageError(f"{settings.file} has several flows: say --flow, one of {known}")
-    return flow_names.find(settings, name, hint="--flow")
 
 
 def _ask(
@@ -209,3 +199,6 @@ def _print(question: Question, answer: show.Answer) -> None:
     else:
         for line in show.lines(answer):
             click.echo(line)
+
+
+group.add_command(offsets_rebuild.command)

@@ -40,6 +40,13 @@ def link(
 
 
 def _syncs_on_source(settings: app_settings.Settings, flow: flows.Flow) -> bool:
+    return (
+        plan(settings, flow).source.get(connector_keys.SYNCS_TOPIC_LOCATION, "source") != "target"
+    )
+
+
+def plan(settings: app_settings.Settings, flow: flows.Flow) -> flow_plan.FlowPlan:
+    """What the flow runs with. Raises as `flow_plan.plans`."""
     choice = flow_plan.Choice(names=(flow.name,))
-    (plan,) = flow_plan.plans(settings, choice, environment=os.environ)
-    return plan.source.get(connector_keys.SYNCS_TOPIC_LOCATION, "source") != "target"
+    (found,) = flow_plan.plans(settings, choice, environment=os.environ)
+    return found

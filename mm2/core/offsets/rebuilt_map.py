@@ -8,7 +8,7 @@ owner: it changes nothing for who copies.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from connect_runtime.base import ids
@@ -78,7 +78,7 @@ def before_all(
 def _segments(
     owner: map_record.EraKey, matched: matched_runs.Matched, *, leader_epoch: int
 ) -> Iterator[tuple[map_record.SegmentKey, map_record.Segment]]:
-    for each in _cut(matched.stretches):
+    for each in cut(matched.stretches):
         key = map_record.SegmentKey(
             topic=owner.topic,
             partition=owner.partition,
@@ -105,12 +105,14 @@ def _segments(
         )
 
 
-def _cut(stretches: tuple[matched_runs.Stretch, ...]) -> Iterator[matched_runs.Stretch]:
-    """Each becomes as many as it takes segments: each begins with a run."""
+def cut(
+    stretches: Iterable[matched_runs.Stretch], *, runs_max: int = RUNS_MAX
+) -> Iterator[matched_runs.Stretch]:
+    """Each becomes as many as it takes so that none has more runs."""
     for each in stretches:
         first = each.first
-        for at in range(0, len(each.runs) or 1, RUNS_MAX):
-            following = each.runs[at + RUNS_MAX : at + RUNS_MAX + 1]
+        for at in range(0, len(each.runs) or 1, runs_max):
+            following = each.runs[at + runs_max : at + runs_max + 1]
             through, target_next = each.through, each.target_next
             if following:
                 ((through, delta),) = following
@@ -119,6 +121,6 @@ def _cut(stretches: tuple[matched_runs.Stretch, ...]) -> Iterator[matched_runs.S
                 first=first,
                 through=through,
                 target_next=target_next,
-                runs=each.runs[at : at + RUNS_MAX],
+                runs=each.runs[at : at + runs_max],
             )
             first = through

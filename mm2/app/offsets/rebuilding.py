@@ -1,0 +1,333 @@
+"""A flow's map made anew from both logs, where it is lost, or before where it begins.
+
+Where it is lost nobody may copy meanwhile: the flow must be stopped, and each partition is fenced
+under its own transactional id before its mirror is read; whoever takes it next finds the anchor,
+and pairs what stands behind it. What others copied before the first era is written below all
+owners, and hurts nobody who runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from connect_runtime.base import clock as base_clock
+from connect_runtime.base import deadline as base_deadline
+from connect_runtime.base import errors, ids
+from mm2.app.looks import sides, workers
+from mm2.app.offsets import comparing
+from mm2.cluster import errors as cluster_errors
+from mm2.connectors import flow_ledger, partition_setups
+from mm2.core.configs import engine_settings
+from mm2.core.copy import (
+    instructions,
+    match_messages,
+    messages,
+    opening,
+    record_transforms,
+    setup,
+)
+from mm2.core.offsets import offset_map, rebuild_plan, rebuilt_map
+from mm2.formats import map_record
+from mm2.pipeline import fenced_partition, single_questions
+
+LOOK_S = 60.0
+STORE_S = 60.0
+_TURN_S = 0.5
+
+
+class FlowRunsError(errors.FatalError):
+    """What is lost cannot be made anew while somebody copies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuilt:
+    """What became of one partition. `compared` None: its logs were not compared. `stored` counts
+    records of the map; `why`: why there are none, "" where there is nothing to say."""
+
+    partition: ids.TopicPartition
+    kind: rebuild_plan.Kind | None
+    compared: match_messages.Compared | None = None
+    stored: int = 0
+    why: str = ""
+
+    @property
+    def is_well(self) -> bool:
+        """Is all known of it now that can be?"""
+        return self.kind is not None and not self.why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """`reaching` says how the processes that compare reach the clusters, `worker_props` which group
+    runs the flow. `questions` connects to the target. `opposite` gives, by its mirror's partition,
+    the producers of a flow back that keeps names."""
+
+    both: sides.Sides
+    ledger: flow_ledger.FlowLedger
+    questions: Callable[[], single_questions.SingleQuestions]
+    reaching: messages.Configure
+    worker_props: Mapping[str, str] = field(repr=False)
+    engine: engine_settings.EngineSettings = field(repr=False)
+    opposite: Callable[[], offset_map.OffsetMap]
+    clock: base_clock.Clock
+    pause: Callable[[float], bool]
+    tell: Callable[[str], None]
+    timeout_s: float
+
+
+class Rebuilding:
+    """One run. `found` has every partition that was asked for."""
+
+    def __init__(self, tools: Tools, *, writes: bool) -> None:
+        """Not `writes`: nothing is fenced, and nothing stored."""
+        self._tools = tools
+        self._writes = writes
+        self._end = base_deadline.Deadline.after(tools.timeout_s, now_s=tools.clock.now_s())
+        self._setups: dict[ids.TopicPartition, setup.PartitionSetup] = {}
+        self._kinds: dict[ids.TopicPartition, rebuild_plan.Wanted] = {}
+        self._fences: dict[ids.TopicPartition, rebuilt_map.Fenced] = {}
+        self.found: dict[ids.TopicPartition, Rebuilt] = {}
+
+    def run(self, topics: Collection[str]) -> None:
+        """`topics` empty: all that the flow mirrors. Raises `FlowRunsError`, and `RetriableError`
+        or `FatalError` where a cluster does not answer, or refuses us."""
+        tools = self._tools
+        tools.ledger.open(LOOK_S)
+        known = tools.ledger.catch_up(LOOK_S)
+        self._look(topics)
+        for each in sorted(self._setups):
+            wanted = rebuild_plan.wanted(known.partition(each))
+            self._kinds[each] = wanted
+            why = wanted.kind.value if wanted.kind is rebuild_plan.Kind.UNTAKEN else ""
+            self.found[each] = Rebuilt(partition=each, kind=wanted.kind, why=why)
+        due = [each for each, wanted in self._kinds.items() if wanted.is_due]
+        lost = [each for each in due if self._kinds[each].kind is rebuild_plan.Kind.LOST]
+        if lost and self._writes:
+            self._must_rest()
+        bounds = self._bounds(due)
+        if bounds:
+            partitions = tuple(self._setups[each.partition] for each in bounds)
+            self._compare(bounds, partitions)
+
+    def _look(self, topics: Collection[str]) -> None:
+        tools = self._tools
+        both, flow = tools.both, tools.both.flow
+        listed = both.source.admin.list_topics(LOOK_S)
+        wanted = {each for each in topics or listed if flow.should_replicate_topic(each)}
+        described = both.source.admin.describe_topics(wanted, LOOK_S)
+        failure = described.first_failure()
+        if failure is not None:
+            raise failure
+        asked = [
+            ids.TopicPartition(name, number)
+            for name, topic in described.done.items()
+            for number in range(topic.partitions)
+        ]
+        looking = partition_setups.PartitionSetups(
+            flow, source=both.source.admin, target=both.target.admin, now=tools.clock
+        )
+        plan = looking.look(asked, LOOK_S, pause=tools.pause)
+        self._setups = {
+            ids.TopicPartition(each.topic, each.partition): each for each in plan.partitions
+        }
+        for each in plan.findings:
+            self.found[each.partition] = Rebuilt(
+                partition=each.partition, kind=None, why=each.message
+            )
+
+    def _must_rest(self) -> None:
+        tools = self._tools
+        seen = workers.look(
+            tools.both.target, tools.worker_props, clock=tools.clock, timeout_s=LOOK_S
+        )
+        if seen.hosts:
+            raise FlowRunsError(
+                f"flow {tools.both.flow.name} is run by {', '.join(sorted(seen.hosts))}: what is "
+                "lost of its map cannot be made anew while it copies. Stop its mm2 run first"
+            )
+
+    def _bounds(self, due: Collection[ids.TopicPartition]) -> list[match_messages.Bounds]:
+        """Those that are lost are fenced first: what stands before the marker is final."""
+        bounds = []
+        for each in sorted(due):
+            wanted, target_to = self._kinds[each], self._kinds[each].target_to
+            if wanted.kind is rebuild_plan.Kind.LOST and self._writes:
+                marker = self._fence(each)
+                if marker is None:
+                    continue
+                target_to = marker
+            bounds.append(
+                match_messages.Bounds(
+                    partition=each,
+                    source_to=wanted.source_to,
+                    target_to=target_to,
+                    opposite=self._opposite(each),
+                )
+            )
+        return bounds
+
+    def _opposite(self, partition: ids.TopicPartition) -> frozenset[int]:
+        where = self._setups[partition]
+        if not where.opposite_map:
+            return frozenset()
+        back = self._tools.opposite().partition(
+            ids.TopicPartition(where.remote_topic, where.partition)
+        )
+        return frozenset(back.producers)
+
+    def _fence(self, partition: ids.TopicPartition) -> int | None:
+        """Where our marker stands; None: nothing is there that could be compared, or nobody can be
+        locked out, and `found` says so."""
+        where, tools = self._setups[partition], self._tools
+        with tools.questions() as questions:
+            place = fenced_partition.FencedPartition(
+                questions,
+                ids.TopicPartition(where.remote_topic, where.partition),
+                transactional_id=where.transactional_id,
+                clock=tools.clock,
+            )
+            start = place.end()
+            if start == 0:
+                self._leave(partition, "the mirror is empty")
+                return None
+            owner = place.new_owner()
+            refused = owner if isinstance(owner, fenced_partition.Refused) else None
+            if refused is None and isinstance(owner, fenced_partition.Owner):
+                refused = place.commit_empty(owner)
+                if refused is None:
+                    return self._marked(partition, place, owner, start=start)
+            self._leave(partition, f"its writers cannot be locked out: {refused}")
+            return None
+
+    def _marked(
+        self,
+        partition: ids.TopicPartition,
+        place: fenced_partition.FencedPartition,
+        owner: fenced_partition.Owner,
+        *,
+        start: int,
+    ) -> int | None:
+        marker = place.marker_of(owner, start=start)
+        if marker is None:
+            self._leave(partition, "our marker did not become readable")
+            return None
+        (header,) = [each for each in place.headers(marker) if each.base_offset == marker]
+        self._fences[partition] = rebuilt_map.Fenced(
+            producer_id=owner.id, epoch=owner.epoch, leader_epoch=header.leader_epoch
+        )
+        return marker
+
+    def _leave(self, partition: ids.TopicPartition, why: str) -> None:
+        kind = self._kinds[partition].kind
+        self.found[partition] = Rebuilt(partition=partition, kind=kind, why=why)
+
+    def _compare(
+        self,
+        bounds: list[match_messages.Bounds],
+        partitions: tuple[setup.PartitionSetup, ...],
+    ) -> None:
+        tools = self._tools
+        comparing.compare(
+            bounds,
+            messages.Configure(
+                flow=tools.reaching.flow,
+                task=0,
+                owner=tools.reaching.owner,
+                source=tools.reaching.source,
+                target=tools.reaching.target,
+                partitions=partitions,
+                budget_bytes=0,
+                transforms=tools.reaching.transforms,
+            ),
+            tools.engine,
+            clock=tools.clock,
+            timeout_s=self._end.left_s(tools.clock.now_s()),
+            done=self._compared,
+        )
+
+    def _compared(self, compared: match_messages.Compared) -> None:
+        partition = compared.partition
+        kind = self._kinds[partition].kind
+        why = compared.why
+        if compared.matched is None and not why:
+            why = "nothing on the mirror is known to be from the source"
+        stored = 0
+        if compared.matched is not None and self._writes:
+            stored, why = self._store(partition, kind, compared)
+        self.found[partition] = Rebuilt(
+            partition=partition, kind=kind, compared=compared, stored=stored, why=why
+        )
+        self._tools.tell(f"{partition}: compared")
+
+    def _store(
+        self,
+        partition: ids.TopicPartition,
+        kind: rebuild_plan.Kind,
+        compared: match_messages.Compared,
+    ) -> tuple[int, str]:
+        assert compared.matched is not None
+        known = self._tools.ledger.catch_up(LOOK_S).partition(partition)
+        if rebuild_plan.wanted(known) != self._kinds[partition]:
+            return 0, "somebody has taken it meanwhile"
+        where = self._setups[partition]
+        era = map_record.Era(
+            source_cluster=where.source_cluster,
+            target_cluster=where.target_cluster,
+            source_topic_id=where.source_topic_id,
+            target_topic_id=where.target_topic_id,
+            first_source=compared.matched.first_source,
+            first_target=compared.matched.first_target,
+            filter_hash=self._filter_hash(where),
+            reason=rebuild_plan.REASON,
+        )
+        if kind is rebuild_plan.Kind.LOST:
+            by = self._fences[partition]
+            records = rebuilt_map.lost(partition, compared.matched, era, by=by)
+        else:
+            records = rebuilt_map.before_all(partition, compared.matched, era)
+        self._append(records)
+        return len(records), ""
+
+    def _filter_hash(self, where: setup.PartitionSetup) -> int:
+        chain = record_transforms.chain(self._tools.reaching.transforms)
+        if chain is None:
+            return 0
+        try:
+            return opening.filter_hash(chain.of(where))
+        finally:
+            chain.close()
+
+    def _append(self, records: list[rebuilt_map.Record]) -> None:
+        """In order, the last of them once all before it are stored: it is what others go by."""
+        *before, last = records
+        self._append_all(before)
+        self._append_all([last])
+
+    def _append_all(self, records: list[rebuilt_map.Record]) -> None:
+        ledger, clock = self._tools.ledger, self._tools.clock
+        end = base_deadline.Deadline.after(STORE_S, now_s=clock.now_s())
+        failed: list[errors.ConnectError] = []
+        stored = [0]
+
+        def recorded(error: errors.ConnectError | None) -> None:
+            if error is not None:
+                failed.append(error)
+            stored[0] += 1
+
+        for key, value in records:
+            item = instructions.LogItem(
+                key=map_record.encode_key(key), value=map_record.encode_value(value)
+            )
+            while not failed:
+                try:
+                    ledger.append(item, on_recorded=recorded)
+                    break
+                except cluster_errors.FlowLogFullError:
+                    ledger.work(_TURN_S)
+        while stored[0] < len(records) and not failed:
+            if end.passed(clock.now_s()):
+                raise errors.RetriableError("storing the map: not acknowledged in time")
+            ledger.work(_TURN_S)
+        if failed:
+            raise failed[0]

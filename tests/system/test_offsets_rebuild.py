@@ -1,0 +1,172 @@
+"""A lost map is made anew from both logs, and what Java had copied before is added to a map: then
+every offset is asked for, against what the two logs say."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from connect_runtime.base import ids
+from mm2.core import naming
+from mm2.core.offsets import map_translation, offset_map
+from mm2.formats import map_record
+from tests.support import eventually, kafka, mirror, numbered, offset_oracle
+
+if TYPE_CHECKING:
+    from mm2.sandbox import cluster
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
+
+MAP = naming.map_topic("east")
+WAIT_S = 120.0
+
+
+class World:
+    """`kinds` are written on the one and mirrored to the other, as long as a flow runs."""
+
+    def __init__(
+        self,
+        folder: Path,
+        pair: Sequence[cluster.Cluster],
+        kinds: Sequence[numbered.Kind],
+        **flow: Any,
+    ) -> None:
+        self.folder = folder
+        self.source, self.target = (each.client_properties() for each in pair)
+        self.traffic = numbered.Traffic(self.source, kinds, seed=7, pause_s=0.02)
+        self.topics = [each.topic for each in kinds]
+        self.settings = mirror.settings(
+            self.source, self.target, topics=self.topics, spark={"engine": "inline"}, **flow
+        )
+        self.file = folder / "clusters.yaml"
+        self.file.touch(mode=0o600)
+        self.file.write_text(json.dumps(self.settings))
+
+    @property
+    def written(self) -> int:
+        writers = self.traffic.writers.values()
+        return sum(len(each) for writer in writers for each in list(writer.written.values()))
+
+    def write(self, count: int) -> None:
+        """So many more records, at least."""
+        goal = self.written + count
+        with self.traffic:
+            eventually.eventually(lambda: self.written >= goal, WAIT_S, f"{goal} are written")
+
+    def catch_up(self) -> None:
+        mirror.catch_up(self.folder, self.settings)
+
+    def rebuild(self, *words: str) -> list[dict[str, Any]]:
+        asked = [word for each in self.topics for word in ("--topic", each)]
+        done = mirror.mm2(
+            *("offsets", "rebuild", "--json", "--config", self.file, *asked, *words),
+            timeout_s=WAIT_S,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        found: list[dict[str, Any]] = json.loads(done.stdout)["partitions"]
+        return found
+
+    def forget(self) -> None:
+        """The map loses all that it knows of our topics."""
+        records = kafka.read_partition(self.target, MAP)
+        keys = {each.key for each in records if each.key is not None}
+        ours = [each for each in sorted(keys) if map_record.decode_key(each).topic in self.topics]
+        assert ours
+        kafka.produce(self.target, MAP, [kafka.Outgoing(key=each, value=None) for each in ours])
+
+    def read_map(self) -> offset_map.OffsetMap:
+        known = offset_map.OffsetMap()
+        for each in kafka.read_partition(self.target, MAP):
+            assert each.key is not None
+            known.apply(each.key, each.value)
+        known.check_invariants()
+        return known
+
+    def places(self) -> list[ids.TopicPartition]:
+        return sorted(place for writer in self.traffic.writers.values() for place in writer.written)
+
+    def judge(self) -> offset_oracle.Verdict:
+        """Of all offsets on both sides. What is written must be at rest."""
+        found, known = offset_oracle.Verdict(), self.read_map()
+        for place in self.places():
+            found.add(self._judge(place, known.partition(place)))
+        assert not found.wrong, str(found)
+        return found
+
+    def _judge(
+        self, place: ids.TopicPartition, mine: offset_map.PartitionMap
+    ) -> offset_oracle.Verdict:
+        written = self.traffic.writers[place.topic].written[place]
+        there = numbered.places(self.target, f"east.{place.topic}", place.partition)
+        here = numbered.places(self.source, place.topic, place.partition)
+        _, source_end = kafka.offsets(self.source, place.topic, place.partition)
+        _, target_end = kafka.offsets(self.target, f"east.{place.topic}", place.partition)
+        oracle = offset_oracle.Oracle(
+            written,
+            there,
+            source_end=source_end,
+            target_end=target_end,
+            gone=written.keys() - here.keys(),
+        )
+        assert oracle.copied > 0, place
+        ask = functools.partial(map_translation.translate, mine)
+        found = oracle.judge(ask, range(source_end + 1))
+        ask_back = functools.partial(map_translation.translate_back, mine)
+        found.add(oracle.judge_back(ask_back, range(target_end + 1)))
+        return found
+
+    def each_once(self) -> None:
+        for place in self.places():
+            there = numbered.places(self.target, f"east.{place.topic}", place.partition)
+            written = self.traffic.writers[place.topic].written[place]
+            assert sorted(there.values()) == sorted(written.values()), place
+
+
+def test_a_map_that_is_lost_is_made_anew_and_copying_goes_on(
+    tmp_path: Path, east: cluster.Cluster, west: cluster.Cluster, topic: Callable[..., str]
+) -> None:
+    kinds = (
+        numbered.Kind(topic=topic("plain"), partitions=2),
+        numbered.Kind(topic=topic("ledger"), aborts=0.3, burst=8),
+    )
+    world = World(tmp_path, (east, west), kinds)
+    world.traffic.create_topics()
+    world.write(600)
+    world.catch_up()
+    world.write(200)
+    world.catch_up()
+    world.forget()
+    assert world.rebuild("--dry-run", "--engine", "inline")[0]["stored"] == 0
+    found = world.rebuild("--engine", "spark")
+    assert {each["made_anew"] for each in found} == {"lost"}
+    assert sum(each["matched"] for each in found) == world.written
+    assert {(each["unsure"], each["behind"]) for each in found} == {(0, 0)}
+    assert set(world.judge().outcomes) == {"Exact"}
+    world.write(200)
+    world.catch_up()
+    assert set(world.judge().outcomes) == {"Exact"}
+    world.each_once()
+    assert {each["made_anew"] for each in world.rebuild("--engine", "inline")} == {"known"}
+
+
+def test_nothing_is_made_anew_while_the_flow_runs(
+    tmp_path: Path, east: cluster.Cluster, west: cluster.Cluster, topic: Callable[..., str]
+) -> None:
+    world = World(tmp_path, (east, west), (numbered.Kind(topic=topic("plain")),))
+    world.traffic.create_topics()
+    world.write(100)
+    with mirror.Mirror(tmp_path, world.settings) as run:
+        run.await_records(100)
+        assert {each["made_anew"] for each in world.rebuild("--engine", "inline")} == {"known"}
+        world.forget()
+        done = mirror.mm2(
+            *("offsets", "rebuild", "--engine", "inline", "--config", world.file),
+            *("--topic", world.topics[0]),
+        )
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert "Stop its mm2 run first" in done.stderr

@@ -1,0 +1,104 @@
+"""What was fetched of a log, as items: what counts, what is nobody's, and where something is
+missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from mm2.core.copy import compared_logs
+from tests.fakes import batches, transforms
+
+
+def data(offset, *values, producer=-1, transactional=False, last=None):
+    attributes = batches.TRANSACTIONAL if transactional else 0
+    stamp = batches.Stamp(base_offset=offset, producer_id=producer, attributes=attributes)
+    records = [batches.Record(value=each, timestamp=5) for each in values]
+    return batches.data(records, stamp, last_offset_delta=last)
+
+
+def marker(offset, producer, *, commit):
+    stamp = batches.Stamp(base_offset=offset, producer_id=producer)
+    return batches.marker(stamp, commit=commit, timestamp=6)
+
+
+def log(*held, start=0, upto=100, aborted=(), **more):
+    found = compared_logs.ComparedLog(start=start, upto=upto, **more)
+    found.add(memoryview(b"".join(held)), aborted)
+    return found
+
+
+def offsets(found):
+    return list(found.items.offsets)
+
+
+def holes(found):
+    return [at for at in range(len(found.items)) if found.items.has_hole(at, at)]
+
+
+def test_every_record_has_its_offset_digest_and_writer():
+    one = log(data(0, b"a", b"b", producer=7), data(2, b"a"))
+    digests = list(one.items.digests)
+    assert offsets(one) == [0, 1, 2]
+    assert digests[0] == digests[2] != digests[1]
+    assert list(one.items.writers) == [7, 7, -1]
+    assert (one.at, one.complete) == (3, False)
+    other = log(data(40, b"a"), start=40)
+    assert list(other.items.digests) == digests[:1]
+
+
+def test_batches_go_on_where_the_last_fetch_ended():
+    found = log(data(0, b"a", b"b"))
+    found.add(memoryview(data(0, b"a", b"b") + data(2, b"c")), ())
+    assert offsets(found) == [0, 1, 2]
+
+
+def test_markers_are_no_holes_and_what_the_cleaner_took_is_one():
+    found = log(
+        data(0, b"a"), marker(1, 7, commit=True), data(2, b"b"), data(5, b"c", b"d", last=4)
+    )
+    assert (offsets(found), holes(found), found.at) == ([0, 2, 5, 6], [2], 10)
+    found.add(memoryview(data(10, b"e")), ())
+    assert holes(found) == [2, 4]
+
+
+@pytest.mark.parametrize(("optional", "expected"), [(True, [0, 2]), (False, [2])])
+def test_what_was_aborted_counts_where_it_may_have_been_copied(optional, expected):
+    found = log(
+        data(0, b"a", producer=7, transactional=True),
+        marker(1, 7, commit=False),
+        data(2, b"b"),
+        aborted=((7, 0),),
+        optional_aborted=optional,
+    )
+    assert (offsets(found), holes(found)) == (expected, [])
+    assert [found.items.is_needed(at) for at in range(len(expected))][-1]
+    assert found.items.is_needed(0) is not optional
+
+
+def test_what_a_flow_back_wrote_is_nobodys():
+    found = log(data(0, b"a", producer=9), data(1, b"b"), opposite=frozenset({9}))
+    assert (offsets(found), holes(found)) == ([1], [])
+
+
+def test_it_ends_where_it_is_told_to():
+    found = log(data(0, b"a", b"b", b"c"), data(3, b"d"), upto=2)
+    assert (offsets(found), found.at, found.complete) == ([0, 1], 2, True)
+    assert log(data(0, b"a"), data(1, b"b"), upto=1).complete
+    short = log(data(0, b"a"), upto=9)
+    short.end()
+    assert short.complete
+
+
+def test_what_a_transform_left_out_is_no_hole_and_what_it_changed_counts_as_changed():
+    found = log(data(0, b"a", b"b", b"c"), transform=transforms.Filter(b"b", change=b"x"))
+    there = log(data(0, b"xa", b"xc"))
+    assert (offsets(found), holes(found)) == ([0, 2], [])
+    assert list(found.items.digests) == list(there.items.digests)
+
+
+def test_what_cannot_be_read_is_told():
+    broken = bytearray(data(0, b"a"))
+    broken[-1] ^= 1
+    found = compared_logs.ComparedLog(start=0, upto=9)
+    with pytest.raises(compared_logs.Unreadable):
+        found.add(memoryview(bytes(broken)), ())
