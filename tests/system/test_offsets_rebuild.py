@@ -63,10 +63,8 @@ class World:
 
     def rebuild(self, *words: str) -> list[dict[str, Any]]:
         asked = [word for each in self.topics for word in ("--topic", each)]
-        done = mirror.mm2(
-            *("offsets", "rebuild", "--json", "--config", self.file, *asked, *words),
-            timeout_s=WAIT_S,
-        )
+        options = [*asked, *words, "--config", str(self.file)]
+        done = mirror.mm2("offsets", "rebuild", "--json", *options, timeout_s=WAIT_S)
         assert done.returncode == 0, done.stdout + done.stderr
         found: list[dict[str, Any]] = json.loads(done.stdout)["partitions"]
         return found
@@ -164,9 +162,7 @@ def test_nothing_is_made_anew_while_the_flow_runs(
         run.await_records(100)
         assert {each["made_anew"] for each in world.rebuild("--engine", "inline")} == {"known"}
         world.forget()
-        done = mirror.mm2(
-            *("offsets", "rebuild", "--engine", "inline", "--config", world.file),
-            *("--topic", world.topics[0]),
-        )
+        options = ["--topic", world.topics[0], "--config", str(world.file)]
+        done = mirror.mm2("offsets", "rebuild", "--engine", "inline", *options)
         assert done.returncode == 1, done.stdout + done.stderr
         assert "Stop its mm2 run first" in done.stderr
