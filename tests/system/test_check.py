@@ -315,17 +315,17 @@ def test_topics_that_may_not_even_be_seen(gate, plain, check):
     assert "--operation Describe" in only(found, "no-topics", "TOPICS", "src->dst")["command"]
 
 
-def test_mirrors_that_may_not_be_made(gate, plain, check):
-    found = check(as_target(gate, "unmade", plain))
-    assert {each["code"] for each in found} == {"right-topic-create"}
+@pytest.mark.parametrize(
+    ("user", "code", "operation"),
+    [("unmade", "right-topic-create", "Create"), ("unwritten", "right-topic-write", "Write")],
+)
+def test_mirrors_that_may_not_be_made_or_written(gate, plain, check, user, code, operation):
+    """Checkpoints stand under the same prefix."""
+    found = check(as_target(gate, user, plain))
+    assert {(each["code"], each["word"]) for each in found} == {(code, "RIGHTS")}
     commands = [each["command"] for each in found]
     for name in (f"src.{TOPIC}", "src.checkpoints.internal"):
-        assert [each for each in commands if f"--operation Create --topic {name}" in each]
-
-
-def test_mirrors_that_may_not_be_written(gate, plain, check):
-    found = check(as_target(gate, "unwritten", plain))
-    assert "WRITE" in only(found, "right-topic-write", "RIGHTS", "src->dst")["text"]
+        assert [each for each in commands if f"--operation {operation} --topic {name}" in each]
 
 
 def test_a_group_that_may_not_be_joined(gate, plain, check):

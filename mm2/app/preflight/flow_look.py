@@ -123,7 +123,7 @@ class FlowLook:
         wanted = rights.Wanted(
             topics=topics.mirrored,
             mirrors=tuple(map(flow.remote_topic, topics.mirrored)),
-            own=tuple(each.need for each in own),
+            own=tuple(each.need for each in own if each.written),
             worker_group=self._plan.worker.membership.group_id,
             read_too=own_topics.read_too(flow) if mirrors else (),
             synced_groups=self._synced(both, config) if mirrors else (),

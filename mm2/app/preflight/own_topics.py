@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from mm2.cluster import flow_log
 from mm2.core import flows, loops, naming
 from mm2.core.configs import connector_configs, dedicated
 from mm2.core.configs import connector_keys as keys
-from mm2.core.preflight import rights, state_topics
+from mm2.core.preflight import findings, rights, state_topics
 
 _FACTOR = "replication.factor"
 _Client = rights.Client
@@ -21,11 +22,16 @@ _Client = rights.Client
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnTopic:
     """How it is wanted, and whose rights on it count; `on_source`: it is there, not on the
-    target."""
+    target. `means`: what comes of it when they are missing, "" where the flow does not begin.
+    `written`: is it, once it is there?
+    """
 
     wanted: state_topics.StateTopic
     maker: rights.Client
     user: rights.Client
+    means: str = ""
+    weight: findings.Weight = findings.Weight.FAILED
+    written: bool = True
 
     @property
     def on_source(self) -> bool:
@@ -33,9 +39,14 @@ class OwnTopic:
 
     @property
     def need(self) -> rights.Own:
-        return rights.Own(
-            name=self.wanted.name, maker=self.maker, user=self.user, judged=self.wanted.refused
+        own = rights.Own(
+            name=self.wanted.name,
+            maker=self.maker,
+            user=self.user,
+            judged=self.wanted.refused,
+            weight=self.weight,
         )
+        return dataclasses.replace(own, means=self.means) if self.means else own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +136,8 @@ def _of_connectors(config: Configured) -> Iterator[OwnTopic]:
             ),
             maker=_Client.SOURCE_ADMIN if syncs.on_source else _Client.TARGET_ADMIN,
             user=_Client.SOURCE_ADMIN if syncs.on_source else _Client.PRODUCER,
+            means="no offset syncs are written: Java's tools translate nothing, mm2's go on",
+            weight=findings.Weight.WARNING,
         )
     if config.checkpoint is not None:
         yield OwnTopic(
@@ -136,6 +149,7 @@ def _of_connectors(config: Configured) -> Iterator[OwnTopic]:
             ),
             maker=_Client.TARGET_ADMIN,
             user=_Client.WORKER,
+            means="no checkpoints are written: groups' positions are not kept on the target",
         )
 
 
@@ -149,6 +163,9 @@ def _heartbeats(config: connector_configs.HeartbeatConfig) -> OwnTopic:
         ),
         maker=_Client.TARGET_ADMIN,
         user=_Client.WORKER,
+        means="no heartbeats are written",
+        weight=findings.Weight.WARNING,
+        written=config.interval_s is not None,
     )
 
 

@@ -68,12 +68,14 @@ class Held:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Own:
     """A topic that the flow keeps for itself: `maker` makes it, and looks at its settings where it
-    is `judged`; `user` writes and reads it."""
+    is `judged`; `user` writes and reads it. `means`: what comes of it when that is not allowed."""
 
     name: str
     maker: Client
     user: Client
     judged: bool = True
+    means: str = "the flow cannot keep what it must not forget, and does not begin"
+    weight: findings.Weight = findings.Weight.FAILED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,21 +160,16 @@ def _of_mirrors(wanted: Wanted) -> Iterator[Need]:
 
 
 def _of_own(own: Own) -> Iterator[Need]:
-    yield _need(
-        own.user,
-        Kind.TOPIC,
-        own.name,
-        {"READ", "WRITE"},
-        means="the flow cannot keep what it must not forget, and does not begin",
-    )
-    yield _need(
-        own.maker,
-        Kind.TOPIC,
-        own.name,
-        {"CREATE"},
-        means="this topic of the flow's own cannot be made: the flow does not begin",
-        only_missing=True,
-    )
+    for operations in ({"READ", "WRITE"}, {"CREATE"}):
+        yield _need(
+            own.maker if "CREATE" in operations else own.user,
+            Kind.TOPIC,
+            own.name,
+            operations,
+            means=own.means,
+            weight=own.weight,
+            only_missing="CREATE" in operations,
+        )
     if not own.judged:
         return
     yield _need(

@@ -7,9 +7,9 @@ import pathlib
 from mm2.app import flow_plan
 from mm2.app.preflight import own_topics
 from mm2.app.settings import load
-from mm2.core.preflight import rights
+from mm2.core.preflight import findings, rights
 
-Client = rights.Client
+Client, Weight = rights.Client, findings.Weight
 BASE = """clusters=a,b
 a.bootstrap.servers=a:1
 b.bootstrap.servers=b:1
@@ -51,6 +51,21 @@ def test_a_flow_for_heartbeats_alone_keeps_them_and_what_its_worker_needs():
         *("mm2-configs.b.internal", "mm2-offsets.b.internal", "mm2-status.b.internal"),
         "heartbeats",
     }
+
+
+def test_heartbeats_that_nobody_writes_are_made_all_the_same():
+    _, found = read("emit.heartbeats.enabled=false")
+    assert not found["heartbeats"].written
+    _, found = read()
+    assert found["heartbeats"].written
+
+
+def test_what_comes_of_missing_rights_is_told_of_each():
+    _, found = read()
+    syncs, checkpoints = found["mm2-offset-syncs.b.internal"], found["a.checkpoints.internal"]
+    assert (syncs.need.weight, checkpoints.need.weight) == (Weight.WARNING, Weight.FAILED)
+    assert "no checkpoints" in checkpoints.need.means
+    assert "does not begin" in found["mm2-configs.a.internal"].need.means
 
 
 def test_partitions_and_factors_are_as_the_file_says():

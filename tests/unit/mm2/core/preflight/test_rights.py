@@ -23,7 +23,14 @@ WANTED = rights.Wanted(
     own=(
         rights.Own(name="mm2-offset-map", maker=Client.TARGET_ADMIN, user=Client.PRODUCER),
         rights.Own(name="mm2-configs", maker=Client.WORKER, user=Client.WORKER),
-        rights.Own(name="heartbeats", maker=Client.WORKER, user=Client.WORKER, judged=False),
+        rights.Own(
+            name="heartbeats",
+            maker=Client.WORKER,
+            user=Client.WORKER,
+            judged=False,
+            means="no heartbeats",
+            weight=Weight.WARNING,
+        ),
     ),
     worker_group="east-mm2",
     synced_groups=("app",),
@@ -145,7 +152,7 @@ def test_what_many_topics_lack_alike_is_told_once_with_one_command():
 def test_settings_of_topics_that_nobody_judges_need_not_be_read():
     assert without(Client.WORKER, Kind.TOPIC, "heartbeats", "DESCRIBE_CONFIGS") == []
     (found,) = without(Client.WORKER, Kind.TOPIC, "heartbeats", "WRITE")
-    assert found.weight is Weight.FAILED
+    assert (found.weight, found.means) == (Weight.WARNING, "no heartbeats")
 
 
 def test_what_is_not_wanted_needs_no_right():
