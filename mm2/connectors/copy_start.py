@@ -7,8 +7,12 @@ as long.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from connect_runtime.base import errors
+from mm2.core.copy import reach
 from mm2.pipeline import control_channel, data_plane, started_copy
 
 AHEAD_S = 20.0
@@ -36,8 +40,10 @@ class Place:
 class AheadOfTime:
     """The one copy that begins before it is known what it copies. `take` it, or `end` it."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, wanted: Callable[[], reach.Reach]) -> None:
+        """`wanted`: what it may connect to meanwhile."""
         self._place = place
+        self._wanted = wanted
         self._started: started_copy.StartedCopy | None = None
         self._until_s: float | None = None
 
@@ -45,7 +51,9 @@ class AheadOfTime:
         """It is wanted, or still is: for a while."""
         if self._until_s is None:
             self._until_s = now_s + AHEAD_S
-            self._started = self._place.start()
+            started = self._started = self._place.start()
+            with contextlib.suppress(errors.RetriableError):  # it has ended: another follows
+                started.channel.send(reach.message(self._wanted()))
         elif now_s >= self._until_s:
             self.end("nothing can be copied so far")
 

@@ -28,7 +28,7 @@ from mm2.connectors import (
     task_report,
 )
 from mm2.core.configs import task_share
-from mm2.core.copy import instructions, messages, setup
+from mm2.core.copy import instructions, messages, reach, setup
 from mm2.pipeline import control_channel, data_plane
 
 TURN_S = 0.05
@@ -89,7 +89,7 @@ class ShareCopy:
             plane=around.plane,
             inbox=self._inbox,
         )
-        self._ahead = copy_start.AheadOfTime(self._place)
+        self._ahead = copy_start.AheadOfTime(self._place, self._reach)
         self._ledger = share_ledger.ShareLedger(
             around.clients.ledger(share.partitions, around.java),
             clock=around.clock,
@@ -264,6 +264,15 @@ class ShareCopy:
         self.copy.pause(paused=self._resting)
         self.reason = ""
         around.assigned(settings.partitions)
+
+    def _reach(self) -> reach.Reach:
+        topics = sorted({each.topic for each in self.share.partitions})
+        return reach.Reach(
+            source=self._around.clients.source(),
+            target=self._around.clients.target(),
+            topics=tuple(topics),
+            mirrors=tuple(map(self.share.config.flow.remote_topic, topics)),
+        )
 
     def _configure(self, partitions: tuple[setup.PartitionSetup, ...]) -> messages.Configure:
         share, around = self.share, self._around

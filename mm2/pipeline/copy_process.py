@@ -13,12 +13,13 @@ from typing import Any
 
 from connect_runtime.system import clock
 from connect_runtime.wire.connection import buffers, cluster, poller
-from mm2.core.copy import messages, record_transforms
+from mm2.core.copy import messages, reach, record_transforms
 from mm2.pipeline import client_options, control_client, copy_loop, worker_link
 
 CONNECT_S = 15.0
 CONFIGURE_S = 30.0
 CLOSE_S = 2.5
+TURN_S = 0.25
 POOL_BYTES = 64 * 1024 * 1024
 
 _log = logging.getLogger(__name__)
@@ -39,6 +40,8 @@ class CopyProcess:
             on_closed=self._on_closed,
         )
         self._link = worker_link.WorkerLink(self._channel)
+        self._random = Random()  # noqa: S311 - jitter, not secrets
+        self._reach: reach.Reach | None = None
         self._settings: messages.Configure | None = None
         self._loop: copy_loop.CopyLoop | None = None
         self._chain: record_transforms.Chain | None = None
@@ -69,7 +72,16 @@ class CopyProcess:
         while self._settings is None and not self._gone:
             if self._clock.now_s() > self._heard_at_s + CONFIGURE_S:
                 self._gone = "the worker did not say what to copy"
-            self._poller.poll(0.25)
+            now_s = self._clock.now_s()
+            due_s = min((each.tick(now_s) for each in self._clusters), default=TURN_S)
+            self._poller.poll(min(due_s, TURN_S))
+            self._reach_ahead()
+
+    def _reach_ahead(self) -> None:
+        if self._reach is not None and not self._clusters:
+            self._clusters = self._connect(self._reach.source, self._reach.target)
+            self._clusters[0].want_topics(self._reach.topics)
+            self._clusters[1].want_topics(self._reach.mirrors)
 
     def _copy(self, settings: messages.Configure) -> None:
         try:
@@ -94,18 +106,12 @@ class CopyProcess:
         self._channel.drain(1.0)
 
     def _build(self, settings: messages.Configure) -> copy_loop.CopyLoop:
-        random = Random()  # noqa: S311 - jitter, not secrets
-        pool = buffers.BufferPool(POOL_BYTES)
-        self._clusters = [
-            cluster.ClusterConnections(
-                client_options.connection_settings(access),
-                poller=self._poller,
-                clock=self._clock,
-                random=random,
-                pool=pool,
-            )
-            for access in (settings.source, settings.target)
-        ]
+        wanted = settings.source, settings.target
+        before = self._reach
+        if not self._clusters or before is None or (before.source, before.target) != wanted:
+            for each in self._clusters:
+                each.close()
+            self._clusters = self._connect(*wanted)
         return copy_loop.CopyLoop(
             settings,
             source=self._clusters[0],
@@ -113,9 +119,22 @@ class CopyProcess:
             link=self._link,
             selector=self._poller,
             now=self._clock,
-            random=random,
+            random=self._random,
             chain=self._chain,
         )
+
+    def _connect(self, *sides: messages.ClusterAccess) -> list[cluster.ClusterConnections]:
+        pool = buffers.BufferPool(POOL_BYTES)
+        return [
+            cluster.ClusterConnections(
+                client_options.connection_settings(access),
+                poller=self._poller,
+                clock=self._clock,
+                random=self._random,
+                pool=pool,
+            )
+            for access in sides
+        ]
 
     def _ended(self, loop: copy_loop.CopyLoop) -> str:
         """Why the copy must end now, "" while it goes on."""
@@ -139,6 +158,8 @@ class CopyProcess:
         if self._link.received(message):
             return
         match message["type"]:
+            case "reach":
+                self._reach = reach.read(message)
             case "configure":
                 self._settings = messages.read_configure(message)
             case "beat":

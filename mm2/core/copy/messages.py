@@ -70,8 +70,8 @@ def configure(settings: Configure) -> Message:
         "flow": settings.flow,
         "task": settings.task,
         "owner": _text(settings.owner),
-        "source": _access(settings.source),
-        "target": _access(settings.target),
+        "source": access_message(settings.source),
+        "target": access_message(settings.target),
         "operator": dataclasses.asdict(_operator(settings.partitions)),
         "partitions": [_setup(each) for each in settings.partitions],
         "budget_bytes": settings.budget_bytes,
@@ -89,8 +89,8 @@ def read_configure(message: Message) -> Configure:
         flow=message["flow"],
         task=message["task"],
         owner=_bytes(message["owner"]),
-        source=_read_access(message["source"]),
-        target=_read_access(message["target"]),
+        source=read_access(message["source"]),
+        target=read_access(message["target"]),
         partitions=tuple(_read_setup(each, operator) for each in message["partitions"]),
         budget_bytes=message["budget_bytes"],
         throttle_bytes_s=message["throttle_bytes_s"],
@@ -101,7 +101,7 @@ def read_configure(message: Message) -> Configure:
     )
 
 
-def _access(access: ClusterAccess) -> Message:
+def access_message(access: ClusterAccess) -> Message:
     return {
         "alias": access.alias,
         "bootstrap": list(access.bootstrap),
@@ -111,7 +111,7 @@ def _access(access: ClusterAccess) -> Message:
     }
 
 
-def _read_access(message: Message) -> ClusterAccess:
+def read_access(message: Message) -> ClusterAccess:
     return ClusterAccess(
         alias=message["alias"],
         bootstrap=tuple(message["bootstrap"]),

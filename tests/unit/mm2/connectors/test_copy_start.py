@@ -7,9 +7,13 @@ from typing import Any, cast
 import pytest
 
 from mm2.connectors import copy_start
+from mm2.core.copy import messages, reach
 from mm2.pipeline import control_channel, engine
 from tests.fakes import copy_plane, mirror_task
 from tests.support import eventually
+
+ACCESS = messages.ClusterAccess(alias="x", bootstrap=(), security={}, client_id="")
+REACH = reach.Reach(source=ACCESS, target=ACCESS, topics=(), mirrors=())
 
 
 @pytest.fixture
@@ -21,7 +25,7 @@ def plane() -> copy_plane.FakePlane:
 def ahead(plane: copy_plane.FakePlane) -> copy_start.AheadOfTime:
     inbox = control_channel.Inbox()
     return copy_start.AheadOfTime(
-        copy_start.Place(flow="A->B", task=3, plane=cast(Any, plane), inbox=inbox)
+        copy_start.Place(flow="A->B", task=3, plane=cast(Any, plane), inbox=inbox), lambda: REACH
     )
 
 
@@ -60,7 +64,9 @@ def test_one_that_has_ended_is_not_taken(plane, ahead, how):
 def test_a_task_lets_its_copy_begin_while_it_asks_its_clusters():
     found = mirror_task.MirrorTask(there=False)
     found.turn()
-    assert [each.told("configure") for each in found.plane.channels] == [[]]
+    assert [each["type"] for each in found.plane.copy.sent] == ["reach"]
+    told = reach.read(found.plane.copy.sent[0])
+    assert (told.topics, told.mirrors) == (("orders",), ("A.orders",))
     found.task.stop()
     assert found.plane.handles[0].cancelled
     assert found.plane.copy.closed == "the task stops"
@@ -72,6 +78,9 @@ def test_the_copy_that_has_begun_is_told_what_to_copy():
     assert len(found.plane.handles) == 1
     found.runs()
     assert len(found.plane.handles) == 1
+    told, configured = reach.read(found.plane.copy.sent[0]), found.plane.configured()
+    assert (told.source, told.target) == (configured.source, configured.target)
+    assert told.mirrors == tuple({each.remote_topic for each in configured.partitions})
     found.task.stop()
 
 
