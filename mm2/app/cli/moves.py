@@ -6,7 +6,7 @@ import datetime
 import json
 import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -190,7 +190,8 @@ def _move(
     tell(f"the journal is {path}")
     with journal_file.JournalFile(path, begin=begin) as file:
         if begin is None:
-            _check(order, found, file)
+            flow, hooks = found.both.flow.name, found.settings.hooks
+            check(order, file, flow=flow, hooks=hooks, now_ms=found.clock.wall_ms())
         moving.Mover(file, found.tools(tell), planned=planned).run()
         report = dict(file.found.details[moving.Step.REPORT])
     if order.as_json:
@@ -204,7 +205,14 @@ def _move(
     return exits.DONE
 
 
-def _check(order: Order, found: equipment.Equipment, file: journal_file.JournalFile) -> None:
+def check(
+    order: Order,
+    file: journal_file.JournalFile,
+    *,
+    flow: str,
+    hooks: Collection[str],
+    now_ms: int,
+) -> None:
     """Against what was begun: `UsageError` for what contradicts it; more that is accepted is
     noted."""
     from mm2.core.failover import journal, orders
@@ -212,16 +220,16 @@ def _check(order: Order, found: equipment.Equipment, file: journal_file.JournalF
     begun = file.found.begun
     assert begun is not None, "the file was read"
     said = orders.contradictions(begun.wanted, _wanted(order))
-    if begun.flow != found.both.flow.name:
+    if begun.flow != flow:
         said.append(f"it is of the flow {begun.flow}")
-    missing = sorted(set(begun.hooks) - set(found.settings.hooks))
+    missing = sorted(set(begun.hooks).difference(hooks))
     if missing:
         said.append(f"it has hooks that the file has no more: {', '.join(missing)}")
     if said:
         raise click.UsageError(f"{file.path} is the journal of another move: {'; '.join(said)}")
     more = set(order.accepted) - begun.wanted.accepted
     if more:
-        file.append(journal.accepted(more, at_ms=found.clock.wall_ms()))
+        file.append(journal.accepted(more, at_ms=now_ms))
 
 
 def _wanted(order: Order) -> orders.Wanted:

@@ -16,6 +16,8 @@ _ROLES = ("consumer.", "producer.", "admin.", "source.", "target.", "override.",
 _NAMES = ("topics", "groups")
 _EXCLUDES = ("exclude", "blacklist")
 _FACTOR = "replication.factor"
+_FLOW_FACTORS = ("", "checkpoints.topic.", "heartbeats.topic.", "offset-syncs.topic.")
+_WORKER_FACTORS = ("config.storage.", "offset.storage.", "status.storage.")
 
 
 def sandboxed(
@@ -37,9 +39,12 @@ def sandboxed(
         bare = key.removeprefix(flow).removeprefix(f"{alias}.")
         if _reaches(bare) or _names(bare):
             continue
-        kept[key] = "1" if bare.endswith(_FACTOR) else value
+        if not bare.endswith(_FACTOR):
+            kept[key] = value
     for alias, servers in zip(ends, bootstraps, strict=True):
         kept[f"{alias}.bootstrap.servers"] = servers
+        kept |= {f"{alias}.{each}{_FACTOR}": "1" for each in _WORKER_FACTORS}
+    kept |= {f"{flow}{each}{_FACTOR}": "1" for each in _FLOW_FACTORS}
     return kept | {
         f"{flow}enabled": "true",
         f"{flow}topics": TOPIC,

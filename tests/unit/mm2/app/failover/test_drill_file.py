@@ -47,6 +47,8 @@ def test_the_flow_stays_and_what_leads_to_the_users_clusters_goes(tmp_path: path
     assert flow.remote_topic("drill") == "east_drill"
     assert flow.replication_factor == 1
     assert after.clusters["east"].bootstrap_servers == ("a:1",)
+    factors = {value for key, value in props.items() if key.endswith("replication.factor")}
+    assert factors == {"1"}
     assert props["emit.checkpoints.interval.seconds"] == "5"
     assert after.spark == before.spark
     assert after.hooks == {}

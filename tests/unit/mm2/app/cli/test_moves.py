@@ -1,0 +1,144 @@
+"""`mm2 failover`, `mm2 failback`, `mm2 drill`: what is told before anything is asked."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+
+import click
+import pytest
+
+from mm2.app import exits
+from mm2.app.cli import drill, main, moves
+from mm2.app.failover import drill as app_drill
+from mm2.app.failover import journal_file
+from mm2.app.settings import load
+from mm2.core.failover import journal, orders
+
+ENDS = ("--from", "east", "--to", "west")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["failover", *ENDS, "--execute", "--resume"], "say either"),
+        (["failover", *ENDS, "--resume"], "name it with --journal"),
+        (["failover", *ENDS, "--planned", "--origin-lost"], "that --origin-lost gives up"),
+        (["failover", "--from", "east", "--to", "wst"], "did you mean 'east->west'?"),
+        (["failover", *ENDS, "--settle", "0"], "--settle"),
+        (["failover", "--from", "east"], "--to"),
+        (["failback", "--from", "west", "--to", "north"], "no flow 'west->north'"),
+        (["failback", *ENDS, "--planned"], "--planned"),
+        (["drill", "--from", "west", "--to", "north"], "no flow 'west->north'"),
+    ],
+)
+def test_wrong_usage(config, arguments, words, capsys):
+    assert main.run([*arguments, "--config", str(config)]) == exits.BAD_INPUT
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert words in captured.err
+
+
+FILE = """\
+clusters:
+  east: {bootstrap.servers: 'e:9092'}
+  west:
+    bootstrap.servers: 'w:9092'
+    security.protocol: SASL_SSL
+    sasl.mechanism: PLAIN
+    sasl.jaas.config: '${env:JAAS}'
+    request.timeout.ms: 5000
+flows:
+  - {from: east, to: west}
+"""
+
+
+def test_clients_are_told_how_to_reach_a_cluster_and_nothing_secret(tmp_path: pathlib.Path):
+    jaas = (
+        "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="u" password="geheim";'
+    )
+    found = load.parse(FILE, file="c", folder=tmp_path, environment={"JAAS": jaas})
+    shown = moves.client_properties(found.clusters["west"])
+    assert shown["bootstrap.servers"] == "w:9092"
+    assert shown["security.protocol"] == "SASL_SSL"
+    assert "request.timeout.ms" not in shown
+    assert "geheim" not in str(shown)
+
+
+ORDER = moves.Order(
+    origin="east",
+    destination="west",
+    groups=(),
+    accepted=(),
+    sets_back=False,
+    execute=False,
+    journal=pathlib.Path("j.jsonl"),
+    goes_on=True,
+    settle_s=1.0,
+    wait_s=1.0,
+    look_s=1.0,
+    file=pathlib.Path("c.yaml"),
+    as_json=False,
+)
+BEGUN = journal.Begun(
+    wanted=orders.Wanted(origin="east", destination="west", kind=orders.Kind.EMERGENCY),
+    flow="east->west",
+    hooks=("stop-consumers",),
+)
+
+
+@pytest.fixture
+def begun(tmp_path: pathlib.Path) -> pathlib.Path:
+    path = tmp_path / "j.jsonl"
+    path.write_text(journal.begun(BEGUN, at_ms=1))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changed", "flow", "hooks", "words"),
+    [
+        ({}, "east->west", ("stop-consumers",), ""),
+        ({"planned": True}, "east->west", ("stop-consumers",), "no switch-over"),
+        ({"sets_back": True}, "east->west", ("stop-consumers",), "sets no group back"),
+        ({"groups": ("x",)}, "east->west", ("stop-consumers",), "all of the flow"),
+        ({}, "east->north", ("stop-consumers",), "of the flow east->west"),
+        ({}, "east->west", (), "the file has no more: stop-consumers"),
+    ],
+)
+def test_a_journal_goes_on_with_what_it_began(begun, changed, flow, hooks, words):
+    order = dataclasses.replace(ORDER, **changed)
+    with journal_file.JournalFile(begun) as file:
+        if not words:
+            moves.check(order, file, flow=flow, hooks=hooks, now_ms=2)
+            return
+        with pytest.raises(click.UsageError, match=words):
+            moves.check(order, file, flow=flow, hooks=hooks, now_ms=2)
+
+
+def test_what_is_accepted_later_is_noted(begun):
+    order = dataclasses.replace(ORDER, accepted=("lag",))
+    for _ in range(2):
+        with journal_file.JournalFile(begun) as file:
+            moves.check(order, file, flow="east->west", hooks=BEGUN.hooks, now_ms=2)
+    assert begun.read_text().count("accepted") == 2  # in the first line, and once more
+
+
+def test_what_a_drill_measured():
+    result = app_drill.Result(
+        kind=orders.Kind.EMERGENCY,
+        sent=1_000,
+        before=600,
+        after=390,
+        lost=12,
+        read_again=2,
+        rto_s=7.5,
+        all_s=9.0,
+        report={"read_again_max": 0},
+    )
+    said = "\n".join(drill.lines(result))
+    assert "RTO          7.5 s" in said
+    assert "12 records of 1,000 lost" in said
+    assert result.good
+    assert not dataclasses.replace(result, kind=orders.Kind.PLANNED).good
+    assert result.as_json()["kind"] == "failover"
