@@ -160,6 +160,7 @@ class CheckpointRounds:
             takes_topic=flow.topics.takes,
             translate=self._translate,
             exactly=self._by_map,
+            copied=self._copied,
         )
 
     def _refresh(self) -> None:
@@ -188,6 +189,15 @@ class CheckpointRounds:
     def _by_map(self, partition: ids.TopicPartition, upstream: int) -> translation.Translation:
         assert self._syncs is not None, "it was not loaded"
         return self._map.translate(partition, upstream, newest=self._syncs.newest(partition))
+
+    def _copied(self, partition: ids.TopicPartition, upstream: int) -> bool:
+        """By the map, or where there is none (or Java has gone on since) by offset syncs."""
+        assert self._syncs is not None, "it was not loaded"
+        newest = self._syncs.newest(partition)
+        copied_to = self._map.copied_to(partition, newest=newest)
+        if copied_to is None:
+            copied_to = -1 if newest is None else newest.upstream
+        return upstream <= copied_to
 
     def _translate(self, partition: ids.TopicPartition, upstream: int) -> translation.Translation:
         assert self._syncs is not None, "it was not loaded"

@@ -73,13 +73,18 @@ class MapOffsets:
     ) -> translation.Translation:
         """See `translation.Translate`. `newest`: the last offset sync of the partition; a map that
         it contradicts may be of a topic that is no more: Java has mirrored since."""
-        if newest is not None and self._agreed.get(partition) != newest:
-            if not self._translator(partition).agrees(newest):
-                self._doubt(partition)
-                return translation.Untranslated.UNKNOWN
-            self._agreed[partition] = newest
-        self._doubted.discard(partition)
+        if self._contradicts(partition, newest):
+            return translation.Untranslated.UNKNOWN
         return self._translator(partition).translate(upstream)
+
+    def copied_to(
+        self, partition: ids.TopicPartition, *, newest: offset_sync.OffsetSync | None
+    ) -> int | None:
+        """The next source offset to copy, as far as was written down; None where the map counts
+        for nothing, see `translate`."""
+        if self._contradicts(partition, newest):
+            return None
+        return self._map.partition(partition).copied_to
 
     def close(self) -> None:
         tail, self._tail = self._tail, None
@@ -97,6 +102,17 @@ class MapOffsets:
         """The map has changed."""
         self._translators.clear()
         self._agreed.clear()
+
+    def _contradicts(
+        self, partition: ids.TopicPartition, newest: offset_sync.OffsetSync | None
+    ) -> bool:
+        if newest is not None and self._agreed.get(partition) != newest:
+            if not self._translator(partition).agrees(newest):
+                self._doubt(partition)
+                return True
+            self._agreed[partition] = newest
+        self._doubted.discard(partition)
+        return False
 
     def _doubt(self, partition: ids.TopicPartition) -> None:
         if partition not in self._doubted:
@@ -118,9 +134,9 @@ class MapOffsets:
     def _give_up(self, why: str, *, again_s: float) -> None:
         """Until then, and from there on anew."""
         self.close()
+        self.beginnings += bool(self._map.partitions())
         self._map = self._empty()
         self._forget()
-        self.beginnings += 1
         self._due_s = self._clock.now_s() + again_s
         if why and why != self._told:
             _LOG.warning("%s", why)

@@ -94,7 +94,8 @@ class Checkpointing:
 
     `takes_topic`: the flow's topic filter alone, by names on the source: what is mirrored for
     other reasons (heartbeats) or never (internal topics) makes no difference here, as in Java.
-    `exactly`: what the complete map alone says, whose word refutes a checkpoint.
+    `exactly`: what the complete map alone says, whose word refutes a checkpoint. `copied`: is the
+    offset known to be copied? What comes tells no more of it then.
     """
 
     source: str
@@ -103,6 +104,7 @@ class Checkpointing:
     takes_topic: TakesName
     translate: translation.Translate
     exactly: translation.Translate = lambda *_: translation.Untranslated.UNKNOWN
+    copied: Callable[[ids.TopicPartition, int], bool] = lambda *_: False
 
     def new_checkpoints(
         self, group: str, positions: Positions, standing: Points
@@ -122,7 +124,7 @@ class Checkpointing:
             if committed is None or not self.takes_topic(partition.topic):
                 continue
             outcome = self.translate(partition, committed.offset)
-            final = final and _is_final(outcome)
+            final = final and (_is_final(outcome) or self.copied(partition, committed.offset))
             point = self._checkpoint(group, partition, committed, outcome=outcome)
             if point is None:
                 continue

@@ -236,6 +236,24 @@ def test_a_group_that_has_not_moved_is_looked_at_again_where_the_map_begins_anew
     assert running.emits() == [point(20, 17)]
 
 
+@pytest.mark.parametrize(("offset", "reads"), [(12, 0), (25, 0), (29, 0), (40, 4)])
+def test_what_syncs_alone_tell_of_is_read_once_where_it_was_copied(clusters, start, offset, reads):
+    """Java's stretches: what it copies later says nothing of what it copied before."""
+    for each in (10, 28):
+        clusters.synced(T0, each, each)
+    clusters.source.commit("g1", {T0: offset})
+    running = start()
+    running.load()
+    running.emits()
+    seen = running.task._rounds._seen
+    again = 0
+    for _ in range(4):
+        again += "g1" not in seen
+        running.later(60)
+        assert running.emits() == []
+    assert again == reads
+
+
 def test_what_was_not_copied_yet_is_exact_as_soon_as_it_is(clusters, start):
     clusters.map_log = copied_map.log(T0, through=30, delta=-5)
     clusters.source.commit("g1", {T0: 40})
