@@ -42,6 +42,7 @@ LACKING: dict[str, tuple[granted.Rights, Resource, tuple[str, ...]]] = {
     "enough": (ON_TARGET, ("TOPIC", "none"), ()),
     "unread": (ON_SOURCE, ("TOPIC", TOPIC), ("READ",)),
     "unseen": (ON_SOURCE, ("TOPIC", TOPIC), ("READ", "DESCRIBE", "DESCRIBE_CONFIGS")),
+    "ungrouped": (ON_SOURCE, ("GROUP", "*"), ("DESCRIBE",)),
     "unmade": (ON_TARGET, ("TOPIC", "src."), ("CREATE",)),
     "unwritten": (ON_TARGET, ("TOPIC", "src."), ("WRITE",)),
     "unjoined": (ON_TARGET, ("GROUP", "src-mm2"), ("READ", "DESCRIBE")),
@@ -313,6 +314,12 @@ def test_a_topic_that_may_not_be_read(gate, plain, check):
 def test_topics_that_may_not_even_be_seen(gate, plain, check):
     found = check(as_source(gate, "unseen", plain), code=0)
     assert "--operation Describe" in only(found, "no-topics", "TOPICS", "src->dst")["command"]
+
+
+def test_groups_that_may_not_be_seen(gate, plain, check):
+    found = check(as_source(gate, "ungrouped", plain), code=0)
+    told = only(found, "right-group-describe", "RIGHTS", "src->dst")
+    assert "--operation Describe --group '*'" in told["command"]
 
 
 @pytest.mark.parametrize(

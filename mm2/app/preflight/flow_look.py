@@ -119,14 +119,17 @@ class FlowLook:
         *,
         topics: topic_look.TopicLook,
     ) -> Iterator[findings.Finding]:
-        flow, mirrors = self._flow, self._plan.shown
+        flow, mirrors, checkpoint = self._flow, self._plan.shown, config.checkpoint
+        groups = self._groups(both, config) if mirrors else None
+        syncs = checkpoint is not None and checkpoint.sync_groups_interval_s is not None
         wanted = rights.Wanted(
             topics=topics.mirrored,
             mirrors=tuple(map(flow.remote_topic, topics.mirrored)),
             own=tuple(each.need for each in own if each.written),
             worker_group=self._plan.worker.membership.group_id,
             read_too=own_topics.read_too(flow) if mirrors else (),
-            synced_groups=self._synced(both, config) if mirrors else (),
+            seen_groups=None if groups is None else bool(groups),
+            synced_groups=(groups or ())[:_GROUPS_ASKED_MAX] if syncs else (),
             sync_acls=mirrors and config.source.sync_acls_interval_s is not None,
             syncs_configs=flow.syncs_topic_configs,
             reads_brokers=mirrors,
@@ -145,14 +148,15 @@ class FlowLook:
             operators=flow_rights.of_operators(self._accesses),
         )
 
-    def _synced(self, both: sides.Sides, config: own_topics.Configured) -> tuple[str, ...]:
-        """Some of the groups whose positions are written on the target."""
+    def _groups(self, both: sides.Sides, config: own_topics.Configured) -> tuple[str, ...] | None:
+        """Those of the source that get checkpoints; None: none are to."""
         checkpoint = config.checkpoint
-        if checkpoint is None or checkpoint.sync_groups_interval_s is None:
-            return ()
+        if checkpoint is None:
+            return None
         listed = both.source.groups.list_groups(self._timeout_s)
-        taken = sorted(each.group for each in listed if checkpoint.flow.groups.takes(each.group))
-        return tuple(taken[:_GROUPS_ASKED_MAX])
+        return tuple(
+            sorted(each.group for each in listed if checkpoint.flow.groups.takes(each.group))
+        )
 
     def _delivery(self) -> Iterator[findings.Finding]:
         found = probe.probe(self._settings, self._flow, clock=self._clock, random=self._random)

@@ -78,6 +78,10 @@ class TopicLook:
                 source=seen.source.done,
                 there=seen.there.done,
                 planned=seen.planned,
+                leaderless={
+                    **_leaderless(source.describe_topics(self.mirrored, around.timeout_s)),
+                    **_leaderless(target.describe_topics(seen.there.done, around.timeout_s)),
+                },
                 unseen=_told({**seen.source.failed, **seen.there.failed}),
                 refused=_told(creating.failed),
                 clashes=clashes,
@@ -158,6 +162,14 @@ def _new(topic: state_topics.StateTopic) -> admin.NewTopic:
         replication_factor=None if factor < 0 else factor,
         configs=_COMPACTED,
     )
+
+
+def _leaderless(described: admin.PerTopic[admin.TopicDescription]) -> dict[str, list[int]]:
+    found = {
+        name: [number for number, leader in enumerate(topic.leaders) if leader is None]
+        for name, topic in described.done.items()
+    }
+    return {name: numbers for name, numbers in found.items() if numbers}
 
 
 def _told(failed: Mapping[str, errors.ConnectError]) -> dict[str, str]:

@@ -22,15 +22,16 @@ _NAMES_TOLD = 3
 class Mirrors:
     """What both sides told. `there`: mirrors that are there, by their names.
 
-    `unseen`: why topics and mirrors could not be looked at, `refused`: why mirrors would not be
-    made, by their names. `default_retention_ms`: what the target's brokers give new topics, None:
-    not known.
+    By names of topics and mirrors: `leaderless` partitions that nobody leads, `unseen` why they
+    could not be looked at, `refused` why mirrors would not be made. `default_retention_ms`: what
+    the target's brokers give new topics, None: not known.
     """
 
     flow: flows.Flow
     source: Mapping[str, snapshot.Topic]
     there: Mapping[str, snapshot.Topic]
     planned: topic_plan.Plan
+    leaderless: Mapping[str, Collection[int]]
     unseen: Mapping[str, str]
     refused: Mapping[str, str]
     clashes: Mapping[str, Collection[str]]
@@ -50,7 +51,7 @@ def judge(seen: Mirrors, operator: commands.Operator) -> Iterator[findings.Findi
             weight=findings.Weight.WARNING,
             command=operator.source.allow_topic("NAME", "Describe", "DescribeConfigs", "Read"),
         )
-    yield from _together(_each(seen))
+    yield from _together(_each(seen, operator))
     for mirror, topics in sorted(seen.clashes.items()):
         yield _finding(
             seen,
@@ -61,7 +62,7 @@ def judge(seen: Mirrors, operator: commands.Operator) -> Iterator[findings.Findi
         )
 
 
-def _each(seen: Mirrors) -> Iterator[tuple[str, findings.Finding]]:
+def _each(seen: Mirrors, operator: commands.Operator) -> Iterator[tuple[str, findings.Finding]]:
     """With the topic, which is told once for all that are alike."""
     for found in seen.planned.findings:
         stops = found.severity is topic_plan.Severity.STOP
@@ -76,6 +77,21 @@ def _each(seen: Mirrors) -> Iterator[tuple[str, findings.Finding]]:
                 weight=findings.Weight.FAILED if stops else findings.Weight.WARNING,
                 word=findings.Word.SETTINGS if found.setting else findings.Word.TOPICS,
                 command=found.command,
+            ),
+        )
+    for name, partitions in sorted(seen.leaderless.items()):
+        numbers = ", ".join(map(str, sorted(partitions)[:_NAMES_TOLD]))
+        yield (
+            name,
+            _finding(
+                seen,
+                "no-leader",
+                f"{len(partitions)} of its partitions have no leader ({numbers})",
+                means="these can be neither read nor written until a broker leads them",
+                mend="start the brokers that hold them",
+                command=(operator.source if name in seen.source else operator.target).show_topic(
+                    name
+                ),
             ),
         )
     for name, why in sorted(seen.unseen.items()):

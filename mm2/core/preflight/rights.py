@@ -84,7 +84,8 @@ class Wanted:
     brokers. `topics` are those of the source that it mirrors, `mirrors` theirs on
     the target; `groups` some of the source's, where positions are written for them.
 
-    `read_too`: topics of a flow that leads back, where mirrors keep their names.
+    `read_too`: topics of a flow that leads back, where mirrors keep their names. `seen_groups`: are
+    any of the source's seen, so that checkpoints can be written? None: none are to be.
     """
 
     topics: tuple[str, ...]
@@ -92,6 +93,7 @@ class Wanted:
     own: tuple[Own, ...]
     worker_group: str
     read_too: tuple[Resource, ...] = ()
+    seen_groups: bool | None = None
     synced_groups: tuple[str, ...] = ()
     sync_acls: bool = False
     syncs_configs: bool = True
@@ -190,6 +192,15 @@ def _of_groups(wanted: Wanted) -> Iterator[Need]:
         {"READ", "DESCRIBE"},
         means="the flow's worker cannot join its group, and does not begin",
     )
+    if wanted.seen_groups is False:
+        yield _need(
+            Client.SOURCE_ADMIN,
+            Kind.GROUP,
+            "*",
+            {"DESCRIBE"},
+            means="no consumer group is seen, so no checkpoints are written",
+            weight=findings.Weight.WARNING,
+        )
     for name in wanted.synced_groups:
         yield _need(
             Client.TARGET_ADMIN,

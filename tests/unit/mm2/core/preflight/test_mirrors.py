@@ -46,6 +46,7 @@ def seen(
         source=source,
         there=there or {},
         planned=planned,
+        leaderless={},
         unseen={},
         refused={},
         clashes={},
@@ -102,6 +103,14 @@ def test_topics_that_cannot_be_seen_and_mirrors_that_would_be_refused_are_told()
         ("mirror-refused", Weight.FAILED),
     ]
     assert "INVALID_REPLICATION_FACTOR" in found[1].text
+
+
+def test_partitions_that_nobody_leads_are_told():
+    here, there = told(seen(topic("a"), leaderless={"a": {4, 1}, "east.a": {0}}))
+    assert (here.code, here.weight, here.word) == ("no-leader", Weight.FAILED, Word.TOPICS)
+    assert here.text == "a: 2 of its partitions have no leader (1, 4)"
+    assert here.command == "kafka-topics.sh --bootstrap-server s:1 --describe --topic a"
+    assert there.command == "kafka-topics.sh --bootstrap-server t:1 --describe --topic east.a"
 
 
 def test_topics_that_would_share_a_mirror_are_told():

@@ -33,6 +33,7 @@ WANTED = rights.Wanted(
         ),
     ),
     worker_group="east-mm2",
+    seen_groups=False,
     synced_groups=("app",),
     sync_acls=True,
     read_too=(rights.Resource(client=Client.CONSUMER, kind=Kind.TOPIC, name="back"),),
@@ -89,6 +90,7 @@ def test_what_brokers_do_not_tell_is_not_missing():
         (Client.WORKER, Kind.TOPIC, "mm2-configs", "DESCRIBE_CONFIGS", Weight.WARNING),
         (Client.WORKER, Kind.GROUP, "east-mm2", "READ", Weight.FAILED),
         (Client.TARGET_ADMIN, Kind.GROUP, "app", "READ", Weight.WARNING),
+        (Client.SOURCE_ADMIN, Kind.GROUP, "*", "DESCRIBE", Weight.WARNING),
         (Client.TARGET_ADMIN, Kind.CLUSTER, "", "DESCRIBE_CONFIGS", Weight.WARNING),
         (Client.TARGET_ADMIN, Kind.CLUSTER, "", "ALTER", Weight.WARNING),
         (Client.SOURCE_ADMIN, Kind.CLUSTER, "", "DESCRIBE", Weight.WARNING),
@@ -157,7 +159,12 @@ def test_settings_of_topics_that_nobody_judges_need_not_be_read():
 
 def test_what_is_not_wanted_needs_no_right():
     less = dataclasses.replace(
-        WANTED, sync_acls=False, syncs_configs=False, synced_groups=(), read_too=()
+        WANTED,
+        sync_acls=False,
+        syncs_configs=False,
+        seen_groups=True,
+        synced_groups=(),
+        read_too=(),
     )
     needs = rights.needs(less)
     assert not any("ALTER_CONFIGS" in each.operations for each in needs)
