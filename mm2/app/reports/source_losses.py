@@ -25,6 +25,8 @@ TIMES_S = 5.0
 TIMES_MAX = 500
 SETTINGS_S = 300.0
 """So long settings of topics are taken as they were, and positions in the flow's map."""
+LINES_MAX = 5
+"""So many topics are told of one by one, those first that lose first."""
 AGAIN_S = 3600.0
 """What still lasts is told again."""
 
@@ -179,10 +181,10 @@ class SourceLosses:
             if seen.outlook.is_short:
                 worst.setdefault(each.topic, (each, seen.outlook))
         now_s = self._clock.now_s()
-        for topic, (each, outlook) in sorted(worst.items()):
-            if now_s - self._told.get(topic, float("-inf")) < AGAIN_S:
-                continue
-            self._told[topic] = now_s
+        due = [topic for topic in worst if now_s - self._told.get(topic, float("-inf")) >= AGAIN_S]
+        self._told.update(dict.fromkeys(due, now_s))
+        for topic in due[:LINES_MAX]:
+            each, outlook = worst[topic]
             line = words.way_on(
                 topic,
                 outlook,
@@ -191,9 +193,15 @@ class SourceLosses:
             )
             way = f". {commands.to_go_on(line)}" if line else ""
             _log.warning("%s: %s: %s%s", self._flow, each, words.loss(outlook), way)
-        for topic in sorted(self._told.keys() - worst.keys()):
+        if len(due) > LINES_MAX:
+            more = len(due) - LINES_MAX
+            _log.warning("%s: so it is with %d more topics; see mm2 lag", self._flow, more)
+        over = sorted(self._told.keys() - worst.keys())
+        for topic in over:
             del self._told[topic]
-            _log.info("%s: %s: what waits is in time again", self._flow, topic)
+        if over:
+            more_over = f" and {len(over) - 1} more topics" if len(over) > 1 else ""
+            _log.info("%s: %s%s: what waits is in time again", self._flow, over[0], more_over)
 
 
 def _bytes_each(each: flow_status.PartitionStatus) -> float | None:

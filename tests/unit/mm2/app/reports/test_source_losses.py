@@ -142,6 +142,32 @@ def test_who_should_know_is_told_once_an_hour_and_when_it_is_over(scene, caplog)
     assert "orders: what waits is in time again" in caplog.text
 
 
+def test_of_many_topics_those_are_named_that_lose_first(scene, caplog):
+    caplog.set_level(logging.INFO)
+    many = source_losses.LINES_MAX + 3
+    places = [ids.TopicPartition(f"t{number}", 0) for number in range(many)]
+    for number, place in enumerate(places):
+        scene.source.cluster.create(place.topic, retention_ms="100", retention_bytes="-1")
+        times = [49_950 - number] * 3
+        scene.source.logs.logs[place] = fake_logs.FakeLog(times_ms=times)
+    stopped = {
+        place: statuses.partition(place.topic, phase="stopped", copied_to=1) for place in places
+    }
+    scene.clock.advance(0.04)
+    scene.losses.look(stopped)
+    told = [record.getMessage() for record in caplog.records]
+    assert [line.split()[1] for line in told[:-1]] == [
+        f"t{number}-0:" for number in range(many - 1, many - 1 - source_losses.LINES_MAX, -1)
+    ]
+    assert told[-1] == "east->west: so it is with 3 more topics; see mm2 lag"
+    caplog.clear()
+    scene.clock.advance(1)
+    scene.losses.look({place: statuses.partition(place.topic, copied_to=3) for place in places})
+    assert [record.getMessage() for record in caplog.records] == [
+        "east->west: t0 and 7 more topics: what waits is in time again"
+    ]
+
+
 def test_settings_that_may_not_be_read_leave_it_unknown(scene):
     scene.source.cluster.failures["topic_configs", "orders"] = errors.FatalError("denied")
     (seen,) = scene.look().values()
