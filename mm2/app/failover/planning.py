@@ -68,6 +68,7 @@ class Planner:
             both,
             origin_answers=not found.silent,
             names=wanted.groups,
+            stable=wanted.planned,
             timeout_s=max(_LOGS_S, end.left_s(self.clock.now_s())),
         )
         opposite = places.Opposite(

@@ -44,11 +44,13 @@ class Mirrors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Source:
-    """What the source says of the flow's topics. `missing`: those that it has no more."""
+    """What the source says of the flow's topics. `missing`: those that it has no more; `failed`:
+    why it does not answer for a partition."""
 
     topics: _Topics
     ends: _Ends
     missing: frozenset[str]
+    failed: Mapping[ids.TopicPartition, errors.ConnectError]
 
 
 def look(
@@ -111,6 +113,7 @@ def _mirrored(
     newest = logs.newest_ms(there, min(TIMES_S, left.left_s(clock.now_s())))
     here: _Ends = {} if source is None else source.ends
     topics: _Topics = {} if source is None else source.topics
+    unknown = {} if source is None else source.failed
     waiting = _waiting(sides.source, here, copied)
     return tuple(
         seen.Mirrored(
@@ -127,6 +130,7 @@ def _mirrored(
                 here=topics.get(each.topic),
                 there=targets.get(mirrors[each].topic),
             ),
+            unknown=str(unknown.get(each, "")),
         )
         for each in partitions
     )
@@ -161,8 +165,10 @@ def _ask_source(sides: app_sides.TwoSides, known: Collection[str], timeout_s: fl
     listed = sides.source.admin.list_topics(timeout_s)
     wanted = {each for each in listed if sides.flow.should_replicate_topic(each)}
     topics = sides.source.admin.describe_topics(wanted, timeout_s).done
-    ends = sides.source.logs.ends(_partitions(topics), timeout_s).done
-    return _Source(topics=topics, ends=ends, missing=frozenset(known) - listed)
+    ends = sides.source.logs.ends(_partitions(topics), timeout_s)
+    return _Source(
+        topics=topics, ends=ends.done, missing=frozenset(known) - listed, failed=ends.failed
+    )
 
 
 def _partitions(topics: _Topics) -> frozenset[ids.TopicPartition]:

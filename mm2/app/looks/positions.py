@@ -34,15 +34,17 @@ def of_groups(
     *,
     origin_answers: bool,
     names: Collection[str] = (),
+    stable: bool = False,
     timeout_s: float,
 ) -> Standing:
     """The flow's groups, or those of `names`: by their own offsets where the source answers for
-    them, else by their checkpoints. Raises `RetriableError` and `FatalError`."""
+    them, else by their checkpoints. `stable` as in `groups.Groups.positions`. Raises
+    `RetriableError` and `FatalError`."""
     table = _checkpoints(sides, names, timeout_s, needed=not origin_answers)
     unlisted = ""
     if origin_answers:
         wanted, unlisted = _wanted(sides, names, table, timeout_s=timeout_s)
-        found = _committed(sides, wanted, table, names=names, timeout_s=timeout_s)
+        found = _committed(sides, wanted, table, names=names, stable=stable, timeout_s=timeout_s)
     else:
         found = [_checkpointed(sides.flow, name, table) for name in table.groups()]
     there = _there(sides.target, [each.name for each in found], timeout_s)
@@ -75,12 +77,13 @@ def _committed(
     table: checkpoints.CheckpointTable,
     *,
     names: Collection[str],
+    stable: bool,
     timeout_s: float,
 ) -> list[seen.Group]:
     """One whose coordinator is away stands where its checkpoints say."""
     flow, groups = sides.flow, sides.source.groups
     states = _each(lambda: groups.states(wanted, timeout_s), wanted)
-    positions = _each(lambda: groups.positions(wanted, timeout_s), wanted)
+    positions = _each(lambda: groups.positions(wanted, timeout_s, stable=stable), wanted)
     found = []
     for name in wanted:
         failure = positions.failed.get(name) or states.failed.get(name)

@@ -104,7 +104,7 @@ def _of_lag(
             weight=_Weight.FORBIDS if wanted.planned else _Weight.COSTS,
             code="lag-unknown",
             text=f"{name}: what {wanted.origin} holds of it that {wanted.destination} lacks "
-            "cannot be told",
+            f"cannot be told ({each.unknown or 'it does not answer for it'})",
         )
         return
     weight, waited = _Weight.COSTS, ""

@@ -23,7 +23,7 @@ class Mirrored:
     does not answer for it. `there` None: the mirror does not exist. `waiting_since_ms` is the
     timestamp of the oldest record not yet copied, `newest_ms` that of the newest on the mirror.
     `stopped` says why what is recorded of it no longer holds, or copying has ended for good; ""
-    where neither is so.
+    where neither is so. `unknown`: why `here` is, where `from` as a whole answers.
     """
 
     partition: ids.TopicPartition
@@ -35,6 +35,7 @@ class Mirrored:
     waiting_since_ms: int | None = None
     newest_ms: int | None = None
     stopped: str = ""
+    unknown: str = ""
 
     @property
     def lag_records(self) -> int | None:

@@ -288,3 +288,22 @@ def named(sides: two_sides.FakeSides, upstream: int) -> None:
 
 def test_a_group_that_was_named_and_reads_nothing_here_forbids():
     assert codes(made(scene(), groups=frozenset({"typo"})))["no-such-group"] is Weight.FORBIDS
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"),
+    [(orders.Kind.EMERGENCY, None), (orders.Kind.PLANNED, Weight.FORBIDS)],
+)
+def test_a_transaction_that_holds_a_groups_offsets_forbids_a_planned_move(kind, found):
+    sides = scene()
+    sides.source.members.groups["billing"].unstable = True
+    assert codes(made(sides, kind=kind)).get("group-unread") is found
+
+
+def test_a_partition_that_is_not_answered_for_is_told_with_the_reason():
+    sides = scene()
+    del sides.source.logs.logs[HERE]
+    found = made(sides)
+    assert codes(found) == {"lag-unknown": Weight.COSTS}
+    assert "(there is no orders-0)" in found.findings[0].text
+    assert found.lag_records is None
