@@ -192,6 +192,7 @@ class KafkaGroups:
         end = deadline.Deadline.after(timeout_s, now_s=self._clock.now_s())
         done: dict[str, checkpoints.Positions] = {}
         same: set[str] = set()
+        data: dict[str, bytes] = {}
         for body in self._batches.ask(
             groups,
             lambda chunk: offset_fetch.fetch(chunk, stable=stable, seen=seen),
@@ -204,7 +205,7 @@ class KafkaGroups:
                     self._batches.forget([each.group])
                 else:
                     done[each.group] = _positions(each.offsets)
-                    seen[each.group] = each.data
+                    data[each.group] = each.data
         alone = self._each(
             set(groups) - done.keys() - same,
             lambda name: _question(name, group_requests.fetch(name, stable=stable), doing=doing),
@@ -212,6 +213,7 @@ class KafkaGroups:
             read=lambda body: _positions(group_requests.fetched(body)),
             others=len(done) + len(same),
         )
+        seen |= data  # not before: what is raised tells of nobody
         return port.PerGroup(done={**done, **alone.done}, failed=alone.failed)
 
     def _described(

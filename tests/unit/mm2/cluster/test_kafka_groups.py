@@ -30,6 +30,8 @@ class Coordinating:
     def __init__(self, ranges: dict[str, tuple[int, int]]) -> None:
         self.offsets: dict[str, int] = {}
         self.codes: dict[str, list[int]] = {}
+        self.silent_below = 0
+        self.left = threading.Event()
         self.loop = poller.Poller()
         self.broker = scripted_broker.ScriptedBroker(self.loop)
         self.broker.ranges = ranges
@@ -56,6 +58,9 @@ class Coordinating:
         asked.answer(asked.response(throttle_time=scripted_broker.NO_TIME, **more))
 
     def fetched(self, asked: scripted_broker.Asked) -> None:
+        if asked.version < self.silent_below:
+            self.left.set()
+            return
         m, given = asked.module, {"throttle_time": scripted_broker.NO_TIME}
         if asked.version < 8:
             topics = self._topics(m.OffsetFetchResponseTopic, m.OffsetFetchResponsePartition, asked)
@@ -112,7 +117,9 @@ def place(ranges):
 def asking(place, tmp_path):
     properties = {"bootstrap.servers": place.broker.address, "retry.backoff.ms": "10"}
     access = kafka_access.parse(properties, files=store_files.below(tmp_path), name="east")
-    made = kafka_groups.KafkaGroups(access, client_id="me", clock=clock.SystemClock())
+    made = kafka_groups.KafkaGroups(
+        access, client_id="me", clock=clock.SystemClock(), gone=place.left.is_set
+    )
     yield made
     made.close()
 
@@ -148,6 +155,15 @@ def test_who_has_moved_is_looked_for_again_and_who_is_refused_told(place, asking
     assert found.done == {"a": at(7), "c": at(7)}
     assert isinstance(found.failed["b"], kafka_errors.NotAuthorizedError)
     assert asking.positions(["a", "b", "c"], WAIT_S).failed == {}
+
+
+def test_who_was_not_told_of_is_news_the_next_time(place, asking):
+    """Nobody waits for answers any more while one is asked alone."""
+    place.codes, place.silent_below = {"b": [16]}, 8
+    seen: dict[str, bytes] = {}
+    with pytest.raises(errors.RetriableError, match="given up"):
+        asking.news(["a", "b"], WAIT_S, seen=seen)
+    assert seen == {}
 
 
 def test_who_cannot_be_reached_is_told_as_a_whole(place, asking):
