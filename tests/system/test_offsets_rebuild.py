@@ -15,6 +15,7 @@ from connect_runtime.base import ids
 from mm2.core import naming
 from mm2.core.offsets import map_translation, offset_map
 from mm2.formats import map_record
+from tests.interop import dedicated_nodes
 from tests.support import eventually, kafka, mirror, numbered, offset_oracle
 
 if TYPE_CHECKING:
@@ -166,3 +167,106 @@ def test_nothing_is_made_anew_while_the_flow_runs(
         done = mirror.mm2("offsets", "rebuild", "--engine", "inline", *options)
         assert done.returncode == 1, done.stdout + done.stderr
         assert "Stop its mm2 run first" in done.stderr
+
+
+EAGER_CLEANER = {"log.cleaner.backoff.ms": "200", "log.initial.task.delay.ms": "500"}
+CLEANED = {"cleanup.policy": "compact", "segment.ms": "500", "min.cleanable.dirty.ratio": "0.01"}
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1200)
+def test_a_lost_map_of_topics_that_are_cleaned(
+    tmp_path: Path, own_cluster: Callable[..., cluster.Cluster]
+) -> None:
+    """What the cleaners took on either side is told apart from what is there, or has a bound."""
+    pair = [own_cluster(name, settings=EAGER_CLEANER) for name in ("east", "west")]
+    kinds = (
+        numbered.Kind(topic="cleaned", config=CLEANED, partitions=2, codec="zstd"),
+        numbered.Kind(topic="both", config=CLEANED, aborts=0.3),
+        numbered.Kind(topic="plain", partitions=2, burst=200),
+    )
+    world = World(tmp_path, pair, kinds)
+    world.traffic.create_topics()
+    for _ in range(4):
+        world.write(5_000)
+        world.catch_up()
+    world.forget()
+    found = world.rebuild("--engine", "spark")
+    assert {each["made_anew"] for each in found} == {"lost"}
+    outcomes = world.judge().outcomes
+    assert outcomes["Exact"] > 10_000, outcomes
+    world.write(2_000)
+    world.catch_up()
+    world.judge()
+
+
+def java_properties(world: World) -> dict[str, str]:
+    given = {"clusters": "east,west"}
+    for alias, client in (("east", world.source), ("west", world.target)):
+        given |= {f"{alias}.{key}": value for key, value in client.items()}
+        for kind in ("config", "offset", "status"):
+            given[f"{alias}.{kind}.storage.replication.factor"] = "1"
+    return given | {
+        "east->west.enabled": "true",
+        "east->west.topics": ",".join(world.topics),
+        "refresh.topics.interval.seconds": "1",
+        "emit.heartbeats.enabled": "false",
+        "replication.factor": "1",
+        "checkpoints.topic.replication.factor": "1",
+        "offset-syncs.topic.replication.factor": "1",
+        "sync.topic.acls.enabled": "false",
+        "dedicated.mode.enable.internal.rest": "true",
+        "west.offset.flush.interval.ms": "5000",
+        "west.plugin.discovery": "service_load",
+    }
+
+
+def all_there(world: World) -> bool:
+    for place in world.places():
+        mirrored = f"east.{place.topic}"
+        if mirrored not in kafka.topics(world.target):
+            return False
+        there = numbered.places(world.target, mirrored, place.partition)
+        written = world.traffic.writers[place.topic].written[place]
+        if not set(written.values()) <= set(there.values()):
+            return False
+    return True
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1200)
+def test_what_java_had_copied_is_added_to_the_map(
+    tmp_path: Path, own_cluster: Callable[..., cluster.Cluster]
+) -> None:
+    """Java is killed once, and copies some of it again; its offset syncs are few."""
+    world = World(
+        tmp_path,
+        [own_cluster(name) for name in ("east", "west")],
+        (
+            numbered.Kind(topic="plain", partitions=2),
+            numbered.Kind(topic="ledger", aborts=0.3, burst=8),
+        ),
+    )
+    world.traffic.create_topics()
+    properties = java_properties(world)
+    for name in ("killed", "stopped"):
+        world.write(1_500)
+        node = dedicated_nodes.Node(dedicated_nodes.Kind.JAVA, properties, tmp_path, name)
+        try:
+            eventually.eventually(
+                functools.partial(all_there, world), 2 * WAIT_S, node.log, interval_s=1.0
+            )
+            if name == "stopped":
+                node.stop()
+        finally:
+            node.close()
+    world.write(500)
+    world.catch_up()
+    known_before = world.judge().outcomes
+    assert known_before["too old"] > 500, known_before
+    found = world.rebuild("--engine", "inline")
+    assert {each["made_anew"] for each in found} == {"before"}
+    after = world.judge().outcomes
+    assert after["too old"] < 10, after
+    assert after["Exact"] > known_before["Exact"] + 500, (known_before, after)
+    assert {each["made_anew"] for each in world.rebuild("--engine", "inline")} == {"rebuilt"}

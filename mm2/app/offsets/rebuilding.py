@@ -214,7 +214,10 @@ class Rebuilding:
             return None
         (header,) = [each for each in place.headers(marker) if each.base_offset == marker]
         self._fences[partition] = rebuilt_map.Fenced(
-            producer_id=owner.id, epoch=owner.epoch, leader_epoch=header.leader_epoch
+            producer_id=owner.id,
+            epoch=owner.epoch,
+            marker=marker,
+            leader_epoch=header.leader_epoch,
         )
         return marker
 

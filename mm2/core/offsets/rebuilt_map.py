@@ -24,11 +24,12 @@ Record = tuple[map_record.MapKey, map_record.MapValue]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fenced:
-    """Who has fenced the partition: producer id and epoch, and the leader epoch in which the
-    marker was written."""
+    """Who has fenced the partition: producer id and epoch, with the marker at this target offset,
+    written in this leader epoch. What stood before it was matched."""
 
     producer_id: int
     epoch: int
+    marker: int
     leader_epoch: int
 
 
@@ -62,7 +63,9 @@ def lost(
     )
     *before, last = _segments(owner, matched, leader_epoch=by.leader_epoch)
     key, segment = last
-    return [*producers, (owner, era), *before, (key, dataclasses.replace(segment, closed=False))]
+    target_next = segment.target_next if matched.tail else by.marker + 1
+    anchor = dataclasses.replace(segment, target_next=target_next, closed=False)
+    return [*producers, (owner, era), *before, (key, anchor)]
 
 
 def before_all(

@@ -10,17 +10,17 @@ from mm2.formats import map_record
 from tests.fakes import copied_map
 
 T7 = copied_map.T7
-BY = rebuilt_map.Fenced(producer_id=40, epoch=6, leader_epoch=3)
+BY = rebuilt_map.Fenced(producer_id=40, epoch=6, marker=27, leader_epoch=3)
 
 
-def matched(*stretches, writers=(7,)):
+def matched(*stretches, writers=(7,), tail=0):
     return matched_runs.Matched(
         first_source=stretches[0].first,
         first_target=2,
         stretches=stretches,
         matched=1,
         unsure=0,
-        tail=0,
+        tail=tail,
         writers=writers,
     )
 
@@ -45,9 +45,16 @@ def test_who_takes_the_partition_next_finds_an_anchor():
     assert found.anchor is not None
     assert (found.anchor.key.ordinal, found.anchor.key.epoch) == (3, 6)
     segment = found.anchor.segment
-    assert (segment.through, segment.target_next, segment.leader_epoch) == (30, 25, 3)
+    assert (segment.through, segment.target_next, segment.leader_epoch) == (30, 28, 3)
     assert (segment.closed, segment.last_crc) == (False, None)
     assert map_translation.translate(known, 12) == translation.Exact(downstream=7)
+
+
+def test_what_nobody_knows_behind_it_is_left_to_be_paired():
+    records = rebuilt_map.lost(T7, matched(SHORT, tail=2), copied_map.era_of(10, 2), by=BY)
+    found = facts.from_map(fold(records), target=None)
+    assert found.anchor is not None
+    assert found.anchor.segment.target_next == 25
 
 
 def test_an_era_before_all_changes_nothing_for_who_copies():
