@@ -87,6 +87,7 @@ def scene(tmp_path: Path, own_cluster: Callable[..., cluster.Cluster]) -> Scene:
     return Scene(tmp_path, own_cluster)
 
 
+@pytest.mark.full
 def test_a_planned_move_loses_nothing_and_reads_nothing_again(scene: Scene, tmp_path: Path):
     with scene.running, scene.writing, scene.here:
         scene.await_work()

@@ -100,6 +100,7 @@ class Scene:
             spark={"engine": "inline"},
             emit_checkpoints_interval_seconds=1,
             refresh_groups_interval_seconds=1,
+            heartbeats_replication_enabled=True,  # they never stand still, and need not agree
         )
         there = given["flows"][0] | policy
         back = there | {"from": "west", "to": "east"}

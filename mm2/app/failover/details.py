@@ -113,7 +113,11 @@ def partitions(found: Collection[Detail]) -> dict[ids.TopicPartition, int]:
 def report(found: journal.Journal, final: Detail, *, now_ms: int) -> dict[str, Any]:
     """What an operator files away: times, the recovery point, and what became of each group."""
     moved = found.moved
+    assert found.begun is not None, "it was begun"
     return {
+        "version": 1,
+        "kind": found.begun.wanted.kind.value,
+        "flow": found.begun.flow,
         "took_ms": now_ms - found.begun_at_ms,
         "steps_ms": {
             step.value: found.done_ms[step] - found.started_ms[step]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mm2.app import figures
-from mm2.core.failover import group_moves, plan, seen, steps, verdicts
+from mm2.core.failover import group_moves, orders, plan, seen, steps, verdicts
 
 JSON_VERSION = 1
 _UNKNOWN = figures.UNKNOWN
@@ -126,17 +127,23 @@ def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
     yield from _table(("GROUP", "TOPIC", "PARTITION", "MIRROR", "GOES-ON-AT", "READ-AGAIN"), rows)
     for name in report["unmoved"]:
         yield f"group {name} was not moved"
+    flow = shlex.quote(report["flow"])
+    yield f"the flow {report['flow']} stays stopped until: mm2 resume {flow}"
+    if report["kind"] == orders.Kind.BACK.value:
+        source, _, target = report["flow"].partition("->")
+        forth = shlex.quote(f"{target}->{source}")
+        yield f"and so does {target}->{source}, if it was stopped: mm2 resume {forth}"
     stranded = report["stranded_records"]
     if stranded:
         yield f"{figures.counted(stranded, 'record')} came to the cluster left after the last look"
 
 
 def _renamed(found: plan.Plan) -> dict[str, str]:
-    return {
-        each.partition.topic: each.mirror.topic
-        for each in found.mirrored
-        if each.partition.topic != each.mirror.topic
-    }
+    """What is mirrored, and what groups read that had come from there."""
+    places = {each.partition: each.mirror for each in found.mirrored}
+    for group in found.groups:
+        places |= {each.partition: each.mirror for each in group.partitions if each.mirror}
+    return {here.topic: there.topic for here, there in places.items() if here.topic != there.topic}
 
 
 def _mirror(each: seen.Mirrored, now_ms: int) -> tuple[str, ...]:

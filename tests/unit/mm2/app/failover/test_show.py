@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from connect_runtime.base import ids
 from mm2.app.failover import show
 from mm2.core.failover import orders, plan, seen
@@ -69,3 +71,54 @@ def test_programs_read_the_same():
     assert (place["committed"], place["goes_on_at"], place["state"]) == (50, 60, "moves")
     assert {each["code"] for each in found["findings"]} == {"lag"}
     assert found["topics"] == {"orders": "east.orders"}
+
+
+REPORT = {
+    "kind": "failback",
+    "flow": "west->east",
+    "took_ms": 5_300,
+    "lag_records": 0,
+    "moved": [
+        {
+            "group": "billing",
+            "partitions": [
+                {
+                    "topic": "orders",
+                    "partition": 0,
+                    "mirror": "west.orders",
+                    "goes_on_at": 60,
+                    "read_again_max": 2,
+                }
+            ],
+        }
+    ],
+    "unmoved": ["mail"],
+    "stranded_records": 3,
+}
+
+
+def test_what_was_done_is_told_in_the_end():
+    said = list(show.report_lines(REPORT))
+    assert "done in 5.3 s" in said
+    assert ["billing", "orders", "0", "west.orders", "60", "2"] in [each.split() for each in said]
+    assert "group mail was not moved" in said
+    assert "the flow west->east stays stopped until: mm2 resume 'west->east'" in said
+    assert any("mm2 resume 'east->west'" in each for each in said)
+    assert said[-1] == "3 records came to the cluster left after the last look"
+
+
+def test_what_never_left_has_a_table_of_its_own():
+    tails = [
+        seen.Unreplicated(
+            partition=THERE, start=5, end=9, records=4, at_least=4, first_ms=1_000, last_ms=2_000
+        ),
+        seen.Unreplicated(partition=HERE, start=5, end=9, records=None, at_least=7),
+    ]
+    found = dataclasses.replace(made(), unreplicated=tuple(tails))
+    rows = [line.split() for line in show.lines(found, [], {})]
+    first, last = "1970-01-01T00:00:01Z", "1970-01-01T00:00:02Z"
+    assert ["east.orders", "0", "5", "9", "4", first, last] in rows
+    assert ["orders", "0", "5", "9", ">", "7", "-", "-"] in rows
+    told = show.as_json(found, [], {})
+    assert told["unreplicated_records"] is None
+    assert told["unreplicated"][0]["records"] == 4
