@@ -18,6 +18,8 @@ from mm2.core.copy import (
 from mm2.formats import record_batch, record_sets
 
 RETRY_S = 30.0
+KEPT_BYTES = 64 * 1024
+"""Of one read of the tail; many partitions may be paired at a time."""
 LOOKS = 6
 LOOK_AGAIN_S = 0.5
 """What may pass by itself is read so often, so far apart, before it is believed: damage (of the
@@ -115,9 +117,10 @@ def walk_source(
     One read is made even for an empty tail: it tells whether the source still has our position.
     """
     need, idle = pairing.Need.SOURCE, 0
+    reread = _Reread()
     while need is not pairing.Need.NOTHING:
         if need is pairing.Need.TARGET:
-            again = yield from _feed_target(pairs)
+            again = yield from _feed_target(pairs, reread)
             if not isinstance(again, pairing.Need):
                 return again
             need = again
@@ -179,10 +182,37 @@ def _no_further(
     return _tail_ahead(attempt, pairs, end=end)
 
 
+class _Reread:
+    """Of the tail as it was read again: those behind the batch that was asked for came along, and
+    are asked for next. Offsets that are looked for grow."""
+
+    def __init__(self) -> None:
+        self._batches: Iterator[tuple[record_batch.BatchHeader, memoryview]] = iter(())
+        self._next: tuple[record_batch.BatchHeader, memoryview] | None = None
+
+    def keep(self, records: memoryview) -> None:
+        self._batches = record_sets.batches(memoryview(bytes(records[:KEPT_BYTES])))
+        self._next = None
+
+    def find(self, offset: int) -> tuple[record_batch.BatchHeader, memoryview] | None:
+        """The batch that begins there, if it is at hand and sound."""
+        try:
+            while self._next is None or self._next[0].base_offset < offset:
+                self._next = next(self._batches)
+        except (StopIteration, record_sets.DamagedBatchError):
+            return None
+        header, batch = self._next
+        sound = header.base_offset == offset and record_batch.crc_matches(batch, header)
+        return (header, batch) if sound else None
+
+
 def _feed_target(
-    pairs: pairing.Pairing,
+    pairs: pairing.Pairing, reread: _Reread
 ) -> instructions.Script[pairing.Need | outcomes.BeginAgain]:
     """A batch of the tail again, now to be opened."""
+    at_hand = reread.find(pairs.wanted)
+    if at_hand is not None:
+        return pairs.feed_target(*at_hand)
     doing = "reading the tail of the mirror again"
     for _ in range(outcomes.READS_WITHOUT_NEWS):
         answer = yield instructions.ReadTarget(offset=pairs.wanted)
@@ -194,6 +224,7 @@ def _feed_target(
         if first is None or first[0].base_offset != pairs.wanted:
             return cut_again()
         if record_batch.crc_matches(first[1], first[0]):
+            reread.keep(answer.records)
             return pairs.feed_target(*first)
         yield instructions.Sleep(delay_s=LOOK_AGAIN_S)  # it was sound when the tail was read
     return outcomes.stuck(doing)

@@ -157,6 +157,25 @@ def test_what_was_joined_is_read_once_more_and_paired_record_by_record():
     assert instructions.ReadTarget(offset=40) in played.asked
 
 
+def test_joined_batches_that_came_along_are_not_read_each_by_itself():
+    """Where small batches come in, that is how the tail of a killed owner looks."""
+    values = [b"%d" % number for number in range(8)]
+    held = source(*(scripts.data(100 + at, value) for at, value in enumerate(values)))
+    joined = [ours(40 + at, *values[at : at + 2]) for at in range(0, 8, 2)]
+    pairs = paired(*joined)
+    played = walked(pairs, held, ReadTarget=on_mirror(*joined))
+    assert (played.outcome, pairs.complete, pairs.mismatch) == (None, True, "")
+    assert played.kinds.count(instructions.ReadTarget) == 1
+    damaged = on_mirror(*joined[:2], broken(joined[2]), joined[3])
+    pairs = paired(*joined)
+    played = walked(pairs, held, ReadTarget=[damaged, on_mirror(*joined)])
+    assert (played.outcome, pairs.complete) == (None, True)
+    assert [each.offset for each in played.asked if isinstance(each, instructions.ReadTarget)] == [
+        40,
+        44,
+    ]
+
+
 def test_an_answer_that_others_have_filled_is_asked_for_again():
     joined = ours(40, b"a", b"b")
     pairs = paired(joined)
