@@ -1,0 +1,140 @@
+"""Who is locked out, and who has taken a partition since."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from connect_runtime.base import errors, ids
+from connect_runtime.system import clock as system_clock
+from mm2.app.failover import fencing
+from mm2.core.offsets import offset_map
+from mm2.formats import map_record, record_batch
+from mm2.pipeline import fenced_partition
+from tests.fakes import batches, copied_map
+
+HERE, THERE = ids.TopicPartition("orders", 0), ids.TopicPartition("east.orders", 0)
+OURS, OTHER = 70, 90
+COPIED, DELTA = 10, 5
+CLOCK = system_clock.SystemClock()
+
+
+def known(*, producers: dict[int, int] | None = None) -> offset_map.OffsetMap:
+    """Copied under ordinal 1, epoch 0; `producers`: ordinals by id."""
+    found = offset_map.OffsetMap()
+    for key, value in copied_map.log(HERE, through=COPIED, delta=DELTA):
+        found.apply(key or b"", value)
+    for producer, ordinal in (producers or {OURS: 1}).items():
+        name = map_record.ProducerKey(topic="orders", partition=0, producer_id=producer)
+        about = map_record.Producer(ordinal=ordinal, era=1)
+        found.apply(map_record.encode_key(name), map_record.encode_value(about))
+    return found
+
+
+@dataclass
+class Place:
+    """A partition whose marker is written at its end."""
+
+    partition: ids.TopicPartition = THERE
+    owner: Any = field(default_factory=lambda: fenced_partition.Owner(id=OURS, epoch=4))
+    refused: Any = None
+    marker: int | None = 18
+    log: list[bytes] = field(default_factory=list)
+
+    def start(self) -> int:
+        return 0
+
+    def end(self) -> int:
+        return 18
+
+    def new_owner(self) -> Any:
+        return self.owner
+
+    def commit_empty(self, owner: object) -> Any:
+        return self.refused
+
+    def marker_of(self, owner: object, *, start: int) -> int | None:
+        return self.marker
+
+    def batches(self, offset: int) -> list[tuple[record_batch.BatchHeader, memoryview]]:
+        found = [
+            (record_batch.read_header(memoryview(each)), memoryview(each)) for each in self.log
+        ]
+        return [each for each in found if each[0].last_offset >= offset]
+
+
+def batch(base: int, count: int, producer: int) -> bytes:
+    made = [batches.Record(value=b"x", timestamp=1) for _ in range(count)]
+    return batches.data(made, batches.Stamp(base_offset=base, producer_id=producer))
+
+
+def fence(place: Place, found: offset_map.OffsetMap | None = None) -> fencing.Fenced:
+    about = (found or known()).partition(HERE)
+    return fencing._fence(HERE, about, place, clock=CLOCK)  # type: ignore[arg-type]  # stands in
+
+
+TAIL = [batch(15, 2, OURS), batch(17, 1, OTHER)]
+
+
+def test_the_flows_records_behind_its_map_are_counted():
+    found = fence(Place(log=TAIL))
+    assert (found.marker, found.order, found.tail, found.unfenced) == (18, (1, 4), 2, "")
+
+
+def test_what_cannot_be_counted_is_unknown(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("mm2.app.failover.scans.BYTES_MAX", 0)
+    assert fence(Place(log=TAIL)).tail is None
+
+
+def test_without_the_right_nobody_is_locked_out():
+    found = fence(Place(owner=fenced_partition.Refused(code=fencing.NO_RIGHT)))
+    assert (found.marker, found.tail) == (None, None)
+    assert "no right" in found.unfenced
+
+
+def test_another_producer_id_locks_nobody_out():
+    found = fence(Place(owner=fenced_partition.Owner(id=OTHER, epoch=0), log=TAIL))
+    assert "expired" in found.unfenced
+    assert found.order == (1, 0)
+    assert found.tail == 2
+
+
+def test_an_older_id_of_the_flow_locks_nobody_out():
+    found = fence(Place(log=TAIL), known(producers={OURS: 1, 71: 2}))
+    assert found.unfenced == ""  # nobody has taken it under the newer one yet
+    taken = fence(Place(log=TAIL), taken_by(ordinal=2, epoch=0, producers={OURS: 1, 71: 2}))
+    assert "expired" in taken.unfenced
+
+
+@pytest.mark.parametrize("code", [47, 49, 90])
+def test_who_is_taken_over_meanwhile_tries_again(code):
+    with pytest.raises(errors.RetriableError, match="does somebody else copy it"):
+        fence(Place(refused=fenced_partition.Refused(code=code)))
+
+
+def test_a_marker_that_is_not_seen_fences_nobody():
+    with pytest.raises(errors.RetriableError, match="did not become readable"):
+        fence(Place(marker=None))
+
+
+def taken_by(
+    *, ordinal: int, epoch: int, producers: dict[int, int] | None = None
+) -> offset_map.OffsetMap:
+    found = known(producers=producers)
+    key = copied_map.era_key(1, ordinal=ordinal, epoch=epoch)
+    key = dataclasses.replace(key, topic="orders", partition=0)
+    found.apply(map_record.encode_key(key), map_record.encode_value(copied_map.era_of()))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("ordinal", "epoch", "since"),
+    [(1, 3, False), (1, 4, False), (1, 5, True), (2, 0, True), (0, 9, False)],
+)
+def test_who_has_a_newer_epoch_or_id_has_taken_it_since(ordinal, epoch, since):
+    fenced = fence(Place(log=TAIL))
+    assert not fencing.taken_since(known(), fenced)
+    assert fencing.taken_since(taken_by(ordinal=ordinal, epoch=epoch), fenced) is since
