@@ -100,6 +100,7 @@ class JavaWait:
         self.skipped = skipped
         self.beside = ""
         """What is less safe while workers of Java run tasks of the connector; "" while none do."""
+        self._seen_beside = ""
         self._task = task
         self._runs = runs
         self._for_s = java_left.wait_s(producer)
@@ -124,7 +125,8 @@ class JavaWait:
         return max(0.0, self._until_s - now_s) if self._reason else 0.0
 
     def observe(self) -> None:
-        """Look who runs the other tasks, while this one copies; `beside` says what it means."""
+        """Look who runs the other tasks, while this one copies; `beside` says what it means, once
+        two looks say the same: other tasks of ours may be just about to say that they run."""
         self._memory.copies(self._task.place)
         others = java_left.shared_with(
             self._runs(),
@@ -133,7 +135,8 @@ class JavaWait:
             wall_ms=self._clock.wall_ms(),
         )
         found = _beside(others) if others else ""
-        if found != self.beside:
+        before, self._seen_beside = self._seen_beside, found
+        if found != self.beside and (found == before or not found):
             self.beside = found
             if found:
                 _LOG.warning("%s: %s", self._task.flow, found)

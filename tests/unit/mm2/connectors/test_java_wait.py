@@ -178,7 +178,12 @@ def test_workers_of_java_beside_ours_are_told_of_while_they_are_there(told, capl
     told.runs = runs(None, RUN, ours={0: 1})
     wait = told.wait()
     wait.observe()
+    told.runs = runs(ours={0: 1, 1: 1})
     wait.observe()
+    assert caplog.messages == [], "ours was about to run the other"
+    told.runs = runs(None, RUN, ours={0: 1})
+    for _ in range(3):
+        wait.observe()
     assert "(1)" in wait.beside
     told.runs = runs(ours={0: 1, 1: 1})
     wait.observe()

@@ -129,8 +129,8 @@ def test_who_knows_that_java_has_ended_need_not_wait(running):
 def test_a_copy_that_runs_does_not_wait_and_says_that_java_is_there_too(running):
     found = running().runs()
     found.context.runs = left_open(3, number=1)
-    found.turn(1.0)
-    found.turn(1.0)
+    for _ in range(3):
+        found.turn(1.0)
     assert found.told.state is State.RUNNING
     assert "MirrorMaker 2's own guarantee" in found.told.reason
     assert board.BOARD.seen().tasks["A->B"][3].beside_java == found.told.reason
