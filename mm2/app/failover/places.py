@@ -12,6 +12,7 @@ from mm2.app.looks import mirrors, sides, syncs
 from mm2.core import flows
 from mm2.core.failover import seen, shared_names
 from mm2.core.offsets import map_translation, offset_map, translation
+from mm2.formats import offset_sync
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +42,11 @@ class Opposite:
         assert not self.silent, "who does not answer is not asked"
         return mirrors.read_map(self._both.source, self._both.flow.target, self._timeout_s)
 
-    def arrived(self, partition: ids.TopicPartition, offset: int) -> int | None:
-        """Up to where all that was born on the cluster gone to stood before `offset` on the one
-        that is left, as far as offset syncs say; None: they say nothing."""
-        found = self._syncs.get(partition, ())
-        return max((each.upstream for each in found if each.downstream <= offset), default=None)
+    def arrived(self, partition: ids.TopicPartition, offset: int) -> offset_sync.OffsetSync | None:
+        """The last place, as far as offset syncs say, before which all that was born on the cluster
+        gone to stood before `offset` on the one that is left; None: they say nothing."""
+        found = [each for each in self._syncs.get(partition, ()) if each.downstream <= offset]
+        return max(found, key=lambda each: each.upstream, default=None)
 
     @functools.cached_property
     def _syncs(self) -> syncs.Syncs:
@@ -78,9 +79,11 @@ def translate(
                 return seen.Place(partition=there, outcome=forward)
             return shared(partition, there, offset, forward=forward)
         topic = _origin(flow, partition.topic)
-        if topic is None or opposite.silent:
+        if topic is None or (opposite.silent and not opposite.ways.both):
             return None
         there = ids.TopicPartition(topic, partition.partition)
+        if opposite.silent:
+            return seen.Place(partition=there, outcome=_back_by_syncs(opposite, there, offset))
         tail = left.get(there)
         if tail is not None and tail.first is not None and offset >= tail.behind:
             outcome: translation.Translation = translation.Exact(downstream=tail.first)
@@ -130,6 +133,16 @@ def back(flow: flows.Flow, partition: ids.TopicPartition) -> ids.TopicPartition:
     return ids.TopicPartition(topic, partition.partition)
 
 
+def _back_by_syncs(
+    opposite: Opposite, there: ids.TopicPartition, offset: int
+) -> translation.Translation:
+    """What was copied behind the sync stands before `offset`, too: a record an offset at most."""
+    sync = opposite.arrived(there, offset)
+    if sync is None:
+        return translation.Untranslated.UNKNOWN
+    return translation.Earlier(downstream=sync.upstream, again_max=offset - sync.downstream)
+
+
 def _by_syncs(
     flow: flows.Flow,
     there: ids.TopicPartition,
@@ -142,9 +155,10 @@ def _by_syncs(
     """Without the opposite map, which is lost with its cluster."""
     if not opposite.ways.both:
         return seen.Place(partition=there, outcome=forward)
-    arrived = opposite.arrived(there, offset)
-    if arrived is None or mine is None or mine.there is None:
+    sync = opposite.arrived(there, offset)
+    if sync is None or mine is None or mine.there is None:
         return seen.Place(partition=there, outcome=forward, unsure=_unsure(flow))
+    arrived = sync.upstream
     end = max(arrived, mine.there.end)
     outcome = shared_names.place(
         forward,

@@ -307,3 +307,24 @@ def test_a_partition_that_is_not_answered_for_is_told_with_the_reason():
     assert codes(found) == {"lag-unknown": Weight.COSTS}
     assert "(there is no orders-0)" in found.findings[0].text
     assert found.lag_records is None
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_what_had_come_from_there_goes_back_by_syncs_where_the_map_is_lost(known):
+    sides = scene()
+    born = ids.TopicPartition("orders", 0)
+    sides.target.log("orders", 30)
+    if known:
+        sync = offset_sync.OffsetSync(partition=born, upstream=12, downstream=15)
+        sides.target.topics.topics["mm2-offset-syncs.east.internal"] = [offset_sync.encode(sync)]
+    point = checkpoint.Checkpoint(
+        group="billing", partition=born, upstream=17, downstream=17, metadata=""
+    )
+    sides.target.topics.topics["east.checkpoints.internal"] = [checkpoint.encode(point)]
+    found = only(made(sides, lost="it burns", ways=BOTH))
+    assert (found.partition, found.mirror) == (BACK, born)
+    if known:
+        assert (found.to, found.again_max) == (12, 2)
+    else:
+        assert (found.to, found.again_max) == (17, 13)  # by the checkpoint itself
+    assert only(made(sides, lost="it burns")).way is Way.NOT_MIRRORED
