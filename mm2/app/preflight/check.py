@@ -181,7 +181,11 @@ def _rows(reached: Sequence[reach.Reached]) -> Iterator[findings.Looked]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """What our own connections and looks log of their troubles is told as findings."""
+    """What our own connections and looks log of their troubles is told as findings; at the level
+    debug it is heard."""
+    if logging.getLogger().isEnabledFor(logging.DEBUG):
+        yield
+        return
     names = ("connect_runtime.wire", "mm2.connectors", "mm2.pipeline", "mm2.cluster")
     before = {name: logging.getLogger(name).level for name in names}
     for name in names:
