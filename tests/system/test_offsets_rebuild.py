@@ -59,8 +59,10 @@ class World:
         with self.traffic:
             eventually.eventually(lambda: self.written >= goal, WAIT_S, f"{goal} are written")
 
-    def catch_up(self) -> None:
-        mirror.catch_up(self.folder, self.settings)
+    def catch_up(self, *words: str) -> None:
+        arguments = ("--until-caught-up", "--timeout", "100", *words)
+        status, log = mirror.run_to_end(self.folder, self.settings, *arguments)
+        assert status == 0, log[-6000:]
 
     def rebuild(self, *words: str) -> list[dict[str, Any]]:
         asked = [word for each in self.topics for word in ("--topic", each)]
@@ -214,6 +216,7 @@ def java_properties(world: World) -> dict[str, str]:
         "replication.factor": "1",
         "checkpoints.topic.replication.factor": "1",
         "offset-syncs.topic.replication.factor": "1",
+        "heartbeats.topic.replication.factor": "1",
         "sync.topic.acls.enabled": "false",
         "dedicated.mode.enable.internal.rest": "true",
         "west.offset.flush.interval.ms": "5000",
@@ -261,7 +264,7 @@ def test_what_java_had_copied_is_added_to_the_map(
         finally:
             node.close()
     world.write(500)
-    world.catch_up()
+    world.catch_up("--java-stopped-cleanly")
     known_before = world.judge().outcomes
     assert known_before["too old"] > 500, known_before
     found = world.rebuild("--engine", "inline")
