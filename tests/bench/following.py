@@ -136,11 +136,7 @@ class _Follow:
         most, lone = self._groups[:-_LONE], self._groups[-_LONE:]
         partitions = self._row.partitions
         try:
-            self._await(
-                running,
-                "a checkpoint of each partition of each group",
-                lambda: seen.count(_FIRST) >= len(self._groups) * partitions,
-            )
+            self._await_checkpoints(running, seen, _FIRST, len(self._groups) * partitions)
             first_s = _CLOCK.now_s() - running.started_s
             self._await_on_target(running, self._sample(self._groups), at_least=1)
             say(f"all checkpoints after {first_s:.1f} s")
@@ -151,11 +147,7 @@ class _Follow:
             cpu_s = running.tree.cpu_s()
             commit(self._at_source, most, _TOPIC, partitions=partitions, offset=self._sent)
             moved_at_s = _CLOCK.now_s()
-            self._await(
-                running,
-                "the new checkpoints",
-                lambda: seen.count(self._sent) >= len(most) * partitions,
-            )
+            self._await_checkpoints(running, seen, self._sent, len(most) * partitions)
             moved_s = _CLOCK.now_s() - moved_at_s
             behind = max(1, self._sent - _LAG_MAX)
             self._await_on_target(running, self._sample(most), at_least=behind)
@@ -226,6 +218,16 @@ class _Follow:
             return not left
 
         self._await(running, "groups on the target", all_there)
+
+    def _await_checkpoints(
+        self, running: contest.Running, seen: Published, offset: int, wanted: int
+    ) -> None:
+        try:
+            self._await(running, "all checkpoints", lambda: seen.count(offset) >= wanted)
+        except contest.FailedError as failed:
+            raise contest.FailedError(
+                f"{failed}: {seen.count(offset):,} of {wanted:,} were there", failed.log
+            ) from failed
 
     def _fault(self) -> str:
         """Of groups on the target, all of which have read all records: nobody may be missing or

@@ -73,7 +73,7 @@ class Following:
     waited for there is `limit_s`."""
 
     key: str = "groups"
-    describe: str = "thousands of consumer groups are followed: how soon, and what it costs"
+    describe: str = "consumer groups are followed: how soon, and what it costs"
     groups: int = 5_000
     partitions: int = 20
     limit_s: float = 600.0
@@ -110,7 +110,7 @@ def every(megabytes: int, *, full: bool = False) -> tuple[AnyRow, ...]:
         *of_size(megabytes),
         Starting(),
         Recovering(),
-        Following(),
+        *(Following(key=f"groups-{number}", groups=number) for number in (500, 5_000)),
         Rereading(),
         rebalancing(full=full),
     )
