@@ -150,21 +150,22 @@ class Rebuilding:
     def _bounds(self, due: Collection[ids.TopicPartition]) -> list[match_messages.Bounds]:
         """Those that are lost are fenced first: what stands before the marker is final."""
         bounds = []
-        for each in sorted(due):
-            wanted, target_to = self._kinds[each], self._kinds[each].target_to
-            if wanted.kind is rebuild_plan.Kind.LOST and self._writes:
-                marker = self._fence(each)
-                if marker is None:
-                    continue
-                target_to = marker
-            bounds.append(
-                match_messages.Bounds(
-                    partition=each,
-                    source_to=wanted.source_to,
-                    target_to=target_to,
-                    opposite=self._opposite(each),
+        with self._tools.questions() as questions:
+            for each in sorted(due):
+                wanted, target_to = self._kinds[each], self._kinds[each].target_to
+                if wanted.kind is rebuild_plan.Kind.LOST and self._writes:
+                    marker = self._fence(each, questions)
+                    if marker is None:
+                        continue
+                    target_to = marker
+                bounds.append(
+                    match_messages.Bounds(
+                        partition=each,
+                        source_to=wanted.source_to,
+                        target_to=target_to,
+                        opposite=self._opposite(each),
+                    )
                 )
-            )
         return bounds
 
     def _opposite(self, partition: ids.TopicPartition) -> frozenset[int]:
@@ -176,29 +177,30 @@ class Rebuilding:
         )
         return frozenset(back.producers)
 
-    def _fence(self, partition: ids.TopicPartition) -> int | None:
+    def _fence(
+        self, partition: ids.TopicPartition, questions: single_questions.SingleQuestions
+    ) -> int | None:
         """Where our marker stands; None: nothing is there that could be compared, or nobody can be
         locked out, and `found` says so."""
-        where, tools = self._setups[partition], self._tools
-        with tools.questions() as questions:
-            place = fenced_partition.FencedPartition(
-                questions,
-                ids.TopicPartition(where.remote_topic, where.partition),
-                transactional_id=where.transactional_id,
-                clock=tools.clock,
-            )
-            start = place.end()
-            if start == 0:
-                self._leave(partition, "the mirror is empty")
-                return None
-            owner = place.new_owner()
-            refused = owner if isinstance(owner, fenced_partition.Refused) else None
-            if refused is None and isinstance(owner, fenced_partition.Owner):
-                refused = place.commit_empty(owner)
-                if refused is None:
-                    return self._marked(partition, place, owner, start=start)
-            self._leave(partition, f"its writers cannot be locked out: {refused}")
+        where = self._setups[partition]
+        place = fenced_partition.FencedPartition(
+            questions,
+            ids.TopicPartition(where.remote_topic, where.partition),
+            transactional_id=where.transactional_id,
+            clock=self._tools.clock,
+        )
+        start = place.end()
+        if start == 0:
+            self.found[partition] = Rebuilt(partition=partition, kind=rebuild_plan.Kind.EMPTY)
             return None
+        owner = place.new_owner()
+        refused = owner if isinstance(owner, fenced_partition.Refused) else None
+        if isinstance(owner, fenced_partition.Owner):
+            refused = place.commit_empty(owner)
+            if refused is None:
+                return self._marked(partition, place, owner, start=start)
+        self._leave(partition, f"its writers cannot be locked out: {refused}")
+        return None
 
     def _marked(
         self,
@@ -254,7 +256,10 @@ class Rebuilding:
         kind = self._kinds[partition].kind
         why = compared.why
         if compared.matched is None and not why:
-            why = "nothing on the mirror is known to be from the source"
+            if compared.target == 0:
+                kind = rebuild_plan.Kind.EMPTY
+            else:
+                why = "nothing on the mirror is known to be from the source"
         stored = 0
         if compared.matched is not None and self._writes:
             stored, why = self._store(partition, kind, compared)

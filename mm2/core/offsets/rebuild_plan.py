@@ -18,6 +18,8 @@ class Kind(enum.Enum):
     """Nothing is known of what was copied."""
     BEFORE = "before the first era"
     """The map begins somewhere in the mirror: others copied what stands before."""
+    EMPTY = "nothing"
+    """There is nothing on the mirror."""
     KNOWN = "known from its beginning"
     REBUILT = "was made anew before"
     UNTAKEN = "its first era has no anchor yet: start the flow first"
