@@ -12,15 +12,16 @@ import dataclasses
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from connect_runtime.adapters.config import properties_source
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import errors, ids
-from connect_runtime.system import polling, processes
+from connect_runtime.system import polling, processes, threads
 from mm2.app.failover import drill_file, equipment, journal_file, moving
 from mm2.app.looks import sides
 from mm2.app.settings import load
@@ -39,6 +40,7 @@ LOOK_S = 0.1
 LATER = 1_000_000_000
 """The first number of what is written on the other cluster."""
 SAID_CHARS = 4_000
+QUIET_S = 2.0
 UNREAD_S = 1.0
 """So long the flow goes on behind the group's back before the cluster is lost, so that there is
 something left to read."""
@@ -81,6 +83,29 @@ class _People:
     reading_there: applications.Reading
 
 
+class _FirstSeen:
+    """When a group has processed its first record, whatever else goes on: `at_s`."""
+
+    def __init__(self, reading: applications.Reading, clock: base_clock.Clock) -> None:
+        self.at_s: float | None = None
+        self._reading = reading
+        self._clock = clock
+        self._threads = threads.Threads(on_unasked_end=lambda _: None)  # it ends by itself
+
+    def __enter__(self) -> Self:
+        self._threads.start("first record", self._run)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._threads.stop_all(START_S)
+
+    def _run(self, stop: threading.Event) -> None:
+        while not stop.wait(LOOK_S / 4):
+            if self._reading.processed:
+                self.at_s = self._clock.now_s()
+                return
+
+
 class Drill:
     """Runs once, on one thread; `close` ends everything, however far it came."""
 
@@ -103,6 +128,7 @@ class Drill:
             self._open.enter_context(tempfile.TemporaryDirectory(prefix="mm2-drill-"))
         )
         self._ends = (flow.source, flow.target)
+        self._child: processes.Child | None = None
         self._clusters = [cluster.Cluster(alias) for alias in self._ends]
         for each in self._clusters:
             self._open.callback(each.close)
@@ -167,8 +193,9 @@ class Drill:
         said = self._open.enter_context((self._folder / "run.log").open("wb"))
         command = [sys.executable, "-m", "mm2.app.cli.main", "run", str(path)]
         self._tell("starting the flow with the settings of the file")
-        self._child = processes.start([*command, "--metrics-port", "0"], output=said)
-        self._open.callback(self._child.kill)
+        child = processes.start([*command, "--metrics-port", "0"], output=said)
+        self._open.callback(child.kill)
+        self._child = child
         return path
 
     def _ready(self, found: equipment.Equipment) -> bool:
@@ -214,24 +241,28 @@ class Drill:
             self._tell(f"killing the brokers of {self._flow.source}")
             left_s = self._clock.now_s()
             self._clusters[0].kill()
-        report = self._execute(found, told)
-        for each in (people.reading_there, people.writing_there):
-            if not each.running:
-                each.start()
-        return self._result(report, people, left_s=left_s)
+        with _FirstSeen(people.reading_there, self._clock) as first:
+            report = self._execute(found, told)
+            self._child = None  # the flow has ended its work
+            for each in (people.reading_there, people.writing_there):
+                if not each.running:
+                    each.start()
+            self._until(lambda: first.at_s is not None, "the group goes on")
+        assert first.at_s is not None, "it was waited for"
+        return self._result(report, people, left_s=left_s, rto_s=first.at_s - left_s)
 
-    def _result(self, report: Mapping[str, Any], people: _People, *, left_s: float) -> Result:
+    def _result(
+        self, report: Mapping[str, Any], people: _People, *, left_s: float, rto_s: float
+    ) -> Result:
         before, after = people.reading.processed, people.reading_there.processed
-        self._until(lambda: len(after) > 0, "the group goes on")
-        rto_s = self._clock.now_s() - left_s
         self._until(lambda: any(each >= LATER for each in after), "it has read what came before")
         if self._kind is orders.Kind.PLANNED:
             sent = people.writing.sent
             self._until(lambda: sent <= {*before, *after}, "it has read all")
         all_s = self._clock.now_s() - left_s
-        for each in (people.writing_there, people.writing):
-            each.end()
-        polling.until(lambda: people.writing_there.sent <= set(after), timeout_s=START_S)
+        people.writing_there.stop()
+        self._until(lambda: people.writing_there.sent <= set(after), "it has read all")
+        self._until_quiet(after)
         people.reading_there.stop()
         mine = [each for each in after if each < LATER]
         return Result(
@@ -245,6 +276,14 @@ class Drill:
             all_s=all_s,
             report=report,
         )
+
+    def _until_quiet(self, processed: Sequence[int]) -> None:
+        """What was lost nobody waits for: the group is done when nothing more comes."""
+        more = True
+        while more:
+            count = len(processed)
+            polling.until(lambda: False, timeout_s=QUIET_S)
+            more = len(processed) > count
 
     def _execute(
         self, found: equipment.Equipment, tell: Callable[[str], None]
@@ -260,7 +299,7 @@ class Drill:
         """Raises `FatalError` when it takes too long, or when the flow's process has ended."""
         end_s = self._clock.now_s() + START_S
         while not done():
-            ended = self._child.poll()
+            ended = None if self._child is None else self._child.poll()
             if ended is not None or self._clock.now_s() > end_s:
                 said = (self._folder / "run.log").read_text(errors="replace")[-SAID_CHARS:]
                 why = f"not within {START_S:g} s" if ended is None else f"mm2 run ended ({ended})"
