@@ -10,7 +10,7 @@ import os
 import pathlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import errors, ids
@@ -56,6 +56,14 @@ class Tail:
         )
 
 
+class _Arrived(NamedTuple):
+    """Records that the opposite flow brought and did not write down; nothing of it stands at
+    `behind` or later."""
+
+    records: int
+    behind: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begin:
     """Where to look, by the partition's name on the cluster gone to. `ours`: ids of the producers
@@ -87,15 +95,15 @@ class Finder:
 
         def arrived(
             questions: single_questions.SingleQuestions, each: ids.TopicPartition
-        ) -> int | None:
+        ) -> _Arrived | None:
             begin = begins[each]
             if begin.mirror_ends is None:
-                return 0
+                return _Arrived(0, begin.mirror_next)
             found = whose.Whose(
                 ours=begin.theirs, start=begin.mirror_next, end=begin.mirror_ends.end
             )
             whole = scans.scan(_place(questions, begin.mirror, self.clock), found, clock=self.clock)
-            return found.mine if whole else None
+            return _Arrived(found.mine, found.mine_end) if whole else None
 
         more = side_by_side.run(
             arrived, begins, connect=self.here, clock=self.clock, timeout_s=FIND_S
@@ -106,12 +114,13 @@ class Finder:
             start = max(begin.through, begin.ends.start)
             found = whose.Whose(ours=begin.ours, start=start, end=begin.ends.end)
             whole = scans.scan(_place(questions, each, self.clock), found, clock=self.clock)
-            left = tuple(whose.behind(found.others, more[each] or 0))
+            passed = more[each]
+            left = tuple(whose.behind(found.others, passed.records if passed else 0))
             return Tail(
                 partition=each,
                 through=begin.through,
                 end=max(begin.through, begin.ends.end),
-                behind=_behind(begin, more[each]),
+                behind=_behind(begin, passed),
                 stretches=left if whole else None,
                 counted=sum(stretch.records for stretch in left),
             )
@@ -121,11 +130,12 @@ class Finder:
         )
 
 
-def _behind(begin: Begin, arrived: int | None) -> int:
-    """Records that arrived and were not written down may stand up to the log's end."""
-    if arrived == 0 or begin.mirror_ends is None:
-        return begin.mirror_next
-    return begin.mirror_ends.end
+def _behind(begin: Begin, arrived: _Arrived | None) -> int:
+    """Where that could not be seen, records may have arrived up to the log's end."""
+    if arrived is not None:
+        return arrived.behind
+    assert begin.mirror_ends is not None, "it was read in part"
+    return max(begin.mirror_next, begin.mirror_ends.end)
 
 
 def export(

@@ -26,15 +26,20 @@ class Stretch(NamedTuple):
 class Whose:
     """Of offsets from `start` up to, not including, `end`. `ours`: ids of the flow's producers.
 
-    `mine` counts the flow's records; `others` are everybody else's, in order of their decision.
+    `mine` counts the flow's records, `mine_end` is the offset behind the last of them (`start`
+    where there is none); `others` are everybody else's, in order of their decision.
     """
 
     ours: Collection[int]
     start: int
     end: int
     mine: int = 0
+    mine_end: int = field(init=False)
     others: list[Stretch] = field(default_factory=list)
     _open: dict[int, list[Stretch]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.mine_end = self.start
 
     def take(self, header: record_batch.BatchHeader, control: int | None) -> None:
         """The batches of the log in order; `control` is the kind of a marker, None for records."""
@@ -57,6 +62,7 @@ class Whose:
     def _count(self, producer: int, found: list[Stretch]) -> None:
         if producer in self.ours:
             self.mine += sum(each.records for each in found)
+            self.mine_end = max([self.mine_end, *(each.last + 1 for each in found)])
         else:
             self.others += found
 

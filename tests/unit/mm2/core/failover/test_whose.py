@@ -40,7 +40,7 @@ def found(*batches, start=0, end=100):
 
 def test_own_records_are_counted_and_others_named():
     result = found(batch(0, 3, producer=OURS), batch(3, 2), batch(5, producer=-1))
-    assert result.mine == 3
+    assert (result.mine, result.mine_end) == (3, 3)
     assert [each[:3] for each in result.others] == [(3, 4, 2), (5, 5, 1)]
     assert result.others[0][3:] == (103, 203)
 
@@ -104,3 +104,8 @@ def test_the_first_records_are_passed(passed, expected):
 )
 def test_records_within(start, end, count):
     assert whose.within(STRETCHES, start, end) == count
+
+
+def test_the_flows_records_end_behind_the_last_of_them():
+    assert found(start=7).mine_end == 7
+    assert found(batch(8, 2, producer=OURS), batch(10, 4), start=7).mine_end == 10
