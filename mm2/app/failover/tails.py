@@ -22,6 +22,8 @@ from mm2.pipeline import fenced_partition, single_questions
 
 EXPORT_VERSION = 1
 FIND_S = 120.0
+LAST_OFFSETS = 1_000
+"""So far back the last record that the opposite flow brought is looked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,11 +101,17 @@ class Finder:
             begin = begins[each]
             if begin.mirror_ends is None:
                 return _Arrived(0, begin.mirror_next)
-            found = whose.Whose(
-                ours=begin.theirs, start=begin.mirror_next, end=begin.mirror_ends.end
-            )
-            whole = scans.scan(_place(questions, begin.mirror, self.clock), found, clock=self.clock)
-            return _Arrived(found.mine, found.mine_end) if whole else None
+            place = _place(questions, begin.mirror, self.clock)
+            end = begin.mirror_ends.end
+            found = whose.Whose(ours=begin.theirs, start=begin.mirror_next, end=end)
+            if not scans.scan(place, found, clock=self.clock):
+                return None
+            if not found.mine:  # its last record may stand before markers, and before others'
+                start = max(begin.mirror_ends.start, begin.mirror_next - LAST_OFFSETS)
+                found = whose.Whose(ours=begin.theirs, start=start, end=begin.mirror_next)
+                whole = start < begin.mirror_next and scans.scan(place, found, clock=self.clock)
+                return _Arrived(0, found.mine_end if whole else begin.mirror_next)
+            return _Arrived(found.mine, found.mine_end)
 
         more = side_by_side.run(
             arrived, begins, connect=self.here, clock=self.clock, timeout_s=FIND_S

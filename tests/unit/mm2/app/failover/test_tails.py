@@ -102,7 +102,7 @@ def find(there: FakeQuestions, here: FakeQuestions, wanted: tails.Begin) -> tail
     return finder.find({EAST: wanted})[EAST]
 
 
-NOTHING = FakeQuestions({WEST: []})
+NOTHING = FakeQuestions({WEST: [(0, 11, batch(0, 12))]})
 BORN = FakeQuestions({EAST: log((0, 10, LOCAL), (10, 5, LOCAL), (15, 10, OURS), (25, 5, -1))})
 
 
@@ -110,7 +110,7 @@ def test_records_behind_the_map_that_others_wrote_are_counted():
     found = find(BORN, NOTHING, begin())
     assert found.stretches is not None
     assert [each[:3] for each in found.stretches] == [(10, 14, 5), (25, 29, 5)]
-    assert (found.counted, found.first, found.behind, found.end) == (10, 10, 12, 30)
+    assert (found.counted, found.first, found.behind, found.end) == (10, 10, 0, 30)
     told = found.told()
     assert (told.records, told.start, told.first_ms, told.last_ms) == (10, 10, 1_010, 1_029)
 
@@ -121,6 +121,12 @@ def test_what_had_arrived_and_was_not_written_down_is_passed():
     assert found.stretches is not None
     assert [each[:3] for each in found.stretches] == [(13, 14, 2), (25, 29, 5)]
     assert (found.counted, found.behind) == (7, 15)
+
+
+def test_what_was_brought_ends_behind_its_last_record():
+    """A group that has read it commits the offset behind it, and not behind markers."""
+    here = FakeQuestions({WEST: log((2, 3, THEIRS), (5, 7, LOCAL))})
+    assert find(BORN, here, begin()).behind == 5
 
 
 def test_nothing_left_ends_where_the_log_does():
