@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import errors, ids
@@ -46,6 +47,13 @@ PUBLISHED = "reading checkpoints"
 _LOG = logging.getLogger(__name__)
 
 
+class Made(NamedTuple):
+    """A new checkpoint; `first` of its group's partition, as far as is known."""
+
+    point: checkpoint.Checkpoint
+    first: bool
+
+
 class CheckpointRounds:
     """One thread's. Asks of nobody before `load`."""
 
@@ -70,7 +78,7 @@ class CheckpointRounds:
         self._source = clients.source_groups()
         self._seen: groups_port.Seen = {}
         self._left: list[Sequence[str]] = []
-        self._made: list[checkpoint.Checkpoint] = []
+        self._made: list[Made] = []
         self._failed = 0
         self._beginnings = 0
         self._fresh_until_s = clock.now_s()
@@ -100,7 +108,7 @@ class CheckpointRounds:
         """Does a round go on where the last call ended?"""
         return bool(self._left or self._made)
 
-    def make(self) -> list[checkpoint.Checkpoint]:
+    def make(self) -> list[Made]:
         """Some of a round's new checkpoints, which stand from now on; a new round begins unless one
         is `under_way`.
 
@@ -133,7 +141,7 @@ class CheckpointRounds:
         self._left = group_batches.chunked(sorted(self._groups), GROUPS_AT_ONCE)[::-1]
         self._failed = 0
 
-    def _look(self, names: Sequence[str]) -> list[checkpoint.Checkpoint]:
+    def _look(self, names: Sequence[str]) -> list[Made]:
         found = self._source.news(names, self._config.common.admin_timeout_s, seen=self._seen)
         failure = found.first_failure()
         if failure is not None:
@@ -141,14 +149,15 @@ class CheckpointRounds:
             self._complaints.say(GROUPS, f"{failure} ({self._failed} groups)")
         self._refresh()
         making = self._making()
-        made: list[checkpoint.Checkpoint] = []
+        made: list[Made] = []
         for group, positions in sorted(found.done.items()):
-            look = making.look(group, positions, self.table.group(group))
+            standing = self.table.group(group)
+            look = making.look(group, positions, standing)
             if not look.final:
                 self._seen.pop(group, None)
+            made += [Made(point, point.partition not in standing) for point in look.news]
             for point in look.news:
                 self.table.publish(point)
-                made.append(point)
         return made
 
     def _making(self) -> checkpoints.Checkpointing:

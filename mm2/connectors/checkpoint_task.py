@@ -135,7 +135,7 @@ class MirrorCheckpointTask(task.SourceTask):
         pause_s = self._emit_interval_s
         self._emit_due_s = now_s + (min(AGAIN_S, pause_s) if made is None else pause_s)
         at_ms = self.context.clock.wall_ms()
-        return [_record(point, self._topic, at_ms=at_ms) for point in made or ()]
+        return [_record(each, self._topic, at_ms=at_ms) for each in made or ()]
 
     def _sync_groups(self, rounds: checkpoint_rounds.CheckpointRounds) -> None:
         sync = self._sync
@@ -157,8 +157,11 @@ class MirrorCheckpointTask(task.SourceTask):
         return found
 
 
-def _record(point: checkpoint.Checkpoint, topic: str, *, at_ms: int) -> records.SourceRecord:
+def _record(made: checkpoint_rounds.Made, topic: str, *, at_ms: int) -> records.SourceRecord:
+    """Its Connect offset never changes: it is stored once, with the first record."""
+    point = made.point
     key, value = checkpoint.encode(point)
+    place = connect_offsets.checkpoint_partition(point.group, point.partition)
     return records.SourceRecord(
         topic=topic,
         kafka_partition=_PARTITION,
@@ -167,6 +170,6 @@ def _record(point: checkpoint.Checkpoint, topic: str, *, at_ms: int) -> records.
         value_schema=schema.BYTES_SCHEMA,
         value=value,
         timestamp=at_ms,
-        source_partition=connect_offsets.checkpoint_partition(point.group, point.partition),
-        source_offset=_OFFSET,
+        source_partition=place if made.first else None,
+        source_offset=_OFFSET if made.first else None,
     )

@@ -97,6 +97,10 @@ def test_a_groups_offset_becomes_a_record_of_javas_bytes(clusters, start):
     assert list(found.source_partition) == ["partition", "topic", "group"], "Java's order of bytes"
     assert found.source_offset == {"offset": 0}
     assert clusters.task == 1
+    clusters.source.commit("g1", {T0: 21})
+    running.later(60)
+    (again,) = running.poll()
+    assert (again.source_partition, again.source_offset) == (None, None), "it would be the same"
 
 
 def test_what_was_said_is_not_said_again_and_what_goes_back_on_the_target_neither(clusters, start):
