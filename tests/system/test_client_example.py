@@ -1,4 +1,4 @@
-"""The guides' example moves a consumer group: it goes on behind what it has committed, on the other
+"""The README's example moves a consumer group: it goes on behind what it has committed, on the other
 cluster, and what it had not come to is read there, once."""
 
 from __future__ import annotations
@@ -18,37 +18,28 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
-GUIDES = (mirror.ROOT / "README.md", mirror.ROOT / "mm2" / "client" / "README.md")
+README = mirror.ROOT / "README.md"
 LINES = 12
 RECORDS, TAIL = 160, 100
 """The group had come to the last `TAIL` of them. More than it reads would be waited for."""
 
 
-def examples() -> list[tuple[str, str]]:
-    """Every guide with its code that asks where a group goes on."""
-    return [
-        (str(guide.relative_to(mirror.ROOT)), code)
-        for guide in GUIDES
-        for code in re.findall(r"```python\n(.*?)```", guide.read_text(), re.DOTALL)
-        if "translate_offsets(" in code
-    ]
+def example() -> str:
+    """The code that asks where a group goes on; there is one."""
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    (code,) = (each for each in blocks if "translate_offsets(" in each)
+    assert len(code.splitlines()) == LINES
+    return code
 
 
-def test_there_is_one_of_twelve_lines() -> None:
-    assert examples()
-    assert {len(code.splitlines()) for _, code in examples()} == {LINES}
-
-
-@pytest.mark.parametrize(("guide", "code"), examples())
 def test_a_group_with_an_uncommitted_tail_goes_on(
     tmp_path: Path,
     east: cluster.Cluster,
     west: cluster.Cluster,
     topic,
     capsys: pytest.CaptureFixture[str],
-    guide: str,
-    code: str,
 ) -> None:
+    code = example()
     source, target = east.client_properties(), west.client_properties()
     name = kafka.create_topic(source, topic("orders"))
     place = ids.TopicPartition(name, 0)
@@ -87,7 +78,7 @@ def test_a_group_with_an_uncommitted_tail_goes_on(
     ):
         assert written in code
         code = code.replace(written, meant)
-    exec(compile(code, guide, "exec"), {})
+    exec(compile(code, str(README), "exec"), {})
 
     assert capsys.readouterr().out.splitlines() == [
         f"east.{name} 0 {each.offset} {each.value!r}" for each in there
