@@ -1,5 +1,5 @@
-"""The README's example moves a consumer group: it goes on behind what it has committed, on the other
-cluster, and what it had not come to is read there, once."""
+"""The README's example moves a consumer group: it goes on behind what it has committed, on the
+other cluster, and what it had not come to is read there, once."""
 
 from __future__ import annotations
 
