@@ -15,20 +15,24 @@ from tests.chaos.faults import mirror_processes as faults
 pytestmark = pytest.mark.chaos
 
 
+SOME = (faults.Kind.DRIVER, faults.Kind.DAEMON)
+"""One whose death ends the run, and one that takes all copies with it."""
+
+
 @pytest.mark.timeout(900)
-def test_each_kind_of_process_is_killed_once(tmp_path, two_clusters, seed):
-    kill_all(tmp_path, two_clusters, seed=seed, times=1)
+def test_a_run_is_killed_and_then_its_copies_all_at_once(tmp_path, two_clusters, seed):
+    kill_all(tmp_path, two_clusters, SOME, seed=seed)
 
 
 @pytest.mark.full
 @pytest.mark.timeout(3600)
 def test_twenty_kills_of_mixed_kinds(tmp_path, two_clusters, seed):
-    kill_all(tmp_path, two_clusters, seed=seed, times=5)
-
-
-def kill_all(folder, pair, *, seed: int, times: int) -> None:
-    kinds = list(faults.Kind) * times
+    kinds = list(faults.Kind) * 5
     Random(seed).shuffle(kinds)
+    kill_all(tmp_path, two_clusters, kinds, seed=seed)
+
+
+def kill_all(folder, pair, kinds, *, seed: int) -> None:
     with storm.Storm(folder, pair, seed=seed) as weather:
         weather.hit([storm.process(kind) for kind in kinds])
         weather.settle_and_judge()
