@@ -9,7 +9,8 @@ from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.wire.connection import cluster as wire
 from mm2.app.settings import settings as app_settings
 from mm2.cluster import kafka_admin, kafka_flow_log
-from mm2.connectors import flow_ledger, operators
+from mm2.connectors import operators
+from mm2.connectors.share import flow_ledger
 from mm2.core import commands, flows
 from mm2.core.copy import messages
 from mm2.pipeline import client_options

@@ -13,7 +13,7 @@ from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app import connections
 from mm2.app.settings import settings as app_settings
 from mm2.cluster import admin
-from mm2.connectors import partition_setups
+from mm2.connectors.topics import partition_setups
 from mm2.core import capabilities, flows
 from mm2.pipeline import cluster_probe
 

@@ -14,7 +14,8 @@ from connect_runtime.app.settings import problems
 from connect_runtime.base import clock, errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.cluster import admin
-from mm2.connectors import era_requests, flow_ledger
+from mm2.connectors.share import flow_ledger
+from mm2.connectors.source import era_requests
 from mm2.core import flows
 from mm2.core.offsets import offset_map
 from mm2.formats import map_record

@@ -146,9 +146,7 @@ class Cluster:
 
     def show_user(self, name: str) -> str:
         """Which passwords a cluster knows of a user (SCRAM)."""
-        return self._tool(
-            "configs", "--describe", "--entity-type", "users", "--entity-name", name
-        )
+        return self._tool("configs", "--describe", "--entity-type", "users", "--entity-name", name)
 
     # Producers
 

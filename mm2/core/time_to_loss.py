@@ -115,8 +115,8 @@ class TimeToLoss:
     _moves: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=MOVES_MAX))
 
     def look(self, seen: Look) -> None:
-        """The newest counts. A log that begins earlier than before, or ends earlier, is another one,
-        of which nothing was seen yet; so it is where the clock was set back."""
+        """The newest counts. A log that begins earlier than before, or ends earlier, is another
+        one, of which nothing was seen yet; so it is where the clock was set back."""
         newest = self._looks[-1] if self._looks else None
         if newest is not None:
             set_back = seen.at_ms <= newest.at_ms

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from connect_runtime.api import context
-from mm2.connectors import mirror_source_task
+from mm2.connectors.share import mirror_source_task
 from tests.fakes import copy_plane, plugin_contexts, source_task_clients
 from tests.support import eventually
 

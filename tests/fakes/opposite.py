@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from connect_runtime.base import errors
-from mm2.connectors import opposite_ids, opposite_map
+from mm2.connectors.share import opposite_ids, opposite_map
 from mm2.core import naming
 from mm2.formats import map_record
 from tests.fakes import admin, checkpoint_clients, plugin_contexts

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import ids
 from mm2.cluster import admin, flow_log_topics
-from mm2.connectors import flow_ledger, java_way_back
+from mm2.connectors.share import flow_ledger
+from mm2.connectors.source import java_way_back
 from mm2.core import commands
 from mm2.core.configs import connector_configs
 from tests.fakes import acls as fake_acls

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import errors, ids
 from mm2.cluster import record_writer
-from mm2.connectors import flow_ledger, opposite_ids
+from mm2.connectors.share import flow_ledger, opposite_ids
 from mm2.core import commands
 from mm2.core.configs import connector_configs
 from mm2.core.copy import messages

@@ -11,7 +11,7 @@ from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.system import clock
 from connect_runtime.wire.connection import store_files
 from mm2.cluster import kafka_admin, topic_reader
-from mm2.connectors import java_way_back
+from mm2.connectors.source import java_way_back
 from mm2.core import flows, loops, naming
 from mm2.formats import offset_sync
 from tests.support import kafka

@@ -21,7 +21,7 @@ from connect_runtime.api import context
 from connect_runtime.base import ids
 from connect_runtime.system import clock as system_clock
 from connect_runtime.system import threads
-from mm2.connectors import mirror_source_task
+from mm2.connectors.share import mirror_source_task
 from mm2.core import naming
 from mm2.formats import receipt
 from mm2.sandbox import comparison, proof

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from mm2.app.reports import words
-from mm2.connectors import mirror_findings
+from mm2.connectors.topics import mirror_findings
 from mm2.core import commands, flows, time_to_loss
 from mm2.core.copy import eras, refusals, remedies, setup, source_batches, stops, tail
 from mm2.core.topics import plan, snapshot

@@ -10,7 +10,7 @@ from typing import Any, Self
 from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.system import clock, polling
 from mm2.cluster import admin
-from mm2.connectors import mirror_source_connector
+from mm2.connectors.source import mirror_source_connector
 from mm2.core.topics import snapshot
 from tests.fakes import plugin_contexts
 from tests.support import cluster_access, eventually

@@ -23,7 +23,8 @@ GIVEN = {
 }
 
 
-@pytest.mark.parametrize("planned", [False, pytest.param(True, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("planned", [False, True])
 def test_a_drill_measures_and_touches_nothing_of_the_users(tmp_path: Path, planned: bool):
     path = tmp_path / "clusters.yaml"
     path.write_text(json.dumps(GIVEN))

@@ -22,7 +22,7 @@ from mm2.core.configs import engine_settings
 if TYPE_CHECKING:
     from mm2.app.looks import sides
     from mm2.app.offsets import rebuilding
-    from mm2.connectors import flow_ledger
+    from mm2.connectors.share import flow_ledger
 
 
 @click.command("rebuild")

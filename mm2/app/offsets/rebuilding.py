@@ -17,7 +17,8 @@ from connect_runtime.base import errors, ids
 from mm2.app.looks import sides, workers
 from mm2.app.offsets import comparing
 from mm2.cluster import errors as cluster_errors
-from mm2.connectors import flow_ledger, partition_setups
+from mm2.connectors.share import flow_ledger
+from mm2.connectors.topics import partition_setups
 from mm2.core.configs import engine_settings
 from mm2.core.copy import (
     instructions,

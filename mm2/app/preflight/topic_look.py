@@ -16,7 +16,7 @@ from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app.looks import sides
 from mm2.app.preflight import flow_rights, own_topics
 from mm2.cluster import admin, kafka_admin
-from mm2.connectors import mirror_topics
+from mm2.connectors.topics import mirror_topics
 from mm2.core import commands
 from mm2.core.preflight import findings, mirrors, rights, state_topics
 from mm2.core.topics import handout

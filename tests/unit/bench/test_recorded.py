@@ -84,7 +84,9 @@ def test_groups_of_workers_are_joined_too_but_not_twice():
     assert whole.measured.rebalances == [REBALANCE]
     assert len(whole.measured.starts) == len(whole.measured.recoveries) == 1
     assert len(whole.measured.followings) == len(whole.measured.rereadings) == 1
-    with pytest.raises(ValueError, match="300 tasks, groups, records read again, recoveries, starts"):
+    with pytest.raises(
+        ValueError, match="300 tasks, groups, records read again, recoveries, starts"
+    ):
         recorded.joined([run(WORKLOADS[0], groups=1), run(WORKLOADS[1], groups=1)])
 
 

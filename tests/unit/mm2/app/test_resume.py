@@ -8,7 +8,7 @@ from connect_runtime.base import errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.system import clock
 from mm2.app import resume
-from mm2.connectors import flow_ledger
+from mm2.connectors.share import flow_ledger
 from mm2.core import filters, flows, naming
 from mm2.core.offsets import offset_map
 from mm2.formats import map_record

@@ -1,0 +1,75 @@
+"""Which client of a checkpoint connector goes where."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from connect_runtime.api import errors
+from mm2.cluster import kafka_admin, kafka_groups, kafka_logs, topic_reader
+from mm2.connectors.checkpoints import checkpoint_clients
+from mm2.core.configs import connector_configs
+from tests.fakes import plugin_contexts
+
+SOURCE, TARGET = (f"{side}.cluster.bootstrap.servers" for side in ("source", "target"))
+PROPS = {
+    "name": "points",
+    "source.cluster.alias": "A",
+    "target.cluster.alias": "B",
+    SOURCE: "a:1",
+    TARGET: "b:1",
+}
+ALL = (
+    "source_groups",
+    "target_groups",
+    "target_admin",
+    "target_logs",
+    "offset_syncs",
+    "checkpoints",
+)
+KINDS = {
+    "source_groups": kafka_groups.KafkaGroups,
+    "target_groups": kafka_groups.KafkaGroups,
+    "target_admin": kafka_admin.KafkaAdmin,
+    "target_logs": kafka_logs.KafkaLogs,
+    "offset_syncs": topic_reader.TopicReader,
+    "checkpoints": topic_reader.TopicReader,
+}
+
+
+def clients(**props):
+    given = PROPS | {name.replace("_", "."): each for name, each in props.items()}
+    given = {key: each for key, each in given.items() if each}
+    config = connector_configs.checkpoint(given)
+    return checkpoint_clients.KafkaClients(
+        config, clock=plugin_contexts.Clock(), gone=lambda: False, task=0
+    )
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_each_is_of_its_kind(name):
+    with contextlib.closing(getattr(clients(), name)()) as made:
+        assert isinstance(made, KINDS[name])
+
+
+def names_missing(made, name) -> str:
+    with pytest.raises(errors.ConfigError) as caught:
+        getattr(made, name)()
+    return str(caught.value)
+
+
+def test_each_goes_to_its_cluster():
+    for name in ("source_groups", "offset_syncs"):
+        assert SOURCE in names_missing(clients(source_cluster_bootstrap_servers=""), name)
+    for name in ("target_groups", "target_admin", "checkpoints"):
+        assert TARGET in names_missing(clients(target_cluster_bootstrap_servers=""), name)
+
+
+def test_offset_syncs_are_where_the_location_says():
+    given = {**PROPS, "offset-syncs.topic.location": "target"}
+    del given[TARGET]
+    made = checkpoint_clients.KafkaClients(
+        connector_configs.checkpoint(given), clock=plugin_contexts.Clock(), gone=lambda: False
+    )
+    assert TARGET in names_missing(made, "offset_syncs")

@@ -1,0 +1,101 @@
+"""A ledger that is opened, and opened again."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from connect_runtime.base import errors, ids
+from mm2.cluster import errors as cluster_errors
+from mm2.connectors.share import flow_ledger, share_ledger
+from mm2.core import naming
+from tests.fakes import admin, flow_log, plugin_contexts
+
+T0 = ids.TopicPartition("orders", 0)
+
+
+class Kept:
+    def __init__(self) -> None:
+        self.cluster = admin.FakeCluster()
+        self.clock = plugin_contexts.Clock()
+        self.log = flow_log.FakeFlowLog(self.cluster, source_alias="A")
+        self.kept = share_ledger.ShareLedger(
+            flow_ledger.FlowLedger(self.log, share=[T0]),
+            clock=self.clock,
+            random=random.Random(1),
+        )
+
+    def tend(self, after_s: float = 0.0) -> bool:
+        self.clock.now += after_s
+        self.kept.tend()
+        return self.kept.ready
+
+
+def test_it_is_opened_and_read():
+    made = Kept()
+    assert not made.kept.ready
+    assert made.kept.trouble
+    assert made.tend()
+    assert made.kept.trouble == ""
+    assert made.kept.known() is not None
+
+
+def test_while_the_target_is_away_it_is_tried_again_later(caplog):
+    made = Kept()
+    made.cluster.away = True
+    assert not made.tend()
+    assert share_ledger.TROUBLE in made.kept.trouble
+    made.cluster.away = False
+    assert not made.tend(), "not at once"
+    assert made.tend(60.0)
+    assert len(caplog.records) >= 1
+
+
+def test_a_target_that_refuses_us_fails_the_task():
+    made = Kept()
+    name = naming.map_topic("A")
+    made.cluster.create(name, partitions=2, cleanup_policy="compact")
+    with pytest.raises(errors.FatalError, match=name):
+        made.tend()
+
+
+def test_what_broke_is_opened_anew():
+    made = Kept()
+    made.tend()
+    made.kept.broken(cluster_errors.FlowLogBrokenError("an append failed"))
+    assert not made.kept.ready
+    assert "an append failed" in made.kept.trouble
+    assert made.tend(60.0)
+
+
+def test_what_is_not_stored_when_it_closes_is_no_trouble(caplog):
+    made = Kept()
+    made.tend()
+    made.kept.close(0.0)
+    with caplog.at_level("INFO"):
+        for _ in range(5):
+            made.kept.broken(cluster_errors.FlowLogBrokenError("closed before 5 were stored"))
+    (line,) = caplog.records
+    assert line.levelname == "INFO"
+    assert "closed before 5" in line.getMessage()
+
+
+def test_a_map_that_cannot_be_understood_fails_the_task():
+    made = Kept()
+    made.tend()
+    made.cluster.topics[naming.map_topic("A")].log.append((b"\xff\xffwhat", b"this"))
+    with pytest.raises(flow_ledger.UnreadableError):
+        made.kept.known()
+
+
+def test_reading_that_takes_too_long_breaks_nothing(monkeypatch):
+    made = Kept()
+    made.tend()
+
+    def late(timeout_s: float) -> list[object]:
+        raise errors.RetriableError("not in time")
+
+    monkeypatch.setattr(made.log, "read_to_end", late)
+    assert made.kept.known() is None
+    assert made.kept.ready

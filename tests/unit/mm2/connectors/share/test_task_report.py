@@ -1,0 +1,95 @@
+"""A task's part of what is shown: made anew where something has changed, kept otherwise."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+from typing import Any, cast
+
+from connect_runtime.base import ids
+from mm2.connectors import flow_status
+from mm2.connectors.share import copy_figures, copy_supervisor, receipts, task_report
+from mm2.connectors.topics import partition_setups
+from mm2.core.copy import messages, setup
+from tests.fakes import copy_plane, taking
+
+
+def gauge(index: int = 0, **changed: Any) -> messages.Gauge:
+    plain = {**copy_plane.PLAIN, "phase": "copying", "reason": "", "copied_to": 5}
+    return messages.Gauge(**{**plain, "index": index, **changed})
+
+
+class Task:
+    """As much of a supervisor as a report asks for."""
+
+    def __init__(self, *gauges: messages.Gauge, **where: Any) -> None:
+        partitions = tuple(taking.where(partition=each, **where) for each in (0, 1))
+        self.settings = SimpleNamespace(task=3, partitions=partitions)
+        self.figures = copy_figures.CopyFigures(partitions)
+        for each in gauges:
+            self.figures.note(each)
+        self.state, self.reason, self.restarts = flow_status.TaskState.RUNNING, "", 2
+        self.receipts = receipts.Receipts()
+
+    @property
+    def made(self) -> copy_supervisor.CopySupervisor:
+        return cast("copy_supervisor.CopySupervisor", self)
+
+
+def test_without_a_copy_the_reason_is_shown():
+    report = task_report.TaskReport(3)
+    report.make(None, reason="asking clusters")
+    assert report.shown.status.reason == "asking clusters"
+    assert report.shown.status.state is flow_status.TaskState.STARTING
+    before = report.shown
+    report.make(None, reason="asking clusters")
+    assert report.shown is before
+
+
+def test_partitions_are_made_anew_only_where_they_moved():
+    report, task = task_report.TaskReport(3), Task(gauge(0), gauge(1, records=7))
+    report.make(task.made, reason="")
+    before = report.shown
+    assert [each.records for each in before.partitions] == [5, 7]
+    report.make(task.made, reason="")
+    assert report.shown is before
+    task.figures.gauges[1] = gauge(1, copied_to=9)
+    report.make(task.made, reason="")
+    assert report.shown.partitions[0] is before.partitions[0]
+    assert report.shown.partitions[1].copied_to == 9
+    report.forget()
+    report.make(task.made, reason="")
+    assert report.shown.partitions[0] == before.partitions[0]
+
+
+def test_what_must_not_be_copied_is_shown_as_stopped():
+    report, task = task_report.TaskReport(3), Task(gauge(0))
+    found = partition_setups.Finding(
+        partition=ids.TopicPartition("t", 7), cause="mirror-too-small", message="it is too small"
+    )
+    report.found([found])
+    report.make(task.made, reason="", slots_missing=1)
+    first, *others = report.shown.partitions
+    assert (first.stopped, first.task, first.cause) == (True, 3, "mirror-too-small")
+    assert [each.phase for each in others] == ["copying", "waiting"]
+    assert report.shown.slots_missing == 1
+
+
+def test_the_right_that_is_lacking_is_told_while_it_is():
+    report, task = task_report.TaskReport(3), Task(gauge(0, fenced=False), gauge(1))
+    report.make(task.made, reason="")
+    assert "TransactionalId" in report.shown.fencing or "transactional-id" in report.shown.fencing
+    task.figures.gauges[0] = gauge(0)
+    report.make(task.made, reason="")
+    assert report.shown.fencing == ""
+    wanted = Task(gauge(0, fenced=False), delivery=setup.Delivery.AT_LEAST_ONCE)
+    report.make(wanted.made, reason="")
+    assert report.shown.fencing == ""
+
+
+def test_receipts_are_counted():
+    report, task = task_report.TaskReport(3), Task(gauge(0))
+    task.receipts.counts["t", "source-gone"] += 2
+    report.make(task.made, reason="")
+    (count,) = report.shown.status.receipts
+    assert dataclasses.astuple(count) == ("t", "source-gone", 2)
