@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import ClassVar
 
-from connect_runtime.api import config_def, connector, errors, task
+from connect_runtime.api import config_def, connector, context, errors, task
 from connect_runtime.base import ids
 from connect_runtime.core.state import cluster_config
 from connect_runtime.core.task import worker_config
@@ -162,7 +163,8 @@ class World:
         self.view = cluster_config.EMPTY
         self.membership = task_clients.Membership()
         self.refuses = False
-        self.given, self.quiet = {}, None
+        self.given: dict[int, Sequence[context.TaskGiven]] = {}
+        self.quiet = None
         self.metrics = worker_metrics.WorkerMetrics("here:1", clock.SystemClock())
         self.offsets = offset_store.OffsetStore(memory_log.MemoryLog("offsets"))
         self.offsets.start(1.0)

@@ -164,6 +164,14 @@ class Mirror:
         ]
         return sum(found) if found else -1.0
 
+    def await_figure(self, metric: str, value: float, deadline_s: float = START_S) -> None:
+        """Wait until a metric's samples come to that sum."""
+        eventually.eventually(
+            lambda: self.figure(metric) == value,
+            deadline_s,
+            lambda: f"{metric} {self.figure(metric)}, not {value}\n{self.tail}",
+        )
+
     def records(self, **labels: str) -> float:
         return self.figure("mm2_replicated_records_total", **labels)
 

@@ -26,7 +26,7 @@ RECORDS, TAIL = 160, 100
 
 def example() -> str:
     """The code that asks where a group goes on; there is one."""
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    blocks: list[str] = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     (code,) = (each for each in blocks if "translate_offsets(" in each)
     assert len(code.splitlines()) == LINES
     return code

@@ -250,12 +250,8 @@ def test_of_two_nodes_the_one_that_does_not_lead_says_which_does(
     ):
         nodes = [Operator(each, given) for each in (one, two)]
         kafka.produce(source, first, [kafka.Outgoing(value=b"x", partition=p) for p in (0, 1)])
-        for each in (one, two):
-            eventually.eventually(
-                lambda each=each: each.figure("mm2_flow_partitions") == 1,
-                2 * DEADLINE_S,
-                lambda each=each: each.tail,
-            )
+        for run in (one, two):
+            run.await_figure("mm2_flow_partitions", 1, 2 * DEADLINE_S)
         for each in nodes:
             each.given["flows"][0]["topics"] = [first, second]
         told = [each.reload() for each in nodes]

@@ -35,8 +35,9 @@ def api(herder: rest_herder.FakeHerder) -> Iterator[flow_api.FlowApi]:
         yield flow_api.FlowApi("a->b", url=url, user="mm2", password="secret")
 
 
-def config(herder: rest_herder.FakeHerder) -> dict[str, str | None]:
-    return dict(herder.config().config(NAME) or {})
+def config(herder: rest_herder.FakeHerder) -> dict[str, str]:
+    found = herder.config().config(NAME) or {}
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def test_a_flow_is_paused_and_resumed(herder, api):

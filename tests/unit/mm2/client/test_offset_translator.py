@@ -44,18 +44,17 @@ class World:
         return offset_translator.OffsetTranslator(link, timeout_s=60.0, clock=self.clock)
 
     def checkpoint(self, group, partition, upstream, downstream):
-        topic = self.west.topics.topics.setdefault("east.checkpoints.internal", [])
-        topic.append(
-            checkpoint.encode(
-                checkpoint.Checkpoint(
-                    group=group,
-                    partition=partition,
-                    upstream=upstream,
-                    downstream=downstream,
-                    metadata="note",
-                )
+        name, topics = "east.checkpoints.internal", self.west.topics.topics
+        written = checkpoint.encode(
+            checkpoint.Checkpoint(
+                group=group,
+                partition=partition,
+                upstream=upstream,
+                downstream=downstream,
+                metadata="note",
             )
         )
+        topics[name] = [*topics.get(name, ()), written]
 
 
 @pytest.fixture

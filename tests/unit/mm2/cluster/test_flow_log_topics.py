@@ -114,8 +114,8 @@ def test_a_new_topic_is_waited_for():
 
 def test_somebody_elses_creation_is_as_good():
     class Race(fake.FakeAdmin):
-        def create_topics(self, topics, timeout_s):
-            super().create_topics(topics, timeout_s)
-            return super().create_topics(topics, timeout_s)
+        def create_topics(self, topics, timeout_s, *, only_try=False):
+            super().create_topics(topics, timeout_s, only_try=only_try)
+            return super().create_topics(topics, timeout_s, only_try=only_try)
 
     topics(Race(fake.FakeCluster())).ensure(NAMES, 1.0)

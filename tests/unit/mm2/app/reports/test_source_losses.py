@@ -148,7 +148,7 @@ def test_of_many_topics_those_are_named_that_lose_first(scene, caplog):
     places = [ids.TopicPartition(f"t{number}", 0) for number in range(many)]
     for number, place in enumerate(places):
         scene.source.cluster.create(place.topic, retention_ms="100", retention_bytes="-1")
-        times = [49_950 - number] * 3
+        times: list[int | None] = [49_950 - number] * 3
         scene.source.logs.logs[place] = fake_logs.FakeLog(times_ms=times)
     stopped = {
         place: statuses.partition(place.topic, phase="stopped", copied_to=1) for place in places

@@ -46,9 +46,13 @@ class LateAdmin(admin.FakeAdmin):
         return admin_port.PerTopic(done=done, failed=failed)
 
     def create_topics(
-        self, topics: Collection[admin_port.NewTopic], timeout_s: float
+        self,
+        topics: Collection[admin_port.NewTopic],
+        timeout_s: float,
+        *,
+        only_try: bool = False,
     ) -> admin_port.PerTopic[None]:
-        created = super().create_topics(topics, timeout_s)
+        created = super().create_topics(topics, timeout_s, only_try=only_try)
         self.late.update(dict.fromkeys(created.done, None))
         return created
 

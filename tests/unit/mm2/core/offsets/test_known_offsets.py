@@ -13,6 +13,7 @@ def known(*syncs, through=30):
     """Copied from 10 to `through`, each record 5 before; `syncs` are pairs of offsets."""
     made = offset_map.OffsetMap()
     for key, value in copied_map.log(T7, through=through, delta=-5, start=10):
+        assert key is not None
         made.apply(key, value)
     table = sync_table.SyncTable(keep_history=True)
     for upstream, downstream in syncs:

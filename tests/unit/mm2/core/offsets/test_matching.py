@@ -39,6 +39,7 @@ def items(log: Log, *, start=0, optional=()):
         elif each == HOLE:
             made.skip_to(offset + 1, hole=True)
         else:
+            assert isinstance(each, int)
             made.add(offset, each, optional=offset in optional, writer=7)
     made.check_invariants()
     return made

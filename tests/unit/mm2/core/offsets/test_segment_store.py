@@ -83,8 +83,8 @@ def test_before_a_gap_nothing_counts():
 
 
 def test_owners_are_told_in_their_order_and_the_newest_has_the_anchor():
+    assert segment_store.SegmentStore().newest is None
     store = segment_store.SegmentStore()
-    assert store.newest is None
     for epoch, era in ((2, 1), (0, 1), (1, 2)):
         key, value = stored(0, 9)
         store.keep(dataclasses.replace(key, epoch=epoch, era=era), value)
