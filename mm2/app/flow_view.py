@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from connect_runtime.app import fleet_member
 from connect_runtime.base import errors, ids
@@ -16,15 +16,41 @@ from mm2.core.topics import assigned
 _NO_TASKS: Mapping[int, board.TaskShown] = {}
 
 
+Question = Callable[[Mapping[str, str], flow_plan.FlowPlan], bool]
+
+
+class _Asked:
+    """Questions about somebody's configuration and a plan, asked again only of others."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, tuple[Mapping[str, str], flow_plan.FlowPlan, bool]] = {}
+
+    def ask(
+        self,
+        question: Question,
+        props: Mapping[str, str],
+        plan: flow_plan.FlowPlan,
+        *,
+        of: object,
+    ) -> bool:
+        known = self._known.get(of)
+        if known is None or known[0] is not props or known[1] is not plan:
+            known = self._known[of] = (props, plan, question(props, plan))
+        return known[2]
+
+
 class FlowView:
-    """Counts a configuration once, since it is looked at several times a second."""
+    """Reads a configuration once, since it is looked at several times a second."""
 
     def __init__(self) -> None:
         self._config: cluster_config.ClusterConfig | None = None
         self._configured: Mapping[int, frozenset[ids.TopicPartition]] = {}
         self._changed_at = -1
+        self._as_planned = False
+        self._taken_up = False
         self._holds = holding.NOTHING
         self._plan: flow_plan.FlowPlan | None = None
+        self._asked = _Asked()
 
     def see(
         self,
@@ -65,9 +91,12 @@ class FlowView:
                 for task in config.tasks(flow_plan.SOURCE)
             },
             configured=configured,
-            current=_is_current(config, plan, leads=member.leads),
-            planned_anew=not member.leads or _is_of(shown, plan),
-            taken_up=all(_has(each.props, plan) for each in tasks_shown.values()),
+            current=(self._as_planned or not member.leads) and self._taken_up,
+            planned_anew=not member.leads or self._is_of(shown, plan),
+            taken_up=all(
+                self._asked.ask(_has, each.props, plan, of=task)
+                for task, each in tasks_shown.items()
+            ),
             handed_out=member.assigned_offset >= self._changed_at,
             holds=self._holds,
             shown=shown,
@@ -84,8 +113,15 @@ class FlowView:
             found = {each.task: _partitions(config.task_config(each)) for each in tasks}
             if found != self._configured:
                 self._configured, self._changed_at = found, config.offset
+            stored = config.config(flow_plan.SOURCE)
+            self._as_planned = live.without(_texts(stored)) == plan.connectors[flow_plan.SOURCE]
+            self._taken_up = not tasks or config.applied_config(flow_plan.SOURCE) == stored
             self._config = config  # last: several threads look
         return self._configured
+
+    def _is_of(self, shown: board.ConnectorShown | None, plan: flow_plan.FlowPlan) -> bool:
+        """Has the connector that is shown the configuration of this plan?"""
+        return shown is not None and self._asked.ask(_is_planned, shown.props, plan, of="connector")
 
 
 def _partitions(config: cluster_config.RawConfig | None) -> frozenset[ids.TopicPartition]:
@@ -107,20 +143,9 @@ def _holds(config: cluster_config.ClusterConfig, plan: flow_plan.FlowPlan) -> ho
         return holding.Holds(paused=at_rest)
 
 
-def _is_current(
-    config: cluster_config.ClusterConfig, plan: flow_plan.FlowPlan, *, leads: bool
-) -> bool:
-    """Is the mirror configured as the leader's file says, and are its tasks of that?"""
-    stored, applied = (each(flow_plan.SOURCE) for each in (config.config, config.applied_config))
-    as_planned = live.without(_texts(stored)) == plan.connectors[flow_plan.SOURCE]
-    return (as_planned or not leads) and (applied == stored or not config.tasks(flow_plan.SOURCE))
-
-
-def _is_of(shown: board.ConnectorShown | None, plan: flow_plan.FlowPlan) -> bool:
-    """Has the connector that is shown the configuration of this plan?"""
-    if shown is None:
-        return False
-    return live.without(shown.props) == plan.source
+def _is_planned(props: Mapping[str, str], plan: flow_plan.FlowPlan) -> bool:
+    """Of a connector: nothing but what operators have set is another's."""
+    return live.without(props) == plan.source
 
 
 def _has(props: Mapping[str, str], plan: flow_plan.FlowPlan) -> bool:

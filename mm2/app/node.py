@@ -121,11 +121,12 @@ class Node:
 
     @property
     def ended(self) -> bool:
-        """Does nothing go on any more?"""
+        """Did nothing go on any more when the flows were looked at last?"""
         if self._crashed:
             return True
         final = (flow_status.FlowState.FAILED, flow_status.FlowState.STOPPED)
-        return not self._changing and all(each.state in final for each in self.statuses())
+        statuses = self._shown.values() or self.statuses()
+        return not self._changing and all(each.state in final for each in statuses)
 
     def stop(self, timeout_s: float = STOP_S) -> None:
         """In-flight batches are acknowledged and anchors written, then the engine ends, while the

@@ -72,10 +72,10 @@ def test_a_joined_batch_is_read_again_to_be_opened():
     assert played.asked[-2:] == [instructions.ReadSource(offset=0), READ(offset=40)]
 
 
-def test_divided_batches_are_read_again_one_by_one():
+def test_divided_batches_are_read_again_with_those_that_come_along():
     played = paired(copied(40, b"a"), copied(43, b"b"), held=[source(0, b"a", b"b", b"c")])
     went_on(played, source=2, runs=[(0, 40), (1, 42)])
-    assert played.asked[-2:] == [READ(offset=40), READ(offset=43)]
+    assert [each for each in played.asked if isinstance(each, READ)][-1] == READ(offset=40)
 
 
 def test_opened_batches_of_a_compacted_topic_pair():
