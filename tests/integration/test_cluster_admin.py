@@ -117,6 +117,7 @@ def test_settings_of_brokers_come_from_one_that_lives(own_cluster):
     assert admin.broker_configs(["node.id"], 10.0) in ({"node.id": "2"}, {"node.id": "3"})
 
 
+@pytest.mark.full
 def test_a_partition_without_a_leader_is_said(own_cluster):
     running = own_cluster("leaderless", brokers=3)
     admin = cluster_access.admin(cluster_access.of(running))

@@ -102,6 +102,7 @@ def interleave(writers: list[Writer], rounds: int) -> None:
             writer.log.poll(0.0)
 
 
+@pytest.mark.full
 def test_a_killed_broker_loses_and_reorders_nothing(own_cluster, logs):
     running = own_cluster("single")
     access = cluster_access.of(running)

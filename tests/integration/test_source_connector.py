@@ -172,6 +172,7 @@ def test_a_topic_is_paused_and_a_budget_set_while_copies_run(
     assert worker.log_path.read_text().count("copy ends") == 0, "no copy was started again"
 
 
+@pytest.mark.full
 def test_a_killed_worker_and_one_that_slept_leave_every_record_once(
     west: cluster.Cluster,
     east: cluster.Cluster,

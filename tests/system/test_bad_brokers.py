@@ -19,6 +19,7 @@ from tests.support import content, eventually, java_class, kafka, mirror
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 
+@pytest.mark.full
 def test_a_damaged_batch_is_not_copied_and_stops_its_partition_alone(tmp_path, own_cluster, west):
     east = own_cluster("east")
     source, target = east.client_properties(), west.client_properties()
@@ -113,6 +114,7 @@ def await_in_sync(target: kafka.Properties, topic: str, count: int) -> None:
     )
 
 
+@pytest.mark.full
 def test_a_policy_that_forbids_a_mirror_topic_is_told(tmp_path, own_cluster, east):
     source = east.client_properties()
     flags = java_class.policy_flags(tmp_path, "forbidden", "no topic of this name in our cluster")

@@ -206,6 +206,7 @@ def make_gaps(east: kafka.Properties, topic: str) -> None:
     eventually.eventually(has_gaps, 90.0, "compaction leaves gaps")
 
 
+@pytest.mark.full
 def test_what_a_user_may_not_do_stops_its_topic_alone(tmp_path, own_cluster, east):
     """And when it is allowed at last, the topic goes on by itself."""
     source = east.client_properties()

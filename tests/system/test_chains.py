@@ -217,6 +217,7 @@ def both_rename(folder: Path, sides: Sides, *, spark: dict[str, Any], seconds: f
         await_quiet(sides)
 
 
+@pytest.mark.full
 def test_two_clusters_that_rename_each_others_topics(tmp_path: Path, own_cluster: Any) -> None:
     both_rename(tmp_path, started(own_cluster, "east", "west"), spark=INLINE, seconds=5.0)
 

@@ -236,7 +236,8 @@ def test_back_to_the_first_cluster_under_other_names(make: Callable[..., Scene])
     assert once(workers)
 
 
-@pytest.mark.parametrize("left", [0, pytest.param(7, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("left", [0, 7])
 def test_back_to_the_first_cluster_under_one_name(make: Callable[..., Scene], left: int):
     """Without a tail nothing is read again; with one, what was copied over behind it is."""
     scene = make(**IDENTITY)

@@ -71,6 +71,7 @@ def test_each_record_is_once_on_each_side_whoever_is_killed(tmp_path: Path, side
             assert run.stopped() == set()
 
 
+@pytest.mark.full
 def test_the_way_back_may_come_later(tmp_path: Path, sides, name):
     """Who copies one way asks of every producer, and learns of the other flow when there is one."""
     both = settings(sides, name, spark={"engine": "inline"})

@@ -183,6 +183,7 @@ def test_the_sandbox_and_one_command_copy_everything(tmp_path, topic, load):
         mirror.mm2("sandbox", "down", "--dir", folder)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("load", LOADS)
 def test_a_spark_cluster_loses_a_worker_on_the_way(tmp_path, job, spark, load):
     job, cluster = job(load), spark()
@@ -203,6 +204,7 @@ def test_a_spark_cluster_loses_a_worker_on_the_way(tmp_path, job, spark, load):
         assert len(re.findall(r"task \d\] .*; it is started again", run.log)) >= lost
 
 
+@pytest.mark.full
 @pytest.mark.timeout(900)
 def test_a_killed_copy_process_interrupts_only_its_partitions(tmp_path, job):
     job = job(QUICK)

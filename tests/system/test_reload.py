@@ -235,6 +235,7 @@ def test_budgets_are_followed_live(
         assert operator.starts_of(0) == operator.starts_of(1) == 1, running.log
 
 
+@pytest.mark.full
 @pytest.mark.timeout(420)
 def test_of_two_nodes_the_one_that_does_not_lead_says_which_does(
     tmp_path: Path, own_cluster: Any, names: list[str], east: cluster.Cluster

@@ -249,6 +249,7 @@ def on_a_terminal(*arguments: str, timeout_s: float = 150.0) -> tuple[str, int]:
         os.close(ours)
 
 
+@pytest.mark.full
 def test_resume_begins_anew_once_the_flow_is_stopped(east, west, topic, tmp_path):
     source, target = east.client_properties(), west.client_properties()
     name = topic()
