@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import errors, ids
+from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app.failover import scans, side_by_side
+from mm2.app.looks import sides
 from mm2.core import flows
 from mm2.core.failover import whose
 from mm2.core.offsets import offset_map
@@ -63,6 +65,26 @@ def fence(
         work, sorted(partitions), connect=connect, clock=clock, timeout_s=timeout_s
     )
     return [done[each] for each in sorted(done)]
+
+
+def to_fence(
+    both: sides.TwoSides, known: offset_map.OffsetMap, *, timeout_s: float
+) -> set[ids.TopicPartition]:
+    """All that anybody ever copied, as long as its mirror exists: that one does not answer for it
+    now does not lock its writers out. Raises `RetriableError`."""
+    flow = both.flow
+    begun = {each for each in known.partitions() if known.partition(each).eras}
+    names = {each.topic: flow.remote_topic(each.topic) for each in begun}
+    found = both.target.admin.describe_topics(set(names.values()), timeout_s)
+
+    def exists(each: ids.TopicPartition) -> bool:
+        name = names[each.topic]
+        topic = found.done.get(name)
+        if topic is not None:
+            return each.partition < topic.partitions
+        return not isinstance(found.failed.get(name), kafka_errors.TopicMissingError)
+
+    return {each for each in begun if exists(each)}
 
 
 def newest(known: offset_map.PartitionMap) -> Order:

@@ -25,7 +25,6 @@ GIVE_UP_S = 20.0
 """So long is waited for tasks of a stopped flow to say that they have ended: who was killed says
 nothing, and is fenced all the same."""
 NO_CONNECTORS = "no-connectors"
-NOT_ASKED = "what the cluster gone to holds is all that matters here"
 
 Detail = Mapping[str, Any]
 Step = steps.Step
@@ -208,25 +207,21 @@ class Mover:
         return {"partitions": [details.of_fenced(each) for each in self._fenced()]}
 
     def _fenced(self) -> list[fencing.Fenced]:
-        """Once more where somebody takes a partition meanwhile: he has not read yet that the flow
-        is stopped."""
+        """Once more where somebody takes a partition meanwhile, or begins one: he has not read yet
+        that the flow is stopped."""
         tools = self._tools
         found: dict[ids.TopicPartition, fencing.Fenced] = {}
         taken: list[ids.TopicPartition] = []
 
         def locked_out() -> bool:
             tools.stop()
-            seen_now = self._mirrors(lost=NOT_ASKED)
-            wanted = set(taken) or {
-                each.partition
-                for each in seen_now.mirrored
-                if each.there is not None and seen_now.known.partition(each.partition).eras
-            }
-            fresh = tools.fence(seen_now.known, wanted)
-            found.update({each.partition: each for each in fresh})
+            known = self._known()
+            wanted = {*taken, *(self._to_fence(known) - found.keys())}
+            found.update({each.partition: each for each in tools.fence(known, wanted)})
             tools.pause(TURN_S)
-            known = self._mirrors(lost=NOT_ASKED).known
+            known = self._known()
             taken[:] = [place for place, each in found.items() if fencing.taken_since(known, each)]
+            taken.extend(sorted(self._to_fence(known) - found.keys()))
             return not taken
 
         self._await(
@@ -234,13 +229,20 @@ class Mover:
         )
         return [found[each] for each in sorted(found)]
 
-    def _mirrors(self, *, lost: str = "") -> mirrors.Mirrors:
+    def _known(self) -> offset_map.OffsetMap:
+        both = self._tools.both
+        return mirrors.read_map(both.target, both.flow.source, self._tools.planner.timeout_s)
+
+    def _to_fence(self, known: offset_map.OffsetMap) -> set[ids.TopicPartition]:
+        return fencing.to_fence(self._tools.both, known, timeout_s=self._tools.planner.timeout_s)
+
+    def _mirrors(self) -> mirrors.Mirrors:
         planner = self._planner
         return mirrors.look(
             self._tools.both,
             clock=self._tools.clock,
             timeout_s=planner.timeout_s,
-            lost=lost or planner.lost,
+            lost=planner.lost,
         )
 
     @property
@@ -252,11 +254,12 @@ class Mover:
         return dataclasses.replace(planner, lost=planner.lost or silent)
 
     def _look_again(self) -> Detail:
-        """Whoever has taken a partition since it was fenced is fenced once more."""
+        """Whoever has taken a partition since it was fenced, or begun one, is fenced once more."""
         fenced = details.fenced(self._file.found.details[Step.FENCE])
         again: list[fencing.Fenced] = []
-        known = self._mirrors(lost=NOT_ASKED).known
-        if any(fencing.taken_since(known, each) for each in fenced):
+        known = self._known()
+        fresh = self._to_fence(known) - {each.partition for each in fenced}
+        if fresh or any(fencing.taken_since(known, each) for each in fenced):
             again = fenced = self._fenced()
         settled = None
         if self._wanted.planned:

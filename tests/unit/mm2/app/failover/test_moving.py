@@ -55,6 +55,7 @@ class World:
     positions: dict[str, list[int]] = field(default_factory=dict)
     stopped: bool = False
     fenced: int = 0
+    locked_out: set[ids.TopicPartition] = field(default_factory=set)
     busy: int = 0
     connectors: tuple[str, ...] = ("MirrorSourceConnector",)
     on: Callable[[str], None] = lambda _: None
@@ -79,6 +80,7 @@ class World:
     def fence(self, known: Any, partitions: Collection[ids.TopicPartition]) -> list[fencing.Fenced]:
         self.happens("before fence")
         self.fenced += 1
+        self.locked_out.update(partitions)
         self.happens("after fence")
         order = (1, self.fenced)
         return [
@@ -268,6 +270,56 @@ def test_tasks_that_never_say_they_ended_are_waited_for_and_fenced(world: World,
     assert moving.GIVE_UP_S <= clock.s < moving.GIVE_UP_S + 10
     detail = journal.read(path.read_text()).details[Step.STOP_FLOW]
     assert detail["still_running"] == ["a task"]
+
+
+OTHER = ids.TopicPartition("orders", 1)
+
+
+def also_copied(world: World) -> None:
+    """A second partition, in the map and on the cluster gone to."""
+    world.sides.target.topics.topics[naming.map_topic("east")] = [
+        *copied_map.log(HERE, through=COPIED, delta=DELTA),
+        *copied_map.log(OTHER, through=COPIED, delta=DELTA),
+    ]
+    for side, topic in ((world.sides.source, "orders"), (world.sides.target, "east.orders")):
+        side.cluster.topics[topic].partitions = 2
+        side.log(topic, COPIED if side is world.sides.source else COPIED + DELTA, partition=1)
+
+
+def test_writers_of_a_partition_that_does_not_answer_are_fenced_too(world: World, tmp_path: Path):
+    also_copied(world)
+    away = ids.TopicPartition("east.orders", 1)
+
+    def leave(what: str) -> None:
+        if what == "after stop":
+            world.sides.target.logs.logs.pop(away, None)
+        if what == "before fence":  # it answers again before the last look
+            world.sides.target.log("east.orders", COPIED + DELTA, partition=1)
+
+    world.on = leave
+    move(world, wanted(Kind.EMERGENCY), tmp_path / "move.jsonl")
+    assert world.locked_out == {HERE, OTHER}
+
+
+@pytest.mark.parametrize("when", ["after fence", "after a line"])
+def test_who_begins_a_partition_meanwhile_is_fenced_too(world: World, tmp_path: Path, when: str):
+    def begin(what: str) -> None:
+        if what == when and world.fenced == 1 and OTHER not in world.locked_out:
+            world.on = lambda _: None
+            also_copied(world)
+
+    world.on = begin
+    move(world, wanted(Kind.EMERGENCY), tmp_path / "move.jsonl")
+    assert world.locked_out == {HERE, OTHER}
+
+
+def test_what_has_no_mirror_any_more_has_no_writers(world: World, tmp_path: Path):
+    also_copied(world)
+    world.sides.target.cluster.topics["east.orders"].partitions = 1
+    del world.sides.target.logs.logs[ids.TopicPartition("east.orders", 1)]
+    accepted = frozenset({"mirror-missing"})
+    move(world, wanted(Kind.EMERGENCY, accepted=accepted), tmp_path / "move.jsonl")
+    assert world.locked_out == {HERE}
 
 
 def test_a_transaction_that_is_open_is_waited_for(world: World, tmp_path: Path):
