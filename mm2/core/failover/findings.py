@@ -220,11 +220,16 @@ def _of_way(each: group_moves.PartitionMove) -> Iterator[tuple[verdicts.Weight, 
             text = f"its place there, {each.mirror} at {each.to}, does not exist"
             yield _Weight.FORBIDS, "no-place", text
         case _Way.IS_AHEAD:
+            count = (each.at or 0) - (each.to or 0)
             text = (
-                f"it has read up to {each.at} there, beyond its place {each.to}; it is left "
-                "there (--set-back would let it read again)"
+                f"it stands at {each.at} there, {count} offsets beyond its place {each.to}, and is "
+                "left there: what of them it has not read is passed over (--set-back would let it "
+                "read again)"
             )
-            yield _Weight.NOTE, "is-ahead", text
+            yield _Weight.COSTS, "is-ahead", text
+        case _Way.MOVES if each.at is not None and each.to is not None and each.to < each.at:
+            text = f"it stands at {each.at} there, and is set back to its place {each.to}"
+            yield _Weight.NOTE, "set-back", text
         case _Way.NOT_MIRRORED:
             yield _Weight.NOTE, "not-mirrored", "it is not mirrored"
         case _:

@@ -26,7 +26,8 @@ class Way(enum.Enum):
     IS_THERE = "is there"
     """It has this position already."""
     IS_AHEAD = "is ahead"
-    """It has read further there; positions are never set back unless that is asked for."""
+    """It has read further there; positions are never set back unless that is asked for, or they are
+    beyond the end of the log: of a log that was cut."""
     NOT_MIRRORED = "not mirrored"
     """The topic is on no flow between the two clusters."""
     UNTRANSLATED = "untranslated"
@@ -249,6 +250,6 @@ def _way(to: int, *, at: int | None, log: log_ends.Ends | None, sets_back: bool)
         return Way.PAST_THE_END
     if at == to:
         return Way.IS_THERE
-    if at is not None and at > to and not sets_back:
+    if at is not None and to < at <= log.end and not sets_back:
         return Way.IS_AHEAD
     return Way.MOVES

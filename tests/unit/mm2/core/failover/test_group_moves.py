@@ -71,6 +71,7 @@ def test_a_position_moves_with_its_note_and_reads_nothing_again():
         ({"at": 90}, Way.IS_THERE),
         ({"at": 91}, Way.IS_AHEAD),
         ({"at": 91, "sets_back": True}, Way.MOVES),
+        ({"at": 500}, Way.IS_AHEAD),
         ({"log": None}, Way.MISSING),
         ({"log": (0, 89)}, Way.PAST_THE_END),
         ({"log": (0, 90)}, Way.MOVES),
@@ -85,6 +86,12 @@ def test_what_becomes_of_a_position(given, way):
     assert bool(moves.write) == (way is Way.MOVES)
     assert bool(moves.expected) == (way in {Way.MOVES, Way.IS_THERE, Way.IS_AHEAD})
     assert bool(moves.sets_back) == bool(given.get("sets_back"))
+
+
+def test_who_stands_beyond_the_end_of_a_log_that_was_cut_is_set_back():
+    found = move(at=501)
+    assert found.write[THERE].offset == 90
+    assert found.sets_back == {THERE}
 
 
 def test_what_is_read_again_is_counted():

@@ -62,6 +62,9 @@ def test_nothing_to_lose_is_a_plain_go():
 AHEAD = group_sync.TargetGroup(
     state=State.EMPTY, positions={THERE: checkpoints.OffsetAndMetadata(offset=70)}
 )
+BEYOND = group_sync.TargetGroup(
+    state=State.EMPTY, positions={THERE: checkpoints.OffsetAndMetadata(offset=121)}
+)
 ACTIVE = group_sync.TargetGroup(state=State.ACTIVE)
 LAGGING = {"here": log_ends.Ends(start=0, end=130), "waiting_since_ms": 4_000}
 
@@ -82,7 +85,8 @@ LAGGING = {"here": log_ends.Ends(start=0, end=130), "waiting_since_ms": 4_000}
         (made(mirrored(here=log_ends.Ends(start=0, end=99))), "origin-truncated", Weight.FORBIDS),
         (made(losses=3), "losses", Weight.NOTE),
         (made(None, group(there=ACTIVE)), "group-active", Weight.FORBIDS),
-        (made(None, group(there=AHEAD)), "is-ahead", Weight.NOTE),
+        (made(None, group(there=AHEAD)), "is-ahead", Weight.COSTS),
+        (made(None, group(there=BEYOND)), "set-back", Weight.NOTE),
         (made(None, group(state=State.ACTIVE)), "group-still-here", Weight.COSTS),
         (made(None, group(origin=seen.Origin.CHECKPOINTED)), "as-of-checkpoint", Weight.COSTS),
         (made(outcome=translation.Untranslated.UNKNOWN), "untranslated", Weight.FORBIDS),
@@ -99,6 +103,11 @@ def test_what_is_found(found, code, weight):
         Weight.NOTE: Verdict.GO,
     }
     assert found.verdict is expected[weight]
+
+
+def test_how_far_ahead_is_said():
+    (found,) = made(None, group(there=AHEAD)).findings
+    assert "10 offsets beyond its place 60" in found.text
 
 
 def test_what_the_operator_accepts_costs_and_no_longer_forbids():
