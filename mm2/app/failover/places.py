@@ -10,7 +10,7 @@ from connect_runtime.base import ids
 from mm2.app.failover import tails
 from mm2.app.looks import mirrors, sides, syncs
 from mm2.core import flows
-from mm2.core.failover import seen, shared_names
+from mm2.core.failover import group_moves, seen, shared_names
 from mm2.core.offsets import map_translation, offset_map, translation
 from mm2.formats import offset_sync
 
@@ -74,7 +74,11 @@ def translate(
     def placed(partition: ids.TopicPartition, offset: int) -> seen.Place | None:
         if flow.should_replicate_topic(partition.topic):
             there = ids.TopicPartition(flow.remote_topic(partition.topic), partition.partition)
-            forward = map_translation.translate(known.partition(partition), offset)
+            forward = group_moves.capped(
+                map_translation.translate(known.partition(partition), offset),
+                offset,
+                by_partition.get(partition),
+            )
             if flow.policy.renames_topics:
                 return seen.Place(partition=there, outcome=forward)
             return shared(partition, there, offset, forward=forward)

@@ -177,6 +177,20 @@ def plan(
     )
 
 
+def capped(
+    forward: translation.Translation, committed: int, mirrored: seen.Mirrored | None
+) -> translation.Translation:
+    """Of what was read beyond all that the flow has recorded, no more is read again than stands on
+    the mirror behind that. `forward`: by the flow's map."""
+    beyond = _beyond(committed, mirrored)
+    if mirrored is None or not beyond or not isinstance(forward, translation.Earlier):
+        return forward
+    again = max(0, forward.again_max - beyond) + min(beyond, mirrored.tail)
+    if not again:
+        return translation.Exact(downstream=forward.downstream)
+    return dataclasses.replace(forward, again_max=again)
+
+
 def _move(
     partition: ids.TopicPartition,
     committed: checkpoints.OffsetAndMetadata,
@@ -203,9 +217,6 @@ def _move(
     # Where retention has taken the place a consumer would reset, by default to the end.
     to = outcome.downstream if log is None else max(outcome.downstream, log.start)
     beyond = _beyond(committed.offset, mirrored)
-    again = outcome.again_max if isinstance(outcome, translation.Earlier) else 0
-    if mirrored is not None and beyond:
-        again = min(beyond, mirrored.tail)
     return PartitionMove(
         partition=partition,
         way=_way(to, at=at, log=log, sets_back=sets_back),
@@ -213,7 +224,7 @@ def _move(
         mirror=place.partition,
         to=to,
         at=at,
-        again_max=again,
+        again_max=outcome.again_max if isinstance(outcome, translation.Earlier) else 0,
         unmirrored=beyond,
         unread=None if log is None else log.left(to),
         gone=to - outcome.downstream,

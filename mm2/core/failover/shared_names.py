@@ -43,8 +43,10 @@ def place(
     """`forward`: by the flow's map, `back`: by the opposite one's.
 
     `read_all_copied`: the group has read all that the flow ever copied, and nobody copies more, so
-    that `forward` holds nobody back. `past_all_back`: it stands behind all that the opposite flow
-    has brought to `from`, so that only `local` is unread of what was born on `to`.
+    that `forward` holds nobody back. What it read of copies behind `forward` stands among what was
+    born there, nobody knows where, and counts on top. `past_all_back`: it stands behind all that
+    the opposite flow has brought to `from`, so that only `local` is unread of what was born on
+    `to`.
     """
     if isinstance(forward, translation.Untranslated):
         return forward
@@ -54,16 +56,19 @@ def place(
         lowest, highest = local.first, local.through
     else:
         lowest, highest = back.downstream, _highest(back)
-    highest = max(lowest, highest, _highest(forward))
+    highest = max(lowest, highest, forward.downstream)
     if not read_all_copied:
         lowest = min(lowest, forward.downstream)
     unread = whose.within(local.stretches or (), lowest, highest)
-    again_max = highest - lowest - unread
+    again_max = highest - lowest - unread + _again(forward)
     if again_max:
         return translation.Earlier(downstream=lowest, again_max=again_max)
     return translation.Exact(downstream=lowest)
 
 
 def _highest(found: translation.Exact | translation.Earlier) -> int:
-    again = found.again_max if isinstance(found, translation.Earlier) else 0
-    return found.downstream + again
+    return found.downstream + _again(found)
+
+
+def _again(found: translation.Exact | translation.Earlier) -> int:
+    return found.again_max if isinstance(found, translation.Earlier) else 0

@@ -98,15 +98,34 @@ def test_what_is_read_again_is_counted():
     assert only(outcome=translation.Earlier(downstream=80, again_max=20)).again_max == 20
 
 
-def test_what_was_read_and_never_arrived_is_not_read_again():
-    found = only(outcome=translation.Earlier(downstream=80, again_max=40), copied_to=60)
-    assert (found.to, found.again_max, found.unmirrored) == (80, 0, 40)
+def test_what_was_read_and_never_arrived_is_told():
+    assert only(copied_to=60).unmirrored == 40
 
 
-@pytest.mark.parametrize(("tail", "again_max"), [(5, 5), (60, 40)])
-def test_what_was_read_and_perhaps_arrived_may_be_read_again(tail, again_max):
+@pytest.mark.parametrize(
+    ("again", "tail", "capped"), [(40, 0, 0), (40, 5, 5), (40, 60, 40), (47, 5, 12)]
+)
+def test_beyond_what_is_recorded_no_more_is_read_again_than_can_have_arrived(again, tail, capped):
+    outcome = translation.Earlier(downstream=80, again_max=again)
+    mirrored = seen.Mirrored(partition=HERE, mirror=THERE, copied_to=60, tail=tail)
+    found = group_moves.capped(outcome, 100, mirrored)
+    assert (found.downstream, getattr(found, "again_max", 0)) == (80, capped)
+
+
+@pytest.mark.parametrize("copied_to", [None, 100])
+def test_what_is_recorded_is_not_capped(copied_to):
     outcome = translation.Earlier(downstream=80, again_max=40)
-    assert only(outcome=outcome, copied_to=60, tail=tail).again_max == again_max
+    mirrored = seen.Mirrored(partition=HERE, mirror=THERE, copied_to=copied_to)
+    assert group_moves.capped(outcome, 100, mirrored) == outcome
+
+
+@pytest.mark.parametrize("tail", [0, 5])
+def test_what_others_have_bounded_stays_bounded_so(tail):
+    """A place among records of both clusters, and a checkpoint."""
+    shared = translation.Earlier(downstream=20, again_max=70)
+    assert only(outcome=shared, copied_to=60, tail=tail).again_max == 70
+    unknown = translation.Untranslated.UNKNOWN
+    assert only(outcome=unknown, pair=(90, 70), copied_to=60, tail=tail).again_max == 430
 
 
 def test_what_was_deleted_there_before_it_was_read_is_counted():

@@ -65,6 +65,14 @@ def test_what_nobody_counted_is_taken_for_unread():
     assert found == Earlier(downstream=70, again_max=25)
 
 
+def test_copies_behind_the_place_by_the_map_count_on_top():
+    """Their places are among records of both clusters."""
+    forward = Earlier(downstream=50, again_max=5)
+    assert place(forward, Exact(downstream=60), local(90, 100)) == Earlier(
+        downstream=50, again_max=15
+    )
+
+
 def test_without_a_place_on_either_way_there_is_none():
     assert place(Untranslated.UNKNOWN, Exact(downstream=1), local(1, 2)) is Untranslated.UNKNOWN
     assert place(Exact(downstream=1), Untranslated.TOO_OLD, local(1, 2)) is Untranslated.TOO_OLD
