@@ -14,7 +14,7 @@ import pytest
 from connect_runtime.system import clock
 from mm2.app.cli import main
 from mm2.sandbox import ports, secure, spark_cluster
-from tests.support import gates, granted, kafka, old_broker, operations
+from tests.support import gates, granted, kafka, old_broker, operations, root_logging
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
@@ -53,6 +53,12 @@ LACKING: dict[str, tuple[granted.Rights, Resource, tuple[str, ...]]] = {
 
 Found = list[dict[str, Any]]
 Check = Callable[..., Found]
+
+
+@pytest.fixture(autouse=True)
+def _root_logger() -> Iterator[None]:
+    with root_logging.kept():
+        yield
 
 
 def rights_of(user: str) -> granted.Rights:
