@@ -8,7 +8,7 @@ from typing import Any
 
 from connect_runtime.base import ids
 from mm2.app.failover import fencing, planning
-from mm2.core.failover import group_moves, journal, steps
+from mm2.core.failover import group_moves, journal, seen, steps
 from mm2.core.offsets import checkpoints, log_ends
 
 Detail = Mapping[str, Any]
@@ -62,6 +62,25 @@ def finals(detail: Detail) -> dict[str, Final]:
         )
         for each in detail["groups"]
     }
+
+
+def before(detail: Detail) -> seen.Before:
+    """As RECORD noted its plan."""
+    plan = detail["plan"]
+    return seen.Before(
+        positions={
+            group["group"]: {
+                _place(each): None
+                if each["committed"] is None
+                else checkpoints.OffsetAndMetadata(
+                    offset=each["committed"], metadata=each.get("metadata", "")
+                )
+                for each in group["partitions"]
+            }
+            for group in plan["groups"]
+        },
+        codes=frozenset(each["code"] for each in plan["findings"]),
+    )
 
 
 def groups_of_plan(detail: Detail) -> list[str]:
@@ -128,7 +147,10 @@ def report(found: journal.Journal, final: Detail, *, now_ms: int) -> dict[str, A
         "lag_ms": final["lag_ms"],
         "read_again_max": final["read_again_max"],
         "moved": [_of_moved(each) for each in final["groups"] if each["group"] in moved],
-        "unmoved": [each["group"] for each in final["groups"] if each["group"] not in moved],
+        "unmoved": sorted(
+            {*groups_of_plan(found.details[steps.Step.RECORD]), *groups_of_plan({"plan": final})}
+            - moved
+        ),
     }
 
 

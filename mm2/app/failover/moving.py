@@ -265,7 +265,12 @@ class Mover:
         if self._wanted.planned:
             ends = details.partitions(self._file.found.details[Step.AGREE]["ends"])
             settled = seen.Settled(ends=ends)
-        found = self._planner.make(self._wanted, fences=details.fences(fenced), settled=settled)
+        found = self._planner.make(
+            self._wanted,
+            fences=details.fences(fenced),
+            settled=settled,
+            before=details.before(self._file.found.details[Step.RECORD]),
+        )
         if found.verdict is verdicts.Verdict.NO_GO:
             raise errors.RetriableError(
                 f"no-go: {reasons(found)}. The flow is stopped; no group was moved: mend it, or "

@@ -47,11 +47,12 @@ class Planner:
         *,
         fences: Fences | None = None,
         settled: seen.Settled | None = None,
+        before: seen.Before | None = None,
     ) -> plan.Plan:
         """`fences`: the flow is stopped, and this was found when it was fenced; `settled` as in
-        `plan.make`. Raises `RetriableError` or `FatalError` where the cluster gone to does not
-        answer, or one of them refuses us."""
-        return self.look(wanted, fences=fences, settled=settled)[0]
+        `plan.make`, `before` as in `seen.Seen`. Raises `RetriableError` or `FatalError` where the
+        cluster gone to does not answer, or one of them refuses us."""
+        return self.look(wanted, fences=fences, settled=settled, before=before)[0]
 
     def look(
         self,
@@ -59,6 +60,7 @@ class Planner:
         *,
         fences: Fences | None = None,
         settled: seen.Settled | None = None,
+        before: seen.Before | None = None,
     ) -> tuple[plan.Plan, Mapping[ids.TopicPartition, tails.Tail]]:
         """The plan, and what never left the cluster gone to, as far as that was asked."""
         both = self.both
@@ -69,6 +71,7 @@ class Planner:
             origin_answers=not found.silent,
             names=wanted.groups,
             stable=wanted.planned,
+            before=None if before is None else before.positions,
             timeout_s=max(_LOGS_S, end.left_s(self.clock.now_s())),
         )
         opposite = places.Opposite(
@@ -99,6 +102,7 @@ class Planner:
             if wanted.kind is orders.Kind.BACK
             else (),
             losses=found.losses,
+            before=before,
         )
         return plan.make(wanted, what, translate, settled=settled), left
 

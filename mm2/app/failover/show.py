@@ -251,6 +251,7 @@ def _group_json(group: group_moves.GroupMove) -> dict[str, Any]:
                 "topic": each.partition.topic,
                 "partition": each.partition.partition,
                 "committed": each.committed,
+                "metadata": each.metadata,
                 "mirror": None if each.mirror is None else each.mirror.topic,
                 "goes_on_at": each.to,
                 "now_at": each.at,

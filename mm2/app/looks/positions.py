@@ -35,18 +35,23 @@ def of_groups(
     origin_answers: bool,
     names: Collection[str] = (),
     stable: bool = False,
+    before: Mapping[str, checkpoints.Positions] | None = None,
     timeout_s: float,
 ) -> Standing:
     """The flow's groups, or those of `names`: by their own offsets where the source answers for
-    them, else by their checkpoints. `stable` as in `groups.Groups.positions`. Raises
-    `RetriableError` and `FatalError`."""
-    table = _checkpoints(sides, names, timeout_s, needed=not origin_answers)
+    them, else by their checkpoints, or where they were `before`, whichever is further. `stable` as
+    in `groups.Groups.positions`. Raises `RetriableError` and `FatalError`."""
+    before = before or {}
+    table = _checkpoints(sides, names, timeout_s, needed=not (origin_answers or before))
     unlisted = ""
     if origin_answers:
         wanted, unlisted = _wanted(sides, names, table, timeout_s=timeout_s)
+        wanted = sorted({*wanted, *before}) if unlisted else wanted
         found = _committed(sides, wanted, table, names=names, stable=stable, timeout_s=timeout_s)
     else:
-        found = [_checkpointed(sides.flow, name, table) for name in table.groups()]
+        told = sorted({*table.groups(), *before})
+        found = [_checkpointed(sides.flow, name, table) for name in told]
+    found = [_with_before(each, before.get(each.name, {})) for each in found]
     there = _there(sides.target, [each.name for each in found], timeout_s)
     return Standing(
         groups=tuple(dataclasses.replace(each, there=there[each.name]) for each in found),
@@ -156,6 +161,12 @@ def _checkpointed(flow: flows.Flow, name: str, table: checkpoints.CheckpointTabl
         },
         pairs=_pairs(flow, points),
     )
+
+
+def _with_before(group: seen.Group, before: checkpoints.Positions) -> seen.Group:
+    if group.origin is seen.Origin.COMMITTED:
+        return group
+    return dataclasses.replace(group, positions=seen.further(group.positions, before))
 
 
 def _pairs(flow: flows.Flow, points: checkpoints.Points) -> Mapping[ids.TopicPartition, seen.Pair]:

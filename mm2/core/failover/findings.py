@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 
 from mm2.core.failover import group_moves, orders, seen, verdicts
 from mm2.core.offsets import group_sync
 
 _Way, _Weight, _Finding = group_moves.Way, verdicts.Weight, verdicts.Finding
+_TELLS_LESS = frozenset(
+    {"origin-unreachable", "groups-unlisted", "group-unread", "as-of-checkpoint"}
+)
+"""Of a cluster that is left that told more when the move was begun: nobody has agreed to it."""
 
 
 def find(
@@ -18,6 +23,22 @@ def find(
     settled: seen.Settled | None,
 ) -> Iterator[verdicts.Finding]:
     """As weighed here: what the operator accepts is not looked at. `settled` as in `plan.make`."""
+    before = found.before
+    for each in _find(wanted, found, groups, settled=settled):
+        if before is None or each.code not in _TELLS_LESS - before.codes:
+            yield each
+        else:
+            text = f"{each.text}; it was not so when the move was begun"
+            yield dataclasses.replace(each, weight=_Weight.FORBIDS, text=text)
+
+
+def _find(
+    wanted: orders.Wanted,
+    found: seen.Seen,
+    groups: Sequence[group_moves.GroupMove],
+    *,
+    settled: seen.Settled | None,
+) -> Iterator[verdicts.Finding]:
     yield from _of_ends(wanted, found)
     for each in found.mirrored:
         yield from _of_mirror(wanted, each)
@@ -26,6 +47,7 @@ def find(
     for tail in found.unreplicated:
         yield from _of_tail(wanted, tail)
     yield from _of_names(wanted, groups)
+    yield from _of_gone(wanted, found, groups)
     for group in groups:
         yield from _of_group(wanted, group, final=settled is not None)
         for move in group.partitions:
@@ -162,6 +184,20 @@ def _of_names(
             weight=_Weight.FORBIDS,
             code="no-such-group",
             text=f"group {name} has no position on {wanted.origin}: is its name right?",
+            group=name,
+        )
+
+
+def _of_gone(
+    wanted: orders.Wanted, found: seen.Seen, groups: Sequence[group_moves.GroupMove]
+) -> Iterator[verdicts.Finding]:
+    before = frozenset[str]() if found.before is None else frozenset(found.before.positions)
+    for name in sorted(before.difference(group.group for group in groups)):
+        yield _Finding(
+            weight=_Weight.FORBIDS,
+            code="group-gone",
+            text=f"group {name} had positions on {wanted.origin} when the move was begun, and has "
+            "none now: it would not be moved",
             group=name,
         )
 

@@ -118,6 +118,25 @@ class Unreplicated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """What the plan said that the move was begun with: where groups stood on `from`, and the codes
+    of its findings."""
+
+    positions: Mapping[str, checkpoints.Positions]
+    codes: frozenset[str]
+
+
+def further(one: checkpoints.Positions, other: checkpoints.Positions) -> checkpoints.Positions:
+    """Of each partition where the group had got further."""
+    found = dict(one)
+    for partition, position in other.items():
+        known = found.get(partition)
+        if known is None or (position is not None and position.offset > known.offset):
+            found[partition] = position
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """Everything, as of `at_ms`.
 
@@ -125,7 +144,7 @@ class Seen:
     why `from` does not answer, `unlisted` why not all of its groups may be known, "" where neither
     is so. `left_out` are topics that are on `to`, and why they are not mirrored now. `unfenced` are
     partitions whose writers nobody could lock out, and why. `losses` counts receipts of the flow
-    that say records were lost on the way.
+    that say records were lost on the way. `before`: None where the move is not begun yet.
     """
 
     at_ms: int
@@ -139,6 +158,7 @@ class Seen:
     unfenced: Mapping[ids.TopicPartition, str] = field(default_factory=dict)
     unreplicated: tuple[Unreplicated, ...] = ()
     losses: int = 0
+    before: Before | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

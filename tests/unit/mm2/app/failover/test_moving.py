@@ -4,154 +4,39 @@ move does."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from connect_runtime.base import errors, ids
-from mm2.app.failover import fencing, journal_file, moving, planning
-from mm2.core import filters, flows, naming
+from mm2.app.failover import journal_file, moving
+from mm2.core import naming
 from mm2.core.failover import journal, orders, steps
-from mm2.core.offsets import group_sync
 from mm2.formats import checkpoint
-from tests.fakes import copied_map, two_sides
+from tests.fakes import copied_map
+from tests.fakes.moves import (
+    COPIED,
+    DELTA,
+    EXPECTED,
+    HERE,
+    OTHER,
+    THERE,
+    Clock,
+    CrashError,
+    World,
+    also_copied,
+    east_and_west,
+    move,
+    stands,
+    wanted,
+)
 
-Kind, State, Step = orders.Kind, group_sync.GroupState, steps.Step
-HERE, THERE = ids.TopicPartition("orders", 0), ids.TopicPartition("east.orders", 0)
-COPIED, DELTA = 100, 5
-
-
-class CrashError(BaseException):
-    """The process is gone."""
-
-
-class Clock:
-    """Only pauses take time."""
-
-    def __init__(self) -> None:
-        self.s = 0.0
-
-    def now_s(self) -> float:
-        return self.s
-
-    def wall_ms(self) -> int:
-        return int(self.s * 1000)
-
-    def pause(self, seconds: float) -> None:
-        self.s += seconds
-
-
-@dataclass
-class World:
-    """What outlives a crash. `on` runs before what happens next; `crash_at` counts such places."""
-
-    folder: Path
-    sides: two_sides.FakeSides
-    crash_at: int | None = None
-    happened: list[str] = field(default_factory=list)
-    positions: dict[str, list[int]] = field(default_factory=dict)
-    stopped: bool = False
-    fenced: int = 0
-    locked_out: set[ids.TopicPartition] = field(default_factory=set)
-    busy: int = 0
-    connectors: tuple[str, ...] = ("MirrorSourceConnector",)
-    on: Callable[[str], None] = lambda _: None
-
-    def happens(self, what: str) -> None:
-        """The process may die here."""
-        self.happened.append(what)
-        self.on(what)
-        if self.crash_at is not None and len(self.happened) == self.crash_at:
-            raise CrashError(what)
-
-    def stop(self) -> list[str]:
-        self.happens("before stop")
-        self.stopped = True
-        self.happens("after stop")
-        return list(self.connectors)
-
-    def running(self) -> list[str]:
-        self.busy -= 1
-        return ["a task"] if self.busy >= 0 else []
-
-    def fence(self, known: Any, partitions: Collection[ids.TopicPartition]) -> list[fencing.Fenced]:
-        self.happens("before fence")
-        self.fenced += 1
-        self.locked_out.update(partitions)
-        self.happens("after fence")
-        order = (1, self.fenced)
-        return [
-            fencing.Fenced(partition=each, marker=COPIED + DELTA, order=order, tail=0)
-            for each in sorted(partitions)
-        ]
+Kind, Step = orders.Kind, steps.Step
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    flow = flows.Flow(source="east", target="west", topics=filters.topic_filter(("orders",)))
-    sides = two_sides.FakeSides(flow)
-    sides.source.log("orders", COPIED)
-    sides.target.log("east.orders", COPIED + DELTA)
-    sides.target.topics.topics[naming.map_topic("east")] = copied_map.log(
-        HERE, through=COPIED, delta=DELTA
-    )
-    for name, offset in (("billing", 40), ("mail", COPIED), ("ahead", 10)):
-        sides.source.members.commit(name, {HERE: offset})
-    sides.target.members.commit("ahead", {THERE: 50})
-    return World(folder=tmp_path, sides=sides)
-
-
-def wanted(kind: orders.Kind, **given: Any) -> orders.Wanted:
-    return orders.Wanted(origin="east", destination="west", kind=kind, **given)
-
-
-class CrashingFile(journal_file.JournalFile):
-    """A line may be the last one, or be written no more."""
-
-    world: World
-
-    def append(self, line: str) -> None:
-        self.world.happens("before a line")
-        super().append(line)
-        self.world.happens("after a line")
-
-
-def move(world: World, about: orders.Wanted, path: Path, clock: Clock | None = None) -> None:
-    """Begins it, or goes on with it, until it is done, fails or crashes."""
-    clock = clock or Clock()
-    target = world.sides.target
-    target.members.on_write = lambda: world.happens("before the groups are written")
-    begin = None
-    if not path.exists():
-        begin = journal.begun(journal.Begun(wanted=about, flow="east->west"), at_ms=0)
-    planner = planning.Planner(both=world.sides, find=lambda _: {}, clock=clock, timeout_s=10.0)
-    with CrashingFile(path, begin=begin) as file:
-        file.world = world
-        tools = moving.Tools(
-            both=world.sides,
-            planner=planner,
-            stop=world.stop,
-            running=world.running,
-            fence=world.fence,
-            export=lambda *_: 0,
-            clock=clock,
-            pause=clock.pause,
-            tell=lambda _: None,
-            settle_s=2.0,
-            wait_s=30.0,
-        )
-        moving.Mover(file, tools).run()
-
-
-EXPECTED = {"billing": 40 + DELTA, "mail": COPIED + DELTA, "ahead": 50}
-
-
-def stands(world: World) -> dict[str, int | None]:
-    members = world.sides.target.members
-    return {name: members.offsets(name).get(THERE) for name in sorted(members.groups)}
+    return east_and_west(tmp_path)
 
 
 @pytest.mark.parametrize("kind", [Kind.EMERGENCY, Kind.PLANNED])
@@ -270,20 +155,6 @@ def test_tasks_that_never_say_they_ended_are_waited_for_and_fenced(world: World,
     assert moving.GIVE_UP_S <= clock.s < moving.GIVE_UP_S + 10
     detail = journal.read(path.read_text()).details[Step.STOP_FLOW]
     assert detail["still_running"] == ["a task"]
-
-
-OTHER = ids.TopicPartition("orders", 1)
-
-
-def also_copied(world: World) -> None:
-    """A second partition, in the map and on the cluster gone to."""
-    world.sides.target.topics.topics[naming.map_topic("east")] = [
-        *copied_map.log(HERE, through=COPIED, delta=DELTA),
-        *copied_map.log(OTHER, through=COPIED, delta=DELTA),
-    ]
-    for side, topic in ((world.sides.source, "orders"), (world.sides.target, "east.orders")):
-        side.cluster.topics[topic].partitions = 2
-        side.log(topic, COPIED if side is world.sides.source else COPIED + DELTA, partition=1)
 
 
 def test_writers_of_a_partition_that_does_not_answer_are_fenced_too(world: World, tmp_path: Path):

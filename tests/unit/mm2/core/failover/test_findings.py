@@ -103,6 +103,22 @@ def test_a_silent_cluster_is_told_once_and_why():
     }
 
 
+BEFORE = seen.Before(positions={"g": {}}, codes=frozenset({"lag"}))
+
+
+def test_less_than_was_known_when_the_move_was_begun_forbids():
+    lost: dict[str, Any] = {"kind": Kind.EMERGENCY, "here": None, "silent": "no route"}
+    assert codes(**lost, before=BEFORE) == {"origin-unreachable": Weight.FORBIDS}
+    known = seen.Before(positions={}, codes=frozenset({"origin-unreachable"}))
+    assert codes(**lost, before=known) == {"origin-unreachable": Weight.COSTS}
+    assert codes(kind=Kind.EMERGENCY, here=MORE, before=BEFORE) == {"lag": Weight.COSTS}
+
+
+def test_a_group_that_is_gone_since_the_move_was_begun_forbids():
+    gone = seen.Before(positions={"g": {}, "lost": {}}, codes=frozenset())
+    assert codes(before=gone) == {"group-gone": Weight.FORBIDS}
+
+
 def test_names_that_both_write_forbid_where_nobody_knows_what_was_read():
     assert codes(unsure="nobody can say") == {"shared-names": Weight.FORBIDS}
 

@@ -4,7 +4,7 @@ import pytest
 
 from connect_runtime.base import ids
 from mm2.core.failover import seen
-from mm2.core.offsets import log_ends
+from mm2.core.offsets import checkpoints, log_ends
 
 
 def mirrored(**given):
@@ -36,3 +36,13 @@ def test_lag_in_time_is_the_age_of_the_oldest_record_not_copied(end, waiting_sin
     ends = log_ends.Ends(start=0, end=end)
     found = mirrored(copied_to=5, here=ends, waiting_since_ms=waiting_since_ms)
     assert found.lag_ms(1000) == lag_ms
+
+
+def test_of_two_positions_the_further_counts():
+    one, two, three = (ids.TopicPartition("t", number) for number in range(3))
+    at = [checkpoints.OffsetAndMetadata(offset=offset) for offset in range(3)]
+    found = seen.further(
+        {one: at[1], two: at[1], three: None}, {one: at[2], two: at[0], three: at[0]}
+    )
+    assert found == {one: at[2], two: at[1], three: at[0]}
+    assert seen.further({one: at[1]}, {one: None, two: None}) == {one: at[1], two: None}
