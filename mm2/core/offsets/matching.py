@@ -23,7 +23,7 @@ def match(source: log_items.Items, target: log_items.Items) -> matched_runs.Matc
     """None: nothing on the target is known to be from the source."""
     logs = _Logs(source, target)
     pairs, unknown = logs.filled(_in_order(logs.told_apart()))
-    found = logs.sure(pairs, unknown)
+    found = logs.sure(logs.without_doubt(pairs), unknown)
     return matched_runs.fold(source, target, found) if found.sure else None
 
 
@@ -80,6 +80,25 @@ class _Logs:
         pairs += self._led_on(chain[-1])
         return pairs, unknown
 
+    def without_doubt(self, pairs: list[Pair]) -> list[Pair]:
+        """Those before the first that may pass over what was never copied.
+
+        What the source has once now may have stood there before, too, and the copy be from then:
+        all behind what was copied last is such, if any of it is paired. So where something has no
+        copy, and no fewer records are gone right before than there are pairs from there on, nobody
+        knows whether that was copied.
+        """
+        source, target = self._source, self._target
+        for index, (left, right) in enumerate(itertools.pairwise([_BEGIN, *pairs])):
+            copies = set(target.digests[left.target + 1 : right.target])
+            lacks = any(
+                source.is_needed(at) and source.digests[at] not in copies
+                for at in range(left.source + 1, right.source)
+            )
+            if lacks and self._gone_before(left, right) >= len(pairs) - index:
+                return pairs[:index]
+        return pairs
+
     def sure(self, pairs: list[Pair], unknown: Set[int]) -> matched_runs.Found:
         """Where a copy of what comes before a pair stands behind it, that pair is not sure."""
         behind = self._copies_behind()
@@ -95,6 +114,16 @@ class _Logs:
         while sure and behind[sure[-1].source + 1] > self._target.behind(sure[-1].target):
             sure.pop()  # it was copied once more: nothing ends there
         return matched_runs.Found(pairs=pairs, sure=sure, unsure=unsure)
+
+    def _gone_before(self, left: Pair, right: Pair) -> int:
+        """How many records of the source may be gone between the two; a log that does not begin
+        with its first record has lost one at least."""
+        source = self._source
+        gone = int(left == _BEGIN and source.start > 0)
+        for at in range(left.source + 1, right.source + 1):
+            if source.has_hole(at, at):
+                gone += source.offsets[at] - (source.behind(at - 1) if at else source.start)
+        return gone
 
     def _whole(self) -> list[Pair]:
         """Where nothing is told apart by itself, both logs as a whole may be."""

@@ -181,6 +181,24 @@ def test_a_twin_of_what_the_cleaner_took_is_no_copy():
     assert inside.downstream <= 2
 
 
+def test_a_later_equal_of_what_the_cleaner_took_was_not_copied_with_it():
+    """9 was copied as the source's second record, and then nothing more."""
+    found = matched([1, HOLE, HOLE, 4, 5, 9, 6], [1, 9, 3])
+    assert (found.first_source, found.through, found.tail) == (0, 1, 2)
+    assert answers(found, [0]) == exact(0)
+
+
+def test_a_later_equal_of_what_was_deleted_was_not_copied_with_it():
+    assert matching.match(items([4, 9, 5], start=12), items([9, 3])) is None
+    more = matching.match(items([4, 9, 5], start=12), items([9, 5]))
+    assert (more and more.through) == 15, "one alone is no proof, two are"
+
+
+def test_what_the_cleaner_took_from_the_mirror_was_copied_where_enough_follows():
+    found = matched([1, HOLE, 3, 4, 5, 6], [1, 2, HOLE, 4, 5])
+    assert answers(found, [3, 4, 5]) == exact(3, 4, 5)
+
+
 def test_what_was_aborted_may_have_been_copied():
     aborted = (1, 2)
     assert answers(matched([1, 9, 9, 2], [1, 2], optional=aborted), [0, 3]) == exact(0, 1)
@@ -229,6 +247,7 @@ class World:
     target_end: int = 0
     contents: dict[int, int] = field(default_factory=dict)
     copied: int = 0
+    copied_ever: set[int] = field(default_factory=set)
     holes: set[int] = field(default_factory=set)
     target_holes: set[int] = field(default_factory=set)
     javas: bool = False
@@ -248,6 +267,7 @@ class World:
             number, kept = self.source.get(offset, (0, False))
             if number and (kept or self.javas):
                 self.target[self.target_end] = number
+                self.copied_ever.add(number)
                 self.target_end += 1
         self.copied = max(self.copied, end)
         self.target_end += self.random.randrange(2)
@@ -268,6 +288,24 @@ class World:
             if dead or (last[number] != offset and self.random.randrange(3) == 0):
                 del self.target[offset]
                 self.target_holes.add(offset)
+
+    def compact(self) -> None:
+        """Of what is equal the last stays, of some neighbours nothing."""
+        last = {self.contents[number]: offset for offset, (number, _) in self.source.items()}
+        for offset, (number, _) in list(self.source.items()):
+            if last[self.contents[number]] != offset or self.random.randrange(8) == 0:
+                del self.source[offset]
+                self.holes.add(offset)
+
+    def lost(self, found: matched_runs.Matched) -> list[int]:
+        """Offsets that would never be copied: passed over, and not equal to any copy."""
+        there = {self.contents[each] for each in (*self.target.values(), *self.copied_ever)}
+        return [
+            offset
+            for offset, (number, kept) in self.source.items()
+            if kept and found.first_source <= offset < found.through
+            if self.contents[number] not in there
+        ]
 
     def items_of(self, log, end, holes):
         made = log_items.Items(start=0)
@@ -313,10 +351,11 @@ def judge(seed: int, *, alike: int, cleans: bool) -> offset_oracle.Verdict | Non
         world.write()
     written = world.written
     if cleans:
-        world.clean()
+        world.random.choice([world.clean, world.compact])()
     found = world.match()
     if found is None:
         return None
+    assert world.lost(found) == [], seed
     known = partition_map(found)
     oracle = world.oracle(written)
     ask = functools.partial(map_translation.translate, known)
