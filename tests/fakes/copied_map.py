@@ -33,11 +33,12 @@ def era_of(first_source=0, first_target=1, request=""):
 
 
 def log(
-    partition: ids.TopicPartition, *, through: int, delta: int, start: int = 0
+    partition: ids.TopicPartition, *, through: int, delta: int, start: int = 0, epoch: int = 0
 ) -> list[tuple[bytes | None, bytes | None]]:
     """A map topic of one era in which all was copied from `start` on, without a gap."""
     name, number = partition.topic, partition.partition
-    where: dict[str, Any] = {"topic": name, "partition": number, "era": 1, "ordinal": 1, "epoch": 0}
+    where: dict[str, Any] = {"topic": name, "partition": number, "era": 1, "ordinal": 1}
+    where["epoch"] = epoch
     segment = map_record.Segment(
         leader_epoch=0,
         source_epoch=0,

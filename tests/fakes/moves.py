@@ -48,6 +48,7 @@ class World:
     positions: dict[str, list[int]] = field(default_factory=dict)
     stopped: bool = False
     fenced: int = 0
+    epochs_before: int = 0
     locked_out: set[ids.TopicPartition] = field(default_factory=set)
     busy: int = 0
     connectors: tuple[str, ...] = ("MirrorSourceConnector",)
@@ -75,7 +76,7 @@ class World:
         self.fenced += 1
         self.locked_out.update(partitions)
         self.happens("after fence")
-        order = (1, self.fenced)
+        order = (1, self.epochs_before + self.fenced)
         return [
             fencing.Fenced(partition=each, marker=COPIED + DELTA, order=order, tail=0)
             for each in sorted(partitions)

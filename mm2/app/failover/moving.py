@@ -14,7 +14,7 @@ from typing import Any
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors, ids
-from mm2.app.failover import details, fencing, hooks, journal_file, planning, show, tails
+from mm2.app.failover import details, fencing, going_on, hooks, journal_file, planning, show, tails
 from mm2.app.looks import mirrors, sides
 from mm2.core.failover import agreement, journal, plan, seen, steps, verdicts
 from mm2.core.offsets import checkpoints, group_sync, offset_map
@@ -92,6 +92,8 @@ class Mover:
     def run(self) -> None:
         """Raises `ConnectError` where a step fails; it is done again next time."""
         tools, found = self._tools, self._file.found
+        if Step.STOP_FLOW in found.details and found.next_step is not None:
+            self._close_again()
         while (step := found.next_step) is not None:
             tools.tell(f"{step.value}: {steps.text(step, self._wanted, self._begun.flow)}")
             self._note(journal.started(step, at_ms=tools.clock.wall_ms()))
@@ -104,6 +106,31 @@ class Mover:
 
     def _note(self, line: str) -> None:
         self._file.append(line)
+
+    def _close_again(self) -> None:
+        """Who goes on cannot know what was done meanwhile, and it may be hours. What was taken for
+        final is looked at once more: fences, ends, members and positions."""
+        found, clock = self._file.found, self._tools.clock
+        self._tools.tell(going_on.told(found, now_ms=clock.wall_ms()))
+        self._stop_flow()
+        if Step.LOOK_AGAIN not in found.details or Step.MOVE_GROUPS in found.details:
+            return
+        if not found.moved:
+            self._note(journal.voided(Step.LOOK_AGAIN, at_ms=clock.wall_ms()))
+            return
+        known = self._known()
+        why = going_on.why_changed(
+            found,
+            known=known,
+            to_fence=self._to_fence(known),
+            mirrored=self._mirrors().mirrored if self._wanted.planned else (),
+        )
+        if why:
+            raise errors.FatalError(
+                f"{why} since the final positions were taken. {', '.join(sorted(found.moved))} "
+                "were moved by them, the other groups were not: begin a new move for those, with "
+                "--group; the flow is stopped"
+            )
 
     def _hook(self, step: Step) -> Detail:
         hook = self._tools.hooks.get(step.value)

@@ -9,6 +9,7 @@ A file of JSON lines, appended to and never rewritten. Each begins `{"v":1,"at_m
     group      "group": its positions were written and stand
     done       "step", "detail": what the step found, an object
     failed     "step", "error"
+    voided     "step": what it found no longer counts, and it is done again
 
 The last line may be cut off by a crash: it was not written, then.
 """
@@ -39,6 +40,7 @@ class What(enum.Enum):
     GROUP = "group"
     DONE = "done"
     FAILED = "failed"
+    VOIDED = "voided"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +94,9 @@ class Journal:
             case What.DONE:
                 step = steps.Step(line["step"])
                 self.details[step], self.done_ms[step] = line["detail"], at_ms
+            case What.VOIDED:
+                step = steps.Step(line["step"])
+                del self.details[step], self.done_ms[step]
             case What.FAILED:
                 self.failures.append((steps.Step(line["step"]), str(line["error"])))
 
@@ -162,6 +167,10 @@ def done(step: steps.Step, detail: Mapping[str, Any], *, at_ms: int) -> str:
 
 def failed(step: steps.Step, error: str, *, at_ms: int) -> str:
     return _line(What.FAILED, at_ms, {"step": step.value, "error": error})
+
+
+def voided(step: steps.Step, *, at_ms: int) -> str:
+    return _line(What.VOIDED, at_ms, {"step": step.value})
 
 
 def _line(what: What, at_ms: int, more: Mapping[str, Any]) -> str:

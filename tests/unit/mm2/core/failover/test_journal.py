@@ -58,6 +58,14 @@ def test_a_failed_step_is_done_again():
     assert found.failures == [(Step.RECORD, "x")]
 
 
+def test_what_is_voided_is_done_again():
+    text = FIRST + journal.done(Step.RECORD, {"n": 1}, at_ms=6)
+    text += journal.voided(Step.RECORD, at_ms=7)
+    found = journal.read(text)
+    assert (found.next_step, found.details, found.done_ms) == (Step.RECORD, {}, {})
+    assert journal.read(text + journal.done(Step.RECORD, {}, at_ms=8)).done_ms[Step.RECORD] == 8
+
+
 def test_a_line_that_a_crash_cut_off_was_not_written():
     text = FIRST + journal.done(Step.RECORD, {}, at_ms=6)
     for length in range(len(FIRST), len(text)):
