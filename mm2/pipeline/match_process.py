@@ -133,12 +133,12 @@ class MatchProcess:
         upto: int,
         **more: Any,
     ) -> compared_logs.ComparedLog:
-        log = whole_log.WholeLog(questions, partition)
+        log = whole_log.WholeLog(questions, partition, clock=self._clock, turn=self._turn)
         end = log.end()
         found = compared_logs.ComparedLog(
             start=log.start(), upto=end if upto < 0 else min(upto, end), **more
         )
-        log.read(found, turn=lambda: self._turn(0.0))
+        log.read(found)
         return found
 
     def _turn(self, wait_s: float) -> None:

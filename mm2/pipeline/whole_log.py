@@ -4,25 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from connect_runtime.base import errors, ids
+from connect_runtime.base import clock as base_clock
+from connect_runtime.base import deadline, errors, ids
 from connect_runtime.wire.codec import failures, messages, targets
 from mm2.core.copy import compared_logs
 from mm2.pipeline import single_questions
 
 _LATEST = -1
 _EARLIEST = -2
-EMPTY_READS = 5
-"""So often in a row an answer may bring nothing, where there should be something."""
+PATIENCE_S = 60.0
+"""So long nothing may come, where there should be something."""
+_AGAIN_S = 0.2
 
 
 class WholeLog:
-    """Every call waits, and raises `ConnectError` when nobody answers."""
+    """Every call waits, and raises `ConnectError` when nobody answers. `turn` is called between
+    questions with the seconds that it may take, and may raise."""
 
     def __init__(
-        self, questions: single_questions.SingleQuestions, partition: ids.TopicPartition
+        self,
+        questions: single_questions.SingleQuestions,
+        partition: ids.TopicPartition,
+        *,
+        clock: base_clock.Clock,
+        turn: Callable[[float], None],
     ) -> None:
         self._questions = questions
         self._partition = partition
+        self._clock = clock
+        self._turn = turn
 
     def start(self) -> int:
         """The offset of the first record that is still there."""
@@ -32,25 +42,35 @@ class WholeLog:
         """The last stable offset."""
         return self._listed(_LATEST, "end")
 
-    def read(self, into: compared_logs.ComparedLog, *, turn: Callable[[], None]) -> None:
-        """Up to where it is to end; `turn` is called after each fetch, and may raise.
+    def read(self, into: compared_logs.ComparedLog) -> None:
+        """Up to where it is to end. What does not come is not passed over: who can tell whether it
+        was there?
 
-        Raises `FatalError` for what cannot be read.
+        Raises `FatalError` for what cannot be read, `RetriableError` when nothing came for
+        `PATIENCE_S`.
         """
-        place, idle = self._partition, 0
         while not into.complete:
-            before = into.at
-            fetched = self._questions.fetch(
-                place.topic, into.at, partition=place.partition, committed=True
-            )
+            self._read_on(into)
+
+    def _read_on(self, into: compared_logs.ComparedLog) -> None:
+        """At least one batch."""
+        place, before = self._partition, into.at
+        end = deadline.Deadline.after(PATIENCE_S, now_s=self._clock.now_s())
+        why = "nothing came"
+        while not end.passed(self._clock.now_s()):
             try:
+                fetched = self._questions.fetch(
+                    place.topic, before, partition=place.partition, committed=True
+                )
                 into.add(memoryview(fetched.records), tuple(fetched.aborted))
             except compared_logs.Unreadable as error:
                 raise errors.FatalError(f"reading {place} at offset {into.at}: {error}") from error
-            turn()
-            idle = 0 if into.at > before else idle + 1
-            if idle >= EMPTY_READS:
-                into.end()  # the cleaner took what stood before the end
+            except errors.RetriableError as error:
+                why = str(error)
+            self._turn(0.0 if into.at > before else _AGAIN_S)
+            if into.at > before:
+                return
+        raise errors.RetriableError(f"reading {place} at offset {before}: {why}")
 
     def _listed(self, timestamp: int, what: str) -> int:
         place = self._partition

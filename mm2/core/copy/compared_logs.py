@@ -55,10 +55,6 @@ class ComparedLog:
             self.items.skip_to(header.base_offset, hole=True)
             self._add(header, batch, committed=header.base_offset in kept)
 
-    def end(self) -> None:
-        """There is nothing more to read before `upto`."""
-        self.items.skip_to(self.upto)
-
     def _add(self, header: record_batch.BatchHeader, batch: memoryview, *, committed: bool) -> None:
         behind = min(header.last_offset + 1, self.upto)
         skipped = header.is_control or header.producer_id in self.opposite

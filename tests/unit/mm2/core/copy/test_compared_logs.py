@@ -84,9 +84,7 @@ def test_it_ends_where_it_is_told_to():
     found = log(data(0, b"a", b"b", b"c"), data(3, b"d"), upto=2)
     assert (offsets(found), found.at, found.complete) == ([0, 1], 2, True)
     assert log(data(0, b"a"), data(1, b"b"), upto=1).complete
-    short = log(data(0, b"a"), upto=9)
-    short.end()
-    assert short.complete
+    assert not log(data(0, b"a"), upto=9).complete
 
 
 def test_what_a_transform_left_out_is_no_hole_and_what_it_changed_counts_as_changed():

@@ -1,0 +1,75 @@
+"""A log is read to its end, or it is told why not; what was not read counts as nothing."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from connect_runtime.base import errors, ids
+from mm2.core.copy import compared_logs
+from mm2.pipeline import whole_log
+from tests.fakes import batches, plugin_contexts
+
+PLACE = ids.TopicPartition("orders", 3)
+
+
+def data(offset, *values):
+    records = [batches.Record(value=each, timestamp=5) for each in values]
+    return batches.data(records, batches.Stamp(base_offset=offset))
+
+
+class Questions:
+    """Answers fetches in turn, with bytes or an error; at last with nothing, again and again."""
+
+    def __init__(self, *answers) -> None:
+        self.answers = list(answers)
+        self.asked: list[int] = []
+
+    def fetch(self, topic, offset, *, partition, committed):
+        assert (topic, partition, committed) == (PLACE.topic, PLACE.partition, True)
+        self.asked.append(offset)
+        answer = self.answers.pop(0) if self.answers else b""
+        if isinstance(answer, Exception):
+            raise answer
+        return SimpleNamespace(records=answer, aborted=())
+
+
+def read(questions, *, upto):
+    clock = plugin_contexts.Clock()
+
+    def turn(wait_s):
+        clock.now += wait_s
+
+    into = compared_logs.ComparedLog(start=0, upto=upto)
+    log = whole_log.WholeLog(cast(Any, questions), PLACE, clock=clock, turn=turn)
+    log.read(into)
+    return into
+
+
+def test_it_is_read_to_its_end():
+    questions = Questions(data(0, b"a", b"b"), data(2, b"c"))
+    assert len(read(questions, upto=3).items) == 3
+    assert questions.asked == [0, 2]
+
+
+def test_answers_that_bring_nothing_are_no_end():
+    questions = Questions(data(0, b"a"), *[b""] * 20, data(1, b"b"))
+    assert list(read(questions, upto=2).items.offsets) == [0, 1]
+    with pytest.raises(errors.RetriableError, match="orders-3 at offset 1: nothing came"):
+        read(Questions(data(0, b"a")), upto=2)
+
+
+def test_a_broker_that_is_troubled_is_asked_again_for_a_while():
+    moved = errors.RetriableError("NOT_LEADER_OR_FOLLOWER")
+    assert len(read(Questions(moved, moved, data(0, b"a")), upto=1).items) == 1
+    with pytest.raises(errors.RetriableError, match="at offset 0: NOT_LEADER"):
+        read(Questions(*[moved] * 1000), upto=1)
+
+
+def test_what_is_refused_is_not_asked_again():
+    questions = Questions(errors.FatalError("no"), data(0, b"a"))
+    with pytest.raises(errors.FatalError):
+        read(questions, upto=1)
+    assert questions.asked == [0]
