@@ -71,11 +71,12 @@ def lost(
 def before_all(
     partition: ids.TopicPartition, matched: matched_runs.Matched, era: map_record.Era
 ) -> list[Record]:
-    """Of a partition that is known from some era on."""
+    """Of a partition that is known from some era on; to be stored in this order. The era is last:
+    until it is there the partition counts as not made anew, and is next time."""
     owner = map_record.EraKey(
         topic=partition.topic, partition=partition.partition, era=0, ordinal=0, epoch=0
     )
-    return [(owner, era), *_segments(owner, matched, leader_epoch=-1)]
+    return [*_segments(owner, matched, leader_epoch=-1), (owner, era)]
 
 
 def _segments(

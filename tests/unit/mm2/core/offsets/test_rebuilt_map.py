@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from mm2.core.copy import facts
-from mm2.core.offsets import map_translation, matched_runs, offset_map, rebuilt_map, translation
+from mm2.core.offsets import (
+    map_translation,
+    matched_runs,
+    offset_map,
+    rebuild_plan,
+    rebuilt_map,
+    translation,
+)
 from mm2.formats import map_record
 from tests.fakes import copied_map
 
@@ -57,8 +64,8 @@ def test_what_nobody_knows_behind_it_is_left_to_be_paired():
     assert found.anchor.segment.target_next == 25
 
 
-def test_an_era_before_all_changes_nothing_for_who_copies():
-    own = [
+def own_era():
+    return [
         (copied_map.era_key(1, epoch=2), copied_map.era_of(30, 25)),
         (
             map_record.SegmentKey(
@@ -76,6 +83,22 @@ def test_an_era_before_all_changes_nothing_for_who_copies():
             ),
         ),
     ]
+
+
+def test_who_is_killed_while_it_is_stored_does_it_again():
+    later = matched_runs.Stretch(30, 31, 26, ((30, -5),))
+    own, records = own_era(), before_all(SHORT, later)
+    for stored in range(len(records)):
+        half = fold([*own, *records[:stored]])
+        assert rebuild_plan.wanted(half) == rebuild_plan.wanted(fold(own)), stored
+        assert map_translation.translate(half, 12) is translation.Untranslated.TOO_OLD
+        assert facts.from_map(half, target=40) == facts.from_map(fold(own), target=40)
+    assert rebuild_plan.wanted(fold(own)).kind is rebuild_plan.Kind.BEFORE
+    assert rebuild_plan.wanted(fold([*own, *records])).kind is rebuild_plan.Kind.REBUILT
+
+
+def test_an_era_before_all_changes_nothing_for_who_copies():
+    own = own_era()
     before, after = fold(own), fold([*own, *before_all(SHORT)])
     assert facts.from_map(before, target=None) == facts.from_map(after, target=None)
     for target in (0, 20, 25, 40):
