@@ -87,9 +87,10 @@ class Equipment:
             stop=lambda: self._stop(props["config.storage.topic"]),
             running=lambda: self._running(props["group.id"], props["status.storage.topic"]),
             fence=self._fence,
-            export=lambda path, found: tails.export(
+            export=lambda path, found, move: tails.export(
                 path,
                 found,
+                move=move,
                 cluster=self.both.flow.target,
                 connect=self._there,
                 clock=self.clock,

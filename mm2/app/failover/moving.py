@@ -40,9 +40,9 @@ class Tools:
 
     `stop` stops the flow durably, and says which of its connectors there are; `running` says which
     of its tasks still run, as far as somebody lives to say it; `fence` fences these partitions;
-    `export` writes records to a file, and says how many. `pause` waits so many seconds; `tell` says
-    a line to the operator. `settle_s`: how long both ends have to agree. `wait_s`: how long is
-    waited for what others do.
+    `export` writes records to a file, for the move of this name, and says how many. `pause` waits
+    so many seconds; `tell` says a line to the operator. `settle_s`: how long both ends have to
+    agree. `wait_s`: how long is waited for what others do.
     """
 
     both: sides.TwoSides
@@ -50,7 +50,7 @@ class Tools:
     stop: Callable[[], Sequence[str]]
     running: Callable[[], Sequence[str]]
     fence: Callable[[offset_map.OffsetMap, Collection[ids.TopicPartition]], list[fencing.Fenced]]
-    export: Callable[[pathlib.Path, Collection[tails.Tail]], int]
+    export: Callable[[pathlib.Path, Collection[tails.Tail], str], int]
     clock: base_clock.Clock
     pause: Callable[[float], object]
     tell: Callable[[str], object]
@@ -156,7 +156,8 @@ class Mover:
             )
         path = pathlib.Path(self._wanted.export)
         ordered = [tail for _, tail in sorted(left.items())]
-        return {"file": self._wanted.export, "records": self._tools.export(path, ordered)}
+        move = f"{self._begun.flow} {self._file.found.begun_at_ms}"
+        return {"file": self._wanted.export, "records": self._tools.export(path, ordered, move)}
 
     def _idle(self) -> Detail:
         names = details.groups_of_plan(self._file.found.details[Step.RECORD])

@@ -5,6 +5,7 @@ behind all that the opposite flow has brought over. They are counted, and writte
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import pathlib
@@ -22,6 +23,7 @@ from mm2.pipeline import fenced_partition, single_questions
 
 EXPORT_VERSION = 1
 FIND_S = 120.0
+_HEADER_MAX = 4_096
 LAST_OFFSETS = 1_000
 """So far back the last record that the opposite flow brought is looked for."""
 
@@ -151,40 +153,76 @@ def export(
     tails: Collection[Tail],
     *,
     cluster: str,
+    move: str,
     connect: side_by_side.Connect,
     clock: base_clock.Clock,
 ) -> int:
     """Writes these records to a file, a JSON object a line; how many. First a line that says what
-    it is: `{"v":1,"cluster":…,"records":…}`. Key, value and headers are base64, or null.
+    it is: `{"v":1,"cluster":…,"move":…,"records":…}`. Key, value and headers are base64, or null.
 
-    The file is there whole, or not at all. Raises `ConnectError`.
+    The file is there whole, or not at all, and for its owner alone. One that is there already is
+    only written anew where this `move` wrote it. Raises `ConnectError`, also where other records
+    are found than were counted.
     """
     count = sum(each.counted for each in tails)
     part = path.with_name(path.name + ".part")
-    written = 0
+    header = {"v": EXPORT_VERSION, "cluster": cluster, "move": move, "records": count}
     try:
-        with part.open("w", encoding="utf-8") as file, connect() as questions:
-            print(
-                json.dumps({"v": EXPORT_VERSION, "cluster": cluster, "records": count}), file=file
-            )
+        if path.exists() and not _is_of(path, move):
+            raise errors.FatalError(f"{path} is there already: move it away, or name another file")
+        part.unlink(missing_ok=True)
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file, connect() as questions:
+            print(json.dumps(header), file=file)
+            written = 0
             for tail in tails:
-                place = _place(questions, tail.partition, clock)
-                for line in _lines(place, tail):
+                for line in _lines(_place(questions, tail.partition, clock), tail, clock):
                     print(json.dumps(line, separators=(",", ":")), file=file)
                     written += 1
             file.flush()
             os.fsync(file.fileno())
+        if written != count:
+            raise errors.RetriableError(
+                f"{path}: {count} records were counted, and {written} found: the others were "
+                "deleted meanwhile. Nothing was written; try again"
+            )
         part.replace(path)
+        _sync(path.parent)
     except OSError as error:
         raise errors.FatalError(f"writing {path}: {error.strerror}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
     return written
 
 
-def _lines(place: fenced_partition.FencedPartition, tail: Tail) -> Iterator[dict[str, Any]]:
-    """In one pass; a stretch is a batch, or its end."""
+def _is_of(path: pathlib.Path, move: str) -> bool:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        first = file.readline(_HEADER_MAX)
+    try:
+        header = json.loads(first)
+    except ValueError:
+        return False
+    return isinstance(header, dict) and header.get("move") == move
+
+
+def _sync(folder: pathlib.Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _lines(
+    place: fenced_partition.FencedPartition, tail: Tail, clock: base_clock.Clock
+) -> Iterator[dict[str, Any]]:
+    """In one pass, up to the tail's end; a stretch is a batch, or its end."""
     waiting = sorted(tail.stretches or (), reverse=True)
     at = waiting[-1].first if waiting else 0
-    while waiting:
+    still_s = clock.now_s()
+    while waiting and at < tail.end:
+        before = at
         for header, batch in place.batches(at):
             at = max(at, header.last_offset + 1)
             while waiting and waiting[-1].last < header.base_offset:
@@ -192,6 +230,12 @@ def _lines(place: fenced_partition.FencedPartition, tail: Tail) -> Iterator[dict
             if waiting and waiting[-1].first <= header.last_offset and not header.is_control:
                 first, last, *_ = waiting.pop()
                 yield from _of_batch(place.partition, header, batch, first=first, last=last)
+        if at > before:
+            still_s = clock.now_s()
+        elif clock.now_s() - still_s > FIND_S:
+            raise errors.RetriableError(
+                f"{place.partition}: nothing could be read at {at} for {FIND_S:g} s"
+            )
 
 
 def _of_batch(

@@ -166,11 +166,13 @@ def test_an_export_holds_each_record_whole(tmp_path: Path, codec: int):
         path,
         [tail],
         cluster="east",
+        move="west->east 1",
         connect=lambda: there,  # type: ignore[arg-type,return-value]
         clock=CLOCK,
     )
     first, *lines = map(json.loads, path.read_text().splitlines())
-    assert first == {"v": 1, "cluster": "east", "records": 8}
+    assert first == {"v": 1, "cluster": "east", "move": "west->east 1", "records": 8}
+    assert path.stat().st_mode & 0o777 == 0o600
     assert count == len(lines) == 8
     assert [each["offset"] for each in lines] == [12, 13, 14, 25, 26, 27, 28, 29]
     assert lines[0] == {
@@ -184,6 +186,57 @@ def test_an_export_holds_each_record_whole(tmp_path: Path, codec: int):
     }
     assert lines[1]["key"] is None
     assert list(tmp_path.iterdir()) == [path]
+
+
+def exported(path: Path, there: FakeQuestions, tail: tails.Tail, **given: Any) -> int:
+    usual: dict[str, Any] = {"cluster": "east", "move": "west->east 1", "clock": CLOCK}
+    return tails.export(
+        path,
+        [tail],
+        connect=lambda: there,  # type: ignore[arg-type,return-value]
+        **usual | given,
+    )
+
+
+@pytest.mark.parametrize("there_already", ['{"v":1,"cluster":"east","move":"another"}\n', "mine\n"])
+def test_an_export_overwrites_nothing_but_its_own(tmp_path: Path, there_already: str):
+    path, tail = tmp_path / "tail.jsonl", find(BORN, NOTHING, begin())
+    path.write_text(there_already)
+    with pytest.raises(errors.FatalError, match="is there already"):
+        exported(path, BORN, tail)
+    assert path.read_text() == there_already
+    path.unlink()
+    assert [exported(path, BORN, tail) for _ in range(2)] == [10, 10]
+
+
+def test_an_export_that_lacks_what_was_counted_is_none(tmp_path: Path):
+    tail = find(BORN, NOTHING, begin())
+    there = FakeQuestions({EAST: log((12, 3, LOCAL), (25, 5, LOCAL))})
+    with pytest.raises(errors.RetriableError, match="10 records were counted, and 8 found"):
+        exported(tmp_path / "tail.jsonl", there, tail)
+    assert list(tmp_path.iterdir()) == []
+
+
+class PassingClock:
+    """An hour a look."""
+
+    s = 0.0
+
+    def now_s(self) -> float:
+        self.s += 3600.0
+        return self.s
+
+    def wall_ms(self) -> int:
+        return 0
+
+
+def test_an_export_that_finds_nothing_ends(tmp_path: Path):
+    tail = find(BORN, NOTHING, begin())
+    with pytest.raises(errors.RetriableError, match="nothing could be read at 10"):
+        exported(tmp_path / "tail.jsonl", FakeQuestions({EAST: []}), tail, clock=PassingClock())
+    there = FakeQuestions({EAST: log((30, 5, LOCAL))})
+    with pytest.raises(errors.RetriableError, match="and 0 found"):
+        exported(tmp_path / "tail.jsonl", there, tail)
 
 
 def test_where_to_look_is_what_both_maps_say():
