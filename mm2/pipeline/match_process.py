@@ -133,10 +133,12 @@ class MatchProcess:
         upto: int,
         **more: Any,
     ) -> compared_logs.ComparedLog:
+        """What is to be read is waited for: a mirror that was read in part is nobody's to go on
+        from."""
         log = whole_log.WholeLog(questions, partition, clock=self._clock, turn=self._turn)
-        end = log.end()
+        log.stable_to(upto)
         found = compared_logs.ComparedLog(
-            start=log.start(), upto=end if upto < 0 else min(upto, end), **more
+            start=log.start(), upto=log.end() if upto < 0 else upto, **more
         )
         log.read(found)
         return found

@@ -42,6 +42,18 @@ class WholeLog:
         """The last stable offset."""
         return self._listed(_LATEST, "end")
 
+    def stable_to(self, offset: int) -> None:
+        """Wait until all before it is decided, and can be read. Raises `RetriableError` when it is
+        not within `PATIENCE_S`."""
+        until = deadline.Deadline.after(PATIENCE_S, now_s=self._clock.now_s())
+        while (end := self.end()) < offset:
+            if until.passed(self._clock.now_s()):
+                raise errors.RetriableError(
+                    f"{self._partition} can be read up to offset {end} only, not {offset}: a "
+                    "transaction is open there, or the log was cut"
+                )
+            self._turn(_AGAIN_S)
+
     def read(self, into: compared_logs.ComparedLog) -> None:
         """Up to where it is to end. What does not come is not passed over: who can tell whether it
         was there?
@@ -55,9 +67,9 @@ class WholeLog:
     def _read_on(self, into: compared_logs.ComparedLog) -> None:
         """At least one batch."""
         place, before = self._partition, into.at
-        end = deadline.Deadline.after(PATIENCE_S, now_s=self._clock.now_s())
+        until = deadline.Deadline.after(PATIENCE_S, now_s=self._clock.now_s())
         why = "nothing came"
-        while not end.passed(self._clock.now_s()):
+        while not until.passed(self._clock.now_s()):
             try:
                 fetched = self._questions.fetch(
                     place.topic, before, partition=place.partition, committed=True

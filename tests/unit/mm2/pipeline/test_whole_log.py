@@ -21,11 +21,21 @@ def data(offset, *values):
 
 
 class Questions:
-    """Answers fetches in turn, with bytes or an error; at last with nothing, again and again."""
+    """Answers fetches in turn, with bytes or an error; at last with nothing, again and again.
+    `ends` are what it says of the log's end, the last of them from then on."""
 
-    def __init__(self, *answers) -> None:
+    def __init__(self, *answers, ends=(0,)) -> None:
         self.answers = list(answers)
         self.asked: list[int] = []
+        self.ends = list(ends)
+
+    def leader(self, topic, partition):
+        return 1
+
+    def ask(self, to, message):
+        end = self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
+        found = SimpleNamespace(error_code=0, offset=end)
+        return SimpleNamespace(topics=[SimpleNamespace(partitions=[found])])
 
     def fetch(self, topic, offset, *, partition, committed):
         assert (topic, partition, committed) == (PLACE.topic, PLACE.partition, True)
@@ -36,15 +46,18 @@ class Questions:
         return SimpleNamespace(records=answer, aborted=())
 
 
-def read(questions, *, upto):
+def log_of(questions):
     clock = plugin_contexts.Clock()
 
     def turn(wait_s):
         clock.now += wait_s
 
+    return whole_log.WholeLog(cast(Any, questions), PLACE, clock=clock, turn=turn)
+
+
+def read(questions, *, upto):
     into = compared_logs.ComparedLog(start=0, upto=upto)
-    log = whole_log.WholeLog(cast(Any, questions), PLACE, clock=clock, turn=turn)
-    log.read(into)
+    log_of(questions).read(into)
     return into
 
 
@@ -73,3 +86,11 @@ def test_what_is_refused_is_not_asked_again():
     with pytest.raises(errors.FatalError):
         read(questions, upto=1)
     assert questions.asked == [0]
+
+
+def test_what_is_not_decided_yet_is_waited_for():
+    questions = Questions(ends=[4, 4, 6, 9])
+    log_of(questions).stable_to(6)
+    assert questions.ends == [9]
+    with pytest.raises(errors.RetriableError, match="up to offset 5 only, not 6"):
+        log_of(Questions(ends=[5])).stable_to(6)
