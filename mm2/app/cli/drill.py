@@ -79,6 +79,8 @@ def lines(result: drill.Result) -> Iterator[str]:
     yield f"RTO          {figures.duration(result.rto_s)} until the group worked again"
     yield f"             {figures.duration(result.all_s)} until it had read what it had not"
     yield f"RPO          {figures.counted(result.lost, 'record')} of {result.sent:,} lost"
+    if result.skipped:
+        yield f"             WRONG: {result.skipped:,} of them had arrived, and were passed over"
     again = figures.counted(result.read_again, "record")
     yield f"read again   {again}, of at most {result.report['read_again_max']:,} by the map"
     yield f"processed    {result.before:,} before, {result.after:,} after"

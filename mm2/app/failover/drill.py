@@ -13,7 +13,7 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -50,7 +50,8 @@ something left to read."""
 class Result:
     """`rto_s`: from the loss of the cluster, or the stop of its producers, until the group has
     processed its first record on the other one; `all_s`: until it had seen all. `lost` records were
-    acknowledged by the cluster left and are nowhere else; `read_again` were processed twice.
+    acknowledged by the cluster left and are nowhere else; `read_again` were processed twice;
+    `skipped` are those of the lost that had arrived, and that the group passed over.
     `report` is what the move itself has told."""
 
     kind: orders.Kind
@@ -58,6 +59,7 @@ class Result:
     before: int
     after: int
     lost: int
+    skipped: int
     read_again: int
     rto_s: float
     all_s: float
@@ -66,11 +68,23 @@ class Result:
     @property
     def good(self) -> bool:
         """Nothing that arrived is missing, and a planned move lost and repeated nothing."""
-        return self.kind is orders.Kind.EMERGENCY or not (self.lost or self.read_again)
+        if self.kind is orders.Kind.EMERGENCY:
+            return not self.skipped
+        return not (self.lost or self.read_again)
 
     def as_json(self) -> dict[str, Any]:
         found = dataclasses.asdict(self)
         return {"version": 1, **found, "kind": self.kind.value, "report": dict(self.report)}
+
+
+def skipped(sent: Collection[int], before: Collection[int], after: Collection[int]) -> set[int]:
+    """Whatever stands before a record that arrived has arrived, too: a partition is copied in
+    order. So these were there to be processed `after`, and nobody ever did."""
+    furthest: dict[int, int] = {}
+    for number in after:
+        furthest[number % PARTITIONS] = max(number, furthest.get(number % PARTITIONS, -1))
+    missing = set(sent).difference(before, after)
+    return {number for number in missing if number < furthest.get(number % PARTITIONS, -1)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,6 +285,7 @@ class Drill:
             before=len(before),
             after=len(mine),
             lost=len(people.writing.sent - {*before, *mine}),
+            skipped=len(skipped(people.writing.sent, before, mine)),
             read_again=len(before) + len(mine) - len({*before, *mine}),
             rto_s=rto_s,
             all_s=all_s,

@@ -131,6 +131,7 @@ def test_what_a_drill_measured():
         before=600,
         after=390,
         lost=12,
+        skipped=0,
         read_again=2,
         rto_s=7.5,
         all_s=9.0,
@@ -142,3 +143,6 @@ def test_what_a_drill_measured():
     assert result.good
     assert not dataclasses.replace(result, kind=orders.Kind.PLANNED).good
     assert result.as_json()["kind"] == "failover"
+    wrong = dataclasses.replace(result, skipped=3)
+    assert not wrong.good
+    assert "WRONG: 3 of them had arrived" in "\n".join(drill.lines(wrong))
