@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Protocol
 
 from connect_runtime.base import clock as base_clock
@@ -140,10 +140,12 @@ class LossWatch:
         """At what waits on the sources of all flows."""
         settings = self._running.settings
         by_name = {each.name: each for each in settings.flows}
-        for status in self._running.statuses():
-            flow = by_name.get(status.flow)
-            if flow is None or stop.is_set():
-                continue
+        statuses = [each for each in self._running.statuses() if each.flow in by_name]
+        self._drop_gone({each.flow for each in statuses})
+        for status in statuses:
+            if stop.is_set():
+                return
+            flow = by_name[status.flow]
             waiting = self._waiting(status)
             found: source_looks.Looks = {}
             if waiting:
@@ -152,7 +154,13 @@ class LossWatch:
                 self._forget(flow.name)
             with self._lock:
                 self._looks[flow.name] = found
-        for name in self._sources.keys() - by_name.keys():
+
+    def _drop_gone(self, there: Set[str]) -> None:
+        """Of flows that are no more nothing is told."""
+        with self._lock:
+            self._looks = {name: looks for name, looks in self._looks.items() if name in there}
+        self._troubled &= there
+        for name in self._sources.keys() - there:
             self._forget(name)
 
     def _waiting(

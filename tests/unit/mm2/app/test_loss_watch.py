@@ -202,3 +202,24 @@ def test_how_long_is_left_for_each_topic(scene):
         ("east->west", "orders"): 1.5,
         ("east->west", "users"): 9.0,
     }
+
+
+def test_of_a_flow_that_is_gone_nothing_is_told(scene):
+    scene.look(statuses.partition(phase="stopped"))
+    runs_out = dataclasses.replace(SEEN.outlook, kind=time_to_loss.Kind.RUNS_OUT, left_ms=9_000)
+    scene.opened[0].outlooks = [runs_out]
+    scene.look(statuses.partition(phase="stopped"))
+    assert scene.watch.left_s() == {("east->west", "orders"): 9.0}
+    scene.running.shown = []
+    scene.watch.look(threading.Event())
+    assert (scene.watch.left_s(), scene.opened[0].closed) == ({}, True)
+
+
+def test_a_flow_that_came_back_is_told_of_again(scene, caplog):
+    for shown in ([statuses.flow(statuses.partition(phase="stopped"))], []) * 2:
+        scene.running.shown = shown
+        scene.watch.look(threading.Event())
+        for each in scene.opened:
+            each.failure = errors.RetriableError("no answer")
+        scene.watch.look(threading.Event())
+    assert caplog.text.count("no answer") == 2
