@@ -107,7 +107,7 @@ def translate(
             return _by_syncs(flow, there, offset, forward=forward, opposite=opposite, mine=mine)
         back = opposite.map.partition(there)
         if not back.eras:
-            unsure = _unsure(flow) if opposite.ways.both else ""
+            unsure = _unsure(flow) if _others_write(flow, opposite.ways) else ""
             return seen.Place(partition=there, outcome=forward, unsure=unsure)
         tail = left.get(there)
         copied_to = None if mine is None else mine.copied_to
@@ -157,7 +157,7 @@ def _by_syncs(
     mine: seen.Mirrored | None,
 ) -> seen.Place:
     """Without the opposite map, which is lost with its cluster."""
-    if not opposite.ways.both:
+    if not _others_write(flow, opposite.ways):
         return seen.Place(partition=there, outcome=forward)
     sync = opposite.arrived(there, offset)
     if sync is None or mine is None or mine.there is None:
@@ -174,10 +174,16 @@ def _by_syncs(
     return seen.Place(partition=there, outcome=outcome)
 
 
+def _others_write(flow: flows.Flow, ways: Ways) -> bool:
+    """May the topics hold what was born there? The flow that leads back need not be in our file."""
+    return ways.both or flow.target_topics is flows.TargetTopics.SHARED
+
+
 def _unsure(flow: flows.Flow) -> str:
     return (
-        f"{flow.target} has records of its own under this name, and nobody can say which of them "
-        f"were read on {flow.source}: who goes on by what was copied alone misses the others"
+        f"{flow.target} may have records of its own under this name, and nobody can say which of "
+        f"them were read on {flow.source}: who goes on by what was copied alone misses the others "
+        "(target.topics: exclusive says that there are none)"
     )
 
 

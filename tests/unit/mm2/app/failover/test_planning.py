@@ -227,7 +227,7 @@ def test_what_came_from_there_goes_back_by_the_other_map():
 
 def identity(**given: Any) -> two_sides.FakeSides:
     policy = naming.IdentityReplicationPolicy(source_alias="east")
-    sides = scene(policy=policy, target_topics=flows.TargetTopics.SHARED, **given)
+    sides = scene(**{"policy": policy, "target_topics": flows.TargetTopics.SHARED, **given})
     sides.source.members.groups.clear()
     sides.source.members.commit("billing", {HERE: COPIED})
     return sides
@@ -260,10 +260,18 @@ def test_under_one_name_without_the_other_map_nobody_can_say(lost):
     assert only(accepted).to == COPIED + DELTA
 
 
-def test_where_no_flow_leads_back_the_map_alone_counts():
-    sides = identity()
+@pytest.mark.parametrize("lost", ["", "it burns"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_where_no_flow_leads_back_it_depends_on_who_may_write_there(lost, shared):
+    """A flow that leads back may be in another file than ours."""
+    kinds = flows.TargetTopics
+    sides = identity(target_topics=kinds.SHARED if shared else kinds.EXCLUSIVE)
     named(sides, COPIED)
-    assert "shared-names" not in codes(made(sides, lost="it burns"))
+    found = made(sides, lost=lost)
+    assert codes(found).get("shared-names") is (Weight.FORBIDS if shared else None)
+    accepted = made(sides, lost=lost, accepted=frozenset({"shared-names"}))
+    assert accepted.verdict is not verdicts.Verdict.NO_GO
+    assert only(accepted).to == COPIED + DELTA
 
 
 @pytest.mark.parametrize(("downstream", "to"), [(80, 60), (COPIED + 1, None)])
