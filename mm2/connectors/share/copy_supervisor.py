@@ -158,6 +158,8 @@ class CopySupervisor:
             self._send({"type": "beat"})
 
     def _start(self, now_s: float) -> None:
+        if self._ahead is not None and not self._ahead.usable:
+            self._end_ahead()
         ahead, self._ahead = self._ahead, None
         started = ahead or self._around.place.start()
         self._channel, self._handle = started.channel, started.handle
@@ -346,6 +348,7 @@ class CopySupervisor:
 
     def restart(self, why: str, now_s: float) -> None:
         """End the copy without a word: what it reports can no longer be stored."""
+        self._end_ahead()
         if self._channel is not None and self._handle is not None:
             self._handle.cancel()
             self._copy_ended(why, now_s)
@@ -366,6 +369,7 @@ class CopySupervisor:
 
     def abandon(self) -> None:
         """It did not stop in time."""
+        self._end_ahead()
         if self._handle is not None:
             self._handle.cancel()
         if self._channel is not None:

@@ -50,7 +50,7 @@ class Channel:
 class Supervised:
     """A copy that has just started; its flow's log has room for two records at a time."""
 
-    def __init__(self, records: int = 2) -> None:
+    def __init__(self, records: int = 2, ahead: Any = None) -> None:
         self.cluster = admin.FakeCluster()
         bounds = flow_log_writer.Bounds(records=records)
         log = flow_log.FakeFlowLog(self.cluster, source_alias="east", bounds=bounds)
@@ -99,7 +99,7 @@ class Supervised:
             streamed=lambda _: None,
             gauged=lambda *_: None,
         )
-        self.supervisor = copy_supervisor.CopySupervisor(settings, around)
+        self.supervisor = copy_supervisor.CopySupervisor(settings, around, ahead=ahead)
         self.now_s = 1000.0
 
     def turn(self) -> None:
@@ -282,3 +282,18 @@ def test_a_copy_that_asks_whose_a_producer_is_gets_the_answer():
     assert producers == [4, 5]
     answer(frozenset({4}), "")
     assert made.channel.sent[-1] == messages.opposite_answer(3, {4})
+
+
+@pytest.mark.parametrize("ends", ["restart", "abandon", "usable"])
+def test_a_copy_ahead_that_is_not_used_is_ended_and_never_started(ends):
+    ended, channel = [], Channel()
+    ahead = SimpleNamespace(usable=ends != "usable", end=ended.append, channel=channel, handle=None)
+    made = Supervised(ahead=ahead)
+    if ends == "restart":
+        made.supervisor.restart(copy_supervisor.UNSURE, made.now_s)
+    elif ends == "abandon":
+        made.supervisor.abandon()
+    made.turn()
+    assert len(ended) == 1
+    assert (channel.sent, made.supervisor.channel) == ([], made.channel)
+    assert made.channel.sent[0]["type"] == "configure"
