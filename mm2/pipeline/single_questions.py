@@ -22,6 +22,7 @@ from connect_runtime.wire.connection import buffers, cluster, poller
 from mm2.pipeline import fetch_versions
 
 T = TypeVar("T")
+_Fetched = fetch.FetchedPartition
 
 TIMEOUT_S = 20.0
 _POOL_BYTES = 4 << 20
@@ -144,6 +145,16 @@ class SingleQuestions:
     ) -> fetch.FetchedPartition:
         """What stands in the partition from an offset on, uncommitted too; with `committed` up to
         the last stable offset, and which transactions were aborted there."""
+
+        return self.until(
+            lambda: self._fetched(topic, offset, partition=partition, committed=committed),
+            f"reading {topic}-{partition}",
+        )
+
+    def _fetched(
+        self, topic: str, offset: int, *, partition: int, committed: bool
+    ) -> _Fetched | None:
+        """None: the broker holds us back, and answers without the partition."""
         node_id = self.leader(topic, partition)
         spoken = fetch_versions.of([self.topic_id(topic)])
         version = self._needed(node_id, versions.FETCH_KEY, spoken)
@@ -172,6 +183,8 @@ class SingleQuestions:
             raise errors.RetriableError(
                 f"reading {topic}-{partition}: {failures.error_name(found.error_code)}"
             )
+        if response.error_code == 0:
+            return None
         raise errors.RetriableError(f"reading {topic}: {failures.error_name(response.error_code)}")
 
     def _needed(self, node_id: int, api_key: int, asked: tuple[int, int]) -> int:
