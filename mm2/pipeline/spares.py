@@ -72,6 +72,8 @@ class Spares:
         return None
 
     def _tend(self, now_s: float) -> None:
+        while self._inbox.take(0.0) is not None:
+            pass  # a spare has nothing to say but that it has ended, which is seen below
         if any(not each.usable for each in self._waiting):
             self._waiting = [each for each in self._waiting if each.usable]
             self._start_at_s = now_s + FAILED_S

@@ -98,6 +98,14 @@ def test_one_that_has_not_come_up_yet_is_not_waited_for(waiting):
     assert waiting.alive == 0
 
 
+def test_the_last_words_of_those_that_ended_are_not_kept(waiting):
+    waiting.wants(1, 10.0)
+    for _ in range(3):
+        waiting.plane.copy.says(type=control_channel.CLOSED, reason="killed")
+    waiting.wants(1)
+    assert waiting.plane.copy.inbox.take(0.0) is None
+
+
 @pytest.mark.parametrize("most", [0, 2])
 def test_none_begin_where_none_may_be_or_the_engine_is_not_ready(most):
     waiting = Waiting(most)
