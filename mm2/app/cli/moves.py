@@ -147,20 +147,20 @@ def run(order: Order) -> int:
             ),
             lost=order.lost,
         )
-        code = _go_on(order, found) if order.goes_on else _begin(order, found)
+        code = _go_on(order, found) if order.goes_on else begin(order, found)
         log_file.keep = False
     return code
 
 
-def _begin(order: Order, found: equipment.Equipment) -> int:
+def begin(order: Order, found: equipment.Equipment) -> int:
     """The plan comes first, also where it is done: of a no-go no journal is left."""
     from mm2.core.failover import journal, verdicts
 
     wanted = _wanted(order)
     planned = found.planner.make(wanted)
     no_go = planned.verdict is verdicts.Verdict.NO_GO
+    _tell_plan(order, planned, found.settings, doing=order.execute and not no_go)
     if no_go or not order.execute:
-        _tell_plan(order, planned, found.settings)
         return exits.FAILED if no_go else exits.DONE
     hooks = tuple(sorted(found.settings.hooks))
     begun = journal.Begun(wanted=wanted, flow=found.both.flow.name, hooks=hooks)
@@ -247,16 +247,19 @@ def _wanted(order: Order) -> orders.Wanted:
     )
 
 
-def _tell_plan(order: Order, planned: plan.Plan, settings: app_settings.Settings) -> None:
+def _tell_plan(
+    order: Order, planned: plan.Plan, settings: app_settings.Settings, *, doing: bool
+) -> None:
+    """Where it is being done it is for people alone: what programs read is the report."""
     from mm2.app.failover import show
 
     properties = client_properties(settings.clusters[order.destination])
     hooks = sorted(settings.hooks)
-    if order.as_json:
+    if order.as_json and not doing:
         click.echo(json.dumps(show.as_json(planned, hooks, properties), indent=2))
     else:
         for line in show.lines(planned, hooks, properties):
-            click.echo(line)
+            click.echo(line, err=order.as_json)
 
 
 def client_properties(cluster: app_settings.ClusterSettings) -> dict[str, str]:

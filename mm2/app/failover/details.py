@@ -146,6 +146,7 @@ def report(found: journal.Journal, final: Detail, *, now_ms: int) -> dict[str, A
         "lag_records": final["lag_records"],
         "lag_ms": final["lag_ms"],
         "read_again_max": final["read_again_max"],
+        "findings": final["findings"],
         "moved": [_of_moved(each) for each in final["groups"] if each["group"] in moved],
         "unmoved": sorted(
             {*groups_of_plan(found.details[steps.Step.RECORD]), *groups_of_plan({"plan": final})}
@@ -172,7 +173,10 @@ def _of_moved(group: Detail) -> Detail:
         "partitions": [
             {
                 name: each[name]
-                for name in ("topic", "partition", "mirror", "goes_on_at", "read_again_max")
+                for name in (
+                    *("topic", "partition", "mirror", "goes_on_at", "read_again_max"),
+                    *("state", "why"),
+                )
             }
             for each in group["partitions"]
         ],

@@ -119,14 +119,21 @@ def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
             str(each["partition"]),
             each["mirror"] or _UNKNOWN,
             _number(each["goes_on_at"]),
-            str(each["read_again_max"]),
+            ">= " * (group["origin"] == seen.Origin.CHECKPOINTED.value)
+            + str(each["read_again_max"]),
+            each["state"],
         )
         for group in report["moved"]
         for each in group["partitions"]
     ]
-    yield from _table(("GROUP", "TOPIC", "PARTITION", "MIRROR", "GOES-ON-AT", "READ-AGAIN"), rows)
+    columns = ("GROUP", "TOPIC", "PARTITION", "MIRROR", "GOES-ON-AT", "READ-AGAIN", "STATE")
+    yield from _table(columns, rows)
     for name in report["unmoved"]:
         yield f"group {name} was not moved"
+    for weight in verdicts.Weight:
+        for each in report["findings"]:
+            if each["weight"] == weight.value:
+                yield f"{_WEIGHTS[weight]:<6} {each['text']} ({each['code']})"
     flow = shlex.quote(report["flow"])
     yield f"the flow {report['flow']} stays stopped until: mm2 resume {flow}"
     if report["kind"] == orders.Kind.BACK.value:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+import types
 
 import click
 import pytest
 
+from connect_runtime.base import errors, ids
 from mm2.app import exits
 from mm2.app.cli import drill, main, moves
 from mm2.app.failover import drill as app_drill
 from mm2.app.failover import journal_file
 from mm2.app.settings import load
-from mm2.core.failover import journal, orders
+from mm2.core.failover import journal, orders, plan, seen
+from mm2.core.offsets import log_ends
 
 ENDS = ("--from", "east", "--to", "west")
 
@@ -51,14 +54,14 @@ clusters:
 flows:
   - {from: east, to: west}
 """
+ENVIRONMENT = {
+    "JAAS": "org.apache.kafka.common.security.plain.PlainLoginModule required "
+    'username="u" password="geheim";'
+}
 
 
 def test_clients_are_told_how_to_reach_a_cluster_and_nothing_secret(tmp_path: pathlib.Path):
-    jaas = (
-        "org.apache.kafka.common.security.plain.PlainLoginModule required "
-        'username="u" password="geheim";'
-    )
-    found = load.parse(FILE, file="c", folder=tmp_path, environment={"JAAS": jaas})
+    found = load.parse(FILE, file="c", folder=tmp_path, environment=ENVIRONMENT)
     shown = moves.client_properties(found.clusters["west"])
     assert shown["bootstrap.servers"] == "w:9092"
     assert shown["security.protocol"] == "SASL_SSL"
@@ -146,3 +149,41 @@ def test_what_a_drill_measured():
     wrong = dataclasses.replace(result, skipped=3)
     assert not wrong.good
     assert "WRONG: 3 of them had arrived" in "\n".join(drill.lines(wrong))
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_the_plan_is_told_before_the_first_step(tmp_path: pathlib.Path, capsys, as_json):
+    """Nothing answers behind the plan: the first step fails."""
+    settings = load.parse(FILE, file="c", folder=tmp_path, environment=ENVIRONMENT)
+    flow = settings.flows[0]
+    mirrored = seen.Mirrored(
+        partition=ids.TopicPartition("t", 0),
+        mirror=ids.TopicPartition("east.t", 0),
+        copied_to=5,
+        here=log_ends.Ends(start=0, end=9),
+        there=log_ends.Ends(start=0, end=9),
+    )
+    wanted = BEGUN.wanted
+    found = seen.Seen(at_ms=1, flow="east->west", mirrored=(mirrored,), groups=())
+    planned = plan.make(wanted, found, lambda *_: None)
+
+    def tools(_: object) -> None:
+        raise errors.RetriableError("nobody is there")
+
+    fake = types.SimpleNamespace(
+        planner=types.SimpleNamespace(make=lambda _: planned),
+        settings=settings,
+        both=types.SimpleNamespace(flow=flow),
+        clock=types.SimpleNamespace(wall_ms=lambda: 1),
+        tools=tools,
+    )
+    path = tmp_path / "new.jsonl"
+    order = dataclasses.replace(ORDER, execute=True, goes_on=False, journal=path, as_json=as_json)
+    with pytest.raises(errors.RetriableError):
+        moves.begin(order, fake)  # type: ignore[arg-type]  # it stands in
+    captured = capsys.readouterr()
+    told = captured.err if as_json else captured.out
+    assert "4 records of east are not on west (lag)" in told
+    assert told.index("verdict: GO, AT A COST") < told.index("the journal is")
+    assert not (as_json and captured.out)
+    assert "geheim" not in captured.out + captured.err

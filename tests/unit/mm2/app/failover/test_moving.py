@@ -50,6 +50,9 @@ def test_groups_are_moved(world: World, tmp_path: Path, kind: orders.Kind):
     report = found.details[Step.REPORT]
     assert [each["group"] for each in report["moved"]] == sorted(EXPECTED)
     assert (report["unmoved"], report["lag_records"], report["stranded_records"]) == ([], 0, 0)
+    assert [(each["code"], each["group"]) for each in report["findings"]] == [("is-ahead", "ahead")]
+    states = {each["group"]: each["partitions"][0]["state"] for each in report["moved"]}
+    assert states == {"ahead": "is-ahead", "billing": "moves", "mail": "moves"}
 
 
 @pytest.mark.parametrize("kind", [Kind.EMERGENCY, Kind.PLANNED])

@@ -81,16 +81,24 @@ REPORT = {
     "moved": [
         {
             "group": "billing",
+            "origin": origin,
             "partitions": [
                 {
                     "topic": "orders",
-                    "partition": 0,
+                    "partition": number,
                     "mirror": "west.orders",
                     "goes_on_at": 60,
                     "read_again_max": 2,
+                    "state": "moves",
+                    "why": "",
                 }
             ],
         }
+        for number, origin in enumerate(("committed", "checkpoint"))
+    ],
+    "findings": [
+        {"weight": "note", "code": "left-out", "group": "", "text": "old was mirrored once"},
+        {"weight": "cost", "code": "again", "group": "billing", "text": "2 are read again"},
     ],
     "unmoved": ["mail"],
     "stranded_records": 3,
@@ -100,7 +108,11 @@ REPORT = {
 def test_what_was_done_is_told_in_the_end():
     said = list(show.report_lines(REPORT))
     assert "done in 5.3 s" in said
-    assert ["billing", "orders", "0", "west.orders", "60", "2"] in [each.split() for each in said]
+    rows = [each.split() for each in said]
+    assert ["billing", "orders", "0", "west.orders", "60", "2", "moves"] in rows
+    assert ["billing", "orders", "1", "west.orders", "60", ">=", "2", "moves"] in rows
+    costs = ["COST   2 are read again (again)", "NOTE   old was mirrored once (left-out)"]
+    assert [each for each in said if each[:4] in {"COST", "NOTE"}] == costs
     assert "group mail was not moved" in said
     assert "the flow west->east stays stopped until: mm2 resume 'west->east'" in said
     assert any("mm2 resume 'east->west'" in each for each in said)
