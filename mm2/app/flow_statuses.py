@@ -47,6 +47,11 @@ class Told:
         return self.state == "FAILED"
 
     @property
+    def is_paused(self) -> bool:
+        """What begins paused is not started, and shows nothing."""
+        return self.state == "PAUSED"
+
+    @property
     def is_stopped(self) -> bool:
         return self.state == "STOPPED"
 
@@ -197,7 +202,7 @@ def _waiting(seen: Seen) -> str:
     if not seen.current:
         return seen.refused or "its connectors are being configured"
     shown = seen.shown
-    if seen.connector.here:
+    if seen.connector.here and not (shown is None and seen.connector.is_paused):
         if shown is None or not shown.planned or not seen.planned_anew:
             return (shown.reason if shown else "") or "its connector is being started"
         if shown.copyable != sum(map(len, seen.configured.values())):
@@ -209,6 +214,7 @@ def _waiting(seen: Seen) -> str:
     for number, each in sorted(seen.tasks.items()):
         task = seen.tasks_shown.get(number)
         known = {where.partition for where in task.partitions} if task is not None else set()
-        if each.here and not seen.configured.get(number, frozenset()) <= known:
+        begins = each.here and not (task is None and each.is_paused)
+        if begins and not seen.configured.get(number, frozenset()) <= known:
             return f"task {number} is being started"
     return ""

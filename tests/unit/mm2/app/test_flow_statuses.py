@@ -76,6 +76,16 @@ def test_until_then_it_says_what_it_waits_for(changes, words):
     assert words in found.reason
 
 
+def test_what_is_paused_when_a_node_begins_is_not_waited_for():
+    paused = flow_statuses.Told(state="PAUSED", here=True)
+    rests = dataclasses.replace(
+        RUNS, connector=paused, tasks={0: paused}, shown=None, tasks_shown={}
+    )
+    assert flow_statuses.status(rests).state is FlowState.RUNNING
+    begins = dataclasses.replace(rests, tasks={0: HERE})
+    assert flow_statuses.status(begins).state is FlowState.PLANNING
+
+
 def test_what_tasks_elsewhere_have_is_counted():
     assert flow_statuses.status(RUNS).elsewhere == 0
     moving = dataclasses.replace(RUNS, tasks={0: THERE}, tasks_shown={})
