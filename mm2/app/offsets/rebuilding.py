@@ -35,6 +35,10 @@ from mm2.pipeline import fenced_partition, single_questions
 LOOK_S = 60.0
 STORE_S = 60.0
 _TURN_S = 0.5
+_DELETED = (
+    "all that was copied is deleted from the mirror, and with it how far that was: say where to go "
+    "on with mm2 resume --new-era --from"
+)
 
 
 class FlowRunsError(errors.FatalError):
@@ -88,6 +92,7 @@ class Rebuilding:
         self._setups: dict[ids.TopicPartition, setup.PartitionSetup] = {}
         self._kinds: dict[ids.TopicPartition, rebuild_plan.Wanted] = {}
         self._fences: dict[ids.TopicPartition, rebuilt_map.Fenced] = {}
+        self._deleted: set[ids.TopicPartition] = set()
         self.found: dict[ids.TopicPartition, Rebuilt] = {}
 
     def run(self, topics: Collection[str]) -> None:
@@ -154,8 +159,11 @@ class Rebuilding:
         with self._tools.questions() as questions:
             for each in sorted(due):
                 wanted, target_to = self._kinds[each], self._kinds[each].target_to
-                if wanted.kind is rebuild_plan.Kind.LOST and self._writes:
-                    marker = self._fence(each, questions)
+                lost, place = wanted.kind is rebuild_plan.Kind.LOST, self._place(each, questions)
+                if lost and place.start() > 0:
+                    self._deleted.add(each)
+                if lost and self._writes:
+                    marker = self._fence(each, place)
                     if marker is None:
                         continue
                     target_to = marker
@@ -178,18 +186,23 @@ class Rebuilding:
         )
         return frozenset(back.producers)
 
-    def _fence(
+    def _place(
         self, partition: ids.TopicPartition, questions: single_questions.SingleQuestions
-    ) -> int | None:
-        """Where our marker stands; None: nothing is there that could be compared, or nobody can be
-        locked out, and `found` says so."""
+    ) -> fenced_partition.FencedPartition:
+        """Its mirror."""
         where = self._setups[partition]
-        place = fenced_partition.FencedPartition(
+        return fenced_partition.FencedPartition(
             questions,
             ids.TopicPartition(where.remote_topic, where.partition),
             transactional_id=where.transactional_id,
             clock=self._tools.clock,
         )
+
+    def _fence(
+        self, partition: ids.TopicPartition, place: fenced_partition.FencedPartition
+    ) -> int | None:
+        """Where our marker stands; None: nothing is there that could be compared, or nobody can be
+        locked out, and `found` says so."""
         start = place.end()
         if start == 0:
             self.found[partition] = Rebuilt(partition=partition, kind=rebuild_plan.Kind.EMPTY)
@@ -257,7 +270,9 @@ class Rebuilding:
         kind = self._kinds[partition].kind
         why = compared.why
         if compared.matched is None and not why:
-            if compared.target == 0:
+            if compared.target == 0 and partition in self._deleted:
+                why = _DELETED
+            elif compared.target == 0:
                 kind = rebuild_plan.Kind.EMPTY
             else:
                 why = "nothing on the mirror is known to be from the source"
