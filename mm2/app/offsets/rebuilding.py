@@ -35,6 +35,7 @@ from mm2.pipeline import fenced_partition, single_questions
 LOOK_S = 60.0
 STORE_S = 60.0
 _TURN_S = 0.5
+_TAKEN = "somebody has taken it meanwhile"
 _DELETED = (
     "all that was copied is deleted from the mirror, and with it how far that was: say where to go "
     "on with mm2 resume --new-era --from"
@@ -293,7 +294,7 @@ class Rebuilding:
         assert compared.matched is not None
         known = self._tools.ledger.catch_up(LOOK_S).partition(partition)
         if rebuild_plan.wanted(known) != self._kinds[partition]:
-            return 0, "somebody has taken it meanwhile"
+            return 0, _TAKEN
         where = self._setups[partition]
         era = map_record.Era(
             source_cluster=where.source_cluster,
@@ -306,12 +307,24 @@ class Rebuilding:
             reason=rebuild_plan.REASON,
         )
         if kind is rebuild_plan.Kind.LOST:
+            self._must_rest()
             by = self._fences[partition]
             records = rebuilt_map.lost(partition, compared.matched, era, by=by)
         else:
             records = rebuilt_map.before_all(partition, compared.matched, era)
         self._append(records)
-        return len(records), ""
+        return len(records), "" if self._stands(partition, records) else _TAKEN
+
+    def _stands(self, partition: ids.TopicPartition, records: list[rebuilt_map.Record]) -> bool:
+        """Is our era in the map, as we wrote it, and nobody newer than our anchor?"""
+        known = self._tools.ledger.catch_up(LOOK_S).partition(partition)
+        last, _ = records[-1]
+        newest = known.anchor is not None and known.anchor.key == last
+        return all(
+            known.begun.get(key) == value
+            for key, value in records
+            if isinstance(key, map_record.EraKey)
+        ) and (newest or isinstance(last, map_record.EraKey))
 
     def _filter_hash(self, where: setup.PartitionSetup) -> int:
         chain = record_transforms.chain(self._tools.reaching.transforms)

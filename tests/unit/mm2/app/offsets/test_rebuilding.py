@@ -1,4 +1,4 @@
-"""What is told of partitions of which nothing can be made anew."""
+"""What is told of partitions of which nothing can be made anew, or that somebody takes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import Any, cast
 
 import pytest
 
+from mm2.app.looks import workers
 from mm2.app.offsets import rebuilding
+from mm2.connectors.share import flow_ledger
 from mm2.core.copy import match_messages
-from mm2.core.offsets import rebuild_plan
-from tests.fakes import copied_map, plugin_contexts, taking
+from mm2.core.offsets import matched_runs, offset_map, rebuild_plan, rebuilt_map
+from mm2.formats import map_record
+from tests.fakes import admin, copied_map, flow_log, plugin_contexts, taking
 
 PLACE = copied_map.T7
 
@@ -45,3 +48,82 @@ def test_a_mirror_from_which_all_was_deleted_is_not_one_that_never_held_anything
     run._compared(match_messages.Compared(partition=bounds.partition, source=3))
     found = run.found[PLACE]
     assert (found.is_well, "--new-era" in found.why) == (well, not well)
+
+
+MATCHED = matched_runs.Matched(
+    first_source=0,
+    first_target=0,
+    stretches=(matched_runs.Stretch(0, 5, 5, ((0, 0),)),),
+    matched=5,
+    unsure=0,
+    tail=0,
+    writers=(7,),
+)
+
+
+class Ledger(flow_ledger.FlowLedger):
+    """Before the map is read for the second time, `between` is appended by somebody else."""
+
+    reads = 0
+    between: tuple[rebuilt_map.Record, ...] = ()
+
+    def catch_up(self, timeout_s: float) -> offset_map.OffsetMap:
+        self.reads += 1
+        known = super().catch_up(timeout_s)
+        if self.reads == 2:
+            for key, value in self.between:
+                known.apply(map_record.encode_key(key), map_record.encode_value(value))
+        return known
+
+
+def storing(monkeypatch: pytest.MonkeyPatch, *, hosts=(), between=()) -> rebuilding.Rebuilding:
+    """One that has fenced and compared the partition."""
+    log = flow_log.FakeFlowLog(admin.FakeCluster(), source_alias="east")
+    ledger = Ledger(log)
+    ledger.between = between
+    ledger.open(5.0)
+    monkeypatch.setattr(workers, "look", lambda *_, **__: SimpleNamespace(hosts=hosts))
+    both = SimpleNamespace(target=None, flow=SimpleNamespace(name="east->west"))
+    tools: Any = SimpleNamespace(
+        clock=plugin_contexts.Clock(),
+        timeout_s=60.0,
+        tell=lambda line: None,
+        ledger=ledger,
+        both=both,
+        worker_props={},
+        reaching=SimpleNamespace(transforms={}),
+    )
+    run = rebuilding.Rebuilding(tools, writes=True)
+    run._setups[PLACE] = taking.where()
+    run._kinds[PLACE] = rebuild_plan.Wanted(kind=rebuild_plan.Kind.LOST)
+    by = rebuilt_map.Fenced(producer_id=40, epoch=6, marker=5, leader_epoch=0)
+    run._fences[PLACE] = by
+    return run
+
+
+COMPARED = match_messages.Compared(partition=PLACE, matched=MATCHED, source=5, target=5)
+
+
+def test_what_was_stored_stands(monkeypatch):
+    run = storing(monkeypatch)
+    run._compared(COMPARED)
+    assert (run.found[PLACE].stored, run.found[PLACE].why) == (4, "")
+
+
+def test_a_flow_that_was_started_while_logs_were_compared_is_left_alone(monkeypatch):
+    run = storing(monkeypatch, hosts=("here",))
+    with pytest.raises(rebuilding.FlowRunsError):
+        run._compared(COMPARED)
+    assert run._tools.ledger.catch_up(5.0).partition(PLACE).begun == {}
+
+
+def test_what_somebody_newer_wrote_meanwhile_is_told(monkeypatch):
+    other = rebuilt_map.lost(
+        PLACE,
+        MATCHED,
+        copied_map.era_of(0, 0),
+        by=rebuilt_map.Fenced(producer_id=40, epoch=7, marker=5, leader_epoch=0),
+    )
+    run = storing(monkeypatch, between=tuple(other))
+    run._compared(COMPARED)
+    assert "somebody has taken it" in run.found[PLACE].why
