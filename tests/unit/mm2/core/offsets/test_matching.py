@@ -366,8 +366,10 @@ def judge(seed: int, *, alike: int, cleans: bool) -> offset_oracle.Verdict | Non
 
 
 @settings(max_examples=examples.of(300))
-@given(st.integers(0, 10**9), st.sampled_from([0, 2, 4]), st.booleans())
-def test_no_answer_is_wrong_or_ahead(seed, alike, cleans):
+@given(st.integers(0, 10**9), st.sampled_from([(0, True), (0, False), (2, False), (4, False)]))
+def test_no_answer_is_wrong_or_ahead(seed, kind):
+    """Of equal records that were partly cleaned away on the source nobody can tell (README)."""
+    alike, cleans = kind
     verdict = judge(seed, alike=alike, cleans=cleans)
     assert verdict is None or not verdict.wrong, str(verdict)
 
