@@ -67,7 +67,7 @@ class Ledger(flow_ledger.FlowLedger):
     reads = 0
     between: tuple[rebuilt_map.Record, ...] = ()
 
-    def catch_up(self, timeout_s: float) -> offset_map.OffsetMap:
+    def catch_up(self, timeout_s: float = 1.0) -> offset_map.OffsetMap:
         self.reads += 1
         known = super().catch_up(timeout_s)
         if self.reads == 2:
