@@ -229,8 +229,13 @@ class Mirroring:
         self.living.remove(name)
         self.nodes[name].kill()
         ends = {each: self._ends(self.target, self.mirror(each)) for each in self.topics}
+        sent = {each: self._ends(self.source, each) for each in self.topics}
         return sum(
-            self._behind(place, stored.get(place, 0), ends[place.topic][place.partition])
+            self._behind(
+                place,
+                range(stored.get(place, 0), sent[place.topic][place.partition]),
+                ends[place.topic][place.partition],
+            )
             for place in places
         )
 
@@ -319,12 +324,14 @@ class Mirroring:
     def logs(self) -> str:
         return "\n".join(f"== {name}\n{each.log()}" for name, each in self.nodes.items())
 
-    def _behind(self, place: ids.TopicPartition, offset: int, end: int) -> int:
-        """How many of the source's records from there on stand before `end` of the mirror."""
+    def _behind(self, place: ids.TopicPartition, offsets: range, end: int) -> int:
+        """How many of the source's records at `offsets` stand before `end` of the mirror."""
         topic, partition = place.topic, place.partition
-        source = kafka.read_partition(self.source, topic, partition, start=offset)
-        mirrored = kafka.read_partition(self.target, self.mirror(topic), partition)
-        copied = {each.content for each in mirrored if each.offset < end}
+        source = kafka.read_partition(
+            self.source, topic, partition, start=offsets.start, end=offsets.stop
+        )
+        mirrored = kafka.read_partition(self.target, self.mirror(topic), partition, end=end)
+        copied = {each.content for each in mirrored}
         return len({each.content for each in source} & copied)
 
     def _ends(self, client: dict[str, str], topic: str) -> list[int]:

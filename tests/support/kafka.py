@@ -150,14 +150,16 @@ def read_partition(
     *,
     isolation: str = "read_uncommitted",
     start: int | None = None,
+    end: int | None = None,
     deadline_s: float = 60.0,
 ) -> list[Record]:
-    """Every record from the log start (or `start`) to the end that this isolation level sees."""
+    """Every record from the log start (or `start`) to the end that this isolation level sees, or
+    before `end`: where others write, the log's own end may never be caught up with."""
     consumer = _consumer(properties, isolation)
     try:
         offset = confluent_kafka.OFFSET_BEGINNING if start is None else start
         consumer.assign([confluent_kafka.TopicPartition(topic, partition, offset)])
-        return _read_to_end(consumer, f"{topic}-{partition}", deadline_s=deadline_s)
+        return _read_to_end(consumer, f"{topic}-{partition}", end=end, deadline_s=deadline_s)
     finally:
         consumer.close()
 
@@ -242,7 +244,7 @@ def _consumer(properties: Properties, isolation: str) -> confluent_kafka.Consume
 
 
 def _read_to_end(
-    consumer: confluent_kafka.Consumer, where: str, *, deadline_s: float
+    consumer: confluent_kafka.Consumer, where: str, *, end: int | None = None, deadline_s: float
 ) -> list[Record]:
     now_s = clock.SystemClock().now_s
     end_s = now_s() + deadline_s
@@ -256,6 +258,8 @@ def _read_to_end(
                 return records
             elif not error.retriable():
                 raise confluent_kafka.KafkaException(error)
+        if end is not None and records and records[-1].offset >= end - 1:
+            return [each for each in records if each.offset < end]
     raise AssertionError(
         f"{where}: end not reached in {deadline_s} s, after {len(records)} records"
     )
