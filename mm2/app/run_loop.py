@@ -23,8 +23,10 @@ from mm2.pipeline import engine
 TURN_S = 0.1
 LOOK_EVERY_S = 0.5
 LOOK_RARELY_S = 5.0
+LOOK_AT_REST_S = 15.0
+"""While no flow tells anything new, which only lets lags grow older."""
 LOOK_SHARE = 0.01
-"""Looking takes at most this share of a core: thousands of partitions are looked at less often."""
+"""Looking takes about this share of a core: thousands of partitions are looked at less often."""
 SHOW_SHARE = 0.05
 """The same with drawing, for somebody sits there and watches."""
 
@@ -111,8 +113,10 @@ class RunLoop:
         self._progress = progress.Progress()
         self._changes = changes.Changes()
         self._seen_statuses: tuple[flow_status.FlowStatus, ...] = ()
+        self._shown_statuses: tuple[flow_status.FlowStatus, ...] = ()
         self._progress_now: progress.Snapshot | None = None
-        self._look_at_s = float("-inf")
+        self._looked_s = float("-inf")
+        self._pause_s = 0.0
         self._broken_sides: set[str] = set()
 
     def run(self) -> Ending:
@@ -135,11 +139,12 @@ class RunLoop:
     def _turn(self, start_s: float) -> Why | None:
         now_s = self._around.clock.now_s()
         self._take_statuses(now_s)
-        if now_s >= self._look_at_s:
+        rests = self._shown_statuses is self._seen_statuses
+        if now_s >= self._looked_s + min(LOOK_AT_REST_S if rests else LOOK_RARELY_S, self._pause_s):
             shown_s = self._look(now_s)
             cost_s = self._around.clock.now_s() - now_s
-            pause_s = max(LOOK_EVERY_S, (cost_s - shown_s) / LOOK_SHARE, cost_s / SHOW_SHARE)
-            self._look_at_s = now_s + min(LOOK_RARELY_S, pause_s)
+            self._looked_s = now_s
+            self._pause_s = max(LOOK_EVERY_S, (cost_s - shown_s) / LOOK_SHARE, cost_s / SHOW_SHARE)
         return self._why_end(now_s - start_s)
 
     def _take_statuses(self, now_s: float) -> None:
@@ -168,7 +173,7 @@ class RunLoop:
 
     def _look(self, now_s: float) -> float:
         """Returns how many seconds the drawing took."""
-        statuses = self._seen_statuses
+        statuses = self._shown_statuses = self._seen_statuses
         ready = self._running.engine.state is engine.EngineState.READY
         self._rates.observe(statuses, now_s)
         seen = overview.make(

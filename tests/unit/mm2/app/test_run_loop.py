@@ -217,3 +217,23 @@ def test_thousands_of_partitions_are_looked_at_less_often():
     world.metrics = Slow()
     world.run(CAUGHT_UP)
     assert len(world.display.frames) <= 6
+
+
+def test_flows_that_tell_nothing_new_are_looked_at_still_less_often_until_they_do():
+    before, after = [flow(10)], [flow(12, 12)]
+    world = World(*[before for _ in range(300)], after, step_s=0.1)
+    world.signal_at_turn = 400
+    looks: list[tuple[float, int]] = []
+
+    class Slow(metrics.FlowMetrics):
+        def observe(self, found, *args, **kwargs):
+            looks.append((round(world.clock.now - 100.0, 1), found[0].partitions[0].copied_to))
+            world.clock.now += 1.0
+
+    world.metrics = Slow()
+    world.run()
+    times = [at for at, _ in looks]
+    assert times[1] - times[0] >= run_loop.LOOK_AT_REST_S
+    told_s = 30.0 + sum(copied == 10 for _, copied in looks)
+    assert times[-1] >= told_s
+    assert next(at for at, copied in looks if copied == 12) <= told_s + run_loop.LOOK_RARELY_S
