@@ -15,13 +15,15 @@ import socket
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from connect_runtime.app import fleet_member
 from connect_runtime.app.settings import distributed as distributed_settings
 from connect_runtime.app.settings import internal_rest
 from connect_runtime.base import errors
+from connect_runtime.ports import pages
 from connect_runtime.rest import app as rest_app
-from connect_runtime.rest import basic_auth, namespaces, server
+from connect_runtime.rest import basic_auth, beside, namespaces, server
 from connect_runtime.rest import settings as rest_settings
 from connect_runtime.system import threads
 
@@ -31,6 +33,7 @@ NOT_USED = "NOTUSED"
 """What a worker without internal REST tells its group as its URL, in Java's dedicated mode."""
 GRACEFUL_S = 2
 """How long running requests may take to end: who operates this process waits for its end."""
+_NO_PAGES: pages.Pages = MappingProxyType({})
 _USER = "mm2"
 _PASSWORD_BYTES = 24
 _LOOPBACK = rest_settings.RestSettings(
@@ -50,13 +53,19 @@ class Loopback:
 class Fleet:
     """`open`, then members, then `close`, by one thread."""
 
-    def __init__(self, internal: internal_rest.InternalRest | None) -> None:
-        """`internal` None: workers of other nodes can ask this one nothing."""
+    def __init__(
+        self, internal: internal_rest.InternalRest | None, *, served: pages.Pages = _NO_PAGES
+    ) -> None:
+        """`internal` None: workers of other nodes can ask this one nothing. `served` are pages that
+        both servers have beside the workers, without a password: they show, and change nothing."""
         self._https = None if internal is None else internal.https
         self._shared, self._own = namespaces.Namespaces(), namespaces.Namespaces()
         self._password = secrets.token_urlsafe(_PASSWORD_BYTES)
         self._told_apart = [str(uuid.uuid4())] if internal is None else []
         self._loopback = server.RestServer(_LOOPBACK, on_unasked_end=_tell_end)
+        guarded = basic_auth.BasicAuth(self._own, users={_USER: self._password})
+        self._outer_own = beside.Beside(guarded, served)
+        self._outer_shared = beside.Beside(self._shared, served)
         self._internal: server.RestServer | None = None
         if internal is not None:
             self._internal = server.RestServer(
@@ -68,13 +77,12 @@ class Fleet:
         try:
             if self._internal is not None:
                 self._internal.start()
-                self._internal.attach(rest_app.Apps(main=self._shared, admin=None))
+                self._internal.attach(rest_app.Apps(main=self._outer_shared, admin=None))
             self._loopback.start()
         except errors.ConnectError:
             self.close()
             raise
-        guarded = basic_auth.BasicAuth(self._own, users={_USER: self._password})
-        self._loopback.attach(rest_app.Apps(main=guarded, admin=None))
+        self._loopback.attach(rest_app.Apps(main=self._outer_own, admin=None))
 
     @property
     def loopback(self) -> Loopback:
@@ -128,6 +136,8 @@ class Fleet:
     def close(self, graceful_s: int = GRACEFUL_S) -> None:
         """Answer nobody any more. Again: nothing happens."""
         with contextlib.ExitStack() as last_first:
+            last_first.callback(self._outer_own.stop)
+            last_first.callback(self._outer_shared.stop)
             last_first.callback(self._loopback.stop, graceful_s)
             if self._internal is not None:
                 last_first.callback(self._internal.stop, graceful_s)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from connect_runtime.app import fleet
 from connect_runtime.app.settings import internal_rest
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import metrics
+from connect_runtime.ports import pages
 from connect_runtime.system import clock as system_clock
 from connect_runtime.system import threads
 from mm2.app import endings, engine_choice, flow_plan, flow_worker, worker_changes
@@ -29,7 +31,14 @@ ENGINE_STOP_S = 0.7
 CLOSE_S = 1
 """How long answers of the REST servers may take to end, in whole seconds."""
 
-MakeFleet = Callable[[internal_rest.InternalRest | None], fleet.Fleet]
+
+class MakeFleet(Protocol):
+    """As `fleet.Fleet`."""
+
+    def __call__(
+        self, internal: internal_rest.InternalRest | None, *, served: pages.Pages
+    ) -> fleet.Fleet: ...
+
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +57,9 @@ class Node:
         environment: Mapping[str, str],
         now: base_clock.Clock | None = None,
         make_fleet: MakeFleet = fleet.Fleet,
+        served: pages.Pages | None = None,
     ) -> None:
+        """`served` are pages that the REST servers have beside the workers; they may come later."""
         self._settings = settings
         self._choice = choice
         self._environment = environment
@@ -59,7 +70,9 @@ class Node:
         self._changing = False
         self._broken = ""
         plans = flow_plan.plans(settings, choice, environment=environment)
-        self._fleet = make_fleet(flow_plan.rest(settings, environment=environment))
+        self._fleet = make_fleet(
+            flow_plan.rest(settings, environment=environment), served=served or {}
+        )
         self._plane: data_plane.DataPlane | None = None
         self._workers = [self._make_worker(plan) for plan in plans]
         self._endings = endings.Endings(self._clock)

@@ -1,6 +1,6 @@
-"""Serves metrics to Prometheus over HTTP, on a thread of its own.
+"""Serves metrics to Prometheus over HTTP, and pages beside them, on threads of its own.
 
-A side service: nothing that goes wrong here reaches the copying. One request at a time; a client
+A side service: nothing that goes wrong here reaches the copying. A few requests at a time; a client
 that is slow is cut off.
 """
 
@@ -11,15 +11,19 @@ import logging
 import socket
 import socketserver
 import threading
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib import parse
 from wsgiref import simple_server
 
 from prometheus_client import exposition
 
 from connect_runtime.adapters.http import metrics_text
 from connect_runtime.base import errors, metrics
-from connect_runtime.system import threads
+from connect_runtime.ports import pages
+from connect_runtime.system import pool, threads
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
 PATH = "/metrics"
 CLIENT_TIMEOUT_S = 5.0
 _TYPE = exposition.CONTENT_TYPE_PLAIN_0_0_4
+_NO_PAGES: pages.Pages = MappingProxyType({})
 _POLL_S = 0.1
 _JOIN_S = 1.0
 
@@ -44,14 +49,21 @@ class ExporterError(errors.FatalError):
     """The metrics cannot be served where they should be."""
 
 
-class MetricsExporter:
-    """From `start` to `stop` the published values are at `url`."""
+def page(source: Source) -> pages.Page:
+    """What is published now, as Prometheus reads it."""
+    return pages.Page(body=metrics_text.render(source.published), content_type=_TYPE)
 
-    def __init__(self, source: Source, *, host: str, port: int) -> None:
+
+class MetricsExporter:
+    """From `start` to `stop` the published values are at `url`, and `beside` at their paths."""
+
+    def __init__(
+        self, source: Source, *, host: str, port: int, beside: pages.Pages = _NO_PAGES
+    ) -> None:
         """`host` "" is every interface; `port` 0 takes any free one."""
         self._host = host
         self._port = port
-        self._app = _application(source)
+        self._app = _application({**beside, PATH: lambda _: page(source)})
         self._server: _Server | None = None
         self._threads = threads.Threads(on_unasked_end=_log_end)
 
@@ -78,6 +90,7 @@ class MetricsExporter:
             return
         self._threads.stop_all(_JOIN_S)
         self._server.server_close()
+        self._server.answering.stop(_JOIN_S)
 
     def _serve(self, stop: threading.Event) -> None:
         assert self._server is not None
@@ -88,6 +101,27 @@ class MetricsExporter:
 
 class _Server(simple_server.WSGIServer):
     """Quiet: what a client does wrong is no news for the one who mirrors."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.answering = pool.Pool(
+            "metrics", threads_max=pages.THREADS, waiting_max=pages.WAITING_MAX
+        )
+        super().__init__(address, _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Of the library's; whoever comes when all are busy and many wait is sent away."""
+        try:
+            self.answering.submit(lambda: self._process(request, client_address))
+        except pool.PoolFull:
+            self.shutdown_request(request)
+
+    def _process(self, request: Any, client_address: Any) -> None:
+        try:
+            self.finish_request(request, client_address)
+        except Exception:  # noqa: BLE001 - one answer that failed, most often a client that went
+            self.handle_error(request, client_address)
+        finally:
+            self.shutdown_request(request)
 
     def server_bind(self) -> None:
         # The library's own would look our address up in the DNS, which may take seconds.
@@ -116,24 +150,48 @@ def _listen(host: str, port: int, *, app: WSGIApplication) -> _Server:
         host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
     kind = _Server6 if family == socket.AF_INET6 else _Server
-    server = kind((str(address[0]), port), _Handler)
+    server = kind((str(address[0]), port))
     server.set_app(app)
     return server
 
 
-def _application(source: Source) -> WSGIApplication:
+def _application(served: Mapping[str, pages.Make]) -> WSGIApplication:
     def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        if environ.get("PATH_INFO") != PATH:
-            start_response("404 Not Found", [("Content-Type", "text/plain; charset=utf-8")])
-            return [f"metrics are at {PATH}\n".encode()]
-        text, headers = metrics_text.render(source.published), [("Content-Type", _TYPE)]
+        given = _made(served, environ)
+        status = HTTPStatus(given.status)
+        text, headers = given.body, [("Content-Type", given.content_type), *given.headers.items()]
         if exposition.gzip_accepted(environ.get("HTTP_ACCEPT_ENCODING", "")):
             text = gzip.compress(text, compresslevel=1)
             headers.append(("Content-Encoding", "gzip"))
-        start_response("200 OK", headers)
-        return [text]
+        headers.append(("Content-Length", str(len(text))))
+        start_response(f"{status.value} {status.phrase}", headers)
+        return [] if environ["REQUEST_METHOD"] == "HEAD" else [text]
 
     return application
+
+
+def _made(served: Mapping[str, pages.Make], environ: WSGIEnvironment) -> pages.Page:
+    if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
+        return _said(HTTPStatus.METHOD_NOT_ALLOWED, "nothing can be changed here", Allow="GET")
+    path = parse.quote(environ.get("PATH_INFO", "").encode("latin-1"), safe="/~*'()!$&+,;=:@")
+    make = pages.find(served, path)
+    if make is None:
+        return _said(HTTPStatus.NOT_FOUND, f"metrics are at {PATH}")
+    query = parse.parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True)
+    asked = pages.Asked(
+        path=path, query=dict(reversed(query)), accept=environ.get("HTTP_ACCEPT", "")
+    )
+    try:
+        return make(asked)
+    except Exception as error:  # noqa: BLE001 - whoever asked is told, the log has the rest
+        _log.error("making %s: %r", path, error, exc_info=error)
+        return _said(HTTPStatus.INTERNAL_SERVER_ERROR, "it cannot be made; the log says why")
+
+
+def _said(status: HTTPStatus, text: str, **headers: str) -> pages.Page:
+    return pages.Page(
+        status=status, body=f"{text}\n".encode(), content_type=pages.TEXT, headers=headers
+    )
 
 
 def _log_end(end: threads.UnaskedEnd) -> None:

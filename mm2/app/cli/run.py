@@ -15,6 +15,7 @@ import click
 
 from connect_runtime.adapters.http import metrics_exporter
 from connect_runtime.app.settings import problems
+from connect_runtime.ports import pages
 from connect_runtime.system import clock, java, polling, signals, threads
 from mm2.app import (
     displays,
@@ -170,13 +171,14 @@ def _run(
         throttle=chosen.throttle or 0,
         java_stopped=chosen.java_stopped,
     )
-    made = node.Node(settings, choice=choice, environment=os.environ)
+    served: dict[str, pages.Make] = {}
+    made = node.Node(settings, choice=choice, environment=os.environ, served=served)
     watch = loss_watch.LossWatch(
         made, open_source=loss_watch.open_source, clock=clock.SystemClock()
     )
     flow_metrics = metrics.FlowMetrics(losses=watch.left_s)
     everything = node_metrics.NodeMetrics(flow_metrics.registry, made.published)
-    exporter, note = serve(settings.metrics, everything, port=metrics_port)
+    exporter, note = serve(settings.metrics, everything, port=metrics_port, beside=served)
     if settings.spark.engine == "spark":
         _log.info("starting Spark at %s", settings.spark.master)
     around = run_loop.Surroundings(
@@ -260,13 +262,21 @@ def _only(settings: app_settings.Settings, names: tuple[str, ...]) -> app_settin
 
 
 def serve(
-    settings: app_settings.MetricsSettings, source: metrics_exporter.Source, *, port: int | None
+    settings: app_settings.MetricsSettings,
+    source: metrics_exporter.Source,
+    *,
+    port: int | None,
+    beside: pages.Pages | None = None,
 ) -> tuple[metrics_exporter.MetricsExporter | None, str]:
-    """The exporter, None when there is none, and what to say about it in the table."""
+    """The exporter, None when there is none, and what to say about it in the table. It has the
+    pages `beside`, too."""
     if not settings.enabled and port is None:
         return None, ""
     exporter = metrics_exporter.MetricsExporter(
-        source, host=settings.host, port=settings.port if port is None else port
+        source,
+        host=settings.host,
+        port=settings.port if port is None else port,
+        beside=beside or {},
     )
     try:
         exporter.start()

@@ -45,7 +45,7 @@ class Running:
             self.file,
             choice=choice,
             environment={},
-            make_fleet=lambda _: fleets.as_fleet(self.fleet),
+            make_fleet=lambda _, served: fleets.as_fleet(self.fleet),
         )
 
     def begins(self) -> Running:

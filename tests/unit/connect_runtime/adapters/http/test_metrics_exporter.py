@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import gzip
+import logging
 import socket
+import threading
 import urllib.error
 import urllib.request
 from contextlib import closing
@@ -11,6 +13,8 @@ from prometheus_client import parser
 
 from connect_runtime.adapters.http import metrics_exporter
 from connect_runtime.base import metrics
+from connect_runtime.ports import pages
+from connect_runtime.system import pool
 
 RECORDS = metrics.Metric(
     name="copied_records_total",
@@ -126,4 +130,71 @@ def test_without_a_host_everybody_may_ask(registry):
         assert exporter.url.startswith("http://localhost:")
         assert "lag_seconds" in get(exporter.url.replace("localhost", "127.0.0.2"))
     finally:
+        exporter.stop()
+
+
+def paged(registry, **beside: pages.Make) -> metrics_exporter.MetricsExporter:
+    made = metrics_exporter.MetricsExporter(
+        registry,
+        host="127.0.0.1",
+        port=0,
+        beside={f"/{name}": make for name, make in beside.items()},
+    )
+    made.start()
+    return made
+
+
+def told(url: str, **request) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, **request), timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_pages_are_beside_the_metrics(registry, caplog):
+    caplog.set_level(logging.ERROR)
+
+    def seen(asked: pages.Asked) -> pages.Page:
+        text = f"{asked.path} {dict(asked.query)} {asked.accept}"
+        return pages.Page(status=503, body=text.encode())
+
+    def broken(_: pages.Asked) -> pages.Page:
+        raise ValueError("why")
+
+    exporter = paged(registry, seen=seen, broken=broken)
+    root = exporter.url.removesuffix("/metrics")
+    try:
+        asked = told(f"{root}/seen?a=1&a=2", headers={"Accept": "text/html"})
+        assert asked == (503, "/seen {'a': '1'} text/html")
+        assert told(f"{root}/seen", method="HEAD") == (503, "")
+        assert told(f"{root}/seen", method="POST", data=b"")[0] == 405
+        assert told(f"{root}/broken")[0] == 500
+        assert "why" in caplog.text
+        assert "lag_seconds" in get(exporter.url)
+    finally:
+        exporter.stop()
+
+
+def test_a_page_that_takes_long_holds_up_no_scrape(registry):
+    ending, asked = threading.Event(), threading.Event()
+
+    def slow(_: pages.Asked) -> pages.Page:
+        asked.set()
+        ending.wait(30)
+        return pages.Page(body=b"late")
+
+    exporter = paged(registry, slow=slow)
+    url = exporter.url.replace("/metrics", "/slow")
+    clients = pool.Pool("client", threads_max=1, waiting_max=1)
+    answer = clients.submit(lambda: told(url))
+    try:
+        assert asked.wait(10)
+        assert "lag_seconds" in get(exporter.url)
+        ending.set()
+        assert answer.result(10) == (200, "late")
+    finally:
+        ending.set()
+        clients.stop(1.0)
         exporter.stop()

@@ -1,0 +1,79 @@
+"""Pages beside an API: asked first, for reading alone; what goes wrong with them is answered."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import pytest
+
+from connect_runtime.ports import pages
+from connect_runtime.rest import app, beside, settings
+from tests.fakes import rest_herder
+from tests.support import rest
+
+
+def echo(asked: pages.Asked) -> pages.Page:
+    text = f"{asked.path} {dict(asked.query)} {asked.accept}"
+    return pages.Page(body=text.encode(), content_type=pages.TEXT, headers={"Cache-Control": "no"})
+
+
+def broken(_: pages.Asked) -> pages.Page:
+    raise ValueError("secret of ours")
+
+
+@pytest.fixture
+def served():
+    behind = app.build(rest.parts(rest_herder.FakeHerder()), settings.RestSettings()).main
+    made = beside.Beside(behind, {"/ui/": echo, "/health/live": echo, "/broken": broken})
+    yield made
+    made.stop()
+
+
+def test_a_page_sees_path_query_and_what_is_accepted(served):
+    answer = rest.ask(served, "GET", "/ui/a%20b?x=1&x=2&y=", headers={"Accept": "text/html"})
+    assert answer.text == "/ui/a%20b {'y': '', 'x': '1'} text/html"
+    assert answer.headers["content-type"] == pages.TEXT
+    assert answer.headers["cache-control"] == "no"
+
+
+def test_head_is_answered_without_a_body(served):
+    assert rest.ask(served, "HEAD", "/health/live").status_code == 200
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/connectors"), ("GET", "/")])
+def test_the_rest_goes_to_the_api(served, method, path):
+    assert rest.ask(served, method, path).headers["content-type"] == "application/json"
+
+
+def test_nothing_is_changed_by_a_page(served):
+    assert rest.ask(served, "POST", "/ui/x").status_code == 404
+
+
+def test_a_page_that_cannot_be_made_is_told_without_why(served, caplog):
+    caplog.set_level(logging.ERROR)
+    answer = rest.ask(served, "GET", "/broken")
+    assert (answer.status_code, answer.json()["error_code"]) == (500, 500)
+    assert "secret" not in answer.text
+    assert "secret of ours" in caplog.text
+
+
+def test_who_does_not_answer_in_time_is_not_waited_for(served, monkeypatch):
+    monkeypatch.setattr(pages, "DEADLINE_S", 0.05)
+    ending = threading.Event()
+
+    def hangs(_: pages.Asked) -> pages.Page:
+        ending.wait(30)
+        return pages.Page(body=b"")
+
+    made = beside.Beside(served, {"/slow": hangs})
+    try:
+        assert rest.ask(made, "GET", "/slow").status_code == 503
+    finally:
+        ending.set()
+        made.stop()
+
+
+def test_when_it_is_stopped_no_page_is_made(served):
+    served.stop()
+    assert rest.ask(served, "GET", "/health/live").status_code == 503
