@@ -7,11 +7,12 @@ Parts are frozen and replaced whole; an unchanged part is the same object. A flo
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from mm2.connectors import flow_status
+from mm2.formats import checkpoint
 
 Part = TypeVar("Part")
 
@@ -51,11 +52,34 @@ class ConnectorShown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupsFound:
+    """Of `known` groups `matching` were asked for; `groups` are the first of these, by name, with
+    the checkpoints that stand."""
+
+    known: int
+    matching: int
+    groups: Mapping[str, Sequence[checkpoint.Checkpoint]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupsShown:
+    """What a task that makes checkpoints knows of its groups.
+
+    `round_ms`: when it was through with all of them last, None before it was. `find` looks for so
+    many groups with that text in their name; any thread may ask.
+    """
+
+    round_ms: int | None
+    find: Callable[[str, int], GroupsFound] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """`tasks` by flow and number."""
+    """`tasks` and `groups` by flow and number."""
 
     tasks: Mapping[str, Mapping[int, TaskShown]] = field(default_factory=dict)
     connectors: Mapping[str, ConnectorShown] = field(default_factory=dict)
+    groups: Mapping[str, Mapping[int, GroupsShown]] = field(default_factory=dict)
 
 
 class Place(Generic[Part]):
@@ -106,6 +130,7 @@ class Board:
     def __init__(self) -> None:
         self._tasks: _Places[TaskShown] = _Places()
         self._connectors: _Places[ConnectorShown] = _Places()
+        self._groups: _Places[GroupsShown] = _Places()
 
     def task(self, flow: str, number: int) -> Place[TaskShown]:
         return self._tasks.take((flow, number))
@@ -113,15 +138,25 @@ class Board:
     def connector(self, flow: str) -> Place[ConnectorShown]:
         return self._connectors.take(flow)
 
+    def groups(self, flow: str, number: int) -> Place[GroupsShown]:
+        """Of the task that makes checkpoints."""
+        return self._groups.take((flow, number))
+
     def seen(self) -> Snapshot:
         """All parts as they are now."""
-        tasks: dict[str, dict[int, TaskShown]] = {}
-        for key, part in self._tasks.parts().items():
-            assert isinstance(key, tuple)
-            flow, number = key
-            tasks.setdefault(flow, {})[number] = part
         connectors = {str(key): part for key, part in self._connectors.parts().items()}
-        return Snapshot(tasks=tasks, connectors=connectors)
+        return Snapshot(
+            tasks=_by_number(self._tasks), connectors=connectors, groups=_by_number(self._groups)
+        )
+
+
+def _by_number(places: _Places[Part]) -> dict[str, dict[int, Part]]:
+    found: dict[str, dict[int, Part]] = {}
+    for key, part in places.parts().items():
+        assert isinstance(key, tuple)
+        flow, number = key
+        found.setdefault(flow, {})[number] = part
+    return found
 
 
 BOARD = Board()

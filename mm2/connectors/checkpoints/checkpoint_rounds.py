@@ -12,6 +12,7 @@ those that stand where they stood nothing is read.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.cluster import errors as cluster_errors
 from mm2.cluster import group_batches, state_topics
 from mm2.cluster import groups as groups_port
-from mm2.connectors import complaints, record_folds
+from mm2.connectors import board, complaints, record_folds
 from mm2.connectors.checkpoints import checkpoint_clients, map_offsets, offset_syncs
 from mm2.core.configs import connector_configs
 from mm2.core.offsets import checkpoints, translation
@@ -50,7 +51,7 @@ class Made(NamedTuple):
 
 
 class CheckpointRounds:
-    """One thread's. Asks of nobody before `load`."""
+    """One thread's, but for `find`. Asks of nobody before `load`."""
 
     def __init__(
         self,
@@ -61,6 +62,7 @@ class CheckpointRounds:
         clock: base_clock.Clock,
     ) -> None:
         self.table = checkpoints.CheckpointTable(takes_group=groups.__contains__)
+        self._changing = threading.Lock()
         self._config = config
         self._groups = groups
         self._clients = clients
@@ -97,6 +99,18 @@ class CheckpointRounds:
             )
         self._syncs.refresh(ATTEMPT_S)
         return self._syncs.ready
+
+    def find(self, text: str, most: int) -> board.GroupsFound:
+        """What stands of groups with `text` in their name. Any thread may ask."""
+        with self._changing:
+            table = self.table
+            names = table.groups()
+            matching = [name for name in names if text in name]
+            return board.GroupsFound(
+                known=len(names),
+                matching=len(matching),
+                groups={name: [*table.group(name).values()] for name in matching[:most]},
+            )
 
     @property
     def under_way(self) -> bool:
@@ -151,8 +165,9 @@ class CheckpointRounds:
             if not look.final:
                 self._seen.pop(group, None)
             made += [Made(point, point.partition not in standing) for point in look.news]
-            for point in look.news:
-                self.table.publish(point)
+            with self._changing:
+                for point in look.news:
+                    self.table.publish(point)
         return made
 
     def _making(self) -> checkpoints.Checkpointing:
@@ -247,7 +262,8 @@ class CheckpointRounds:
 
     def _stands(self, key: bytes, value: bytes | None) -> None:
         """Also what we have published ourselves comes by."""
-        changed = self.table.apply(key, value)
+        with self._changing:
+            changed = self.table.apply(key, value)
         if changed is not None:
             self._seen.pop(changed, None)
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 from connect_runtime.api import errors as api_errors
 from connect_runtime.api import records, schema, task
 from connect_runtime.base import errors
-from mm2.connectors import complaints, task_metrics
+from mm2.connectors import board, complaints, task_metrics
 from mm2.connectors.checkpoints import checkpoint_clients, checkpoint_rounds, group_offset_sync
 from mm2.core import connect_offsets
 from mm2.core.configs import connector_configs, java_classes
@@ -32,6 +32,7 @@ _T = TypeVar("_T")
 _PARTITION = 0
 _OFFSET = {connect_offsets.OFFSET: 0}
 _NO_NUMBER = "?"
+_NUMBERLESS = -1
 _LOG = logging.getLogger(__name__)
 
 
@@ -45,6 +46,7 @@ class MirrorCheckpointTask(task.SourceTask):
         self._topic = ""
         self._rounds: checkpoint_rounds.CheckpointRounds | None = None
         self._sync: group_offset_sync.GroupOffsetSync | None = None
+        self._place: board.Place[board.GroupsShown] | None = None
         self._emit_interval_s = self._sync_interval_s = math.inf
         self._emit_due_s = self._sync_due_s = 0.0
 
@@ -74,6 +76,10 @@ class MirrorCheckpointTask(task.SourceTask):
         self._rounds = checkpoint_rounds.CheckpointRounds(
             config, groups, clients, clock=context.clock
         )
+        self._place = board.BOARD.groups(
+            config.flow.name, _NUMBERLESS if number is None else number
+        )
+        self._place.put(board.GroupsShown(round_ms=None, find=self._rounds.find))
         self._emit_interval_s = config.emit_interval_s
         if config.sync_groups_interval_s is not None:
             self._sync_interval_s = config.sync_groups_interval_s
@@ -86,6 +92,8 @@ class MirrorCheckpointTask(task.SourceTask):
         self._emit_due_s = self._sync_due_s = context.clock.now_s()
 
     def stop(self) -> None:
+        if self._place is not None:
+            self._place.leave()
         for each in (self._rounds, self._sync):
             if each is not None:
                 each.close()
@@ -130,6 +138,8 @@ class MirrorCheckpointTask(task.SourceTask):
         pause_s = self._emit_interval_s
         self._emit_due_s = now_s + (min(AGAIN_S, pause_s) if made is None else pause_s)
         at_ms = self.context.clock.wall_ms()
+        if made is not None and self._place is not None and not rounds.under_way:
+            self._place.put(board.GroupsShown(round_ms=at_ms, find=rounds.find))
         return [_record(each, self._topic, at_ms=at_ms) for each in made or ()]
 
     def _sync_groups(self, rounds: checkpoint_rounds.CheckpointRounds) -> None:

@@ -47,3 +47,14 @@ def test_a_snapshot_stays_as_it_was():
     seen = on.seen()
     place.leave()
     assert 0 in seen.tasks["A->B"]
+
+
+def test_groups_are_seen_by_flow_and_the_number_of_their_task():
+    on = board.Board()
+    found = board.GroupsFound(known=0, matching=0, groups={})
+    part = board.GroupsShown(round_ms=5, find=lambda *_: found)
+    place = on.groups("A->B", 3)
+    place.put(part)
+    assert on.seen().groups == {"A->B": {3: part}}
+    place.leave()
+    assert on.seen() == board.Snapshot()

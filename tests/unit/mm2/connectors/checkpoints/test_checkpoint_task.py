@@ -11,6 +11,7 @@ from connect_runtime.api import records, schema
 from connect_runtime.base import errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.cluster import errors as cluster_errors
+from mm2.connectors import board
 from mm2.connectors.checkpoints import checkpoint_rounds, checkpoint_task
 from mm2.core.offsets import group_sync
 from mm2.formats import checkpoint
@@ -494,3 +495,38 @@ def test_a_task_without_a_number_is_called_so(clusters):
     task.start({key: each for key, each in PROPS.items() if key != "task.index"})
     assert clusters.task == "?"
     task.stop()
+
+
+def test_what_stands_of_its_groups_is_shown_to_who_asks(clusters, start):
+    for name in ("billing", "shop", "shop-2"):
+        clusters.source.commit(name, {T0: 20})
+    clusters.synced(T0, 20, 7)
+    running = start(task_assigned_groups="billing,shop,shop-2")
+    (shown,) = board.BOARD.seen().groups["A->B"].values()
+    assert shown.round_ms is None
+    assert shown.find("", 5) == board.GroupsFound(known=0, matching=0, groups={})
+    running.load()
+    running.poll()
+    (number,) = board.BOARD.seen().groups["A->B"]
+    shown = board.BOARD.seen().groups["A->B"][number]
+    assert (number, shown.round_ms) == (1, running.context.clock.wall_ms())
+    assert shown.find("shop", 1) == board.GroupsFound(
+        known=3, matching=2, groups={"shop": [point(20, 7, group="shop")]}
+    )
+    running.task.stop()
+    assert "A->B" not in board.BOARD.seen().groups
+
+
+def test_a_round_that_is_not_through_tells_no_time(clusters, start):
+    names = [f"g{number:03}" for number in range(checkpoint_rounds.GROUPS_AT_ONCE + 1)]
+    for name in names:
+        clusters.source.commit(name, {T0: 20})
+    clusters.synced(T0, 20, 7)
+    running = start(task_assigned_groups=",".join(names))
+    running.load()
+    running.poll()
+    (shown,) = board.BOARD.seen().groups["A->B"].values()
+    assert (shown.round_ms, shown.find("", 0).known) == (None, checkpoint_rounds.GROUPS_AT_ONCE)
+    running.poll()
+    (shown,) = board.BOARD.seen().groups["A->B"].values()
+    assert shown.round_ms == running.context.clock.wall_ms()
