@@ -7,7 +7,8 @@ label's values are the same in many families: so both are done once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Iterator
 
 from prometheus_client import utils
 
@@ -31,10 +32,29 @@ def render(families: Iterable[metrics.Family]) -> bytes:
                 text = labels[key] = _labels(*key)
             number = numbers.get(value)
             if number is None:
-                number = utils.floatToGoString(value)  # type: ignore[no-untyped-call]  # theirs
-                numbers[value] = number
+                number = numbers[value] = _number(value)
             lines.append(f"{metric.name}{text} {number}\n")
+        for values, found in sorted(family.distributions.items()):
+            lines += _histogram(metric, values, found)
     return "".join(lines).encode()
+
+
+def _histogram(
+    metric: metrics.Metric, values: tuple[str, ...], found: metrics.Distribution
+) -> Iterator[str]:
+    """Buckets that hold all below them, too; how many values there were, and their sum."""
+    bounds = [*map(_number, metric.bounds), "+Inf"]
+    below = list(itertools.accumulate(found.counts))
+    for bound, count in zip(bounds, below, strict=True):
+        labels = _labels((*metric.labels, "le"), (*values, bound))
+        yield f"{metric.name}_bucket{labels} {_number(count)}\n"
+    labels = _labels(metric.labels, values)
+    yield f"{metric.name}_count{labels} {_number(below[-1])}\n"
+    yield f"{metric.name}_sum{labels} {_number(found.sum)}\n"
+
+
+def _number(value: float) -> str:
+    return str(utils.floatToGoString(value))  # type: ignore[no-untyped-call]  # theirs
 
 
 def _labels(names: tuple[str, ...], values: tuple[str, ...]) -> str:

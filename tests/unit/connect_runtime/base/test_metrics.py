@@ -19,11 +19,21 @@ GAUGE = metrics.Metric(
     name="lag_seconds", kind=metrics.Kind.GAUGE, help="Lag.", unit="seconds", labels=("topic",)
 )
 
+HISTOGRAM = metrics.Metric(
+    name="latency_seconds",
+    kind=metrics.Kind.HISTOGRAM,
+    help="Latency.",
+    unit="seconds",
+    labels=("topic",),
+    bounds=(0.1, 1.0),
+)
+
 
 def registry() -> metrics.Registry:
     made = metrics.Registry()
     made.declare(COUNTER)
     made.declare(GAUGE)
+    made.declare(HISTOGRAM)
     return made
 
 
@@ -45,6 +55,10 @@ def published(made: metrics.Registry, metric: metrics.Metric) -> metrics.Series:
         {"labels": ("Topic",)},
         {"labels": ("topic", "topic")},
         {"kind": metrics.Kind.COUNTER},
+        {"kind": metrics.Kind.HISTOGRAM},
+        {"bounds": (1.0,)},
+        {"kind": metrics.Kind.HISTOGRAM, "bounds": (1.0, 1.0)},
+        {"kind": metrics.Kind.HISTOGRAM, "bounds": (1.0, float("inf"))},
     ],
 )
 def test_a_declaration_against_the_naming_rules_is_refused(wrong):
@@ -57,7 +71,7 @@ def test_a_declaration_against_the_naming_rules_is_refused(wrong):
 
 def test_a_name_is_declared_once():
     made = registry()
-    assert made.metrics == (COUNTER, GAUGE)
+    assert made.metrics == (COUNTER, GAUGE, HISTOGRAM)
     with pytest.raises(AssertionError, match="twice"):
         made.declare(COUNTER)
 
@@ -102,6 +116,40 @@ def test_what_does_not_fit_the_declaration_is_refused():
         lambda: made.add(GAUGE, 1, labels=("orders",)),
         lambda: made.replace(COUNTER, {("orders",): 1}),
         lambda: made.replace(GAUGE, {(): 1}),
+        lambda: made.observe(GAUGE, metrics.Distribution((1, 1, 1), 3.0), labels=("orders",)),
+        lambda: made.observe(HISTOGRAM, metrics.Distribution((1, 1), 2.0), labels=("orders",)),
+        lambda: made.observe(HISTOGRAM, metrics.Distribution((1, -1, 1), 2.0), labels=("o",)),
+        lambda: made.observe(HISTOGRAM, metrics.Distribution((1, 1, 1), 2.0)),
     ):
         with pytest.raises(AssertionError):
             wrong()
+
+
+def test_a_histogram_counts_on():
+    made = registry()
+    made.observe(HISTOGRAM, metrics.Distribution((0, 0, 0), 0.0), labels=("idle",))
+    for _ in range(2):
+        made.observe(HISTOGRAM, metrics.Distribution((1, 0, 2), 7.5), labels=("orders",))
+    made.publish()
+    made.check_invariants()
+    assert made.published[2].distributions == {
+        ("idle",): metrics.Distribution((0, 0, 0), 0.0),
+        ("orders",): metrics.Distribution((2, 0, 4), 15.0),
+    }
+
+
+def test_what_has_not_changed_is_published_as_the_same_object():
+    """With ten thousand series that do not move there is nothing to copy."""
+    made = registry()
+    made.add(COUNTER, 1, labels=("orders",))
+    made.replace(GAUGE, {("orders",): 1.0})
+    made.publish()
+    before = made.published
+    made.add(COUNTER, 0, labels=("orders",))
+    made.replace(GAUGE, {("orders",): 1.0})
+    made.publish()
+    assert [*map(id, made.published)] == [*map(id, before)]
+    made.replace(GAUGE, {})
+    made.publish()
+    assert published(made, GAUGE) == {}
+    assert made.published[0] is before[0]

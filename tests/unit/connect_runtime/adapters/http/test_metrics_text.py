@@ -7,7 +7,7 @@ import math
 import prometheus_client
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client import metrics_core, registry
+from prometheus_client import metrics_core, parser, registry, utils
 
 from connect_runtime.adapters.http import metrics_text
 from connect_runtime.base import metrics
@@ -17,6 +17,15 @@ COUNTER = metrics.Metric(
 )
 GAUGE = metrics.Metric(name="now", kind=metrics.Kind.GAUGE, help="Now.", labels=("z", "a"))
 ALONE = metrics.Metric(name="alone", kind=metrics.Kind.GAUGE, help="Alone.")
+
+TIMES = metrics.Metric(
+    name="took_seconds",
+    kind=metrics.Kind.HISTOGRAM,
+    help="Took.",
+    unit="seconds",
+    labels=("z", "a"),
+    bounds=(0.005, 1.0, 300.0),
+)
 
 
 class Given(registry.Collector):
@@ -30,7 +39,18 @@ class Given(registry.Collector):
             made = metrics_core.Metric(name, metric.help, metric.kind.value)
             for values, value in sorted(family.series.items()):
                 made.add_sample(metric.name, dict(zip(metric.labels, values, strict=True)), value)
+            for values, found in sorted(family.distributions.items()):
+                self._add(made, metric, values, found)
             yield made
+
+    def _add(self, made, metric, values, found):
+        labels, below = dict(zip(metric.labels, values, strict=True)), 0
+        for bound, count in zip((*metric.bounds, math.inf), found.counts, strict=True):
+            below += count
+            le = {"le": utils.floatToGoString(bound)}
+            made.add_sample(f"{metric.name}_bucket", {**labels, **le}, below)
+        made.add_sample(f"{metric.name}_count", labels, below)
+        made.add_sample(f"{metric.name}_sum", labels, found.sum)
 
 
 def by_the_library(families):
@@ -45,12 +65,20 @@ VALUES = st.one_of(st.floats(), st.integers(-(2**60), 2**60)).map(lambda value: 
 SERIES = st.dictionaries(st.tuples(LABELS, LABELS), VALUES, max_size=6)
 
 
-@given(SERIES, SERIES, VALUES)
-def test_it_is_what_the_library_writes(counted, shown, alone):
+FOUND = st.builds(
+    metrics.Distribution,
+    st.tuples(*[st.integers(0, 2**60)] * (len(TIMES.bounds) + 1)),
+    st.floats(min_value=0).map(lambda value: value + 0.0),
+)
+
+
+@given(SERIES, SERIES, VALUES, st.dictionaries(st.tuples(LABELS, LABELS), FOUND, max_size=3))
+def test_it_is_what_the_library_writes(counted, shown, alone, took):
     families = [
         metrics.Family(metric=COUNTER, series=counted),
         metrics.Family(metric=GAUGE, series=shown),
         metrics.Family(metric=ALONE, series={(): alone}),
+        metrics.Family(metric=TIMES, series={}, distributions=took),
     ]
     assert metrics_text.render(families) == by_the_library(families)
 
@@ -65,3 +93,18 @@ def test_numbers_that_are_none_and_text_that_has_to_be_escaped():
         "# HELP now Now.\n# TYPE now gauge\n"
         'now{a="é",z="\\"\\\\\\n"} NaN\nnow{a="",z="x"} +Inf\nnow{a="",z="y"} -Inf\n'
     )
+
+
+def test_prometheus_reads_a_histogram():
+    took = metrics.Distribution((1, 0, 2, 3), 2_000.5)
+    family = metrics.Family(metric=TIMES, series={}, distributions={("x", "y"): took})
+    (found,) = parser.text_string_to_metric_families(metrics_text.render([family]).decode())
+    assert found.type == "histogram"
+    assert [(each.name, each.labels.get("le"), each.value) for each in found.samples] == [
+        ("took_seconds_bucket", "0.005", 1),
+        ("took_seconds_bucket", "1.0", 1),
+        ("took_seconds_bucket", "300.0", 3),
+        ("took_seconds_bucket", "+Inf", 6),
+        ("took_seconds_count", None, 6),
+        ("took_seconds_sum", None, 2000.5),
+    ]
