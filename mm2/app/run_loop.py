@@ -20,8 +20,9 @@ from mm2.connectors import flow_status
 from mm2.core import catch_up
 from mm2.pipeline import engine
 
-TURN_S = 0.1
 LOOK_EVERY_S = 0.5
+HURRY_S = 0.1
+"""From turn to turn where somebody waits for the end of it."""
 LOOK_RARELY_S = 5.0
 LOOK_AT_REST_S = 15.0
 """While no flow tells anything new, which only lets lags grow older."""
@@ -128,7 +129,7 @@ class RunLoop:
             while why is None:
                 why = self._turn(start_s)
                 if why is None:
-                    self._around.wait(TURN_S)
+                    self._around.wait(HURRY_S if self._goal.until_caught_up else LOOK_EVERY_S)
             self._look(self._around.clock.now_s())
         finally:
             self._side(_TABLE, self._around.display.close)
