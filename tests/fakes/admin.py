@@ -24,6 +24,7 @@ class FakeTopic:
     partitions: int
     overrides: dict[str, str]
     log: list[tuple[bytes, bytes | None]] = field(default_factory=list)
+    leaders: tuple[int | None, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,7 +69,7 @@ class FakeAdmin:
     ) -> admin.PerTopic[admin.TopicDescription]:
         def describe(name: str) -> admin.TopicDescription:
             topic = self._topic(name)
-            leaders = (1,) * topic.partitions
+            leaders = topic.leaders or (1,) * topic.partitions
             return admin.TopicDescription(name=name, topic_id=topic.topic_id, leaders=leaders)
 
         return self._each("describe_topics", names, describe)

@@ -41,17 +41,21 @@ class FakeLog:
 
 
 class FakeLogs:
-    """`failure`: what every question about offsets answers."""
+    """`failure`: what every question about offsets answers. `unheard`: who asks about one of these
+    hears nothing in time, of whatever else was asked."""
 
     def __init__(self, logs: Mapping[ids.TopicPartition, FakeLog]) -> None:
         self.logs = dict(logs)
         self.closed = False
         self.failure: errors.ConnectError | None = None
+        self.unheard: set[ids.TopicPartition] = set()
 
     def ends(
         self, partitions: Collection[ids.TopicPartition], timeout_s: float
     ) -> port.PerPartition[log_ends.Ends]:
         self._answer()
+        if self.unheard.intersection(partitions):
+            raise kafka_errors.UnreachableError("its broker does not answer")
         return port.PerPartition(
             done={each: self.logs[each].ends for each in partitions if each in self.logs},
             failed=self._missing(partitions),

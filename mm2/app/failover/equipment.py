@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import ids
 from mm2.app import connections, flow_plan
-from mm2.app.failover import fencing, moving, places, planning, stopping, tails
+from mm2.app.failover import fencing, left_behind, moving, planning, stopping
 from mm2.app.looks import sides
 from mm2.app.settings import settings as app_settings
-from mm2.core.configs import connector_keys, dedicated
+from mm2.core.configs import dedicated
+from mm2.core.failover import places
 from mm2.core.offsets import offset_map
 from mm2.pipeline import single_questions
 
@@ -47,30 +48,18 @@ class Equipment:
 
     @property
     def planner(self) -> planning.Planner:
-        finder = tails.Finder(there=self._there, here=self._here, clock=self.clock)
+        finder = left_behind.Finder(there=self._there, here=self._here, clock=self.clock)
         return planning.Planner(
             both=self.both,
             find=finder.find,
             clock=self.clock,
             timeout_s=self.patience.look_s,
             lost=LOST if self.lost else "",
-            ways=self._ways,
-        )
-
-    @property
-    def _ways(self) -> places.Ways:
-        flow = self.both.flow
-        back = f"{flow.target}->{flow.source}"
-        props = self.settings.flat.props
-        usual = props.get(connector_keys.SYNCS_TOPIC_LOCATION, "source")
-        here, there = (
-            props.get(f"{name}.{connector_keys.SYNCS_TOPIC_LOCATION}", usual).strip() == "source"
-            for name in (flow.name, back)
-        )
-        return places.Ways(
-            both=any(each.name == back for each in self.settings.flows),
-            syncs_there=here and there,
-            syncs_here=here,
+            ways=places.ways(
+                self.settings.flat.props,
+                self.both.flow,
+                [each.name for each in self.settings.flows],
+            ),
         )
 
     def tools(self, tell: Callable[[str], object]) -> moving.Tools:
@@ -87,7 +76,7 @@ class Equipment:
             stop=lambda: self._stop(props["config.storage.topic"]),
             running=lambda: self._running(props["group.id"], props["status.storage.topic"]),
             fence=self._fence,
-            export=lambda path, found, move: tails.export(
+            export=lambda path, found, move: left_behind.export(
                 path,
                 found,
                 move=move,

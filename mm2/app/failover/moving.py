@@ -14,9 +14,9 @@ from typing import Any
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors, ids
-from mm2.app.failover import details, fencing, going_on, hooks, journal_file, planning, show, tails
+from mm2.app.failover import details, fencing, going_on, hooks, journal_file, planning, show
 from mm2.app.looks import mirrors, sides
-from mm2.core.failover import agreement, journal, plan, seen, steps, verdicts
+from mm2.core.failover import agreement, journal, plan, seen, steps, tails, verdicts
 from mm2.core.offsets import checkpoints, group_sync, offset_map
 
 WRITE_S = 60.0

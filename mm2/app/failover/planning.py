@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors, ids
-from mm2.app.failover import places, tails
+from connect_runtime.kafka_client import errors as kafka_errors
+from mm2.app.failover import left_behind
 from mm2.app.looks import mirrors, positions, sides, syncs
-from mm2.core import naming
-from mm2.core.failover import orders, plan, seen
+from mm2.core.failover import orders, places, plan, seen, tails
 from mm2.core.offsets import map_translation, offset_map
 
 _LOGS_S = 10.0
@@ -28,6 +28,16 @@ class Fences:
     unfenced: Mapping[ids.TopicPartition, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class _Opposite:
+    """The flow that leads back, and what never left the cluster gone to. `why` it could not be
+    looked at, or what never left could not be counted, "" where all is known that is needed."""
+
+    back: places.Back
+    left: Mapping[ids.TopicPartition, tails.Tail] = field(default_factory=dict)
+    why: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planner:
     """`find` counts what the cluster gone to holds and the other one lacks. `lost`: why the cluster
@@ -35,7 +45,7 @@ class Planner:
     `ways`: what the file says of the flow that leads back."""
 
     both: sides.TwoSides
-    find: tails.Find
+    find: left_behind.Find
     clock: base_clock.Clock
     timeout_s: float
     lost: str = ""
@@ -63,7 +73,7 @@ class Planner:
         before: seen.Before | None = None,
     ) -> tuple[plan.Plan, Mapping[ids.TopicPartition, tails.Tail]]:
         """The plan, and what never left the cluster gone to, as far as that was asked."""
-        both = self.both
+        both, flow = self.both, self.both.flow
         end = base_deadline.Deadline.after(self.timeout_s, now_s=self.clock.now_s())
         found = mirrors.look(both, clock=self.clock, timeout_s=self.timeout_s, lost=self.lost)
         standing = positions.of_groups(
@@ -72,30 +82,37 @@ class Planner:
             names=wanted.groups,
             stable=wanted.planned,
             before=None if before is None else before.positions,
+            clock=self.clock,
             timeout_s=max(_LOGS_S, end.left_s(self.clock.now_s())),
         )
-        opposite = places.Opposite(
-            both, ways=self.ways, silent=bool(found.silent), timeout_s=self.timeout_s
-        )
-        left = self._left(wanted, found, opposite)
+        opposite = self._opposite(wanted, found, standing)
         mirrored = self._doubted(_with_tails(found.mirrored, fences), found)
-        translate = places.translate(
-            both.flow, found.known, mirrored, opposite=opposite, left=left, still=fences is not None
+        where = places.Places(
+            flow=flow,
+            known=found.known,
+            mirrored={each.partition: each for each in mirrored},
+            back=opposite.back,
+            left=opposite.left,
+            still=fences is not None,
         )
         asked = {
             place.partition
             for group in standing.groups
             for partition, position in group.positions.items()
-            if position is not None and (place := translate(partition, position.offset)) is not None
+            if position is not None
+            and (place := where.translate(partition, position.offset)) is not None
         }
+        left = opposite.left
         what = seen.Seen(
             at_ms=self.clock.wall_ms(),
-            flow=both.flow.name,
+            flow=flow.name,
             mirrored=mirrored,
             groups=standing.groups,
             logs=both.target.logs.ends(asked, max(_LOGS_S, end.left_s(self.clock.now_s()))).done,
             silent=found.silent,
             unlisted=standing.unlisted,
+            untold=found.untold,
+            way_back=opposite.why,
             left_out=found.left_out,
             unfenced={} if fences is None else fences.unfenced,
             unreplicated=tuple(each.told() for _, each in sorted(left.items()))
@@ -104,7 +121,7 @@ class Planner:
             losses=found.losses,
             before=before,
         )
-        return plan.make(wanted, what, translate, settled=settled), left
+        return plan.make(wanted, what, where.translate, settled=settled), left
 
     def _doubted(
         self, mirrored: tuple[seen.Mirrored, ...], found: mirrors.Mirrors
@@ -127,32 +144,70 @@ class Planner:
             for each in mirrored
         )
 
-    def _left(
-        self, wanted: orders.Wanted, found: mirrors.Mirrors, opposite: places.Opposite
-    ) -> Mapping[ids.TopicPartition, tails.Tail]:
-        """Counted where it decides: on the way back, and in topics that both write."""
-        flow = self.both.flow
-        if found.silent or (wanted.kind is not orders.Kind.BACK and flow.policy.renames_topics):
+    def _opposite(
+        self, wanted: orders.Wanted, found: mirrors.Mirrors, standing: positions.Standing
+    ) -> _Opposite:
+        """As far as it is needed. A planned move needs all of it; where the cluster that is left
+        is half dead in an emergency, less has to do."""
+        flow, back = self.both.flow, wanted.kind is orders.Kind.BACK
+        topics = {place.topic for group in standing.groups for place in group.positions}
+        if not (back or places.asks_back(flow, topics)):
+            return _Opposite(places.Back(known=None))
+        known, why = None, ""
+        if not found.silent:
+            try:
+                known = mirrors.read_map(self.both.source, flow.target, self.timeout_s)
+            except errors.RetriableError as error:
+                if wanted.planned:
+                    raise
+                why = str(error)
+        if known is None:
+            exists = self.ways.both or bool(why)
+            return _Opposite(places.Back(known=None, exists=exists, syncs=self._syncs()), why=why)
+        way = places.Back(known=known, exists=self.ways.both)
+        if not back and flow.policy.renames_topics:
+            return _Opposite(way)
+        try:
+            return _Opposite(way, left=self._left(known, found.known, whole=wanted.planned))
+        except errors.RetriableError as error:
+            if wanted.planned:
+                raise
+            return _Opposite(way, why=str(error))
+
+    def _syncs(self) -> places.Syncs:
+        """What the flow that leads back keeps on the cluster gone to."""
+        if not self.ways.syncs_there:
             return {}
-        begun = _begun(opposite.map, flow.policy)
+        flow = self.both.flow
+        topic = flow.policy.offset_syncs_topic(flow.source)
+        return syncs.read(self.both.target, topic, self.timeout_s)
+
+    def _left(
+        self, opposite: offset_map.OffsetMap, known: offset_map.OffsetMap, *, whole: bool
+    ) -> Mapping[ids.TopicPartition, tails.Tail]:
+        """`whole`: raise where the cluster that is left does not answer for a partition."""
+        flow = self.both.flow
+        begun = tails.begun(opposite, flow.policy)
         there = self.both.target.logs.ends(begun, _LOGS_S).done
         names = {each: places.back(flow, each) for each in there}
-        here = self.both.source.logs.ends(set(names.values()), _LOGS_S).done
+        here = self.both.source.logs.ends(set(names.values()), _LOGS_S)
+        missing = {
+            each: None
+            for each, error in here.failed.items()
+            if isinstance(error, kafka_errors.TopicMissingError)
+        }
+        unknown = sorted(here.failed.keys() - missing.keys())
+        if unknown and whole:
+            raise here.failed[unknown[0]]
         return self.find(
             tails.begins(
-                opposite.map, found.known, name_here=names.__getitem__, there=there, here=here
+                opposite,
+                known,
+                name_here=names.__getitem__,
+                there=there,
+                here={**here.done, **missing},
             )
         )
-
-
-def _begun(
-    known: offset_map.OffsetMap, policy: naming.ReplicationPolicy
-) -> set[ids.TopicPartition]:
-    return {
-        each
-        for each in known.partitions()
-        if known.partition(each).eras and not naming.is_heartbeats_topic(policy, each.topic)
-    }
 
 
 def _with_tails(

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors, ids
+from connect_runtime.kafka_client import errors as kafka_errors
+from mm2.app.looks import receipts
 from mm2.app.looks import sides as app_sides
-from mm2.cluster import admin, map_reader, state_topics
+from mm2.cluster import admin, logs, map_reader
 from mm2.core import flows, naming
 from mm2.core.failover import seen
 from mm2.core.offsets import log_ends, offset_map
@@ -33,24 +35,27 @@ _LOST = frozenset({receipt.ReceiptKind.SOURCE_GONE, receipt.ReceiptKind.NEW_ERA_
 class Mirrors:
     """`mirrored` is what the flow mirrors now, heartbeats left out: they lose nothing. `left_out`
     are topics that it mirrored once, and why it does no more. `silent` says why the source did not
-    answer, "" where it did. `losses` counts receipts."""
+    answer, "" where it did; `untold` are topics whose partitions it does not tell, and why.
+    `losses` counts receipts."""
 
     known: offset_map.OffsetMap = field(repr=False)
     mirrored: tuple[seen.Mirrored, ...]
     silent: str
     losses: int
     left_out: Mapping[str, str] = field(default_factory=dict)
+    untold: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Source:
     """What the source says of the flow's topics. `missing`: those that it has no more; `failed`:
-    why it does not answer for a partition."""
+    why it does not answer for a partition, `untold`: for a topic."""
 
     topics: _Topics
     ends: _Ends
     missing: frozenset[str]
     failed: Mapping[ids.TopicPartition, errors.ConnectError]
+    untold: Mapping[str, errors.ConnectError]
 
 
 def look(
@@ -76,7 +81,8 @@ def look(
     silent, source = lost, None
     if not lost:
         try:
-            source = _ask_source(sides, names, min(SOURCE_S, end.left_s(clock.now_s())))
+            within_s = min(SOURCE_S, end.left_s(clock.now_s()))
+            source = _ask_source(sides, names, clock=clock, timeout_s=within_s)
         except errors.RetriableError as error:
             silent = str(error)
     left_out = {topic: why for topic in names if (why := _why_left_out(flow, topic, source))}
@@ -91,6 +97,7 @@ def look(
         silent=silent,
         losses=losses,
         left_out=left_out,
+        untold={} if source is None else {name: str(why) for name, why in source.untold.items()},
     )
 
 
@@ -104,13 +111,13 @@ def _mirrored(
     clock: base_clock.Clock,
 ) -> tuple[seen.Mirrored, ...]:
     mirrors = {each: _mirror(sides.flow, each) for each in partitions}
-    logs = sides.target.logs
-    there = logs.ends(set(mirrors.values()), left.left_s(clock.now_s())).done
+    reader = sides.target.logs
+    there = reader.ends(set(mirrors.values()), left.left_s(clock.now_s())).done
     targets = sides.target.admin.describe_topics(
         {each.topic for each in mirrors.values()}, left.left_s(clock.now_s())
     ).done
     copied = {each: known.partition(each).copied_to for each in partitions}
-    newest = logs.newest_ms(there, min(TIMES_S, left.left_s(clock.now_s())))
+    newest = reader.newest_ms(there, min(TIMES_S, left.left_s(clock.now_s())))
     here: _Ends = {} if source is None else source.ends
     topics: _Topics = {} if source is None else source.topics
     unknown = {} if source is None else source.failed
@@ -142,33 +149,77 @@ def read_map(side: app_sides.OneSide, source_alias: str, timeout_s: float) -> of
     Raises `RetriableError` and `FatalError`, also where another release wrote it.
     """
     topic = naming.map_topic(source_alias)
-    return map_reader.fold(_read(side, topic, timeout_s), where=side.alias)
-
-
-def _read(side: app_sides.OneSide, topic: str, timeout_s: float) -> list[state_topics.TopicRecord]:
-    """Empty where there is no such topic: whoever reads one waits for it."""
-    if topic not in side.topics.list_topics(timeout_s):
-        return []
-    return side.topics.read_topic(topic, timeout_s)
+    if topic not in side.topics.list_topics(timeout_s):  # whoever reads one waits for it
+        return map_reader.fold([], where=side.alias)
+    return map_reader.fold(side.topics.read_topic(topic, timeout_s), where=side.alias)
 
 
 def _losses(side: app_sides.OneSide, source_alias: str, timeout_s: float) -> int:
-    stated: dict[bytes, receipt.Receipt] = {}
-    for record in _read(side, naming.receipts_topic(source_alias), timeout_s):
-        if record.key is not None and record.value is not None:
-            stated[record.key] = receipt.decode(record.key, record.value)
-    return sum(each.kind in _LOST for each in stated.values())
-
-
-def _ask_source(sides: app_sides.TwoSides, known: Collection[str], timeout_s: float) -> _Source:
-    """Of what the flow mirrors, or has mirrored. What of it does not answer is left out."""
-    listed = sides.source.admin.list_topics(timeout_s)
-    wanted = {each for each in listed if sides.flow.should_replicate_topic(each)}
-    topics = sides.source.admin.describe_topics(wanted, timeout_s).done
-    ends = sides.source.logs.ends(_partitions(topics), timeout_s)
-    return _Source(
-        topics=topics, ends=ends.done, missing=frozenset(known) - listed, failed=ends.failed
+    return sum(
+        each.kind in _LOST for each in receipts.read(side, source_alias, timeout_s=timeout_s)
     )
+
+
+def _ask_source(
+    sides: app_sides.TwoSides,
+    known: Collection[str],
+    *,
+    clock: base_clock.Clock,
+    timeout_s: float,
+) -> _Source:
+    """Of what the flow mirrors, or has mirrored. What of it does not answer has failed, as long as
+    anything does."""
+    end = base_deadline.Deadline.after(timeout_s, now_s=clock.now_s())
+    side = sides.source
+    listed = side.admin.list_topics(timeout_s)
+    wanted = {each for each in listed if sides.flow.should_replicate_topic(each)}
+    described = side.admin.describe_topics(wanted, end.left_s(clock.now_s()))
+    ends = _ends(side, described.done, end=end, clock=clock)
+    return _Source(
+        topics=described.done,
+        ends=ends.done,
+        missing=frozenset(known) - listed,
+        failed=ends.failed,
+        untold={
+            name: error
+            for name, error in described.failed.items()
+            if not isinstance(error, kafka_errors.TopicMissingError)
+        },
+    )
+
+
+def _ends(
+    side: app_sides.OneSide,
+    topics: _Topics,
+    *,
+    end: base_deadline.Deadline,
+    clock: base_clock.Clock,
+) -> logs.PerPartition[log_ends.Ends]:
+    """Leader by leader, as one that is away must not be waited for on behalf of all. Raises where
+    none of them answers."""
+    done: dict[ids.TopicPartition, log_ends.Ends] = {}
+    failed: dict[ids.TopicPartition, errors.ConnectError] = {}
+    led: dict[int, list[ids.TopicPartition]] = {}
+    for each in sorted(_partitions(topics)):
+        leader = topics[each.topic].leaders[each.partition]
+        if leader is None:
+            failed[each] = errors.RetriableError("no broker leads it")
+        else:
+            led.setdefault(leader, []).append(each)
+    silent: list[errors.RetriableError] = []
+    for number, partitions in enumerate(led.values()):
+        share_s = end.left_s(clock.now_s()) / (len(led) - number)
+        try:
+            answer = side.logs.ends(partitions, share_s)
+        except errors.RetriableError as error:
+            silent.append(error)
+            failed |= dict.fromkeys(partitions, error)
+        else:
+            done |= answer.done
+            failed |= answer.failed
+    if silent and len(silent) == len(led):
+        raise silent[0]
+    return logs.PerPartition(done=done, failed=failed)
 
 
 def _partitions(topics: _Topics) -> frozenset[ids.TopicPartition]:

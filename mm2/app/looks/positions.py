@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from connect_runtime.base import clock as base_clock
+from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app.looks import sides as app_sides
@@ -19,6 +21,7 @@ from mm2.core.offsets import checkpoints, group_sync
 
 T = TypeVar("T")
 _State = group_sync.GroupState
+_OFFSETS_TOPIC = "__consumer_offsets"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +39,7 @@ def of_groups(
     names: Collection[str] = (),
     stable: bool = False,
     before: Mapping[str, checkpoints.Positions] | None = None,
+    clock: base_clock.Clock,
     timeout_s: float,
 ) -> Standing:
     """The flow's groups, or those of `names`: by their own offsets where the source answers for
@@ -47,7 +51,9 @@ def of_groups(
     if origin_answers:
         wanted, unlisted = _wanted(sides, names, table, timeout_s=timeout_s)
         wanted = sorted({*wanted, *before}) if unlisted else wanted
-        found = _committed(sides, wanted, table, names=names, stable=stable, timeout_s=timeout_s)
+        found = _committed(
+            sides, wanted, table, names=names, stable=stable, clock=clock, timeout_s=timeout_s
+        )
     else:
         told = sorted({*table.groups(), *before})
         found = [_checkpointed(sides.flow, name, table) for name in told]
@@ -66,14 +72,34 @@ def _wanted(
     *,
     timeout_s: float,
 ) -> tuple[list[str], str]:
-    """Whom to ask about, and why there may be more. Every broker has to answer for the list."""
+    """Whom to ask about, and why there may be more. Every broker has to answer for the list; of one
+    that is known to be away nobody says which groups it has, so those with checkpoints are asked
+    about, too."""
     if names:
         return sorted(names), ""
     try:
         listed = sides.source.groups.list_groups(timeout_s)
     except errors.RetriableError as error:
         return table.groups(), str(error)
-    return relevant.candidates(sides.flow, listed), ""
+    unlisted = set(table.groups()).difference(each.group for each in listed)
+    wanted = sorted({*relevant.candidates(sides.flow, listed), *unlisted})
+    return wanted, _why_unlisted(sides.source, timeout_s)
+
+
+def _why_unlisted(side: app_sides.OneSide, timeout_s: float) -> str:
+    """ "" where all groups have a coordinator, or nobody tells us."""
+    try:
+        found = side.admin.describe_topics([_OFFSETS_TOPIC], timeout_s)
+    except errors.RetriableError as error:
+        return str(error)
+    failure = found.failed.get(_OFFSETS_TOPIC)
+    if isinstance(failure, errors.RetriableError):
+        return str(failure)
+    topic = found.done.get(_OFFSETS_TOPIC)
+    alone = 0 if topic is None else topic.leaders.count(None)
+    if topic is None or not alone:
+        return ""
+    return f"no broker leads {alone} of the {topic.partitions} partitions of {_OFFSETS_TOPIC}"
 
 
 def _committed(
@@ -83,12 +109,15 @@ def _committed(
     *,
     names: Collection[str],
     stable: bool,
+    clock: base_clock.Clock,
     timeout_s: float,
 ) -> list[seen.Group]:
-    """One whose coordinator is away stands where its checkpoints say."""
+    """One whose coordinator is away stands where its checkpoints say, and is waited for once."""
     flow, groups = sides.flow, sides.source.groups
-    states = _each(lambda: groups.states(wanted, timeout_s), wanted)
-    positions = _each(lambda: groups.positions(wanted, timeout_s, stable=stable), wanted)
+    end = base_deadline.Deadline.after(timeout_s, now_s=clock.now_s())
+    positions = _each(lambda: groups.positions(wanted, timeout_s / 2, stable=stable), wanted)
+    told = sorted(positions.done)
+    states = _each(lambda: groups.states(told, end.left_s(clock.now_s())), told)
     found = []
     for name in wanted:
         failure = positions.failed.get(name) or states.failed.get(name)

@@ -10,7 +10,13 @@ from mm2.core.offsets import group_sync
 
 _Way, _Weight, _Finding = group_moves.Way, verdicts.Weight, verdicts.Finding
 _TELLS_LESS = frozenset(
-    {"origin-unreachable", "groups-unlisted", "group-unread", "as-of-checkpoint"}
+    {
+        "origin-unreachable",
+        "groups-unlisted",
+        "group-unread",
+        "as-of-checkpoint",
+        "way-back-unknown",
+    }
 )
 """Of a cluster that is left that told more when the move was begun: nobody has agreed to it."""
 
@@ -46,6 +52,7 @@ def _find(
             yield from _of_lag(wanted, each, settled)
     for tail in found.unreplicated:
         yield from _of_tail(wanted, tail)
+    yield from _of_half(wanted, found, groups)
     yield from _of_names(wanted, groups)
     yield from _of_gone(wanted, found, groups)
     for group in groups:
@@ -92,6 +99,38 @@ def _of_ends(wanted: orders.Wanted, found: seen.Seen) -> Iterator[verdicts.Findi
             weight=_Weight.NOTE,
             code="losses",
             text=f"{found.losses} receipts say that records were lost before: see mm2 receipts",
+        )
+
+
+def _of_half(
+    wanted: orders.Wanted, found: seen.Seen, groups: Sequence[group_moves.GroupMove]
+) -> Iterator[verdicts.Finding]:
+    """`from` answers, but not for all that is asked of it."""
+    here = wanted.origin
+    weight = _Weight.FORBIDS if wanted.planned else _Weight.COSTS
+    for topic, why in sorted(found.untold.items()):
+        text = f"{topic}: {here} does not tell its partitions ({why}), so nothing is known of it"
+        yield _Finding(weight=weight, code="lag-unknown", text=text)
+    if found.way_back:
+        yield _Finding(
+            weight=weight,
+            code="way-back-unknown",
+            text=f"what the flow back has brought to {here} cannot be seen ({found.way_back}): "
+            f"groups that read what came from {wanted.destination} may read more of it again",
+        )
+    partly = (
+        found.unlisted
+        or found.untold
+        or found.way_back
+        or any(each.here is None for each in found.mirrored)
+        or any(each.unread_why for each in groups)
+    )
+    if partly and not found.silent and not wanted.planned:
+        yield _Finding(
+            weight=_Weight.NOTE,
+            code="half-lost",
+            text=f"{here} answers for a part only; with --origin-lost nothing is asked of it, and "
+            "all groups are moved by their last checkpoints",
         )
 
 

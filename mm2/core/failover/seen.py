@@ -141,10 +141,12 @@ class Seen:
     """Everything, as of `at_ms`.
 
     `logs` are partitions of `to`, by their names there, as far as groups go there. `silent` says
-    why `from` does not answer, `unlisted` why not all of its groups may be known, "" where neither
-    is so. `left_out` are topics that are on `to`, and why they are not mirrored now. `unfenced` are
-    partitions whose writers nobody could lock out, and why. `losses` counts receipts of the flow
-    that say records were lost on the way. `before`: None where the move is not begun yet.
+    why `from` does not answer, `unlisted` why not all of its groups may be known, `way_back` why
+    the flow that leads back could not be looked at there, "" where none is so. `untold` are topics
+    of `from` whose partitions it does not tell, and why. `left_out` are topics that are on `to`,
+    and why they are not mirrored now. `unfenced` are partitions whose writers nobody could lock
+    out, and why. `losses` counts receipts of the flow that say records were lost on the way.
+    `before`: None where the move is not begun yet.
     """
 
     at_ms: int
@@ -154,6 +156,8 @@ class Seen:
     logs: Mapping[ids.TopicPartition, log_ends.Ends] = field(default_factory=dict)
     silent: str = ""
     unlisted: str = ""
+    untold: Mapping[str, str] = field(default_factory=dict)
+    way_back: str = ""
     left_out: Mapping[str, str] = field(default_factory=dict)
     unfenced: Mapping[ids.TopicPartition, str] = field(default_factory=dict)
     unreplicated: tuple[Unreplicated, ...] = ()

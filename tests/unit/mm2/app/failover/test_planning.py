@@ -3,16 +3,17 @@ names that both write."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
 from connect_runtime.base import errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
-from mm2.app.failover import places, planning, tails
+from mm2.app.failover import planning
 from mm2.core import filters, flows, naming
-from mm2.core.failover import group_moves, orders, plan, seen, verdicts, whose
+from mm2.core.failover import group_moves, orders, places, plan, seen, tails, verdicts, whose
 from mm2.formats import checkpoint, offset_sync
 from tests.fakes import copied_map, two_sides
 
@@ -54,11 +55,12 @@ def made(
     fences: planning.Fences | None = None,
     lost: str = "",
     ways: places.Ways = ONE_WAY,
+    find: Callable[[Any], Any] | None = None,
     **given: Any,
 ) -> plan.Plan:
     planner = planning.Planner(
         both=sides,
-        find=lambda _: found or {},
+        find=find or (lambda _: found or {}),
         clock=Clock(),
         timeout_s=10.0,
         lost=lost,
@@ -97,7 +99,11 @@ def test_one_coordinator_that_is_away_is_one_groups_matter():
     sides.source.members.failures["positions", "mail"] = errors.RetriableError("away")
     checkpoints(sides, "mail", 80)
     found = made(sides)
-    assert codes(found) == {"group-unread": Weight.COSTS, "as-of-checkpoint": Weight.COSTS}
+    assert codes(found) == {
+        "half-lost": Weight.NOTE,
+        "group-unread": Weight.COSTS,
+        "as-of-checkpoint": Weight.COSTS,
+    }
     billing, mail = found.groups
     assert (billing.origin, mail.origin) == (seen.Origin.COMMITTED, seen.Origin.CHECKPOINTED)
     assert mail.partitions[0].to == 80 + DELTA
@@ -114,8 +120,107 @@ def test_a_broker_that_does_not_list_its_groups_leaves_those_with_checkpoints():
     checkpoints(sides, "billing", 30)
     found = made(sides)
     assert real is not None
-    assert codes(found) == {"groups-unlisted": Weight.COSTS}
+    assert codes(found) == {"groups-unlisted": Weight.COSTS, "half-lost": Weight.NOTE}
+    assert "--origin-lost" in found.findings[-1].text
     assert only(found).to == 40 + DELTA
+
+
+OFFSETS = "__consumer_offsets"
+
+
+@pytest.mark.parametrize("away", [True, False])
+def test_groups_that_no_broker_lists_are_known_by_their_checkpoints(away):
+    """Of a coordinator that is away no other broker says that its groups are gone."""
+    sides = scene()
+    sides.source.cluster.create(OFFSETS, partitions=2)
+    checkpoints(sides, "mail", 80)
+    if away:
+        sides.source.cluster.topics[OFFSETS].leaders = (1, None)
+        sides.source.members.failures["positions", "mail"] = errors.RetriableError("away")
+    found = made(sides)
+    assert [each.group for each in found.groups] == ["billing", "mail"][: 1 + away]
+    if away:
+        assert codes(found)["groups-unlisted"] is Weight.COSTS
+        assert f"1 of the 2 partitions of {OFFSETS}" in found.findings[0].text
+        assert found.groups[1].partitions[0].to == 80 + DELTA
+    else:
+        assert codes(found) == {}
+
+
+OTHER = ids.TopicPartition(TOPIC, 1)
+
+
+@pytest.mark.parametrize("unheard", [True, False])
+def test_a_leader_that_is_away_leaves_what_others_lead(unheard):
+    sides = scene()
+    sides.source.cluster.topics[TOPIC].partitions = 2
+    sides.source.cluster.topics[TOPIC].leaders = (1, 2 if unheard else None)
+    sides.source.log(TOPIC, 7, partition=1)
+    if unheard:
+        sides.source.logs.unheard = {OTHER}
+    found = made(sides)
+    assert {each.partition: each.lag_records for each in found.mirrored} == {HERE: 0, OTHER: None}
+    assert (found.silent, codes(found)["lag-unknown"]) == ("", Weight.COSTS)
+    why = "does not answer" if unheard else "no broker leads it"
+    assert why in next(each.text for each in found.findings if each.code == "lag-unknown")
+    assert found.groups[0].origin is seen.Origin.COMMITTED
+
+
+def test_where_no_leader_answers_the_cluster_is_silent():
+    sides = scene()
+    checkpoints(sides, "billing", 30)
+    sides.source.logs.unheard = {HERE}
+    found = made(sides)
+    assert "its broker does not answer" in found.silent
+    assert only(found).to == 30 + DELTA
+
+
+def test_a_topic_that_is_not_described_is_told():
+    sides = scene()
+    sides.source.log("orders-new", 5)
+    sides.source.cluster.failures["describe_topics", "orders-new"] = errors.RetriableError("away")
+    topics = filters.topic_filter(("orders.*",))
+    sides.flow = dataclasses.replace(sides.flow, topics=topics)
+    found = made(sides)
+    assert codes(found) == {"lag-unknown": Weight.COSTS, "half-lost": Weight.NOTE}
+    assert found.findings[0].text.startswith("orders-new: ")
+
+
+@pytest.mark.parametrize("kind", [orders.Kind.EMERGENCY, orders.Kind.PLANNED])
+def test_a_map_back_that_cannot_be_read_costs_or_ends_a_planned_move(kind):
+    sides = scene()
+    sides.source.members.groups.clear()
+    sides.source.members.commit("billing", {BACK: 17})
+    sides.source.log("west.orders", 20)
+    sides.target.log("orders", 30)
+    sync = offset_sync.OffsetSync(
+        partition=ids.TopicPartition("orders", 0), upstream=12, downstream=15
+    )
+    sides.target.topics.topics["mm2-offset-syncs.east.internal"] = [offset_sync.encode(sync)]
+    sides.source.topics.failure = errors.RetriableError("its leader is away")
+    if kind is orders.Kind.PLANNED:
+        with pytest.raises(errors.RetriableError, match="its leader is away"):
+            made(sides, kind=kind, ways=BOTH)
+        return
+    found = made(sides, kind=kind, ways=BOTH)
+    assert codes(found)["way-back-unknown"] is Weight.COSTS
+    assert (only(found).to, only(found).again_max) == (12, 2)
+
+
+def test_what_never_left_may_stay_uncounted_in_an_emergency():
+    sides = identity()
+    sides.source.topics.topics[naming.map_topic("west")] = copied_map.log(
+        HERE, through=60, delta=20
+    )
+
+    def refuse(_: object) -> Any:
+        raise errors.RetriableError("its leader is away")
+
+    found = made(sides, find=refuse)
+    assert codes(found)["way-back-unknown"] is Weight.COSTS
+    assert only(found).to == 60
+    with pytest.raises(errors.RetriableError, match="its leader is away"):
+        made(sides, find=refuse, kind=orders.Kind.PLANNED)
 
 
 def test_refused_credentials_are_no_silence():
@@ -312,7 +417,7 @@ def test_a_partition_that_is_not_answered_for_is_told_with_the_reason():
     sides = scene()
     del sides.source.logs.logs[HERE]
     found = made(sides)
-    assert codes(found) == {"lag-unknown": Weight.COSTS}
+    assert codes(found) == {"lag-unknown": Weight.COSTS, "half-lost": Weight.NOTE}
     assert "(there is no orders-0)" in found.findings[0].text
     assert found.lag_records is None
 

@@ -1,5 +1,5 @@
-"""What the cluster gone to holds that never reached the one that is left: records born there,
-behind all that the opposite flow has brought over. They are counted, and written to a file.
+"""What the cluster gone to holds that never reached the one that is left is looked for on real
+clusters, and written to a file. `core/failover/tails` says where, and what comes of it.
 """
 
 from __future__ import annotations
@@ -11,79 +11,20 @@ import os
 import pathlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import errors, ids
 from mm2.app.failover import scans, side_by_side
-from mm2.core.failover import seen, whose
-from mm2.core.offsets import log_ends, offset_map
+from mm2.core.failover import tails
 from mm2.formats import compression, record_batch, record_sets, records
 from mm2.pipeline import fenced_partition, single_questions
 
 EXPORT_VERSION = 1
 FIND_S = 120.0
 _HEADER_MAX = 4_096
-LAST_OFFSETS = 1_000
-"""So far back the last record that the opposite flow brought is looked for."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tail:
-    """Of a partition of the cluster gone to, from where the opposite flow's map ends (`through`) to
-    the last stable offset (`end`). `stretches` None: not all could be counted."""
-
-    partition: ids.TopicPartition
-    through: int
-    end: int
-    behind: int
-    stretches: tuple[whose.Stretch, ...] | None
-    counted: int
-
-    @property
-    def first(self) -> int | None:
-        """Before it all that was born there has arrived; None: that was not counted."""
-        if self.stretches is None:
-            return None
-        return min((each.first for each in self.stretches), default=self.end)
-
-    def told(self) -> seen.Unreplicated:
-        found = self.stretches or ()
-        return seen.Unreplicated(
-            partition=self.partition,
-            start=min((each.first for each in found), default=self.through),
-            end=self.end,
-            records=None if self.stretches is None else self.counted,
-            at_least=self.counted,
-            first_ms=min((each.first_ms for each in found), default=None),
-            last_ms=max((each.last_ms for each in found), default=None),
-        )
-
-
-class _Arrived(NamedTuple):
-    """Records that the opposite flow brought and did not write down; nothing of it stands at
-    `behind` or later."""
-
-    records: int
-    behind: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Begin:
-    """Where to look, by the partition's name on the cluster gone to. `ours`: ids of the producers
-    that bring records there; `theirs`: of those that the opposite flow writes with into `mirror`,
-    whose map ends at `mirror_next`."""
-
-    ends: log_ends.Ends
-    through: int
-    ours: Collection[int]
-    mirror: ids.TopicPartition
-    mirror_ends: log_ends.Ends | None
-    mirror_next: int
-    theirs: Collection[int]
-
-
-Find = Callable[[Mapping[ids.TopicPartition, Begin]], Mapping[ids.TopicPartition, Tail]]
+Find = Callable[[Mapping[ids.TopicPartition, tails.Begin]], Mapping[ids.TopicPartition, tails.Tail]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,63 +35,52 @@ class Finder:
     here: side_by_side.Connect
     clock: base_clock.Clock
 
-    def find(self, begins: Mapping[ids.TopicPartition, Begin]) -> Mapping[ids.TopicPartition, Tail]:
+    def find(
+        self, begins: Mapping[ids.TopicPartition, tails.Begin]
+    ) -> Mapping[ids.TopicPartition, tails.Tail]:
         """Raises `ConnectError` where one of them does not answer."""
 
         def arrived(
             questions: single_questions.SingleQuestions, each: ids.TopicPartition
-        ) -> _Arrived | None:
-            begin = begins[each]
-            if begin.mirror_ends is None:
-                return _Arrived(0, begin.mirror_next)
-            place = _place(questions, begin.mirror, self.clock)
-            end = begin.mirror_ends.end
-            found = whose.Whose(ours=begin.theirs, start=begin.mirror_next, end=end)
-            if not scans.scan(place, found, clock=self.clock):
-                return None
-            if not found.mine:  # its last record may stand before markers, and before others'
-                start = max(begin.mirror_ends.start, begin.mirror_next - LAST_OFFSETS)
-                found = whose.Whose(ours=begin.theirs, start=start, end=begin.mirror_next)
-                whole = start < begin.mirror_next and scans.scan(place, found, clock=self.clock)
-                return _Arrived(0, found.mine_end if whole else begin.mirror_next)
-            return _Arrived(found.mine, found.mine_end)
+        ) -> tails.Arrived | None:
+            return self._arrived(questions, begins[each])
 
         more = side_by_side.run(
             arrived, begins, connect=self.here, clock=self.clock, timeout_s=FIND_S
         )
 
-        def work(questions: single_questions.SingleQuestions, each: ids.TopicPartition) -> Tail:
-            begin = begins[each]
-            start = max(begin.through, begin.ends.start)
-            found = whose.Whose(ours=begin.ours, start=start, end=begin.ends.end)
+        def work(
+            questions: single_questions.SingleQuestions, each: ids.TopicPartition
+        ) -> tails.Tail:
+            found = begins[each].born()
             whole = scans.scan(_place(questions, each, self.clock), found, clock=self.clock)
-            passed = more[each]
-            left = tuple(whose.behind(found.others, passed.records if passed else 0))
-            return Tail(
-                partition=each,
-                through=begin.through,
-                end=max(begin.through, begin.ends.end),
-                behind=_behind(begin, passed),
-                stretches=left if whole else None,
-                counted=sum(stretch.records for stretch in left),
-            )
+            return begins[each].tail(each, found, more[each], whole=whole)
 
         return side_by_side.run(
             work, begins, connect=self.there, clock=self.clock, timeout_s=FIND_S
         )
 
-
-def _behind(begin: Begin, arrived: _Arrived | None) -> int:
-    """Where that could not be seen, records may have arrived up to the log's end."""
-    if arrived is not None:
-        return arrived.behind
-    assert begin.mirror_ends is not None, "it was read in part"
-    return max(begin.mirror_next, begin.mirror_ends.end)
+    def _arrived(
+        self, questions: single_questions.SingleQuestions, begin: tails.Begin
+    ) -> tails.Arrived | None:
+        """None: that could not be seen."""
+        found = begin.behind_the_map()
+        if found is None:
+            return tails.Arrived(0, begin.mirror_next)
+        place = _place(questions, begin.mirror, self.clock)
+        if not scans.scan(place, found, clock=self.clock):
+            return None
+        if found.mine:
+            return tails.Arrived(found.mine, found.mine_end)
+        before = begin.before_the_map_ends()
+        if before is None or not scans.scan(place, before, clock=self.clock):
+            return tails.Arrived(0, begin.mirror_next)
+        return tails.Arrived(0, before.mine_end)
 
 
 def export(
     path: pathlib.Path,
-    tails: Collection[Tail],
+    found: Collection[tails.Tail],
     *,
     cluster: str,
     move: str,
@@ -164,7 +94,7 @@ def export(
     only written anew where this `move` wrote it. Raises `ConnectError`, also where other records
     are found than were counted.
     """
-    count = sum(each.counted for each in tails)
+    count = sum(each.counted for each in found)
     part = path.with_name(path.name + ".part")
     header = {"v": EXPORT_VERSION, "cluster": cluster, "move": move, "records": count}
     try:
@@ -175,7 +105,7 @@ def export(
         with os.fdopen(descriptor, "w", encoding="utf-8") as file, connect() as questions:
             print(json.dumps(header), file=file)
             written = 0
-            for tail in tails:
+            for tail in found:
                 for line in _lines(_place(questions, tail.partition, clock), tail, clock):
                     print(json.dumps(line, separators=(",", ":")), file=file)
                     written += 1
@@ -215,7 +145,7 @@ def _sync(folder: pathlib.Path) -> None:
 
 
 def _lines(
-    place: fenced_partition.FencedPartition, tail: Tail, clock: base_clock.Clock
+    place: fenced_partition.FencedPartition, tail: tails.Tail, clock: base_clock.Clock
 ) -> Iterator[dict[str, Any]]:
     """In one pass, up to the tail's end; a stretch is a batch, or its end."""
     waiting = sorted(tail.stretches or (), reverse=True)
@@ -283,31 +213,3 @@ def _place(
     clock: base_clock.Clock,
 ) -> fenced_partition.FencedPartition:
     return fenced_partition.FencedPartition(questions, partition, transactional_id="", clock=clock)
-
-
-def begins(
-    opposite: offset_map.OffsetMap,
-    known: offset_map.OffsetMap,
-    *,
-    name_here: Callable[[ids.TopicPartition], ids.TopicPartition],
-    there: Mapping[ids.TopicPartition, log_ends.Ends],
-    here: Mapping[ids.TopicPartition, log_ends.Ends],
-) -> dict[ids.TopicPartition, Begin]:
-    """Of every partition there that the opposite flow has begun. `name_here`: where it brings it;
-    `known`: the map of the flow, by whose ids it writes into topics of one name."""
-    found = {}
-    for partition, ends in there.items():
-        mine = opposite.partition(partition)
-        mirror = name_here(partition)
-        anchor = mine.anchor
-        same = known.partition(mirror).producers if mirror == partition else ()
-        found[partition] = Begin(
-            ends=ends,
-            through=mine.copied_to or 0,
-            ours=frozenset(same),
-            mirror=mirror,
-            mirror_ends=here.get(mirror),
-            mirror_next=0 if anchor is None else anchor.segment.target_next,
-            theirs=frozenset(mine.producers),
-        )
-    return found

@@ -13,9 +13,10 @@ import pytest
 
 from connect_runtime.base import errors, ids
 from connect_runtime.system import clock as system_clock
-from mm2.app.failover import tails
-from mm2.core.offsets import log_ends, offset_map
-from tests.fakes import batches, copied_map
+from mm2.app.failover import left_behind
+from mm2.core.failover import tails
+from mm2.core.offsets import log_ends
+from tests.fakes import batches
 
 EAST, WEST = ids.TopicPartition("orders", 0), ids.TopicPartition("east.orders", 0)
 OURS, THEIRS, LOCAL = 70, 80, 90
@@ -94,7 +95,7 @@ def begin(**given: Any) -> tails.Begin:
 
 
 def find(there: FakeQuestions, here: FakeQuestions, wanted: tails.Begin) -> tails.Tail:
-    finder = tails.Finder(
+    finder = left_behind.Finder(
         there=lambda: there,  # type: ignore[arg-type,return-value]  # it stands in
         here=lambda: here,  # type: ignore[arg-type,return-value]
         clock=CLOCK,
@@ -162,7 +163,7 @@ def test_an_export_holds_each_record_whole(tmp_path: Path, codec: int):
     there = FakeQuestions({EAST: log_there})
     tail = find(there, NOTHING, begin(through=12))
     path = tmp_path / "tail.jsonl"
-    count = tails.export(
+    count = left_behind.export(
         path,
         [tail],
         cluster="east",
@@ -190,7 +191,7 @@ def test_an_export_holds_each_record_whole(tmp_path: Path, codec: int):
 
 def exported(path: Path, there: FakeQuestions, tail: tails.Tail, **given: Any) -> int:
     usual: dict[str, Any] = {"cluster": "east", "move": "west->east 1", "clock": CLOCK}
-    return tails.export(
+    return left_behind.export(
         path,
         [tail],
         connect=lambda: there,  # type: ignore[arg-type,return-value]
@@ -237,19 +238,3 @@ def test_an_export_that_finds_nothing_ends(tmp_path: Path):
     there = FakeQuestions({EAST: log((30, 5, LOCAL))})
     with pytest.raises(errors.RetriableError, match="and 0 found"):
         exported(tmp_path / "tail.jsonl", there, tail)
-
-
-def test_where_to_look_is_what_both_maps_say():
-    opposite, known = offset_map.OffsetMap(), offset_map.OffsetMap()
-    for key, value in copied_map.log(EAST, through=10, delta=2):
-        opposite.apply(key or b"", value)
-    ends = log_ends.Ends(start=0, end=30)
-    found = tails.begins(
-        opposite, known, name_here=lambda _: WEST, there={EAST: ends}, here={WEST: ends}
-    )[EAST]
-    assert (found.through, found.mirror_next, found.mirror, found.ours) == (
-        10,
-        12,
-        WEST,
-        frozenset(),
-    )

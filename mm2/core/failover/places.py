@@ -1,0 +1,211 @@
+"""Where an offset of the cluster that is left is on the one gone to, by the maps of both ways.
+
+What the flow mirrors goes forwards by its map; what a flow of the other direction has brought goes
+back by that one's; what both bring under one name goes by both (`shared_names`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from connect_runtime.base import ids
+from mm2.core import flows
+from mm2.core.configs import connector_keys
+from mm2.core.failover import group_moves, seen, shared_names, tails
+from mm2.core.offsets import map_translation, offset_map, translation
+from mm2.formats import offset_sync
+
+Syncs = Mapping[ids.TopicPartition, Sequence[offset_sync.OffsetSync]]
+"""By the partition's name on the flow's source, as they were written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ways:
+    """What the file says. `both`: a flow leads back, too. `syncs_there`: it keeps its offset syncs
+    on the cluster gone to, which is its source, and nobody else keeps any under that name.
+    `syncs_here`: the flow itself keeps its own on its source."""
+
+    both: bool = False
+    syncs_there: bool = False
+    syncs_here: bool = True
+
+
+def ways(props: Mapping[str, str], flow: flows.Flow, names: Collection[str]) -> Ways:
+    """`props`: the file's, flat; `names`: of all its flows."""
+    back_name = f"{flow.target}->{flow.source}"
+    usual = props.get(connector_keys.SYNCS_TOPIC_LOCATION, "source")
+    here, there = (
+        props.get(f"{name}.{connector_keys.SYNCS_TOPIC_LOCATION}", usual).strip() == "source"
+        for name in (flow.name, back_name)
+    )
+    return Ways(both=back_name in names, syncs_there=here and there, syncs_here=here)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Back:
+    """The flow that leads back. `known` is its map, which stands on the cluster that is left; None
+    where it cannot be read, and then its `syncs` count. `exists`: there is such a flow, as far as
+    that is known without the map."""
+
+    known: offset_map.OffsetMap | None
+    exists: bool = False
+    syncs: Syncs = field(default_factory=dict)
+
+    def arrived(self, partition: ids.TopicPartition, offset: int) -> offset_sync.OffsetSync | None:
+        """The last place, as far as offset syncs say, before which all that was born on the cluster
+        gone to stood before `offset` on the one that is left; None: they say nothing."""
+        found = [each for each in self.syncs.get(partition, ()) if each.downstream <= offset]
+        return max(found, key=lambda each: each.upstream, default=None)
+
+
+def asks_back(flow: flows.Flow, topics: Collection[str]) -> bool:
+    """Do offsets of these topics of the cluster that is left need the flow that leads back?"""
+    return not flow.policy.renames_topics or any(
+        not flow.should_replicate_topic(each) and _origin(flow, each) is not None for each in topics
+    )
+
+
+def there(flow: flows.Flow, partition: ids.TopicPartition) -> ids.TopicPartition:
+    """Where the flow brings what was born on its source."""
+    return ids.TopicPartition(flow.remote_topic(partition.topic), partition.partition)
+
+
+def back(flow: flows.Flow, partition: ids.TopicPartition) -> ids.TopicPartition:
+    """Where the opposite flow brings what was born on this one's target."""
+    topic = flow.policy.format_remote_topic(flow.target, partition.topic)
+    return ids.TopicPartition(topic, partition.partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """`known` is the flow's map, `mirrored` what it mirrors, by name on its source. `left`: what
+    never left the cluster gone to, by name there. `still`: nobody copies any more."""
+
+    flow: flows.Flow
+    known: offset_map.OffsetMap
+    mirrored: Mapping[ids.TopicPartition, seen.Mirrored]
+    back: Back
+    left: Mapping[ids.TopicPartition, tails.Tail] = field(default_factory=dict)
+    still: bool = False
+
+    def translate(self, partition: ids.TopicPartition, offset: int) -> seen.Place | None:
+        """See `seen.Translate`."""
+        flow = self.flow
+        if not flow.should_replicate_topic(partition.topic):
+            return self._backwards(partition, offset)
+        forward = group_moves.capped(
+            map_translation.translate(self.known.partition(partition), offset),
+            offset,
+            self.mirrored.get(partition),
+        )
+        mirror = there(flow, partition)
+        if flow.policy.renames_topics:
+            return seen.Place(partition=mirror, outcome=forward)
+        if self.back.known is None:
+            return self._by_syncs(partition, mirror, offset, forward=forward)
+        return self._shared(
+            partition,
+            mirror,
+            offset,
+            forward=forward,
+            opposite=self.back.known.partition(mirror),
+        )
+
+    def _backwards(self, partition: ids.TopicPartition, offset: int) -> seen.Place | None:
+        topic = _origin(self.flow, partition.topic)
+        opposite = self.back.known
+        if topic is None or (opposite is None and not self.back.exists):
+            return None
+        born = ids.TopicPartition(topic, partition.partition)
+        if opposite is None:
+            return seen.Place(partition=born, outcome=self._back_by_syncs(born, offset))
+        tail = self.left.get(born)
+        if tail is not None and tail.first is not None and offset >= tail.behind:
+            return seen.Place(partition=born, outcome=translation.Exact(downstream=tail.first))
+        outcome = map_translation.translate_back(opposite.partition(born), offset)
+        return seen.Place(partition=born, outcome=outcome)
+
+    def _back_by_syncs(self, born: ids.TopicPartition, offset: int) -> translation.Translation:
+        """What was copied behind the sync stands before `offset`, too: a record an offset at
+        most."""
+        sync = self.back.arrived(born, offset)
+        if sync is None:
+            return translation.Untranslated.UNKNOWN
+        return translation.Earlier(downstream=sync.upstream, again_max=offset - sync.downstream)
+
+    def _shared(
+        self,
+        partition: ids.TopicPartition,
+        mirror: ids.TopicPartition,
+        offset: int,
+        *,
+        forward: translation.Translation,
+        opposite: offset_map.PartitionMap,
+    ) -> seen.Place:
+        if not opposite.eras:
+            return seen.Place(partition=mirror, outcome=forward, unsure=self._unsure())
+        mine, tail = self.mirrored.get(partition), self.left.get(mirror)
+        copied_to = None if mine is None else mine.copied_to
+        through = opposite.copied_to or 0
+        outcome = shared_names.place(
+            forward,
+            map_translation.translate_back(opposite, offset),
+            shared_names.Local(
+                through=through,
+                end=through if tail is None else tail.end,
+                stretches=None if tail is None else tail.stretches,
+            ),
+            read_all_copied=self.still
+            and mine is not None
+            and mine.tail == 0
+            and copied_to is not None
+            and offset >= copied_to,
+            past_all_back=tail is not None and offset >= tail.behind,
+        )
+        return seen.Place(partition=mirror, outcome=outcome)
+
+    def _by_syncs(
+        self,
+        partition: ids.TopicPartition,
+        mirror: ids.TopicPartition,
+        offset: int,
+        *,
+        forward: translation.Translation,
+    ) -> seen.Place:
+        """Without the opposite map, which is lost with its cluster."""
+        unsure = self._unsure()
+        if not unsure:
+            return seen.Place(partition=mirror, outcome=forward)
+        sync, mine = self.back.arrived(mirror, offset), self.mirrored.get(partition)
+        if sync is None or mine is None or mine.there is None:
+            return seen.Place(partition=mirror, outcome=forward, unsure=unsure)
+        arrived = sync.upstream
+        end = max(arrived, mine.there.end)
+        outcome = shared_names.place(
+            forward,
+            translation.Earlier(downstream=arrived, again_max=end - arrived),
+            shared_names.Local(through=arrived, end=end, stretches=None),
+            read_all_copied=False,
+            past_all_back=False,
+        )
+        return seen.Place(partition=mirror, outcome=outcome)
+
+    def _unsure(self) -> str:
+        """Why the topics may hold what was born there, "" where they do not: the flow that leads
+        back need not be in our file."""
+        flow = self.flow
+        if not (self.back.exists or flow.target_topics is flows.TargetTopics.SHARED):
+            return ""
+        return (
+            f"{flow.target} may have records of its own under this name, and nobody can say which "
+            f"of them were read on {flow.source}: who goes on by what was copied alone misses the "
+            "others (target.topics: exclusive says that there are none)"
+        )
+
+
+def _origin(flow: flows.Flow, topic: str) -> str | None:
+    """The name on the target of a topic that came from there; None for others."""
+    if flow.policy.topic_source(topic) != flow.target:
+        return None
+    return flow.policy.upstream_topic(topic)
