@@ -95,6 +95,12 @@ class Fleet:
         """What the members tell their groups, once open."""
         return NOT_USED if self._internal is None else self._internal.advertised_url
 
+    @property
+    def front_url(self) -> str:
+        """Where people reach this process, once open: the server for other nodes, else loopback."""
+        server = self._loopback if self._internal is None else self._internal
+        return server.advertised_url.rstrip("/")
+
     def member(
         self,
         settings: distributed_settings.Settings,

@@ -21,6 +21,7 @@ from connect_runtime.system import threads
 from mm2.app import endings, engine_choice, flow_plan, flow_worker, worker_changes
 from mm2.app.settings import differences
 from mm2.app.settings import settings as app_settings
+from mm2.app.ui import site
 from mm2.connectors import board, flow_status, operators
 from mm2.pipeline import data_plane, engine
 
@@ -70,8 +71,9 @@ class Node:
         self._changing = False
         self._broken = ""
         plans = flow_plan.plans(settings, choice, environment=environment)
+        self._served = served if served is not None else {}
         self._fleet = make_fleet(
-            flow_plan.rest(settings, environment=environment), served=served or {}
+            flow_plan.rest(settings, environment=environment), served=self._served
         )
         self._plane: data_plane.DataPlane | None = None
         self._workers = [self._make_worker(plan) for plan in plans]
@@ -86,6 +88,8 @@ class Node:
         where the data plane or the REST servers cannot listen."""
         self._plane = data_plane.acquire(engine_choice.of(self._settings), self._clock)
         self._fleet.open()
+        if site.PAGE in self._served:
+            _log.info("the status page is at %s%s", self._fleet.front_url, site.PAGE)
         for each in self._workers:
             self._start_worker(each)
 

@@ -164,6 +164,7 @@ def _run(
 ) -> run_loop.Ending:
     # Here and not above: wrong input is told before Kafka's and Spark's libraries are loaded.
     from mm2.app import flow_plan, loss_watch, node, node_metrics
+    from mm2.app.ui import hosting
 
     choice = flow_plan.Choice(
         near=chosen.near,
@@ -192,7 +193,7 @@ def _run(
         notes=(f"mm2 {version.VERSION}{note}",),
     )
     try:
-        with reloading.begun(made, watch):
+        with reloading.begun(made, watch), hosting.begun(made, watch, served):
             return run_loop.RunLoop(made, goal, around).run()
     finally:
         if exporter is not None:

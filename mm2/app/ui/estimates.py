@@ -1,0 +1,97 @@
+"""What a failover would cost now, as far as the process that runs a flow knows by itself.
+
+It is no plan: of groups it knows nothing, of partitions that others copy neither. The plan is what
+`mm2 failover` makes, which looks at both clusters.
+"""
+
+from __future__ import annotations
+
+import enum
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from mm2.app import figures
+from mm2.app.reports import flow_report, words
+from mm2.app.ui import tones
+from mm2.core import flows
+
+
+class Kind(enum.Enum):
+    """The gravest of what was found decides."""
+
+    UNKNOWN = "cannot be told"
+    BLOCKED = "something stands still"
+    COSTS = "at a cost"
+    NOTHING_KNOWN = "nothing known against it"
+
+
+_TONES = {
+    Kind.UNKNOWN: tones.Tone.UNKNOWN,
+    Kind.BLOCKED: tones.Tone.BAD,
+    Kind.COSTS: tones.Tone.WAIT,
+    Kind.NOTHING_KNOWN: tones.Tone.GOOD,
+}
+_GRAVEST_FIRST = (Kind.BLOCKED, Kind.UNKNOWN, Kind.COSTS, Kind.NOTHING_KNOWN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """`findings` say why; `command` makes the plan."""
+
+    kind: Kind
+    findings: tuple[str, ...]
+    command: str
+
+
+def make(report: flow_report.FlowReport, flow: flows.Flow) -> Estimate:
+    """Of a flow as its process sees it."""
+    found = list(_find(report, flow))
+    kinds = [kind for kind, _ in found]
+    return Estimate(
+        kind=min(kinds, key=_GRAVEST_FIRST.index, default=Kind.NOTHING_KNOWN),
+        findings=tuple(text for _, text in found),
+        command=shlex.join(["mm2", "failover", "--from", flow.source, "--to", flow.target]),
+    )
+
+
+def as_json(found: Estimate) -> dict[str, Any]:
+    return {
+        "verdict": found.kind.value,
+        "tone": _TONES[found.kind].value,
+        "findings": list(found.findings),
+        "command": found.command,
+    }
+
+
+def _find(report: flow_report.FlowReport, flow: flows.Flow) -> Iterator[tuple[Kind, str]]:
+    source, target, parts = flow.source, flow.target, report.partitions
+    if report.state is not flow_report.State.RUNNING:
+        yield Kind.UNKNOWN, f"the flow is {report.state.value}: what comes to {source} is not seen"
+    standing = [each for each in parts if each.state in flow_report.STANDING]
+    if standing:
+        yield (
+            Kind.BLOCKED,
+            f"{figures.counted(len(standing), 'partition')} stand still: what comes there does not "
+            f"reach {target}",
+        )
+    lost = flow_report.soonest(parts)
+    if lost is not None:
+        yield Kind.COSTS, words.loss(lost)
+    if report.elsewhere:
+        yield (
+            Kind.UNKNOWN,
+            f"{figures.counted(report.elsewhere, 'partition')} are copied by other processes, "
+            "whose pages tell",
+        )
+    if not parts:
+        yield Kind.UNKNOWN, "no partition is copied here"
+        return
+    lag = flow_report.lag(parts, report.at_ms)
+    if not lag.complete:
+        yield Kind.UNKNOWN, "of some partitions nobody knows how far they are copied"
+    if lag.records:
+        age = "" if lag.ms is None else f", {figures.duration(lag.ms / 1000)}"
+        missing = figures.counted(lag.records, "record")
+        yield Kind.COSTS, f"up to {missing} of {source} are not on {target} yet{age}"

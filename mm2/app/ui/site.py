@@ -1,0 +1,111 @@
+"""The pages of the status page, by path: a document, a style, a script, and JSON below `/ui/api/`.
+
+All of it is read only, comes from here alone, and may load nothing from elsewhere.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from connect_runtime.ports import pages
+from mm2.app.ui import flow_documents, group_documents, watch
+from mm2.connectors import board
+
+PAGE = "/ui"
+API = f"{PAGE}/api"
+_HTML = "text/html; charset=utf-8"
+_CSS = "text/css; charset=utf-8"
+_JS = "text/javascript; charset=utf-8"
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": _POLICY,
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class Site:
+    """`served` are its pages. Any thread may ask."""
+
+    def __init__(self, seen: watch.Watch, on: board.Board) -> None:
+        self._seen = seen
+        self._board = on
+
+    def served(self) -> dict[str, pages.Make]:
+        """By path."""
+        documents: Mapping[str, Callable[[pages.Asked], pages.Page]] = {
+            f"{API}/overview": self._overview,
+            f"{API}/flow": self._flow,
+            f"{API}/groups": self._groups,
+        }
+        return {
+            "/": to_page,
+            PAGE: _static("index.html", _HTML),
+            f"{PAGE}/": _moved,
+            f"{PAGE}/ui.css": _static("ui.css", _CSS),
+            f"{PAGE}/ui.js": _static("ui.js", _JS),
+            **documents,
+        }
+
+    def _overview(self, _: pages.Asked) -> pages.Page:
+        return _json(flow_documents.overview_json(self._seen.seen()))
+
+    def _flow(self, asked: pages.Asked) -> pages.Page:
+        seen = self._seen.seen()
+        one = seen.find(asked.query.get("flow", ""))
+        if one is None:
+            return _no_flow(seen)
+        past = self._seen.past(one.flow.name)
+        return _json(flow_documents.flow_json(seen, one, past, topic=asked.query.get("topic", "")))
+
+    def _groups(self, asked: pages.Asked) -> pages.Page:
+        seen = self._seen.seen()
+        one = seen.find(asked.query.get("flow", ""))
+        if one is None:
+            return _no_flow(seen)
+        told = self._board.seen().groups.get(one.flow.name, {})
+        text = asked.query.get("group", "")
+        return _json(group_documents.groups_json(seen, one, [*told.values()], text=text))
+
+
+def to_page(asked: pages.Asked) -> pages.Page:
+    """Of `/`: who wants to read HTML is led on, and programs are told where everything is."""
+    if "text/html" in asked.accept:
+        return pages.Page(
+            status=HTTPStatus.SEE_OTHER, body=b"", headers={**_HEADERS, "Location": PAGE}
+        )
+    return _json({"version": flow_documents.VERSION, "page": PAGE})
+
+
+def _moved(asked: pages.Asked) -> pages.Page:
+    """Links of the page hold below `/ui` alone."""
+    if asked.path == f"{PAGE}/":
+        headers = {**_HEADERS, "Location": PAGE}
+        return pages.Page(status=HTTPStatus.SEE_OTHER, body=b"", headers=headers)
+    return _json({"error": f"there is no {asked.path}"}, status=HTTPStatus.NOT_FOUND)
+
+
+def _static(name: str, content_type: str) -> pages.Make:
+    body = importlib.resources.files("mm2.app.ui").joinpath("static", name).read_bytes()
+    page = pages.Page(body=body, content_type=content_type, headers=_HEADERS)
+    return lambda _: page
+
+
+def _no_flow(seen: flow_documents.Seen) -> pages.Page:
+    names = [each.flow.name for each in seen.flows]
+    told = {**flow_documents.head(seen), "error": "there is no such flow", "flows": names}
+    return _json(told, status=HTTPStatus.NOT_FOUND)
+
+
+def _json(found: Mapping[str, Any], *, status: int = HTTPStatus.OK) -> pages.Page:
+    """What no UTF-8 can hold is shown as a question mark."""
+    text = json.dumps(found, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return pages.Page(body=text.encode("utf-8", "replace"), status=status, headers=_HEADERS)

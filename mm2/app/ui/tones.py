@@ -1,0 +1,89 @@
+"""Which mark a state gets on the page: one of five, each with a sign and a word beside its colour.
+
+Only what is surely well is `GOOD`: what nobody knows is `UNKNOWN`, whatever was so before.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+
+from mm2.app import overview
+from mm2.app.reports import flow_report
+
+
+class Tone(enum.Enum):
+    GOOD = "good"
+    WAIT = "wait"
+    """It is on its way, or held back by somebody; or well, with something to know."""
+    BAD = "bad"
+    """It does not move until somebody acts."""
+    OFF = "off"
+    """Somebody has stopped it."""
+    UNKNOWN = "unknown"
+
+
+_GRAVEST_FIRST = (Tone.BAD, Tone.UNKNOWN, Tone.WAIT, Tone.OFF, Tone.GOOD)
+_FLOWS = {
+    flow_report.State.PLANNING: Tone.WAIT,
+    flow_report.State.PAUSED: Tone.WAIT,
+    flow_report.State.STOPPING: Tone.WAIT,
+    flow_report.State.STOPPED: Tone.OFF,
+    flow_report.State.FAILED: Tone.BAD,
+    flow_report.State.NOT_RUNNING: Tone.BAD,
+    flow_report.State.UNKNOWN: Tone.UNKNOWN,
+}
+_TASKS = {
+    "RUNNING": Tone.GOOD,
+    "FAILED": Tone.BAD,
+    "PAUSED": Tone.WAIT,
+    "STOPPED": Tone.OFF,
+    "STOPPING": Tone.WAIT,
+    "STARTING": Tone.WAIT,
+    "RESTARTING": Tone.WAIT,
+    "WAITING_FOR_SLOT": Tone.WAIT,
+    "UNASSIGNED": Tone.WAIT,
+}
+_PARTITIONS = {
+    "waiting": Tone.WAIT,
+    "taking": Tone.WAIT,
+    overview.PAUSED: Tone.WAIT,
+    "closed": Tone.OFF,
+}
+
+
+def gravest(tones: Sequence[Tone]) -> Tone:
+    """Of several that belong together; of none nothing is known."""
+    return min(tones, key=_GRAVEST_FIRST.index, default=Tone.UNKNOWN)
+
+
+def of_partition(each: flow_report.Partition) -> Tone:
+    """One that copies is well only where its lag is known."""
+    if each.state in flow_report.STANDING or each.outlook.is_short:
+        return Tone.BAD
+    if each.state == flow_report.COPYING:
+        return Tone.UNKNOWN if each.lag_records is None else Tone.GOOD
+    if each.state == flow_report.UNSEEN and each.reason:
+        return Tone.BAD
+    return _PARTITIONS.get(each.state, Tone.UNKNOWN)
+
+
+def of_task(each: flow_report.Task) -> Tone:
+    return _TASKS.get(each.state, Tone.UNKNOWN)
+
+
+def of_flow(report: flow_report.FlowReport) -> Tone:
+    """One that runs is as well as the gravest of its parts; what others copy nobody here knows."""
+    known = _FLOWS.get(report.state)
+    parts = [of_partition(each) for each in report.partitions]
+    tasks = [of_task(each) for each in report.tasks]
+    if Tone.BAD in (*parts, *tasks):
+        return Tone.BAD
+    if known is not None:
+        return known
+    if report.elsewhere:
+        return gravest([*parts, Tone.UNKNOWN])
+    if not report.partitions:
+        return Tone.WAIT
+    of_all = gravest([*parts, *tasks])
+    return Tone.WAIT if of_all is Tone.GOOD and report.warnings else of_all
