@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,4 +13,12 @@ def folder(environ: Mapping[str, str] = os.environ) -> Path:
     if environ.get("MM2_CACHE"):
         return Path(environ["MM2_CACHE"]).expanduser().absolute()
     base = environ.get("XDG_CACHE_HOME")
-    return (Path(base).expanduser().absolute() if base else Path.home() / ".cache") / "mm2"
+    return (Path(base).expanduser().absolute() if base else _home() / ".cache") / "mm2"
+
+
+def _home() -> Path:
+    """A user id that the system has no name for, as containers may be given, has no home."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path(tempfile.gettempdir()) / f"mm2-home-{os.geteuid()}"

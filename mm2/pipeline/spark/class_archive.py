@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
 from contextlib import suppress
 from pathlib import Path
 
 from connect_runtime.system import user_cache
+from mm2.pipeline.spark import settings
 
 _OTHERS_WRITE = 0o022
-_QUOTED = re.compile(r"""[\s"'\\]""")
 OPTION = "-XX:SharedArchiveFile="
 _WRITE = "-XX:+RecordDynamicDumpInfo"
 
@@ -39,7 +38,7 @@ class ClassArchive:
     def options(self) -> str:
         """JVM options that use it, or that make it possible to write one. An empty file says that
         none could be made; what others may have written is not used, nor what needs quotes."""
-        if _QUOTED.search(str(self._path)):
+        if settings.NEEDS_QUOTES.search(str(self._path)):
             return ""
         try:
             found = self._path.stat()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import pwd
 import signal
 import struct
 import subprocess
@@ -155,7 +156,11 @@ def _command(
     logging_file.write_text(logs.log4j2_properties(log), encoding="utf-8")
     properties = spark_settings.properties(settings, scratch=home)
     properties["spark.driver.extraJavaOptions"] = spark_settings.java_options(
-        settings, logging=logging_file, more="" if archive is None else archive.options
+        settings,
+        scratch=home,
+        logging=logging_file,
+        nameless=not _has_name(),
+        more="" if archive is None else archive.options,
     )
     properties_file = home / _PROPERTIES
     properties_file.touch(mode=0o600)
@@ -179,7 +184,17 @@ def _environment(settings: spark_settings.SparkSettings, *, answer: Path) -> dic
     }
     if settings.local:
         environment["SPARK_LOCAL_IP"] = "127.0.0.1"  # works where the host's name has no address
+    if not _has_name():
+        environment.setdefault("SPARK_USER", settings.app_name)  # Hadoop finds none, and gives up
     return environment
+
+
+def _has_name() -> bool:
+    """Does the system know whose process this is? Containers may run under any user id."""
+    try:
+        return bool(pwd.getpwuid(os.geteuid()))
+    except KeyError:
+        return False
 
 
 def _read_answer(answer: bytes) -> tuple[int, str]:

@@ -5,6 +5,7 @@ Pure: nothing here starts anything, so that `mm2 config show` and validation nee
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -43,6 +44,8 @@ _SECURE = {
     "spark.network.crypto.enabled": "true",
     "spark.io.encryption.enabled": "true",
 }
+NEEDS_QUOTES = re.compile(r"""[\s"'\\]""")
+"""What stands in a path that Java options cannot hold as it is."""
 LOCAL_JVM_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """No payload passes through the driver's JVM: quick to start counts more than fast at its peak."""
 
@@ -113,9 +116,17 @@ def properties(settings: SparkSettings, *, scratch: Path) -> dict[str, str]:
     return merged
 
 
-def java_options(settings: SparkSettings, *, logging: Path, more: str = "") -> str:
-    """The driver JVM's options: the user's last, so that they win. `more` are for a local one."""
+def java_options(
+    settings: SparkSettings, *, scratch: Path, logging: Path, nameless: bool = False, more: str = ""
+) -> str:
+    """The driver JVM's options: the user's last, so that they win. `more` are for a local one.
+
+    A JVM takes `/tmp` for temporary files whatever `TMPDIR` says: here it takes `scratch`. The home
+    of who is `nameless` it calls "?", which Spark's Ivy refuses: there it takes `scratch`, too.
+    """
     ours = [f"-Dlog4j2.configurationFile={logging.as_uri()}"]
+    if not NEEDS_QUOTES.search(str(scratch)):
+        ours += [f"-Djava.io.tmpdir={scratch}", *([f"-Duser.home={scratch}"] if nameless else [])]
     if settings.local:
         ours += [LOCAL_JVM_OPTIONS, *([more] if more else [])]
     return " ".join([*ours, settings.conf.get("spark.driver.extraJavaOptions", "")]).strip()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,22 +97,32 @@ def test_what_counts_as_open(changes, told):
     assert found == told if told is None else told in str(found)
 
 
-def test_java_options_point_to_our_logging_and_leave_users_the_last_word():
-    options = spark_settings.java_options(
-        settings(conf={"spark.driver.extraJavaOptions": "-Xss1m"}), logging=Path("/x/l.properties")
+def java_options(scratch: str = "/s", **given: Any) -> str:
+    made = settings(conf={"spark.driver.extraJavaOptions": "-Xss1m"}, **given.pop("made", {}))
+    return spark_settings.java_options(
+        made, scratch=Path(scratch), logging=Path("/x/l.properties"), **given
     )
+
+
+def test_java_options_point_to_our_logging_and_leave_users_the_last_word():
+    options = java_options()
     assert options.startswith("-Dlog4j2.configurationFile=file:///x/l.properties ")
     assert options.endswith(" -Xss1m")
-    archived = spark_settings.java_options(
-        settings(conf={"spark.driver.extraJavaOptions": "-Xss1m"}),
-        logging=Path("/x/l"),
-        more="-XX:SharedArchiveFile=/c",
-    )
+    archived = java_options(more="-XX:SharedArchiveFile=/c")
     assert archived.endswith(" -XX:SharedArchiveFile=/c -Xss1m")
-    cluster = spark_settings.java_options(
-        settings(master=CLUSTER), logging=Path("/x/l"), more="-XX:SharedArchiveFile=/c"
-    )
-    assert cluster == "-Dlog4j2.configurationFile=file:///x/l"
+    cluster = java_options(made={"master": CLUSTER}, more="-XX:SharedArchiveFile=/c")
+    assert "SharedArchiveFile" not in cluster
+
+
+def test_the_jvm_writes_where_we_write():
+    assert " -Djava.io.tmpdir=/s " in java_options()
+    assert "user.home" not in java_options()
+    assert " -Djava.io.tmpdir=/s -Duser.home=/s " in java_options(nameless=True)
+
+
+@pytest.mark.parametrize("scratch", ["/a b", "/a'b", '/a"b', "/a\\b"])
+def test_a_path_that_options_cannot_hold_is_left_out(scratch):
+    assert "-Djava.io.tmpdir" not in java_options(scratch, nameless=True)
 
 
 def test_a_secret_in_the_properties_is_not_shown():
