@@ -188,7 +188,9 @@ def _sockets(file: pathlib.Path, where: pathlib.Path) -> Iterator[tuple[int, pat
 
 
 def _name(file: pathlib.Path) -> str:
-    return hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:16]
+    """Of the path as it stands: Kubernetes' files are links, to another place when they change."""
+    where = file.parent.resolve() / file.name
+    return hashlib.sha256(str(where).encode()).hexdigest()[:16]
 
 
 def _enter(where: pathlib.Path) -> None:

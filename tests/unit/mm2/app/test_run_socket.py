@@ -71,6 +71,19 @@ def test_the_file_is_known_by_its_place_not_by_its_spelling(serving, where, tmp_
         ask(pathlib.Path("other.yaml"), where)
 
 
+def test_a_file_that_is_a_link_to_another_place_by_now_is_the_same(serving, where, tmp_path):
+    """As Kubernetes changes the files of a ConfigMap."""
+    for version in ("one", "two"):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "c.yaml").touch()
+    (tmp_path / "..data").symlink_to("one")
+    (tmp_path / "c.yaml").symlink_to("..data/c.yaml")
+    serving(tmp_path / "c.yaml", run_socket.Answer(code=0, lines=()))
+    (tmp_path / "..data").unlink()
+    (tmp_path / "..data").symlink_to("two")
+    assert len(ask(tmp_path / "c.yaml", where)) == 1
+
+
 def test_sockets_of_the_dead_are_removed(where, tmp_path):
     file = tmp_path / "c.yaml"
     dead = run_socket.RunSocket(file, where=where)
