@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 
-from tests.support import examples
+from tests.support import debian_tools, examples
 
 if TYPE_CHECKING:
     from mm2.sandbox import cluster
@@ -157,14 +157,17 @@ def _kafka_versions(session: pytest.Session, *, newest: str) -> list[str]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """In CI everything that the tests need is there: a test that needs brokers may not skip.
+    """In CI everything that the tests need is there: a test that needs brokers, or a command of
+    a Debian package, may not skip.
 
     But for those that need a Docker daemon.
     """
     report = yield
+    if not _in_ci() or not report.skipped or hasattr(report, "wasxfail"):
+        return report
     names = {marker.name for marker in item.iter_markers()}
-    may_not = bool(names & set(_NEED_BROKERS)) and "docker" not in names
-    if _in_ci() and may_not and report.skipped and not hasattr(report, "wasxfail"):
+    with_brokers = bool(names & set(_NEED_BROKERS)) and "docker" not in names
+    if with_brokers or debian_tools.missing([str(report.longrepr)]):
         report.outcome = "failed"
         report.longrepr = f"skipped in CI, which counts as a failure: {report.longrepr}"
     return report
@@ -180,6 +183,13 @@ def pytest_make_collect_report(
         report.outcome = "failed"
         report.longrepr = f"skipped in CI, which counts as a failure: {report.longrepr}"
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The last words: what was left out for want of a package, and what to type to have it."""
+    reasons = [str(each.longrepr) for each in terminalreporter.stats.get("skipped", ())]
+    for line in debian_tools.told(reasons):
+        terminalreporter.write_line(line, yellow=True)
 
 
 def _in_ci() -> bool:

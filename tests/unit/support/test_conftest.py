@@ -1,4 +1,4 @@
-"""In CI a test that needs brokers may not skip: run by a pytest of its own."""
+"""In CI a test may not skip that needs brokers or a package: run by a pytest of its own."""
 
 from __future__ import annotations
 
@@ -21,6 +21,17 @@ def test_skips():
 @pytest.mark.xfail(reason="known")
 def test_expected_failure():
     assert False
+"""
+_WITHOUT_TOOL = """
+from tests.support import debian_tools
+def test_needs_a_command(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    debian_tools.path("promtool")
+def test_needs_another(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    debian_tools.path("chromedriver")
+def test_needs_none():
+    assert True
 """
 _SKIPPED_MODULE = "import pytest\npytest.skip('no broker', allow_module_level=True)\n"
 
@@ -61,3 +72,18 @@ def test_a_skip_fails_in_ci_where_brokers_are_needed(tmp_path, marker, ci, outco
 def test_a_module_that_skips_itself_fails_in_ci(tmp_path):
     assert "1 error" in _run(tmp_path, _SKIPPED_MODULE, ci="true")
     assert "1 skipped" in _run(tmp_path, _SKIPPED_MODULE, ci="")
+
+
+def test_what_lacks_a_package_is_left_out_and_told_with_the_command(tmp_path):
+    output = _run(tmp_path, _WITHOUT_TOOL, ci="")
+
+    assert "1 passed, 2 skipped" in output
+    assert "2 tests were left out for want of Debian packages. To have them run:" in output
+    assert "apt-get install -y --no-install-recommends chromium-driver prometheus" in output
+
+
+def test_what_lacks_a_package_fails_in_ci(tmp_path):
+    output = _run(tmp_path, _WITHOUT_TOOL, ci="true")
+
+    assert "2 failed, 1 passed" in output
+    assert "needs the Debian package prometheus: apt-get install" in output
