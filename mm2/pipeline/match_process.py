@@ -2,7 +2,7 @@
 
 Runs where copies run: in a Spark task's Python process, or in a thread (`inline`). Credentials come
 over the control channel only. One partition is compared at a time, and all of its digests are held
-at once: 35 bytes for each record of either log, and 360 more for each pair while it is looked for.
+at once (`matching.records_max`): what would take more memory than it may is left, and told.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class MatchProcess:
             on_closed=self._on_closed,
         )
         self._settings: messages.Configure | None = None
-        self._asked: list[match_messages.Bounds] | None = None
+        self._asked: match_messages.Asked | None = None
         self._gone = ""
 
     def run(self) -> None:
@@ -63,7 +63,7 @@ class MatchProcess:
             self._channel.close()
             self._poller.close()
 
-    def _compare_all(self, asked: list[match_messages.Bounds]) -> None:
+    def _compare_all(self, asked: match_messages.Asked) -> None:
         settings = self._settings
         assert settings is not None, "configure comes first"
         random = Random()  # noqa: S311 - jitter, not secrets
@@ -84,10 +84,16 @@ class MatchProcess:
                     random=random,
                 ) as target,
             ):
-                for each in asked:
+                for each in asked.bounds:
                     where = wheres[each.partition]
                     transform = None if chain is None else chain.of(where)
-                    found = self._compared(each, where, transform, sides=(source, target))
+                    found = self._compared(
+                        each,
+                        where,
+                        transform,
+                        sides=(source, target),
+                        memory_bytes=asked.memory_bytes,
+                    )
                     for message in match_messages.answer(found):
                         self._channel.send(message)
                     self._channel.drain(_DRAIN_S)
@@ -102,14 +108,21 @@ class MatchProcess:
         transform: opening.Transform | None,
         *,
         sides: tuple[single_questions.SingleQuestions, single_questions.SingleQuestions],
+        memory_bytes: int,
     ) -> match_messages.Compared:
         mirror = ids.TopicPartition(where.remote_topic, where.partition)
         try:
-            target = self._read(sides[1], mirror, upto=bounds.target_to)
+            target = self._read(
+                sides[1],
+                mirror,
+                upto=bounds.target_to,
+                records_max=matching.records_max(memory_bytes),
+            )
             source = self._read(
                 sides[0],
                 bounds.partition,
                 upto=bounds.source_to,
+                records_max=matching.records_max(memory_bytes, target=len(target.items)),
                 optional_aborted=True,
                 opposite=bounds.opposite,
                 transform=transform,

@@ -44,6 +44,14 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="How long it may take.",
 )
+@click.option(
+    "--memory-gb",
+    type=click.FloatRange(min=0, min_open=True),
+    default=4.0,
+    show_default=True,
+    metavar="GB",
+    help="What all processes that compare may take together; up to eight share it.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
 def command(
     *,
@@ -53,6 +61,7 @@ def command(
     dry_run: bool,
     engine: str | None,
     timeout_s: float,
+    memory_gb: float,
     as_json: bool,
 ) -> int:
     """Make the map of offsets anew where it is lost, or before where it begins.
@@ -85,7 +94,15 @@ def command(
     ):
         client_id = f"mm2-{chosen.name}-rebuild"
         ledger = connections.ledger(settings, chosen, client_id=client_id, clock=clock)
-        tools = _tools(settings, both, ledger, engine=spark, timeout_s=timeout_s, quiet=as_json)
+        tools = _tools(
+            settings,
+            both,
+            ledger,
+            engine=spark,
+            timeout_s=timeout_s,
+            memory_bytes=int(memory_gb * 10**9),
+            quiet=as_json,
+        )
         run = rebuilding.Rebuilding(tools, writes=not dry_run)
         try:
             run.run(topics)
@@ -108,6 +125,7 @@ def _tools(
     *,
     engine: engine_settings.EngineSettings,
     timeout_s: float,
+    memory_bytes: int,
     quiet: bool,
 ) -> rebuilding.Tools:
     from mm2.app import connections
@@ -145,4 +163,5 @@ def _tools(
         pause=threading.Event().wait,
         tell=lambda line: click.echo(line, err=True) if not quiet else None,
         timeout_s=timeout_s,
+        memory_bytes=memory_bytes,
     )

@@ -26,9 +26,10 @@ def compare(
     *,
     clock: base_clock.Clock,
     timeout_s: float,
+    memory_bytes: int,
     done: OnCompared,
 ) -> None:
-    """`done` is told of each partition as soon as it is compared. `settings` say how to reach both
+    """In so much memory, of all processes together. `done` is told of each partition as soon as it is compared. `settings` say how to reach both
     clusters, and have a setup for each partition.
 
     Raises `RetriableError` when time is up, and `FatalError` where the engine, or a task of it,
@@ -39,7 +40,7 @@ def compare(
     try:
         shares = [asked[at::TASKS_MAX] for at in range(min(TASKS_MAX, len(asked)))]
         for number, share in enumerate(shares):
-            comparing.start(number, share)
+            comparing.start(number, share, memory_bytes=memory_bytes // len(shares))
         comparing.await_all(base_deadline.Deadline.after(timeout_s, now_s=clock.now_s()))
     finally:
         comparing.close()
@@ -66,7 +67,9 @@ class _Comparing:
         self._left: dict[str, tuple[control_channel.TaskChannel, engine.CopyHandle]] = {}
         self._answers: dict[str, match_messages.Answers] = {}
 
-    def start(self, number: int, share: Sequence[match_messages.Bounds]) -> None:
+    def start(
+        self, number: int, share: Sequence[match_messages.Bounds], *, memory_bytes: int
+    ) -> None:
         wanted = {(each.partition.topic, each.partition.partition) for each in share}
         settings = dataclasses.replace(
             self._settings,
@@ -78,7 +81,8 @@ class _Comparing:
         name = f"{settings.flow} match {number}"
         channel = self._plane.server.open(name, inbox=self._inbox)
         channel.send(messages.configure(settings))
-        channel.send(match_messages.ask(share))
+        asked = match_messages.Asked(bounds=tuple(share), memory_bytes=memory_bytes)
+        channel.send(match_messages.ask(asked))
         job = engine.CopyJob(
             flow=f"{settings.flow} match",
             index=number,

@@ -15,13 +15,11 @@ from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors, ids
 from mm2.app.looks import sides, workers
-from mm2.app.offsets import comparing
-from mm2.cluster import errors as cluster_errors
+from mm2.app.offsets import comparing, locking, storing
 from mm2.connectors.share import flow_ledger
 from mm2.connectors.topics import partition_setups
 from mm2.core.configs import engine_settings
 from mm2.core.copy import (
-    instructions,
     match_messages,
     messages,
     opening,
@@ -33,8 +31,6 @@ from mm2.formats import map_record
 from mm2.pipeline import fenced_partition, single_questions
 
 LOOK_S = 60.0
-STORE_S = 60.0
-_TURN_S = 0.5
 _TAKEN = "somebody has taken it meanwhile"
 _DELETED = (
     "all that was copied is deleted from the mirror, and with it how far that was: say where to go "
@@ -67,7 +63,7 @@ class Rebuilt:
 class Tools:
     """`reaching` says how the processes that compare reach the clusters, `worker_props` which group
     runs the flow. `questions` connects to the target. `opposite` gives, by its mirror's partition,
-    the producers of a flow back that keeps names."""
+    the producers of a flow back that keeps names. `memory_bytes` are for all that compare."""
 
     both: sides.Sides
     ledger: flow_ledger.FlowLedger
@@ -80,6 +76,7 @@ class Tools:
     pause: Callable[[float], bool]
     tell: Callable[[str], None]
     timeout_s: float
+    memory_bytes: int
 
 
 class Rebuilding:
@@ -155,37 +152,77 @@ class Rebuilding:
             )
 
     def _bounds(self, due: Collection[ids.TopicPartition]) -> list[match_messages.Bounds]:
-        """Those that are lost are fenced first: what stands before the marker is final."""
-        bounds = []
+        """Those that are lost are fenced first: what stands before the marker is final. Then the
+        source's ends are noted, and only then who wrote for a flow back: nobody writes a record
+        there before that producer stands in its map."""
+        target_to = self._fenced(due)
+        ends = self._tools.both.source.logs.ends(list(target_to), LOOK_S)
+        for each, error in ends.failed.items():
+            self._leave(each, f"its end on the source is not known: {error}")
+        back = self._back(ends.done)
+        return [
+            match_messages.Bounds(
+                partition=each,
+                source_to=self._source_to(each, ends.done[each].end),
+                target_to=target_to[each],
+                opposite=self._opposite(each, back),
+            )
+            for each in sorted(ends.done)
+        ]
+
+    def _source_to(self, partition: ids.TopicPartition, end: int) -> int:
+        wanted = self._kinds[partition].source_to
+        return end if wanted < 0 else wanted
+
+    def _fenced(self, due: Collection[ids.TopicPartition]) -> dict[ids.TopicPartition, int]:
+        """Up to where the mirror of each is compared; of those left out `found` says why."""
+        found = {}
         with self._tools.questions() as questions:
             for each in sorted(due):
-                wanted, target_to = self._kinds[each], self._kinds[each].target_to
-                lost, place = wanted.kind is rebuild_plan.Kind.LOST, self._place(each, questions)
-                if lost and place.start() > 0:
-                    self._deleted.add(each)
-                if lost and self._writes:
-                    marker = self._fence(each, place)
-                    if marker is None:
-                        continue
-                    target_to = marker
-                bounds.append(
-                    match_messages.Bounds(
-                        partition=each,
-                        source_to=wanted.source_to,
-                        target_to=target_to,
-                        opposite=self._opposite(each),
-                    )
-                )
-        return bounds
+                try:
+                    target_to = self._target_to(each, self._place(each, questions))
+                except errors.ConnectError as error:
+                    self._leave(each, f"its mirror cannot be asked: {error}")
+                    continue
+                if target_to is not None:
+                    found[each] = target_to
+        return found
 
-    def _opposite(self, partition: ids.TopicPartition) -> frozenset[int]:
+    def _target_to(
+        self, partition: ids.TopicPartition, place: fenced_partition.FencedPartition
+    ) -> int | None:
+        """None: nothing is there that could be compared, or nobody can be locked out."""
+        wanted = self._kinds[partition]
+        if wanted.kind is not rebuild_plan.Kind.LOST:
+            return wanted.target_to
+        if place.start() > 0:
+            self._deleted.add(partition)
+        if not self._writes:
+            return wanted.target_to
+        if place.end() == 0:
+            self.found[partition] = Rebuilt(partition=partition, kind=rebuild_plan.Kind.EMPTY)
+            return None
+        by = locking.lock(place)
+        if isinstance(by, str):
+            self._leave(partition, by)
+            return None
+        self._fences[partition] = by
+        return by.marker
+
+    def _back(self, asked: Collection[ids.TopicPartition]) -> offset_map.OffsetMap | None:
+        """The map of a flow back that keeps names, where any has one."""
+        if any(self._setups[each].opposite_map for each in asked):
+            return self._tools.opposite()
+        return None
+
+    def _opposite(
+        self, partition: ids.TopicPartition, back: offset_map.OffsetMap | None
+    ) -> frozenset[int]:
         where = self._setups[partition]
-        if not where.opposite_map:
+        if back is None or not where.opposite_map:
             return frozenset()
-        back = self._tools.opposite().partition(
-            ids.TopicPartition(where.remote_topic, where.partition)
-        )
-        return frozenset(back.producers)
+        mirror = ids.TopicPartition(where.remote_topic, where.partition)
+        return frozenset(back.partition(mirror).producers)
 
     def _place(
         self, partition: ids.TopicPartition, questions: single_questions.SingleQuestions
@@ -198,45 +235,6 @@ class Rebuilding:
             transactional_id=where.transactional_id,
             clock=self._tools.clock,
         )
-
-    def _fence(
-        self, partition: ids.TopicPartition, place: fenced_partition.FencedPartition
-    ) -> int | None:
-        """Where our marker stands; None: nothing is there that could be compared, or nobody can be
-        locked out, and `found` says so."""
-        start = place.end()
-        if start == 0:
-            self.found[partition] = Rebuilt(partition=partition, kind=rebuild_plan.Kind.EMPTY)
-            return None
-        owner = place.new_owner()
-        refused = owner if isinstance(owner, fenced_partition.Refused) else None
-        if isinstance(owner, fenced_partition.Owner):
-            refused = place.commit_empty(owner)
-            if refused is None:
-                return self._marked(partition, place, owner, start=start)
-        self._leave(partition, f"its writers cannot be locked out: {refused}")
-        return None
-
-    def _marked(
-        self,
-        partition: ids.TopicPartition,
-        place: fenced_partition.FencedPartition,
-        owner: fenced_partition.Owner,
-        *,
-        start: int,
-    ) -> int | None:
-        marker = place.marker_of(owner, start=start)
-        if marker is None:
-            self._leave(partition, "our marker did not become readable")
-            return None
-        (header,) = [each for each in place.headers(marker) if each.base_offset == marker]
-        self._fences[partition] = rebuilt_map.Fenced(
-            producer_id=owner.id,
-            epoch=owner.epoch,
-            marker=marker,
-            leader_epoch=header.leader_epoch,
-        )
-        return marker
 
     def _leave(self, partition: ids.TopicPartition, why: str) -> None:
         kind = self._kinds[partition].kind
@@ -263,6 +261,7 @@ class Rebuilding:
             tools.engine,
             clock=tools.clock,
             timeout_s=self._end.left_s(tools.clock.now_s()),
+            memory_bytes=tools.memory_bytes,
             done=self._compared,
         )
 
@@ -312,7 +311,7 @@ class Rebuilding:
             records = rebuilt_map.lost(partition, compared.matched, era, by=by)
         else:
             records = rebuilt_map.before_all(partition, compared.matched, era)
-        self._append(records)
+        storing.append(self._tools.ledger, records, clock=self._tools.clock)
         return len(records), "" if self._stands(partition, records) else _TAKEN
 
     def _stands(self, partition: ids.TopicPartition, records: list[rebuilt_map.Record]) -> bool:
@@ -334,37 +333,3 @@ class Rebuilding:
             return opening.filter_hash(chain.of(where))
         finally:
             chain.close()
-
-    def _append(self, records: list[rebuilt_map.Record]) -> None:
-        """In order, the last of them once all before it are stored: it is what others go by."""
-        *before, last = records
-        self._append_all(before)
-        self._append_all([last])
-
-    def _append_all(self, records: list[rebuilt_map.Record]) -> None:
-        ledger, clock = self._tools.ledger, self._tools.clock
-        end = base_deadline.Deadline.after(STORE_S, now_s=clock.now_s())
-        failed: list[errors.ConnectError] = []
-        stored = [0]
-
-        def recorded(error: errors.ConnectError | None) -> None:
-            if error is not None:
-                failed.append(error)
-            stored[0] += 1
-
-        for key, value in records:
-            item = instructions.LogItem(
-                key=map_record.encode_key(key), value=map_record.encode_value(value)
-            )
-            while not failed:
-                try:
-                    ledger.append(item, on_recorded=recorded)
-                    break
-                except cluster_errors.FlowLogFullError:
-                    ledger.work(_TURN_S)
-        while stored[0] < len(records) and not failed:
-            if end.passed(clock.now_s()):
-                raise errors.RetriableError("storing the map: not acknowledged in time")
-            ledger.work(_TURN_S)
-        if failed:
-            raise failed[0]

@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from connect_runtime.base import errors
 from mm2.core.copy import opening, source_batches, walk
 from mm2.core.offsets import log_items
 from mm2.formats import record_batch, record_sets
+
+
+class TooLargeError(errors.FatalError):
+    """A log has more records than can be compared."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -19,11 +24,13 @@ class ComparedLog:
     """One log from offset `start` on up to, not including, `upto`, fed in order.
 
     `optional_aborted`: what was aborted counts as optional, else as nothing. What the producers of
-    `opposite` wrote is nobody's to copy. `transform` is what the copies did to the records.
+    `opposite` wrote is nobody's to copy. `transform` is what the copies did to the records. Of more
+    than `records_max` none is kept.
     """
 
     start: int
     upto: int
+    records_max: int
     optional_aborted: bool = False
     opposite: frozenset[int] = frozenset()
     transform: opening.Transform | None = None
@@ -42,8 +49,8 @@ class ComparedLog:
         return self.at >= self.upto
 
     def add(self, held: memoryview, aborted: Sequence[tuple[int, int]]) -> None:
-        """One fetch from `at` on. Raises `DamagedBatchError`, `UnreadableError` and
-        `TransformError`: what cannot be read cannot be compared."""
+        """One fetch from `at` on. Raises `DamagedBatchError`, `UnreadableError`, `TransformError`
+        and `TooLargeError`: what cannot be read or held cannot be compared."""
         found = source_batches.scan(held, position=self.at, aborted=aborted)
         kept = {each.header.base_offset for each in found.batches}
         for header, batch in walk.sound(held, start=self.at):
@@ -54,6 +61,11 @@ class ComparedLog:
                 continue
             self.items.skip_to(header.base_offset, hole=True)
             self._add(header, batch, committed=header.base_offset in kept)
+            if len(self.items) > self.records_max:
+                raise TooLargeError(
+                    f"more than {self.records_max:,} records, which is all that the memory for "
+                    "comparing one partition holds (--memory-gb)"
+                )
 
     def _add(self, header: record_batch.BatchHeader, batch: memoryview, *, committed: bool) -> None:
         behind = min(header.last_offset + 1, self.upto)
@@ -83,5 +95,10 @@ class ComparedLog:
         return [(each.offset, became.get(each.offset)) for each in opened]
 
 
-Unreadable = (record_sets.DamagedBatchError, opening.UnreadableError, opening.TransformError)
+Unreadable = (
+    record_sets.DamagedBatchError,
+    opening.UnreadableError,
+    opening.TransformError,
+    TooLargeError,
+)
 """What `ComparedLog.add` raises."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,14 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What one process compares, one partition after the other, each in so much memory at most."""
+
+    bounds: tuple[Bounds, ...]
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
     """What came of one partition: `matched` None for nothing, and `why` where it could not be
     compared. `source` and `target` count the records of either log."""
@@ -41,9 +49,10 @@ class Compared:
     why: str = ""
 
 
-def ask(bounds: Sequence[Bounds]) -> Message:
+def ask(asked: Asked) -> Message:
     return {
         "type": "match",
+        "memory_bytes": asked.memory_bytes,
         "partitions": [
             {
                 "topic": each.partition.topic,
@@ -52,13 +61,13 @@ def ask(bounds: Sequence[Bounds]) -> Message:
                 "target_to": each.target_to,
                 "opposite": sorted(each.opposite),
             }
-            for each in bounds
+            for each in asked.bounds
         ],
     }
 
 
-def read_ask(message: Message) -> list[Bounds]:
-    return [
+def read_ask(message: Message) -> Asked:
+    bounds = tuple(
         Bounds(
             partition=_place(each),
             source_to=each["source_to"],
@@ -66,7 +75,8 @@ def read_ask(message: Message) -> list[Bounds]:
             opposite=frozenset(each["opposite"]),
         )
         for each in message["partitions"]
-    ]
+    )
+    return Asked(bounds=bounds, memory_bytes=message["memory_bytes"])
 
 
 def answer(compared: Compared) -> Iterator[Message]:

@@ -17,6 +17,17 @@ from mm2.core.offsets import log_items, matched_runs
 
 Pair = matched_runs.Pair
 _BEGIN = Pair(-1, -1)
+_RECORD_BYTES = 35
+_PAIR_BYTES = 360
+
+
+def records_max(memory_bytes: int, *, target: int = 0) -> int:
+    """How many records of the source `match` can take in so much memory beside `target` of the
+    other log (measured: all digests are held at once, and each pair while it is looked for)."""
+    left = max(0, memory_bytes - target * _RECORD_BYTES)
+    if left <= target * (_RECORD_BYTES + _PAIR_BYTES):
+        return left // (_RECORD_BYTES + _PAIR_BYTES)
+    return (left - target * _PAIR_BYTES) // _RECORD_BYTES
 
 
 def match(source: log_items.Items, target: log_items.Items) -> matched_runs.Matched | None:

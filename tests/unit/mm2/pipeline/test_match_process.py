@@ -42,7 +42,9 @@ class Questions:
         return SimpleNamespace(records=self.held, aborted=())
 
 
-def compared(source: Questions, target: Questions, *, target_to: int) -> match_messages.Compared:
+def compared(
+    source: Questions, target: Questions, *, target_to: int, memory_bytes: int = 10_000
+) -> match_messages.Compared:
     made = match_process.MatchProcess("unix:/nowhere", b"token")
     clock = plugin_contexts.Clock()
     made._clock = cast(Any, clock)
@@ -52,7 +54,8 @@ def compared(source: Questions, target: Questions, *, target_to: int) -> match_m
 
     cast(Any, made)._turn = turn
     bounds = match_messages.Bounds(partition=PLACE, target_to=target_to)
-    return made._compared(bounds, WHERE, None, sides=cast(Any, (source, target)))
+    sides = cast(Any, (source, target))
+    return made._compared(bounds, WHERE, None, sides=sides, memory_bytes=memory_bytes)
 
 
 def test_both_are_read_up_to_where_it_was_told():
@@ -68,3 +71,11 @@ def test_a_mirror_that_can_be_read_in_part_only_is_not_compared():
     found = compared(source, target, target_to=2)
     assert found.matched is None
     assert "up to offset 1 only, not 2" in found.why
+
+
+def test_what_would_take_more_memory_than_it_may_is_left():
+    source, target = Questions(b"a", b"b", stable=2), Questions(b"a", b"b", stable=2)
+    assert compared(source, target, target_to=2, memory_bytes=860).why == ""
+    found = compared(source, target, target_to=2, memory_bytes=859)
+    assert found.matched is None
+    assert "more than 1 records" in found.why

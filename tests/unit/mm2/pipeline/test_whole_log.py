@@ -56,7 +56,7 @@ def log_of(questions):
 
 
 def read(questions, *, upto):
-    into = compared_logs.ComparedLog(start=0, upto=upto)
+    into = compared_logs.ComparedLog(start=0, upto=upto, records_max=100)
     log_of(questions).read(into)
     return into
 

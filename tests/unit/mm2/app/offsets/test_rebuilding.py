@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from connect_runtime.base import errors, ids
 from mm2.app.looks import workers
 from mm2.app.offsets import rebuilding
 from mm2.connectors.share import flow_ledger
 from mm2.core.copy import match_messages
 from mm2.core.offsets import matched_runs, offset_map, rebuild_plan, rebuilt_map
 from mm2.formats import map_record
-from tests.fakes import admin, copied_map, flow_log, plugin_contexts, taking
+from tests.fakes import admin, copied_map, flow_log, logs, plugin_contexts, taking
 
 PLACE = copied_map.T7
 
@@ -33,21 +35,64 @@ class Questions:
         return SimpleNamespace(topics=[SimpleNamespace(partitions=[found])])
 
 
-@pytest.mark.parametrize(("start", "well"), [(0, True), (40, False)])
-def test_a_mirror_from_which_all_was_deleted_is_not_one_that_never_held_anything(start, well):
-    tools: Any = SimpleNamespace(
-        clock=plugin_contexts.Clock(),
-        timeout_s=60.0,
-        tell=lambda line: None,
-        questions=lambda: contextlib.nullcontext(Questions(start)),
-    )
-    run = rebuilding.Rebuilding(cast(Any, tools), writes=False)
+def looking(questions: Any, **more: Any) -> rebuilding.Rebuilding:
+    """At one partition of which nothing is known, 3 records of it on the source."""
+    source = SimpleNamespace(logs=logs.FakeLogs({PLACE: logs.FakeLog(times_ms=[1_000] * 3)}))
+    given: dict[str, Any] = {
+        "clock": plugin_contexts.Clock(),
+        "timeout_s": 60.0,
+        "tell": lambda line: None,
+        "questions": lambda: contextlib.nullcontext(questions),
+        "both": SimpleNamespace(source=source),
+    }
+    run = rebuilding.Rebuilding(cast(Any, SimpleNamespace(**given | more)), writes=False)
     run._setups[PLACE] = taking.where()
     run._kinds[PLACE] = rebuild_plan.Wanted(kind=rebuild_plan.Kind.LOST)
+    return run
+
+
+@pytest.mark.parametrize(("start", "well"), [(0, True), (40, False)])
+def test_a_mirror_from_which_all_was_deleted_is_not_one_that_never_held_anything(start, well):
+    run = looking(Questions(start))
     (bounds,) = run._bounds([PLACE])
     run._compared(match_messages.Compared(partition=bounds.partition, source=3))
     found = run.found[PLACE]
     assert (found.is_well, "--new-era" in found.why) == (well, not well)
+
+
+def test_one_partition_that_cannot_be_asked_stands_in_nobodys_way():
+    class Silent(Questions):
+        def leader(self, topic: str, partition: int) -> int:
+            raise errors.RetriableError("it has no leader")
+
+    other = ids.TopicPartition(PLACE.topic, PLACE.partition + 1)
+    run = looking(Silent(0))
+    run._setups[other] = taking.where()
+    run._kinds[other] = rebuild_plan.Wanted(kind=rebuild_plan.Kind.BEFORE, source_to=2, target_to=1)
+    run._tools.both.source.logs.logs[other] = logs.FakeLog(times_ms=[1_000] * 9)
+    found = run._bounds([PLACE, other])
+    assert [(each.partition, each.source_to, each.target_to) for each in found] == [(other, 2, 1)]
+    assert "it has no leader" in run.found[PLACE].why
+
+
+def test_who_wrote_for_a_flow_back_is_read_once_and_after_the_ends_of_the_source():
+    asked: list[str] = []
+
+    class Ends(logs.FakeLogs):
+        def ends(self, partitions: Any, timeout_s: float) -> Any:
+            asked.append("ends")
+            return super().ends(partitions, timeout_s)
+
+    def opposite() -> Any:
+        asked.append("opposite")
+        return SimpleNamespace(partition=lambda place: SimpleNamespace(producers={41: place}))
+
+    ends = Ends({PLACE: logs.FakeLog(times_ms=[1_000] * 3)})
+    both = SimpleNamespace(source=SimpleNamespace(logs=ends))
+    run = looking(Questions(0), both=both, opposite=opposite)
+    run._setups[PLACE] = dataclasses.replace(taking.where(), opposite_map="mm2-offset-map")
+    (bounds,) = run._bounds([PLACE])
+    assert (bounds.source_to, bounds.opposite, asked) == (3, {41}, ["ends", "opposite"])
 
 
 MATCHED = matched_runs.Matched(

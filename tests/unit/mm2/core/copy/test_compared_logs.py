@@ -21,8 +21,8 @@ def marker(offset, producer, *, commit):
     return batches.marker(stamp, commit=commit, timestamp=6)
 
 
-def log(*held, start=0, upto=100, aborted=(), **more):
-    found = compared_logs.ComparedLog(start=start, upto=upto, **more)
+def log(*held, start=0, upto=100, aborted=(), records_max=100, **more):
+    found = compared_logs.ComparedLog(start=start, upto=upto, records_max=records_max, **more)
     found.add(memoryview(b"".join(held)), aborted)
     return found
 
@@ -97,6 +97,12 @@ def test_what_a_transform_left_out_is_no_hole_and_what_it_changed_counts_as_chan
 def test_what_cannot_be_read_is_told():
     broken = bytearray(data(0, b"a"))
     broken[-1] ^= 1
-    found = compared_logs.ComparedLog(start=0, upto=9)
+    found = compared_logs.ComparedLog(start=0, upto=9, records_max=100)
     with pytest.raises(compared_logs.Unreadable):
         found.add(memoryview(bytes(broken)), ())
+
+
+def test_more_records_than_may_be_held_are_not_compared():
+    assert len(log(data(0, b"a", b"b"), records_max=2).items) == 2
+    with pytest.raises(compared_logs.TooLargeError, match=r"more than 1 records.*--memory-gb"):
+        log(data(0, b"a", b"b"), records_max=1)

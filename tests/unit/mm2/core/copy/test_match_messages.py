@@ -14,13 +14,14 @@ def sent(message):
 
 
 def test_what_is_asked_arrives():
-    bounds = [
+    bounds = (
         match_messages.Bounds(partition=ORDERS),
         match_messages.Bounds(
             partition=ORDERS, source_to=5, target_to=7, opposite=frozenset({9, 4})
         ),
-    ]
-    assert match_messages.read_ask(sent(match_messages.ask(bounds))) == bounds
+    )
+    asked = match_messages.Asked(bounds=bounds, memory_bytes=7_000)
+    assert match_messages.read_ask(sent(match_messages.ask(asked))) == asked
 
 
 def answered(*found):

@@ -400,3 +400,13 @@ def test_the_judge_sees_a_run_that_is_ahead():
     ask = functools.partial(map_translation.translate, known)
     verdict = world.oracle(world.written).judge(ask, range(found.through))
     assert verdict.wrong["ahead"] > 0
+
+
+@given(memory=st.integers(0, 10**6), target=st.integers(0, 3_000))
+def test_as_many_records_are_read_as_the_memory_holds_and_no_more(memory, target):
+    def held(source):
+        return 35 * (source + target) + 360 * min(source, target)
+
+    source = matching.records_max(memory, target=target)
+    assert held(source + 1) > memory
+    assert held(source) <= memory or source == 0
