@@ -29,8 +29,8 @@ def compare(
     memory_bytes: int,
     done: OnCompared,
 ) -> None:
-    """In so much memory, of all processes together. `done` is told of each partition as soon as it is compared. `settings` say how to reach both
-    clusters, and have a setup for each partition.
+    """In so much memory, of all processes together. `done` is told of each partition as soon as it
+    is compared. `settings` say how to reach both clusters, and have a setup for each partition.
 
     Raises `RetriableError` when time is up, and `FatalError` where the engine, or a task of it,
     fails.

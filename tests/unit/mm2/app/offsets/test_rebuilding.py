@@ -66,10 +66,11 @@ def test_one_partition_that_cannot_be_asked_stands_in_nobodys_way():
             raise errors.RetriableError("it has no leader")
 
     other = ids.TopicPartition(PLACE.topic, PLACE.partition + 1)
-    run = looking(Silent(0))
+    both_logs = {each: logs.FakeLog(times_ms=[1_000] * 9) for each in (PLACE, other)}
+    source = SimpleNamespace(logs=logs.FakeLogs(both_logs))
+    run = looking(Silent(0), both=SimpleNamespace(source=source))
     run._setups[other] = taking.where()
     run._kinds[other] = rebuild_plan.Wanted(kind=rebuild_plan.Kind.BEFORE, source_to=2, target_to=1)
-    run._tools.both.source.logs.logs[other] = logs.FakeLog(times_ms=[1_000] * 9)
     found = run._bounds([PLACE, other])
     assert [(each.partition, each.source_to, each.target_to) for each in found] == [(other, 2, 1)]
     assert "it has no leader" in run.found[PLACE].why
@@ -92,7 +93,7 @@ def test_who_wrote_for_a_flow_back_is_read_once_and_after_the_ends_of_the_source
     run = looking(Questions(0), both=both, opposite=opposite)
     run._setups[PLACE] = dataclasses.replace(taking.where(), opposite_map="mm2-offset-map")
     (bounds,) = run._bounds([PLACE])
-    assert (bounds.source_to, bounds.opposite, asked) == (3, {41}, ["ends", "opposite"])
+    assert (bounds.source_to, bounds.opposite, asked) == (3, frozenset({41}), ["ends", "opposite"])
 
 
 MATCHED = matched_runs.Matched(
