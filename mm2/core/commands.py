@@ -35,6 +35,11 @@ def found_in(message: str) -> str:
     return line.partition(_TRIED_AGAIN)[0]
 
 
+def move(verb: str, origin: str, destination: str, *more: str) -> str:
+    """`mm2 failover` or `mm2 failback`; of a file that is not named it is the usual one."""
+    return shlex.join(["mm2", verb, "--from", origin, "--to", destination, *more])
+
+
 def look_up(address: str) -> str:
     """What the host of "host:port" resolves to on this machine."""
     host, _ = _parts(address)

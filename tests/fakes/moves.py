@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from connect_runtime.base import ids
-from mm2.app.failover import fencing, journal_file, moving, planning
+from mm2.app.failover import journal_file, moving, planning, tools
 from mm2.core import filters, flows, naming
-from mm2.core.failover import journal, orders
+from mm2.core.failover import fences, journal, orders
 from tests.fakes import copied_map, two_sides
 
 HERE, THERE = ids.TopicPartition("orders", 0), ids.TopicPartition("east.orders", 0)
@@ -71,14 +71,14 @@ class World:
         self.busy -= 1
         return ["a task"] if self.busy >= 0 else []
 
-    def fence(self, known: Any, partitions: Collection[ids.TopicPartition]) -> list[fencing.Fenced]:
+    def fence(self, known: Any, partitions: Collection[ids.TopicPartition]) -> list[fences.Fenced]:
         self.happens("before fence")
         self.fenced += 1
         self.locked_out.update(partitions)
         self.happens("after fence")
         order = (1, self.epochs_before + self.fenced)
         return [
-            fencing.Fenced(partition=each, marker=COPIED + DELTA, order=order, tail=0)
+            fences.Fenced(partition=each, marker=COPIED + DELTA, order=order, tail=0)
             for each in sorted(partitions)
         ]
 
@@ -113,18 +113,18 @@ class CrashingFile(journal_file.JournalFile):
         self.world.happens("after a line")
 
 
-def move(world: World, about: orders.Wanted, path: Path, clock: Clock | None = None) -> None:
+def move(world: World, asked: orders.Wanted, path: Path, clock: Clock | None = None) -> None:
     """Begins it, or goes on with it, until it is done, fails or crashes."""
     clock = clock or Clock()
     target = world.sides.target
     target.members.on_write = lambda: world.happens("before the groups are written")
     begin = None
     if not path.exists():
-        begin = journal.begun(journal.Begun(wanted=about, flow="east->west"), at_ms=0)
+        begin = journal.begun(journal.Begun(wanted=asked, flow="east->west"), at_ms=0)
     planner = planning.Planner(both=world.sides, find=lambda _: {}, clock=clock, timeout_s=10.0)
     with CrashingFile(path, begin=begin) as file:
         file.world = world
-        tools = moving.Tools(
+        about = tools.Tools(
             both=world.sides,
             planner=planner,
             stop=world.stop,
@@ -137,7 +137,7 @@ def move(world: World, about: orders.Wanted, path: Path, clock: Clock | None = N
             settle_s=2.0,
             wait_s=30.0,
         )
-        moving.Mover(file, tools).run()
+        moving.Mover(file, about).run()
 
 
 EXPECTED = {"billing": 40 + DELTA, "mail": COPIED + DELTA, "ahead": 50}

@@ -1,4 +1,4 @@
-"""What a move is done with on real clusters: the composition of `moving.Tools`."""
+"""What a move is done with on real clusters: the composition of `tools.Tools`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import ids
 from mm2.app import connections, flow_plan
-from mm2.app.failover import fencing, left_behind, moving, planning, stopping
+from mm2.app.failover import fencing, left_behind, planning, stopping, tools
 from mm2.app.looks import sides
 from mm2.app.settings import settings as app_settings
 from mm2.core.configs import dedicated
-from mm2.core.failover import places
+from mm2.core.failover import fences, places
 from mm2.core.offsets import offset_map
 from mm2.pipeline import single_questions
 
@@ -62,7 +62,7 @@ class Equipment:
             ),
         )
 
-    def tools(self, tell: Callable[[str], object]) -> moving.Tools:
+    def tools(self, tell: Callable[[str], object]) -> tools.Tools:
         """Raises `SettingsError` and `ConfigError` where the flow's worker cannot be told."""
         (plan,) = flow_plan.plans(
             self.settings,
@@ -70,7 +70,7 @@ class Equipment:
             environment=os.environ,
         )
         props = plan.worker_props
-        return moving.Tools(
+        return tools.Tools(
             both=self.both,
             planner=self.planner,
             stop=lambda: self._stop(props["config.storage.topic"]),
@@ -116,7 +116,7 @@ class Equipment:
             config_topic,
             STOPPED,
             clock=self.clock,
-            timeout_s=moving.WRITE_S,
+            timeout_s=tools.WRITE_S,
         )
 
     def _running(self, group: str, status_topic: str) -> Sequence[str]:
@@ -129,7 +129,7 @@ class Equipment:
 
     def _fence(
         self, known: offset_map.OffsetMap, partitions: Collection[ids.TopicPartition]
-    ) -> list[fencing.Fenced]:
+    ) -> list[fences.Fenced]:
         return fencing.fence(
             self.both.flow,
             known,

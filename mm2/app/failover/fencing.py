@@ -9,7 +9,6 @@ did not live to record them.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import errors, ids
@@ -17,27 +16,11 @@ from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app.failover import scans, side_by_side
 from mm2.app.looks import sides
 from mm2.core import flows
-from mm2.core.failover import whose
+from mm2.core.failover import fences, whose
 from mm2.core.offsets import offset_map
 from mm2.pipeline import fenced_partition, single_questions
 
 NO_RIGHT = 53
-Order = tuple[int, int]
-"""Who is the newer owner: the ordinal of its producer id, and its epoch."""
-NOBODY: Order = (0, -1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fenced:
-    """`marker` stands at this target offset. `tail` counts the flow's records between what the map
-    knows and there, None where that could not be counted. `order`: whoever has a greater one has
-    taken the partition since. `unfenced` says why nobody is locked out, "" where all are."""
-
-    partition: ids.TopicPartition
-    marker: int | None
-    order: Order
-    tail: int | None
-    unfenced: str = ""
 
 
 def fence(
@@ -48,11 +31,13 @@ def fence(
     connect: side_by_side.Connect,
     clock: base_clock.Clock,
     timeout_s: float,
-) -> list[Fenced]:
+) -> list[fences.Fenced]:
     """Raises `ConnectError` where the target does not answer, or refuses; doing it again does no
     harm."""
 
-    def work(questions: single_questions.SingleQuestions, each: ids.TopicPartition) -> Fenced:
+    def work(
+        questions: single_questions.SingleQuestions, each: ids.TopicPartition
+    ) -> fences.Fenced:
         place = fenced_partition.FencedPartition(
             questions,
             ids.TopicPartition(flow.remote_topic(each.topic), each.partition),
@@ -73,7 +58,7 @@ def to_fence(
     """All that anybody ever copied, as long as its mirror exists: that one does not answer for it
     now does not lock its writers out. Raises `RetriableError`."""
     flow = both.flow
-    begun = {each for each in known.partitions() if known.partition(each).eras}
+    begun = fences.begun(known)
     names = {each.topic: flow.remote_topic(each.topic) for each in begun}
     found = both.target.admin.describe_topics(set(names.values()), timeout_s)
 
@@ -87,50 +72,34 @@ def to_fence(
     return {each for each in begun if exists(each)}
 
 
-def newest(known: offset_map.PartitionMap) -> Order:
-    """Of all who ever took the partition and said so."""
-    orders = [key.owner_order for key in known.begun]
-    anchor = known.anchor
-    if anchor is not None:
-        orders.append(anchor.key.owner_order)
-    return max(((ordinal, epoch) for ordinal, epoch, _ in orders), default=NOBODY)
-
-
-def taken_since(known: offset_map.OffsetMap, fenced: Fenced) -> bool:
-    """Has somebody taken the partition after it was fenced? Whoever copies says so first."""
-    return newest(known.partition(fenced.partition)) > fenced.order
-
-
 def _fence(
     partition: ids.TopicPartition,
     known: offset_map.PartitionMap,
     place: fenced_partition.FencedPartition,
     *,
     clock: base_clock.Clock,
-) -> Fenced:
+) -> fences.Fenced:
     mirror = place.partition
     start = place.end()
     owner = place.new_owner()
     if isinstance(owner, fenced_partition.Refused):
         if owner.code != NO_RIGHT:
             raise errors.RetriableError(f"fencing {mirror}: {owner}")
-        why = "we have no right to the transactional id"
-        return Fenced(
-            partition=partition, marker=None, order=newest(known), tail=None, unfenced=why
-        )
+        return fences.unfenced(partition, known)
     refused = place.commit_empty(owner)
     if refused is not None:
         raise errors.RetriableError(f"fencing {mirror}: {refused}; does somebody else copy it?")
     marker = place.marker_of(owner, start=start)
     if marker is None:
         raise errors.RetriableError(f"fencing {mirror}: our marker did not become readable")
-    used = known.producers.get(owner.id)
-    order, unfenced = (0 if used is None else used.ordinal, owner.epoch), ""
-    if order[0] < newest(known)[0]:
-        order = newest(known)
-        unfenced = "the producer id of who copied last has expired, and a new one fences nobody"
-    tail = _tail(place, known, marker, clock=clock)
-    return Fenced(partition=partition, marker=marker, order=order, tail=tail, unfenced=unfenced)
+    return fences.fenced(
+        partition,
+        known,
+        producer_id=owner.id,
+        epoch=owner.epoch,
+        marker=marker,
+        tail=_tail(place, known, marker, clock=clock),
+    )
 
 
 def _tail(

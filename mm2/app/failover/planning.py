@@ -12,20 +12,11 @@ from connect_runtime.base import errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app.failover import left_behind
 from mm2.app.looks import mirrors, positions, sides, syncs
-from mm2.core.failover import orders, places, plan, seen, tails
+from mm2.core.failover import fences, orders, places, plan, seen, tails
 from mm2.core.offsets import map_translation, offset_map
 
 _LOGS_S = 10.0
 OTHERS_SINCE = "its newest offset sync says other than its map: MirrorMaker 2 has copied it since"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fences:
-    """What fencing has found, by partition on the cluster that is left: records behind what the
-    flow has recorded, where they were counted, and why nobody was locked out."""
-
-    tails: Mapping[ids.TopicPartition, int | None] = field(default_factory=dict)
-    unfenced: Mapping[ids.TopicPartition, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +46,20 @@ class Planner:
         self,
         wanted: orders.Wanted,
         *,
-        fences: Fences | None = None,
+        locked: fences.Fences | None = None,
         settled: seen.Settled | None = None,
         before: seen.Before | None = None,
     ) -> plan.Plan:
-        """`fences`: the flow is stopped, and this was found when it was fenced; `settled` as in
+        """`locked`: the flow is stopped, and this was found when it was fenced; `settled` as in
         `plan.make`, `before` as in `seen.Seen`. Raises `RetriableError` or `FatalError` where the
         cluster gone to does not answer, or one of them refuses us."""
-        return self.look(wanted, fences=fences, settled=settled, before=before)[0]
+        return self.look(wanted, locked=locked, settled=settled, before=before)[0]
 
     def look(
         self,
         wanted: orders.Wanted,
         *,
-        fences: Fences | None = None,
+        locked: fences.Fences | None = None,
         settled: seen.Settled | None = None,
         before: seen.Before | None = None,
     ) -> tuple[plan.Plan, Mapping[ids.TopicPartition, tails.Tail]]:
@@ -86,14 +77,14 @@ class Planner:
             timeout_s=max(_LOGS_S, end.left_s(self.clock.now_s())),
         )
         opposite = self._opposite(wanted, found, standing)
-        mirrored = self._doubted(_with_tails(found.mirrored, fences), found)
+        mirrored = self._doubted(fences.with_tails(found.mirrored, locked), found)
         where = places.Places(
             flow=flow,
             known=found.known,
             mirrored={each.partition: each for each in mirrored},
             back=opposite.back,
             left=opposite.left,
-            still=fences is not None,
+            still=locked is not None,
         )
         asked = {
             place.partition
@@ -114,7 +105,7 @@ class Planner:
             untold=found.untold,
             way_back=opposite.why,
             left_out=found.left_out,
-            unfenced={} if fences is None else fences.unfenced,
+            unfenced={} if locked is None else locked.unfenced,
             unreplicated=tuple(each.told() for _, each in sorted(left.items()))
             if wanted.kind is orders.Kind.BACK
             else (),
@@ -208,16 +199,3 @@ class Planner:
                 here={**here.done, **missing},
             )
         )
-
-
-def _with_tails(
-    mirrored: tuple[seen.Mirrored, ...], fences: Fences | None
-) -> tuple[seen.Mirrored, ...]:
-    """What could not be counted stays bounded by offsets."""
-    counted = {} if fences is None else fences.tails
-    return tuple(
-        each
-        if (tail := counted.get(each.partition)) is None
-        else dataclasses.replace(each, tail=tail)
-        for each in mirrored
-    )

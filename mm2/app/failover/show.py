@@ -112,6 +112,10 @@ def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
     yield f"done in {figures.duration(report['took_ms'] / 1000)}"
     lag = report["lag_records"]
     yield f"RPO: {_UNKNOWN if lag is None else figures.counted(lag, 'record')}"
+    stands = {
+        (each["group"], each["topic"], each["partition"]): each["stands_at"]
+        for each in report["verified"]
+    }
     rows = [
         (
             group["group"],
@@ -119,6 +123,7 @@ def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
             str(each["partition"]),
             each["mirror"] or _UNKNOWN,
             _number(each["goes_on_at"]),
+            _number(stands.get((group["group"], each["mirror"], each["partition"]))),
             ">= " * (group["origin"] == seen.Origin.CHECKPOINTED.value)
             + str(each["read_again_max"]),
             each["state"],
@@ -126,8 +131,15 @@ def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
         for group in report["moved"]
         for each in group["partitions"]
     ]
-    columns = ("GROUP", "TOPIC", "PARTITION", "MIRROR", "GOES-ON-AT", "READ-AGAIN", "STATE")
-    yield from _table(columns, rows)
+    columns = ("GROUP", "TOPIC", "PARTITION", "MIRROR", "GOES-ON-AT", "STANDS-AT", "READ-AGAIN")
+    yield from _table((*columns, "STATE"), rows)
+    for each in report["verified"]:
+        if each["before"]:
+            at = "nowhere" if each["stands_at"] is None else f"at {each['stands_at']}"
+            yield (
+                f"group {each['group']} stands {at} in {each['topic']}-{each['partition']}, before "
+                f"{each['moved_to']}: it reads again from there, as was accepted"
+            )
     for name in report["unmoved"]:
         yield f"group {name} was not moved"
     for weight in verdicts.Weight:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from mm2.core import commands
+
 
 class Kind(enum.Enum):
     """EMERGENCY: `from` is lost, or as good as; PLANNED and BACK: both clusters serve, nothing may
@@ -33,6 +35,12 @@ class Wanted:
     def planned(self) -> bool:
         """Do both clusters serve?"""
         return self.kind is not Kind.EMERGENCY
+
+    def command(self, *more: str) -> str:
+        """What is typed to begin such a move, and with `more` words to go on with it."""
+        verb = "failback" if self.kind is Kind.BACK else "failover"
+        planned = ("--planned",) if self.kind is Kind.PLANNED else ()
+        return commands.move(verb, self.origin, self.destination, *planned, *more)
 
 
 def contradictions(begun: Wanted, asked: Wanted) -> list[str]:

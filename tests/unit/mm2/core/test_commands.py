@@ -103,6 +103,11 @@ def test_a_command_is_whole(built, reads):
     assert built == reads
 
 
+def test_a_move_is_begun_between_two_clusters():
+    line = commands.move("failover", "a", "b", "--group", "my group")
+    assert line == "mm2 failover --from a --to b --group 'my group'"
+
+
 def test_the_shell_gets_every_word_as_it_was():
     line = commands.Operator(file="my file.yaml").resume("a->b", "t", position="latest")
     assert shlex.split(line)[2] == "a->b"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from connect_runtime.base import errors, ids
 from connect_runtime.system import clock as system_clock
 from mm2.app.failover import fencing
+from mm2.core.failover import fences
 from mm2.core.offsets import offset_map
 from mm2.formats import map_record, record_batch
 from mm2.pipeline import fenced_partition
@@ -71,7 +71,7 @@ def batch(base: int, count: int, producer: int) -> bytes:
     return batches.data(made, batches.Stamp(base_offset=base, producer_id=producer))
 
 
-def fence(place: Place, found: offset_map.OffsetMap | None = None) -> fencing.Fenced:
+def fence(place: Place, found: offset_map.OffsetMap | None = None) -> fences.Fenced:
     about = (found or known()).partition(HERE)
     return fencing._fence(HERE, about, place, clock=CLOCK)  # type: ignore[arg-type]  # stands in
 
@@ -102,13 +102,6 @@ def test_another_producer_id_locks_nobody_out():
     assert found.tail == 2
 
 
-def test_an_older_id_of_the_flow_locks_nobody_out():
-    found = fence(Place(log=TAIL), known(producers={OURS: 1, 71: 2}))
-    assert found.unfenced == ""  # nobody has taken it under the newer one yet
-    taken = fence(Place(log=TAIL), taken_by(ordinal=2, epoch=0, producers={OURS: 1, 71: 2}))
-    assert "expired" in taken.unfenced
-
-
 @pytest.mark.parametrize("code", [47, 49, 90])
 def test_who_is_taken_over_meanwhile_tries_again(code):
     with pytest.raises(errors.RetriableError, match="does somebody else copy it"):
@@ -118,23 +111,3 @@ def test_who_is_taken_over_meanwhile_tries_again(code):
 def test_a_marker_that_is_not_seen_fences_nobody():
     with pytest.raises(errors.RetriableError, match="did not become readable"):
         fence(Place(marker=None))
-
-
-def taken_by(
-    *, ordinal: int, epoch: int, producers: dict[int, int] | None = None
-) -> offset_map.OffsetMap:
-    found = known(producers=producers)
-    key = copied_map.era_key(1, ordinal=ordinal, epoch=epoch)
-    key = dataclasses.replace(key, topic="orders", partition=0)
-    found.apply(map_record.encode_key(key), map_record.encode_value(copied_map.era_of()))
-    return found
-
-
-@pytest.mark.parametrize(
-    ("ordinal", "epoch", "since"),
-    [(1, 3, False), (1, 4, False), (1, 5, True), (2, 0, True), (0, 9, False)],
-)
-def test_who_has_a_newer_epoch_or_id_has_taken_it_since(ordinal, epoch, since):
-    fenced = fence(Place(log=TAIL))
-    assert not fencing.taken_since(known(), fenced)
-    assert fencing.taken_since(taken_by(ordinal=ordinal, epoch=epoch), fenced) is since

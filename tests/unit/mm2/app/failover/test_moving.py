@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.base import errors, ids
-from mm2.app.failover import journal_file, moving
+from mm2.app.failover import closing, journal_file, moving
 from mm2.core import naming
 from mm2.core.failover import journal, orders, steps
 from mm2.formats import checkpoint
@@ -143,10 +143,10 @@ def test_what_came_after_the_last_look_is_reported(world: World, tmp_path: Path)
 def test_a_flow_of_which_nothing_is_known_is_not_taken_for_stopped(world: World, tmp_path: Path):
     world.connectors = ()
     path = tmp_path / "move.jsonl"
-    with pytest.raises(errors.FatalError, match=f"--accept {moving.NO_CONNECTORS}"):
+    with pytest.raises(errors.FatalError, match=f"--accept {closing.NO_CONNECTORS}"):
         move(world, wanted(Kind.EMERGENCY), path)
     with journal_file.JournalFile(path) as file:
-        file.append(journal.accepted([moving.NO_CONNECTORS], at_ms=1))
+        file.append(journal.accepted([closing.NO_CONNECTORS], at_ms=1))
     move(world, wanted(Kind.EMERGENCY), path)
     assert stands(world) == EXPECTED
 
@@ -155,7 +155,7 @@ def test_tasks_that_never_say_they_ended_are_waited_for_and_fenced(world: World,
     world.busy = 1_000
     path, clock = tmp_path / "move.jsonl", Clock()
     move(world, wanted(Kind.EMERGENCY), path, clock)
-    assert moving.GIVE_UP_S <= clock.s < moving.GIVE_UP_S + 10
+    assert closing.GIVE_UP_S <= clock.s < closing.GIVE_UP_S + 10
     detail = journal.read(path.read_text()).details[Step.STOP_FLOW]
     assert detail["still_running"] == ["a task"]
 
@@ -227,6 +227,26 @@ def test_a_refused_group_is_named_and_the_others_stay_moved(world: World, tmp_pa
     world.sides.target.members.failures.clear()
     move(world, wanted(Kind.EMERGENCY), path)
     assert stands(world) == EXPECTED
+
+
+def test_a_group_that_is_set_back_meanwhile_is_told_with_the_way_on(world: World, tmp_path: Path):
+    path = tmp_path / "move.jsonl"
+
+    def set_back(what: str) -> None:
+        if what == "after a line" and path.read_text().endswith('"step":"verify"}\n'):
+            world.sides.target.members.commit("billing", {THERE: 20})
+
+    world.on = set_back
+    with pytest.raises(errors.FatalError, match="at 20, not at 45") as caught:
+        move(world, wanted(Kind.EMERGENCY), path)
+    way_on = f"mm2 failover --from east --to west --resume --journal {path} --accept "
+    assert f"{way_on}stands-before:billing" in str(caught.value)
+    with journal_file.JournalFile(path) as file:
+        file.append(journal.accepted(["stands-before:billing"], at_ms=1))
+    move(world, wanted(Kind.EMERGENCY), path)
+    verified = journal.read(path.read_text()).details[Step.REPORT]["verified"]
+    told = {each["group"]: (each["stands_at"], each["before"]) for each in verified}
+    assert told == {"ahead": (50, False), "billing": (20, True), "mail": (COPIED + DELTA, False)}
 
 
 def test_a_silent_origin_is_left_by_its_checkpoints(world: World, tmp_path: Path):

@@ -13,7 +13,17 @@ from connect_runtime.base import errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app.failover import planning
 from mm2.core import filters, flows, naming
-from mm2.core.failover import group_moves, orders, places, plan, seen, tails, verdicts, whose
+from mm2.core.failover import (
+    fences,
+    group_moves,
+    orders,
+    places,
+    plan,
+    seen,
+    tails,
+    verdicts,
+    whose,
+)
 from mm2.formats import checkpoint, offset_sync
 from tests.fakes import copied_map, two_sides
 
@@ -52,7 +62,7 @@ def made(
     *,
     kind: orders.Kind = orders.Kind.EMERGENCY,
     found: Mapping[ids.TopicPartition, tails.Tail] | None = None,
-    fences: planning.Fences | None = None,
+    locked: fences.Fences | None = None,
     lost: str = "",
     ways: places.Ways = ONE_WAY,
     find: Callable[[Any], Any] | None = None,
@@ -67,7 +77,7 @@ def made(
         ways=ways,
     )
     wanted = orders.Wanted(origin="east", destination="west", kind=kind, **given)
-    return planner.make(wanted, fences=fences)
+    return planner.make(wanted, locked=locked)
 
 
 def codes(found: plan.Plan) -> dict[str, verdicts.Weight]:
@@ -347,8 +357,8 @@ def test_under_one_name_both_maps_count():
     assert (found.mirror, found.to) == (HERE, 60)
     assert found.again_max >= COPIED + DELTA - 60
     tail = tails.Tail(partition=HERE, through=60, end=105, behind=80, stretches=(), counted=0)
-    still = planning.Fences(tails={HERE: 0})
-    done = only(made(sides, found={HERE: tail}, fences=still))
+    still = fences.Fences(tails={HERE: 0})
+    done = only(made(sides, found={HERE: tail}, locked=still))
     assert (done.to, done.way) == (105, Way.MOVES)
 
 

@@ -100,6 +100,17 @@ REPORT = {
         {"weight": "note", "code": "left-out", "group": "", "text": "old was mirrored once"},
         {"weight": "cost", "code": "again", "group": "billing", "text": "2 are read again"},
     ],
+    "verified": [
+        {
+            "group": "billing",
+            "topic": "west.orders",
+            "partition": number,
+            "moved_to": 60,
+            "stands_at": stands,
+            "before": stands == 50,
+        }
+        for number, stands in enumerate((61, 50))
+    ],
     "unmoved": ["mail"],
     "stranded_records": 3,
 }
@@ -109,10 +120,11 @@ def test_what_was_done_is_told_in_the_end():
     said = list(show.report_lines(REPORT))
     assert "done in 5.3 s" in said
     rows = [each.split() for each in said]
-    assert ["billing", "orders", "0", "west.orders", "60", "2", "moves"] in rows
-    assert ["billing", "orders", "1", "west.orders", "60", ">=", "2", "moves"] in rows
+    assert ["billing", "orders", "0", "west.orders", "60", "61", "2", "moves"] in rows
+    assert ["billing", "orders", "1", "west.orders", "60", "50", ">=", "2", "moves"] in rows
     costs = ["COST   2 are read again (again)", "NOTE   old was mirrored once (left-out)"]
     assert [each for each in said if each[:4] in {"COST", "NOTE"}] == costs
+    assert any(each.startswith("group billing stands at 50 in west.orders-1") for each in said)
     assert "group mail was not moved" in said
     assert "the flow west->east stays stopped until: mm2 resume 'west->east'" in said
     assert any("mm2 resume 'east->west'" in each for each in said)

@@ -9,19 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from connect_runtime.base import ids
-from mm2.app import figures
-from mm2.app.failover import details, fencing
-from mm2.core.failover import journal, seen, steps
+from mm2.core.failover import details, fences, journal, seen, steps
 from mm2.core.offsets import offset_map
 
 
-def told(found: journal.Journal, *, now_ms: int) -> str:
-    """How old the journal is, for people."""
-    age = figures.duration(max(0, now_ms - found.begun_at_ms) / 1000)
-    return f"the move was begun {age} ago; the flow is stopped once more before it goes on"
-
-
-def last_fenced(found: journal.Journal) -> list[fencing.Fenced]:
+def last_fenced(found: journal.Journal) -> list[fences.Fenced]:
     """As the last step that fenced has noted them."""
     again = found.details.get(steps.Step.LOOK_AGAIN, {}).get("fenced_again", [])
     return details.fenced({"partitions": again} if again else found.details[steps.Step.FENCE])
@@ -37,7 +29,7 @@ def why_changed(
     """ "" where it is as it was. `mirrored` as seen now, of a planned move."""
     fenced = last_fenced(found)
     begun = sorted(set(to_fence) - {each.partition for each in fenced})
-    taken = [each.partition for each in fenced if fencing.taken_since(known, each)]
+    taken = [each.partition for each in fenced if fences.taken_since(known, each)]
     for partition in (*begun, *taken):
         return f"somebody has copied {partition}"
     agreed: Mapping[ids.TopicPartition, int] = {}

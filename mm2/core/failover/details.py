@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect_runtime.base import ids
-from mm2.app.failover import fencing, planning
-from mm2.core.failover import group_moves, journal, seen, steps
+from mm2.core.failover import fences, group_moves, journal, seen, steps
 from mm2.core.offsets import checkpoints, log_ends
 
 Detail = Mapping[str, Any]
@@ -87,7 +86,7 @@ def groups_of_plan(detail: Detail) -> list[str]:
     return [each["group"] for each in detail["plan"]["groups"]]
 
 
-def of_fenced(each: fencing.Fenced) -> Detail:
+def of_fenced(each: fences.Fenced) -> Detail:
     return {
         "topic": each.partition.topic,
         "partition": each.partition.partition,
@@ -98,9 +97,9 @@ def of_fenced(each: fencing.Fenced) -> Detail:
     }
 
 
-def fenced(detail: Detail) -> list[fencing.Fenced]:
+def fenced(detail: Detail) -> list[fences.Fenced]:
     return [
-        fencing.Fenced(
+        fences.Fenced(
             partition=_place(each),
             marker=each["marker"],
             order=(each["order"][0], each["order"][1]),
@@ -109,13 +108,6 @@ def fenced(detail: Detail) -> list[fencing.Fenced]:
         )
         for each in detail["partitions"]
     ]
-
-
-def fences(found: Collection[fencing.Fenced]) -> planning.Fences:
-    return planning.Fences(
-        tails={each.partition: each.tail for each in found},
-        unfenced={each.partition: each.unfenced for each in found if each.unfenced},
-    )
 
 
 def by_partition(values: Mapping[ids.TopicPartition, int]) -> list[Detail]:
@@ -147,6 +139,7 @@ def report(found: journal.Journal, final: Detail, *, now_ms: int) -> dict[str, A
         "lag_ms": final["lag_ms"],
         "read_again_max": final["read_again_max"],
         "findings": final["findings"],
+        "verified": found.details[steps.Step.VERIFY]["positions"],
         "moved": [_of_moved(each) for each in final["groups"] if each["group"] in moved],
         "unmoved": sorted(
             {*groups_of_plan(found.details[steps.Step.RECORD]), *groups_of_plan({"plan": final})}

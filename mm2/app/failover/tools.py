@@ -1,0 +1,65 @@
+"""What a move is done with, and how it waits for what others do."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+from connect_runtime.base import clock as base_clock
+from connect_runtime.base import deadline as base_deadline
+from connect_runtime.base import errors, ids
+from mm2.app.failover import hooks, planning
+from mm2.app.looks import mirrors, sides
+from mm2.core.failover import fences, tails
+from mm2.core.offsets import offset_map
+
+WRITE_S = 60.0
+TURN_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """`stop` stops the flow durably, and says which of its connectors there are; `running` says
+    which of its tasks still run, as far as somebody lives to say it; `fence` fences these
+    partitions; `export` writes records to a file, for the move of this name, and says how many.
+    `pause` waits so many seconds; `tell` says a line to the operator. `settle_s`: how long both
+    ends have to agree. `wait_s`: how long is waited for what others do.
+    """
+
+    both: sides.TwoSides
+    planner: planning.Planner
+    stop: Callable[[], Sequence[str]]
+    running: Callable[[], Sequence[str]]
+    fence: Callable[[offset_map.OffsetMap, Collection[ids.TopicPartition]], list[fences.Fenced]]
+    export: Callable[[pathlib.Path, Collection[tails.Tail], str], int]
+    clock: base_clock.Clock
+    pause: Callable[[float], object]
+    tell: Callable[[str], object]
+    hooks: hooks.Hooks = field(default_factory=dict)
+    settle_s: float = 60.0
+    wait_s: float = 600.0
+
+    def await_(
+        self, done: Callable[[], bool], why: Callable[[], str], *, most_s: float | None = None
+    ) -> None:
+        """What fails and may heal is not done yet. Raises `RetriableError` when time is up, with
+        what failed last, or else `why` it is not done."""
+        wait_s = self.wait_s if most_s is None else min(most_s, self.wait_s)
+        end = base_deadline.Deadline.after(wait_s, now_s=self.clock.now_s())
+        failure: errors.RetriableError | None = None
+        while True:
+            try:
+                if done():
+                    return
+                failure = None
+            except errors.RetriableError as error:
+                failure = error
+            if end.passed(self.clock.now_s()):
+                said = why() if failure is None else str(failure)
+                raise errors.RetriableError(f"after {wait_s:g} s {said}")
+            self.pause(TURN_S)
+
+    def known(self) -> offset_map.OffsetMap:
+        """The flow's map, as it stands."""
+        return mirrors.read_map(self.both.target, self.both.flow.source, self.planner.timeout_s)

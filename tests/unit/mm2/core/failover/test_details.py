@@ -1,0 +1,131 @@
+"""What steps note is what later steps read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from connect_runtime.base import ids
+from mm2.core.failover import details, fences, group_moves, journal, orders, seen, steps
+from mm2.core.offsets import checkpoints, group_sync, log_ends
+
+HERE, THERE = ids.TopicPartition("orders", 0), ids.TopicPartition("east.orders", 0)
+Way, Step = group_moves.Way, steps.Step
+
+
+def again(detail: Any) -> Any:
+    """As the file gives it back."""
+    return json.loads(json.dumps(detail))
+
+
+def move(way: group_moves.Way = Way.MOVES, *, at: int | None = None) -> group_moves.GroupMove:
+    place = group_moves.PartitionMove(
+        partition=HERE, way=way, committed=40, mirror=THERE, to=45, at=at, metadata="m"
+    )
+    return group_moves.GroupMove(
+        group="billing",
+        origin=seen.Origin.COMMITTED,
+        state=group_sync.GroupState.EMPTY,
+        barred=None,
+        partitions=(place,),
+    )
+
+
+@pytest.mark.parametrize(
+    ("way", "at", "stands", "written"),
+    [
+        (Way.MOVES, None, None, True),
+        (Way.MOVES, None, 44, True),
+        (Way.MOVES, None, 45, False),
+        (Way.MOVES, None, 46, False),
+        (Way.MOVES, 60, 60, True),  # it is to be set back
+        (Way.IS_AHEAD, 60, 60, False),
+    ],
+)
+def test_who_has_got_further_is_left_there_unless_he_is_to_be_set_back(way, at, stands, written):
+    noted = {"groups": [details.of_group(move(way, at=at))]}
+    final = details.finals(again(noted))["billing"]
+    assert final.positions == {THERE: checkpoints.OffsetAndMetadata(offset=45, metadata="m")}
+    now = None if stands is None else checkpoints.OffsetAndMetadata(offset=stands)
+    assert final.is_to_be_written(THERE, now) is written
+
+
+def test_fences_are_read_as_they_were_noted():
+    found = [
+        fences.Fenced(partition=HERE, marker=18, order=(1, 4), tail=2),
+        fences.Fenced(partition=THERE, marker=None, order=(0, -1), tail=None, unfenced="no right"),
+    ]
+    assert details.fenced(again({"partitions": [details.of_fenced(each) for each in found]})) == (
+        found
+    )
+
+
+def test_ends_are_read_as_they_were_noted():
+    assert details.partitions(again(details.by_partition({HERE: 7, THERE: 9}))) == {
+        HERE: 7,
+        THERE: 9,
+    }
+
+
+PLAN: dict[str, Any] = {
+    "lag_records": 3,
+    "lag_ms": 40,
+    "read_again_max": 2,
+    "findings": [{"code": "lag", "weight": "cost", "group": "", "text": "3 records"}],
+    "partitions": [{"topic": "orders", "partition": 0, "source_end": 100}],
+    "groups": [
+        {
+            "group": name,
+            "origin": "committed",
+            "partitions": [
+                {
+                    "topic": "orders",
+                    "partition": 0,
+                    "committed": committed,
+                    "mirror": "east.orders",
+                    "goes_on_at": 45,
+                    "read_again_max": 0,
+                    "state": "moves",
+                    "why": "",
+                }
+            ],
+        }
+        for name, committed in (("billing", 40), ("mail", None))
+    ],
+}
+
+
+def test_what_a_plan_said_before_is_known_later():
+    found = details.before({"plan": PLAN})
+    assert found.codes == {"lag"}
+    assert found.positions == {
+        "billing": {HERE: checkpoints.OffsetAndMetadata(offset=40)},
+        "mail": {HERE: None},
+    }
+
+
+def test_the_report_says_what_became_of_each_group():
+    wanted = orders.Wanted(origin="east", destination="west", kind=orders.Kind.EMERGENCY)
+    stands = [{"group": "billing", "stands_at": 45}]
+    found = journal.Journal(
+        begun=journal.Begun(wanted=wanted, flow="east->west"),
+        begun_at_ms=1_000,
+        details={Step.RECORD: {"plan": PLAN}, Step.VERIFY: {"positions": stands}},
+        started_ms={Step.RECORD: 1_000, Step.FENCE: 1_500},
+        done_ms={Step.RECORD: 1_400},
+        moved={"billing"},
+    )
+    told = details.report(found, PLAN, now_ms=6_000)
+    assert (told["kind"], told["took_ms"], told["steps_ms"]) == ("failover", 5_000, {"record": 400})
+    assert [each["group"] for each in told["moved"]] == ["billing"]
+    assert (told["unmoved"], told["verified"]) == (["mail"], stands)
+    assert (told["lag_records"], told["lag_ms"], told["findings"]) == (3, 40, PLAN["findings"])
+
+
+@pytest.mark.parametrize(("end", "found"), [(100, 0), (104, 4), (90, 0), (None, None)], ids=str)
+def test_what_came_later_is_counted_where_it_can_be(end, found):
+    now = {HERE: None if end is None else log_ends.Ends(start=0, end=end)}
+    assert details.stranded(PLAN, now) == found
+    assert details.stranded(PLAN, {}) is None
