@@ -211,6 +211,13 @@ class Operator:
         words += ["--new-era", "--from", position, "--config", self.file]
         return shlex.join(words)
 
+    def rebuild(self, flow: str, topic: str) -> str:
+        """Have the map of offsets made anew from both logs; "" where no file says what flows."""
+        if self.connector:
+            return ""
+        words = ["mm2", "offsets", "rebuild", "--flow", flow, "--topic", topic]
+        return shlex.join([*words, "--config", self.file])
+
     def go_on(self, flow: str, topic: str | None) -> str:
         """The way back from `mm2 pause`, of the whole flow or of a topic."""
         words = ["mm2", "resume", flow, *([] if topic is None else ["--topic", topic])]

@@ -133,12 +133,18 @@ def _looked_through(
 
 
 def _not_empty(where: setup.PartitionSetup, why: str) -> stops.Stop:
+    rebuild = where.operator.rebuild(where.flow, where.topic)
+    delete = where.operator.target.delete_topic(where.remote_topic)
+    lost = (
+        "If it is this flow's own and only its map of offsets is lost, stop the flow and have the "
+        f"map made anew ({rebuild}). "
+    )
     return stops.Stop(
         cause=stops.Cause.NOT_EMPTY,
         message=(
-            f"{where.mirror}: there is no progress of this flow for it, but {why}. Delete the "
-            f"mirror topic ({where.operator.target.delete_topic(where.remote_topic)}) and start "
-            "the flow again, or keep what is there and begin behind it. "
+            f"{where.mirror}: there is no progress of this flow for it, but {why}. "
+            f"{lost if rebuild else ''}Delete the mirror topic ({delete}) and start the flow again, "
+            "or keep what is there and begin behind it. "
             f"{stops.way_on(where, position=where.start)}"
         ),
     )

@@ -84,6 +84,11 @@ TABLE = [
         CLUSTER.show_producers("t", partition=3),
         f"kafka-transactions.sh {HEAD} describe-producers --topic t --partition 3",
     ),
+    (
+        OPERATOR.rebuild("a->b", "t"),
+        "mm2 offsets rebuild --flow 'a->b' --topic t --config /etc/mm2/clusters.yaml",
+    ),
+    (commands.Operator(connector="a").rebuild("a->b", "t"), ""),
     (OPERATOR.run(), "mm2 run /etc/mm2/clusters.yaml"),
     (OPERATOR.reload(), "mm2 reload /etc/mm2/clusters.yaml"),
     (

@@ -18,6 +18,9 @@ def parsed(line: str) -> click.Context:
     program, name, *words = shlex.split(line)
     assert program == "mm2"
     command = main.cli.get_command(click.Context(main.cli), name)
+    if isinstance(command, click.Group):
+        name, *words = words
+        command = command.get_command(click.Context(command), name)
     assert command is not None
     return command.make_context(name, words)
 
@@ -26,10 +29,12 @@ def parsed(line: str) -> click.Context:
 def test_every_command_of_ours_is_understood(file):
     told = list(printed.messages(commands.Operator(file=file)))
     lines = {line for text in told for line in printed.ours(text)}
-    assert {line.split()[1] for line in lines} == {"run", "reload", "resume"}
+    assert {line.split()[1] for line in lines} == {"run", "reload", "resume", "offsets"}
     for line in lines:
         given = parsed(line).params
         assert str(given["file"]) == file
+        if "topics" in given:
+            assert (given["flow"], given["topics"]) == ("east->west", ("orders",))
         if "topic" in given:
             assert (given["flow"], given["topic"]) == ("east->west", "orders")
             assert given["new_era"]
