@@ -143,8 +143,8 @@ def _not_empty(where: setup.PartitionSetup, why: str) -> stops.Stop:
         cause=stops.Cause.NOT_EMPTY,
         message=(
             f"{where.mirror}: there is no progress of this flow for it, but {why}. "
-            f"{lost if rebuild else ''}Delete the mirror topic ({delete}) and start the flow again, "
-            "or keep what is there and begin behind it. "
+            f"{lost if rebuild else ''}Delete the mirror topic ({delete}) and start the flow "
+            "again, or keep what is there and begin behind it. "
             f"{stops.way_on(where, position=where.start)}"
         ),
     )
