@@ -37,7 +37,9 @@ class PartitionStatus:
     `phase` is the copy's word for where it stands; `lag_records` an upper bound where the source's
     log has gaps; `age_ms` is how old the newest copied record was when its copy was acknowledged;
     `opened` why its batch was not passed through as it is, "" when it was. Not `fenced`, it is
-    copied at least once.
+    copied at least once. Of `batches` acknowledged since the start, `made` were not passed;
+    `spared` records stood on the target already. `newest_ms` and `unrecorded_ms` as in
+    `messages.Gauge`.
     """
 
     partition: ids.TopicPartition
@@ -54,6 +56,11 @@ class PartitionStatus:
     transactional: bool
     opened: str = ""
     fenced: bool = True
+    batches: int = 0
+    made: int = 0
+    spared: int = 0
+    newest_ms: int = -1
+    unrecorded_ms: int = -1
 
     def lag_s(self, wall_ms: int) -> float | None:
         """Age of the oldest record not copied; 0 when there is none, never negative."""

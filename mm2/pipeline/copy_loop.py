@@ -8,12 +8,14 @@ send.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from math import inf
 from random import Random
 
 from connect_runtime.base import clock, errors
 from connect_runtime.wire.connection import cluster, poller
 from mm2.core.copy import (
     budget,
+    crossing,
     instructions,
     limits,
     messages,
@@ -65,6 +67,7 @@ class CopyLoop:
         self._link = link
         self._held = budget.Budget(settings.budget_bytes)
         self._joining = limits.Joining()
+        self._crossing = crossing.Crossing()
         self._questions = questions.Questions(
             source=source,
             target=target,
@@ -98,6 +101,7 @@ class CopyLoop:
         self._gauges: dict[int, messages.Gauge] = {}
         self._index = {id(each): index for index, each in enumerate(self.copies)}
         self._moved = set(self._index)
+        self._behind = set(range(len(self.copies)))
         self._leaderless: dict[int, str] = {}
         self._generations = (-1, -1)
         self._next_tick_s = self._next_gauges_s = self._next_sweep_s = 0.0
@@ -116,6 +120,7 @@ class CopyLoop:
                 random=random,
                 wall_ms=self._clock.wall_ms,
                 transform=None if chain is None else chain.of(where),
+                shared=self._crossing,
             )
             for where in settings.partitions
         ]
@@ -322,14 +327,25 @@ class CopyLoop:
     def send_gauges(self) -> None:
         """What has changed since the last time; with thousands of partitions few have moved."""
         changed = []
+        now_s, wall_ms = self._clock.now_s(), self._clock.wall_ms()
         moved, self._moved = self._moved, set()
         for index in sorted(self._index[each] for each in moved):
             copy = self.copies[index]
-            gauge = leaders.told(messages.gauge(index, copy), self._leaderless.get(id(copy), ""))
+            gauge = leaders.told(
+                messages.gauge(index, copy, now_s=now_s, wall_ms=wall_ms),
+                self._leaderless.get(id(copy), ""),
+            )
+            (self._behind.discard if _has_all(copy, gauge) else self._behind.add)(index)
             if self._gauges.get(index) != gauge:
                 self._gauges[index] = gauge
                 changed.append(gauge)
-        self._link.gauges(changed, troubles=self._troubles())
+        pulse = self._crossing.take(idle_ms=self._idle_ms(now_s, wall_ms))
+        self._link.gauges(changed, troubles=self._troubles(), pulse=pulse)
+
+    def _idle_ms(self, now_s: float, wall_ms: int) -> int:
+        """As `crossing.Pulse.idle_ms`."""
+        silent_s = inf if self._behind else now_s - self._source_side.heard_s()
+        return -1 if silent_s == inf else wall_ms - round(silent_s * 1000)
 
     def _troubles(self) -> dict[str, str]:
         """What of either cluster cannot be reached, and why."""
@@ -339,3 +355,8 @@ class CopyLoop:
             for alias, side in sides
             for where, trouble in side.troubles().items()
         }
+
+
+def _has_all(copy: partition.PartitionCopy, gauge: messages.Gauge) -> bool:
+    """Is it copied as far as its source is known to go, and would more be?"""
+    return copy.wants_data and 0 <= gauge.source_end <= gauge.copied_to

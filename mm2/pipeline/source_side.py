@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from connect_runtime.base import clock
 from connect_runtime.wire.codec import cluster_view, failures, fetch, fetch_session, versions
@@ -43,13 +44,15 @@ Key = tuple[str, int]
 
 @dataclass(slots=True)
 class _Lane:
-    """One session on one connection; `asked_bytes` is what the request under way may bring."""
+    """One session on one connection; `asked_bytes` is what the request under way may bring.
+    `heard_s`: when the broker answered last."""
 
     node_id: int
     name: str
     alone: bool = False
     session: fetch_session.FetchSession = field(default_factory=fetch_session.FetchSession)
     asked_bytes: int = 0
+    heard_s: float = -inf
     retry_at_s: float = 0.0
 
 
@@ -147,8 +150,7 @@ class SourceSide:
 
     def _settle(self, key: Key, lane: _Lane | None) -> None:
         """Invariant: `_backlogs` counts the partitions of each topic that have a backlog."""
-        before = self._place.pop(key, None)
-        if before is not None and before.name == BACKLOG:
+        if (before := self._place.pop(key, None)) is not None and before.name == BACKLOG:
             self._backlogs[key[0]] -= 1
         if lane is not None:
             self._place[key] = lane
@@ -244,12 +246,17 @@ class SourceSide:
 
     # Being answered
 
+    def heard_s(self) -> float:
+        """When the one answered that was silent longest; -inf: some partitions are not read."""
+        heard_s = [lane.heard_s for lane in self._lanes.values() if lane.session.wanted()]
+        return min(heard_s, default=-inf) if len(self._place) == len(self._copies) else -inf
+
     def _answered(self, lane: _Lane, reply: cluster.RawReply) -> None:
         now_s = self._clock.now_s()
         asked, lane.asked_bytes = lane.asked_bytes, 0
-        response = self._decode(lane, reply, now_s)
-        if response is None:
+        if (response := self._decode(lane, reply, now_s)) is None:
             return
+        lane.heard_s = lane.heard_s if response.error_code else now_s
         size = len(reply.body) if reply.body is not None else 0
         rtt_s = self._source.rtt_s(lane.node_id) or 0.0
         self.sizes.answered(size, asked=asked, elapsed_s=reply.elapsed_s, rtt_s=rtt_s)

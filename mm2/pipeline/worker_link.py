@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from mm2.core.copy import instructions, messages, setup
+from mm2.core.copy import crossing, instructions, messages, setup
 
 STREAM_LIMIT = 50_000
 """Stream items that may wait to be stored; at more of them nothing more is copied meanwhile."""
@@ -67,9 +67,15 @@ class WorkerLink:
         self._streamed += len(items)
         self._unrecorded.append((self._streamed, answered))
 
-    def gauges(self, found: Sequence[messages.Gauge], *, troubles: Mapping[str, str]) -> None:
+    def gauges(
+        self,
+        found: Sequence[messages.Gauge],
+        *,
+        troubles: Mapping[str, str],
+        pulse: crossing.Pulse,
+    ) -> None:
         """Also a sign of life, when nothing has changed."""
-        self._channel.send(messages.gauges(found, troubles=troubles))
+        self._channel.send(messages.gauges(found, troubles=troubles, pulse=pulse))
 
     def received(self, message: Mapping[str, Any]) -> bool:
         """An answer from the worker; False when it is none of these."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mm2.core.configs import engine_settings
-from mm2.core.copy import messages
+from mm2.core.copy import crossing, messages
 from mm2.pipeline import control_channel
 from mm2.pipeline import engine as engines
 
@@ -121,7 +121,7 @@ class FakePlane:
             )
             for at in range(len(self.configured().partitions))
         ]
-        self.copy.says(**messages.gauges(found, troubles={}))
+        self.copy.says(**messages.gauges(found, troubles={}, pulse=crossing.Pulse()))
 
 
 PLAIN: dict[str, Any] = {

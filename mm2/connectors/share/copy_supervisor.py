@@ -261,6 +261,7 @@ class CopySupervisor:
             self.reason = ""
             self._tell(logging.INFO, "running")
         self._holdups.note_troubles(message["troubles"], now_s)
+        self.figures.note_pulse(messages.read_pulse(message), now_s)
         for gauge in messages.read_gauges(message):
             self._holdups.note(gauge, now_s)
             changed = self.figures.note(gauge)

@@ -233,8 +233,8 @@ class MirrorSourceTask(task.PipelineTask):
             context.PipelineProgress(
                 state=state,
                 reason=reason,
-                records_total=sum(each for each, _ in totals),
-                bytes_total=sum(size for _, size in totals),
+                records_total=sum(each.records for each in totals),
+                bytes_total=sum(each.bytes for each in totals),
                 offsets=moved,
             )
         )

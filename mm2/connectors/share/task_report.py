@@ -119,15 +119,15 @@ def partition_status(
     """One of its partitions. Before its first gauge it waits, for its task's reason."""
     where = copy.settings.partitions[index]
     gauge = copy.figures.gauges.get(index)
-    records, size = copy.figures.totals(index)
+    totals = copy.figures.totals(index)
     return flow_status.PartitionStatus(
         partition=ids.TopicPartition(where.topic, where.partition),
         task=copy.settings.task,
         phase=gauge.phase if gauge else "waiting",
         reason=gauge.reason if gauge else copy.reason or copy.state.value,
         cause=gauge.cause if gauge else "",
-        records=records,
-        bytes=size,
+        records=totals.records,
+        bytes=totals.bytes,
         copied_to=gauge.copied_to if gauge else -1,
         source_end=gauge.source_end if gauge else -1,
         age_ms=gauge.age_ms if gauge else 0,
@@ -135,6 +135,11 @@ def partition_status(
         transactional=gauge.transactional if gauge else False,
         opened=gauge.opened if gauge else "",
         fenced=gauge.fenced if gauge else True,
+        batches=totals.batches,
+        made=totals.made,
+        spared=totals.spared,
+        newest_ms=gauge.newest_ms if gauge else -1,
+        unrecorded_ms=gauge.unrecorded_ms if gauge else -1,
     )
 
 

@@ -22,3 +22,12 @@ def oldest_ms(copy: partition.PartitionCopy) -> int:
             return pending
     behind = copy.map is not None and copy.map.through < copy.source.end
     return copy.counters.newest_ms if behind else -1
+
+
+def unrecorded_ms(copy: partition.PartitionCopy, *, now_s: float, wall_ms: int) -> int:
+    """Since when (ms of the wall clock) something is copied that no stored anchor tells of; 0 when
+    anchors tell of all, -1 while that is unknown. `now_s` is now on the monotonic clock."""
+    if copy.map is None:
+        return -1
+    since_s = copy.map.unrecorded_since_s
+    return 0 if since_s is None else wall_ms - round((now_s - since_s) * 1000)

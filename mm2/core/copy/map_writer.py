@@ -136,13 +136,17 @@ class MapWriter:
     def fully_recorded(self) -> bool:
         return self._news_since_s is None and not self._unrecorded
 
+    @property
+    def unrecorded_since_s(self) -> float | None:
+        """Since when something is acknowledged that no stored anchor tells of (monotonic seconds);
+        None: there is no such thing."""
+        return min(self._unrecorded.values(), default=self._news_since_s)
+
     def must_wait(self, now_s: float) -> bool:
         """Is something acknowledged but not recorded for longer than pairing should have to
         reach?"""
-        oldest = min(self._unrecorded.values(), default=self._news_since_s)
-        if oldest is None:
-            return False
-        return now_s - oldest >= UNRECORDED_LIMIT_S
+        oldest = self.unrecorded_since_s
+        return oldest is not None and now_s - oldest >= UNRECORDED_LIMIT_S
 
     def write(self, now_s: float) -> instructions.Record:
         """The anchor as it stands now, to be stored; closes the segment when it is full."""

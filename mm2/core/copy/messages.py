@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mm2.core import commands
-from mm2.core.copy import ages, facts, figures, instructions, partition, setup
+from mm2.core.copy import ages, crossing, facts, figures, instructions, partition, setup
 from mm2.core.offsets import offset_map
 from mm2.formats import map_record
 
@@ -294,6 +294,10 @@ class Gauge:
     for none. `opened` says why the newest batch was not passed through as it is, "" when it was.
     Not `fenced`, it is copied at least once. `arrived` and `stored` are of the records since the
     gauge before: how old they were when they came, and when their copies were acknowledged.
+
+    `batches`, `made` and `spared` as in `counters.Counters`. `newest_ms` is the timestamp of the
+    newest record copied, -1 for none. `unrecorded_ms`: since when (wall clock) something is copied
+    that the offset map does not tell of yet; 0: it tells of all, -1: that is not known.
     """
 
     index: int
@@ -312,38 +316,58 @@ class Gauge:
     fenced: bool = True
     arrived: ages.Ages = ages.NONE
     stored: ages.Ages = ages.NONE
+    batches: int = 0
+    made: int = 0
+    spared: int = 0
+    newest_ms: int = -1
+    unrecorded_ms: int = -1
 
 
-def gauge(index: int, copy: partition.PartitionCopy) -> Gauge:
-    """As of now; what `arrived` and what is `stored` is told once."""
-    arrived, stored = copy.counters.take_ages()
+def gauge(index: int, copy: partition.PartitionCopy, *, now_s: float, wall_ms: int) -> Gauge:
+    """As of now, on both clocks; what `arrived` and what is `stored` is told once."""
+    counted = copy.counters
+    arrived, stored = counted.take_ages()
     return Gauge(
         index=index,
         phase=copy.standing.phase.value,
-        records=copy.counters.records,
-        bytes=copy.counters.bytes,
+        records=counted.records,
+        bytes=counted.bytes,
         copied_to=figures.copied_to(copy),
         source_end=copy.source.end,
         log_start=copy.source.log_start,
-        age_ms=copy.counters.age_ms,
+        age_ms=counted.age_ms,
         oldest_ms=figures.oldest_ms(copy),
         transactional=copy.mode.active,
         reason=copy.standing.reason,
         cause=copy.standing.stop.cause.value if copy.standing.stop is not None else "",
-        opened=copy.counters.why,
+        opened=counted.why,
         fenced=copy.mode.possible,
         arrived=arrived,
         stored=stored,
+        batches=counted.batches,
+        made=counted.made,
+        spared=counted.spared,
+        newest_ms=counted.newest_ms,
+        unrecorded_ms=figures.unrecorded_ms(copy, now_s=now_s, wall_ms=wall_ms),
     )
 
 
-def gauges(found: Sequence[Gauge], *, troubles: Mapping[str, str]) -> Message:
+def gauges(
+    found: Sequence[Gauge], *, troubles: Mapping[str, str], pulse: crossing.Pulse
+) -> Message:
     """Those that changed; `troubles` say what all cannot be reached at present, and why."""
     return {
         "type": "gauges",
         "partitions": [dataclasses.astuple(each) for each in found],
         "troubles": dict(troubles),
+        "pulse": list(pulse),
     }
+
+
+def read_pulse(message: Message) -> crossing.Pulse:
+    """The whole copy's, of `gauges`."""
+    counts, *others = message["pulse"]
+    return crossing.Pulse(tuple(counts), *others)
 
 
 _GAUGE_FIELDS = [each.name for each in dataclasses.fields(Gauge)]

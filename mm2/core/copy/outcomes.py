@@ -66,7 +66,8 @@ class Taken:
 
     Not `fenced`, older owners may still write. `take_start` is the source offset at which pairing
     began, `runs` are what it learned and `seams` where those may be cut. The first anchor must be
-    stored before the first batch is sent.
+    stored before the first batch is sent. `spared` records were found on the target, of which no
+    anchor told: they are not copied again.
     """
 
     producer: instructions.ProducerIdentity
@@ -80,6 +81,7 @@ class Taken:
     runs: tuple[map_record.Run, ...] = ()
     seams: tuple[pairing.Seam, ...] = ()
     fenced: bool = True
+    spared: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

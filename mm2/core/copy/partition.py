@@ -15,6 +15,7 @@ from mm2.core.copy import (
     boundary,
     budget,
     counters,
+    crossing,
     instructions,
     limits,
     map_writer,
@@ -40,7 +41,7 @@ _COPYING = standing.Phase.COPYING
 
 
 class PartitionCopy:
-    """One partition's copy.
+    """One partition's copy; `shared` is told what crosses of all partitions of a task.
 
     Invariants: nothing is sent unless the phase is COPYING, the first anchor is stored and nothing
     is draining; `map.through` never passes an unacknowledged batch.
@@ -56,11 +57,12 @@ class PartitionCopy:
         random: Random,
         wall_ms: Callable[[], int],
         transform: opening.Transform | None = None,
+        shared: crossing.Crossing | None = None,
     ) -> None:
         self.where = where
         self.standing = standing.Standing()
         self.paused = False
-        self.counters = counters.Counters()
+        self.counters = counters.Counters(crossing=shared or crossing.Crossing())
         self.source = reading.Reading()
         self.map: map_writer.MapWriter | None = None
         self.mode = transactions.begun(where, 0.0)
@@ -121,6 +123,7 @@ class PartitionCopy:
         self.mode = transactions.begun(self.where, now_s, fenced=taken.fenced)
         self.source.begin(taken.source, epoch=taken.source_epoch)
         self.standing.copy()
+        self.counters.spared += taken.spared
         return self._follow_leader(now_s)
 
     # Data from the source
@@ -238,6 +241,7 @@ class PartitionCopy:
     def produce_refused(self, code: int, message: str, now_s: float) -> Instructions:
         """Kafka refused the oldest batch in flight."""
         sent = self.window.pop()
+        self.counters.refused(code, sent)
         reaction = refusals.produce(
             self.where,
             code=code,
@@ -252,8 +256,7 @@ class PartitionCopy:
     def produce_unanswered(self, reason: str, now_s: float) -> Instructions:
         """Nothing is known of the oldest batch in flight."""
         self.window.pop()
-        reaction = refusals.Reaction(then=refusals.Then.BACK_OFF, reason=reason)
-        return self._drain(reaction, now_s)
+        return self._drain(refusals.Reaction(then=refusals.Then.BACK_OFF, reason=reason), now_s)
 
     def _nothing_in_flight(self, now_s: float) -> Instructions:
         """Everything sent is acknowledged: note how far that is, and do what had to wait for it."""
@@ -261,8 +264,7 @@ class PartitionCopy:
         self._stage()  # of what is queued nothing may be left over: no transaction is opened for it
         if not self.outbox.queued:
             self.map.skipped_to(self.source.position, source_epoch=self.source.epoch, now_s=now_s)
-            found = self.source.obstacle
-            if found is not None and not self.mode.open:
+            if (found := self.source.obstacle) is not None and not self.mode.open:
                 return self._drain(refusals.blocked(self.where, found), now_s)
         if self.standing.closing:
             return self._close(now_s)
@@ -291,8 +293,8 @@ class PartitionCopy:
             return []
         reaction, self._reaction = self._reaction, None
         assert reaction is not None
-        news = self._write_news(now_s)
-        return [*news, *self._way_in.react(reaction, self.window.producer, now_s=now_s)]
+        found = self._write_news(now_s)
+        return found + self._way_in.react(reaction, self.window.producer, now_s=now_s)
 
     def _write_news(self, now_s: float) -> Instructions:
         """The anchor, if it has news and no open transaction hangs over what it would say."""
@@ -302,8 +304,7 @@ class PartitionCopy:
 
     def _forget_queue(self) -> None:
         """What was fetched and will not be sent must never be taken for skipped."""
-        first = self.outbox.drop()
-        if first is not None:
+        if (first := self.outbox.drop()) is not None:
             self.source.go_back(first)
 
     # Boundaries: transactions, renewing the fence, closing

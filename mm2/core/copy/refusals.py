@@ -61,6 +61,9 @@ _WAIT = {
 }
 _FENCED = {47: "INVALID_PRODUCER_EPOCH", 48: "INVALID_TXN_STATE", 49: "INVALID_PRODUCER_ID_MAPPING"}
 _FENCED[90] = "PRODUCER_FENCED"
+STANDS_ALREADY = frozenset({46, 47, 90})
+"""The batch is there, or a newer owner of the partition copies it: it would have stood there twice.
+"""
 
 TOO_LARGE = frozenset({10, 18})
 BAD_RECORD = frozenset({32, 87})

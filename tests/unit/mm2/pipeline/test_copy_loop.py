@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from mm2.core.copy import limits, messages, standing
+from mm2.core.copy import figures, limits, messages, standing
 from mm2.pipeline import copy_loop, target_side, worker_link
 from tests.fakes import copying, metadata, taking
 
@@ -67,7 +67,7 @@ class Loop:
             target=cast(Any, self.target),
             link=worker_link.WorkerLink(cast(Any, SimpleNamespace(send=self.sent.append))),
             selector=cast(Any, SimpleNamespace(poll=self.poll)),
-            now=cast(Any, SimpleNamespace(now_s=lambda: self.now_s, wall_ms=lambda: 0)),
+            now=cast(Any, SimpleNamespace(now_s=lambda: self.now_s, wall_ms=lambda: 50_000)),
             random=random.Random(1),
         )
         self.world = copying.World()
@@ -83,6 +83,11 @@ class Loop:
     def turn(self, after_s=1.0):
         self.now_s += after_s
         self.loop.run_once()
+
+    @property
+    def pulse(self):
+        """The newest one."""
+        return messages.read_pulse([each for each in self.sent if each["type"] == "gauges"][-1])
 
     @property
     def told(self):
@@ -155,3 +160,30 @@ def test_larger_batches_are_joined_while_the_loop_waits_for_slow_acknowledgement
         loop.turn(after_s=1.0 - waits_s)
         found.append(joining.records)
     assert found == [limits.TINY_RECORDS, while_waiting, limits.TINY_RECORDS]
+
+
+def test_nothing_is_left_to_copy_as_long_as_the_source_says_so(monkeypatch):
+    loop = Loop()
+    copy = loop.world.copy
+    loop.turn()
+    assert loop.pulse.idle_ms == -1, "it is not known where the source ends"
+    monkeypatch.setattr(loop.loop._source_side, "heard_s", lambda: loop.now_s - 2.0)
+    copy.source.end = figures.copied_to(copy)
+    loop.loop._arrived(copy)
+    loop.turn()
+    assert loop.pulse.idle_ms == 48_000
+    copy.source.end += 1
+    loop.loop._arrived(copy)
+    monkeypatch.setattr(loop.loop._source_side, "heard_s", lambda: loop.now_s)
+    loop.turn()
+    assert loop.pulse.idle_ms == 48_000, "that was the last moment"
+
+
+def test_a_paused_partition_is_not_known_to_have_nothing_left(monkeypatch):
+    loop = Loop()
+    copy = loop.world.copy
+    monkeypatch.setattr(loop.loop._source_side, "heard_s", lambda: loop.now_s)
+    copy.source.end = figures.copied_to(copy)
+    loop.loop.pause(paused=True, topics=())
+    loop.turn()
+    assert loop.pulse.idle_ms == -1

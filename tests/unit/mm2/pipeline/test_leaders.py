@@ -34,7 +34,7 @@ def test_the_side_without_a_leader_is_named(source, target, told):
 
 
 def test_a_copy_without_a_leader_waits_for_one():
-    gauge = messages.gauge(0, copying.begun().copy)
+    gauge = messages.gauge(0, copying.begun().copy, now_s=0.0, wall_ms=0)
     told = leaders.told(gauge, "no leader")
     assert (gauge.phase, told.phase, told.reason) == ("copying", "waiting", "no leader")
     assert leaders.told(gauge, "") is gauge
@@ -43,6 +43,6 @@ def test_a_copy_without_a_leader_waits_for_one():
 def test_what_does_not_copy_has_its_own_reason():
     world = copying.begun()
     world.do(world.copy.source_refused(29, world.now_s))
-    gauge = messages.gauge(0, world.copy)
+    gauge = messages.gauge(0, world.copy, now_s=0.0, wall_ms=0)
     assert gauge.phase == "stopped"
     assert leaders.told(gauge, "no leader") is gauge

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -361,3 +362,28 @@ def test_a_session_that_a_broker_has_forgotten_begins_anew_at_once(code):
     reading.answer(whole=code)
     assert reading.refused == []
     assert reading.asked()[0] == LEADER
+
+
+# Since when the source is heard of
+
+
+def test_a_source_is_heard_of_as_long_as_each_of_its_brokers_answers():
+    reading = Reading()
+    assert reading.side.heard_s() == -math.inf
+    assert reading.asked()[0] == LEADER
+    reading.now_s = 1001.0
+    reading.answer()
+    reading.now_s = 1002.0
+    assert reading.side.heard_s() == 1001.0
+    del reading.source.fetches[1:]
+    reading.answer(whole=UNKNOWN_SERVER_ERROR)
+    assert reading.side.heard_s() == -math.inf, "it refuses"
+
+
+def test_of_a_partition_that_is_not_read_nothing_is_heard():
+    reading = Reading()
+    assert reading.asked()[0] == LEADER
+    reading.answer()
+    reading.world.copy.paused = True
+    reading.side.place(reading.world.copy)
+    assert reading.side.heard_s() == -math.inf

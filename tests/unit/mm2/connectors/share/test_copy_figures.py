@@ -3,9 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 from mm2.connectors.share import copy_figures
-from mm2.core.copy import messages
+from mm2.core.copy import crossing, messages
 from tests.fakes import copy_plane, taking
 
+NONE = copy_figures.NOTHING
 ZERO, ONE, TWO = (taking.where(partition=each) for each in range(3))
 
 
@@ -17,6 +18,9 @@ def gauge(
         "records": records,
         "bytes": 10 * records,
         "phase": phase,
+        "batches": 3,
+        "made": 2,
+        "spared": 1,
     }
     return messages.Gauge(**{**copy_plane.PLAIN, **told, "reason": reason, "copied_to": records})
 
@@ -33,12 +37,12 @@ def test_each_copy_counts_from_zero_and_the_share_goes_on():
     figures = copy_figures.CopyFigures([ZERO, ONE])
     figures.note(gauge(0))
     figures.copy_ended("killed")
-    assert figures.all_totals() == {ZERO.name: (5, 50), ONE.name: (0, 0)}
+    assert figures.all_totals() == {ZERO.name: (5, 50, 3, 2, 1), ONE.name: NONE}
     figures.note(gauge(0, records=2))
-    assert figures.totals(0) == (7, 70)
+    assert figures.totals(0) == (7, 70, 6, 4, 2)
     figures.copy_ended("killed")
     figures.copy_ended("not even begun")
-    assert figures.totals(0) == (7, 70)
+    assert figures.totals(0) == (7, 70, 6, 4, 2)
 
 
 def test_without_a_copy_nothing_moves_and_what_stopped_stays_so():
@@ -54,5 +58,35 @@ def test_what_another_share_copied_of_the_same_partitions_is_counted_on():
     before = copy_figures.CopyFigures([ZERO, ONE])
     before.note(gauge(1))
     after = copy_figures.CopyFigures([ONE, TWO], before=before)
-    assert after.all_totals() == {ONE.name: (5, 50), TWO.name: (0, 0)}
+    assert after.all_totals() == {ONE.name: (5, 50, 3, 2, 1), TWO.name: NONE}
     assert after.gauges == {}
+
+
+def pulse(records: int, **told: int) -> crossing.Pulse:
+    counts = (records, *[0] * (crossing.BUCKETS - 1))
+    return crossing.Pulse(counts=counts, sum_ms=10 * records, **told)
+
+
+def test_pulses_of_copies_that_follow_each_other_are_one():
+    figures = copy_figures.CopyFigures([ZERO])
+    assert figures.pulse is None
+    figures.note_pulse(pulse(5, crossed_ms=100, idle_ms=90), 0.0)
+    figures.copy_ended("killed")
+    assert figures.pulse == pulse(5, crossed_ms=100, idle_ms=90)
+    figures.note_pulse(pulse(2), 1.0)
+    assert figures.pulse == pulse(7, crossed_ms=100, idle_ms=90)
+    figures.note_pulse(pulse(3, crossed_ms=200), 2.0)
+    assert figures.pulse == pulse(8, crossed_ms=200, idle_ms=90)
+    after = copy_figures.CopyFigures([ZERO], before=figures)
+    after.note_pulse(pulse(1), 3.0)
+    assert after.pulse == pulse(9, crossed_ms=200, idle_ms=90)
+
+
+def test_clocks_that_were_ahead_are_told_of_for_a_while():
+    figures = copy_figures.CopyFigures([ZERO])
+    figures.note_pulse(pulse(0, ahead_ms=700), 0.0)
+    figures.note_pulse(pulse(0), 30.0)
+    assert figures.pulse is not None
+    assert figures.pulse.ahead_ms == 700
+    figures.note_pulse(pulse(0), 100.0)
+    assert figures.pulse.ahead_ms == 0

@@ -16,7 +16,7 @@ from mm2.cluster import flow_log_writer
 from mm2.connectors import flow_status
 from mm2.connectors.share import copy_start, copy_supervisor, flow_ledger, opposite_ids
 from mm2.core import naming
-from mm2.core.copy import instructions, messages
+from mm2.core.copy import crossing, instructions, messages
 from mm2.formats import receipt
 from mm2.pipeline import control_channel, engine
 from tests.fakes import admin, copy_plane, flow_log, taking
@@ -267,7 +267,9 @@ def test_a_copy_that_lost_a_partition_settles_the_others():
     made = Supervised()
     made.turn()
     lost = {**copy_plane.PLAIN, "index": 0, "phase": "fenced", "reason": "another owner"}
-    gauges = messages.gauges([messages.Gauge(**lost, copied_to=5)], troubles={})
+    gauges = messages.gauges(
+        [messages.Gauge(**lost, copied_to=5)], troubles={}, pulse=crossing.Pulse()
+    )
     made.supervisor.received(gauges, made.now_s)
     assert made.supervisor.taken_over == "another owner"
     made.supervisor.stop(1.5)

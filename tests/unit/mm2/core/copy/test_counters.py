@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.copy import ages, counters, outgoing, source_batches, window
+from mm2.core.copy import ages, counters, crossing, outgoing, source_batches, window
 from mm2.formats import record_batch
 
 NOW_MS = 1_790_000_000_000
@@ -86,3 +86,21 @@ def test_ages_are_told_once_of_what_came_and_of_what_is_stored():
     assert copied.take_ages() == (ages.NONE, ages.NONE)
     copied.acknowledged(sent(newest_ms=NOW_MS), wall_ms=NOW_MS + 60)
     assert copied.take_ages() == (ages.NONE, ages.Ages(1, 60, 60, 60))
+
+
+def test_what_crosses_is_told_of_all_partitions_together():
+    whole = crossing.Crossing()
+    one, other = counters.Counters(crossing=whole), counters.Counters(crossing=whole)
+    one.fetched([fetched(newest_ms=NOW_MS - 3), fetched(newest_ms=NOW_MS + 40)], wall_ms=NOW_MS)
+    one.acknowledged(sent(records=2, newest_ms=NOW_MS - 7), wall_ms=NOW_MS)
+    other.acknowledged(sent(records=3, newest_ms=NOW_MS - 60), wall_ms=NOW_MS + 1)
+    told = whole.take(idle_ms=-1)
+    assert (told.counts[1], told.counts[4], sum(told.counts)) == (2, 3, 5)
+    assert (told.sum_ms, told.ahead_ms, told.crossed_ms) == (14 + 183, 40, NOW_MS + 1)
+
+
+@pytest.mark.parametrize(("code", "spared"), [(46, 3), (47, 3), (90, 3), (45, 0), (6, 0), (10, 0)])
+def test_what_is_there_already_or_is_a_newer_owners_was_not_copied_again(code, spared):
+    copied = counters.Counters()
+    copied.refused(code, sent(records=3))
+    assert copied.spared == spared

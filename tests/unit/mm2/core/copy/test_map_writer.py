@@ -312,11 +312,14 @@ def test_storing_a_write_ends_the_wait_for_all_before_it():
     for at in range(3):
         copy(written, 100 + at, now_s=float(at))
         tokens.append(written.write(at + 0.5).token)
+    assert written.unrecorded_since_s == 0.0
     written.recorded(tokens[1])
+    assert written.unrecorded_since_s == 2.0
     assert not written.must_wait(31.9)
     assert written.must_wait(32.1)
     written.recorded(tokens[2])
     assert not written.must_wait(1e9)
+    assert written.unrecorded_since_s is None
 
 
 def test_an_answer_to_an_older_take_speaks_of_nothing_written_here():

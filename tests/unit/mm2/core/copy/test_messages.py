@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from mm2.core.copy import (
     ages,
     budget,
+    crossing,
     facts,
     instructions,
     limits,
@@ -201,12 +202,18 @@ def test_the_ordered_stream_survives_json(sent, first):
     assert messages.read_record(message) == sent
 
 
+PULSE = crossing.Pulse(
+    counts=tuple(range(crossing.BUCKETS)), sum_ms=3, ahead_ms=4, crossed_ms=5, idle_ms=6
+)
+
+
 @settings(max_examples=examples.of(50))
 @given(st.lists(gauges, max_size=5))
 def test_gauges_survive_json(sent):
-    message = over_the_channel(messages.gauges(sent, troubles={}))
+    message = over_the_channel(messages.gauges(sent, troubles={}, pulse=PULSE))
     assert message["type"] == "gauges"
     assert messages.read_gauges(message) == sent
+    assert messages.read_pulse(message) == PULSE
 
 
 def test_a_gauge_of_another_length_is_refused():
@@ -225,11 +232,17 @@ def copy_of(where):
     )
 
 
+def gauge_of(copy, index=0):
+    return messages.gauge(index, copy, now_s=100.0, wall_ms=1_000_000)
+
+
 def test_the_gauge_of_a_copy_that_has_not_begun():
-    found = messages.gauge(4, copy_of(WHERE))
+    found = gauge_of(copy_of(WHERE), 4)
     assert (found.index, found.phase, found.reason) == (4, "waiting", "not started")
     assert (found.copied_to, found.source_end, found.log_start) == (-1, -1, -1)
     assert (found.records, found.bytes, found.cause) == (0, 0, "")
+    assert (found.batches, found.made, found.spared) == (0, 0, 0)
+    assert (found.newest_ms, found.unrecorded_ms) == (-1, -1)
     assert not found.transactional
 
 
@@ -237,16 +250,16 @@ def test_ages_are_told_by_one_gauge_alone():
     copy = copy_of(WHERE)
     some = ages.Ages(records=2, sum_ms=30, min_ms=10, max_ms=20)
     copy.counters.arrived = copy.counters.stored = some
-    told = messages.gauge(0, copy)
+    told = gauge_of(copy)
     assert (told.arrived, told.stored) == (some, some)
-    after = messages.gauge(0, copy)
+    after = gauge_of(copy)
     assert (after.arrived, after.stored) == (ages.NONE, ages.NONE)
 
 
 def test_the_gauge_of_a_copy_names_why_it_stopped():
     copy = copy_of(WHERE)
     copy.standing.stop = stops.blocked(WHERE, source_batches.Obstacle(offset=5, why="damaged"))
-    assert messages.gauge(0, copy).cause == "corrupt-batch"
+    assert gauge_of(copy).cause == "corrupt-batch"
 
 
 @given(producers=st.lists(NUMBERS, max_size=5))

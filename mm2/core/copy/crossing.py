@@ -1,0 +1,99 @@
+"""What a whole copy, of many partitions, knows of what crosses: how late, when last, whose clock.
+
+Told with every batch, so it is plain arithmetic on one object that all partitions share. Of a batch
+only its youngest and its oldest record are known; what is between is taken to be spread evenly.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from mm2.core.copy import ages
+
+BOUNDS_MS = (5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000)
+"""Of the buckets of latencies; a last one has all above."""
+BUCKETS = len(BOUNDS_MS) + 1
+AHEAD_MAX_MS = 24 * 60 * 60 * 1000
+"""What lies further in the future was made by no clock."""
+
+_ANY_MS = 2**63
+
+
+class Pulse(NamedTuple):
+    """A copy as of one moment, since it began: by bucket how many records were how old when the
+    target acknowledged them, and all these ages (ms) together.
+
+    Times are wall-clock ms, -1 while there is none. `ahead_ms`: by how much the newest timestamp
+    lay in the future, of what came since the pulse before. `crossed_ms`: when the target last
+    acknowledged a batch. `idle_ms`: the last moment at which all of the source that is copied here
+    is known to have been copied, since each of its brokers has answered then.
+    """
+
+    counts: tuple[int, ...] = (0,) * BUCKETS
+    sum_ms: int = 0
+    ahead_ms: int = 0
+    crossed_ms: int = -1
+    idle_ms: int = -1
+
+    def followed_by(self, later: Pulse) -> Pulse:
+        """Of what both count, the later one from nothing; all else is the later one's, where it
+        has it."""
+        return later._replace(
+            counts=tuple(one + other for one, other in zip(self.counts, later.counts, strict=True)),
+            sum_ms=self.sum_ms + later.sum_ms,
+            crossed_ms=max(self.crossed_ms, later.crossed_ms),
+            idle_ms=max(self.idle_ms, later.idle_ms),
+        )
+
+
+@dataclass(slots=True)
+class Crossing:
+    """One thread's. Invariant: `counts` add up to all records acknowledged that bore a time."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * BUCKETS)
+    sum_ms: int = 0
+    ahead_ms: int = 0
+    crossed_ms: int = -1
+    idle_ms: int = -1
+    _bucket: int = 0
+    _above: int = -1
+    _most: int = BOUNDS_MS[0]
+    """The bucket of the newest batch: mostly the next batch's, too."""
+
+    def came(self, newest_ms: int, wall_ms: int) -> None:
+        """A batch of the source whose newest record bears this time."""
+        ahead_ms = newest_ms - wall_ms
+        if self.ahead_ms < ahead_ms <= AHEAD_MAX_MS:
+            self.ahead_ms = ahead_ms
+
+    def acknowledged(self, found: ages.Ages, wall_ms: int) -> None:
+        """The target has stored a batch of records that are so old now."""
+        self.crossed_ms = wall_ms
+        records, sum_ms, youngest, oldest = found
+        if not records:
+            return
+        self.sum_ms += sum_ms
+        if self._above < youngest and oldest <= self._most:
+            self.counts[self._bucket] += records
+        else:
+            self._spread(records, youngest, oldest)
+
+    def _spread(self, records: int, youngest: int, oldest: int) -> None:
+        done = 0
+        last = bisect_left(BOUNDS_MS, oldest)
+        for bucket in range(bisect_left(BOUNDS_MS, youngest), last):
+            below = records * (BOUNDS_MS[bucket] - youngest + 1) // (oldest - youngest + 1)
+            self.counts[bucket] += below - done
+            done = below
+        self.counts[last] += records - done
+        self._bucket = last
+        self._above = BOUNDS_MS[last - 1] if last else -1
+        self._most = BOUNDS_MS[last] if last < len(BOUNDS_MS) else _ANY_MS
+
+    def take(self, *, idle_ms: int) -> Pulse:
+        """As of now; `ahead_ms` begins anew. `idle_ms`: as in `Pulse`, -1 if that is not so now."""
+        ahead_ms, self.ahead_ms = self.ahead_ms, 0
+        self.idle_ms = max(self.idle_ms, idle_ms)
+        return Pulse(tuple(self.counts), self.sum_ms, ahead_ms, self.crossed_ms, self.idle_ms)
