@@ -5,23 +5,19 @@ from __future__ import annotations
 import os
 import random
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import ids
 from mm2.app import connections, flow_plan
 from mm2.app.failover import fencing, left_behind, planning, stopping, tools
-from mm2.app.looks import sides
+from mm2.app.looks import sides, workers
 from mm2.app.settings import settings as app_settings
-from mm2.core.configs import dedicated
 from mm2.core.failover import fences, places
 from mm2.core.offsets import offset_map
 from mm2.pipeline import single_questions
 
-STOPPED = tuple(name for name in dedicated.CONNECTORS if "Heartbeat" not in name)
-"""What a move stops: copying, and checkpoints, which would set groups by what they do on the
-cluster that was left. Heartbeats lose nothing."""
 FENCE_S = 60.0
 LOST = "it is taken for lost, as was asked"
 
@@ -73,8 +69,10 @@ class Equipment:
         return tools.Tools(
             both=self.both,
             planner=self.planner,
-            stop=lambda: self._stop(props["config.storage.topic"]),
-            running=lambda: self._running(props["group.id"], props["status.storage.topic"]),
+            stop=lambda: stopping.stop(
+                self.both.target, props, clock=self.clock, timeout_s=tools.WRITE_S
+            ),
+            running=lambda: stopping.running(self._workers(props)),
             fence=self._fence,
             export=lambda path, found, move: left_behind.export(
                 path,
@@ -110,22 +108,9 @@ class Equipment:
             wire, clock=self.clock, random=random.SystemRandom()
         )
 
-    def _stop(self, config_topic: str) -> Sequence[str]:
-        return stopping.stop(
-            self.both.target,
-            config_topic,
-            STOPPED,
-            clock=self.clock,
-            timeout_s=tools.WRITE_S,
-        )
-
-    def _running(self, group: str, status_topic: str) -> Sequence[str]:
-        """Where the group has no member any more nobody will say anything."""
-        target, timeout_s = self.both.target, self.patience.look_s
-        members = target.groups.members([group], timeout_s).done.get(group)
-        if members == ():
-            return []
-        return stopping.running(target, status_topic, STOPPED, timeout_s=timeout_s)
+    def _workers(self, props: Mapping[str, str]) -> workers.Workers:
+        timeout_s = self.patience.look_s
+        return workers.look(self.both.target, props, clock=self.clock, timeout_s=timeout_s)
 
     def _fence(
         self, known: offset_map.OffsetMap, partitions: Collection[ids.TopicPartition]

@@ -7,94 +7,90 @@ read it, and nodes that are started later start nothing. `mm2 resume FLOW` is th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors
-from connect_runtime.core.state import (
-    cluster_config,
-    config_log,
-    config_records,
-    status_log,
-    status_records,
-)
-from connect_runtime.kafka_client import errors as kafka_errors
-from mm2.app.looks import sides
+from connect_runtime.core.state import cluster_config, config_records, status_records
+from mm2.app.looks import sides, workers
 from mm2.cluster import record_writer
+from mm2.core.configs import dedicated
 
+STOPPED = tuple(name for name in dedicated.CONNECTORS if "Heartbeat" not in name)
+"""What a move stops: copying, and checkpoints, which would set groups by what they do on the
+cluster that was left. Heartbeats lose nothing."""
 _RUNS = frozenset({status_records.State.RUNNING, status_records.State.PAUSED})
 _STOPPED = cluster_config.TargetState.STOPPED
 _TURN_S = 0.1
 
 
+class WritableSide(sides.OneSide, Protocol):
+    """The cluster that the flow's Connect group keeps its state on."""
+
+    def writer(self, topic: str) -> record_writer.RecordWriter: ...
+
+
+def present(found: workers.Workers) -> list[str]:
+    """Those of the flow's connectors that were ever configured."""
+    return [name for name in STOPPED if found.config.config(name) is not None]
+
+
+def going(found: workers.Workers) -> list[str]:
+    """Those that go on, or begin again, as soon as somebody runs the group."""
+    config = found.config
+    return [
+        name
+        for name in present(found)
+        if config.target_state(name) is not _STOPPED or config.tasks(name)
+    ]
+
+
+def running(found: workers.Workers) -> list[str]:
+    """The tasks of which somebody says that they still run: a worker says otherwise once its
+    producer is closed, one that was killed never; a group without members has none."""
+    if found.hosts == ():
+        return []
+    return [
+        f"{task.connector}-{task.task} on {status.worker_id}"
+        for name in STOPPED
+        for task, status in found.statuses.tasks(name).items()
+        if status.state in _RUNS
+    ]
+
+
 def stop(
-    side: sides.Side,
-    config_topic: str,
-    connectors: Sequence[str],
+    side: WritableSide,
+    props: Mapping[str, str],
     *,
     clock: base_clock.Clock,
     timeout_s: float,
 ) -> list[str]:
     """Returns the connectors that are stopped now, for good; empty where none was ever configured.
+    `props` are the worker's.
 
     Raises `RetriableError` and `FatalError`; what was written then may stand all the same. Doing it
     again does no harm.
     """
     end = base_deadline.Deadline.after(timeout_s, now_s=clock.now_s())
-    before = _read(side, config_topic, end.left_s(clock.now_s()))
-    present = [name for name in connectors if before.config(name) is not None]
-    wanted = [name for name in present if not _stopped(before, name)]
-    if wanted:
-        writer = side.writer(config_topic)
-        try:
-            _write(writer, wanted, end=end, clock=clock)
-        finally:
-            writer.close(end.left_s(clock.now_s()))
-    after = _read(side, config_topic, end.left_s(clock.now_s()))
-    going = [name for name in present if not _stopped(after, name)]
-    if going:
+    topic = props["config.storage.topic"]
+    before = workers.look(side, props, clock=clock, timeout_s=timeout_s)
+    wanted = going(before)
+    if not wanted:
+        return present(before)
+    writer = side.writer(topic)
+    try:
+        _write(writer, wanted, end=end, clock=clock)
+    finally:
+        writer.close(end.left_s(clock.now_s()))
+    after = workers.look(side, props, clock=clock, timeout_s=end.left_s(clock.now_s()))
+    if left := going(after):
         raise errors.RetriableError(
-            f"{', '.join(going)}: written down as stopped in {config_topic}, and read back as "
+            f"{', '.join(left)}: written down as stopped in {topic}, and read back as "
             "going on; does somebody resume the flow at the same time?"
         )
-    return present
-
-
-def running(
-    side: sides.OneSide, status_topic: str, connectors: Sequence[str], *, timeout_s: float
-) -> list[str]:
-    """The tasks of these connectors of which somebody says that they still run: a worker says
-    otherwise once its producer is closed, one that was killed never. Raises `RetriableError` and
-    `FatalError`."""
-    found = side.admin.describe_topics([status_topic], timeout_s).done.get(status_topic)
-    if found is None:
-        return []
-    fold = status_log.StatusLog()
-    read = side.topics.read_topic(status_topic, timeout_s, partitions=found.partitions)
-    for record in read:
-        fold.apply(record.key, record.value, offset=record.offset)
-    return [
-        f"{task.connector}-{task.task} on {status.worker_id}"
-        for name in connectors
-        for task, status in fold.snapshot().tasks(name).items()
-        if status.state in _RUNS
-    ]
-
-
-def _read(side: sides.Side, topic: str, timeout_s: float) -> cluster_config.ClusterConfig:
-    fold = config_log.ConfigLog()
-    try:
-        for record in side.topics.read_topic(topic, timeout_s):
-            fold.apply(record.key, record.value, offset=record.offset)
-    except kafka_errors.TopicMissingError:
-        pass  # nobody ever ran the flow as a Connect group
-    fold.finish_replay()
-    return fold.snapshot()
-
-
-def _stopped(found: cluster_config.ClusterConfig, name: str) -> bool:
-    return found.target_state(name) is _STOPPED and not found.tasks(name)
+    return present(after)
 
 
 def _write(

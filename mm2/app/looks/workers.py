@@ -37,7 +37,10 @@ def look(
     topics = [props["config.storage.topic"], props["status.storage.topic"]]
     # Whoever reads a topic waits for it: those that are not there are not read.
     listed = side.topics.list_topics(left_s()).intersection(topics)
-    described = side.admin.describe_topics(listed, left_s()).done
+    found = side.admin.describe_topics(listed, left_s())
+    if (failure := found.first_failure()) is not None:
+        raise failure
+    described = found.done
     folds: list[config_log.ConfigLog | status_log.StatusLog] = [configs, statuses]
     for topic, fold in zip(topics, folds, strict=True):
         if topic not in described:
