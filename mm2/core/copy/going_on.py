@@ -32,5 +32,5 @@ def taken(
         runs=tuple(pairs.runs),
         seams=tuple(pairs.seams),
         fenced=attempt.fence.holds,
-        spared=pairs.records if isinstance(pairs, pairing.Pairing) else 0,
+        spared=pairs.matched if isinstance(pairs, pairing.Pairing) else 0,
     )

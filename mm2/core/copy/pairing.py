@@ -45,7 +45,7 @@ class Pairing:
 
     `runs` are what was learned of the map, `seams` where that may be cut, `mismatch` says why a
     record has none; "" while they pair. `paired_to` is the target offset behind the last that did,
-    at first `start`; `records` counts them. An `obstacle` is damage that was read at
+    at first `start`; `matched` counts them. An `obstacle` is damage that was read at
     `position`, and that says nothing of the tail. Invariant: the first `paired` batches of `tail`
     are paired, and `_mine` is what is left of the next, if that was opened. `opposite` and
     `strangers` are as in `source_batches.scan`; strangers stand behind all that was read.
@@ -59,7 +59,7 @@ class Pairing:
     opposite: Mapping[int, bool] | None = None
     paired: int = 0
     paired_to: int = field(init=False)
-    records: int = 0
+    matched: int = 0
     runs: list[map_record.Run] = field(default_factory=list)
     seams: list[Seam] = field(default_factory=list)
     mismatch: str = ""
@@ -109,7 +109,7 @@ class Pairing:
         """
         self.position, self.source_epoch = self._began
         self.paired_to = self.start
-        self.records = 0
+        self.matched = 0
         self.runs.clear()
         self.seams.clear()
 
@@ -208,7 +208,7 @@ class Pairing:
 
     def _paired(self, source: int, target: int, *, count: int = 1) -> None:
         self.paired_to = target + count
-        self.records += count
+        self.matched += count
         if target - source != self._delta:
             self._delta = target - source
             self.runs.append(map_record.Run(source, self._delta))

@@ -59,7 +59,6 @@ def test_what_no_anchor_tells_of_is_dated_until_it_is_stored():
 
     assert figures.unrecorded_ms(copying.World(*LOG).copy, now_s=0.0, wall_ms=1) == -1
     assert since_ms() == 0
-    world.stores = False
     world.offer(*LOG[:2])
     world.send()
     world.acknowledge()

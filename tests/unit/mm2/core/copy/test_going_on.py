@@ -8,7 +8,7 @@ from tests.fakes import scripts, taking
 
 
 def paired():
-    found = pairing.Pairing(tail=[], position=120, start=40, source_epoch=9, records=4)
+    found = pairing.Pairing(tail=[], position=120, start=40, source_epoch=9, matched=4)
     found.runs.append(map_record.Run(100, -60))
     found.seams.append(pairing.Seam(1, 110, 50, 8))
     return found

@@ -57,7 +57,7 @@ def test_equal_batches_pair_one_to_one_and_say_where_they_stand():
     held = [source(100, b"a", b"b", leader_epoch=4), source(102, b"c", leader_epoch=5)]
     pairs, needs = walk(held, on_target=[ours(10, b"a", b"b"), ours(12, b"c")])
     assert (pairs.complete, pairs.mismatch, pairs.position) == (True, "", 103)
-    assert (pairs.source_epoch, pairs.paired_to, pairs.records) == (5, 13, 3)
+    assert (pairs.source_epoch, pairs.paired_to, pairs.matched) == (5, 13, 3)
     assert pairs.runs == [map_record.Run(100, -90)]
     assert needs == [NOTHING]
 
@@ -75,9 +75,9 @@ def test_a_map_that_grows_long_may_be_cut_between_batches(monkeypatch):
     pairs = paired(held, on_target=on_target)
     assert len(pairs.runs) == 5
     assert pairs.seams == [pairing.Seam(runs=4, source=107, target=14, source_epoch=3)]
-    assert pairs.records == 5
+    assert pairs.matched == 5
     pairs.start_over()
-    assert (pairs.seams, pairs.records) == ([], 0)
+    assert (pairs.seams, pairs.matched) == ([], 0)
 
 
 def test_pairing_stops_when_the_tail_is_used_up():
