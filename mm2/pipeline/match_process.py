@@ -88,11 +88,7 @@ class MatchProcess:
                     where = wheres[each.partition]
                     transform = None if chain is None else chain.of(where)
                     found = self._compared(
-                        each,
-                        where,
-                        transform,
-                        sides=(source, target),
-                        memory_bytes=asked.memory_bytes,
+                        each, where, transform, sides=(source, target), asked=asked
                     )
                     for message in match_messages.answer(found):
                         self._channel.send(message)
@@ -108,7 +104,7 @@ class MatchProcess:
         transform: opening.Transform | None,
         *,
         sides: tuple[single_questions.SingleQuestions, single_questions.SingleQuestions],
-        memory_bytes: int,
+        asked: match_messages.Asked,
     ) -> match_messages.Compared:
         mirror = ids.TopicPartition(where.remote_topic, where.partition)
         try:
@@ -116,13 +112,13 @@ class MatchProcess:
                 sides[1],
                 mirror,
                 upto=bounds.target_to,
-                records_max=matching.records_max(memory_bytes),
+                records_max=matching.records_max(asked.memory_bytes),
             )
             source = self._read(
                 sides[0],
                 bounds.partition,
                 upto=bounds.source_to,
-                records_max=matching.records_max(memory_bytes, target=len(target.items)),
+                records_max=matching.records_max(asked.memory_bytes, target=len(target.items)),
                 optional_aborted=True,
                 opposite=bounds.opposite,
                 transform=transform,
@@ -133,7 +129,7 @@ class MatchProcess:
             return match_messages.Compared(partition=bounds.partition, why=str(error))
         return match_messages.Compared(
             partition=bounds.partition,
-            matched=matching.match(source.items, target.items),
+            matched=matching.match(source.items, target.items, all_differ=asked.all_differ),
             source=len(source.items),
             target=len(target.items),
         )

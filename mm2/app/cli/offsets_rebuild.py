@@ -8,7 +8,8 @@ import os
 import pathlib
 import random
 import threading
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,6 +24,16 @@ if TYPE_CHECKING:
     from mm2.app.looks import sides
     from mm2.app.offsets import rebuilding
     from mm2.connectors.share import flow_ledger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class How:
+    """In which way logs are compared, as it was asked on the command line."""
+
+    engine: engine_settings.EngineSettings
+    timeout_s: float
+    memory_gb: float
+    all_differ: bool
 
 
 @click.command("rebuild")
@@ -45,6 +56,12 @@ if TYPE_CHECKING:
     help="How long it may take.",
 )
 @click.option(
+    "--all-differ",
+    is_flag=True,
+    help="No two records of a partition were ever alike in time, key, value and headers: more is "
+    "sure then, of compacted topics above all.",
+)
+@click.option(
     "--memory-gb",
     type=click.FloatRange(min=0, min_open=True),
     default=4.0,
@@ -60,9 +77,8 @@ def command(
     file: pathlib.Path,
     dry_run: bool,
     engine: str | None,
-    timeout_s: float,
-    memory_gb: float,
     as_json: bool,
+    **comparing: Any,
 ) -> int:
     """Make the map of offsets anew where it is lost, or before where it begins.
 
@@ -94,15 +110,8 @@ def command(
     ):
         client_id = f"mm2-{chosen.name}-rebuild"
         ledger = connections.ledger(settings, chosen, client_id=client_id, clock=clock)
-        tools = _tools(
-            settings,
-            both,
-            ledger,
-            engine=spark,
-            timeout_s=timeout_s,
-            memory_bytes=int(memory_gb * 10**9),
-            quiet=as_json,
-        )
+        how = How(**comparing, engine=spark)
+        tools = _tools(settings, both, ledger, how, quiet=as_json)
         run = rebuilding.Rebuilding(tools, writes=not dry_run)
         try:
             run.run(topics)
@@ -122,10 +131,8 @@ def _tools(
     settings: app_settings.Settings,
     both: sides.Sides,
     ledger: flow_ledger.FlowLedger,
+    how: How,
     *,
-    engine: engine_settings.EngineSettings,
-    timeout_s: float,
-    memory_bytes: int,
     quiet: bool,
 ) -> rebuilding.Tools:
     from mm2.app import connections
@@ -157,11 +164,12 @@ def _tools(
         ),
         reaching=reaching,
         worker_props=plan.worker_props,
-        engine=engine,
+        engine=how.engine,
         opposite=lambda: mirrors.read_map(both.source, flow.target, rebuilding.LOOK_S),
         clock=clock,
         pause=threading.Event().wait,
         tell=lambda line: click.echo(line, err=True) if not quiet else None,
-        timeout_s=timeout_s,
-        memory_bytes=memory_bytes,
+        timeout_s=how.timeout_s,
+        memory_bytes=int(how.memory_gb * 10**9),
+        all_differ=how.all_differ,
     )

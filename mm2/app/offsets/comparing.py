@@ -27,10 +27,12 @@ def compare(
     clock: base_clock.Clock,
     timeout_s: float,
     memory_bytes: int,
+    all_differ: bool,
     done: OnCompared,
 ) -> None:
-    """In so much memory, of all processes together. `done` is told of each partition as soon as it
-    is compared. `settings` say how to reach both clusters, and have a setup for each partition.
+    """In so much memory, of all processes together; `all_differ` as in `matching.match`. `done` is
+    told of each partition as soon as it is compared. `settings` say how to reach both clusters,
+    and have a setup for each partition.
 
     Raises `RetriableError` when time is up, and `FatalError` where the engine, or a task of it,
     fails.
@@ -40,7 +42,12 @@ def compare(
     try:
         shares = [asked[at::TASKS_MAX] for at in range(min(TASKS_MAX, len(asked)))]
         for number, share in enumerate(shares):
-            comparing.start(number, share, memory_bytes=memory_bytes // len(shares))
+            asking = match_messages.Asked(
+                bounds=tuple(share),
+                memory_bytes=memory_bytes // len(shares),
+                all_differ=all_differ,
+            )
+            comparing.start(number, asking)
         comparing.await_all(base_deadline.Deadline.after(timeout_s, now_s=clock.now_s()))
     finally:
         comparing.close()
@@ -67,10 +74,8 @@ class _Comparing:
         self._left: dict[str, tuple[control_channel.TaskChannel, engine.CopyHandle]] = {}
         self._answers: dict[str, match_messages.Answers] = {}
 
-    def start(
-        self, number: int, share: Sequence[match_messages.Bounds], *, memory_bytes: int
-    ) -> None:
-        wanted = {(each.partition.topic, each.partition.partition) for each in share}
+    def start(self, number: int, asked: match_messages.Asked) -> None:
+        wanted = {(each.partition.topic, each.partition.partition) for each in asked.bounds}
         settings = dataclasses.replace(
             self._settings,
             task=number,
@@ -81,7 +86,6 @@ class _Comparing:
         name = f"{settings.flow} match {number}"
         channel = self._plane.server.open(name, inbox=self._inbox)
         channel.send(messages.configure(settings))
-        asked = match_messages.Asked(bounds=tuple(share), memory_bytes=memory_bytes)
         channel.send(match_messages.ask(asked))
         job = engine.CopyJob(
             flow=f"{settings.flow} match",

@@ -37,6 +37,12 @@ _DELETED = (
     "on with mm2 resume --new-era --from"
 )
 
+_NOTHING = "nothing on the mirror is known to be from the source"
+_NOTHING_SURE = (
+    f"{_NOTHING}: it may hold copies of equal records that the source has lost. If no two records "
+    "of the topic were ever alike in time, key, value and headers, say --all-differ"
+)
+
 
 class FlowRunsError(errors.FatalError):
     """What is lost cannot be made anew while somebody copies."""
@@ -63,7 +69,8 @@ class Rebuilt:
 class Tools:
     """`reaching` says how the processes that compare reach the clusters, `worker_props` which group
     runs the flow. `questions` connects to the target. `opposite` gives, by its mirror's partition,
-    the producers of a flow back that keeps names. `memory_bytes` are for all that compare."""
+    the producers of a flow back that keeps names. `memory_bytes` are for all that compare;
+    `all_differ` as in `matching.match`."""
 
     both: sides.Sides
     ledger: flow_ledger.FlowLedger
@@ -77,6 +84,7 @@ class Tools:
     tell: Callable[[str], None]
     timeout_s: float
     memory_bytes: int
+    all_differ: bool
 
 
 class Rebuilding:
@@ -262,6 +270,7 @@ class Rebuilding:
             clock=tools.clock,
             timeout_s=self._end.left_s(tools.clock.now_s()),
             memory_bytes=tools.memory_bytes,
+            all_differ=tools.all_differ,
             done=self._compared,
         )
 
@@ -275,7 +284,7 @@ class Rebuilding:
             elif compared.target == 0:
                 kind = rebuild_plan.Kind.EMPTY
             else:
-                why = "nothing on the mirror is known to be from the source"
+                why = _NOTHING_SURE if not self._tools.all_differ else _NOTHING
         stored = 0
         if compared.matched is not None and self._writes:
             stored, why = self._store(partition, kind, compared)

@@ -31,10 +31,12 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What one process compares, one partition after the other, each in so much memory at most."""
+    """What one process compares, one partition after the other, each in so much memory at most.
+    `all_differ` as in `matching.match`."""
 
     bounds: tuple[Bounds, ...]
     memory_bytes: int
+    all_differ: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,7 @@ def ask(asked: Asked) -> Message:
     return {
         "type": "match",
         "memory_bytes": asked.memory_bytes,
+        "all_differ": asked.all_differ,
         "partitions": [
             {
                 "topic": each.partition.topic,
@@ -76,7 +79,9 @@ def read_ask(message: Message) -> Asked:
         )
         for each in message["partitions"]
     )
-    return Asked(bounds=bounds, memory_bytes=message["memory_bytes"])
+    return Asked(
+        bounds=bounds, memory_bytes=message["memory_bytes"], all_differ=message["all_differ"]
+    )
 
 
 def answer(compared: Compared) -> Iterator[Message]:

@@ -30,11 +30,16 @@ def records_max(memory_bytes: int, *, target: int = 0) -> int:
     return (left - target * _PAIR_BYTES) // _RECORD_BYTES
 
 
-def match(source: log_items.Items, target: log_items.Items) -> matched_runs.Matched | None:
-    """None: nothing on the target is known to be from the source."""
+def match(
+    source: log_items.Items, target: log_items.Items, *, all_differ: bool = False
+) -> matched_runs.Matched | None:
+    """None: nothing on the target is known to be from the source.
+
+    `all_differ`: no two records of the source were ever alike, those that are gone neither.
+    """
     logs = _Logs(source, target)
     pairs, unknown = logs.filled(_in_order(logs.told_apart()))
-    found = logs.sure(logs.without_doubt(pairs), unknown)
+    found = logs.sure(pairs if all_differ else logs.without_doubt(pairs), unknown)
     return matched_runs.fold(source, target, found) if found.sure else None
 
 

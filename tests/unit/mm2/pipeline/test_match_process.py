@@ -55,7 +55,8 @@ def compared(
     cast(Any, made)._turn = turn
     bounds = match_messages.Bounds(partition=PLACE, target_to=target_to)
     sides = cast(Any, (source, target))
-    return made._compared(bounds, WHERE, None, sides=sides, memory_bytes=memory_bytes)
+    asked = match_messages.Asked(bounds=(bounds,), memory_bytes=memory_bytes)
+    return made._compared(bounds, WHERE, None, sides=sides, asked=asked)
 
 
 def test_both_are_read_up_to_where_it_was_told():

@@ -42,6 +42,7 @@ def looking(questions: Any, **more: Any) -> rebuilding.Rebuilding:
         "clock": plugin_contexts.Clock(),
         "timeout_s": 60.0,
         "tell": lambda line: None,
+        "all_differ": False,
         "questions": lambda: contextlib.nullcontext(questions),
         "both": SimpleNamespace(source=source),
     }
@@ -58,6 +59,13 @@ def test_a_mirror_from_which_all_was_deleted_is_not_one_that_never_held_anything
     run._compared(match_messages.Compared(partition=bounds.partition, source=3))
     found = run.found[PLACE]
     assert (found.is_well, "--new-era" in found.why) == (well, not well)
+
+
+@pytest.mark.parametrize("all_differ", [False, True])
+def test_where_copies_of_equal_records_may_be_there_it_says_what_would_settle_it(all_differ):
+    run = looking(Questions(0), all_differ=all_differ)
+    run._compared(match_messages.Compared(partition=PLACE, source=3, target=2))
+    assert ("--all-differ" in run.found[PLACE].why) != all_differ
 
 
 def test_one_partition_that_cannot_be_asked_stands_in_nobodys_way():

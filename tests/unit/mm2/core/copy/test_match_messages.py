@@ -20,7 +20,7 @@ def test_what_is_asked_arrives():
             partition=ORDERS, source_to=5, target_to=7, opposite=frozenset({9, 4})
         ),
     )
-    asked = match_messages.Asked(bounds=bounds, memory_bytes=7_000)
+    asked = match_messages.Asked(bounds=bounds, memory_bytes=7_000, all_differ=True)
     assert match_messages.read_ask(sent(match_messages.ask(asked))) == asked
 
 

@@ -194,6 +194,15 @@ def test_a_later_equal_of_what_was_deleted_was_not_copied_with_it():
     assert (more and more.through) == 15, "one alone is no proof, two are"
 
 
+def test_where_all_differ_what_both_have_is_the_same_whatever_else_is_gone():
+    source: Log = [1, HOLE, HOLE, 4, 5, 9, 6]
+    target: Log = [1, HOLE, HOLE, HOLE, 9]
+    assert matched(source, target).through == 1
+    found = matching.match(items(source), items(target), all_differ=True)
+    assert found is not None
+    assert answers(found, [5, 6]) == exact(4, 5)
+
+
 def test_what_the_cleaner_took_from_the_mirror_was_copied_where_enough_follows():
     found = matched([1, HOLE, 3, 4, 5, 6], [1, 2, HOLE, 4, 5])
     assert answers(found, [3, 4, 5]) == exact(3, 4, 5)
@@ -317,11 +326,12 @@ class World:
                 made.skip_to(offset + 1, hole=offset in holes)
         return made
 
-    def match(self):
+    def match(self, *, all_differ: bool = False):
         there = {offset: (number, True) for offset, number in self.target.items()}
         return matching.match(
             self.items_of(self.source, self.source_end, self.holes),
             self.items_of(there, self.target_end, self.target_holes),
+            all_differ=all_differ,
         )
 
     @property
@@ -341,7 +351,9 @@ class World:
         )
 
 
-def judge(seed: int, *, alike: int, cleans: bool) -> offset_oracle.Verdict | None:
+def judge(
+    seed: int, *, alike: int, cleans: bool, all_differ: bool = False
+) -> offset_oracle.Verdict | None:
     world = World(random=Random(seed), alike=alike)
     world.javas = world.random.randrange(3) == 0
     for _ in range(world.random.randint(1, 12)):
@@ -352,7 +364,7 @@ def judge(seed: int, *, alike: int, cleans: bool) -> offset_oracle.Verdict | Non
     written = world.written
     if cleans:
         world.random.choice([world.clean, world.compact])()
-    found = world.match()
+    found = world.match(all_differ=all_differ)
     if found is None:
         return None
     assert world.lost(found) == [], seed
@@ -371,6 +383,13 @@ def test_no_answer_is_wrong_or_ahead(seed, kind):
     """Of equal records that were partly cleaned away on the source nobody can tell (README)."""
     alike, cleans = kind
     verdict = judge(seed, alike=alike, cleans=cleans)
+    assert verdict is None or not verdict.wrong, str(verdict)
+
+
+@settings(max_examples=examples.of(300))
+@given(st.integers(0, 10**9), st.booleans())
+def test_nor_is_any_where_it_is_known_that_all_differ(seed, cleans):
+    verdict = judge(seed, alike=0, cleans=cleans, all_differ=True)
     assert verdict is None or not verdict.wrong, str(verdict)
 
 
