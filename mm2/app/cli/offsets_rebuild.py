@@ -111,7 +111,7 @@ def command(
         client_id = f"mm2-{chosen.name}-rebuild"
         ledger = connections.ledger(settings, chosen, client_id=client_id, clock=clock)
         how = How(**comparing, engine=spark)
-        tools = _tools(settings, both, ledger, how, quiet=as_json)
+        tools = _tools(settings, both, ledger, how=how, quiet=as_json)
         run = rebuilding.Rebuilding(tools, writes=not dry_run)
         try:
             run.run(topics)
@@ -131,8 +131,8 @@ def _tools(
     settings: app_settings.Settings,
     both: sides.Sides,
     ledger: flow_ledger.FlowLedger,
-    how: How,
     *,
+    how: How,
     quiet: bool,
 ) -> rebuilding.Tools:
     from mm2.app import connections
