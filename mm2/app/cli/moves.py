@@ -6,7 +6,7 @@ import datetime
 import json
 import os
 import pathlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -163,7 +163,9 @@ def begin(order: Order, found: equipment.Equipment) -> int:
     if no_go or not order.execute:
         return exits.FAILED if no_go else exits.DONE
     hooks = tuple(sorted(found.settings.hooks))
-    begun = journal.Begun(wanted=wanted, flow=found.both.flow.name, hooks=hooks)
+    begun = journal.Begun(
+        wanted=wanted, flow=found.both.flow.name, hooks=hooks, clusters=found.clusters()
+    )
     path = order.journal or _default_path(order, found.clock.wall_ms())
     begin = journal.begun(begun, at_ms=found.clock.wall_ms())
     return _move(order, found, path, begin=begin, planned=planned)
@@ -190,8 +192,12 @@ def _move(
     tell(f"the journal is {path}")
     with journal_file.JournalFile(path, begin=begin) as file:
         if begin is None:
-            flow, hooks = found.both.flow.name, found.settings.hooks
-            check(order, file, flow=flow, hooks=hooks, now_ms=found.clock.wall_ms())
+            now = Now(
+                flow=found.both.flow.name,
+                hooks=frozenset(found.settings.hooks),
+                clusters=found.clusters(),
+            )
+            check(order, file, now, now_ms=found.clock.wall_ms())
         moving.Mover(file, found.tools(tell), planned=planned).run()
         report = dict(file.found.details[moving.Step.REPORT])
     if order.as_json:
@@ -205,14 +211,16 @@ def _move(
     return exits.DONE
 
 
-def check(
-    order: Order,
-    file: journal_file.JournalFile,
-    *,
-    flow: str,
-    hooks: Collection[str],
-    now_ms: int,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Now:
+    """What the file and the clusters say when a move is gone on with."""
+
+    flow: str
+    hooks: frozenset[str]
+    clusters: orders.Clusters
+
+
+def check(order: Order, file: journal_file.JournalFile, now: Now, *, now_ms: int) -> None:
     """Against what was begun: `UsageError` for what contradicts it; more that is accepted is
     noted."""
     from mm2.core.failover import journal, orders
@@ -220,9 +228,10 @@ def check(
     begun = file.found.begun
     assert begun is not None, "the file was read"
     said = orders.contradictions(begun.wanted, _wanted(order))
-    if begun.flow != flow:
+    if begun.flow != now.flow:
         said.append(f"it is of the flow {begun.flow}")
-    missing = sorted(set(begun.hooks).difference(hooks))
+    said += orders.others(begun.wanted, begun.clusters, now.clusters)
+    missing = sorted(set(begun.hooks) - now.hooks)
     if missing:
         said.append(f"it has hooks that the file has no more: {', '.join(missing)}")
     if said:

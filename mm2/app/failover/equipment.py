@@ -12,9 +12,9 @@ from connect_runtime.base import clock as base_clock
 from connect_runtime.base import ids
 from mm2.app import connections, flow_plan
 from mm2.app.failover import fencing, left_behind, planning, stopping, tools
-from mm2.app.looks import sides, workers
+from mm2.app.looks import identities, sides, workers
 from mm2.app.settings import settings as app_settings
-from mm2.core.failover import fences, places
+from mm2.core.failover import fences, orders, places
 from mm2.core.offsets import offset_map
 from mm2.pipeline import single_questions
 
@@ -57,6 +57,10 @@ class Equipment:
                 [each.name for each in self.settings.flows],
             ),
         )
+
+    def clusters(self) -> orders.Clusters:
+        """See `identities.look`."""
+        return identities.look(self.both, lost=self.lost, timeout_s=self.patience.look_s)
 
     def tools(self, tell: Callable[[str], object]) -> tools.Tools:
         """Raises `SettingsError` and `ConfigError` where the flow's worker cannot be told."""

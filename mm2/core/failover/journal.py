@@ -1,9 +1,9 @@
 """What was done of a move, durably: who starts it again after a crash goes on where it was.
 
-A file of JSON lines, appended to and never rewritten. Each begins `{"v":1,"at_ms":…,"what":…`:
+A file of JSON lines, appended to and never rewritten. Each begins `{"v":2,"at_ms":…,"what":…`:
 
     begun      the move's identity: "kind", "from", "to", "flow", "sets_back", "accepted", "groups",
-               "export", "hooks"
+               "export", "hooks", and the ids of both clusters, "from_id" and "to_id"
     accepted   "codes": findings that the operator accepts since it is gone on with
     started    "step"
     group      "group": its positions were written and stand
@@ -26,7 +26,7 @@ from typing import Any
 from connect_runtime.base import errors
 from mm2.core.failover import orders, steps
 
-VERSION = 1
+VERSION = 2
 
 
 class JournalError(errors.FatalError):
@@ -50,6 +50,7 @@ class Begun:
     wanted: orders.Wanted
     flow: str
     hooks: tuple[str, ...] = ()
+    clusters: orders.Clusters = field(default_factory=orders.Clusters)
 
     @property
     def order(self) -> tuple[steps.Step, ...]:
@@ -145,6 +146,8 @@ def begun(begin: Begun, *, at_ms: int) -> str:
             "groups": sorted(wanted.groups),
             "export": wanted.export,
             "hooks": sorted(begin.hooks),
+            "from_id": begin.clusters.origin,
+            "to_id": begin.clusters.destination,
         },
     )
 
@@ -191,6 +194,7 @@ def _begun(line: Mapping[str, Any]) -> Begun:
         ),
         flow=line["flow"],
         hooks=tuple(_texts(line["hooks"])),
+        clusters=orders.Clusters(origin=str(line["from_id"]), destination=str(line["to_id"])),
     )
 
 

@@ -43,6 +43,27 @@ class Wanted:
         return commands.move(verb, self.origin, self.destination, *planned, *more)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clusters:
+    """The ids that both clusters gave themselves; "" of one that did not tell."""
+
+    origin: str = ""
+    destination: str = ""
+
+
+def others(wanted: Wanted, begun: Clusters, now: Clusters) -> list[str]:
+    """Of a move that was begun: aliases that now lead to another cluster than then, in words."""
+    ends = (
+        (wanted.origin, begun.origin, now.origin),
+        (wanted.destination, begun.destination, now.destination),
+    )
+    return [
+        f"{alias} was the cluster {was} when it was begun, and is {found} by this file"
+        for alias, was, found in ends
+        if was and found and was != found
+    ]
+
+
 def contradictions(begun: Wanted, asked: Wanted) -> list[str]:
     """Of a move that was begun and is gone on with: what is asked for now and was not then, in
     words. Codes that are accepted now are no contradiction, they are taken in."""

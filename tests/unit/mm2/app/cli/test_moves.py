@@ -88,7 +88,9 @@ BEGUN = journal.Begun(
     wanted=orders.Wanted(origin="east", destination="west", kind=orders.Kind.EMERGENCY),
     flow="east->west",
     hooks=("stop-consumers",),
+    clusters=orders.Clusters(origin="idE", destination="idW"),
 )
+NOW = moves.Now(flow="east->west", hooks=frozenset({"stop-consumers"}), clusters=BEGUN.clusters)
 
 
 @pytest.fixture
@@ -99,31 +101,36 @@ def begun(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 @pytest.mark.parametrize(
-    ("changed", "flow", "hooks", "words"),
+    ("changed", "now", "words"),
     [
-        ({}, "east->west", ("stop-consumers",), ""),
-        ({"planned": True}, "east->west", ("stop-consumers",), "no switch-over"),
-        ({"sets_back": True}, "east->west", ("stop-consumers",), "sets no group back"),
-        ({"groups": ("x",)}, "east->west", ("stop-consumers",), "all of the flow"),
-        ({}, "east->north", ("stop-consumers",), "of the flow east->west"),
-        ({}, "east->west", (), "the file has no more: stop-consumers"),
+        ({}, {}, ""),
+        ({"planned": True}, {}, "no switch-over"),
+        ({"sets_back": True}, {}, "sets no group back"),
+        ({"groups": ("x",)}, {}, "all of the flow"),
+        ({}, {"flow": "east->north"}, "of the flow east->west"),
+        ({}, {"hooks": frozenset()}, "the file has no more: stop-consumers"),
+        (
+            {},
+            {"clusters": orders.Clusters(origin="idE", destination="idN")},
+            "west was the cluster idW when it was begun, and is idN by this file",
+        ),
     ],
 )
-def test_a_journal_goes_on_with_what_it_began(begun, changed, flow, hooks, words):
-    order = dataclasses.replace(ORDER, **changed)
+def test_a_journal_goes_on_with_what_it_began(begun, changed, now, words):
+    order, found = dataclasses.replace(ORDER, **changed), dataclasses.replace(NOW, **now)
     with journal_file.JournalFile(begun) as file:
         if not words:
-            moves.check(order, file, flow=flow, hooks=hooks, now_ms=2)
+            moves.check(order, file, found, now_ms=2)
             return
         with pytest.raises(click.UsageError, match=words):
-            moves.check(order, file, flow=flow, hooks=hooks, now_ms=2)
+            moves.check(order, file, found, now_ms=2)
 
 
 def test_what_is_accepted_later_is_noted(begun):
     order = dataclasses.replace(ORDER, accepted=("lag",))
     for _ in range(2):
         with journal_file.JournalFile(begun) as file:
-            moves.check(order, file, flow="east->west", hooks=BEGUN.hooks, now_ms=2)
+            moves.check(order, file, NOW, now_ms=2)
     assert begun.read_text().count("accepted") == 2  # in the first line, and once more
 
 
@@ -176,6 +183,7 @@ def test_the_plan_is_told_before_the_first_step(tmp_path: pathlib.Path, capsys, 
         both=types.SimpleNamespace(flow=flow),
         clock=types.SimpleNamespace(wall_ms=lambda: 1),
         tools=tools,
+        clusters=orders.Clusters,
     )
     path = tmp_path / "new.jsonl"
     order = dataclasses.replace(ORDER, execute=True, goes_on=False, journal=path, as_json=as_json)

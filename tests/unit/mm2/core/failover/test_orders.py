@@ -37,3 +37,38 @@ def test_contradictions(asked, words):
 def test_both_clusters_serve_in_all_but_an_emergency():
     kinds = {dataclasses.replace(BEGUN, kind=kind).planned: kind for kind in orders.Kind}
     assert kinds[False] is orders.Kind.EMERGENCY
+
+
+IDS = orders.Clusters(origin="idE", destination="idW")
+
+
+@pytest.mark.parametrize(
+    ("begun", "now", "words"),
+    [
+        (IDS, IDS, []),
+        (IDS, orders.Clusters(origin="", destination="idW"), []),  # it is silent now
+        (orders.Clusters(), IDS, []),
+        (
+            IDS,
+            orders.Clusters(origin="idW", destination="idE"),
+            [
+                "east was the cluster idE when it was begun, and is idW by this file",
+                "west was the cluster idW when it was begun, and is idE by this file",
+            ],
+        ),
+    ],
+)
+def test_aliases_that_lead_elsewhere_are_named_with_both_ids(begun, now, words):
+    assert orders.others(BEGUN, begun, now) == words
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        (orders.Kind.EMERGENCY, "mm2 failover --from east --to west --execute"),
+        (orders.Kind.PLANNED, "mm2 failover --from east --to west --planned --execute"),
+        (orders.Kind.BACK, "mm2 failback --from east --to west --execute"),
+    ],
+)
+def test_what_is_typed_for_a_move(kind, line):
+    assert dataclasses.replace(BEGUN, kind=kind).command("--execute") == line
