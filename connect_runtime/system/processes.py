@@ -84,10 +84,12 @@ def start(
     argv: Sequence[str],
     *,
     output: IO[bytes] | None = None,
+    complaints: IO[bytes] | None = None,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> Child:
-    """Start a program that cannot outlive this one; stdout and stderr go to `output`.
+    """Start a program that cannot outlive this one; stdout and stderr go to `output`, or stderr to
+    `complaints`.
 
     Without `output` they are discarded. Raises `StartError` when the program cannot be run.
     """
@@ -102,7 +104,7 @@ def start(
             ],
             stdin=subprocess.DEVNULL,
             stdout=sink,
-            stderr=sink,
+            stderr=sink if complaints is None else complaints,
             env=None if env is None else dict(env),
             cwd=cwd,
             pass_fds=(report_write, life_read),

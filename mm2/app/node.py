@@ -100,6 +100,12 @@ class Node:
         return self._plane.engine
 
     @property
+    def engine_ready(self) -> bool:
+        """Could copies run now? At any time."""
+        plane = self._plane
+        return plane is not None and plane.engine.state is engine.EngineState.READY
+
+    @property
     def api(self) -> Mapping[str, object]:
         """Where, and as whom, the REST API of each flow can be asked, once started."""
         loopback = self._fleet.loopback

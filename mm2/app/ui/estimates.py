@@ -73,7 +73,7 @@ def _find(report: flow_report.FlowReport, flow: flows.Flow) -> Iterator[tuple[Ki
     if standing:
         yield (
             Kind.BLOCKED,
-            f"{figures.counted(len(standing), 'partition')} stand still: what comes there does not "
+            f"{figures.counted(len(standing), 'partition')} stopped: what comes there does not "
             f"reach {target}",
         )
     lost = flow_report.soonest(parts)

@@ -98,9 +98,7 @@ def flow_json(
         "tasks": [_task(each) for each in report.tasks],
         "standing": list(_standing(report))[:STANDING_MAX],
         "warnings": list(report.warnings),
-        "troubles": [
-            {"text": each.text, "at_ms": each.at_ms} for each in report.troubles[:TROUBLES_MAX]
-        ],
+        "troubles": [{"text": each.text, "at_ms": each.at_ms} for each in _past(report)],
         "holds": {
             "paused": holds.paused,
             "paused_topics": sorted(holds.paused_topics)[:TOPICS_MAX],
@@ -155,6 +153,7 @@ def _summary(one: FlowSeen) -> Json:
         "target": one.flow.target,
         "state": report.state.value,
         "tone": tones.of_flow(report).value,
+        "state_words": tones.in_words(report),
         "reason": report.reason,
         "since_ms": report.since_ms,
         "nodes": list(report.nodes),
@@ -199,15 +198,20 @@ def _topic(one: FlowSeen, name: str, parts: Sequence[flow_report.Partition]) -> 
     return {
         "topic": name,
         "mirror": parts[0].mirror,
-        "tone": tones.gravest([tones.of_partition(each) for each in parts]).value,
+        "tone": tones.gravest([tones.of_partition(each, one.report.at_ms) for each in parts]).value,
         "partition_count": len(parts),
         "states": dict(sorted(states.items())),
-        "reason": next((_split(each.reason)["reason"] for each in parts if each.reason), ""),
+        "reason": next((_split(each.reason)["reason"] for each in parts if _says_why(each)), ""),
         "loss": "" if soonest is None else words.loss(soonest),
         "throttle_bytes_s": one.status.holds.budgets.of_topic(name),
         **_lag(parts, one.report.at_ms),
         **_rate(one, {name}),
     }
+
+
+def _says_why(each: flow_report.Partition) -> bool:
+    """What stands still is told of on its own."""
+    return bool(each.reason) and each.state not in flow_report.STANDING
 
 
 def _task(each: flow_report.Task) -> Json:
@@ -237,6 +241,13 @@ def _standing(report: flow_report.FlowReport) -> Iterator[Json]:
             "since_ms": min(since, default=None),
             **_split(parts[0].reason),
         }
+
+
+def _past(report: flow_report.FlowReport) -> Sequence[flow_report.Trouble]:
+    """Without what lasts: that is shown as it is now."""
+    lasting = {each.reason for each in report.partitions if each.state in flow_report.STANDING}
+    over = [each for each in report.troubles if not any(why in each.text for why in lasting)]
+    return over[:TROUBLES_MAX]
 
 
 def _unnumbered(each: flow_report.Partition) -> str:

@@ -12,7 +12,8 @@ from http import HTTPStatus
 from typing import Any
 
 from connect_runtime.ports import pages
-from mm2.app.ui import flow_documents, group_documents, watch
+from connect_runtime.rest import settings as rest_settings
+from mm2.app.ui import flow_documents, group_documents, questions, watch
 from mm2.connectors import board
 
 PAGE = "/ui"
@@ -31,58 +32,83 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 
+Json = dict[str, Any]
+_One = flow_documents.FlowSeen
+_Make = Callable[[pages.Asked, flow_documents.Seen, _One], Json]
+
 
 class Site:
     """`served` are its pages. Any thread may ask."""
 
-    def __init__(self, seen: watch.Watch, on: board.Board) -> None:
+    def __init__(self, seen: watch.Watch, on: board.Board, asked: questions.Questions) -> None:
         self._seen = seen
         self._board = on
+        self._asked = asked
 
     def served(self) -> dict[str, pages.Make]:
         """By path."""
-        documents: Mapping[str, Callable[[pages.Asked], pages.Page]] = {
-            f"{API}/overview": self._overview,
-            f"{API}/flow": self._flow,
-            f"{API}/groups": self._groups,
+        of_flows: Mapping[str, _Make] = {
+            "flow": self._flow,
+            "groups": self._groups,
+            "receipts": self._receipts,
+            "plan": self._plan,
         }
         return {
-            "/": to_page,
+            "/": root,
             PAGE: _static("index.html", _HTML),
             f"{PAGE}/": _moved,
             f"{PAGE}/ui.css": _static("ui.css", _CSS),
             f"{PAGE}/ui.js": _static("ui.js", _JS),
-            **documents,
+            f"{API}/overview": self._overview,
+            **{f"{API}/{name}": self._of_flow(make) for name, make in of_flows.items()},
         }
 
     def _overview(self, _: pages.Asked) -> pages.Page:
         return _json(flow_documents.overview_json(self._seen.seen()))
 
-    def _flow(self, asked: pages.Asked) -> pages.Page:
-        seen = self._seen.seen()
-        one = seen.find(asked.query.get("flow", ""))
-        if one is None:
-            return _no_flow(seen)
+    def _flow(self, asked: pages.Asked, seen: flow_documents.Seen, one: _One) -> Json:
         past = self._seen.past(one.flow.name)
-        return _json(flow_documents.flow_json(seen, one, past, topic=asked.query.get("topic", "")))
+        return flow_documents.flow_json(seen, one, past, topic=asked.query.get("topic", ""))
 
-    def _groups(self, asked: pages.Asked) -> pages.Page:
-        seen = self._seen.seen()
-        one = seen.find(asked.query.get("flow", ""))
-        if one is None:
-            return _no_flow(seen)
+    def _groups(self, asked: pages.Asked, seen: flow_documents.Seen, one: _One) -> Json:
         told = self._board.seen().groups.get(one.flow.name, {})
         text = asked.query.get("group", "")
-        return _json(group_documents.groups_json(seen, one, [*told.values()], text=text))
+        return group_documents.groups_json(seen, one, [*told.values()], text=text)
+
+    def _receipts(self, _: pages.Asked, seen: flow_documents.Seen, one: _One) -> Json:
+        return self._answer(seen, self._asked.ask(questions.receipts(one.flow, seen.node.file)))
+
+    def _plan(self, asked: pages.Asked, seen: flow_documents.Seen, one: _One) -> Json:
+        """It costs both clusters something: only who wants it has it made."""
+        question = questions.plan(one.flow, seen.node.file)
+        wanted = asked.query.get("look") == "1"
+        return self._answer(
+            seen, self._asked.ask(question) if wanted else self._asked.known(question)
+        )
+
+    def _answer(self, seen: flow_documents.Seen, answer: questions.Answer) -> Json:
+        return {**flow_documents.head(seen), **questions.as_json(answer)}
+
+    def _of_flow(self, make: _Make) -> pages.Make:
+        """Of the flow that is named."""
+
+        def made(asked: pages.Asked) -> pages.Page:
+            seen = self._seen.seen()
+            one = seen.find(asked.query.get("flow", ""))
+            return _no_flow(seen) if one is None else _json(make(asked, seen, one))
+
+        return made
 
 
-def to_page(asked: pages.Asked) -> pages.Page:
-    """Of `/`: who wants to read HTML is led on, and programs are told where everything is."""
+def root(asked: pages.Asked) -> pages.Page:
+    """Of `/`: who wants to read HTML is led on, and programs get Connect's own JSON. Which cluster
+    it is of is told below each flow's path."""
     if "text/html" in asked.accept:
         return pages.Page(
             status=HTTPStatus.SEE_OTHER, body=b"", headers={**_HEADERS, "Location": PAGE}
         )
-    return _json({"version": flow_documents.VERSION, "page": PAGE})
+    told = rest_settings.Identity()
+    return _json({"version": told.version, "commit": told.commit, "kafka_cluster_id": None})
 
 
 def _moved(asked: pages.Asked) -> pages.Page:

@@ -52,17 +52,24 @@ _PARTITIONS = {
 }
 
 
+LATE_MS = 60_000
+"""What waits longer to be copied is worth a look."""
+
+
 def gravest(tones: Sequence[Tone]) -> Tone:
     """Of several that belong together; of none nothing is known."""
     return min(tones, key=_GRAVEST_FIRST.index, default=Tone.UNKNOWN)
 
 
-def of_partition(each: flow_report.Partition) -> Tone:
-    """One that copies is well only where its lag is known."""
+def of_partition(each: flow_report.Partition, now_ms: int) -> Tone:
+    """One that copies is well only where its lag is known, and no record waits for long."""
     if each.state in flow_report.STANDING or each.outlook.is_short:
         return Tone.BAD
     if each.state == flow_report.COPYING:
-        return Tone.UNKNOWN if each.lag_records is None else Tone.GOOD
+        lag_ms = each.lag_ms(now_ms)
+        if each.lag_records is None or lag_ms is None:
+            return Tone.UNKNOWN
+        return Tone.GOOD if lag_ms < LATE_MS else Tone.WAIT
     if each.state == flow_report.UNSEEN and each.reason:
         return Tone.BAD
     return _PARTITIONS.get(each.state, Tone.UNKNOWN)
@@ -75,7 +82,7 @@ def of_task(each: flow_report.Task) -> Tone:
 def of_flow(report: flow_report.FlowReport) -> Tone:
     """One that runs is as well as the gravest of its parts; what others copy nobody here knows."""
     known = _FLOWS.get(report.state)
-    parts = [of_partition(each) for each in report.partitions]
+    parts = [of_partition(each, report.at_ms) for each in report.partitions]
     tasks = [of_task(each) for each in report.tasks]
     if Tone.BAD in (*parts, *tasks):
         return Tone.BAD
@@ -87,3 +94,23 @@ def of_flow(report: flow_report.FlowReport) -> Tone:
         return Tone.WAIT
     of_all = gravest([*parts, *tasks])
     return Tone.WAIT if of_all is Tone.GOOD and report.warnings else of_all
+
+
+def in_words(report: flow_report.FlowReport) -> str:
+    """A flow's state for people: one that runs, and is not well, says so."""
+    word = report.state.value.lower().replace("_", " ")
+    tone = of_flow(report)
+    if report.state is not flow_report.State.RUNNING or tone is Tone.GOOD:
+        return word
+    standing = sum(each.state in flow_report.STANDING for each in report.partitions)
+    if standing:
+        return f"{word}, {standing} stopped"
+    return f"{word}, {_RUNNING[tone]}"
+
+
+_RUNNING = {
+    Tone.BAD: "in trouble",
+    Tone.UNKNOWN: "not all known",
+    Tone.WAIT: "have a look",
+    Tone.OFF: "in part",
+}

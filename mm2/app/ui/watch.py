@@ -17,20 +17,12 @@ from mm2.app.reports import flow_report
 from mm2.app.settings import settings as app_settings
 from mm2.app.ui import flow_documents, timeline
 from mm2.connectors import flow_status
-from mm2.pipeline import engine
 
 FRESH_S = 1.0
 """So old what is shown may be, at least."""
 LOOK_SHARE = 0.02
 """Of a core: thousands of partitions are looked at less often."""
 RARELY_S = 15.0
-
-
-class Engine(Protocol):
-    """As much of an engine as is shown."""
-
-    @property
-    def state(self) -> engine.EngineState: ...
 
 
 class Running(Protocol):
@@ -40,7 +32,7 @@ class Running(Protocol):
     def settings(self) -> app_settings.Settings: ...
 
     @property
-    def engine(self) -> Engine: ...
+    def engine_ready(self) -> bool: ...
 
     def statuses(self) -> Sequence[flow_status.FlowStatus]: ...
 
@@ -140,6 +132,6 @@ class Watch:
             host=self._host,
             file=settings.file,
             engine=settings.spark.engine,
-            engine_ready=self._running.engine.state is engine.EngineState.READY,
+            engine_ready=self._running.engine_ready,
             started_ms=self._started_ms,
         )

@@ -5,12 +5,13 @@
 
 const VERSION = 1;
 const POLL_MS = 3000, ANSWER_MS = 6000, STALE_MS = 12000;
-const GROUPS_MS = 10000, RECEIPTS_MS = 30000, SOON_MS = 1000;
+const GROUPS_MS = 10000, RECEIPTS_MS = 30000, PLAN_MS = 20000, SOON_MS = 1000;
+const FINDINGS_AT_ONCE = 5;
 const SVG = "http://www.w3.org/2000/svg";
 const WORDS = { good: "well", wait: "look", bad: "bad", off: "off", unknown: "unknown" };
 const $ = (id) => document.getElementById(id);
 
-const page = { overview: null, detail: null, flow: "", answeredAt: null, toldAt: "", why: "" };
+const page = { overview: null, detail: null, flow: "", look: false, answeredAt: null, toldAt: "", why: "" };
 
 // Elements
 
@@ -142,9 +143,6 @@ function lagRecords(of) {
 function lagTime(of) {
   return of.lag_ms === null ? UNKNOWN : `${of.lag_ms_known ? "" : "at least "}${duration(of.lag_ms)}`;
 }
-function stateWord(of) {
-  return of.state.toLowerCase().replaceAll("_", " ");
-}
 function command(line) {
   return line ? element("code", { class: "command" }, line) : null;
 }
@@ -231,6 +229,12 @@ const polls = {
   groups: poll(GROUPS_MS, async () => {
     if (page.flow) await asked("groups", { group: $("group-filter").value }, drawGroups);
   }),
+  receipts: poll(RECEIPTS_MS, () => page.flow && asked("receipts", {}, drawReceipts)),
+  plan: poll(PLAN_MS, async () => {
+    const look = page.look ? "1" : "";
+    page.look = false;
+    return page.flow && asked("plan", { look }, drawPlan);
+  }),
 };
 async function readDetail() {
   await asked("flow", { topic: $("topic-filter").value }, (found) => {
@@ -254,22 +258,26 @@ function choose() {
   if (flow === page.flow) return;
   page.flow = flow;
   page.detail = null;
-  for (const id of ["groups", "plan"]) $(id).replaceChildren();
-  polls.groups.now();
+  page.look = false;
+  for (const id of ["groups", "plan"]) {
+    $(id).replaceChildren();
+    delete $(id).told;
+  }
+  drawReceipts({ found: null, running: true, error: "" });
+  for (const each of [polls.groups, polls.receipts, polls.plan]) each.now();
 }
 
 const FLOW_COLUMNS = [
   ["Flow", "", (each) => element("a", { href: `#${encodeURIComponent(each.flow)}` }, each.flow)],
-  ["State", "", (each) => [chip(each.tone, stateWord(each)), flowNote(each)]],
+  ["State", "", (each) => [chip(each.tone, each.state_words), flowNote(each)]],
   ["Lag, records", "num", (each) => lagRecords(each)],
   ["Lag, time", "num", (each) => lagTime(each)],
   ["Records/s", "num", (each) => count(each.records_s)],
   ["Bytes/s", "num", (each) => size(each.bytes_s)],
-  ["Partitions", "", (each) => partitions(each)],
+  ["Partitions", "side", (each) => partitions(each)],
 ];
 function flowNote(each) {
   const told = [];
-  if (each.standing_count) told.push(`${counted(each.standing_count, "partition")} stopped`);
   if (each.slots_missing) told.push(`needs ${counted(each.slots_missing, "more slot")}`);
   if (each.warning_count) told.push(counted(each.warning_count, "warning"));
   if (each.loss) told.push("records will be lost");
@@ -307,7 +315,7 @@ function drawStanding(on, each) {
 
 function drawTopology(found) {
   const on = $("topology"), width = Math.max(260, Math.floor(on.clientWidth || 600));
-  const told = JSON.stringify([width, page.flow, found.clusters, found.flows.map((each) => [each.flow, each.tone, lagTime(each), short(each.records_s ?? 0), each.records_s === null])]);
+  const told = JSON.stringify([width, page.flow, found.clusters, found.flows.map((each) => [each.flow, each.tone, each.state_words, lagTime(each), short(each.records_s ?? 0), each.records_s === null])]);
   if (on.told === told || !found.clusters.length) return;
   on.told = told;
   const focused = document.activeElement && on.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
@@ -326,35 +334,37 @@ function drawTopology(found) {
 function placed(aliases, width) {
   const half = Math.min(75, Math.max(42, width / 8)), at = new Map();
   if (aliases.length < 3) {
-    aliases.forEach((alias, number) => at.set(alias, { x: number ? width - half - 2 : half + 2, y: 70 }));
-    return { at, half, height: 140 };
+    aliases.forEach((alias, number) => at.set(alias, { x: number ? width - half - 2 : half + 2, y: 84 }));
+    return { at, half, height: 168, beside: 24 };
   }
   const height = Math.min(460, Math.max(240, width * 0.42));
   aliases.forEach((alias, number) => {
     const turn = 2 * Math.PI * number / aliases.length - Math.PI;
     at.set(alias, { x: width / 2 + (width / 2 - half - 4) * Math.cos(turn), y: height / 2 + (height / 2 - 26) * Math.sin(turn) });
   });
-  return { at, half, height };
+  return { at, half, height, beside: 0 };
 }
 function way(each, places, twoWay) {
   const from = places.at.get(each.source), to = places.at.get(each.target);
   const length = Math.hypot(to.x - from.x, to.y - from.y) || 1;
   const along = { x: (to.x - from.x) / length, y: (to.y - from.y) / length };
-  const bend = twoWay ? Math.min(52, length / 4) : places.at.size > 2 ? length / 12 : 0;
+  const bend = twoWay ? Math.min(56, length / 4) : places.at.size > 2 ? length / 12 : 0;
   const middle = { x: (from.x + to.x) / 2 + along.y * bend, y: (from.y + to.y) / 2 - along.x * bend };
   const start = rim(from, middle, places.half), end = rim(to, middle, places.half);
   const turn = Math.atan2(end.y - middle.y, end.x - middle.x);
   const tip = [0, 2.6, -2.6].map((angle) => angle === 0 ? `${end.x} ${end.y}` : `${end.x + 12 * Math.cos(turn + angle)} ${end.y + 12 * Math.sin(turn + angle)}`);
-  const centre = { x: (start.x + 2 * middle.x + end.x) / 4, y: (start.y + 2 * middle.y + end.y) / 4 };
+  const aside = { x: along.y * places.beside, y: -along.x * places.beside };
+  const centre = { x: (start.x + 2 * middle.x + end.x) / 4 + aside.x, y: (start.y + 2 * middle.y + end.y) / 4 + aside.y };
+  const state = cut(each.state_words, 20), left = centre.x - 4 * state.length - 9;
   const told = `lag ${lagTime(each)}`, rate = each.records_s === null ? "" : `${short(each.records_s)} records/s`;
-  const words = `${each.flow}: ${stateWord(each)}, ${told}${rate && `, ${rate}`}`;
+  const words = `${each.flow}: ${each.state_words}, ${told}${rate && `, ${rate}`}`;
   return drawn("a", { href: `#${encodeURIComponent(each.flow)}`, class: `edge tone-${each.tone}`, "aria-label": words },
     drawn("title", {}, words),
     drawn("path", { class: "way", d: `M${start.x} ${start.y}Q${middle.x} ${middle.y} ${end.x} ${end.y}` }),
     drawn("path", { class: "tip", d: `M${tip.join("L")}Z` }),
-    drawn("rect", { x: centre.x - 58, y: centre.y - 18, width: 116, height: 36, rx: 6 }),
-    drawn("svg", { x: centre.x - 52, y: centre.y - 17, width: 14, height: 14 }, drawn("use", { href: `#sign-${each.tone}` })),
-    drawn("text", { class: "flow", x: centre.x + 8, y: centre.y - 5 }, cut(stateWord(each), 14)),
+    places.beside ? null : drawn("rect", { x: left - 4, y: centre.y - 18, width: 2 * (centre.x - left) + 8, height: 36, rx: 6 }),
+    drawn("svg", { x: left, y: centre.y - 16, width: 14, height: 14 }, drawn("use", { href: `#sign-${each.tone}` })),
+    drawn("text", { class: "flow", x: centre.x + 8, y: centre.y - 5 }, state),
     drawn("text", { x: centre.x, y: centre.y + 12 }, cut(told, 19)));
 }
 function rim(box, to, half) {
@@ -423,6 +433,7 @@ function drawVerdict(estimate) {
 
 // Charts: the last hour, holes where nothing was known
 
+const SPAN_LEAST_MS = 300000;
 const CHARTS = [
   { name: "Lag, time", kind: "b", words: duration, of: (line) => line.lag_ms, least: 1000 },
   { name: "Lag, records", kind: "b", words: count, of: (line) => line.lag_records, least: 10 },
@@ -444,19 +455,20 @@ function drawChart(on, chart, line, nowMs) {
   const svg = on.querySelector("svg"), width = Math.max(120, svg.clientWidth || 300), height = 112;
   const values = chart.of(line), known = values.filter((each) => each !== null);
   const top = ceiling(Math.max(chart.least, ...known)), plot = { left: 2, right: width - 2, top: 16, bottom: height - 16 };
-  const x = (ms) => plot.right - (plot.right - plot.left) * Math.min(1, Math.max(0, (nowMs - ms) / line.kept_ms));
+  const spanMs = Math.min(line.kept_ms, Math.max(SPAN_LEAST_MS, nowMs - (line.at_ms[0] ?? nowMs)));
+  const x = (ms) => plot.right - (plot.right - plot.left) * Math.min(1, Math.max(0, (nowMs - ms) / spanMs));
   const y = (value) => plot.bottom - (plot.bottom - plot.top) * value / top;
   const pieces = runs(line, values);
   const path = pieces.map((piece) => `M${piece.map(([ms, value]) => `${x(ms).toFixed(1)} ${y(value).toFixed(1)}`).join("L")}${piece.length === 1 ? "h.1" : ""}`).join("");
   const area = pieces.map((piece) => `M${x(piece[0][0]).toFixed(1)} ${plot.bottom}${piece.map(([ms, value]) => `L${x(ms).toFixed(1)} ${y(value).toFixed(1)}`).join("")}L${x(piece.at(-1)[0]).toFixed(1)} ${plot.bottom}Z`).join("");
   set(svg, "viewBox", `0 0 ${width} ${height}`);
   const last = values.length ? values.at(-1) : null;
-  const words = known.length ? `now ${last === null ? UNKNOWN : chart.words(last)}, at most ${chart.words(Math.max(...known))} in the last hour` : "nothing is known yet";
-  set(svg, "aria-label", `${chart.name}: ${words}`);
+  const words = known.length ? `now ${last === null ? UNKNOWN : chart.words(last)}` : "no data yet";
+  set(svg, "aria-label", `${chart.name}: ${words}${known.length ? `, at most ${chart.words(Math.max(...known))} in the last hour` : ""}`);
   svg.replaceChildren(
     drawn("path", { class: "axis", d: `M${plot.left} ${plot.bottom}H${plot.right}M${plot.left} ${plot.top}H${plot.right}` }),
     drawn("text", { x: plot.left, y: plot.top - 4 }, chart.words(top)),
-    drawn("text", { x: plot.left, y: height - 3 }, `${Math.round(line.kept_ms / 60000)} min ago`),
+    drawn("text", { x: plot.left, y: height - 3 }, `${Math.round(spanMs / 60000)} min ago`),
     drawn("text", { x: plot.right, y: height - 3, "text-anchor": "end" }, "now"),
     drawn("path", { class: `area-${chart.kind}`, d: area }),
     drawn("path", { class: `line-${chart.kind}`, d: path }),
@@ -487,7 +499,7 @@ function point(on, at) {
   const { chart, line, values, x, plot, words } = on.data, told = on.querySelector("figcaption span");
   on.querySelector(".hair")?.remove();
   if (at === null || !values.length) {
-    text(told, words.split(",")[0]);
+    text(told, words);
     return;
   }
   const nearest = line.at_ms.reduce((best, ms, number) => Math.abs(x(ms) - at) < Math.abs(x(line.at_ms[best]) - at) ? number : best, 0);
@@ -506,7 +518,7 @@ const GROUP_COLUMNS = [
 ];
 function drawGroups(found) {
   const shown = found.groups.length;
-  let told = "No task of this process makes checkpoints of this flow: they are off, or made on another node. mm2 offsets translate --group NAME asks the clusters.";
+  let told = "No task of this process makes checkpoints of this flow: no group was found yet, they are off, or another node makes them. mm2 offsets translate --group NAME asks the clusters.";
   if (found.tasks_here) {
     const asOf = found.round_ms === null ? "the first round of checkpoints is under way" : `checkpoints as of ${moment(found.round_ms)}`;
     const more = found.groups_found > shown ? `; the first ${shown} of ${count(found.groups_found)} are shown: narrow it with the name` : "";
@@ -518,6 +530,73 @@ function drawGroups(found) {
     on.querySelector("summary").replaceChildren(element("b", {}, each.group), element("span", { class: "small" }, `${counted(each.partition_count, "partition")}, unread: ${unread}`));
     table(on.querySelector("table"), GROUP_COLUMNS, each.partitions, (one) => `${one.mirror} ${one.partition}`);
   });
+}
+
+// Receipts, and the plan of a failover: what mm2's own commands say, as of when they were asked
+
+const RECEIPT_COLUMNS = [
+  ["At", "", (each) => moment(each.at_ms)],
+  ["Kind", "", (each) => each.kind],
+  ["Topic", "", (each) => `${each.topic}-${each.partition}`],
+  ["Source offsets", "", (each) => range(each.source)],
+  ["Mirror offsets", "", (each) => range(each.target)],
+  ["Detail", "", (each) => each.detail],
+];
+function range(offsets) {
+  return offsets ? `${count(offsets[0])} to ${count(offsets[1] - 1)}` : "";
+}
+function asOf(found) {
+  const told = found.found_ms === null || found.found_ms === undefined ? "" : `as of ${moment(found.found_ms)}`;
+  const trying = found.running ? "the clusters are being asked …" : "";
+  const wrong = found.error ? `asked in vain: ${found.error}` : "";
+  return [told, trying, wrong].filter(Boolean).join("; ");
+}
+function drawReceipts(answer) {
+  const found = answer.found;
+  let told = "";
+  if (found) {
+    const kinds = Object.entries(found.kinds).map(([kind, number]) => `${count(number)} ${kind}`).join(", ");
+    const more = found.receipt_count > found.receipts.length ? `; the newest ${found.receipts.length} are shown, mm2 receipts lists all` : "";
+    told = found.receipt_count ? `${counted(found.receipt_count, "receipt")} (${kinds})${more}; ` : "No receipts; ";
+  }
+  text($("receipts-note"), told + (asOf(answer) || UNKNOWN));
+  table($("receipts"), RECEIPT_COLUMNS, found ? found.receipts : [], (each) => each.id);
+  return answer.running ? SOON_MS : RECEIPTS_MS;
+}
+function drawPlan(answer) {
+  const on = $("plan"), found = answer.found, told = JSON.stringify([answer.found, answer.found_ms, answer.error, answer.running]);
+  if (on.told !== told) {
+    on.told = told;
+    const button = element("button", { type: "button", id: "look", disabled: answer.running }, answer.running ? "Both clusters are looked at …" : "Make the plan now");
+    button.addEventListener("click", () => {
+      page.look = true;
+      polls.plan.now();
+    });
+    const focused = document.activeElement && document.activeElement.id === "look";
+    on.replaceChildren(
+      element("p", { class: "verdict" }, found ? chip(found.tone, found.verdict) : chip("unknown", "no plan yet"), element("span", { class: "small" }, `the plan of mm2 failover${found ? `, ${asOf(answer)}` : asOf(answer) && `: ${asOf(answer)}`}`)),
+      ...(found ? planned(found) : []),
+      element("p", {}, button),
+      command(page.detail ? page.detail.estimate.command : ""),
+    );
+    if (focused) $("look").focus();
+  }
+  return answer.running ? SOON_MS : PLAN_MS;
+}
+function planned(found) {
+  const facts = [
+    ["Would be missing", found.lag_records === null ? UNKNOWN : counted(found.lag_records, "record") + (found.lag_ms === null ? "" : `, ${duration(found.lag_ms)}`)],
+    ["Groups", `${count(found.group_count)}, at most ${counted(found.read_again_max, "record")} read again`],
+  ];
+  if (found.silent) facts.push(["Silent", found.silent]);
+  const list = element("dl", {}, ...facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
+  const findings = found.findings.map((each) => element("li", {}, element("span", { class: `tone-${each.tone}` }, sign(each.tone)), ` ${each.weight}: ${each.text}`));
+  if (found.findings_hidden) findings.push(element("li", {}, `… and ${found.findings_hidden} more`));
+  const first = element("ul", { class: "plain lines" }, ...findings.slice(0, FINDINGS_AT_ONCE));
+  const rest = findings.slice(FINDINGS_AT_ONCE);
+  if (!rest.length) return [list, first];
+  const more = element("details", {}, element("summary", {}, element("b", {}, `${count(rest.length)} more findings`)), element("ul", { class: "plain lines" }, ...rest));
+  return [list, first, more];
 }
 
 // Begin

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from mm2.app.reports import flow_report
+from mm2.app.ui import estimates, tones
+from mm2.core import flows, time_to_loss
+
+Kind = estimates.Kind
+FLOW = flows.Flow(source="east", target="west")
+NOW_MS = 1_700_000_000_000
+DONE = flow_report.Partition(
+    topic="orders", partition=0, mirror="m", state="copying", copied_to=9, end=9
+)
+
+
+def estimate(*parts, state=flow_report.State.RUNNING, **fields):
+    report = flow_report.FlowReport(
+        flow=FLOW.name,
+        seen_by=("process 1",),
+        at_ms=NOW_MS,
+        state=state,
+        partitions=tuple(dataclasses.replace(DONE, **each) for each in parts),
+        **fields,
+    )
+    return estimates.make(report, FLOW)
+
+
+def test_where_all_is_copied_nothing_is_known_against_it_and_that_is_all_it_says():
+    found = estimate({})
+    assert estimates.as_json(found) == {
+        "verdict": "nothing known against it",
+        "tone": "good",
+        "findings": [],
+        "command": "mm2 failover --from east --to west",
+    }
+
+
+def test_what_is_not_copied_yet_costs_and_is_counted():
+    found = estimate({"end": 12, "waiting_since_ms": NOW_MS - 5_000}, {"partition": 1, "end": 10})
+    assert found.kind is Kind.COSTS
+    assert found.findings == ("up to 4 records of east are not on west yet, 5.0 s",)
+
+
+@pytest.mark.parametrize(
+    ("parts", "fields", "kind", "words"),
+    [
+        ([{"state": "stopped"}], {}, Kind.BLOCKED, "1 partition stopped"),
+        ([{"end": None}], {}, Kind.UNKNOWN, "nobody knows how far"),
+        ([{}], {"elsewhere": 2}, Kind.UNKNOWN, "2 partitions are copied by other processes"),
+        ([{}], {"state": flow_report.State.PLANNING}, Kind.UNKNOWN, "the flow is PLANNING"),
+        ([{}], {"state": flow_report.State.PAUSED}, Kind.UNKNOWN, "the flow is PAUSED"),
+        ([], {}, Kind.UNKNOWN, "no partition is copied here"),
+        (
+            [{"outlook": time_to_loss.Outlook(kind=time_to_loss.Kind.GONE, gone=7)}],
+            {},
+            Kind.COSTS,
+            "the source deleted 7 offsets before they were copied",
+        ),
+    ],
+)
+def test_what_was_found_decides_and_is_told(parts, fields, kind, words):
+    found = estimate(*parts, **fields)
+    assert found.kind is kind
+    assert words in found.findings[0]
+
+
+def test_what_stands_still_is_graver_than_what_is_unknown_and_both_are_told():
+    found = estimate({"state": "stopped"}, {"partition": 1, "end": None}, elsewhere=1)
+    assert found.kind is Kind.BLOCKED
+    assert len(found.findings) == 3
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_only_where_nothing_is_known_against_it_it_looks_well(kind):
+    told = estimates.as_json(estimates.Estimate(kind=kind, findings=(), command=""))
+    assert (told["tone"] == tones.Tone.GOOD.value) == (kind is Kind.NOTHING_KNOWN)

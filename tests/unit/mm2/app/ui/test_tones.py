@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from mm2.app import overview
+from mm2.app.reports import flow_report
+from mm2.app.ui import tones
+from mm2.connectors import flow_status
+from mm2.core import time_to_loss
+from mm2.core.copy import standing
+
+State, Tone = flow_report.State, tones.Tone
+NOW_MS = 1_700_000_000_000
+GOOD = flow_report.Partition(
+    topic="orders", partition=0, mirror="m", state="copying", copied_to=9, end=9
+)
+RUNNING = flow_report.Task(number=0, state="RUNNING")
+SHORT = time_to_loss.Outlook(
+    kind=time_to_loss.Kind.RUNS_OUT, left_ms=5, by=time_to_loss.By.TIME, share=0.1
+)
+
+
+def partition(**fields):
+    return dataclasses.replace(GOOD, **fields)
+
+
+def flow(*parts, state=State.RUNNING, tasks=(RUNNING,), **fields):
+    return flow_report.FlowReport(
+        flow="east->west",
+        seen_by=("process 1",),
+        at_ms=NOW_MS,
+        state=state,
+        tasks=tasks,
+        partitions=parts,
+        **fields,
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "tone"),
+    [
+        ({}, Tone.GOOD),
+        ({"end": 12, "waiting_since_ms": NOW_MS - tones.LATE_MS + 1}, Tone.GOOD),
+        ({"end": 12, "waiting_since_ms": NOW_MS - tones.LATE_MS}, Tone.WAIT),
+        ({"end": None}, Tone.UNKNOWN),
+        ({"end": 12, "waiting_since_ms": None}, Tone.UNKNOWN),
+        ({"outlook": SHORT}, Tone.BAD),
+        ({"state": "stopped"}, Tone.BAD),
+        ({"state": "fenced"}, Tone.BAD),
+        ({"state": "waiting"}, Tone.WAIT),
+        ({"state": "taking"}, Tone.WAIT),
+        ({"state": overview.PAUSED}, Tone.WAIT),
+        ({"state": "closed"}, Tone.OFF),
+        ({"state": ""}, Tone.UNKNOWN),
+        ({"state": "", "reason": "its mirror is gone"}, Tone.BAD),
+        ({"state": "something new"}, Tone.UNKNOWN),
+    ],
+)
+def test_a_partition_is_well_only_where_all_of_it_is_known(fields, tone):
+    assert tones.of_partition(partition(**fields), NOW_MS) is tone
+
+
+@pytest.mark.parametrize("phase", list(standing.Phase))
+def test_every_phase_of_a_copy_has_a_tone(phase):
+    moving = phase.value in overview.MOVING
+    state = flow_report.COPYING if moving else phase.value
+    tone = tones.of_partition(partition(state=state), NOW_MS)
+    assert (tone is Tone.GOOD) == moving
+    assert tone is not Tone.UNKNOWN
+
+
+@pytest.mark.parametrize("state", list(flow_status.TaskState))
+def test_every_state_of_a_task_has_a_tone(state):
+    tone = tones.of_task(flow_report.Task(number=0, state=state.value))
+    assert (tone is Tone.GOOD) == (state is flow_status.TaskState.RUNNING)
+    assert tone is not Tone.UNKNOWN
+
+
+def test_a_task_of_which_nobody_has_said_anything_is_unknown():
+    assert tones.of_task(flow_report.Task(number=0, state="")) is Tone.UNKNOWN
+
+
+@pytest.mark.parametrize("state", list(State))
+def test_no_flow_that_does_not_run_is_well(state):
+    assert (tones.of_flow(flow(GOOD, state=state)) is Tone.GOOD) == (state is State.RUNNING)
+
+
+@pytest.mark.parametrize(
+    ("report", "tone"),
+    [
+        (flow(GOOD), Tone.GOOD),
+        (flow(GOOD, partition(state="stopped")), Tone.BAD),
+        (flow(GOOD, state=State.PAUSED), Tone.WAIT),
+        (flow(partition(state="stopped"), state=State.PAUSED), Tone.BAD),
+        (flow(GOOD, tasks=(flow_report.Task(number=0, state="FAILED"),)), Tone.BAD),
+        (flow(GOOD, tasks=(flow_report.Task(number=0, state="STARTING"),)), Tone.WAIT),
+        (flow(GOOD, partition(end=None)), Tone.UNKNOWN),
+        (flow(GOOD, elsewhere=3), Tone.UNKNOWN),
+        (flow(partition(state="stopped"), elsewhere=3), Tone.BAD),
+        (flow(elsewhere=3), Tone.UNKNOWN),
+        (flow(), Tone.WAIT),
+        (flow(GOOD, warnings=("something",)), Tone.WAIT),
+        (flow(GOOD, partition(end=None), warnings=("something",)), Tone.UNKNOWN),
+        (flow(state=State.STOPPED), Tone.OFF),
+        (flow(state=State.UNKNOWN), Tone.UNKNOWN),
+    ],
+)
+def test_a_flow_is_as_well_as_the_gravest_of_its_parts(report, tone):
+    assert tones.of_flow(report) is tone
+
+
+def test_of_nothing_nothing_is_known():
+    assert tones.gravest([]) is Tone.UNKNOWN
