@@ -1,0 +1,117 @@
+"""The manifests fit the image and each other, and mm2 takes the settings that they hold."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from connect_runtime.system import certificates, clock
+from mm2.app.settings import load
+from tests.support.deployed import image, kubernetes
+
+FOLDER = image.DEPLOY / "kubernetes"
+OURS = kubernetes.read(FOLDER)
+MADE = image.ours()
+
+
+def test_ours_are_right():
+    assert kubernetes.wrong(OURS, made=MADE) == []
+
+
+def changing(kind: str, *path: Any, to: Any) -> Callable[[list[dict[str, Any]]], None]:
+    """Set what is at a path below `spec` of a manifest, or below itself where it has none."""
+
+    def change(manifests: list[dict[str, Any]]) -> None:
+        place = kubernetes.one(manifests, kind)
+        place = place.get("spec", place)
+        for step in path[:-1]:
+            place = place[step]
+        place[path[-1]] = to
+
+    return change
+
+
+POD = ("template", "spec")
+BOX = (*POD, "containers", 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (changing("Deployment", "replicas", to=1), "nobody to take over"),
+        (changing("Deployment", "strategy", to={"type": "Recreate"}), "before its successor"),
+        (changing("Deployment", "minReadySeconds", to=0), "minReadySeconds"),
+        (changing("PodDisruptionBudget", "maxUnavailable", to=0), "disruption budget"),
+        (changing("PodDisruptionBudget", "maxUnavailable", to=2), "disruption budget"),
+        (changing("Service", "selector", to={"app": "other"}), "Service chooses other pods"),
+        (changing("Deployment", *POD, "securityContext", "runAsUser", to=0), "never as root"),
+        (changing("Deployment", *POD, "securityContext", "seccompProfile", to={}), "seccomp"),
+        (
+            changing("Deployment", *BOX, "securityContext", "readOnlyRootFilesystem", to=False),
+            "write everywhere",
+        ),
+        (changing("Deployment", *BOX, "securityContext", "capabilities", to={}), "rights of root"),
+        (changing("Deployment", *POD, "automountServiceAccountToken", to=True), "a token"),
+        (changing("Deployment", *BOX, "resources", to={}), "no resources"),
+        (
+            changing("Deployment", *BOX, "livenessProbe", "httpGet", "path", to="/health/ready"),
+            "livenessProbe asks",
+        ),
+        (
+            changing("Deployment", *BOX, "readinessProbe", "httpGet", "port", to="rest"),
+            "where nobody answers",
+        ),
+        (changing("Deployment", *BOX, "volumeMounts", 2, "mountPath", to="/scratch"), "may write"),
+        (changing("Deployment", *BOX, "volumeMounts", 0, "mountPath", to="/x"), "no ConfigMap in"),
+        (changing("Deployment", *BOX, "volumeMounts", 1, "mountPath", to="/x"), "where the Secret"),
+        (changing("Deployment", *BOX, "volumeMounts", 1, "name", to="x"), "is no volume"),
+        (changing("Deployment", *BOX, "env", to=[]), "POD_IP is not set"),
+        (changing("Deployment", *BOX, "args", to=["run", "--x"]), "No such option"),
+        (changing("Deployment", *BOX, "ports", 0, "containerPort", to=80), "serves [80, 9464]"),
+        (changing("Service", "ports", 1, "targetPort", to="rest"), "leads metrics to rest"),
+        (changing("ServiceMonitor", "endpoints", 0, "path", to="/"), "no metrics are"),
+        (changing("NetworkPolicy", "ingress", 0, "from", to=[]), "for pods of mm2 alone"),
+        (changing("Secret", "stringData", "east-password", to="hunter2"), "no placeholder"),
+        (changing("Secret", "stringData", to={}), "has no east-password"),
+        (changing("Deployment", *POD, "terminationGracePeriodSeconds", to=5), "in flight"),
+    ],
+)
+def test_what_is_wrong_is_seen(change, told):
+    manifests = copy.deepcopy(OURS)
+    change(manifests)
+    found = kubernetes.wrong(manifests, made=MADE)
+    assert any(told in each for each in found), found
+
+
+def test_mm2_takes_the_settings_of_the_config_map(tmp_path: Path):
+    authority = certificates.Authority.create("ca", wall_ms=clock.SystemClock().wall_ms())
+    for key in kubernetes.one(OURS, "Secret")["stringData"]:
+        content = authority.certificate_pem if key.endswith(".pem") else b"secret-of-a-test"
+        (tmp_path / key).write_bytes(content)
+    text = kubernetes.one(OURS, "ConfigMap")["data"]["clusters.yaml"]
+    file = tmp_path / "clusters.yaml"
+    file.write_text(text.replace("/etc/mm2-secrets", str(tmp_path)))
+    pod = kubernetes.one(OURS, "Deployment")["spec"]["template"]["spec"]
+    found = load.load(file, environment=kubernetes.environment(pod["containers"][0]))
+    assert not found.warnings
+    assert [flow.name for flow in found.flows] == ["east->west", "west->east"]
+    assert found.clusters["east"].security.password == "secret-of-a-test"
+    assert (found.metrics.host, found.metrics.port) == ("0.0.0.0", image.METRICS_PORT)
+    resolved = found.flat.resolve(found.flat.props)
+    assert resolved["rest.advertised.host.name"] == "10.1.2.3"
+    assert resolved["listeners"] == f"http://0.0.0.0:{image.REST_PORT}"
+
+
+def test_kustomize_has_every_manifest_once():
+    told = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
+    offered = {each.name for each in FOLDER.glob("*.yaml")} - {"kustomization.yaml"}
+    assert {*told["resources"], "servicemonitor.yaml"} == offered
+    assert len(told["resources"]) == len(set(told["resources"]))
+    (name,) = {each["name"] for each in told["images"]}
+    (container,) = kubernetes.one(OURS, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == name
