@@ -19,21 +19,19 @@ from mm2.core import flows
 
 
 class Kind(enum.Enum):
-    """The gravest of what was found decides."""
+    """What is unknown decides before what costs."""
 
     UNKNOWN = "cannot be told"
-    BLOCKED = "something stands still"
     COSTS = "at a cost"
     NOTHING_KNOWN = "nothing known against it"
 
 
 _TONES = {
     Kind.UNKNOWN: tones.Tone.UNKNOWN,
-    Kind.BLOCKED: tones.Tone.BAD,
     Kind.COSTS: tones.Tone.WAIT,
     Kind.NOTHING_KNOWN: tones.Tone.GOOD,
 }
-_GRAVEST_FIRST = (Kind.BLOCKED, Kind.UNKNOWN, Kind.COSTS, Kind.NOTHING_KNOWN)
+_GRAVEST_FIRST = (Kind.UNKNOWN, Kind.COSTS, Kind.NOTHING_KNOWN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +70,7 @@ def _find(report: flow_report.FlowReport, flow: flows.Flow) -> Iterator[tuple[Ki
     standing = [each for each in parts if each.state in flow_report.STANDING]
     if standing:
         yield (
-            Kind.BLOCKED,
+            Kind.COSTS,
             f"{figures.counted(len(standing), 'partition')} stopped: what comes there does not "
             f"reach {target}",
         )

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import importlib.resources
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol
 
 from connect_runtime.ports import pages
 from connect_runtime.rest import settings as rest_settings
-from mm2.app.ui import flow_documents, group_documents, questions, watch
+from mm2.app.ui import flow_documents, group_documents, questions, timeline
 from mm2.connectors import board
 
 PAGE = "/ui"
@@ -37,10 +37,26 @@ _One = flow_documents.FlowSeen
 _Make = Callable[[pages.Asked, flow_documents.Seen, _One], Json]
 
 
+class Seen(Protocol):
+    """What there is to see: `watch.Watch`."""
+
+    def seen(self) -> flow_documents.Seen: ...
+
+    def past(self, flow: str) -> Sequence[timeline.Point]: ...
+
+
+class Asked(Protocol):
+    """Who asks the clusters: `questions.Questions`."""
+
+    def ask(self, question: questions.Question) -> questions.Answer: ...
+
+    def known(self, question: questions.Question) -> questions.Answer: ...
+
+
 class Site:
     """`served` are its pages. Any thread may ask."""
 
-    def __init__(self, seen: watch.Watch, on: board.Board, asked: questions.Questions) -> None:
+    def __init__(self, seen: Seen, on: board.Board, asked: Asked) -> None:
         self._seen = seen
         self._board = on
         self._asked = asked

@@ -280,7 +280,7 @@ function flowNote(each) {
   const told = [];
   if (each.slots_missing) told.push(`needs ${counted(each.slots_missing, "more slot")}`);
   if (each.warning_count) told.push(counted(each.warning_count, "warning"));
-  if (each.loss) told.push("records will be lost");
+  if (each.loss) told.push(each.loss);
   return told.length ? element("span", { class: "small" }, told.join(", ")) : null;
 }
 function partitions(each) {

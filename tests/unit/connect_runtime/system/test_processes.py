@@ -32,6 +32,15 @@ def test_output_and_status_of_the_child_come_back(tmp_path):
     assert (tmp_path / "out").read_text() == f"one in {tmp_path}\ntwo\n"
 
 
+def test_complaints_go_where_they_are_wanted(tmp_path):
+    output, complaints = tmp_path / "out", tmp_path / "err"
+    script = "import sys; print('found'); print('hm', file=sys.stderr)"
+    with output.open("wb") as out, complaints.open("wb") as errors:
+        child = processes.start([sys.executable, "-c", script], output=out, complaints=errors)
+        assert child.wait(30.0) == 0
+    assert (output.read_text(), complaints.read_text()) == ("found\n", "hm\n")
+
+
 def test_the_process_id_is_the_childs_own():
     child = processes.start(["sleep", "60"])
 

@@ -47,7 +47,7 @@ def test_what_is_not_copied_yet_costs_and_is_counted():
 @pytest.mark.parametrize(
     ("parts", "fields", "kind", "words"),
     [
-        ([{"state": "stopped"}], {}, Kind.BLOCKED, "1 partition stopped"),
+        ([{"state": "stopped"}], {}, Kind.COSTS, "1 partition stopped"),
         ([{"end": None}], {}, Kind.UNKNOWN, "nobody knows how far"),
         ([{}], {"elsewhere": 2}, Kind.UNKNOWN, "2 partitions are copied by other processes"),
         ([{}], {"state": flow_report.State.PLANNING}, Kind.UNKNOWN, "the flow is PLANNING"),
@@ -67,9 +67,9 @@ def test_what_was_found_decides_and_is_told(parts, fields, kind, words):
     assert words in found.findings[0]
 
 
-def test_what_stands_still_is_graver_than_what_is_unknown_and_both_are_told():
+def test_what_is_unknown_decides_and_what_costs_is_told_too():
     found = estimate({"state": "stopped"}, {"partition": 1, "end": None}, elsewhere=1)
-    assert found.kind is Kind.BLOCKED
+    assert found.kind is Kind.UNKNOWN
     assert len(found.findings) == 3
 
 

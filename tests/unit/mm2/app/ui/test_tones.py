@@ -113,3 +113,20 @@ def test_a_flow_is_as_well_as_the_gravest_of_its_parts(report, tone):
 
 def test_of_nothing_nothing_is_known():
     assert tones.gravest([]) is Tone.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("report", "words"),
+    [
+        (flow(GOOD), "running"),
+        (flow(GOOD, partition(state="stopped"), partition(state="fenced")), "running, 2 stopped"),
+        (flow(GOOD, tasks=(flow_report.Task(number=0, state="FAILED"),)), "running, in trouble"),
+        (flow(GOOD, elsewhere=1), "running, not all known"),
+        (flow(GOOD, warnings=("something",)), "running, have a look"),
+        (flow(partition(state="closed")), "running, in part"),
+        (flow(GOOD, state=State.NOT_RUNNING), "not running"),
+        (flow(partition(state="stopped"), state=State.PAUSED), "paused"),
+    ],
+)
+def test_a_flow_that_runs_and_is_not_well_says_so(report, words):
+    assert tones.in_words(report) == words

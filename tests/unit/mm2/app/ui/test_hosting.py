@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import json
+import pathlib
+import threading
+
+from connect_runtime.ports import pages
+from mm2.app.settings import load
+from mm2.app.ui import hosting
+from tests.support import eventually, seen_flows, statuses
+
+FILE = """
+clusters: {east: {bootstrap.servers: 'e:1'}, west: {bootstrap.servers: 'w:1'}}
+flows:
+- {from: east, to: west}
+"""
+
+
+class Running:
+    engine_ready = True
+    settings = load.parse(FILE, file="c.yaml", folder=pathlib.Path("/"), environment={})
+
+    def statuses(self):
+        return [statuses.flow(statuses.partition())]
+
+    def reports(self):
+        return [seen_flows.report(seen_flows.part())]
+
+
+def test_while_it_is_entered_the_pages_are_served_and_the_past_is_noted():
+    running = Running()
+    served: dict[str, pages.Make] = {}
+    with hosting.begun(running, running, served):
+        threads = [each.name for each in threading.enumerate()]
+        assert "status page" in threads
+
+        def told():
+            asked = pages.Asked(path="/ui/api/flow", query={"flow": "east->west"})
+            return json.loads(served["/ui/api/flow"](asked).body)
+
+        eventually.eventually(lambda: told()["timeline"]["at_ms"])
+        assert told()["node"]["engine_ready"]
+    assert "status page" not in [each.name for each in threading.enumerate()]

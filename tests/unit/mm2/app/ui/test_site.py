@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+
+import pytest
+
+from connect_runtime.ports import pages
+from mm2.app.ui import flow_documents, questions, site
+from mm2.connectors import board
+from tests.support import seen_flows
+
+STATIC = pathlib.Path(site.__file__).parent / "static"
+FILES = ["index.html", "ui.css", "ui.js"]
+
+
+class Seen:
+    def __init__(self):
+        self.flows = [seen_flows.flow(seen_flows.part()), seen_flows.flow(flow="west->east")]
+
+    def seen(self):
+        return seen_flows.seen(*self.flows)
+
+    def past(self, flow):
+        return ()
+
+
+class Asked:
+    def __init__(self):
+        self.questions = []
+        self.answer = questions.Answer(found={"some": 1}, at_ms=5, took_s=1.26)
+
+    def ask(self, question):
+        self.questions.append(("asked", question.words[0], question.words[-2]))
+        return self.answer
+
+    def known(self, question):
+        self.questions.append(("known", question.words[0], question.words[-2]))
+        return self.answer
+
+
+class Browser:
+    def __init__(self):
+        self.asked = Asked()
+        self.board = board.Board()
+        self.served = site.Site(Seen(), self.board, self.asked).served()
+
+    def get(self, path, *, accept="*/*", **query):
+        make = pages.find(self.served, path)
+        assert make is not None, path
+        return make(pages.Asked(path=path, query=query, accept=accept))
+
+    def json(self, path, *, status=200, **query):
+        page = self.get(path, **query)
+        assert (page.status, page.content_type) == (status, pages.JSON)
+        return json.loads(page.body)
+
+
+@pytest.fixture
+def browser():
+    return Browser()
+
+
+def test_a_browser_is_led_on_and_a_program_gets_connects_own(browser):
+    page = browser.get("/", accept="text/html,application/xhtml+xml,*/*;q=0.8")
+    assert (page.status, page.headers["Location"]) == (303, "/ui")
+    told = browser.json("/")
+    assert list(told) == ["version", "commit", "kafka_cluster_id"]
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/ui", "text/html; charset=utf-8"),
+        ("/ui/ui.css", "text/css; charset=utf-8"),
+        ("/ui/ui.js", "text/javascript; charset=utf-8"),
+    ],
+)
+def test_the_page_is_three_files(browser, path, kind):
+    page = browser.get(path)
+    assert (page.status, page.content_type) == (200, kind)
+    assert page.body
+
+
+@pytest.mark.parametrize("path", ["/", "/ui", "/ui/", "/ui/ui.js", "/ui/api/overview", "/ui/no"])
+def test_nothing_is_kept_and_nothing_may_be_loaded_from_elsewhere(browser, path):
+    headers = browser.get(path).headers
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    policy = dict(each.strip().split(" ", 1) for each in site._POLICY.split(";"))
+    assert headers["Content-Security-Policy"] == site._POLICY
+    assert (policy["default-src"], policy["script-src"]) == ("'none'", "'self'")
+    assert "unsafe" not in site._POLICY
+    assert "http" not in site._POLICY
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_files_name_no_other_origin_and_hold_nothing_inline(name):
+    text = (STATIC / name).read_text()
+    addresses = set(re.findall(r"https?://[\w./-]+", text))
+    assert addresses <= {"http://www.w3.org/2000/svg"}, "a name of a vocabulary, no address"
+    if name == "index.html":
+        assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=", text)
+    if name == "ui.js":
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", text)
+
+
+def test_the_folder_holds_those_files_alone():
+    assert sorted(each.name for each in STATIC.iterdir()) == FILES
+
+
+def test_slashes_at_the_end_lead_to_the_page_and_other_paths_nowhere(browser):
+    assert browser.get("/ui/").headers["Location"] == "/ui"
+    assert browser.json("/ui/nowhere", status=404) == {"error": "there is no /ui/nowhere"}
+
+
+def test_documents_are_of_the_flow_that_is_named(browser):
+    overview = browser.json("/ui/api/overview")
+    assert [each["flow"] for each in overview["flows"]] == ["east->west", "west->east"]
+    for name in ("flow", "groups", "receipts", "plan"):
+        found = browser.json(f"/ui/api/{name}", flow="east->west")
+        assert found["version"] == flow_documents.VERSION
+        missing = browser.json(f"/ui/api/{name}", flow="east", status=404)
+        assert missing["error"] == "there is no such flow"
+        assert missing["flows"] == ["east->west", "west->east"]
+    assert browser.json("/ui/api/flow", flow="east->west", topic="x")["topics"] == []
+
+
+def test_groups_are_those_of_the_flows_tasks_in_this_process(browser):
+    texts = []
+
+    def find(text, _):
+        texts.append(text)
+        return board.GroupsFound(known=4, matching=2, groups={})
+
+    browser.board.groups("east->west", 0).put(board.GroupsShown(round_ms=3, find=find))
+    told = browser.json("/ui/api/groups", flow="east->west", group="bill")
+    assert (told["group_count"], told["groups_found"], texts) == (4, 2, ["bill"])
+    assert browser.json("/ui/api/groups", flow="west->east")["tasks_here"] == 0
+
+
+def test_a_plan_is_made_only_when_that_is_wanted(browser):
+    told = browser.json("/ui/api/plan", flow="east->west")
+    assert (told["found"], told["found_ms"], told["took_s"]) == ({"some": 1}, 5, 1.3)
+    browser.json("/ui/api/plan", flow="east->west", look="1")
+    browser.json("/ui/api/receipts", flow="east->west")
+    assert [each[:2] for each in browser.asked.questions] == [
+        ("known", "failover"),
+        ("asked", "failover"),
+        ("asked", "receipts"),
+    ]
+
+
+def test_names_that_no_text_can_hold_are_shown_all_the_same(browser):
+    browser.board.groups("east->west", 0).put(
+        board.GroupsShown(
+            round_ms=3,
+            find=lambda *_: board.GroupsFound(known=1, matching=1, groups={"half \ud800": []}),
+        )
+    )
+    told = browser.json("/ui/api/groups", flow="east->west")
+    assert told["groups"][0]["group"] == "half ?"
