@@ -157,7 +157,8 @@ def begin(order: Order, found: equipment.Equipment) -> int:
     from mm2.core.failover import journal, verdicts
 
     wanted = _wanted(order)
-    planned = found.planner.make(wanted)
+    path = order.journal or _default_path(order, found.clock.wall_ms())
+    planned = _plan(found, wanted, path)
     no_go = planned.verdict is verdicts.Verdict.NO_GO
     _tell_plan(order, planned, found.settings, doing=order.execute and not no_go)
     if no_go or not order.execute:
@@ -166,9 +167,22 @@ def begin(order: Order, found: equipment.Equipment) -> int:
     begun = journal.Begun(
         wanted=wanted, flow=found.both.flow.name, hooks=hooks, clusters=found.clusters()
     )
-    path = order.journal or _default_path(order, found.clock.wall_ms())
     begin = journal.begun(begun, at_ms=found.clock.wall_ms())
     return _move(order, found, path, begin=begin, planned=planned)
+
+
+def _plan(found: equipment.Equipment, wanted: orders.Wanted, path: pathlib.Path) -> plan.Plan:
+    """With what would stop its execution later."""
+    from mm2.core.failover import plan, readiness
+
+    planned = found.planner.make(wanted)
+    ready = found.beforehand().look(
+        wanted,
+        path,
+        groups=[each.group for each in planned.groups if each.write],
+        partitions=[each.partition for each in planned.mirrored if each.copied_to is not None],
+    )
+    return plan.with_more(planned, readiness.find(wanted, ready))
 
 
 def _go_on(order: Order, found: equipment.Equipment) -> int:

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 
 from connect_runtime.base import errors, ids
 from mm2.app.failover import fencing, tools
-from mm2.core.failover import fences, orders
+from mm2.core.failover import fences, orders, readiness
 from mm2.core.offsets import offset_map
 
 GIVE_UP_S = 20.0
 """So long is waited for tasks of a stopped flow to say that they have ended: who was killed says
 nothing, and is fenced all the same."""
-NO_CONNECTORS = "no-connectors"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,12 +27,8 @@ class Stopped:
 def stop(about: tools.Tools, wanted: orders.Wanted) -> Stopped:
     """Who takes part in the flow reads that it is stopped, ends its tasks and says so."""
     stopped = list(about.stop())
-    if not stopped and NO_CONNECTORS not in wanted.accepted:
-        raise errors.FatalError(
-            f"nothing is known of connectors of {about.both.flow.name} on "
-            f"{wanted.destination}, so nothing can be stopped durably: is this the file "
-            f"that it runs with? Stop it by hand and --accept {NO_CONNECTORS}"
-        )
+    if not stopped and readiness.NO_CONNECTORS not in wanted.accepted:
+        raise errors.FatalError(readiness.no_connectors(about.both.flow.name, wanted.destination))
     left: list[str] = []
 
     def ended() -> bool:

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import ids
 from mm2.app import connections, flow_plan
-from mm2.app.failover import fencing, left_behind, planning, stopping, tools
+from mm2.app.failover import beforehand, fencing, left_behind, planning, stopping, tools
 from mm2.app.looks import identities, sides, workers
 from mm2.app.settings import settings as app_settings
+from mm2.connectors import operators
 from mm2.core.failover import fences, orders, places
 from mm2.core.offsets import offset_map
 from mm2.pipeline import single_questions
@@ -62,14 +63,45 @@ class Equipment:
         """See `identities.look`."""
         return identities.look(self.both, lost=self.lost, timeout_s=self.patience.look_s)
 
-    def tools(self, tell: Callable[[str], object]) -> tools.Tools:
-        """Raises `SettingsError` and `ConfigError` where the flow's worker cannot be told."""
+    def beforehand(self) -> beforehand.Beforehand:
+        """Raises as `tools`."""
+        flow, target = self.both.flow, self.both.target
+        clients, props = self.settings.clients_of(flow), self._props
+        known_as = {
+            "worker": self.settings.clusters[flow.target],
+            "admin": clients.target_admin,
+            "producer": clients.producer,
+        }
+        return beforehand.Beforehand(
+            flow=flow.name,
+            config_topic=props["config.storage.topic"],
+            workers=lambda: self._workers(props),
+            clusters=self.clusters,
+            transactional_id=flow.transactional_id,
+            denied_ids=lambda names: fencing.denied(self._there, names),
+            as_worker=lambda: target.rights(administering=False),
+            as_admin=lambda: target.rights(administering=True),
+            known_as={
+                name: operators.cluster(connections.access(each, flow.target))
+                for name, each in known_as.items()
+            },
+            hooks=self.settings.hooks,
+            timeout_s=self.patience.look_s,
+        )
+
+    @property
+    def _props(self) -> Mapping[str, str]:
+        """The flow's worker's."""
         (plan,) = flow_plan.plans(
             self.settings,
             flow_plan.Choice(names=(self.both.flow.name,)),
             environment=os.environ,
         )
-        props = plan.worker_props
+        return plan.worker_props
+
+    def tools(self, tell: Callable[[str], object]) -> tools.Tools:
+        """Raises `SettingsError` and `ConfigError` where the flow's worker cannot be told."""
+        props = self._props
         return tools.Tools(
             both=self.both,
             planner=self.planner,

@@ -8,11 +8,12 @@ did not live to record them.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
+from connect_runtime.wire.codec import failures, messages, targets
 from mm2.app.failover import scans, side_by_side
 from mm2.app.looks import sides
 from mm2.core import flows
@@ -114,3 +115,20 @@ def _tail(
         return 0
     found = whose.Whose(ours=known.producers, start=anchor.segment.target_next, end=marker)
     return found.mine if scans.scan(place, found, clock=clock) else None
+
+
+def denied(connect: side_by_side.Connect, names: Sequence[str]) -> list[str]:
+    """The transactional ids that we have no right to, by whether we are told of their coordinators:
+    asked, and nobody is fenced by it. Brokers before 3.0 tell of one at a time, and are asked for
+    the first alone. Raises `ConnectError`."""
+    if not names:
+        return []
+    with connect() as questions:
+        try:
+            message = messages.find_coordinators(targets.TRANSACTION, names)
+            found = questions.ask(targets.AnyNode(), message).coordinators
+        except failures.UnsupportedVersion:
+            message = messages.find_coordinator(targets.TRANSACTION, names[0])
+            answer = questions.ask(targets.AnyNode(), message)
+            return [names[0]] * (int(answer.error_code) == NO_RIGHT)
+    return [str(each.key) for each in found if int(each.error_code) == NO_RIGHT]

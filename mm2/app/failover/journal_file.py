@@ -6,13 +6,74 @@ One process at a time: the file is locked for as long as it is open.
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import pathlib
+from collections.abc import Collection
 from types import TracebackType
 from typing import Self
 
 from connect_runtime.base import errors
-from mm2.core.failover import journal
+from mm2.core.failover import journal, readiness
+
+FILES_MAX = 1_000
+FIRST_LINE_MAX = 1 << 20
+
+
+def why_not(path: pathlib.Path) -> str:
+    """Why no new journal can be begun there, "" where one can."""
+    if path.exists():
+        return _is_there(path)
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        return f"the journal {path} cannot be made: there is no folder {folder}"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return f"the journal {path} cannot be made: {folder} may not be written"
+    return ""
+
+
+def others(
+    folder: pathlib.Path, ends: Collection[str], *, but: pathlib.Path
+) -> list[readiness.OtherMove]:
+    """Of the journals in a folder (files `*.jsonl`), those of moves between these two clusters, in
+    whichever direction, that are not done. What is no journal is passed over."""
+    found = []
+    for path in sorted(itertools.islice(folder.glob("*.jsonl"), FILES_MAX)):
+        try:
+            if path.absolute() != but.absolute() and (other := _other(path, set(ends))):
+                found.append(other)
+        except OSError:
+            continue
+    return found
+
+
+def _other(path: pathlib.Path, ends: Collection[str]) -> readiness.OtherMove | None:
+    with path.open("rb") as file:
+        try:
+            first = journal.read(file.readline(FIRST_LINE_MAX).decode())
+            if (
+                first.begun is None
+                or {first.begun.wanted.origin, first.begun.wanted.destination} != ends
+            ):
+                return None
+            file.seek(0)
+            whole = journal.read(file.read().decode())
+        except (journal.JournalError, UnicodeDecodeError):
+            return None
+        if whole.next_step is None or whole.begun is None:
+            return None
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            busy = False
+        except BlockingIOError:
+            busy = True
+    return readiness.OtherMove(path=str(path), wanted=whole.begun.wanted, busy=busy)
+
+
+def _is_there(path: pathlib.Path) -> str:
+    return (
+        f"{path} is there already: go on with it (--resume --journal {path}), or name another one"
+    )
 
 
 class JournalFile:
@@ -25,10 +86,7 @@ class JournalFile:
         try:
             self._fd = os.open(path, flags, 0o600)
         except FileExistsError as error:
-            raise errors.FatalError(
-                f"{path} is there already: go on with it (--resume --journal {path}), or name "
-                "another one"
-            ) from error
+            raise errors.FatalError(_is_there(path)) from error
         except OSError as error:
             raise errors.FatalError(f"opening the journal {path}: {error.strerror}") from error
         try:

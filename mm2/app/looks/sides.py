@@ -18,6 +18,7 @@ from mm2.cluster import (
     kafka_groups,
     kafka_logs,
     kafka_record_writer,
+    kafka_rights,
     kafka_state_topics,
     logs,
     map_reader,
@@ -132,6 +133,11 @@ class Side:
         return kafka_record_writer.KafkaRecordWriter(
             self._reading, client_id=self._client_id, topic=topic
         )
+
+    def rights(self, *, administering: bool) -> kafka_rights.KafkaRights:
+        """Of who administers, or of who reads and writes. Whoever asks for it closes it."""
+        access = self._administering if administering else self._reading
+        return kafka_rights.KafkaRights(access, client_id=self._client_id, clock=self._clock)
 
     def close(self) -> None:
         while self._closing:

@@ -5,7 +5,8 @@ Nothing here is done: `steps` says in which order things are, `journal` which we
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 from mm2.core.failover import findings, group_moves, orders, seen, verdicts
 
@@ -85,3 +86,9 @@ def make(
         unreplicated=found.unreplicated,
         findings=tuple(verdicts.weighed(each, wanted.accepted) for each in told),
     )
+
+
+def with_more(found: Plan, more: Iterable[verdicts.Finding]) -> Plan:
+    """The plan with further findings, weighed as its own."""
+    weighed = tuple(verdicts.weighed(each, found.wanted.accepted) for each in more)
+    return replace(found, findings=(*found.findings, *weighed))

@@ -15,7 +15,7 @@ from mm2.app.cli import drill, main, moves
 from mm2.app.failover import drill as app_drill
 from mm2.app.failover import journal_file
 from mm2.app.settings import load
-from mm2.core.failover import journal, orders, plan, seen
+from mm2.core.failover import journal, orders, plan, readiness, seen
 from mm2.core.offsets import log_ends
 
 ENDS = ("--from", "east", "--to", "west")
@@ -174,6 +174,11 @@ def test_the_plan_is_told_before_the_first_step(tmp_path: pathlib.Path, capsys, 
     found = seen.Seen(at_ms=1, flow="east->west", mirrored=(mirrored,), groups=())
     planned = plan.make(wanted, found, lambda *_: None)
 
+    def ready(_: object, path: pathlib.Path, **about: object) -> readiness.Ready:
+        assert path.name == "new.jsonl"
+        assert about == {"groups": [], "partitions": [mirrored.partition]}
+        return readiness.Ready(flow="east->west", unlooked=["somebody is away"])
+
     def tools(_: object) -> None:
         raise errors.RetriableError("nobody is there")
 
@@ -184,6 +189,7 @@ def test_the_plan_is_told_before_the_first_step(tmp_path: pathlib.Path, capsys, 
         clock=types.SimpleNamespace(wall_ms=lambda: 1),
         tools=tools,
         clusters=orders.Clusters,
+        beforehand=lambda: types.SimpleNamespace(look=ready),
     )
     path = tmp_path / "new.jsonl"
     order = dataclasses.replace(ORDER, execute=True, goes_on=False, journal=path, as_json=as_json)
@@ -192,6 +198,7 @@ def test_the_plan_is_told_before_the_first_step(tmp_path: pathlib.Path, capsys, 
     captured = capsys.readouterr()
     told = captured.err if as_json else captured.out
     assert "4 records of east are not on west (lag)" in told
+    assert "NOTE   it may fail later: somebody is away (not-looked-at)" in told
     assert told.index("verdict: GO, AT A COST") < told.index("the journal is")
     assert not (as_json and captured.out)
     assert "geheim" not in captured.out + captured.err

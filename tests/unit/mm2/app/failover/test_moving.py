@@ -11,7 +11,7 @@ import pytest
 from connect_runtime.base import errors, ids
 from mm2.app.failover import closing, journal_file, moving
 from mm2.core import naming
-from mm2.core.failover import journal, orders, steps
+from mm2.core.failover import journal, orders, readiness, steps
 from mm2.formats import checkpoint
 from tests.fakes import copied_map
 from tests.fakes.moves import (
@@ -143,10 +143,10 @@ def test_what_came_after_the_last_look_is_reported(world: World, tmp_path: Path)
 def test_a_flow_of_which_nothing_is_known_is_not_taken_for_stopped(world: World, tmp_path: Path):
     world.connectors = ()
     path = tmp_path / "move.jsonl"
-    with pytest.raises(errors.FatalError, match=f"--accept {closing.NO_CONNECTORS}"):
+    with pytest.raises(errors.FatalError, match=f"--accept {readiness.NO_CONNECTORS}"):
         move(world, wanted(Kind.EMERGENCY), path)
     with journal_file.JournalFile(path) as file:
-        file.append(journal.accepted([closing.NO_CONNECTORS], at_ms=1))
+        file.append(journal.accepted([readiness.NO_CONNECTORS], at_ms=1))
     move(world, wanted(Kind.EMERGENCY), path)
     assert stands(world) == EXPECTED
 

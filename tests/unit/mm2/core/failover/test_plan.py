@@ -138,3 +138,11 @@ def test_nothing_mirrored_forbids():
     made_of_it = plan.make(wanted, found, lambda *_: None)
     assert set(codes(made_of_it)) == {"nothing-mirrored", "no-groups"}
     assert made_of_it.verdict is Verdict.NO_GO
+
+
+@pytest.mark.parametrize(("accepted", "verdict"), [((), Verdict.NO_GO), (("x",), "cost")])
+def test_further_findings_weigh_as_its_own(accepted, verdict):
+    more = verdicts.Finding(weight=Weight.FORBIDS, code="x", text="no")
+    found = plan.with_more(made(accepted=accepted), [more])
+    expected = Verdict.GO_AT_A_COST if verdict == "cost" else verdict
+    assert (found.verdict, len(found.findings)) == (expected, 1)
