@@ -1,0 +1,8 @@
+"""`python -m grafana.generator`: writes every dashboard into grafana/dashboards."""
+
+from __future__ import annotations
+
+from grafana.generator import boards
+
+if __name__ == "__main__":
+    boards.write(boards.FOLDER)

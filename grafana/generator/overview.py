@@ -1,0 +1,284 @@
+"""The first look: may one fail over, do flows run, is anything lost, are objectives held?"""
+
+from __future__ import annotations
+
+from grafana.generator.board import Board, Row
+from grafana.generator.panels import (
+    BAD,
+    GOOD,
+    HALF,
+    NEUTRAL,
+    QUARTER,
+    THIRD,
+    WARN,
+    Column,
+    Query,
+    Text,
+    graph,
+    limit,
+    number,
+    rows,
+)
+
+_FLOW = '{flow=~"$flow"}'
+_YES_NO = {"1": ("yes", GOOD), "0": ("NO", BAD)}
+_FROM_1 = ((None, BAD), (1, GOOD))
+_NONE_IS_WELL = ((None, GOOD), (1, BAD))
+
+READY = number(
+    Text(
+        title="Safe to fail over?",
+        about="Yes, where every condition of the table beside it holds. A condition that nobody "
+        "tells of counts as not held, and so does a node that does not answer. Before you move: "
+        "mm2 failover --from … --to …, which changes nothing without --execute.",
+        unknown="no data: nobody tells of a flow",
+        runbooks=("Mm2Absent", "Mm2FlowGone"),
+    ),
+    Query(expr=f"mm2:flow:ready{_FLOW}"),
+    unit="short",
+    steps=_FROM_1,
+    words=_YES_NO,
+    span=THIRD,
+)
+
+CONDITIONS = rows(
+    Text(
+        title="Conditions",
+        about="What the verdict is made of. NO names where to look: state and age of the flow on "
+        'this board, partitions on "mm2 flow", offsets and groups on "mm2 groups and offsets".',
+        unknown="no data: nobody tells of a flow",
+    ),
+    Column(expr=f"mm2:flow:condition{_FLOW}", name="holds", steps=_FROM_1, words=_YES_NO),
+    labels=("flow", "condition"),
+    span=HALF,
+    by="flow",
+)
+
+NODES = number(
+    Text(
+        title="Nodes that answer",
+        about="Of those that Prometheus is told to scrape, as job mm2. With fewer than there "
+        "are, what the others show may be a part of it.",
+        unknown="no data: nothing is scraped as job mm2",
+        runbooks=("Mm2NodeDown", "Mm2Absent"),
+    ),
+    Query(expr='sum(up{job="mm2"}) / count(up{job="mm2"})', legend="nodes"),
+    unit="percentunit",
+    steps=_FROM_1,
+    span=4,
+)
+
+PAGES = number(
+    Text(
+        title="Alerts that page",
+        about="How many fire now. It is 0 only where Prometheus evaluates the rules of mm2.",
+        unknown="no data: the rules are not loaded",
+    ),
+    Query(
+        expr='count(ALERTS{alertname=~"Mm2.*", alertstate="firing", severity="page"}) '
+        "or 0 * count(mm2:limit:seconds)",
+        legend="alerts",
+    ),
+    unit="short",
+    steps=_NONE_IS_WELL,
+    span=4,
+)
+
+STATE = number(
+    Text(
+        title="State",
+        about="Of each flow, as its nodes say; nodes may differ. RUNNING is well, PLANNING ends by "
+        "itself once both clusters answer.",
+        unknown="no data: nobody tells of a flow",
+        runbooks=("Mm2FlowNotRunning", "Mm2FlowFailed"),
+    ),
+    Query(
+        expr=f"max by (flow, state) (mm2_flow_state{_FLOW}) == 1",
+        legend="{{flow}} {{state}}",
+    ),
+    unit="short",
+    steps=((None, NEUTRAL),),
+    names=True,
+    span=QUARTER,
+)
+
+AGE = number(
+    Text(
+        title="Age of the mirror",
+        about="The oldest record that is not copied, or how long nothing has crossed: so much is "
+        "lost if the source is lost now. Red beyond the objective.",
+        unknown="no data: age is not known",
+        runbooks=("Mm2FlowStalled", "Mm2FreshnessBurnsFast"),
+    ),
+    Query(expr=f"mm2:flow:age_seconds{_FLOW}"),
+    unit="s",
+    steps=((None, GOOD), (30, WARN), (60, BAD)),
+    span=QUARTER,
+)
+
+LAG_RECORDS = number(
+    Text(
+        title="Records to copy",
+        about="Source last stable offset minus next offset to copy, an upper bound where the log "
+        "has gaps. It says little without its age.",
+        unknown="no data: lag is not known",
+        runbooks=("Mm2LagHigh",),
+    ),
+    Query(expr=f"mm2:flow:lag_records{_FLOW}"),
+    unit="short",
+    steps=((None, NEUTRAL),),
+    span=QUARTER,
+)
+
+STANDING = number(
+    Text(
+        title="Partitions that stand still",
+        about="Until somebody acts: mm2 why TOPIC says what was found, and the way on. 0 is well.",
+        unknown="no data: no partition is told of",
+        runbooks=("Mm2PartitionsStopped",),
+    ),
+    Query(expr='sum by (flow) (mm2_flow_partitions{flow=~"$flow", phase=~"stopped|fenced"})'),
+    unit="short",
+    steps=_NONE_IS_WELL,
+    span=QUARTER,
+)
+
+AGES = graph(
+    Text(
+        title="Age of the mirror",
+        about="Below the dashed line the objective is held. A line that ends: nobody tells any "
+        "more.",
+        runbooks=("Mm2FlowStalled", "Mm2LagHigh"),
+    ),
+    Query(expr=f"mm2:flow:age_seconds{_FLOW}"),
+    limit("freshness"),
+    unit="s",
+)
+
+THROUGHPUT = graph(
+    Text(
+        title="Bytes per second",
+        about="Of record batches, as compressed, that targets have acknowledged. Flat at 0 with "
+        "records to copy: look at the board of the flow.",
+    ),
+    Query(expr='sum by (flow) (rate(mm2_replicated_bytes_total{flow=~"$flow"}[$__rate_interval]))'),
+    unit="Bps",
+)
+
+LOSS = number(
+    Text(
+        title="Until the source deletes",
+        about="The least of all topics: when the source deletes the oldest record not copied, if "
+        "nothing is copied until then. Short retention makes it short, also where all is well.",
+        unknown="no data: not known, or nothing deletes",
+        runbooks=("Mm2LossNear", "Mm2LossAhead"),
+    ),
+    Query(expr=f"min by (flow) (mm2:topic:loss_seconds{_FLOW})"),
+    unit="s",
+    steps=((None, BAD), (3600, WARN), (21600, GOOD)),
+    span=QUARTER,
+)
+
+RECEIPTS = rows(
+    Text(
+        title="Receipts",
+        about="What was lost, may stand twice or could not be ruled out, since the processes "
+        "began. mm2 receipts lists all there ever were, with their offsets.",
+        unknown="none is told of",
+        runbooks=("Mm2GapDetected", "Mm2DuplicatesPossible"),
+    ),
+    Column(
+        expr=f"sum by (flow, topic, kind) (mm2_receipts_total{_FLOW})",
+        name="receipts",
+        steps=((None, NEUTRAL), (1, WARN)),
+    ),
+    labels=("flow", "topic", "kind"),
+    span=HALF,
+    by="receipts",
+)
+
+UNFENCED = number(
+    Text(
+        title="Copied at least once",
+        about="Partitions where no transactional id may be used: restarts may copy records twice. "
+        "mm2 probe says what lacks.",
+        unknown="no data: no partition is told of",
+        runbooks=("Mm2AtLeastOnce",),
+    ),
+    Query(expr=f"sum by (flow) (mm2_unfenced_partitions{_FLOW})"),
+    unit="short",
+    steps=((None, GOOD), (1, WARN)),
+    span=QUARTER,
+)
+
+BUDGET = number(
+    Text(
+        title="Left of the month's budget",
+        about="The mirror may be too old for 0.1 % of 30 days: 43 minutes. Below 0 the objective "
+        "is missed. Days of which nothing is recorded do not count.",
+        unknown="no data: nothing is recorded yet",
+        runbooks=("Mm2FreshnessBurnsSlowly",),
+    ),
+    Query(expr=f"1 - mm2:flow:stale_ratio30d{_FLOW} / 0.001"),
+    unit="percentunit",
+    steps=((None, BAD), (0, WARN), (0.5, GOOD)),
+    span=QUARTER,
+)
+
+BURN = graph(
+    Text(
+        title="How fast the budget burns",
+        about="1 uses it up in 30 days. Over 14.4 for an hour, or 6 for six hours, somebody is "
+        "woken.",
+        runbooks=("Mm2FreshnessBurnsFast", "Mm2FreshnessBurns"),
+    ),
+    Query(expr=f"mm2:flow:stale_ratio1h{_FLOW} / 0.001", legend="{{flow}}, 1 h"),
+    Query(expr=f"mm2:flow:stale_ratio6h{_FLOW} / 0.001", legend="{{flow}}, 6 h"),
+    Query(expr=f"mm2:flow:stale_ratio3d{_FLOW} / 0.001", legend="{{flow}}, 3 d"),
+    unit="short",
+    span=THIRD + 1,
+)
+
+SLOW = graph(
+    Text(
+        title="Records that take longer than 10 s",
+        about="From their timestamp until the target has acknowledged them; 1 % is allowed. "
+        "Records that were old when they were produced count, too.",
+        unknown="no data: nothing was copied lately",
+        runbooks=("Mm2LatencyBurnsFast", "Mm2LatencyBurns"),
+    ),
+    Query(expr=f"mm2:flow:slow_ratio5m{_FLOW}", legend="{{flow}}, 5 min"),
+    Query(expr=f"mm2:flow:slow_ratio1h{_FLOW}", legend="{{flow}}, 1 h"),
+    unit="percentunit",
+    span=THIRD + 1,
+)
+
+DRILL = number(
+    Text(
+        title="Since the last drill that passed",
+        about="From the report that drill.report in clusters.yaml names. What is not rehearsed "
+        "does not work by night.",
+        unknown="no data: no drill is told of",
+        runbooks=("Mm2DrillOverdue",),
+    ),
+    Query(expr=f"time() - max by (flow) (mm2_last_drill_timestamp_seconds{_FLOW})"),
+    unit="s",
+    steps=((None, GOOD), (5184000, WARN), (7776000, BAD)),
+    span=QUARTER,
+)
+
+BOARD = Board(
+    uid="mm2-overview",
+    title="mm2 overview",
+    about="The first look: may one fail over, do flows run, is anything lost?",
+    rows=(
+        Row(title="May we fail over?", panels=(READY, CONDITIONS, PAGES)),
+        Row(
+            title="Do flows run, and how old are mirrors?",
+            panels=(STATE, AGE, LAG_RECORDS, STANDING, AGES, THROUGHPUT),
+        ),
+        Row(title="Is anything lost or doubled?", panels=(LOSS, UNFENCED, RECEIPTS)),
+        Row(title="Are objectives held?", panels=(BUDGET, BURN, SLOW)),
+        Row(title="Are we prepared?", panels=(NODES, DRILL)),
+    ),
+)

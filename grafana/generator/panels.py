@@ -1,0 +1,232 @@
+"""The kinds of panels that there are here, with what goes for all of them.
+
+A panel always says what it shows and what to make of it (`about`), and what it says when nothing
+is known (`unknown`). Nothing known is orange, never green: Grafana paints what is absent in the
+colour of the lowest threshold, so each panel maps it to words and a colour of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from grafana_foundation_sdk.builders import common as common_builders
+from grafana_foundation_sdk.builders import dashboard as builders
+from grafana_foundation_sdk.builders import prometheus, stat, table, timeseries
+from grafana_foundation_sdk.models import common, dashboard
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+
+GOOD, WARN, BAD, NEUTRAL, UNKNOWN = "green", "orange", "red", "blue", "orange"
+NO_DATA = "no data"
+HALF, THIRD, QUARTER, WHOLE = 12, 8, 6, 24
+Builder = stat.Panel | timeseries.Panel | table.Panel
+_Panel = TypeVar("_Panel", stat.Panel, timeseries.Panel, table.Panel)
+_SOURCE = dashboard.DataSourceRef(type_val="prometheus", uid="${datasource}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """`legend` is Grafana's `{{label}}`. A limit is drawn as a dashed line."""
+
+    expr: str
+    legend: str = "{{flow}}"
+    limit: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """What every panel says. `about`: what it shows, what is well, what to do. `unknown`: what it
+    says where nothing is known. `runbooks`: of which alerts."""
+
+    title: str
+    about: str
+    unknown: str = NO_DATA
+    runbooks: Sequence[str] = ()
+
+
+Steps = Sequence[tuple[float | None, str]]
+"""From which value on which colour; the first from None."""
+
+
+def limit(of: str) -> Query:
+    """The line that alerts look at, as recording.yml has it."""
+    return Query(expr=f'mm2:limit:seconds{{of="{of}"}}', legend="limit", limit=True)
+
+
+def number(
+    text: Text,
+    query: Query,
+    *,
+    unit: str,
+    steps: Steps,
+    words: Mapping[str, tuple[str, str]] | None = None,
+    span: int = QUARTER,
+    names: bool = False,
+) -> stat.Panel:
+    """One figure for each series, as it is now. `words`: for values, a text and its colour.
+    `names`: the legend is shown instead of the value."""
+    panel = stat.Panel().with_target(_target(query, "A", instant=True))
+    panel.unit(unit).thresholds(_thresholds(steps)).color_scheme(_by_threshold())
+    panel.mappings(_mappings(text.unknown, words or {}))
+    panel.graph_mode(common.BigValueGraphMode.NONE)
+    panel.color_mode(common.BigValueColorMode.BACKGROUND)
+    panel.justify_mode(common.BigValueJustifyMode.CENTER)
+    mode = common.BigValueTextMode.NAME if names else common.BigValueTextMode.VALUE_AND_NAME
+    panel.text_mode(mode)
+    panel.text(common_builders.VizTextDisplayOptions().title_size(14).value_size(24))
+    panel.reduce_options(common_builders.ReduceDataOptions().calcs(["lastNotNull"]))
+    return _finish(panel, text, span=span, height=5)
+
+
+def graph(
+    text: Text,
+    *queries: Query,
+    unit: str,
+    span: int = HALF,
+    stacked: bool = False,
+    least: float | None = 0,
+    most: float | None = None,
+) -> timeseries.Panel:
+    """Lines over time; a limit is red and dashed."""
+    panel = timeseries.Panel()
+    for place, query in enumerate(queries):
+        panel.with_target(_target(query, chr(ord("A") + place), instant=False))
+    panel.unit(unit).mappings(_mappings(text.unknown, {}))
+    panel.line_width(2).fill_opacity(30 if stacked else 8).show_points(common.VisibilityMode.AUTO)
+    panel.span_nulls(False)
+    if stacked:
+        panel.stacking(common_builders.StackingConfig().mode(common.StackingMode.NORMAL).group("A"))
+    if least is not None:
+        panel.min(least)
+    if most is not None:
+        panel.max(most)
+    legend = common_builders.VizLegendOptions()
+    legend.display_mode(common.LegendDisplayMode.LIST).placement(common.LegendPlacement.BOTTOM)
+    panel.legend(legend.show_legend(True))
+    panel.tooltip(
+        common_builders.VizTooltipOptions()
+        .mode(common.TooltipDisplayMode.MULTI)
+        .sort(common.SortOrder.DESCENDING)
+    )
+    if any(query.limit for query in queries):
+        panel.override_by_name("limit", _dashed())
+    return _finish(panel, text, span=span, height=8)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One query of a table. `name` heads its values; `steps` colour them."""
+
+    expr: str
+    name: str
+    unit: str = "short"
+    steps: Steps = ()
+    words: Mapping[str, tuple[str, str]] | None = None
+
+
+def rows(
+    text: Text, *columns: Column, labels: Sequence[str], span: int = HALF, by: str = ""
+) -> table.Panel:
+    """A row for each set of `labels`, a column for each query; sorted by the column `by`."""
+    panel = table.Panel()
+    for place, column in enumerate(columns):
+        query = Query(expr=column.expr, legend="")
+        panel.with_target(_target(query, chr(ord("A") + place), instant=True, as_table=True))
+    panel.unit("short").mappings(_mappings(text.unknown, {}))
+    panel.with_transformation(_transformer("merge", {}))
+    values = {
+        (f"Value #{chr(ord('A') + place)}" if len(columns) > 1 else "Value"): column.name
+        for place, column in enumerate(columns)
+    }
+    order = [*labels, *values]
+    organize = {
+        "excludeByName": {"Time": True},
+        "includeByName": dict.fromkeys(order, True),
+        "indexByName": {name: place for place, name in enumerate(order)},
+        "renameByName": values,
+    }
+    panel.with_transformation(_transformer("organize", organize))
+    for column in columns:
+        panel.override_by_name(column.name, _cells(column, text.unknown))
+    if by:
+        panel.sort_by([common_builders.TableSortByFieldState().display_name(by).desc(True)])
+    return _finish(panel, text, span=span, height=8)
+
+
+def _finish(panel: _Panel, text: Text, *, span: int, height: int) -> _Panel:
+    panel.title(text.title).description(text.about).no_value(text.unknown).datasource(_SOURCE)
+    panel.links([_runbook(name) for name in text.runbooks])
+    return panel.span(span).height(height)
+
+
+def _target(
+    query: Query, ref: str, *, instant: bool, as_table: bool = False
+) -> prometheus.Dataquery:
+    made = prometheus.Dataquery().expr(query.expr).ref_id(ref).datasource(_SOURCE)
+    made.legend_format(query.legend)
+    if as_table:
+        made.format(PromQueryFormat.TABLE)
+    return made.instant() if instant else made.range()
+
+
+def _runbook(name: str) -> builders.DashboardLink:
+    path = f"deploy/runbooks/{name}.md"
+    link = builders.DashboardLink(f"What to do: {path}").type(dashboard.DashboardLinkType.LINK)
+    return link.url(f"${{runbooks}}/{name}.md").target_blank(True)
+
+
+def _mappings(unknown: str, words: Mapping[str, tuple[str, str]]) -> list[dashboard.ValueMapping]:
+    absent = dashboard.SpecialValueMap(
+        options=dashboard.DashboardSpecialValueMapOptions(
+            match=dashboard.SpecialValueMatch.NULL_AND_NAN,
+            result=dashboard.ValueMappingResult(text=unknown, color=UNKNOWN, index=0),
+        )
+    )
+    known = {
+        value: dashboard.ValueMappingResult(text=said, color=color, index=place)
+        for place, (value, (said, color)) in enumerate(words.items(), start=1)
+    }
+    return [absent, dashboard.ValueMap(options=known)] if known else [absent]
+
+
+def _thresholds(steps: Steps) -> builders.ThresholdsConfig:
+    found = [dashboard.Threshold(value=value, color=color) for value, color in steps]
+    return builders.ThresholdsConfig().mode(dashboard.ThresholdsMode.ABSOLUTE).steps(found)
+
+
+def _by_threshold() -> builders.FieldColor:
+    return builders.FieldColor().mode(dashboard.FieldColorModeId.THRESHOLDS)
+
+
+def _dashed() -> list[dashboard.DynamicConfigValue]:
+    return _properties(
+        {
+            "color": {"mode": "fixed", "fixedColor": BAD},
+            "custom.lineStyle": {"fill": "dash", "dash": [8, 6]},
+            "custom.lineWidth": 1,
+            "custom.fillOpacity": 0,
+            "custom.stacking": {"mode": "none", "group": "limit"},
+        }
+    )
+
+
+def _cells(column: Column, unknown: str) -> list[dashboard.DynamicConfigValue]:
+    found: dict[str, object] = {"unit": column.unit}
+    if column.words:
+        found["mappings"] = _mappings(unknown, column.words)
+    if column.steps:
+        steps = [{"value": value, "color": color} for value, color in column.steps]
+        found["thresholds"] = {"mode": "absolute", "steps": steps}
+        found["custom.cellOptions"] = {"type": "color-background", "mode": "basic"}
+    return _properties(found)
+
+
+def _properties(found: Mapping[str, object]) -> list[dashboard.DynamicConfigValue]:
+    return [dashboard.DynamicConfigValue(id_val=key, value=value) for key, value in found.items()]
+
+
+def _transformer(
+    name: Literal["merge", "organize"], options: Mapping[str, object]
+) -> dashboard.DataTransformerConfig:
+    return dashboard.DataTransformerConfig(id_val=name, options=dict(options))
