@@ -66,6 +66,7 @@ def _group(settings: distributed.Settings, around: worker_core.Around) -> group.
         rng=random.Random(),  # noqa: S311 - spreads retries
         on_taken=rebalances.told,
     )
+    around.metrics.rebalances = lambda: rebalances.count
     for each in (rebalances.readings, made.readings):
         around.metrics.add(each)
     return made

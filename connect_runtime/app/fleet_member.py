@@ -143,6 +143,16 @@ class Member:
         """All that is measured of it, its plugins' metrics included, as of now."""
         return () if self._core.metrics is None else self._core.metrics.published
 
+    @property
+    def own_metrics(self) -> tuple[metrics.Family, ...]:
+        """What is measured of it alone, as of now."""
+        return () if self._core.metrics is None else self._core.metrics.own
+
+    @property
+    def rebalances(self) -> int:
+        """How many of its group's it took part in."""
+        return 0 if self._core.metrics is None else self._core.metrics.rebalances()
+
     def wait(self, timeout_s: float) -> bool:
         """Has it ended by itself? `failure` then says why."""
         return self._core.wait(timeout_s)

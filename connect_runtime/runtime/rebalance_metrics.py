@@ -37,6 +37,12 @@ class RebalanceMetrics:
                 case _:
                     pass
 
+    @property
+    def count(self) -> int:
+        """How many were completed."""
+        with self._lock:
+            return self._figures.count
+
     def readings(self) -> list[metric_groups.Reading]:
         with self._lock:
             return [

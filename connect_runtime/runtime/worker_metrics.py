@@ -48,6 +48,8 @@ class WorkerMetrics:
     worker_id: str
     clock: base_clock.Clock
     sampling: sampled.Sampling = field(default_factory=sampled.Sampling)
+    rebalances: Callable[[], int] = lambda: 0
+    """How many of its group's it took part in; any thread, at once."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _catalogue: metric_groups.Catalogue = field(init=False)
     _connector_starts: worker_figures.Startups = field(init=False)
@@ -136,10 +138,14 @@ class WorkerMetrics:
     # reading
 
     @property
+    def own(self) -> tuple[metrics.Family, ...]:
+        """As of now, without what plugins add: of thousands of partitions that may be much."""
+        return self._catalogue.families(self._readings())
+
+    @property
     def published(self) -> tuple[metrics.Family, ...]:
         """As of now."""
-        own = self._catalogue.families(self._readings())
-        found = plugin_families.together(own, self._read_added())
+        found = plugin_families.together(self.own, self._read_added())
         for name in sorted(found.refused):
             self._complain(
                 f"metric {name}",

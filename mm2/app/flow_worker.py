@@ -27,6 +27,7 @@ from mm2.app import (
     restarts,
 )
 from mm2.connectors import board, flow_status
+from mm2.core import health
 
 TURN_S = 0.2
 AGAIN_FIRST_S, AGAIN_MOST_S = 0.5, 10.0
@@ -67,6 +68,8 @@ class FlowWorker:
         self._failures = failures.Failures(restarts.Restarts(plan.restart_max))
         self._given_up = ""
         self._random = random.Random()  # noqa: S311 - jitter, not secrets
+        self._rebalances: tuple[fleet_member.Member | None, int] = (None, 0)
+        """The member that counts, and what those before it have counted; replaced whole."""
         self._asked: dict[str, futures.Future[herder_port.Reply]] = {}
 
     @property
@@ -82,6 +85,35 @@ class FlowWorker:
         """What its worker measures, and the plugins in it."""
         member = self._member
         return () if member is None else member.published
+
+    @property
+    def own_metrics(self) -> tuple[metrics.Family, ...]:
+        """What its worker measures of itself."""
+        member = self._member
+        return () if member is None else member.own_metrics
+
+    @property
+    def rebalances(self) -> int:
+        """How many of its group's this node took part in since it was begun."""
+        member, before = self._rebalances
+        return before + (0 if member is None else member.rebalances)
+
+    @property
+    def standing(self) -> health.Standing:
+        """As of the last `status`."""
+        member, (seen, made) = self._member, self._made
+        joined = self._life is Life.WORKING and member is not None and member.assigned_offset >= 0
+        if not self.plan.shown or seen is None or made is None:
+            configured = serves = joined and self._writes.settled
+            reason = self._reason
+        else:
+            stopped = seen.connector.is_stopped
+            configured = joined and seen.met and seen.current
+            serves = configured and (stopped or made.state is flow_status.FlowState.RUNNING)
+            reason = made.reason
+        return health.Standing(
+            flow=self.name, joined=joined, configured=configured, serves=serves, reason=reason
+        )
 
     @property
     def settled(self) -> bool:
@@ -171,6 +203,7 @@ class FlowWorker:
                 _log.warning("%s: its worker has not started: %s", self.plan.name, error)
             return None
         self._member, self._life, self._reason = member, Life.WORKING, ""
+        self._rebalances = (member, self.rebalances)
         return member
 
     def _await_engine(self, among_others: Callable[[], bool]) -> None:
@@ -198,7 +231,7 @@ class FlowWorker:
         finally:
             self._want_spares(self.name, 0)
             member.stop()
-            self._member = None
+            self._member, self._rebalances = None, (None, self.rebalances)
 
     def _tick(self, member: fleet_member.Member) -> None:
         now_s = self._clock.now_s()

@@ -1,183 +1,61 @@
-"""What `mm2 run` measures: declared here, filled from the flows' snapshots.
+"""Fills the metrics of `core/measures` with what flows show of themselves, look by look.
 
-Per topic, not per partition: a thousand partitions must not cost a Prometheus server more than
-they are worth. What stands still is counted by topic and cause, so that alerts can name it.
+Looks come often, and most partitions rest: what says the same as at the last look, being the same
+object, is not gone through again.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connect_runtime.base import ids, metrics
 from mm2.app import overview, version
-from mm2.connectors import flow_status
+from mm2.connectors import board, flow_status
+from mm2.core import health, measures, naming
+from mm2.core.copy import crossing, standing
 
-_TOPIC = ("flow", "topic")
-
-BUILD = metrics.Metric(
-    name="mm2_build_info",
-    kind=metrics.Kind.GAUGE,
-    help="Always 1; the label says which release runs.",
-    labels=("version",),
-)
-ENGINE_READY = metrics.Metric(
-    name="mm2_engine_ready",
-    kind=metrics.Kind.GAUGE,
-    help="1 when the engine that runs the copies (Spark) is up, else 0.",
-)
-FLOW_STATE = metrics.Metric(
-    name="mm2_flow_state",
-    kind=metrics.Kind.GAUGE,
-    help="1 for the state that the flow is in, 0 for the others.",
-    labels=("flow", "state"),
-)
-TASKS = metrics.Metric(
-    name="mm2_flow_tasks",
-    kind=metrics.Kind.GAUGE,
-    help="Tasks of the flow by state.",
-    unit="tasks",
-    labels=("flow", "state"),
-)
-RESTARTS = metrics.Metric(
-    name="mm2_task_restarts_total",
-    kind=metrics.Kind.COUNTER,
-    help="Copies of the flow that ended unasked and were started again.",
-    unit="restarts",
-    labels=("flow",),
-)
-RECEIPTS = metrics.Metric(
-    name="mm2_receipts_total",
-    kind=metrics.Kind.COUNTER,
-    help="Receipts stored: what was lost, may stand twice, or could not be ruled out, by kind.",
-    labels=("flow", "topic", "kind"),
-)
-SLOTS_MISSING = metrics.Metric(
-    name="mm2_spark_missing_slots",
-    kind=metrics.Kind.GAUGE,
-    help="Task slots that the Spark cluster lacks for all tasks to run.",
-    unit="slots",
-    labels=("flow",),
-)
-PARTITIONS = metrics.Metric(
-    name="mm2_flow_partitions",
-    kind=metrics.Kind.GAUGE,
-    help="Source partitions of the flow by the phase of their copy.",
-    unit="partitions",
-    labels=("flow", "phase"),
-)
-STOPPED = metrics.Metric(
-    name="mm2_stopped_partitions",
-    kind=metrics.Kind.GAUGE,
-    help="Partitions that stand still until somebody acts, by topic and cause.",
-    unit="partitions",
-    labels=("flow", "topic", "cause"),
-)
-OPENED = metrics.Metric(
-    name="mm2_opened_partitions",
-    kind=metrics.Kind.GAUGE,
-    help="Partitions whose newest batch was opened instead of passed through, by why.",
-    unit="partitions",
-    labels=("flow", "topic", "why"),
-)
-UNFENCED = metrics.Metric(
-    name="mm2_unfenced_partitions",
-    kind=metrics.Kind.GAUGE,
-    help="Partitions that are copied at least once, because no transactional id may be used.",
-    unit="partitions",
-    labels=_TOPIC,
-)
-IN_TRANSACTIONS = metrics.Metric(
-    name="mm2_transactional_partitions",
-    kind=metrics.Kind.GAUGE,
-    help="Partitions that are copied in transactions, because their records are old.",
-    unit="partitions",
-    labels=_TOPIC,
-)
-RECORDS = metrics.Metric(
-    name="mm2_replicated_records_total",
-    kind=metrics.Kind.COUNTER,
-    help="Records that the target has acknowledged.",
-    unit="records",
-    labels=_TOPIC,
-)
-BYTES = metrics.Metric(
-    name="mm2_replicated_bytes_total",
-    kind=metrics.Kind.COUNTER,
-    help="Bytes of record batches, as compressed, that the target has acknowledged.",
-    unit="bytes",
-    labels=_TOPIC,
-)
-LAG_RECORDS = metrics.Metric(
-    name="mm2_replication_lag_records",
-    kind=metrics.Kind.GAUGE,
-    help="Source last stable offset minus next offset to copy, summed over partitions where both "
-    "are known; an upper bound where the log has gaps.",
-    unit="records",
-    labels=_TOPIC,
-)
-LAG_SECONDS = metrics.Metric(
-    name="mm2_replication_lag_seconds",
-    kind=metrics.Kind.GAUGE,
-    help="Age of the oldest record not yet copied, 0 if none; absent while unknown.",
-    unit="seconds",
-    labels=_TOPIC,
-)
-LATENCY = metrics.Metric(
-    name="mm2_replication_latency_seconds",
-    kind=metrics.Kind.GAUGE,
-    help="Age of the newest copied record when the target acknowledged it, "
-    "the topic's slowest partition.",
-    unit="seconds",
-    labels=_TOPIC,
-)
-LOSS_SECONDS = metrics.Metric(
-    name="mm2_source_loss_seconds",
-    kind=metrics.Kind.GAUGE,
-    help="Until the source deletes the oldest record not yet copied, if nothing is copied until "
-    "then; 0 once it has. Absent while that is not known, or nothing deletes it.",
-    unit="seconds",
-    labels=_TOPIC,
-)
-
-ALL = (
-    BUILD,
-    ENGINE_READY,
-    FLOW_STATE,
-    TASKS,
-    RESTARTS,
-    RECEIPTS,
-    SLOTS_MISSING,
-    PARTITIONS,
-    STOPPED,
-    OPENED,
-    UNFENCED,
-    IN_TRANSACTIONS,
-    RECORDS,
-    BYTES,
-    LAG_RECORDS,
-    LAG_SECONDS,
-    LATENCY,
-    LOSS_SECONDS,
-)
-
-_PHASES = ("waiting", "taking", "copying", "boundary", "stopped", "fenced", "closed")
+Found = dict[tuple[str, ...], float]
 
 
 def make_registry() -> metrics.Registry:
-    """A registry that knows every metric of this module."""
+    """A registry that knows every metric of `measures.ALL`."""
     registry = metrics.Registry()
-    for metric in ALL:
+    for metric in measures.ALL:
         registry.declare(metric)
     return registry
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """What is measured beside the flows' statuses. `pulses` and `groups` as in `board.Snapshot`;
+    `rebalances` by flow, of the worker that runs now; `slots`: used and free, None while unknown;
+    `drills`: by flow when one passed last, in seconds of Unix time."""
+
+    pulses: Mapping[str, Mapping[int, crossing.Pulse]] = field(default_factory=dict)
+    groups: Mapping[str, Mapping[int, board.GroupsShown]] = field(default_factory=dict)
+    rebalances: Mapping[str, int] = field(default_factory=dict)
+    slots: tuple[int, int] | None = None
+    drills: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A flow at the last look. `heartbeats`: its partition, if it is copied here; `unrecorded` by
+    topic: since when (ms) the map lacks something, the longest, 0 where it lacks nothing."""
+
+    status: flow_status.FlowStatus
+    phases: Found
+    heartbeats: flow_status.PartitionStatus | None
+    unrecorded: Mapping[str, int]
+
+
 @dataclass(slots=True)
 class FlowMetrics:
-    """A fold from snapshots to metrics.
+    """A fold from snapshots to metrics; one thread's.
 
-    `losses` are by flow and topic, in seconds.
+    `losses` are by flow and topic, in seconds; `wall_ms` is now.
 
     Invariant: the counters have grown by exactly what each reading rose by; one that fell had
     begun again at 0, as a process does that was restarted.
@@ -185,9 +63,18 @@ class FlowMetrics:
 
     registry: metrics.Registry = field(default_factory=make_registry)
     losses: Callable[[], metrics.Series] = dict
-    _copied: dict[tuple[str, ids.TopicPartition], tuple[int, int]] = field(default_factory=dict)
+    beside: Callable[[], Beside] = Beside
+    wall_ms: Callable[[], int] = lambda: 0
+    statuses: tuple[flow_status.FlowStatus, ...] = ()
+    """Of the last look: any thread may read them."""
+    _seen: dict[str, _Seen] = field(default_factory=dict)
+    _copied: dict[tuple[str, ids.TopicPartition], flow_status.PartitionStatus] = field(
+        default_factory=dict
+    )
     _restarts: dict[tuple[str, int], int] = field(default_factory=dict)
     _receipts: dict[tuple[str, int, str, str], int] = field(default_factory=dict)
+    _crossed: dict[tuple[str, int], crossing.Pulse] = field(default_factory=dict)
+    _rebalances: dict[str, int] = field(default_factory=dict)
 
     def observe(
         self,
@@ -197,26 +84,41 @@ class FlowMetrics:
         engine_ready: bool,
     ) -> None:
         """`seen` is made of `statuses`. Publishes."""
+        wall_ms, beside = self.wall_ms(), self.beside()
         replace = self.registry.replace
-        replace(BUILD, {(version.VERSION,): 1})
-        replace(ENGINE_READY, {(): int(engine_ready)})
-        replace(FLOW_STATE, _flow_states(seen))
-        replace(TASKS, _tasks(seen))
-        replace(SLOTS_MISSING, {(row.flow,): row.slots_missing for row in seen.flows})
-        replace(PARTITIONS, _phases(statuses))
-        replace(STOPPED, _stopped(seen))
+        self._take_in(statuses)
+        replace(measures.BUILD, {(version.VERSION,): 1})
+        replace(measures.ENGINE_READY, {(): int(engine_ready)})
+        replace(measures.FLOW_STATE, _flow_states(seen))
+        replace(measures.TASKS, _tasks(seen))
+        missing: Found = {(row.flow,): row.slots_missing for row in seen.flows}
+        replace(measures.SLOTS_MISSING, missing)
+        replace(measures.STOPPED, _stopped(seen))
         self._set_topics(seen.topics)
-        replace(LATENCY, _latencies(statuses))
-        replace(LOSS_SECONDS, self.losses())
-        self._count(statuses)
+        replace(measures.LOSS_SECONDS, self.losses())
+        self._set_ages(wall_ms)
+        self._set_beside(beside, wall_ms)
         self.registry.publish()
 
+    # What flows show
+
+    def _take_in(self, statuses: Sequence[flow_status.FlowStatus]) -> None:
+        before, self._seen = self._seen, {}
+        for status in statuses:
+            known = before.get(status.flow)
+            if known is None or known.status is not status:
+                self._count(status)
+                known = _look(status)
+            self._seen[status.flow] = known
+        self.statuses = tuple(statuses)
+        phases: Found = {}
+        for each in self._seen.values():
+            phases.update(each.phases)
+        self.registry.replace(measures.PARTITIONS, phases)
+
     def _set_topics(self, rows: Iterable[overview.TopicRow]) -> None:
-        lag_records: dict[tuple[str, ...], float] = {}
-        lag_seconds: dict[tuple[str, ...], float] = {}
-        transactional: dict[tuple[str, ...], float] = {}
-        opened: dict[tuple[str, ...], float] = {}
-        unfenced: dict[tuple[str, ...], float] = {}
+        found: dict[str, Found] = {each.name: {} for each in _OF_TOPICS}
+        lag_records, lag_seconds, transactional, opened, unfenced = found.values()
         for row in rows:
             labels = (row.flow, row.topic)
             transactional[labels] = row.transactional
@@ -226,46 +128,183 @@ class FlowMetrics:
                 lag_records[labels] = row.lag.records
             if row.lag.seconds is not None:
                 lag_seconds[labels] = row.lag.seconds
-        self.registry.replace(IN_TRANSACTIONS, transactional)
-        self.registry.replace(OPENED, opened)
-        self.registry.replace(UNFENCED, unfenced)
-        self.registry.replace(LAG_RECORDS, lag_records)
-        self.registry.replace(LAG_SECONDS, lag_seconds)
+        for metric in _OF_TOPICS:
+            self.registry.replace(metric, found[metric.name])
 
-    def _count(self, statuses: Iterable[flow_status.FlowStatus]) -> None:
-        for status in statuses:
-            self.registry.add(RESTARTS, 0, labels=(status.flow,))
-            for task in status.tasks:
-                self._count_restarts(status.flow, task)
-                self._count_receipts(status.flow, task)
-            for each in status.partitions:
-                self._count_copied(status.flow, each)
+    def _set_ages(self, wall_ms: int) -> None:
+        map_ages: Found = {}
+        beats: Found = {}
+        trips: Found = {}
+        for flow, seen in self._seen.items():
+            for topic, since_ms in seen.unrecorded.items():
+                map_ages[flow, topic] = _age_s(since_ms, wall_ms) if since_ms else 0.0
+            beat = seen.heartbeats
+            if beat is not None and beat.newest_ms >= 0:
+                beats[(flow,)] = _age_s(beat.newest_ms, wall_ms)
+                trips[(flow,)] = beat.age_ms / 1000
+        self.registry.replace(measures.MAP_AGE, map_ages)
+        self.registry.replace(measures.HEARTBEAT_AGE, beats)
+        self.registry.replace(measures.HEARTBEAT_ROUND_TRIP, trips)
+
+    # What is beside them
+
+    def _set_beside(self, beside: Beside, wall_ms: int) -> None:
+        crossed: Found = {}
+        skews: Found = {}
+        for flow, pulses in beside.pulses.items():
+            self._count_crossed(flow, pulses)
+            skews[(flow,)] = max(each.ahead_ms for each in pulses.values()) / 1000
+            last = health.last_crossing(pulses.values())
+            if last is not None:
+                crossed[(flow,)] = _age_s(last.at_ms, wall_ms)
+        self.registry.replace(measures.CROSSING_AGE, crossed)
+        self.registry.replace(measures.CLOCK_SKEW, skews)
+        self._set_groups(beside.groups, wall_ms)
+        for flow, count in beside.rebalances.items():
+            rise = _rise(self._rebalances.get(flow, 0), count)
+            self.registry.add(measures.REBALANCES, rise, labels=(flow,))
+            self._rebalances[flow] = count
+        slots: Found = {}
+        if beside.slots is not None:
+            used, free = beside.slots
+            slots = {("used",): used, ("free",): free}
+        self.registry.replace(measures.SLOTS, slots)
+        self.registry.replace(
+            measures.DRILL, {(flow,): at_s for flow, at_s in beside.drills.items()}
+        )
+
+    def _set_groups(
+        self, groups: Mapping[str, Mapping[int, board.GroupsShown]], wall_ms: int
+    ) -> None:
+        ages: Found = {}
+        counts: Found = {}
+        for flow, tasks in groups.items():
+            rounds = [each.round_ms for each in tasks.values()]
+            rounds += [each.written_ms for each in tasks.values() if each.writes]
+            known = [each for each in rounds if each is not None]
+            if rounds and len(known) == len(rounds):
+                ages[(flow,)] = _age_s(min(known), wall_ms)
+                counts[(flow,)] = sum(each.groups for each in tasks.values())
+        self.registry.replace(measures.GROUP_SYNC_AGE, ages)
+        self.registry.replace(measures.SYNCED_GROUPS, counts)
+
+    # Counters
+
+    def _count_crossed(self, flow: str, pulses: Mapping[int, crossing.Pulse]) -> None:
+        for number, now in pulses.items():
+            before = self._crossed.get((flow, number))
+            if before is now:
+                continue
+            self._crossed[flow, number] = now
+            rise = now if before is None else now.since(before)
+            found = metrics.Distribution(rise.counts, rise.sum_ms / 1000)
+            self.registry.observe(measures.LATENCY, found, labels=(flow,))
+
+    def _count(self, status: flow_status.FlowStatus) -> None:
+        self.registry.add(measures.RESTARTS, 0, labels=(status.flow,))
+        for task in status.tasks:
+            self._count_restarts(status.flow, task)
+            self._count_receipts(status.flow, task)
+        for each in status.partitions:
+            self._count_copied(status.flow, each)
 
     def _count_restarts(self, flow: str, task: flow_status.TaskStatus) -> None:
         key = (flow, task.index)
-        self.registry.add(
-            RESTARTS, _rise(self._restarts.get(key, 0), task.restarts), labels=(flow,)
-        )
+        rise = _rise(self._restarts.get(key, 0), task.restarts)
+        self.registry.add(measures.RESTARTS, rise, labels=(flow,))
         self._restarts[key] = task.restarts
 
     def _count_receipts(self, flow: str, task: flow_status.TaskStatus) -> None:
         for each in task.receipts:
             key = (flow, task.index, each.topic, each.kind)
             rise = _rise(self._receipts.get(key, 0), each.count)
-            self.registry.add(RECEIPTS, rise, labels=(flow, each.topic, each.kind))
+            self.registry.add(measures.RECEIPTS, rise, labels=(flow, each.topic, each.kind))
             self._receipts[key] = each.count
 
-    def _count_copied(self, flow: str, partition: flow_status.PartitionStatus) -> None:
-        key = (flow, partition.partition)
-        now = (partition.records, partition.bytes)
+    def _count_copied(self, flow: str, now: flow_status.PartitionStatus) -> None:
+        key = (flow, now.partition)
         before = self._copied.get(key)
-        if before == now:
+        if before is now:
             return
         self._copied[key] = now
-        records, size = before or (0, 0)
-        labels = (flow, partition.partition.topic)
-        self.registry.add(RECORDS, _rise(records, partition.records), labels=labels)
-        self.registry.add(BYTES, _rise(size, partition.bytes), labels=labels)
+        labels = (flow, now.partition.topic)
+        passed, opened = ((*labels, path) for path in ("passed", "opened"))
+        add, was = self.registry.add, before or _NOTHING
+        add(measures.RECORDS, _rise(was.records, now.records), labels=labels)
+        add(measures.BYTES, _rise(was.bytes, now.bytes), labels=labels)
+        add(measures.DUPLICATES, _rise(was.spared, now.spared), labels=labels)
+        add(measures.BATCHES, _rise(was.made, now.made), labels=opened)
+        rise = _rise(was.batches - was.made, now.batches - now.made)
+        add(measures.BATCHES, rise, labels=passed)
+
+
+_OF_TOPICS = (
+    measures.LAG_RECORDS,
+    measures.LAG_SECONDS,
+    measures.IN_TRANSACTIONS,
+    measures.OPENED,
+    measures.UNFENCED,
+)
+_NOTHING = flow_status.PartitionStatus(
+    partition=ids.TopicPartition("", 0),
+    task=-1,
+    phase="",
+    reason="",
+    cause="",
+    records=0,
+    bytes=0,
+    copied_to=-1,
+    source_end=-1,
+    age_ms=0,
+    oldest_ms=-1,
+    transactional=False,
+)
+
+
+def by_partition(
+    statuses: Iterable[flow_status.FlowStatus], wall_ms: int
+) -> tuple[metrics.Family, ...]:
+    """`measures.BY_PARTITION` as of now; what was known of partitions that do not move says nothing
+    about now."""
+    records: Found = {}
+    seconds: Found = {}
+    for status in statuses:
+        for each in status.partitions:
+            paused = status.holds.pauses(each.partition.topic)
+            stale = paused or each.phase not in overview.MOVING
+            labels = (status.flow, each.partition.topic, str(each.partition.partition))
+            behind, age_s = each.lag_records, each.lag_s(wall_ms)
+            if behind is not None and not (stale and behind == 0):
+                records[labels] = behind
+            if age_s is not None and not (stale and age_s == 0):
+                seconds[labels] = age_s
+    return (
+        metrics.Family(metric=measures.PARTITION_LAG_RECORDS, series=records),
+        metrics.Family(metric=measures.PARTITION_LAG_SECONDS, series=seconds),
+    )
+
+
+def _look(status: flow_status.FlowStatus) -> _Seen:
+    phases = Counter(each.phase for each in status.partitions)
+    unrecorded: dict[str, int] = {}
+    beats = None
+    for each in status.partitions:
+        topic, since_ms = each.partition.topic, each.unrecorded_ms
+        if since_ms >= 0:
+            known = unrecorded.get(topic, 0)
+            unrecorded[topic] = min(known, since_ms) if known and since_ms else known or since_ms
+        if topic == naming.HEARTBEATS_TOPIC:
+            beats = each
+    return _Seen(
+        status=status,
+        phases={(status.flow, each.value): phases[each.value] for each in standing.Phase},
+        heartbeats=beats,
+        unrecorded=unrecorded,
+    )
+
+
+def _age_s(at_ms: int, wall_ms: int) -> float:
+    return max(0, wall_ms - at_ms) / 1000
 
 
 def _rise(before: int, now: int) -> int:
@@ -288,24 +327,5 @@ def _tasks(seen: overview.Overview) -> metrics.Series:
     }
 
 
-def _phases(statuses: Iterable[flow_status.FlowStatus]) -> metrics.Series:
-    found: dict[tuple[str, ...], float] = {}
-    for status in statuses:
-        phases = Counter(each.phase for each in status.partitions)
-        for phase in _PHASES:
-            found[status.flow, phase] = phases[phase]
-    return found
-
-
 def _stopped(seen: overview.Overview) -> metrics.Series:
     return Counter((each.flow, each.partition.topic, each.cause) for each in seen.standstills)
-
-
-def _latencies(statuses: Iterable[flow_status.FlowStatus]) -> metrics.Series:
-    found: dict[tuple[str, ...], float] = {}
-    for status in statuses:
-        for each in status.partitions:
-            if each.records:
-                labels = (status.flow, each.partition.topic)
-                found[labels] = max(found.get(labels, 0.0), each.age_ms / 1000.0)
-    return found

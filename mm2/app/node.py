@@ -23,6 +23,7 @@ from mm2.app.settings import differences
 from mm2.app.settings import settings as app_settings
 from mm2.app.ui import site
 from mm2.connectors import board, flow_status, operators
+from mm2.core import health
 from mm2.pipeline import data_plane, engine
 
 STOP_S = 2.7
@@ -119,6 +120,26 @@ class Node:
     def published(self) -> Mapping[str, tuple[metrics.Family, ...]]:
         """What each flow's worker and its plugins measure, by the flow's name."""
         return {each.plan.name: each.published for each in self._workers}
+
+    def own_metrics(self) -> Mapping[str, tuple[metrics.Family, ...]]:
+        """What each flow's worker measures of itself, by the flow's name."""
+        return {each.plan.name: each.own_metrics for each in self._workers}
+
+    def rebalances(self) -> Mapping[str, int]:
+        """By flow, of its group: how many this node took part in."""
+        return {each.plan.name: each.rebalances for each in self._workers}
+
+    def standings(self) -> Sequence[health.Standing]:
+        """How far each flow's worker is, as of the last `statuses`."""
+        return [each.standing for each in self._workers]
+
+    @property
+    def slots(self) -> tuple[int, int] | None:
+        """Of Spark: used, and free; None without it, and until it has told."""
+        if self._plane is None or self._settings.spark.engine != "spark":
+            return None
+        seen = self._plane.engine.slots()
+        return (seen.used, max(0, seen.total - seen.used)) if seen.total else None
 
     def statuses(self) -> Sequence[flow_status.FlowStatus]:
         """Of the flows that mirror, in the file's order."""

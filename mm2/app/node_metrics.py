@@ -1,4 +1,8 @@
-"""Everything measured in this process: of its flows, of each flow's worker, and of its plugins.
+"""Everything measured in this process, as two sets that are scraped apart.
+
+`/metrics`: what mm2 measures of its flows, and what each flow's Connect worker measures of itself.
+`/metrics/java`: what MirrorMaker 2's dashboards and alerts ask for, by its names. That is figures
+of single partitions, ten for each and more, which a scrape of the other has nothing to do with.
 
 What MM2's connectors measure has the flow in its own labels, Java's. What a worker measures of
 itself is told apart by a label of ours, since a process has a worker for each flow.
@@ -10,25 +14,52 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 
 from connect_runtime.base import metrics
+from mm2.app import java_aliases
+from mm2.connectors import flow_status
 
 FLOW = "flow"
-OF_PLUGINS = ("mm2_", "kafka_connect_mirror_")
+OF_OURS = "mm2_"
+OF_PLUGINS = (OF_OURS, "kafka_connect_mirror_", "kafka_connect_plugins_")
 """How the names of metrics begin that say themselves which flow they are of."""
 Families = Iterable[metrics.Family]
+ByFlow = Callable[[], Mapping[str, Families]]
 
 
 class NodeMetrics:
-    """A source for the exporter: `own` first, then `by_flow`'s; both are asked for every scrape."""
+    """A source for the exporter; asked for every scrape. `own` come first, then those of the flows'
+    workers, as they are of themselves; `more` are made when asked."""
 
     def __init__(
-        self, own: metrics.Registry, by_flow: Callable[[], Mapping[str, Families]]
+        self,
+        own: metrics.Registry,
+        by_flow: ByFlow,
+        *,
+        more: Callable[[], tuple[metrics.Family, ...]] = tuple,
     ) -> None:
         self._own = own
         self._by_flow = by_flow
+        self._more = more
 
     @property
     def published(self) -> tuple[metrics.Family, ...]:
-        return together(self._own.published, self._by_flow())
+        return together((*self._own.published, *self._more()), self._by_flow())
+
+
+class JavaMetrics:
+    """A source for `/metrics/java`: what workers and MM2's connectors measure, by Java's names, and
+    these again as other exporters spell them. `statuses` are of the last look."""
+
+    def __init__(
+        self, by_flow: ByFlow, statuses: Callable[[], Iterable[flow_status.FlowStatus]]
+    ) -> None:
+        self._by_flow = by_flow
+        self._statuses = statuses
+
+    @property
+    def published(self) -> tuple[metrics.Family, ...]:
+        found = together((), self._by_flow())
+        javas = [each for each in found if not each.metric.name.startswith(OF_OURS)]
+        return (*javas, *java_aliases.of(javas), *java_aliases.lags(self._statuses()))
 
 
 def together(own: Families, by_flow: Mapping[str, Families]) -> tuple[metrics.Family, ...]:
@@ -38,7 +69,7 @@ def together(own: Families, by_flow: Mapping[str, Families]) -> tuple[metrics.Fa
         for each in families:
             told = each if each.metric.name.startswith(OF_PLUGINS) else _labelled(each, flow)
             before = found.setdefault(told.metric.name, told)
-            if before.metric == told.metric:
+            if before is not told and before.metric == told.metric:
                 found[told.metric.name] = metrics.Family(
                     metric=told.metric, series={**told.series, **before.series}
                 )

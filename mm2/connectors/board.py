@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from mm2.connectors import flow_status
+from mm2.core.copy import crossing
 from mm2.formats import checkpoint
 
 Part = TypeVar("Part")
@@ -65,21 +66,28 @@ class GroupsFound:
 class GroupsShown:
     """What a task that makes checkpoints knows of its groups.
 
-    `round_ms`: when it was through with all of them last, None before it was. `find` looks for so
-    many groups with that text in their name; any thread may ask.
+    `round_ms`: when it was through with all of them last, and could read them all, None before it
+    was; `written_ms`: when the offsets of all of them were last compared and written on the target,
+    where it `writes` these. Wall-clock ms. `groups` have checkpoints. `find` looks for so many
+    groups with that text in their name; any thread may ask.
     """
 
     round_ms: int | None
+    written_ms: int | None = None
+    writes: bool = False
+    groups: int = 0
     find: Callable[[str, int], GroupsFound] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """`tasks` and `groups` by flow and number."""
+    """`tasks`, `pulses` of their copies, and `groups` by flow and number. A pulse is no part of a
+    task: it moves all the time, and a task that rests stays the same object."""
 
     tasks: Mapping[str, Mapping[int, TaskShown]] = field(default_factory=dict)
     connectors: Mapping[str, ConnectorShown] = field(default_factory=dict)
     groups: Mapping[str, Mapping[int, GroupsShown]] = field(default_factory=dict)
+    pulses: Mapping[str, Mapping[int, crossing.Pulse]] = field(default_factory=dict)
 
 
 class Place(Generic[Part]):
@@ -131,6 +139,7 @@ class Board:
         self._tasks: _Places[TaskShown] = _Places()
         self._connectors: _Places[ConnectorShown] = _Places()
         self._groups: _Places[GroupsShown] = _Places()
+        self._pulses: _Places[crossing.Pulse] = _Places()
 
     def task(self, flow: str, number: int) -> Place[TaskShown]:
         return self._tasks.take((flow, number))
@@ -142,11 +151,18 @@ class Board:
         """Of the task that makes checkpoints."""
         return self._groups.take((flow, number))
 
+    def pulse(self, flow: str, number: int) -> Place[crossing.Pulse]:
+        """Of the task's copy."""
+        return self._pulses.take((flow, number))
+
     def seen(self) -> Snapshot:
         """All parts as they are now."""
         connectors = {str(key): part for key, part in self._connectors.parts().items()}
         return Snapshot(
-            tasks=_by_number(self._tasks), connectors=connectors, groups=_by_number(self._groups)
+            tasks=_by_number(self._tasks),
+            connectors=connectors,
+            groups=_by_number(self._groups),
+            pulses=_by_number(self._pulses),
         )
 
 

@@ -51,6 +51,8 @@ class Member:
     assigned_offset: int = 10**6
     begun: dict[status_records.Subject, begun.Begun] = field(default_factory=dict)
     published: tuple[metrics.Family, ...] = ()
+    own_metrics: tuple[metrics.Family, ...] = ()
+    rebalances: int = 0
     failure: str | None = None
     refuses: Exception | None = None
     among_others: Callable[[], bool] = _alone

@@ -11,7 +11,7 @@ import logging
 import socket
 import socketserver
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -60,10 +60,11 @@ class MetricsExporter:
     def __init__(
         self, source: Source, *, host: str, port: int, beside: pages.Pages = _NO_PAGES
     ) -> None:
-        """`host` "" is every interface; `port` 0 takes any free one."""
+        """`host` "" is every interface; `port` 0 takes any free one. What is `beside` is looked up
+        when it is asked for, so more may come."""
         self._host = host
         self._port = port
-        self._app = _application({**beside, PATH: lambda _: page(source)})
+        self._app = _application(source, beside)
         self._server: _Server | None = None
         self._threads = threads.Threads(on_unasked_end=_log_end)
 
@@ -155,9 +156,9 @@ def _listen(host: str, port: int, *, app: WSGIApplication) -> _Server:
     return server
 
 
-def _application(served: Mapping[str, pages.Make]) -> WSGIApplication:
+def _application(source: Source, beside: pages.Pages) -> WSGIApplication:
     def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        given = _made(served, environ)
+        given = _made(source, beside, environ)
         status = HTTPStatus(given.status)
         text, headers = given.body, [("Content-Type", given.content_type), *given.headers.items()]
         if exposition.gzip_accepted(environ.get("HTTP_ACCEPT_ENCODING", "")):
@@ -170,11 +171,11 @@ def _application(served: Mapping[str, pages.Make]) -> WSGIApplication:
     return application
 
 
-def _made(served: Mapping[str, pages.Make], environ: WSGIEnvironment) -> pages.Page:
+def _made(source: Source, beside: pages.Pages, environ: WSGIEnvironment) -> pages.Page:
     if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
         return _said(HTTPStatus.METHOD_NOT_ALLOWED, "nothing can be changed here", Allow="GET")
     path = parse.quote(environ.get("PATH_INFO", "").encode("latin-1"), safe="/~*'()!$&+,;=:@")
-    make = pages.find(served, path)
+    make = pages.find(beside, path) if path != PATH else lambda _: page(source)
     if make is None:
         return _said(HTTPStatus.NOT_FOUND, f"metrics are at {PATH}")
     query = parse.parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True)

@@ -38,6 +38,11 @@ class RebalanceFigures:
         self._begun_s, self._ended_s = None, now_s
         self._leader, self._epoch, self._speaks = leader_url, epoch, speaks
 
+    @property
+    def count(self) -> int:
+        """How many were completed."""
+        return self._completed
+
     def numbers(self, now_s: float) -> dict[str, float]:
         times = self._times_ms.figures(now_s)
         since_s = math.inf if self._ended_s is None else now_s - self._ended_s

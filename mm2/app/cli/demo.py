@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from connect_runtime.system import clock, java, polling, signals
-from mm2.app import displays, exits, figures, metrics, narrator, noise, run_loop, version
+from connect_runtime.system import clock, java, signals
+from mm2.app import displays, exits, figures, narrator, noise, run_loop, version
 from mm2.app.cli import run
 from mm2.sandbox import artefacts
 
 if TYPE_CHECKING:
     from mm2.app import demo, demo_move, node
-
-_WAKE_S = 0.05
 
 
 @click.command("demo")
@@ -160,19 +158,21 @@ class _AlreadyRunning:
 
 def _keep(made: demo.Demo, now: clock.SystemClock, stop: signals.StopSignals) -> int:
     """Show the mirror as `mm2 run` does, until a signal comes."""
+    from mm2.app import observing  # not above: it loads Kafka's library
+
     made.keep_trickling()
-    flow_metrics = metrics.FlowMetrics()
-    exporter, note = run.serve(made.settings.metrics, flow_metrics.registry, port=None)
+    observed = observing.Observing(made.mirror, made.settings, clock=now)
+    exporter, note = run.serve(
+        made.settings.metrics, observed.source, port=None, beside=observed.served
+    )
     for line in _how_to_look(made):
         click.echo(line)
     around = run_loop.Surroundings(
         clock=now,
         display=displays.choose(table_wanted=True),
-        metrics=flow_metrics,
+        metrics=observed.metrics,
         stop_signal=lambda: stop.signal_number,
-        wait=lambda timeout_s: polling.until(
-            lambda: stop.signal_number is not None, timeout_s=timeout_s, interval_s=_WAKE_S
-        ),
+        wait=run.waiting(stop, observed.beats.beat),
         notes=(f"mm2 {version.VERSION}{note}", "Ctrl-C ends the mirror and both clusters"),
     )
     try:

@@ -13,7 +13,7 @@ import click
 
 from connect_runtime.system import clock as system_clock
 from connect_runtime.system import java
-from mm2.app import exits, figures
+from mm2.app import drill_report, exits, figures
 from mm2.app.cli import config_file, flow_names
 from mm2.app.settings import load
 
@@ -35,7 +35,8 @@ def command(
     The flow runs with the settings of the file, on a topic of the drill's own: an application
     writes, another works in a consumer group, the first cluster is killed (or left as planned), and
     the group goes on at the second one. Your clusters are not touched, and no hook is run. Needs
-    Java; the first time it downloads Kafka (60 MB). The exit code is 0 when all went as it has to.
+    Java; the first time it downloads Kafka (60 MB). What came of it is noted in the file that
+    drill.report names, if any. The exit code is 0 when all went as it has to.
 
     \b
     Examples:
@@ -65,6 +66,14 @@ def command(
         finally:
             made.close()
         log_file.keep = False
+    if settings.watch.drill_report is not None:
+        drill_report.note(
+            settings.watch.drill_report,
+            flow.name,
+            result.as_json(),
+            passed=result.good,
+            at_ms=system_clock.SystemClock().wall_ms(),
+        )
     if as_json:
         click.echo(json.dumps(result.as_json(), indent=2))
     else:

@@ -20,7 +20,6 @@ from connect_runtime.system import clock, java, polling, signals, threads
 from mm2.app import (
     displays,
     exits,
-    metrics,
     noise,
     reloader,
     run_loop,
@@ -163,7 +162,7 @@ def _run(
     metrics_port: int | None,
 ) -> run_loop.Ending:
     # Here and not above: wrong input is told before Kafka's and Spark's libraries are loaded.
-    from mm2.app import flow_plan, loss_watch, node, node_metrics
+    from mm2.app import flow_plan, loss_watch, node, observing
     from mm2.app.ui import hosting
 
     choice = flow_plan.Choice(
@@ -177,19 +176,17 @@ def _run(
     watch = loss_watch.LossWatch(
         made, open_source=loss_watch.open_source, clock=clock.SystemClock()
     )
-    flow_metrics = metrics.FlowMetrics(losses=watch.left_s)
-    everything = node_metrics.NodeMetrics(flow_metrics.registry, made.published)
-    exporter, note = serve(settings.metrics, everything, port=metrics_port, beside=served)
+    observed = observing.Observing(made, settings, clock=clock.SystemClock(), losses=watch.left_s)
+    served.update(observed.served)
+    exporter, note = serve(settings.metrics, observed.source, port=metrics_port, beside=served)
     if settings.spark.engine == "spark":
         _log.info("starting Spark at %s", settings.spark.master)
     around = run_loop.Surroundings(
         clock=clock.SystemClock(),
         display=displays.choose(table_wanted=table),
-        metrics=flow_metrics,
+        metrics=observed.metrics,
         stop_signal=lambda: stop.signal_number,
-        wait=lambda timeout_s: polling.until(
-            lambda: stop.signal_number is not None, timeout_s=timeout_s, interval_s=_WAKE_S
-        ),
+        wait=waiting(stop, observed.beats.beat),
         notes=(f"mm2 {version.VERSION}{note}",),
     )
     try:
@@ -198,6 +195,19 @@ def _run(
     finally:
         if exporter is not None:
             exporter.stop()
+
+
+def waiting(stop: signals.StopSignals, beat: Callable[[], object]) -> Callable[[float], object]:
+    """For the main loop: to wait so many seconds, or until a signal comes; every time it comes
+    round, `beat` is told."""
+
+    def wait(timeout_s: float) -> None:
+        beat()
+        polling.until(
+            lambda: stop.signal_number is not None, timeout_s=timeout_s, interval_s=_WAKE_S
+        )
+
+    return wait
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

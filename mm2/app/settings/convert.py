@@ -125,6 +125,7 @@ def differences(one: settings.Settings, other: settings.Settings) -> list[str]:
     for name, left, right in (
         ("spark", one.spark, other.spark),
         ("metrics", one.metrics, other.metrics),
+        ("health, drill", one.watch, other.watch),
         ("hooks", one.hooks, other.hooks),
     ):
         if left != right:

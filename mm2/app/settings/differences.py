@@ -17,7 +17,7 @@ from mm2.core import flows
 from mm2.core.configs import dedicated
 from mm2.core.copy import record_transforms
 
-_AT_START = ("spark", "metrics", "rest")
+_AT_START = ("spark", "metrics", "health", "drill", "rest")
 _TAKEN_UP = f"worker.{keys.RESTART_MAX}:"
 """Of a worker this alone is changed as it runs."""
 AT_NEXT_START = "takes effect when mm2 run is started again"
@@ -82,6 +82,7 @@ def in_force(old: settings.Settings, new: settings.Settings) -> settings.Setting
         new,
         spark=old.spark,
         metrics=old.metrics,
+        watch=old.watch,
         secret_environment=old.secret_environment,
         effective={**new.effective, **same},
     )
@@ -159,8 +160,9 @@ def _later(old: settings.Settings, new: settings.Settings) -> Iterable[str]:
             continue
         before, after = (_section(each.effective, name) for each in (old, new))
         yield from (f"{name}.{line}" for line in _texts(before, after) or ["conf: changed"])
-    rest = (_section(each.effective, "rest") for each in (old, new))
-    yield from (f"rest.{line}" for line in _texts(*rest))
+    for name in ("health", "drill", "rest"):
+        both = (_section(each.effective, name) for each in (old, new))
+        yield from (f"{name}.{line}" for line in _texts(*both))
     for variable in sorted(new.secret_environment - old.secret_environment):
         yield f"environment variable {variable} is a secret now, and Spark has inherited it"
 

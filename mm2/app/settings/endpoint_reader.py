@@ -1,4 +1,5 @@
-"""The sections `metrics`, `rest` and `worker`: what is served, and how workers run."""
+"""The sections `metrics`, `health`, `drill`, `rest` and `worker`: what is served, what counts as
+well, and how workers run."""
 
 from __future__ import annotations
 
@@ -16,6 +17,12 @@ _HOST = reader.Option(
     default="127.0.0.1",
 )
 _PORT = reader.Option(name="port", kind=kinds.whole(0, 65_535), default="9464")
+_BY = reader.Option(name="by", kind=kinds.choice("topic", "partition"), default="topic")
+_WITHIN = reader.Option(
+    name="replicating.within.seconds", kind=kinds.whole(1, 86_400), default="60"
+)
+_REPORT = reader.Option(name="report", kind=kinds.text("the path of a file"), default=None)
+HEALTH, DRILL = "health", "drill"
 
 REST = tuple(sorted(keys.REST))
 """Of the REST API by which the nodes of a flow's group reach each other."""
@@ -29,10 +36,29 @@ def read_metrics(
     """The settings, and their texts for people; mistakes are noted and stay at their default."""
     found = reader.SectionReader(account, section, path="metrics")
     metrics = settings.MetricsSettings(
-        enabled=found.get(_ENABLED), host=found.get(_HOST), port=found.get(_PORT)
+        enabled=found.get(_ENABLED),
+        host=found.get(_HOST),
+        port=found.get(_PORT),
+        by_partition=found.get(_BY) == "partition",
     )
     found.finish(refused={})
     return metrics, found.effective
+
+
+def read_watch(
+    account: reader.Account, health: yaml_source.Section, drill: yaml_source.Section
+) -> tuple[settings.WatchSettings, Mapping[str, Mapping[str, reader.Plain]]]:
+    """The settings, and their texts for people, by section."""
+    found = reader.SectionReader(account, health, path=HEALTH)
+    rehearsed = reader.SectionReader(account, drill, path=DRILL)
+    report = rehearsed.optional(_REPORT)
+    watch = settings.WatchSettings(
+        replicating_within_s=float(found.get(_WITHIN)),
+        drill_report=None if report is None else account.folder.absolute() / report,
+    )
+    for each in (found, rehearsed):
+        each.finish(refused={})
+    return watch, {HEALTH: found.effective, DRILL: rehearsed.effective}
 
 
 def read_free(

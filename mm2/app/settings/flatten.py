@@ -19,6 +19,7 @@ from mm2.app.settings import mirror_maker_keys as keys
 from mm2.core.configs import client_properties, connector_keys, dedicated, java_classes
 
 _LOCATION = ".location"
+_DRILL_REPORT = "mm2.drill.report"
 _ROLES = tuple(role.prefix for role in settings.Role)
 _RESET = flow_clients.CONSUMER + keys.RESET
 _KINDS = {kind: name for name, kind in declared_providers.CLASSES.items()}
@@ -105,8 +106,7 @@ class Texts:
 
     def carried(self, text: str, key: str, *, line: int) -> str:
         if (
-            "ssl." in key
-            and key.endswith(_LOCATION)
+            (("ssl." in key and key.endswith(_LOCATION)) or key == _DRILL_REPORT)
             and text.strip()
             and not value_providers.named(text)
         ):
@@ -155,7 +155,7 @@ class _Flattening:
             if isinstance(item, yaml_source.Section):
                 self._flow(item, defaults, f"flows[{at}]")
         self._worker_factors()
-        for name in ("spark", "metrics"):
+        for name in ("spark", "metrics", "health", "drill"):
             self._ours(name, _entries(self._root.get(name)), path=name)
         self._declare_providers(line)
         return Flattened(

@@ -37,7 +37,18 @@ from mm2.app.settings import (
     workers,
 )
 
-_SECTIONS = ("clusters", "defaults", "flows", "spark", "metrics", "rest", "worker", "hooks")
+_SECTIONS = (
+    "clusters",
+    "defaults",
+    "flows",
+    "spark",
+    "metrics",
+    endpoint_reader.HEALTH,
+    "rest",
+    "worker",
+    hooks_reader.PATH,
+    endpoint_reader.DRILL,
+)
 
 
 def load(path: pathlib.Path, *, environment: Mapping[str, str]) -> settings.Settings:
@@ -211,6 +222,11 @@ def _read_root(
     metrics, metrics_shown = endpoint_reader.read_metrics(
         account, _section(account, root, "metrics")
     )
+    watch, watch_shown = endpoint_reader.read_watch(
+        account,
+        _section(account, root, endpoint_reader.HEALTH),
+        _section(account, root, endpoint_reader.DRILL),
+    )
     free = {
         name: dict(
             endpoint_reader.read_free(
@@ -225,6 +241,7 @@ def _read_root(
         "flows": [],
         "spark": dict(spark_shown),
         "metrics": dict(metrics_shown),
+        **{name: dict(shown) for name, shown in watch_shown.items() if shown},
         **{name: shown for name, shown in free.items() if shown},
         **({hooks_reader.PATH: hooks_shown} if hooks_shown else {}),
     }
@@ -235,6 +252,7 @@ def _read_root(
         hooks=hooks,
         spark=spark,
         metrics=metrics,
+        watch=watch,
         secret_environment=account.providers.environment_names,
         **_of_flows(flows, effective),
     )

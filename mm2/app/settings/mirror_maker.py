@@ -27,7 +27,7 @@ from mm2.core.copy import record_transforms
 Problem = problems.Problem
 
 _CLUSTERS = "clusters"
-_OUR_SECTIONS = ("spark", "metrics")
+_OUR_SECTIONS = ("spark", "metrics", "health", "drill")
 _OUR_PREFIX = "mm2."
 _CONF = "conf."
 _ROLES = ("consumer.", "producer.", "admin.")

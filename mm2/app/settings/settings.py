@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import pathlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -80,11 +81,22 @@ class FlowClients:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsSettings:
-    """Where Prometheus finds the metrics; port 0 takes any free one."""
+    """Where Prometheus finds the metrics; port 0 takes any free one. `by_partition`: there are
+    series of single partitions, too."""
 
     enabled: bool = True
     host: str = "127.0.0.1"
     port: int = 9464
+    by_partition: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchSettings:
+    """`replicating_within_s`: a flow replicates if something crossed so lately. `drill_report`: the
+    file that `mm2 drill` writes what it found into, None for none."""
+
+    replicating_within_s: float = 60.0
+    drill_report: pathlib.Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +147,7 @@ class Settings:
     hooks: Mapping[str, Hook] = field(default_factory=dict)
     warnings: tuple[problems.Problem, ...] = field(default=(), compare=False)
     flat: Flat = field(default_factory=Flat, compare=False)
+    watch: WatchSettings = field(default_factory=WatchSettings)
 
     def clients_of(self, flow: core_flows.Flow) -> FlowClients:
         found = self.clients.get(flow.name)

@@ -117,6 +117,11 @@ class CheckpointRounds:
         """Does a round go on where the last call ended?"""
         return bool(self._left or self._made)
 
+    @property
+    def complete(self) -> bool:
+        """Is it through with a round in which all groups could be read?"""
+        return not self.under_way and not self._failed
+
     def make(self) -> list[Made]:
         """Some of a round's new checkpoints, which stand from now on; a new round begins unless one
         is `under_way`.

@@ -6,6 +6,7 @@ Unlike Java's it goes on looking for what cannot be read yet, and says why nothi
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -79,7 +80,12 @@ class MirrorCheckpointTask(task.SourceTask):
         self._place = board.BOARD.groups(
             config.flow.name, _NUMBERLESS if number is None else number
         )
-        self._place.put(board.GroupsShown(round_ms=None, find=self._rounds.find))
+        self._shown = board.GroupsShown(
+            round_ms=None,
+            writes=config.sync_groups_interval_s is not None,
+            find=self._rounds.find,
+        )
+        self._place.put(self._shown)
         self._emit_interval_s = config.emit_interval_s
         if config.sync_groups_interval_s is not None:
             self._sync_interval_s = config.sync_groups_interval_s
@@ -138,8 +144,9 @@ class MirrorCheckpointTask(task.SourceTask):
         pause_s = self._emit_interval_s
         self._emit_due_s = now_s + (min(AGAIN_S, pause_s) if made is None else pause_s)
         at_ms = self.context.clock.wall_ms()
-        if made is not None and self._place is not None and not rounds.under_way:
-            self._place.put(board.GroupsShown(round_ms=at_ms, find=rounds.find))
+        if made is not None and rounds.complete:
+            groups = len(rounds.table.groups())
+            self._show(dataclasses.replace(self._shown, round_ms=at_ms, groups=groups))
         return [_record(each, self._topic, at_ms=at_ms) for each in made or ()]
 
     def _sync_groups(self, rounds: checkpoint_rounds.CheckpointRounds) -> None:
@@ -148,7 +155,16 @@ class MirrorCheckpointTask(task.SourceTask):
         written = self._tried(GROUP_OFFSETS, lambda: sync.run(rounds.table))
         if written:
             _LOG.debug("wrote offsets of %d groups on the target", written)
+        if written is not None:
+            at_ms = self.context.clock.wall_ms()
+            self._show(dataclasses.replace(self._shown, written_ms=at_ms))
         self._sync_due_s = self.context.clock.now_s() + self._sync_interval_s
+
+    def _show(self, shown: board.GroupsShown) -> None:
+        """Everybody who looks at the board."""
+        if self._place is not None:
+            self._shown = shown
+            self._place.put(shown)
 
     def _tried(self, doing: str, ask: Callable[[], _T]) -> _T | None:
         """None when it failed, which is told unless the task is being stopped."""

@@ -19,7 +19,7 @@ from mm2.connectors import board, flow_status, task_metrics
 from mm2.connectors.share import java_progress, java_wait, share_copy, sync_emitter, task_clients
 from mm2.core import connect_offsets
 from mm2.core.configs import engine_settings, java_classes, roles, task_share
-from mm2.core.copy import messages
+from mm2.core.copy import crossing, messages
 from mm2.formats import map_record
 from mm2.pipeline import data_plane
 
@@ -58,6 +58,7 @@ class MirrorSourceTask(task.PipelineTask):
         self._java: java_progress.JavaProgress | None = None
         self._wait: java_wait.JavaWait | None = None
         self._place: board.Place[board.TaskShown] | None = None
+        self._pulse: board.Place[crossing.Pulse] | None = None
         self._report_due_s = self._show_due_s = 0.0
         self._told: tuple[context.PipelineState, str] | None = None
         self._stored: dict[str, int] = {}
@@ -83,6 +84,7 @@ class MirrorSourceTask(task.PipelineTask):
             share, self._around(share, clients, plane=self._plane, number=number)
         )
         self._place = board.BOARD.task(share.config.flow.name, number)
+        self._pulse = board.BOARD.pulse(share.config.flow.name, number)
         self._copy.start()
 
     def _around(
@@ -168,11 +170,14 @@ class MirrorSourceTask(task.PipelineTask):
         """Settles what is on its way within `context.stop_timeout_s`, and reports it."""
         copy, plane, place = self._copy, self._plane, self._place
         self._copy = self._plane = self._place = None
+        pulse, self._pulse = self._pulse, None
         with contextlib.ExitStack() as closing:
             if plane is not None:
                 closing.callback(plane.release)
             if place is not None:
                 closing.callback(place.leave)
+            if pulse is not None:
+                closing.callback(pulse.leave)
             if self._java is not None:
                 closing.callback(self._java.close)
             if copy is not None:
@@ -280,6 +285,8 @@ class MirrorSourceTask(task.PipelineTask):
             beside_java=wait.beside,
         )
         self._place.put(copy.report.shown)
+        if supervised is not None and supervised.figures.pulse is not None and self._pulse:
+            self._pulse.put(supervised.figures.pulse)
 
     def _slots_missing(self) -> int:
         """Of all copies of this process."""

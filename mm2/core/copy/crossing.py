@@ -37,6 +37,13 @@ class Pulse(NamedTuple):
     crossed_ms: int = -1
     idle_ms: int = -1
 
+    def since(self, before: Pulse) -> Pulse:
+        """What was counted since that pulse; all, where it has begun anew meanwhile."""
+        if any(now < was for now, was in zip(self.counts, before.counts, strict=True)):
+            return self
+        counts = tuple(now - was for now, was in zip(self.counts, before.counts, strict=True))
+        return self._replace(counts=counts, sum_ms=max(0, self.sum_ms - before.sum_ms))
+
     def followed_by(self, later: Pulse) -> Pulse:
         """Of what both count, the later one from nothing; all else is the later one's, where it
         has it."""

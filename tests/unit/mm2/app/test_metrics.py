@@ -1,38 +1,47 @@
 from __future__ import annotations
 
+import dataclasses
+
+from connect_runtime.base import metrics as base_metrics
 from mm2.app import metrics, overview, rates
-from mm2.connectors import flow_status
-from mm2.core.copy import standing
+from mm2.connectors import board, flow_status
+from mm2.core import measures
+from mm2.core.copy import crossing
 from tests.support import statuses
 
 NOW_MS = 1_700_000_000_000
 
 
+FLOW = ("east->west",)
+
+
 class Observed:
     def __init__(self) -> None:
-        self.metrics = metrics.FlowMetrics()
+        self.wall_ms = NOW_MS
+        self.beside = metrics.Beside()
+        self.metrics = metrics.FlowMetrics(beside=lambda: self.beside, wall_ms=lambda: self.wall_ms)
 
     def see(self, *flows, engine_ready=True):
-        seen = overview.make(flows, rates.Rates(), wall_ms=NOW_MS, engine_ready=engine_ready)
+        seen = overview.make(flows, rates.Rates(), wall_ms=self.wall_ms, engine_ready=engine_ready)
         self.metrics.observe(flows, seen, engine_ready=engine_ready)
         self.metrics.registry.check_invariants()
         return self
 
-    def __getitem__(self, metric):
-        (found,) = [
-            each.series for each in self.metrics.registry.published if each.metric is metric
-        ]
+    def saw(self, **beside):
+        """The same flow, and this beside it."""
+        self.beside = dataclasses.replace(self.beside, **beside)
+        return self.see(statuses.flow())
+
+    def family(self, metric):
+        (found,) = [each for each in self.metrics.registry.published if each.metric is metric]
         return found
 
-
-def test_every_declaration_is_in_the_registry_and_documented():
-    declared = metrics.make_registry().metrics
-    assert declared == metrics.ALL
-    assert all(each.name.startswith("mm2_") for each in declared)
+    def __getitem__(self, metric):
+        return self.family(metric).series
 
 
-def test_all_phases_are_known():
-    assert set(metrics._PHASES) == {each.value for each in standing.Phase}
+def test_every_declaration_is_in_the_registry():
+    assert metrics.make_registry().metrics == measures.ALL
 
 
 def test_what_was_copied_is_counted_by_topic():
@@ -43,22 +52,22 @@ def test_what_was_copied_is_counted_by_topic():
             statuses.partition("empty", 0),
         )
     )
-    assert seen[metrics.RECORDS] == {("east->west", "orders"): 15, ("east->west", "empty"): 0}
-    assert seen[metrics.BYTES][("east->west", "orders")] == 150
+    assert seen[measures.RECORDS] == {("east->west", "orders"): 15, ("east->west", "empty"): 0}
+    assert seen[measures.BYTES][("east->west", "orders")] == 150
 
 
 def test_counters_never_go_back_when_readings_do():
     seen = Observed()
     for records in (10, 30, 4, 6):
         seen.see(statuses.flow(statuses.partition(records=records, bytes=records)))
-    assert seen[metrics.RECORDS] == {("east->west", "orders"): 30 + 6}
+    assert seen[measures.RECORDS] == {("east->west", "orders"): 30 + 6}
 
 
 def test_counters_stay_when_the_partition_is_gone():
     seen = Observed().see(statuses.flow(statuses.partition(records=3)))
     seen.see(statuses.flow())
-    assert seen[metrics.RECORDS] == {("east->west", "orders"): 3}
-    assert seen[metrics.LAG_RECORDS] == {}
+    assert seen[measures.RECORDS] == {("east->west", "orders"): 3}
+    assert seen[measures.LAG_RECORDS] == {}
 
 
 def test_lag_is_there_only_while_it_is_known():
@@ -68,20 +77,8 @@ def test_lag_is_there_only_while_it_is_known():
             statuses.partition("unknown", copied_to=-1, source_end=-1, phase="taking"),
         )
     )
-    assert seen[metrics.LAG_RECORDS] == {("east->west", "known"): 5}
-    assert seen[metrics.LAG_SECONDS] == {("east->west", "known"): 1.5}
-
-
-def test_latency_is_the_slowest_partition_that_copied_something():
-    seen = Observed().see(
-        statuses.flow(
-            statuses.partition("orders", 0, records=1, age_ms=20),
-            statuses.partition("orders", 1, records=1, age_ms=50),
-            statuses.partition("orders", 2, age_ms=900),
-            statuses.partition("idle"),
-        )
-    )
-    assert seen[metrics.LATENCY] == {("east->west", "orders"): 0.05}
+    assert seen[measures.LAG_RECORDS] == {("east->west", "known"): 5}
+    assert seen[measures.LAG_SECONDS] == {("east->west", "known"): 1.5}
 
 
 def test_opened_partitions_say_why():
@@ -94,7 +91,7 @@ def test_opened_partitions_say_why():
             statuses.partition("orders"),
         )
     )
-    assert seen[metrics.OPENED] == {
+    assert seen[measures.OPENED] == {
         ("east->west", "users", gaps): 2,
         ("east->west", "users", small): 1,
     }
@@ -104,15 +101,15 @@ def test_how_long_sources_keep_what_waits_is_told_as_it_is_given():
     given: dict[tuple[str, ...], float] = {("east->west", "orders"): 1.5}
     seen = Observed()
     seen.metrics.losses = lambda: given
-    assert seen.see()[metrics.LOSS_SECONDS] == given
+    assert seen.see()[measures.LOSS_SECONDS] == given
     given.clear()
-    assert seen.see()[metrics.LOSS_SECONDS] == {}
+    assert seen.see()[measures.LOSS_SECONDS] == {}
 
 
 def test_states_are_one_hot():
     failed = statuses.flow(name="a->b", state=flow_status.FlowState.FAILED)
     seen = Observed().see(statuses.flow(), failed)
-    states = seen[metrics.FLOW_STATE]
+    states = seen[measures.FLOW_STATE]
     assert len(states) == 2 * len(flow_status.FlowState)
     assert {key for key, value in states.items() if value} == {
         ("east->west", "RUNNING"),
@@ -132,10 +129,10 @@ def test_tasks_slots_and_restarts():
                 slots_missing=1,
             )
         )
-    assert seen[metrics.TASKS][("east->west", "WAITING_FOR_SLOT")] == 1
-    assert seen[metrics.TASKS][("east->west", "RUNNING")] == 1
-    assert seen[metrics.SLOTS_MISSING] == {("east->west",): 1}
-    assert seen[metrics.RESTARTS] == {("east->west",): 4}
+    assert seen[measures.TASKS][("east->west", "WAITING_FOR_SLOT")] == 1
+    assert seen[measures.TASKS][("east->west", "RUNNING")] == 1
+    assert seen[measures.SLOTS_MISSING] == {("east->west",): 1}
+    assert seen[measures.RESTARTS] == {("east->west",): 4}
 
 
 def test_receipts_are_counted_by_topic_and_kind():
@@ -148,7 +145,7 @@ def test_receipts_are_counted_by_topic_and_kind():
                 tasks=[statuses.task(0, receipts=(told,)), statuses.task(1, receipts=(other,))]
             )
         )
-    assert seen[metrics.RECEIPTS] == {("east->west", "orders", "source-gone"): 4}
+    assert seen[measures.RECEIPTS] == {("east->west", "orders", "source-gone"): 4}
 
 
 def test_what_stands_still_is_counted_by_cause_and_vanishes():
@@ -159,16 +156,141 @@ def test_what_stands_still_is_counted_by_cause_and_vanishes():
             statuses.partition("orders", 2),
         )
     )
-    assert seen[metrics.STOPPED] == {("east->west", "orders", "corrupt-batch"): 2}
-    assert seen[metrics.PARTITIONS][("east->west", "stopped")] == 2
-    assert seen[metrics.PARTITIONS][("east->west", "fenced")] == 0
+    assert seen[measures.STOPPED] == {("east->west", "orders", "corrupt-batch"): 2}
+    assert seen[measures.PARTITIONS][("east->west", "stopped")] == 2
+    assert seen[measures.PARTITIONS][("east->west", "fenced")] == 0
     seen.see(statuses.flow(statuses.partition()))
-    assert seen[metrics.STOPPED] == {}
+    assert seen[measures.STOPPED] == {}
 
 
 def test_the_engine_and_the_build():
     seen = Observed().see(statuses.flow(slots_missing=3), engine_ready=False)
-    assert seen[metrics.ENGINE_READY] == {(): 0}
-    assert seen[metrics.SLOTS_MISSING] == {("east->west",): 0}
-    assert list(seen[metrics.BUILD].values()) == [1]
-    assert seen.see(statuses.flow())[metrics.ENGINE_READY] == {(): 1}
+    assert seen[measures.ENGINE_READY] == {(): 0}
+    assert seen[measures.SLOTS_MISSING] == {("east->west",): 0}
+    assert list(seen[measures.BUILD].values()) == [1]
+    assert seen.see(statuses.flow())[measures.ENGINE_READY] == {(): 1}
+
+
+def test_batches_are_counted_by_the_path_that_they_took():
+    seen = Observed().see(statuses.flow(statuses.partition(batches=5, made=2)))
+    paths = {(*FLOW, "orders", "passed"): 3, (*FLOW, "orders", "opened"): 2}
+    assert seen[measures.BATCHES] == paths
+    seen.see(statuses.flow(statuses.partition(batches=9, made=2, spared=7)))
+    assert seen[measures.BATCHES] == paths | {(*FLOW, "orders", "passed"): 7}
+    assert seen[measures.DUPLICATES] == {(*FLOW, "orders"): 7}
+
+
+def test_the_map_is_as_old_as_what_it_lacks_longest():
+    flow = statuses.flow(
+        statuses.partition("orders", 0, unrecorded_ms=0),
+        statuses.partition("orders", 1, unrecorded_ms=NOW_MS - 3_000),
+        statuses.partition("orders", 2, unrecorded_ms=NOW_MS - 500),
+        statuses.partition("covered", 0, unrecorded_ms=0),
+        statuses.partition("unknown", 0),
+    )
+    seen = Observed().see(flow)
+    assert seen[measures.MAP_AGE] == {(*FLOW, "orders"): 3.0, (*FLOW, "covered"): 0.0}
+    seen.wall_ms += 2_000
+    assert seen.see(flow)[measures.MAP_AGE][(*FLOW, "orders")] == 5.0
+
+
+def test_the_newest_heartbeat_grows_old_and_its_way_does_not():
+    beat = statuses.partition("heartbeats", newest_ms=NOW_MS - 4_000, age_ms=12)
+    flow = statuses.flow(beat, statuses.partition())
+    seen = Observed().see(flow)
+    assert seen[measures.HEARTBEAT_AGE] == {FLOW: 4.0}
+    assert seen[measures.HEARTBEAT_ROUND_TRIP] == {FLOW: 0.012}
+    seen.wall_ms += 1_000
+    assert seen.see(flow)[measures.HEARTBEAT_AGE] == {FLOW: 5.0}
+    seen.see(statuses.flow(statuses.partition("heartbeats")))
+    assert seen[measures.HEARTBEAT_AGE] == seen[measures.HEARTBEAT_ROUND_TRIP] == {}
+
+
+def pulse(*counts, **more):
+    return crossing.Pulse(counts=(*counts, *[0] * (crossing.BUCKETS - len(counts))), **more)
+
+
+def test_latencies_of_all_tasks_are_one_histogram_that_never_falls():
+    seen = Observed()
+    first = pulse(1, 2, sum_ms=9)
+    for told in (
+        {0: first, 1: pulse(5, sum_ms=5)},
+        {0: first, 1: pulse(6, sum_ms=8)},
+        {0: pulse(0, 1, sum_ms=7), 1: pulse(6, sum_ms=8)},
+    ):
+        seen.saw(pulses={"east->west": told})
+    (found,) = seen.family(measures.LATENCY).distributions.values()
+    assert (found.counts[:3], round(found.sum, 6)) == ((7, 3, 0), 0.024)
+    seen.saw(pulses={})
+    assert seen.family(measures.LATENCY).distributions[FLOW] is found
+
+
+def test_the_flow_crosses_when_one_task_does_and_rests_when_all_do():
+    seen = Observed()
+    told = {0: pulse(crossed_ms=NOW_MS - 9_000, idle_ms=NOW_MS), 1: pulse(idle_ms=NOW_MS - 2_000)}
+    seen.saw(pulses={"east->west": told})
+    assert seen[measures.CROSSING_AGE] == {FLOW: 2.0}
+    seen.saw(pulses={"east->west": {**told, 1: pulse()}})
+    assert seen[measures.CROSSING_AGE] == {FLOW: 9.0}
+    seen.saw(pulses={"east->west": {0: pulse()}})
+    assert seen[measures.CROSSING_AGE] == {}
+
+
+def test_clocks_differ_by_the_most_that_a_task_saw():
+    told = {0: pulse(ahead_ms=250), 1: pulse(ahead_ms=3_000)}
+    assert Observed().saw(pulses={"east->west": told})[measures.CLOCK_SKEW] == {FLOW: 3.0}
+
+
+def shown(round_ms, groups=0, **more):
+    nobody = board.GroupsFound(known=0, matching=0, groups={})
+    return board.GroupsShown(round_ms=round_ms, groups=groups, find=lambda *_: nobody, **more)
+
+
+def test_groups_are_as_old_as_the_round_that_is_longest_ago():
+    seen = Observed()
+    one = shown(NOW_MS - 1_000, 3, writes=True, written_ms=NOW_MS - 8_000)
+    seen.saw(groups={"east->west": {0: one, 1: shown(NOW_MS - 2_000, 4)}})
+    assert seen[measures.GROUP_SYNC_AGE] == {FLOW: 8.0}
+    assert seen[measures.SYNCED_GROUPS] == {FLOW: 7}
+    for missing in (shown(None), shown(NOW_MS, writes=True)):
+        seen.saw(groups={"east->west": {0: one, 1: missing}})
+        assert seen[measures.GROUP_SYNC_AGE] == seen[measures.SYNCED_GROUPS] == {}
+
+
+def test_rebalances_slots_and_drills():
+    seen = Observed()
+    assert seen.saw()[measures.SLOTS] == seen[measures.REBALANCES] == seen[measures.DRILL] == {}
+    for count in (0, 2, 1):
+        seen.saw(rebalances={"east->west": count}, slots=(2, 510), drills={"east->west": 1.7e9})
+    assert seen[measures.REBALANCES] == {FLOW: 3}
+    assert seen[measures.SLOTS] == {("used",): 2, ("free",): 510}
+    assert seen[measures.DRILL] == {FLOW: 1.7e9}
+
+
+def test_what_has_not_changed_is_not_gone_through_again(monkeypatch):
+    flow = statuses.flow(statuses.partition("orders", records=5), statuses.partition("rest"))
+    seen = Observed().see(flow)
+    looks: list[object] = []
+    monkeypatch.setattr(metrics, "_look", looks.append)
+    monkeypatch.setattr(metrics.FlowMetrics, "_count", lambda *_: looks.append("counted"))
+    before = seen.family(measures.RECORDS)
+    seen.see(flow)
+    assert looks == []
+    assert seen.family(measures.RECORDS) is before
+
+
+def test_single_partitions_are_as_their_topics():
+    holds = dataclasses.replace(statuses.flow().holds, paused_topics=frozenset({"held"}))
+    flow = statuses.flow(
+        statuses.partition("orders", 3, copied_to=4, source_end=9, oldest_ms=NOW_MS - 1_500),
+        statuses.partition("rest", 0),
+        statuses.partition("unknown", 0, copied_to=-1, phase="taking"),
+        statuses.partition("stale", 0, phase="waiting"),
+        statuses.partition("held", 0),
+        holds=holds,
+    )
+    records, seconds = metrics.by_partition([flow], NOW_MS)
+    assert records.series == {(*FLOW, "orders", "3"): 5, (*FLOW, "rest", "0"): 0}
+    assert seconds.series == {(*FLOW, "orders", "3"): 1.5, (*FLOW, "rest", "0"): 0.0}
+    assert (records.metric, seconds.metric) == measures.BY_PARTITION
+    assert all(isinstance(each, base_metrics.Family) for each in (records, seconds))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from connect_runtime.base import metrics
 from mm2.app import node_metrics
+from tests.support import statuses
 
 OWN = metrics.Metric(name="mm2_flows", kind=metrics.Kind.GAUGE, help="Flows.")
 TASKS = metrics.Metric(name="kafka_connect_task_count", kind=metrics.Kind.GAUGE, help="Tasks.")
@@ -45,3 +46,43 @@ def test_everything_is_asked_for_each_scrape():
     assert [each.metric.name for each in made.published] == [TASKS.name, MIRROR.name]
     registry.publish()
     assert made.published[0].metric == OWN
+
+
+def test_more_is_made_when_it_is_asked_for():
+    asked = []
+
+    def more() -> tuple[metrics.Family, ...]:
+        asked.append(1)
+        return (metrics.Family(metric=OWN, series={(): float(len(asked))}),)
+
+    made = node_metrics.NodeMetrics(metrics.Registry(), dict, more=more)
+    assert asked == []
+    assert [dict(made.published[0].series) for _ in range(2)] == [{(): 1.0}, {(): 2.0}]
+
+
+def test_javas_names_are_apart_and_none_of_ours_is_among_them():
+    ours = metrics.Metric(name="mm2_partition_lag_records", kind=metrics.Kind.GAUGE, help="Lag.")
+    legacy = metrics.Metric(
+        name="kafka_connect_mirror_mirrorsourceconnector_record_count",
+        kind=metrics.Kind.GAUGE,
+        help="Records.",
+        labels=("source", "target"),
+    )
+    families = (
+        metrics.Family(metric=ours, series={(): 1.0}),
+        metrics.Family(metric=legacy, series={("a", "b"): 7.0}),
+        metrics.Family(metric=TASKS, series={(): 3.0}),
+    )
+    flow = statuses.flow(statuses.partition(copied_to=1, source_end=3))
+    made = node_metrics.JavaMetrics(lambda: {"a->b": families}, lambda: [flow])
+    found = {each.metric.name: each for each in made.published}
+    assert [*found] == [
+        legacy.name,
+        TASKS.name,
+        "kafka_connect_mirror_source_connector_record_count",
+        "kafka_consumer_fetch_manager_records_lag",
+        "kafka_consumer_consumer_fetch_manager_metrics_records_lag",
+    ]
+    again = found["kafka_connect_mirror_source_connector_record_count"]
+    assert again.series == {("a", "b"): 7.0}
+    assert again.metric.labels == ("source", "target")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pathlib
+
 import pytest
 
 from mm2.app.settings import settings
@@ -12,14 +14,45 @@ flows: [{from: a, to: b}]
 
 def test_metrics_are_local_unless_said_otherwise(read):
     assert read(BASE).metrics == settings.MetricsSettings()
-    found = read(f"{BASE}metrics: {{enabled: false, host: 0.0.0.0, port: 0}}\n").metrics
-    assert found == settings.MetricsSettings(enabled=False, host="0.0.0.0", port=0)
+    found = read(f"{BASE}metrics: {{enabled: false, host: 0.0.0.0, port: 0, by: partition}}\n")
+    assert found.metrics == settings.MetricsSettings(
+        enabled=False, host="0.0.0.0", port=0, by_partition=True
+    )
 
 
-@pytest.mark.parametrize("key", ["port: 70000", "host: a b", "ports: 1", "enabled: maybe"])
+@pytest.mark.parametrize(
+    "key", ["port: 70000", "host: a b", "ports: 1", "enabled: maybe", "by: task"]
+)
 def test_mistakes_in_metrics(wrong, key):
     (problem,) = wrong(f"{BASE}metrics:\n  {key}\n")
     assert (problem.line, problem.key) == (5, f"metrics.{key.split(':')[0]}")
+
+
+def test_what_counts_as_well_and_where_drills_are_noted(read):
+    assert read(BASE).watch == settings.WatchSettings()
+    given = "health: {replicating.within.seconds: 5}\ndrill: {report: /var/drills.json}\n"
+    found = read(BASE + given)
+    assert found.watch.replicating_within_s == 5.0
+    assert found.watch.drill_report == pathlib.Path("/var/drills.json")
+    assert found.flat.props["mm2.health.replicating.within.seconds"] == "5"
+    assert found.flat.props["mm2.drill.report"] == "/var/drills.json"
+    report = read(BASE + "drill: {report: drills.json}\n").watch.drill_report
+    assert report is not None
+    assert report.is_absolute()
+
+
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        ("health: {replicating.within.seconds: 0}", "health.replicating.within.seconds"),
+        ("health: {replicating: 5}", "health.replicating"),
+        ("drill: {reports: x}", "drill.reports"),
+        ("drill: {report: ''}", "drill.report"),
+    ],
+)
+def test_mistakes_in_health_and_drill(wrong, line, key):
+    (problem,) = wrong(f"{BASE}{line}\n")
+    assert (problem.line, problem.key) == (4, key)
 
 
 def test_what_workers_and_their_api_are_told(read, wrong):

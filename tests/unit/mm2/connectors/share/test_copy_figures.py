@@ -68,8 +68,8 @@ def pulse(records: int, **told: int) -> crossing.Pulse:
 
 
 def test_pulses_of_copies_that_follow_each_other_are_one():
+    assert copy_figures.CopyFigures([ZERO]).pulse is None
     figures = copy_figures.CopyFigures([ZERO])
-    assert figures.pulse is None
     figures.note_pulse(pulse(5, crossed_ms=100, idle_ms=90), 0.0)
     figures.copy_ended("killed")
     assert figures.pulse == pulse(5, crossed_ms=100, idle_ms=90)

@@ -1,0 +1,69 @@
+"""What is measured of a running node, and what is served of it: metrics and health.
+
+A composition root, for whatever command has a node running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from connect_runtime.adapters.http import metrics_exporter
+from connect_runtime.base import clock as base_clock
+from connect_runtime.base import metrics as base_metrics
+from connect_runtime.ports import pages
+from mm2.app import drill_report, health_pages, metrics, node, node_metrics
+from mm2.app.settings import settings as app_settings
+from mm2.connectors import board
+
+JAVA_PATH = "/metrics/java"
+
+
+def _no_losses() -> base_metrics.Series:
+    return {}
+
+
+class Observing:
+    """`metrics` is to be told of every look, `beats` of every turn of the main loop; `source` and
+    `served` are to be served."""
+
+    def __init__(
+        self,
+        running: node.Node,
+        settings: app_settings.Settings,
+        *,
+        clock: base_clock.Clock,
+        losses: Callable[[], base_metrics.Series] = _no_losses,
+    ) -> None:
+        """`losses` as in `metrics.FlowMetrics`."""
+        self._running = running
+        self._clock = clock
+        self._drills = drill_report.LastDrills(settings.watch.drill_report)
+        self.metrics = metrics.FlowMetrics(
+            losses=losses, beside=self._beside, wall_ms=clock.wall_ms
+        )
+        self.beats = health_pages.Beats(clock)
+        self.source = node_metrics.NodeMetrics(
+            self.metrics.registry,
+            running.own_metrics,
+            more=self._by_partition if settings.metrics.by_partition else tuple,
+        )
+        java = node_metrics.JavaMetrics(running.published, lambda: self.metrics.statuses)
+        self.served: Mapping[str, pages.Make] = {
+            JAVA_PATH: lambda _: metrics_exporter.page(java),
+            **health_pages.served(
+                running, self.beats, within_s=settings.watch.replicating_within_s, clock=clock
+            ),
+        }
+
+    def _by_partition(self) -> tuple[base_metrics.Family, ...]:
+        return metrics.by_partition(self.metrics.statuses, self._clock.wall_ms())
+
+    def _beside(self) -> metrics.Beside:
+        seen = board.BOARD.seen()
+        return metrics.Beside(
+            pulses=seen.pulses,
+            groups=seen.groups,
+            rebalances=self._running.rebalances(),
+            slots=self._running.slots,
+            drills=self._drills.passed_s(),
+        )

@@ -1,0 +1,156 @@
+"""Is a process well: does it live, is it ready, does it replicate? Judged here, asked over HTTP.
+
+Live: its main loop comes round. Ready: each flow's worker has joined its group, the connectors are
+configured as the file says, and what this node was given to run has begun; a flow that an operator
+has stopped or paused is as ready as it can be. Replicating: of each flow that mirrors, a batch (of
+a heartbeat, too) was acknowledged by the target within the objective, or all of the source was
+known to be copied, each of its brokers having answered within the objective. Of a flow whose
+partitions are all copied by other nodes nothing is judged here: it counts as well.
+
+What an operator has stopped or paused does not replicate, and nor does a flow without a topic: that
+is said, whatever it is for.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from mm2.core.copy import crossing
+
+LIVE_WITHIN_S = 60.0
+"""So long the main loop may take to come round."""
+
+
+class By(enum.Enum):
+    """What shows that a flow replicates."""
+
+    BATCH = "the target acknowledged a batch"
+    NOTHING_LEFT = "all of the source was copied, and its brokers answered"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossing:
+    """`at_ms` is wall-clock time."""
+
+    at_ms: int
+    by: By
+
+
+def last_crossing(pulses: Iterable[crossing.Pulse]) -> Crossing | None:
+    """Of the copies of one flow; None while nothing crossed and nothing else is known.
+
+    For one batch that crosses any copy will do, but all must have nothing left.
+    """
+    found = list(pulses)
+    crossed_ms = max((each.crossed_ms for each in found), default=-1)
+    idle_ms = min((each.idle_ms for each in found), default=-1)
+    if max(crossed_ms, idle_ms) < 0:
+        return None
+    if crossed_ms >= idle_ms:
+        return Crossing(at_ms=crossed_ms, by=By.BATCH)
+    return Crossing(at_ms=idle_ms, by=By.NOTHING_LEFT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How far a flow's worker is in this process. `serves`: what it was given to run has begun, or
+    an operator has stopped it. `reason`: why one of these is not so, "" for none."""
+
+    flow: str
+    joined: bool
+    configured: bool
+    serves: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """A flow that mirrors, as this process sees it. `held`: why it does not replicate by somebody's
+    will, or for good, "" where it should. `here` and `elsewhere` count its partitions."""
+
+    flow: str
+    held: str
+    here: int
+    elsewhere: int
+    last: Crossing | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """About one flow, or the process (`flow` "")."""
+
+    well: bool
+    reason: str
+    flow: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Well where all findings are."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def well(self) -> bool:
+        return all(each.well for each in self.findings)
+
+
+def live(*, silent_s: float, crashed: str) -> Verdict:
+    """`silent_s`: since the main loop came round last; `crashed`: what ended it, "" for nothing."""
+    if crashed:
+        finding = Finding(well=False, reason=f"an error in mm2 itself: {crashed}")
+    elif silent_s > LIVE_WITHIN_S:
+        late = f"the main loop has not come round for {silent_s:.0f} s"
+        finding = Finding(well=False, reason=f"{late}; allowed are {LIVE_WITHIN_S:.0f} s")
+    else:
+        finding = Finding(well=True, reason=f"the main loop came round {silent_s:.1f} s ago")
+    return Verdict(findings=(finding,))
+
+
+def ready(flows: Sequence[Standing], *, engine_ready: bool) -> Verdict:
+    """`engine_ready`: copies can be started."""
+    engine = "the engine that runs the copies is up" if engine_ready else "the engine starts"
+    return Verdict(
+        findings=(Finding(well=engine_ready, reason=engine), *(_readiness(each) for each in flows))
+    )
+
+
+def _readiness(of: Standing) -> Finding:
+    stages = (
+        (of.joined, "has not joined its group"),
+        (of.configured, "its connectors are not configured as the file says"),
+        (of.serves, "what it was given to run has not begun"),
+    )
+    missing = next((text for reached, text in stages if not reached), None)
+    if missing is None:
+        return Finding(flow=of.flow, well=True, reason=of.reason or "joined, configured, serving")
+    told = f"{missing}: {of.reason}" if of.reason else missing
+    return Finding(flow=of.flow, well=False, reason=told)
+
+
+def replicating(flows: Sequence[Flow], *, within_s: float, now_ms: int) -> Verdict:
+    """`within_s` is the objective."""
+    if not flows:
+        return Verdict(findings=(Finding(well=False, reason="there is no flow that mirrors"),))
+    findings = tuple(_replicates(each, within_s=within_s, now_ms=now_ms) for each in flows)
+    return Verdict(findings=findings)
+
+
+def _replicates(of: Flow, *, within_s: float, now_ms: int) -> Finding:
+    if of.held:
+        return Finding(flow=of.flow, well=False, reason=of.held)
+    if not of.here:
+        if of.elsewhere:
+            reason = f"its {of.elsewhere} partitions are copied by other nodes, which know more"
+            return Finding(flow=of.flow, well=True, reason=reason)
+        return Finding(flow=of.flow, well=False, reason="it has no partition to copy")
+    allowed = f"allowed are {within_s:g} s"
+    if of.last is None:
+        return Finding(flow=of.flow, well=False, reason=f"nothing has crossed yet; {allowed}")
+    age_s = max(0, now_ms - of.last.at_ms) / 1000
+    reason = f"{age_s:.1f} s ago {of.last.by.value}"
+    if age_s <= within_s:
+        return Finding(flow=of.flow, well=True, reason=reason)
+    return Finding(flow=of.flow, well=False, reason=f"nothing since: {reason}; {allowed}")

@@ -1,0 +1,285 @@
+"""What `mm2 run` measures: every metric of its own is declared here, once, and explained.
+
+Per topic, not per partition: a thousand partitions must not cost a Prometheus server more than
+they are worth; `metrics.by: partition` adds `BY_PARTITION`. A figure that nobody can know is left
+out, never 0. Of a flow that several nodes share each node shows what it runs itself.
+
+Here are no values: `app/metrics` fills them, and the documentation of all is made of this file.
+"""
+
+from __future__ import annotations
+
+from connect_runtime.base import metrics
+from mm2.core.copy import crossing
+
+_TOPIC = ("flow", "topic")
+
+BUILD = metrics.Metric(
+    name="mm2_build_info",
+    kind=metrics.Kind.GAUGE,
+    help="Always 1; the label says which release runs.",
+    labels=("version",),
+)
+ENGINE_READY = metrics.Metric(
+    name="mm2_engine_ready",
+    kind=metrics.Kind.GAUGE,
+    help="1 when the engine that runs the copies (Spark) is up, else 0.",
+)
+FLOW_STATE = metrics.Metric(
+    name="mm2_flow_state",
+    kind=metrics.Kind.GAUGE,
+    help="1 for the state that the flow is in, 0 for the others.",
+    labels=("flow", "state"),
+)
+TASKS = metrics.Metric(
+    name="mm2_flow_tasks",
+    kind=metrics.Kind.GAUGE,
+    help="Tasks of the flow by state.",
+    unit="tasks",
+    labels=("flow", "state"),
+)
+RESTARTS = metrics.Metric(
+    name="mm2_task_restarts_total",
+    kind=metrics.Kind.COUNTER,
+    help="Copies of the flow that ended unasked and were started again.",
+    unit="restarts",
+    labels=("flow",),
+)
+RECEIPTS = metrics.Metric(
+    name="mm2_receipts_total",
+    kind=metrics.Kind.COUNTER,
+    help="Receipts stored: what was lost, may stand twice, or could not be ruled out, by kind.",
+    labels=("flow", "topic", "kind"),
+)
+SLOTS_MISSING = metrics.Metric(
+    name="mm2_spark_missing_slots",
+    kind=metrics.Kind.GAUGE,
+    help="Task slots that the Spark cluster lacks for all tasks to run.",
+    unit="slots",
+    labels=("flow",),
+)
+PARTITIONS = metrics.Metric(
+    name="mm2_flow_partitions",
+    kind=metrics.Kind.GAUGE,
+    help="Source partitions of the flow by the phase of their copy.",
+    unit="partitions",
+    labels=("flow", "phase"),
+)
+STOPPED = metrics.Metric(
+    name="mm2_stopped_partitions",
+    kind=metrics.Kind.GAUGE,
+    help="Partitions that stand still until somebody acts, by topic and cause.",
+    unit="partitions",
+    labels=("flow", "topic", "cause"),
+)
+OPENED = metrics.Metric(
+    name="mm2_opened_partitions",
+    kind=metrics.Kind.GAUGE,
+    help="Partitions whose newest batch was opened instead of passed through, by why.",
+    unit="partitions",
+    labels=("flow", "topic", "why"),
+)
+UNFENCED = metrics.Metric(
+    name="mm2_unfenced_partitions",
+    kind=metrics.Kind.GAUGE,
+    help="Partitions that are copied at least once, because no transactional id may be used.",
+    unit="partitions",
+    labels=_TOPIC,
+)
+IN_TRANSACTIONS = metrics.Metric(
+    name="mm2_transactional_partitions",
+    kind=metrics.Kind.GAUGE,
+    help="Partitions that are copied in transactions, because their records are old.",
+    unit="partitions",
+    labels=_TOPIC,
+)
+RECORDS = metrics.Metric(
+    name="mm2_replicated_records_total",
+    kind=metrics.Kind.COUNTER,
+    help="Records that the target has acknowledged.",
+    unit="records",
+    labels=_TOPIC,
+)
+BYTES = metrics.Metric(
+    name="mm2_replicated_bytes_total",
+    kind=metrics.Kind.COUNTER,
+    help="Bytes of record batches, as compressed, that the target has acknowledged.",
+    unit="bytes",
+    labels=_TOPIC,
+)
+LAG_RECORDS = metrics.Metric(
+    name="mm2_replication_lag_records",
+    kind=metrics.Kind.GAUGE,
+    help="Source last stable offset minus next offset to copy, summed over partitions where both "
+    "are known; an upper bound where the log has gaps.",
+    unit="records",
+    labels=_TOPIC,
+)
+LAG_SECONDS = metrics.Metric(
+    name="mm2_replication_lag_seconds",
+    kind=metrics.Kind.GAUGE,
+    help="Age of the oldest record not yet copied, 0 if none; absent while unknown.",
+    unit="seconds",
+    labels=_TOPIC,
+)
+LOSS_SECONDS = metrics.Metric(
+    name="mm2_source_loss_seconds",
+    kind=metrics.Kind.GAUGE,
+    help="Until the source deletes the oldest record not yet copied, if nothing is copied until "
+    "then; 0 once it has. Absent while that is not known, or nothing deletes it.",
+    unit="seconds",
+    labels=_TOPIC,
+)
+LATENCY = metrics.Metric(
+    name="mm2_replication_latency_seconds",
+    kind=metrics.Kind.HISTOGRAM,
+    help="From a record's timestamp until the target acknowledged its copy, counted by record. Of "
+    "a batch the youngest and the oldest record are known; those between are taken to be spread "
+    "evenly. Records from a clock that is ahead count as 0.",
+    unit="seconds",
+    labels=("flow",),
+    bounds=tuple(each / 1000 for each in crossing.BOUNDS_MS),
+)
+BATCHES = metrics.Metric(
+    name="mm2_replicated_batches_total",
+    kind=metrics.Kind.COUNTER,
+    help="Record batches that the target has acknowledged, by path: passed as they came, or opened "
+    "and made anew.",
+    unit="batches",
+    labels=("flow", "topic", "path"),
+)
+DUPLICATES = metrics.Metric(
+    name="mm2_duplicates_refused_total",
+    kind=metrics.Kind.COUNTER,
+    help="Records that would stand on the target twice, and do not: those that a take found there "
+    "although no anchor told of them, and those of batches that brokers refused because they had "
+    "them already or because a newer owner copies the partition.",
+    labels=_TOPIC,
+)
+MAP_AGE = metrics.Metric(
+    name="mm2_offset_map_age_seconds",
+    kind=metrics.Kind.GAUGE,
+    help="Since when something is copied that no stored anchor of the offset map tells of, the "
+    "topic's longest; 0 when the map covers all that is copied. About a second while records flow.",
+    unit="seconds",
+    labels=_TOPIC,
+)
+GROUP_SYNC_AGE = metrics.Metric(
+    name="mm2_group_sync_age_seconds",
+    kind=metrics.Kind.GAUGE,
+    help="Since the last complete round of checkpoints, and of offsets written into groups where "
+    "that is on: of the round that is longer ago, of all tasks here. Absent before the first, "
+    "where checkpoints are off, and on nodes without a checkpoint task.",
+    unit="seconds",
+    labels=("flow",),
+)
+SYNCED_GROUPS = metrics.Metric(
+    name="mm2_synced_groups",
+    kind=metrics.Kind.GAUGE,
+    help="Groups that have a checkpoint, of those that the checkpoint tasks here look at.",
+    labels=("flow",),
+)
+SLOTS = metrics.Metric(
+    name="mm2_spark_slots",
+    kind=metrics.Kind.GAUGE,
+    help="Task slots of the Spark that runs the copies: used, or free. Absent without Spark, and "
+    "until it has told.",
+    unit="slots",
+    labels=("use",),
+)
+REBALANCES = metrics.Metric(
+    name="mm2_rebalances_total",
+    kind=metrics.Kind.COUNTER,
+    help="Rebalances of the flow's Connect group that this node took part in.",
+    labels=("flow",),
+)
+HEARTBEAT_AGE = metrics.Metric(
+    name="mm2_heartbeat_age_seconds",
+    kind=metrics.Kind.GAUGE,
+    help="Age of the newest heartbeat of the source whose copy the target has acknowledged: since "
+    "it was written. Absent before the first, and on nodes that do not copy the topic heartbeats.",
+    unit="seconds",
+    labels=("flow",),
+)
+HEARTBEAT_ROUND_TRIP = metrics.Metric(
+    name="mm2_heartbeat_round_trip_seconds",
+    kind=metrics.Kind.GAUGE,
+    help="From writing that heartbeat until the target had acknowledged its copy.",
+    unit="seconds",
+    labels=("flow",),
+)
+CLOCK_SKEW = metrics.Metric(
+    name="mm2_clock_skew_seconds",
+    kind=metrics.Kind.GAUGE,
+    help="By how much timestamps of the source lay in the future of this machine's clock, at most, "
+    "in the last minute: so far at least the clocks differ of who stamped them (producers, or "
+    "brokers with LogAppendTime). 0 when none did; what is a day ahead counts as no clock's.",
+    unit="seconds",
+    labels=("flow",),
+)
+CROSSING_AGE = metrics.Metric(
+    name="mm2_flow_crossing_age_seconds",
+    kind=metrics.Kind.GAUGE,
+    help="Since the target last acknowledged a batch of the flow (a heartbeat's, too), or, if that "
+    "is later, since all of the source was last known to be copied, its brokers answering. Absent "
+    "while neither was.",
+    unit="seconds",
+    labels=("flow",),
+)
+DRILL = metrics.Metric(
+    name="mm2_last_drill_timestamp_seconds",
+    kind=metrics.Kind.GAUGE,
+    help="Unix time of the flow's last drill that passed, from the file that drill.report names.",
+    unit="seconds",
+    labels=("flow",),
+)
+
+ALL = (
+    BUILD,
+    ENGINE_READY,
+    FLOW_STATE,
+    TASKS,
+    RESTARTS,
+    RECEIPTS,
+    SLOTS_MISSING,
+    SLOTS,
+    REBALANCES,
+    PARTITIONS,
+    STOPPED,
+    OPENED,
+    UNFENCED,
+    IN_TRANSACTIONS,
+    RECORDS,
+    BYTES,
+    BATCHES,
+    DUPLICATES,
+    LATENCY,
+    LAG_RECORDS,
+    LAG_SECONDS,
+    LOSS_SECONDS,
+    CROSSING_AGE,
+    HEARTBEAT_AGE,
+    HEARTBEAT_ROUND_TRIP,
+    CLOCK_SKEW,
+    MAP_AGE,
+    GROUP_SYNC_AGE,
+    SYNCED_GROUPS,
+    DRILL,
+)
+
+PARTITION_LAG_RECORDS = metrics.Metric(
+    name="mm2_partition_lag_records",
+    kind=metrics.Kind.GAUGE,
+    help=LAG_RECORDS.help.replace(", summed over partitions where both are known", ""),
+    unit="records",
+    labels=(*_TOPIC, "partition"),
+)
+PARTITION_LAG_SECONDS = metrics.Metric(
+    name="mm2_partition_lag_seconds",
+    kind=metrics.Kind.GAUGE,
+    help=LAG_SECONDS.help,
+    unit="seconds",
+    labels=(*_TOPIC, "partition"),
+)
+BY_PARTITION = (PARTITION_LAG_RECORDS, PARTITION_LAG_SECONDS)
+"""These are shown only where the settings want series of partitions."""
