@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from connect_runtime.base import ids
-from mm2.app.failover import journal_file, moving, planning, tools
+from mm2.app.failover import fencing, journal_file, moving, planning, tools
 from mm2.core import filters, flows, naming
 from mm2.core.failover import fences, journal, orders
 from tests.fakes import copied_map, two_sides
@@ -39,7 +39,8 @@ class Clock:
 
 @dataclass
 class World:
-    """What outlives a crash. `on` runs before what happens next; `crash_at` counts such places."""
+    """What outlives a crash. `on` runs before what happens next; `crash_at` counts such places.
+    `unfenced` says which of these partitions are not fenced in time."""
 
     folder: Path
     sides: two_sides.FakeSides
@@ -53,6 +54,7 @@ class World:
     busy: int = 0
     connectors: tuple[str, ...] = ("MirrorSourceConnector",)
     on: Callable[[str], None] = lambda _: None
+    unfenced: Callable[[set[ids.TopicPartition]], set[ids.TopicPartition]] = lambda _: set()
 
     def happens(self, what: str) -> None:
         """The process may die here."""
@@ -74,13 +76,17 @@ class World:
     def fence(self, known: Any, partitions: Collection[ids.TopicPartition]) -> list[fences.Fenced]:
         self.happens("before fence")
         self.fenced += 1
-        self.locked_out.update(partitions)
+        left = self.unfenced(set(partitions))
+        self.locked_out.update(set(partitions) - left)
         self.happens("after fence")
         order = (1, self.epochs_before + self.fenced)
-        return [
+        found = [
             fences.Fenced(partition=each, marker=COPIED + DELTA, order=order, tail=0)
-            for each in sorted(partitions)
+            for each in sorted(set(partitions) - left)
         ]
+        if left:
+            raise fencing.PartlyFencedError("time is up", found)
+        return found
 
 
 def east_and_west(folder: Path) -> World:

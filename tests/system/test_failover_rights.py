@@ -43,7 +43,7 @@ def settings(east: kafka.Properties, west: kafka.Properties) -> dict[str, Any]:
 
 def planned(path: Path, *arguments: str) -> dict[str, Any]:
     done = mirror.mm2(
-        *("failover", "--from", "east", "--to", "west", "--json", "--config", path, *arguments)
+        *("failover", "--from", "east", "--to", "west", "--json", "--config", str(path)), *arguments
     )
     assert done.stdout, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)

@@ -146,6 +146,7 @@ def run(order: Order) -> int:
                 settle_s=order.settle_s, wait_s=order.wait_s, look_s=order.look_s
             ),
             lost=order.lost,
+            tell=lambda line: click.echo(line, err=True),
         )
         code = _go_on(order, found) if order.goes_on else begin(order, found)
         log_file.keep = False

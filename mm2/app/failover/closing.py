@@ -51,7 +51,12 @@ def fence(about: tools.Tools) -> list[fences.Fenced]:
         about.stop()
         known = about.known()
         wanted = {*taken, *(to_fence(about, known) - found.keys())}
-        found.update({each.partition: each for each in about.fence(known, wanted)})
+        try:
+            found.update({each.partition: each for each in about.fence(known, wanted)})
+        except fencing.PartlyFencedError as error:
+            found.update({each.partition: each for each in error.fenced})
+            taken[:] = set(taken).difference(each.partition for each in error.fenced)
+            raise
         about.pause(tools.TURN_S)
         known = about.known()
         taken[:] = [place for place, each in found.items() if fences.taken_since(known, each)]

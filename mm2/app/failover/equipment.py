@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import random
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from connect_runtime.base import clock as base_clock
-from connect_runtime.base import ids
 from mm2.app import connections, flow_plan
-from mm2.app.failover import beforehand, fencing, left_behind, planning, stopping, tools
+from mm2.app.failover import beforehand, crews, fencing, left_behind, planning, stopping, tools
 from mm2.app.looks import identities, sides, workers
 from mm2.app.settings import settings as app_settings
 from mm2.connectors import operators
-from mm2.core.failover import fences, orders, places
-from mm2.core.offsets import offset_map
+from mm2.core.failover import orders, places
 from mm2.pipeline import single_questions
 
 FENCE_S = 60.0
@@ -35,17 +33,22 @@ class Patience:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equipment:
-    """`lost`: the cluster that is left is asked nothing."""
+    """`lost`: the cluster that is left is asked nothing. `tell`: how far it is, where that takes
+    long."""
 
     settings: app_settings.Settings
     both: sides.Sides
     clock: base_clock.Clock
     patience: Patience = field(default_factory=Patience)
     lost: bool = False
+    tell: crews.Tell = lambda _: None
 
     @property
     def planner(self) -> planning.Planner:
-        finder = left_behind.Finder(there=self._there, here=self._here, clock=self.clock)
+        finder = left_behind.Finder(
+            there=self._crew(self._there, f"counting on {self.both.flow.target}", self.tell),
+            here=self._crew(self._here, f"counting on {self.both.flow.source}", self.tell),
+        )
         return planning.Planner(
             both=self.both,
             find=finder.find,
@@ -109,7 +112,13 @@ class Equipment:
                 self.both.target, props, clock=self.clock, timeout_s=tools.WRITE_S
             ),
             running=lambda: stopping.running(self._workers(props)),
-            fence=self._fence,
+            fence=lambda known, partitions: fencing.fence(
+                self.both.flow,
+                known,
+                partitions,
+                crew=self._crew(self._there, "fencing", tell),
+                timeout_s=FENCE_S,
+            ),
             export=lambda path, found, move: left_behind.export(
                 path,
                 found,
@@ -148,14 +157,5 @@ class Equipment:
         timeout_s = self.patience.look_s
         return workers.look(self.both.target, props, clock=self.clock, timeout_s=timeout_s)
 
-    def _fence(
-        self, known: offset_map.OffsetMap, partitions: Collection[ids.TopicPartition]
-    ) -> list[fences.Fenced]:
-        return fencing.fence(
-            self.both.flow,
-            known,
-            partitions,
-            connect=self._there,
-            clock=self.clock,
-            timeout_s=min(FENCE_S, self.patience.wait_s),
-        )
+    def _crew(self, connect: crews.Connect, doing: str, tell: crews.Tell) -> crews.Crew:
+        return crews.Crew(connect=connect, clock=self.clock, doing=doing, tell=tell)

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from connect_runtime.base import clock as base_clock
+from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.wire.codec import failures, messages, targets
-from mm2.app.failover import scans, side_by_side
+from mm2.app.failover import crews, scans
 from mm2.app.looks import sides
 from mm2.core import flows
 from mm2.core.failover import fences, whose
@@ -24,33 +25,43 @@ from mm2.pipeline import fenced_partition, single_questions
 NO_RIGHT = 53
 
 
+class PartlyFencedError(errors.RetriableError):
+    """Time was up before all partitions were fenced."""
+
+    def __init__(self, said: str, fenced: Collection[fences.Fenced]) -> None:
+        super().__init__(said)
+        self.fenced = fenced
+
+
 def fence(
     flow: flows.Flow,
     known: offset_map.OffsetMap,
     partitions: Collection[ids.TopicPartition],
     *,
-    connect: side_by_side.Connect,
-    clock: base_clock.Clock,
+    crew: crews.Crew,
     timeout_s: float,
 ) -> list[fences.Fenced]:
-    """Raises `ConnectError` where the target does not answer, or refuses; doing it again does no
-    harm."""
+    """Raises `PartlyFencedError` where some of the target does not answer in time, and
+    `ConnectError` where it refuses; doing it again does no harm."""
 
     def work(
-        questions: single_questions.SingleQuestions, each: ids.TopicPartition
+        questions: single_questions.SingleQuestions,
+        each: ids.TopicPartition,
+        end: base_deadline.Deadline,
     ) -> fences.Fenced:
         place = fenced_partition.FencedPartition(
             questions,
             ids.TopicPartition(flow.remote_topic(each.topic), each.partition),
             transactional_id=flow.transactional_id(each),
-            clock=clock,
+            clock=crew.clock,
         )
-        return _fence(each, known.partition(each), place, clock=clock)
+        return _fence(each, known.partition(each), place, clock=crew.clock, end=end)
 
-    done = side_by_side.run(
-        work, sorted(partitions), connect=connect, clock=clock, timeout_s=timeout_s
-    )
-    return [done[each] for each in sorted(done)]
+    found = crew.run(work, sorted(partitions), timeout_s=timeout_s)
+    fenced = [found.done[each] for each in sorted(found.done)]
+    if found.left:
+        raise PartlyFencedError(f"fencing for {timeout_s:g} s: {found}", fenced)
+    return fenced
 
 
 def to_fence(
@@ -79,6 +90,7 @@ def _fence(
     place: fenced_partition.FencedPartition,
     *,
     clock: base_clock.Clock,
+    end: base_deadline.Deadline,
 ) -> fences.Fenced:
     mirror = place.partition
     start = place.end()
@@ -99,7 +111,7 @@ def _fence(
         producer_id=owner.id,
         epoch=owner.epoch,
         marker=marker,
-        tail=_tail(place, known, marker, clock=clock),
+        tail=_tail(place, known, marker, clock=clock, end=end),
     )
 
 
@@ -109,15 +121,16 @@ def _tail(
     marker: int,
     *,
     clock: base_clock.Clock,
+    end: base_deadline.Deadline,
 ) -> int | None:
     anchor = known.anchor
     if anchor is None:
         return 0
     found = whose.Whose(ours=known.producers, start=anchor.segment.target_next, end=marker)
-    return found.mine if scans.scan(place, found, clock=clock) else None
+    return found.mine if scans.scan(place, found, clock=clock, end=end) else None
 
 
-def denied(connect: side_by_side.Connect, names: Sequence[str]) -> list[str]:
+def denied(connect: crews.Connect, names: Sequence[str]) -> list[str]:
     """The transactional ids that we have no right to, by whether we are told of their coordinators:
     asked, and nobody is fenced by it. Brokers before 3.0 tell of one at a time, and are asked for
     the first alone. Raises `ConnectError`."""

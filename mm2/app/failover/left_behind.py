@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect_runtime.base import clock as base_clock
+from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors, ids
-from mm2.app.failover import scans, side_by_side
+from mm2.app.failover import crews, scans
 from mm2.core.failover import tails
 from mm2.formats import compression, record_batch, record_sets, records
 from mm2.pipeline import fenced_partition, single_questions
@@ -29,51 +30,59 @@ Find = Callable[[Mapping[ids.TopicPartition, tails.Begin]], Mapping[ids.TopicPar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finder:
-    """Connections of our own to the cluster gone to, and to the one that is left."""
+    """Who looks on the cluster gone to, and on the one that is left."""
 
-    there: side_by_side.Connect
-    here: side_by_side.Connect
-    clock: base_clock.Clock
+    there: crews.Crew
+    here: crews.Crew
 
     def find(
         self, begins: Mapping[ids.TopicPartition, tails.Begin]
     ) -> Mapping[ids.TopicPartition, tails.Tail]:
-        """Raises `ConnectError` where one of them does not answer."""
+        """What does not answer in time is not counted. Raises `ConnectError` for refusals."""
 
         def arrived(
-            questions: single_questions.SingleQuestions, each: ids.TopicPartition
+            questions: single_questions.SingleQuestions,
+            each: ids.TopicPartition,
+            end: base_deadline.Deadline,
         ) -> tails.Arrived | None:
-            return self._arrived(questions, begins[each])
+            return self._arrived(questions, begins[each], end)
 
-        more = side_by_side.run(
-            arrived, begins, connect=self.here, clock=self.clock, timeout_s=FIND_S
-        )
+        more = self.here.run(arrived, begins, timeout_s=FIND_S).done
 
         def work(
-            questions: single_questions.SingleQuestions, each: ids.TopicPartition
+            questions: single_questions.SingleQuestions,
+            each: ids.TopicPartition,
+            end: base_deadline.Deadline,
         ) -> tails.Tail:
-            found = begins[each].born()
-            whole = scans.scan(_place(questions, each, self.clock), found, clock=self.clock)
-            return begins[each].tail(each, found, more[each], whole=whole)
+            found, clock = begins[each].born(), self.there.clock
+            whole = scans.scan(_place(questions, each, clock), found, clock=clock, end=end)
+            return begins[each].tail(each, found, more.get(each), whole=whole)
 
-        return side_by_side.run(
-            work, begins, connect=self.there, clock=self.clock, timeout_s=FIND_S
-        )
+        told = self.there.run(work, begins, timeout_s=FIND_S).done
+        unread = {
+            each: begin.tail(each, begin.born(), more.get(each), whole=False)
+            for each, begin in begins.items()
+            if each not in told
+        }
+        return {**told, **unread}
 
     def _arrived(
-        self, questions: single_questions.SingleQuestions, begin: tails.Begin
+        self,
+        questions: single_questions.SingleQuestions,
+        begin: tails.Begin,
+        end: base_deadline.Deadline,
     ) -> tails.Arrived | None:
         """None: that could not be seen."""
-        found = begin.behind_the_map()
+        found, clock = begin.behind_the_map(), self.here.clock
         if found is None:
             return tails.Arrived(0, begin.mirror_next)
-        place = _place(questions, begin.mirror, self.clock)
-        if not scans.scan(place, found, clock=self.clock):
+        place = _place(questions, begin.mirror, clock)
+        if not scans.scan(place, found, clock=clock, end=end):
             return None
         if found.mine:
             return tails.Arrived(found.mine, found.mine_end)
         before = begin.before_the_map_ends()
-        if before is None or not scans.scan(place, before, clock=self.clock):
+        if before is None or not scans.scan(place, before, clock=clock, end=end):
             return tails.Arrived(0, begin.mirror_next)
         return tails.Arrived(0, before.mine_end)
 
@@ -84,7 +93,7 @@ def export(
     *,
     cluster: str,
     move: str,
-    connect: side_by_side.Connect,
+    connect: crews.Connect,
     clock: base_clock.Clock,
 ) -> int:
     """Writes these records to a file, a JSON object a line; how many. First a line that says what

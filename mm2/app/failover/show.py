@@ -225,7 +225,7 @@ def _tail(each: seen.Unreplicated) -> tuple[str, ...]:
         str(each.partition.partition),
         str(each.start),
         str(each.end),
-        f"> {each.at_least}" if each.records is None else str(each.records),
+        f">= {each.at_least}" if each.records is None else str(each.records),
         _UNKNOWN if each.first_ms is None else _moment(each.first_ms),
         _UNKNOWN if each.last_ms is None else _moment(each.last_ms),
     )

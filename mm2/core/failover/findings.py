@@ -199,7 +199,7 @@ def _of_lag(
 def _of_tail(wanted: orders.Wanted, each: seen.Unreplicated) -> Iterator[verdicts.Finding]:
     if each.records == 0:
         return
-    count = f"more than {each.at_least}" if each.records is None else f"{each.records}"
+    count = f"at least {each.at_least}" if each.records is None else f"{each.records}"
     yield _Finding(
         weight=_Weight.COSTS,
         code="unreplicated",

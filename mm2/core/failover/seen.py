@@ -104,8 +104,8 @@ Translate = Callable[[ids.TopicPartition, int], Place | None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreplicated:
     """What `to` holds in a partition, by its name there, that never reached `from`: what was
-    written there before it was left. `records` None: there were too many to count. `at_least` is
-    what was counted. Times are those of the first and the last of them, None where there is none.
+    written there before it was left. `records` None: not all could be counted. `at_least` is what
+    was. Times are those of the first and the last of them, None where there is none.
     """
 
     partition: ids.TopicPartition

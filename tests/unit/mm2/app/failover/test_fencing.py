@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.base import errors, ids
+from connect_runtime.base import deadline, errors, ids
 from connect_runtime.system import clock as system_clock
-from mm2.app.failover import fencing
+from mm2.app.failover import crews, fencing
+from mm2.core import flows
 from mm2.core.failover import fences
 from mm2.core.offsets import offset_map
 from mm2.formats import map_record, record_batch
@@ -73,7 +74,9 @@ def batch(base: int, count: int, producer: int) -> bytes:
 
 def fence(place: Place, found: offset_map.OffsetMap | None = None) -> fences.Fenced:
     about = (found or known()).partition(HERE)
-    return fencing._fence(HERE, about, place, clock=CLOCK)  # type: ignore[arg-type]  # stands in
+    end = deadline.Deadline.after(30.0, now_s=CLOCK.now_s())
+    stands_in: Any = place
+    return fencing._fence(HERE, about, stands_in, clock=CLOCK, end=end)
 
 
 TAIL = [batch(15, 2, OURS), batch(17, 1, OTHER)]
@@ -111,3 +114,29 @@ def test_who_is_taken_over_meanwhile_tries_again(code):
 def test_a_marker_that_is_not_seen_fences_nobody():
     with pytest.raises(errors.RetriableError, match="did not become readable"):
         fence(Place(marker=None))
+
+
+class Silent:
+    """A cluster of which nobody leads anything."""
+
+    def __enter__(self) -> Silent:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def leader(self, topic: str, partition: int) -> int:
+        raise errors.RetriableError(f"nobody leads {topic}-{partition}")
+
+
+def test_what_could_not_be_fenced_in_time_is_named():
+    stands_in: Any = Silent()
+    with pytest.raises(fencing.PartlyFencedError, match=r"0 of 1 .* nobody leads east") as caught:
+        fencing.fence(
+            flows.Flow(source="east", target="west"),
+            known(),
+            [HERE],
+            crew=crews.Crew(connect=lambda: stands_in, clock=CLOCK),
+            timeout_s=0.3,
+        )
+    assert caught.value.fenced == []

@@ -13,7 +13,7 @@ import pytest
 
 from connect_runtime.base import errors, ids
 from connect_runtime.system import clock as system_clock
-from mm2.app.failover import left_behind
+from mm2.app.failover import crews, left_behind
 from mm2.core.failover import tails
 from mm2.core.offsets import log_ends
 from tests.fakes import batches
@@ -94,12 +94,13 @@ def begin(**given: Any) -> tails.Begin:
     return tails.Begin(**usual | given)
 
 
+def crew(questions: FakeQuestions) -> crews.Crew:
+    stands_in: Any = questions
+    return crews.Crew(connect=lambda: stands_in, clock=CLOCK)
+
+
 def find(there: FakeQuestions, here: FakeQuestions, wanted: tails.Begin) -> tails.Tail:
-    finder = left_behind.Finder(
-        there=lambda: there,  # type: ignore[arg-type,return-value]  # it stands in
-        here=lambda: here,  # type: ignore[arg-type,return-value]
-        clock=CLOCK,
-    )
+    finder = left_behind.Finder(there=crew(there), here=crew(here))
     return finder.find({EAST: wanted})[EAST]
 
 
@@ -144,6 +145,15 @@ def test_what_retention_has_taken_is_not_read():
 def test_a_broker_that_is_away_for_a_moment_is_asked_again():
     there = FakeQuestions(BORN.logs, fails=2)
     assert find(there, NOTHING, begin()).counted == 10
+
+
+def test_what_does_not_answer_in_time_is_not_counted(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("mm2.app.failover.left_behind.FIND_S", 0.0)
+    found = find(BORN, NOTHING, begin())
+    assert (found.stretches, found.behind, found.counted) == (None, 12, 0)
+    monkeypatch.setattr("mm2.app.failover.left_behind.FIND_S", 0.5)
+    away = FakeQuestions(BORN.logs, fails=1_000)
+    assert find(away, NOTHING, begin()).stretches is None
 
 
 def test_too_much_to_read_is_not_counted(monkeypatch: pytest.MonkeyPatch):

@@ -187,6 +187,20 @@ def test_who_begins_a_partition_meanwhile_is_fenced_too(world: World, tmp_path: 
     assert world.locked_out == {HERE, OTHER}
 
 
+def test_what_was_fenced_when_time_was_up_is_not_fenced_again(world: World, tmp_path: Path):
+    also_copied(world)
+    asked: list[set[ids.TopicPartition]] = []
+
+    def partly(partitions: set[ids.TopicPartition]) -> set[ids.TopicPartition]:
+        asked.append(partitions)
+        return {OTHER} if len(asked) == 1 else set()
+
+    world.unfenced = partly
+    move(world, wanted(Kind.EMERGENCY), tmp_path / "move.jsonl")
+    assert asked[:2] == [{HERE, OTHER}, {OTHER}]
+    assert world.locked_out == {HERE, OTHER}
+
+
 def test_what_has_no_mirror_any_more_has_no_writers(world: World, tmp_path: Path):
     also_copied(world)
     world.sides.target.cluster.topics["east.orders"].partitions = 1

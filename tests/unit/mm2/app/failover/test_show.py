@@ -142,7 +142,7 @@ def test_what_never_left_has_a_table_of_its_own():
     rows = [line.split() for line in show.lines(found, [], {})]
     first, last = "1970-01-01T00:00:01Z", "1970-01-01T00:00:02Z"
     assert ["east.orders", "0", "5", "9", "4", first, last] in rows
-    assert ["orders", "0", "5", "9", ">", "7", "-", "-"] in rows
+    assert ["orders", "0", "5", "9", ">=", "7", "-", "-"] in rows
     told = show.as_json(found, [], {})
     assert told["unreplicated_records"] is None
     assert told["unreplicated"][0]["records"] == 4

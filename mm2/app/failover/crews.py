@@ -1,0 +1,136 @@
+"""Work on many partitions at once, on a bounded number of threads, each with connections of its
+own, and with one deadline for all."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from connect_runtime.base import clock as base_clock
+from connect_runtime.base import deadline as base_deadline
+from connect_runtime.base import errors
+from connect_runtime.system import threads
+from mm2.pipeline import single_questions
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+AT_ONCE = 8
+TURN_S = 0.2
+TELL_S = 5.0
+_CLOSE_S = 50.0
+"""A request that was sent is waited for."""
+
+Connect = Callable[[], single_questions.SingleQuestions]
+Work = Callable[[single_questions.SingleQuestions, K, base_deadline.Deadline], T]
+"""On one item. What takes long minds the deadline."""
+Tell = Callable[[str], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[K, T]):
+    """Every item is in one of the two: `left` says what failed last, "" where it was not begun."""
+
+    done: Mapping[K, T] = field(default_factory=dict)
+    left: Mapping[K, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """How far it came, with the first reason that there is."""
+        count = f"{len(self.done):,} of {len(self.done) + len(self.left):,} partitions are done"
+        why = next((f"; {item}: {why}" for item, why in self.left.items() if why), "")
+        return count + why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crew:
+    """`doing` is what the operator is told while it lasts, with how far it is."""
+
+    connect: Connect
+    clock: base_clock.Clock
+    doing: str = ""
+    tell: Tell = lambda _: None
+
+    def run(self, work: Work[K, T], items: Collection[K], *, timeout_s: float) -> Outcome[K, T]:
+        """What raises `RetriableError` is tried again, that one alone, until time is up for all;
+        every other error is raised at once."""
+        end = base_deadline.Deadline.after(timeout_s, now_s=self.clock.now_s())
+        shared = _Shared(work, items, end=end, connect=self.connect, clock=self.clock)
+        ends: list[threads.UnaskedEnd] = []
+        owned = threads.Threads(on_unasked_end=ends.append)
+        try:
+            size = min(AT_ONCE, len(items))
+            running = [owned.start(f"partitions {n}", shared.body) for n in range(size)]
+            self._watch(running, shared, ends)
+        finally:
+            owned.stop_all(_CLOSE_S)
+        failure = next((each.error for each in ends if each.error is not None), None)
+        if failure is not None:
+            raise failure
+        left = {item: shared.failed.get(item, "") for item in items if item not in shared.done}
+        return Outcome(shared.done, left)
+
+    def _watch(
+        self,
+        running: list[threads.OwnedThread],
+        shared: _Shared[K, T],
+        ends: list[threads.UnaskedEnd],
+    ) -> None:
+        told_s = self.clock.now_s()
+        while any(each.alive for each in running) and not any(each.error for each in ends):
+            next(each for each in running if each.alive).join(TURN_S)
+            if self.clock.now_s() - told_s >= TELL_S:
+                told_s = self.clock.now_s()
+                self.tell(f"{self.doing}: {len(shared.done):,} of {shared.count:,} partitions")
+
+
+class _Shared(Generic[K, T]):
+    """`done` and `failed` are written by several threads, an item by one of them."""
+
+    def __init__(
+        self,
+        work: Work[K, T],
+        items: Collection[K],
+        *,
+        end: base_deadline.Deadline,
+        connect: Connect,
+        clock: base_clock.Clock,
+    ) -> None:
+        self._work = work
+        self._end = end
+        self._connect = connect
+        self._clock = clock
+        self._waiting: queue.SimpleQueue[K] = queue.SimpleQueue()
+        for each in items:
+            self._waiting.put(each)
+        self.count = len(items)
+        self.done: dict[K, T] = {}
+        self.failed: dict[K, str] = {}
+
+    def body(self, stop: threading.Event) -> None:
+        with self._connect() as questions:
+            while not stop.is_set() and not self._over:
+                try:
+                    item = self._waiting.get_nowait()
+                except queue.Empty:
+                    return
+                self._patiently(item, questions, stop)
+
+    @property
+    def _over(self) -> bool:
+        return self._end.passed(self._clock.now_s())
+
+    def _patiently(
+        self, item: K, questions: single_questions.SingleQuestions, stop: threading.Event
+    ) -> None:
+        while True:
+            try:
+                self.done[item] = self._work(questions, item, self._end)
+            except errors.RetriableError as error:
+                self.failed[item] = str(error)
+                if self._over or stop.wait(TURN_S):
+                    return
+            else:
+                return
