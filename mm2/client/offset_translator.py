@@ -54,10 +54,10 @@ class OffsetTranslator:
         """
         clock = system_clock.SystemClock()
         link = flow_link.Link(
-            here=clusters.Kafka.of(properties, clock=clock),
+            here=clusters.kafka(properties, clock=clock),
             there=None
             if source_properties is None
-            else clusters.Kafka.of(source_properties, clock=clock),
+            else clusters.kafka(source_properties, clock=clock),
             policy=settings.policy({"source.cluster.alias": remote_alias, **properties}),
             remote_alias=remote_alias,
             alias=alias,

@@ -7,7 +7,8 @@ import os
 from connect_runtime.base import clock as base_clock
 from mm2.app import connections, flow_plan
 from mm2.app.settings import settings as app_settings
-from mm2.client import clusters, flow_link
+from mm2.client import flow_link
+from mm2.cluster import kafka_cluster
 from mm2.core import flows
 from mm2.core.configs import connector_keys
 
@@ -21,8 +22,8 @@ def link(
 
     def cluster(
         listing: app_settings.ClusterSettings, reading: app_settings.ClusterSettings, alias: str
-    ) -> clusters.Kafka:
-        return clusters.Kafka(
+    ) -> kafka_cluster.KafkaCluster:
+        return kafka_cluster.KafkaCluster(
             connections.access(listing, alias),
             connections.access(reading, alias),
             client_id=f"mm2-{flow.name}-{purpose}",

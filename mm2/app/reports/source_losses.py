@@ -37,7 +37,7 @@ Positions = Callable[[], Mapping[ids.TopicPartition, int]]
 
 
 class Source(Protocol):
-    """As much of a cluster as is asked; `looks.sides.Side`."""
+    """As much of a cluster as is asked; `kafka_cluster.KafkaCluster`."""
 
     @property
     def admin(self) -> admin.Admin: ...
