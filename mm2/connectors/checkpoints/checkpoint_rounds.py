@@ -82,6 +82,15 @@ class CheckpointRounds:
         self._map = map_offsets.MapOffsets(
             clients.offset_map, config.flow.topics.takes, clock=clock
         )
+        self._making = checkpoints.Checkpointing(
+            source=config.flow.source,
+            target=config.flow.target,
+            policy=config.flow.policy,
+            takes_topic=config.flow.topics.takes,
+            translate=self._translate,
+            exactly=self._by_map,
+            copied=self._copied,
+        )
 
     @property
     def loaded(self) -> bool:
@@ -162,11 +171,10 @@ class CheckpointRounds:
             self._failed += len(found.failed)
             self._complaints.say(GROUPS, f"{failure} ({self._failed} groups)")
         self._refresh()
-        making = self._making()
         made: list[Made] = []
         for group, positions in sorted(found.done.items()):
             standing = self.table.group(group)
-            look = making.look(group, positions, standing)
+            look = self._making.look(group, positions, standing)
             if not look.final:
                 self._seen.pop(group, None)
             made += [Made(point, point.partition not in standing) for point in look.news]
@@ -174,18 +182,6 @@ class CheckpointRounds:
                 for point in look.news:
                     self.table.publish(point)
         return made
-
-    def _making(self) -> checkpoints.Checkpointing:
-        flow = self._config.flow
-        return checkpoints.Checkpointing(
-            source=flow.source,
-            target=flow.target,
-            policy=flow.policy,
-            takes_topic=flow.topics.takes,
-            translate=self._translate,
-            exactly=self._by_map,
-            copied=self._copied,
-        )
 
     def _refresh(self) -> None:
         """Groups were asked before: what they have read was mostly copied, and noted, since."""

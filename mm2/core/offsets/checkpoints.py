@@ -7,6 +7,7 @@ target unless its group went back on the source.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -18,6 +19,7 @@ from mm2.formats import checkpoint, schema_fields
 TakesName = Callable[[str], bool]
 Points = Mapping[ids.TopicPartition, checkpoint.Checkpoint]
 """By the partition's name on the target."""
+_NOTHING: Points = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +40,12 @@ class CheckpointTable:
 
     Also holds what was published since, so it is both: what stands, and what readers translate by.
     `changed`: the groups of which something else stands since whoever looks there last cleared it.
+    Names that stand in many are held once.
     """
 
     takes_group: TakesName
     changed: set[str] = field(default_factory=set)
+    _places: dict[ids.TopicPartition, ids.TopicPartition] = field(default_factory=dict)
     _groups: dict[str, dict[ids.TopicPartition, checkpoint.Checkpoint]] = field(
         default_factory=dict
     )
@@ -56,19 +60,26 @@ class CheckpointTable:
         if not self.takes_group(about.group):
             return None
         after = None if value is None else checkpoint.decode(key, value)
-        points = self._groups.setdefault(about.group, {})
-        before = points.pop(about.partition, None)
-        if after is not None:
-            points[about.partition] = after
+        before = self._groups.get(about.group, _NOTHING).get(about.partition)
         if before == after:
             return None
+        if after is not None:
+            self._put(after)
+        else:
+            del self._groups[about.group][about.partition]
         self.changed.add(about.group)
         return about.group
 
     def publish(self, point: checkpoint.Checkpoint) -> None:
         """It stands from now on, or is about to."""
-        self._groups.setdefault(point.group, {})[point.partition] = point
+        self._put(point)
         self.changed.add(point.group)
+
+    def _put(self, point: checkpoint.Checkpoint) -> None:
+        points = self._groups.setdefault(point.group, {})
+        place = self._places.setdefault(point.partition, point.partition)
+        group = next((each.group for each in points.values()), point.group)
+        points[place] = dataclasses.replace(point, group=group, partition=place)
 
     def group(self, group: str) -> Points:
         """Empty for a group without any."""
@@ -105,6 +116,7 @@ class Checkpointing:
     translate: translation.Translate
     exactly: translation.Translate = lambda *_: translation.Untranslated.UNKNOWN
     copied: Callable[[ids.TopicPartition, int], bool] = lambda *_: False
+    _renamed: dict[ids.TopicPartition, ids.TopicPartition] = field(default_factory=dict)
 
     def new_checkpoints(
         self, group: str, positions: Positions, standing: Points
@@ -151,10 +163,13 @@ class Checkpointing:
 
     def renamed(self, partition: ids.TopicPartition) -> ids.TopicPartition:
         """The partition on the target that holds what this one of the source holds."""
+        known = self._renamed.get(partition)
+        if known is not None:
+            return known
         topic = naming.topic_on_target(
             self.policy, partition.topic, source_alias=self.source, target_alias=self.target
         )
-        return ids.TopicPartition(topic, partition.partition)
+        return self._renamed.setdefault(partition, ids.TopicPartition(topic, partition.partition))
 
     def _checkpoint(
         self,
