@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import pathlib
@@ -16,6 +17,7 @@ from mm2.app import run_socket
 from mm2.app.cli import config_file, flow_names
 from mm2.app.settings import load
 from mm2.app.settings import settings as app_settings
+from mm2.core import flows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,17 +26,16 @@ class Asked:
 
     file: pathlib.Path
     flow: str | None
-    clusters: bool
     timeout_s: float
     as_json: bool
+    clusters: bool = False
 
 
-def asking(function: Callable[..., int]) -> Callable[..., int]:
-    """Of a command that is given `asked`."""
+def asking_clusters(function: Callable[..., int]) -> Callable[..., int]:
+    """Of a command that is given `asked`, and asks clusters alone."""
 
     @config_file.argument
     @click.option("--flow", metavar="FLOW", help="Only this flow.  [default: all]")
-    @click.option("--clusters", is_flag=True, help="Ask the clusters, also if a process runs here.")
     @click.option(
         "--timeout",
         "timeout_s",
@@ -50,25 +51,40 @@ def asking(function: Callable[..., int]) -> Callable[..., int]:
         *,
         file: pathlib.Path,
         flow: str | None,
-        clusters: bool,
         timeout_s: float,
         as_json: bool,
         **others: Any,
     ) -> int:
-        asked = Asked(file=file, flow=flow, clusters=clusters, timeout_s=timeout_s, as_json=as_json)
+        asked = Asked(file=file, flow=flow, timeout_s=timeout_s, as_json=as_json)
         return function(asked=asked, **others)
 
     return with_asked
 
 
-def found(asked: Asked) -> Any:
-    """An `asking.Found`. Raises `SettingsError` and `click.BadParameter`."""
+def asking(function: Callable[..., int]) -> Callable[..., int]:
+    """Of a command that is given `asked`, and asks whoever runs the flows first."""
+
+    @asking_clusters
+    @click.option("--clusters", is_flag=True, help="Ask the clusters, also if a process runs here.")
+    @functools.wraps(function)
+    def with_clusters(*, asked: Asked, clusters: bool, **others: Any) -> int:
+        return function(asked=dataclasses.replace(asked, clusters=clusters), **others)
+
+    return with_clusters
+
+
+def chosen(asked: Asked) -> tuple[app_settings.Settings, tuple[flows.Flow, ...]]:
+    """The file, and those of its flows that are asked about. Raises `SettingsError` and
+    `click.BadParameter`."""
     settings = load.load(asked.file, environment=os.environ)
-    wanted = (
-        settings.flows
-        if asked.flow is None
-        else (flow_names.find(settings, asked.flow, hint="--flow"),)
-    )
+    if asked.flow is None:
+        return settings, tuple(settings.flows)
+    return settings, (flow_names.find(settings, asked.flow, hint="--flow"),)
+
+
+def found(asked: Asked) -> Any:
+    """An `asking.Found`. Raises as `chosen`."""
+    settings, wanted = chosen(asked)
     # Here and not above: wrong input is told before Kafka's library is loaded.
     from mm2.app import noise
     from mm2.app.reports import asking
@@ -97,7 +113,7 @@ def clusters_of(settings: app_settings.Settings, *, timeout_s: float) -> Callabl
     }
     clock = system_clock.SystemClock()
 
-    def look(flow: Any) -> Any:
+    def look(flow: flows.Flow) -> Any:
         return from_clusters.look(
             settings, flow, plans[flow.name], clock=clock, timeout_s=timeout_s
         )

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import pathlib
 from typing import Any
 
 import click
 
 from connect_runtime.system import clock as system_clock
 from mm2.app import columns, exits
-from mm2.app.cli import config_file, flow_names
-from mm2.app.settings import load
+from mm2.app.cli import flow_options
 from mm2.formats import receipt
 
 JSON_VERSION = 1
@@ -21,30 +18,16 @@ _COLUMNS = ("AT", "FLOW", "TOPIC", "PARTITION", "KIND", "SOURCE", "MIRROR", "DET
 
 
 @click.command("receipts")
-@config_file.argument
-@click.option("--flow", metavar="FLOW", help="Only of this flow.  [default: all]")
+@flow_options.asking_clusters
 @click.option("--topic", metavar="TOPIC", help="Only of this topic of the source.")
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(_KINDS), help="Only these kinds.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 when there is any.")
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(min=0, min_open=True),
-    default=30.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long each target may take to answer.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
 def command(
     *,
-    file: pathlib.Path,
-    flow: str | None,
+    asked: flow_options.Asked,
     topic: str | None,
     kinds: tuple[str, ...],
     exit_code: bool,
-    timeout_s: float,
-    as_json: bool,
 ) -> int:
     """List the receipts of the flows of FILE (default: clusters.yaml), oldest first.
 
@@ -59,8 +42,7 @@ def command(
       mm2 receipts --topic orders --kind source-gone
       mm2 receipts --json --exit-code
     """
-    settings = load.load(file, environment=os.environ)
-    wanted = settings.flows if flow is None else (flow_names.find(settings, flow, hint="--flow"),)
+    settings, wanted = flow_options.chosen(asked)
     # Here and not above: wrong input is told before Kafka's library is loaded.
     from mm2.app import noise
     from mm2.app.looks import receipts, sides
@@ -70,14 +52,14 @@ def command(
         for each in wanted:
             clock = system_clock.SystemClock()
             with sides.Sides(settings, each, purpose="receipts", clock=clock) as both:
-                stated = receipts.read(both.target, each.source, timeout_s=timeout_s)
+                stated = receipts.read(both.target, each.source, timeout_s=asked.timeout_s)
             found += [
                 (each.name, one)
                 for one in stated
                 if (topic is None or one.topic == topic) and (not kinds or one.kind.value in kinds)
             ]
         log_file.keep = False
-    if as_json:
+    if asked.as_json:
         told = [_json(name, one) for name, one in found]
         click.echo(json.dumps({"version": JSON_VERSION, "receipts": told}, indent=2))
     elif found:
