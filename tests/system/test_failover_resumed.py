@@ -1,0 +1,146 @@
+"""`mm2 failover` is killed and gone on with; hooks fail, hang and are mended meanwhile."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mm2.sandbox import cluster
+from tests.support import eventually, moved_groups
+
+pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(400)]
+
+DEADLINE_S = moved_groups.DEADLINE_S
+
+
+def until(scene: moved_groups.Scene, step: str, *arguments: str) -> str:
+    """Runs the command and kills it when it begins this step, "" never; what it said. Applications
+    are stopped when that is asked for."""
+    said = []
+    with scene.moving(*arguments) as moving:
+        assert moving.stdout is not None
+        for line in moving.stdout:
+            said.append(line)
+            if line.startswith("stop-producers: no hook"):
+                scene.writing.stop()
+            if line.startswith("stop-consumers: no hook"):
+                scene.here.stop()
+            if step and line.startswith(f"{step}: "):
+                moving.send_signal(signal.SIGKILL)
+    text = "".join(said)
+    expected = -signal.SIGKILL if step else 0
+    assert moving.returncode == expected, text + scene.running.tail
+    return text
+
+
+def stands(scene: moved_groups.Scene) -> dict[int, int]:
+    return moved_groups.positions(scene.target)
+
+
+@pytest.mark.parametrize("planned", [True, False])
+def test_a_move_that_is_killed_again_and_again_ends_as_an_undisturbed_one(
+    tmp_path: Path, own_cluster: Callable[..., cluster.Cluster], planned: bool
+):
+    """And who consumes there already, before the last attempt, is not set back."""
+    scene = moved_groups.Scene(tmp_path, own_cluster)
+    journal = ("--journal", str(tmp_path / "journal.jsonl"), "--settle", "1")
+    kind = ("--planned",) if planned else ()
+    with scene.running:
+        scene.writing.start()
+        scene.here.start()
+        scene.await_work()
+        if not planned:
+            scene.here.stop()
+            scene.writing.stop()
+            scene.running.await_records(len(scene.writing.sent), topic=moved_groups.TOPIC)
+        first = "agree" if planned else "stop-flow"
+        until(scene, first, *kind, "--execute", *journal)
+        for step in ("fence", "look-again", "move-groups", "verify"):
+            said = until(scene, step, "--resume", *journal)
+            assert "the journal is" in said
+        before = stands(scene)
+        with scene.there:
+            eventually.eventually(
+                lambda: scene.writing.sent <= {*scene.here.processed, *scene.there.processed},
+                DEADLINE_S,
+                "all is processed",
+            )
+            until(scene, "", "--resume", *journal)
+        after = stands(scene)
+    assert all(after[number] >= at for number, at in before.items())
+    processed = scene.here.processed + scene.there.processed
+    assert len(processed) == len(set(processed))
+    assert set(processed) == scene.writing.sent
+    lines = [json.loads(line) for line in (tmp_path / "journal.jsonl").read_text().splitlines()]
+    assert lines[-1]["step"] == "report"
+    assert lines[-1]["detail"]["unmoved"] == []
+
+
+FAILS = "echo the load balancer says no; exit 3"
+HANGS = "echo waiting for the change window; sleep 100"
+WAITS = "touch {folder}/asked; while [ ! -e {folder}/stopped ]; do sleep 0.1; done; echo done"
+
+
+def test_a_hook_that_fails_and_one_that_hangs_are_mended_and_gone_on_with(
+    tmp_path: Path, own_cluster: Callable[..., cluster.Cluster]
+):
+    script = tmp_path / "stop-producers.sh"
+    hooks: dict[str, Any] = {
+        "stop-producers": {"command": ["sh", str(script)], "timeout.ms": 20_000},
+        "start-consumers": {"command": ["sh", "-c", "echo $MM2_STEP $MM2_FROM $MM2_TO $MM2_FLOW"]},
+    }
+    scene = moved_groups.Scene(tmp_path, own_cluster, hooks)
+    path = tmp_path / "journal.jsonl"
+    journal = ("--journal", str(path), "--settle", "1")
+    with scene.running, scene.writing, scene.here:
+        scene.await_work()
+        script.write_text(FAILS)
+        failed = scene.mm2("--planned", "--execute", *journal)
+        assert failed.returncode == 1
+        told = "hook stop-producers (sh) ended with 3; it said: the load balancer says no"
+        assert told in failed.stderr
+        set_timeout(scene, hooks, 1_000)
+        script.write_text(HANGS)
+        hung = scene.mm2("--resume", *journal)
+        assert hung.returncode == 1
+        told = "did not end within 1 s and was killed; it said: waiting for the change window"
+        assert told in hung.stderr
+        assert scene.writing.running  # and the flow copies on: nothing was stopped yet
+        scene.running.await_records(len(scene.writing.sent) + 50, topic=moved_groups.TOPIC)
+        set_timeout(scene, hooks, 60_000)
+        script.write_text(WAITS.format(folder=tmp_path))
+        with scene.moving("--resume", *journal) as moving:
+            eventually.eventually((tmp_path / "asked").exists, DEADLINE_S, "the hook is run")
+            scene.writing.stop()
+            (tmp_path / "stopped").touch()
+            assert moving.stdout is not None
+            said = []
+            for line in moving.stdout:
+                said.append(line)
+                if line.startswith("stop-consumers: no hook"):
+                    scene.here.stop()
+        assert moving.returncode == 0, "".join(said)
+        scene.finish_there()
+    processed = scene.here.processed + scene.there.processed
+    assert sorted(processed) == sorted(scene.writing.sent)
+    done = {
+        each["step"]: each["detail"]
+        for each in map(json.loads, path.read_text().splitlines())
+        if each["what"] == "done"
+    }
+    assert done["stop-producers"] == {"output": "done"}
+    assert done["start-consumers"] == {"output": "start-consumers east west east->west"}
+
+
+def set_timeout(scene: moved_groups.Scene, hooks: dict[str, Any], timeout_ms: int) -> None:
+    path = scene.running.settings_path
+    given = json.loads(path.read_text())
+    given["hooks"] = hooks | {
+        "stop-producers": hooks["stop-producers"] | {"timeout.ms": timeout_ms}
+    }
+    path.write_text(json.dumps(given))
