@@ -177,7 +177,8 @@ def _run(
         made, open_source=loss_watch.open_source, clock=clock.SystemClock()
     )
     observed = observing.Observing(made, settings, clock=clock.SystemClock(), losses=watch.left_s)
-    served.update(observed.served)
+    page = hosting.StatusPage(made, watch)
+    served.update({**observed.served, **page.served})
     exporter, note = serve(settings.metrics, observed.source, port=metrics_port, beside=served)
     if settings.spark.engine == "spark":
         _log.info("starting Spark at %s", settings.spark.master)
@@ -190,7 +191,7 @@ def _run(
         notes=(f"mm2 {version.VERSION}{note}",),
     )
     try:
-        with reloading.begun(made, watch), hosting.begun(made, watch, served):
+        with reloading.begun(made, watch), page.watched():
             return run_loop.RunLoop(made, goal, around).run()
     finally:
         if exporter is not None:

@@ -43,9 +43,11 @@ class Estimate:
     command: str
 
 
-def make(report: flow_report.FlowReport, flow: flows.Flow) -> Estimate:
-    """Of a flow as its process sees it."""
+def make(report: flow_report.FlowReport, flow: flows.Flow, *, stuck: str = "") -> Estimate:
+    """Of a flow as its process sees it. `stuck`: why it does not replicate, "" where it does."""
     found = list(_find(report, flow))
+    if stuck:
+        found.append((Kind.UNKNOWN, stuck))
     kinds = [kind for kind, _ in found]
     return Estimate(
         kind=min(kinds, key=_GRAVEST_FIRST.index, default=Kind.NOTHING_KNOWN),

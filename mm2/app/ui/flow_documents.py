@@ -44,12 +44,14 @@ class Node:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSeen:
     """One flow at one moment: its part of the file, what it counts, how it stands. `rates` None:
-    they are not known yet."""
+    they are not known yet. `stuck`: why it does not replicate within the objective, "" where it
+    does."""
 
     flow: flows.Flow
     status: flow_status.FlowStatus
     report: flow_report.FlowReport
     rates: rates.Rates | None = None
+    stuck: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +108,7 @@ def flow_json(
         },
         "topics": rows[:TOPICS_MAX],
         "topics_found": len(rows),
-        "estimate": estimates.as_json(estimates.make(report, one.flow)),
+        "estimate": estimates.as_json(estimates.make(report, one.flow, stuck=one.stuck)),
         "timeline": timeline.as_json(past),
     }
 
@@ -152,8 +154,9 @@ def _summary(one: FlowSeen) -> Json:
         "source": one.flow.source,
         "target": one.flow.target,
         "state": report.state.value,
-        "tone": tones.of_flow(report).value,
-        "state_words": tones.in_words(report),
+        "tone": tones.of_flow(report, crosses=not one.stuck).value,
+        "state_words": tones.in_words(report, crosses=not one.stuck),
+        "stuck": one.stuck,
         "reason": report.reason,
         "since_ms": report.since_ms,
         "nodes": list(report.nodes),

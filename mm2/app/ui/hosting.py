@@ -7,9 +7,8 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator
 
-from connect_runtime.ports import pages
 from connect_runtime.system import clock, threads
 from mm2.app import version
 from mm2.app.ui import children, questions, site, watch
@@ -20,29 +19,32 @@ _STOP_S = 0.2
 _log = logging.getLogger(__name__)
 
 
-@contextlib.contextmanager
-def begun(
-    running: watch.Running, reports: watch.Reports, served: MutableMapping[str, pages.Make]
-) -> Iterator[None]:
-    """While entered there is something to see; the pages come to those that are `served`."""
-    now = clock.SystemClock()
-    seen = watch.Watch(
-        running,
-        reports,
-        release=version.VERSION,
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        clock=now,
-    )
-    asked = questions.Questions(children.run, clock=now)
-    served.update(site.Site(seen, board.BOARD, asked).served())
-    owned = threads.Threads(on_unasked_end=_tell_end)
-    owned.start("status page", seen.run)
-    try:
-        yield
-    finally:
-        asked.stop()
-        owned.stop_all(_STOP_S)
+class StatusPage:
+    """`served` are its pages, by path."""
+
+    def __init__(self, running: watch.Running, reports: watch.Reports) -> None:
+        now = clock.SystemClock()
+        self._watch = watch.Watch(
+            running,
+            reports,
+            release=version.VERSION,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            clock=now,
+        )
+        self._questions = questions.Questions(children.run, clock=now)
+        self.served = site.Site(self._watch, board.BOARD, self._questions).served()
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """While entered the pictures of the last hour go on."""
+        owned = threads.Threads(on_unasked_end=_tell_end)
+        owned.start("status page", self._watch.run)
+        try:
+            yield
+        finally:
+            self._questions.stop()
+            owned.stop_all(_STOP_S)
 
 
 def _tell_end(end: threads.UnaskedEnd) -> None:

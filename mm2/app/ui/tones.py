@@ -79,8 +79,9 @@ def of_task(each: flow_report.Task) -> Tone:
     return _TASKS.get(each.state, Tone.UNKNOWN)
 
 
-def of_flow(report: flow_report.FlowReport) -> Tone:
-    """One that runs is as well as the gravest of its parts; what others copy nobody here knows."""
+def of_flow(report: flow_report.FlowReport, *, crosses: bool = True) -> Tone:
+    """One that runs is as well as the gravest of its parts; what others copy nobody here knows, and
+    where nothing `crosses` within the objective what was known may be long past."""
     known = _FLOWS.get(report.state)
     parts = [of_partition(each, report.at_ms) for each in report.partitions]
     tasks = [of_task(each) for each in report.tasks]
@@ -89,22 +90,26 @@ def of_flow(report: flow_report.FlowReport) -> Tone:
     if known is not None:
         return known
     if report.elsewhere:
-        return gravest([*parts, Tone.UNKNOWN])
+        return Tone.UNKNOWN
     if not report.partitions:
         return Tone.WAIT
+    if not crosses:
+        return Tone.UNKNOWN
     of_all = gravest([*parts, *tasks])
     return Tone.WAIT if of_all is Tone.GOOD and report.warnings else of_all
 
 
-def in_words(report: flow_report.FlowReport) -> str:
-    """A flow's state for people: one that runs, and is not well, says so."""
+def in_words(report: flow_report.FlowReport, *, crosses: bool = True) -> str:
+    """A flow's state for people: one that runs, and is not well, says so. `crosses` as above."""
     word = report.state.value.lower().replace("_", " ")
-    tone = of_flow(report)
+    tone = of_flow(report, crosses=crosses)
     if report.state is not flow_report.State.RUNNING or tone is Tone.GOOD:
         return word
     standing = sum(each.state in flow_report.STANDING for each in report.partitions)
     if standing:
         return f"{word}, {standing} stopped"
+    if tone is Tone.UNKNOWN and not crosses:
+        return f"{word}, nothing crosses"
     return f"{word}, {_RUNNING[tone]}"
 
 

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from connect_runtime.base import clock as base_clock
-from mm2.app import rates
+from mm2.app import health_pages, rates
 from mm2.app.reports import flow_report
 from mm2.app.settings import settings as app_settings
 from mm2.app.ui import flow_documents, timeline
-from mm2.connectors import flow_status
+from mm2.core import health
 
 FRESH_S = 1.0
 """So old what is shown may be, at least."""
@@ -25,16 +25,11 @@ LOOK_SHARE = 0.02
 RARELY_S = 15.0
 
 
-class Running(Protocol):
+class Running(health_pages.Running, Protocol):
     """What runs the flows: `mm2.app.node.Node`."""
 
     @property
     def settings(self) -> app_settings.Settings: ...
-
-    @property
-    def engine_ready(self) -> bool: ...
-
-    def statuses(self) -> Sequence[flow_status.FlowStatus]: ...
 
 
 class Reports(Protocol):
@@ -104,6 +99,7 @@ class Watch:
         settings = self._running.settings
         statuses = {each.flow: each for each in self._running.statuses()}
         reports = {each.flow: each for each in self._reports.reports()}
+        stuck = self._stuck(settings)
         self._rates.observe(list(statuses.values()), began_s)
         self._looks += 1
         self._seen = flow_documents.Seen(
@@ -115,6 +111,7 @@ class Watch:
                     status=statuses[flow.name],
                     report=reports[flow.name],
                     rates=self._rates if self._looks > 1 else None,
+                    stuck=stuck.get(flow.name, ""),
                 )
                 for flow in settings.flows
                 if flow.name in statuses and flow.name in reports
@@ -124,6 +121,15 @@ class Watch:
         pause_s = max(FRESH_S, (ended_s - began_s) / LOOK_SHARE)
         self._fresh_until_s = ended_s + min(RARELY_S, pause_s)
         return self._seen
+
+    def _stuck(self, settings: app_settings.Settings) -> dict[str, str]:
+        """As `/health/replicating` judges."""
+        judged = health.replicating(
+            health_pages.flows(self._running),
+            within_s=settings.watch.replicating_within_s,
+            now_ms=self._clock.wall_ms(),
+        )
+        return {each.flow: each.reason for each in judged.findings if not each.well}
 
     def _node(self, settings: app_settings.Settings) -> flow_documents.Node:
         return flow_documents.Node(

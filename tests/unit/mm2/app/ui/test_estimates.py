@@ -77,3 +77,15 @@ def test_what_is_unknown_decides_and_what_costs_is_told_too():
 def test_only_where_nothing_is_known_against_it_it_looks_well(kind):
     told = estimates.as_json(estimates.Estimate(kind=kind, findings=(), command=""))
     assert (told["tone"] == tones.Tone.GOOD.value) == (kind is Kind.NOTHING_KNOWN)
+
+
+def test_a_flow_that_does_not_replicate_cannot_be_judged():
+    report = flow_report.FlowReport(
+        flow=FLOW.name,
+        seen_by=(),
+        at_ms=NOW_MS,
+        state=flow_report.State.RUNNING,
+        partitions=(DONE,),
+    )
+    found = estimates.make(report, FLOW, stuck="nothing since 90 s")
+    assert (found.kind, found.findings) == (Kind.UNKNOWN, ("nothing since 90 s",))

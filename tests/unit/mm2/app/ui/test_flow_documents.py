@@ -23,6 +23,7 @@ SUMMARY: dict[str, object] = {
     "state": "RUNNING",
     "tone": "good",
     "state_words": "running",
+    "stuck": "",
     "reason": "",
     "since_ms": None,
     "nodes": [],

@@ -18,7 +18,11 @@ flows:
 
 class Running:
     engine_ready = True
+    crashed = ""
     settings = load.parse(FILE, file="c.yaml", folder=pathlib.Path("/"), environment={})
+
+    def standings(self):
+        return []
 
     def statuses(self):
         return [statuses.flow(statuses.partition())]
@@ -29,14 +33,14 @@ class Running:
 
 def test_while_it_is_entered_the_pages_are_served_and_the_past_is_noted():
     running = Running()
-    served: dict[str, pages.Make] = {}
-    with hosting.begun(running, running, served):
+    page = hosting.StatusPage(running, running)
+    with page.watched():
         threads = [each.name for each in threading.enumerate()]
         assert "status page" in threads
 
         def told():
             asked = pages.Asked(path="/ui/api/flow", query={"flow": "east->west"})
-            return json.loads(served["/ui/api/flow"](asked).body)
+            return json.loads(page.served["/ui/api/flow"](asked).body)
 
         eventually.eventually(lambda: told()["timeline"]["at_ms"])
         assert told()["node"]["engine_ready"]

@@ -130,3 +130,17 @@ def test_of_nothing_nothing_is_known():
 )
 def test_a_flow_that_runs_and_is_not_well_says_so(report, words):
     assert tones.in_words(report) == words
+
+
+@pytest.mark.parametrize(
+    ("report", "tone", "words"),
+    [
+        (flow(GOOD), Tone.UNKNOWN, "running, nothing crosses"),
+        (flow(partition(state="stopped")), Tone.BAD, "running, 1 stopped"),
+        (flow(GOOD, state=State.PAUSED), Tone.WAIT, "paused"),
+        (flow(), Tone.WAIT, "running, have a look"),
+    ],
+)
+def test_where_nothing_crosses_what_was_known_counts_for_nothing(report, tone, words):
+    assert tones.of_flow(report, crosses=False) is tone
+    assert tones.in_words(report, crosses=False) == words

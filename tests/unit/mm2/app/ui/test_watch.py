@@ -7,6 +7,8 @@ import pytest
 
 from mm2.app.settings import load
 from mm2.app.ui import timeline, watch
+from mm2.connectors import board
+from mm2.core.copy import crossing
 from tests.fakes import plugin_contexts
 from tests.support import seen_flows, statuses
 
@@ -19,6 +21,8 @@ flows:
 
 
 class Running:
+    crashed = ""
+
     def __init__(self, clock):
         self.settings = load.parse(FILE, file="c.yaml", folder=pathlib.Path("/"), environment={})
         self.engine_ready = False
@@ -27,6 +31,9 @@ class Running:
         self.looks = 0
         self.takes_s = 0.0
         self._clock = clock
+
+    def standings(self):
+        return []
 
     def statuses(self):
         return [
@@ -121,3 +128,18 @@ def test_its_thread_notes_a_point_every_step_and_more_rarely_where_looking_takes
         timeline.STEP_S,
     ]
     assert len(seen.past("a->b")) == 4
+
+
+def test_a_flow_that_does_not_replicate_within_the_objective_says_why(seen, running, clock):
+    place = board.BOARD.pulse("a->b", 0)
+    try:
+        told = [each.stuck for each in seen.seen().flows]
+        assert told == ["nothing has crossed yet; allowed are 60 s"] * 2
+        place.put(crossing.Pulse(crossed_ms=clock.wall_ms() - 5_000))
+        clock.now += watch.FRESH_S
+        assert [bool(each.stuck) for each in seen.seen().flows] == [False, True]
+        clock.now += watch.FRESH_S
+        clock.wall += 60_000
+        assert seen.seen().flows[0].stuck.startswith("nothing since: 65.0 s ago the target ")
+    finally:
+        place.leave()
