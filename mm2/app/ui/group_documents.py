@@ -17,8 +17,6 @@ from mm2.formats import checkpoint
 GROUPS_MAX = 50
 PARTITIONS_MAX = 50
 """Of one group."""
-TEXT_MAX = 200
-"""No longer text is looked for in names."""
 
 
 def groups_json(
@@ -29,7 +27,7 @@ def groups_json(
     text: str,
 ) -> dict[str, Any]:
     """Of the groups whose name has `text` in it the first, by name."""
-    found = [each.find(text[:TEXT_MAX], GROUPS_MAX) for each in told]
+    found = [each.find(text, GROUPS_MAX) for each in told]
     groups = {name: points for each in found for name, points in each.groups.items()}
     mirrors = {
         ids.TopicPartition(each.mirror, each.partition): each for each in one.report.partitions

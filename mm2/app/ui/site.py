@@ -18,6 +18,9 @@ from mm2.connectors import board
 
 PAGE = "/ui"
 API = f"{PAGE}/api"
+TEXT_MAX = 249
+"""No longer text is looked for in names: so long a topic's may be."""
+MADE_MAX = 64
 _HTML = "text/html; charset=utf-8"
 _CSS = "text/css; charset=utf-8"
 _JS = "text/javascript; charset=utf-8"
@@ -34,7 +37,7 @@ _HEADERS = {
 
 Json = dict[str, Any]
 _One = flow_documents.FlowSeen
-_Make = Callable[[pages.Asked, flow_documents.Seen, _One], Json]
+_Make = Callable[[pages.Asked, flow_documents.Seen, _One], pages.Page]
 
 
 class Seen(Protocol):
@@ -53,6 +56,23 @@ class Asked(Protocol):
     def known(self, question: questions.Question) -> questions.Answer: ...
 
 
+class _Made:
+    """The documents of one look, each made once, however many want it. Any thread may ask."""
+
+    def __init__(self) -> None:
+        self._of: tuple[flow_documents.Seen | None, dict[str, pages.Page]] = (None, {})
+
+    def page(self, seen: flow_documents.Seen, name: str, make: Callable[[], Json]) -> pages.Page:
+        of, made = self._of
+        if of is not seen or len(made) >= MADE_MAX:
+            made = {}
+            self._of = (seen, made)
+        found = made.get(name)
+        if found is None:
+            found = made[name] = _json(make())
+        return found
+
+
 class Site:
     """`served` are its pages. Any thread may ask."""
 
@@ -60,6 +80,7 @@ class Site:
         self._seen = seen
         self._board = on
         self._asked = asked
+        self._made = _Made()
 
     def served(self) -> dict[str, pages.Make]:
         """By path."""
@@ -80,21 +101,27 @@ class Site:
         }
 
     def _overview(self, _: pages.Asked) -> pages.Page:
-        return _json(flow_documents.overview_json(self._seen.seen()))
+        seen = self._seen.seen()
+        return self._made.page(seen, "", lambda: flow_documents.overview_json(seen))
 
-    def _flow(self, asked: pages.Asked, seen: flow_documents.Seen, one: _One) -> Json:
-        past = self._seen.past(one.flow.name)
-        return flow_documents.flow_json(seen, one, past, topic=asked.query.get("topic", ""))
+    def _flow(self, asked: pages.Asked, seen: flow_documents.Seen, one: _One) -> pages.Page:
+        name, topic = one.flow.name, asked.query.get("topic", "")[:TEXT_MAX]
+        past = self._seen.past(name)
+        return self._made.page(
+            seen,
+            f"{name} {topic}",
+            lambda: flow_documents.flow_json(seen, one, past, topic=topic),
+        )
 
-    def _groups(self, asked: pages.Asked, seen: flow_documents.Seen, one: _One) -> Json:
+    def _groups(self, asked: pages.Asked, seen: flow_documents.Seen, one: _One) -> pages.Page:
         told = self._board.seen().groups.get(one.flow.name, {})
-        text = asked.query.get("group", "")
-        return group_documents.groups_json(seen, one, [*told.values()], text=text)
+        text = asked.query.get("group", "")[:TEXT_MAX]
+        return _json(group_documents.groups_json(seen, one, [*told.values()], text=text))
 
-    def _receipts(self, _: pages.Asked, seen: flow_documents.Seen, one: _One) -> Json:
+    def _receipts(self, _: pages.Asked, seen: flow_documents.Seen, one: _One) -> pages.Page:
         return self._answer(seen, self._asked.ask(questions.receipts(one.flow, seen.node.file)))
 
-    def _plan(self, asked: pages.Asked, seen: flow_documents.Seen, one: _One) -> Json:
+    def _plan(self, asked: pages.Asked, seen: flow_documents.Seen, one: _One) -> pages.Page:
         """It costs both clusters something: only who wants it has it made."""
         question = questions.plan(one.flow, seen.node.file)
         wanted = asked.query.get("look") == "1"
@@ -102,8 +129,8 @@ class Site:
             seen, self._asked.ask(question) if wanted else self._asked.known(question)
         )
 
-    def _answer(self, seen: flow_documents.Seen, answer: questions.Answer) -> Json:
-        return {**flow_documents.head(seen), **questions.as_json(answer)}
+    def _answer(self, seen: flow_documents.Seen, answer: questions.Answer) -> pages.Page:
+        return _json({**flow_documents.head(seen), **questions.as_json(answer)})
 
     def _of_flow(self, make: _Make) -> pages.Make:
         """Of the flow that is named."""
@@ -111,7 +138,7 @@ class Site:
         def made(asked: pages.Asked) -> pages.Page:
             seen = self._seen.seen()
             one = seen.find(asked.query.get("flow", ""))
-            return _no_flow(seen) if one is None else _json(make(asked, seen, one))
+            return _no_flow(seen) if one is None else make(asked, seen, one)
 
         return made
 

@@ -105,14 +105,3 @@ def test_only_so_many_groups_and_partitions_are_shown():
         70,
     )
     assert [each["partition"] for each in wide["partitions"]] == list(range(50))
-
-
-def test_long_texts_are_cut_before_they_are_looked_for():
-    asked = []
-
-    def find(text, most):
-        asked.append((len(text), most))
-        return board.GroupsFound(known=0, matching=0, groups={})
-
-    told(board.GroupsShown(round_ms=1, find=find), text="x" * 5_000)
-    assert asked == [(group_documents.TEXT_MAX, group_documents.GROUPS_MAX)]

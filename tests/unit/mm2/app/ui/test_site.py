@@ -18,9 +18,13 @@ FILES = ["index.html", "ui.css", "ui.js"]
 class Seen:
     def __init__(self):
         self.flows = [seen_flows.flow(seen_flows.part()), seen_flows.flow(flow="west->east")]
+        self.look()
+
+    def look(self):
+        self.found = seen_flows.seen(*self.flows)
 
     def seen(self):
-        return seen_flows.seen(*self.flows)
+        return self.found
 
     def past(self, flow):
         return ()
@@ -44,7 +48,8 @@ class Browser:
     def __init__(self):
         self.asked = Asked()
         self.board = board.Board()
-        self.served = site.Site(Seen(), self.board, self.asked).served()
+        self.seen = Seen()
+        self.served = site.Site(self.seen, self.board, self.asked).served()
 
     def get(self, path, *, accept="*/*", **query):
         make = pages.find(self.served, path)
@@ -161,3 +166,31 @@ def test_names_that_no_text_can_hold_are_shown_all_the_same(browser):
     )
     told = browser.json("/ui/api/groups", flow="east->west")
     assert told["groups"][0]["group"] == "half ?"
+
+
+def test_documents_of_one_look_are_made_once_and_only_so_many_kept(browser):
+    def flow(topic=""):
+        return browser.get("/ui/api/flow", flow="east->west", topic=topic)
+
+    first, overview = flow(), browser.get("/ui/api/overview")
+    assert flow() is first
+    assert browser.get("/ui/api/overview") is overview
+    assert flow("x") is not first
+    browser.seen.look()
+    assert flow() is not first
+    last = flow()
+    for number in range(site.MADE_MAX):
+        flow(str(number))
+    assert flow() is not last
+
+
+def test_long_texts_are_cut_before_they_are_looked_for(browser):
+    texts = []
+
+    def find(text, _):
+        texts.append(len(text))
+        return board.GroupsFound(known=0, matching=0, groups={})
+
+    browser.board.groups("east->west", 0).put(board.GroupsShown(round_ms=1, find=find))
+    browser.json("/ui/api/groups", flow="east->west", group="x" * 5_000)
+    assert texts == [site.TEXT_MAX]
