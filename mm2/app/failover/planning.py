@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -12,11 +11,10 @@ from connect_runtime.base import errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app.failover import left_behind
 from mm2.app.looks import mirrors, positions, sides, syncs
-from mm2.core.failover import fences, orders, places, plan, seen, tails
-from mm2.core.offsets import map_translation, offset_map
+from mm2.core.failover import doubts, fences, orders, places, plan, seen, tails
+from mm2.core.offsets import offset_map
 
 _LOGS_S = 10.0
-OTHERS_SINCE = "its newest offset sync says other than its map: MirrorMaker 2 has copied it since"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +75,8 @@ class Planner:
             timeout_s=max(_LOGS_S, end.left_s(self.clock.now_s())),
         )
         opposite = self._opposite(wanted, found, standing)
-        mirrored = self._doubted(fences.with_tails(found.mirrored, locked), found)
+        own, why_no_syncs = self._own_syncs(found)
+        mirrored = doubts.doubted(fences.with_tails(found.mirrored, locked), found.known, own)
         where = places.Places(
             flow=flow,
             known=found.known,
@@ -86,14 +85,7 @@ class Planner:
             left=opposite.left,
             still=locked is not None,
         )
-        asked = {
-            place.partition
-            for group in standing.groups
-            for partition, position in group.positions.items()
-            if position is not None
-            and (place := where.translate(partition, position.offset)) is not None
-        }
-        left = opposite.left
+        left, asked = opposite.left, where.of_groups(standing.groups)
         what = seen.Seen(
             at_ms=self.clock.wall_ms(),
             flow=flow.name,
@@ -104,6 +96,7 @@ class Planner:
             unlisted=standing.unlisted,
             untold=found.untold,
             way_back=opposite.why,
+            unsynced=why_no_syncs,
             left_out=found.left_out,
             unfenced={} if locked is None else locked.unfenced,
             unreplicated=tuple(each.told() for _, each in sorted(left.items()))
@@ -114,26 +107,17 @@ class Planner:
         )
         return plan.make(wanted, what, where.translate, settled=settled), left
 
-    def _doubted(
-        self, mirrored: tuple[seen.Mirrored, ...], found: mirrors.Mirrors
-    ) -> tuple[seen.Mirrored, ...]:
-        """Has Java mirrored since we did? Its newest offset sync tells, where it can be read."""
+    def _own_syncs(self, found: mirrors.Mirrors) -> tuple[places.Syncs, str]:
+        """The flow's own offset syncs, and why they could not be read."""
         flow, here = self.both.flow, self.ways.syncs_here
         if here and found.silent:
-            return mirrored
+            return {}, ""
         side = self.both.source if here else self.both.target
         topic = flow.policy.offset_syncs_topic(flow.target if here else flow.source)
         try:
-            told = syncs.read(side, topic, self.timeout_s)
-        except errors.ConnectError:
-            return mirrored
-        return tuple(
-            dataclasses.replace(each, stopped=each.stopped or OTHERS_SINCE)
-            if (newest := told.get(each.partition))
-            and not map_translation.agrees(found.known.partition(each.partition), newest[-1])
-            else each
-            for each in mirrored
-        )
+            return syncs.read(side, topic, min(mirrors.SOURCE_S, self.timeout_s)), ""
+        except errors.ConnectError as error:
+            return {}, str(error)
 
     def _opposite(
         self, wanted: orders.Wanted, found: mirrors.Mirrors, standing: positions.Standing

@@ -118,6 +118,13 @@ def _of_half(
             text=f"what the flow back has brought to {here} cannot be seen ({found.way_back}): "
             f"groups that read what came from {wanted.destination} may read more of it again",
         )
+    if found.unsynced:
+        yield _Finding(
+            weight=_Weight.NOTE,
+            code="syncs-unread",
+            text=f"whether MirrorMaker 2 has copied since we did could not be seen "
+            f"({found.unsynced})",
+        )
     partly = (
         found.unlisted
         or found.untold

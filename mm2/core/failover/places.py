@@ -6,7 +6,7 @@ back by that one's; what both bring under one name goes by both (`shared_names`)
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connect_runtime.base import ids
@@ -111,6 +111,16 @@ class Places:
             forward=forward,
             opposite=self.back.known.partition(mirror),
         )
+
+    def of_groups(self, groups: Iterable[seen.Group]) -> set[ids.TopicPartition]:
+        """Where groups go, by names there."""
+        return {
+            place.partition
+            for group in groups
+            for partition, position in group.positions.items()
+            if position is not None
+            and (place := self.translate(partition, position.offset)) is not None
+        }
 
     def _backwards(self, partition: ids.TopicPartition, offset: int) -> seen.Place | None:
         topic = _origin(self.flow, partition.topic)

@@ -142,7 +142,8 @@ class Seen:
 
     `logs` are partitions of `to`, by their names there, as far as groups go there. `silent` says
     why `from` does not answer, `unlisted` why not all of its groups may be known, `way_back` why
-    the flow that leads back could not be looked at there, "" where none is so. `untold` are topics
+    the flow that leads back could not be looked at there, `unsynced` why the flow's own offset
+    syncs could not be read, "" where none is so. `untold` are topics
     of `from` whose partitions it does not tell, and why. `left_out` are topics that are on `to`,
     and why they are not mirrored now. `unfenced` are partitions whose writers nobody could lock
     out, and why. `losses` counts receipts of the flow that say records were lost on the way.
@@ -158,6 +159,7 @@ class Seen:
     unlisted: str = ""
     untold: Mapping[str, str] = field(default_factory=dict)
     way_back: str = ""
+    unsynced: str = ""
     left_out: Mapping[str, str] = field(default_factory=dict)
     unfenced: Mapping[ids.TopicPartition, str] = field(default_factory=dict)
     unreplicated: tuple[Unreplicated, ...] = ()

@@ -311,6 +311,15 @@ def test_who_has_copied_since_is_seen_by_offset_syncs(downstream, agrees, here):
     assert codes(found) == ({} if agrees else {"stopped": Weight.FORBIDS})
 
 
+def test_syncs_that_cannot_be_read_are_told():
+    sides = scene()
+    sides.source.topics.failure = errors.RetriableError("their leader is away")
+    found = made(sides)
+    assert codes(found) == {"syncs-unread": Weight.NOTE}
+    assert "their leader is away" in found.findings[0].text
+    assert found.verdict is verdicts.Verdict.GO
+
+
 BACK = ids.TopicPartition("west.orders", 0)
 
 

@@ -10,7 +10,7 @@ from connect_runtime.base import ids
 from mm2.core import filters, flows, naming
 from mm2.core.configs import connector_keys
 from mm2.core.failover import places, seen, tails, whose
-from mm2.core.offsets import log_ends, offset_map, translation
+from mm2.core.offsets import checkpoints, log_ends, offset_map, translation
 from mm2.formats import offset_sync
 from tests.fakes import copied_map
 
@@ -149,6 +149,19 @@ def test_under_one_name_both_maps_count():
 def test_the_way_back_is_asked_for_where_it_counts(topics, asks):
     assert places.asks_back(flow(), topics) is asks
     assert places.asks_back(identity(), topics)
+
+
+def test_where_groups_go():
+    group = seen.Group(
+        name="billing",
+        origin=seen.Origin.COMMITTED,
+        positions={
+            HERE: checkpoints.OffsetAndMetadata(offset=40),
+            ids.TopicPartition("orders", 1): None,
+            ids.TopicPartition("other", 0): checkpoints.OffsetAndMetadata(offset=4),
+        },
+    )
+    assert made(flow(), NOTHING).of_groups([group]) == {MIRROR}
 
 
 def test_names_of_both_ways():
