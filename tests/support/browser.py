@@ -95,7 +95,7 @@ class Browser:
         """What people can read there; "" where nothing is shown."""
         found = self.script(
             "const on = document.querySelector(arguments[0]);"
-            "return on && (on.innerText ?? on.textContent)",
+            "return on?.getClientRects().length ? on.innerText ?? on.textContent : ''",
             selector,
         )
         return str(found or "")
