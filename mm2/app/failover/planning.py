@@ -139,9 +139,9 @@ class Planner:
         if known is None:
             exists = self.ways.both or bool(why)
             return _Opposite(places.Back(known=None, exists=exists, syncs=self._syncs()), why=why)
-        way = places.Back(known=known, exists=self.ways.both)
         if not back and flow.policy.renames_topics:
-            return _Opposite(way)
+            return _Opposite(places.Back(known=known, exists=self.ways.both))
+        way = places.Back(known=known, exists=self.ways.both, syncs=self._syncs())
         try:
             return _Opposite(way, left=self._left(known, found.known, whole=wanted.planned))
         except errors.RetriableError as error:

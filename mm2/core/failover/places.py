@@ -44,9 +44,9 @@ def ways(props: Mapping[str, str], flow: flows.Flow, names: Collection[str]) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Back:
-    """The flow that leads back. `known` is its map, which stands on the cluster that is left; None
-    where it cannot be read, and then its `syncs` count. `exists`: there is such a flow, as far as
-    that is known without the map."""
+    """The flow that leads back. `known` is its map, which stands on the cluster that is left, None
+    where it cannot be read; of what is not in it `syncs` tell. `exists`: there is such a flow, as
+    far as that is known without the map."""
 
     known: offset_map.OffsetMap | None
     exists: bool = False
@@ -153,8 +153,8 @@ class Places:
         forward: translation.Translation,
         opposite: offset_map.PartitionMap,
     ) -> seen.Place:
-        if not opposite.eras:
-            return seen.Place(partition=mirror, outcome=forward, unsure=self._unsure())
+        if not opposite.eras:  # MirrorMaker 2 may lead back: it keeps syncs alone
+            return self._by_syncs(partition, mirror, offset, forward=forward)
         mine, tail = self.mirrored.get(partition), self.left.get(mirror)
         copied_to = None if mine is None else mine.copied_to
         through = opposite.copied_to or 0
@@ -183,7 +183,7 @@ class Places:
         *,
         forward: translation.Translation,
     ) -> seen.Place:
-        """Without the opposite map, which is lost with its cluster."""
+        """Without the opposite map, which is lost with its cluster, or was never there."""
         unsure = self._unsure()
         if not unsure:
             return seen.Place(partition=mirror, outcome=forward)

@@ -410,6 +410,16 @@ def test_offset_syncs_say_what_had_arrived_on_a_lost_cluster(downstream, to):
         assert (only(found).to, only(found).again_max) == (to, COPIED + DELTA - to)
 
 
+def test_java_that_leads_back_is_seen_by_its_syncs():
+    """Its flow is in another file, and it has no map."""
+    sides = identity()
+    sync = offset_sync.OffsetSync(partition=HERE, upstream=60, downstream=80)
+    sides.target.topics.topics["mm2-offset-syncs.east.internal"] = [offset_sync.encode(sync)]
+    found = made(sides, ways=places.Ways(both=False, syncs_there=True))
+    assert "shared-names" not in codes(found)
+    assert (only(found).to, only(found).again_max) == (60, COPIED + DELTA - 60)
+
+
 def named(sides: two_sides.FakeSides, upstream: int) -> None:
     """A checkpoint under one name."""
     point = checkpoint.Checkpoint(

@@ -124,8 +124,11 @@ def test_under_one_name_it_depends_on_who_may_write_there(exists, topics, unsure
     assert bool(found.unsure) is unsure
 
 
-def test_under_one_name_what_had_arrived_is_not_read_again():
-    back = places.Back(known=None, exists=True, syncs=synced(20, 30))
+@pytest.mark.parametrize("readable", [True, False])
+def test_under_one_name_what_had_arrived_is_not_read_again(readable):
+    """Also where MirrorMaker 2 leads back, which has no map."""
+    known = offset_map.OffsetMap() if readable else None
+    back = places.Back(known=known, exists=True, syncs=synced(20, 30))
     found = made(identity(), back).translate(HERE, 40)
     assert found is not None
     assert (found.unsure, found.outcome.downstream) == ("", 20)

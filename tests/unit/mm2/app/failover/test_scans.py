@@ -1,0 +1,91 @@
+"""Reading a stretch of a log, as far as time and bytes reach."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from connect_runtime.base import deadline
+from mm2.app.failover import scans
+from mm2.core.failover import whose
+from mm2.formats import record_batch
+from tests.fakes import batches
+
+OURS, OTHERS = 70, 90
+
+
+@dataclass
+class Clock:
+    """A look takes a second."""
+
+    s: float = 0.0
+
+    def now_s(self) -> float:
+        return self.s
+
+    def wall_ms(self) -> int:
+        return 0
+
+
+@dataclass
+class Log:
+    """Batches of two records from `first` on; an answer holds one."""
+
+    clock: Clock
+    producers: list[int]
+    first: int = 0
+    asked: list[int] = field(default_factory=list)
+
+    def start(self) -> int:
+        return self.first
+
+    def batches(self, offset: int) -> list[tuple[record_batch.BatchHeader, memoryview]]:
+        self.asked.append(offset)
+        self.clock.s += 1.0
+        number = offset // 2
+        if number >= len(self.producers):
+            return []
+        records = [batches.Record(value=b"x", timestamp=1) for _ in range(2)]
+        stamp = batches.Stamp(base_offset=2 * number, producer_id=self.producers[number])
+        data = memoryview(batches.data(records, stamp))
+        return [(record_batch.read_header(data), data)]
+
+
+def scan(log: Log, start: int, end: int, *, within_s: float = 100.0) -> tuple[bool, whose.Whose]:
+    found = whose.Whose(ours={OURS}, start=start, end=end)
+    limit = deadline.Deadline.after(within_s, now_s=log.clock.now_s())
+    return scans.scan(log, found, clock=log.clock, end=limit), found
+
+
+def test_all_of_a_stretch_is_read():
+    log = Log(Clock(), [OURS, OTHERS, OURS, OURS])
+    whole, found = scan(log, 2, 6)
+    assert (whole, found.mine, sum(each.records for each in found.others)) == (True, 2, 2)
+    assert log.asked == [2, 4]
+
+
+def test_what_is_deleted_is_not_asked_for():
+    log = Log(Clock(), [OURS] * 4, first=4)
+    assert scan(log, 0, 6)[0]
+    assert log.asked == [4]
+
+
+def test_of_nothing_nothing_is_read():
+    log = Log(Clock(), [])
+    assert scan(log, 6, 6)[0]
+    assert log.asked == []
+
+
+@pytest.mark.parametrize(("within_s", "asked"), [(3.0, 3), (1_000.0, int(scans.SCAN_S))])
+def test_it_ends_in_time_also_where_nothing_comes(within_s, asked):
+    log = Log(Clock(), [])
+    whole, _ = scan(log, 0, 6, within_s=within_s)
+    assert (whole, len(log.asked)) == (False, asked)
+
+
+def test_no_more_than_so_many_bytes_are_read(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(scans, "BYTES_MAX", 100)
+    whole, found = scan(Log(Clock(), [OURS] * 50), 0, 100)
+    assert not whole
+    assert 0 < found.mine < 100
