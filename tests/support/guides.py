@@ -11,16 +11,16 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from connect_runtime.system import user_cache
+from connect_runtime.system import processes, user_cache
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _MARK = "::block "
+TOO_LONG = 124
 KINDS = frozenset({"sh", "text", "console", "yaml", "properties", "python"})
 
 
@@ -97,7 +97,7 @@ def _plain(line: str) -> str:
 
 def follow(asked: Sequence[Block], *, folder: Path, timeout_s: float) -> tuple[int, str]:
     """Run them in `folder`, which is empty but for a home that has Kafka's jars: the exit code, and
-    all that was printed. The code is 124 where `timeout_s` was not enough."""
+    all that was printed. `TOO_LONG` is the code where `timeout_s` was not enough."""
     home, here, scratch = (folder / name for name in ("home", "here", "t"))
     for each in (here, scratch):
         each.mkdir(parents=True)
@@ -115,20 +115,14 @@ def follow(asked: Sequence[Block], *, folder: Path, timeout_s: float) -> tuple[i
     inside = "mount --make-rprivate / && ip link set lo up && exec bash " + shlex.quote(
         str(folder / "guide.sh")
     )
-    argv = ["timeout", "--kill-after=5", f"{timeout_s:.0f}"]
-    argv += ["unshare", "--mount", "--mount-proc", "--pid", "--net", "--fork", "--kill-child"]
+    argv = ["unshare", "--mount", "--mount-proc", "--pid", "--net", "--fork", "--kill-child"]
     with (folder / "output").open("wb") as output:
-        done = subprocess.run(
-            [*argv, "sh", "-c", inside],
-            cwd=here,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env=given,
-            timeout=timeout_s + 30.0,
-            check=False,
-        )
-    return done.returncode, (folder / "output").read_text(errors="replace")
+        child = processes.start([*argv, "sh", "-c", inside], output=output, env=given, cwd=here)
+    code = child.wait(timeout_s)
+    if code is None:
+        child.kill()
+    said = (folder / "output").read_text(errors="replace")
+    return TOO_LONG if code is None else code, said
 
 
 def _fill(cache: Path) -> None:

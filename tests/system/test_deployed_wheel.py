@@ -26,6 +26,7 @@ from tests.support.image import dockerfile, stand_in
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
+BUILD_S = 800.0
 DEMO_S = 200.0
 START_S = 120.0
 STOP_S = 30.0
@@ -249,3 +250,28 @@ def test_the_health_check_sees_a_process_that_serves_nothing(image, tmp_path):
         assert image.inside(first, *image.last.healthcheck).returncode == 1
     finally:
         child.kill()
+    eventually.eventually(lambda: not processes.alive(first), 10.0)
+
+
+@pytest.fixture(scope="module")
+def built() -> str:
+    """The image itself, made by the daemon of this machine."""
+    if shutil.which("docker") is None or run(["docker", "info"]).returncode:
+        pytest.skip("no Docker daemon answers")
+    name = "mm2:of-a-test"
+    file = str(mirror.ROOT / "deploy" / "Dockerfile")
+    done = run(["docker", "build", "--file", file, "--tag", name, str(mirror.ROOT)], BUILD_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return name
+
+
+@pytest.mark.docker
+@pytest.mark.full
+def test_the_image_itself_runs_the_demo(built, state):
+    volume = state(10_001)
+    sealed = ["--rm", "--read-only", "--cap-drop=ALL", "--tmpfs=/tmp:exec"]
+    sealed.append(f"--volume={volume.folder}:{STATE}")
+    demo = ["demo", "--seconds", "2", "--records", "100"]
+    done = run(["docker", "run", *sealed, built, *demo], DEMO_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("every record equal") == 14, done.stdout

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import click
 
+from mm2.app import health_pages
 from mm2.app.cli import main
 from tests.support.image import dockerfile
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
-LIVE, READY = "/health/live", "/health/ready"
+LIVE, READY = health_pages.LIVE, health_pages.READY
 SCRATCH = "/tmp"
 REST_PORT, METRICS_PORT = 8090, 9464
 KEPT = ("HOME", "MM2_CACHE")

@@ -155,7 +155,13 @@ class StandIn:
 
     def _as_user(self, uid: int) -> list[str]:
         """Without any right beyond those of a user, in the image's environment and folder."""
-        rights = ["--no-new-privs", "--bounding-set=-all", "--inh-caps=-all", "--clear-groups"]
+        rights = [
+            "--pdeathsig=KILL",
+            "--no-new-privs",
+            "--bounding-set=-all",
+            "--inh-caps=-all",
+            "--clear-groups",
+        ]
         given = [f"{key}={value}" for key, value in self._final.environment.items()]
         there = ["env", "--chdir", self.last.last("WORKDIR").text, "--ignore-environment", *given]
         return ["setpriv", f"--reuid={uid}", f"--regid={uid}", *rights, *there]
