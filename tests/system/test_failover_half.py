@@ -76,10 +76,14 @@ class Scene:
     def plan(self, *arguments: str) -> dict[str, Any]:
         return self.mm2(*arguments)[0]
 
-    def kill_one(self) -> None:
-        """The broker that leads partition 1."""
+    def lose_one(self, *, frozen: bool) -> None:
+        """The broker that leads partition 1: dead, or silent with its connections open."""
         topics = kafka.admin_client(self.source).list_topics(TOPIC, timeout=20).topics
-        self.east.brokers[topics[TOPIC].partitions[1].leader].kill()
+        broker = self.east.brokers[topics[TOPIC].partitions[1].leader]
+        if frozen:
+            broker.freeze()
+        else:
+            broker.kill()
 
 
 def codes(found: dict[str, Any]) -> dict[str, list[str]]:
@@ -91,8 +95,9 @@ def codes(found: dict[str, Any]) -> dict[str, list[str]]:
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("frozen", [False, True])
 def test_what_a_dead_broker_alone_knew_is_told(
-    tmp_path: Path, own_cluster: Callable[..., cluster.Cluster]
+    tmp_path: Path, own_cluster: Callable[..., cluster.Cluster], frozen: bool
 ):
     scene = Scene(tmp_path, own_cluster)
     with scene.running:
@@ -103,7 +108,7 @@ def test_what_a_dead_broker_alone_knew_is_told(
             "checkpoints of all groups",
         )
         assert scene.plan()["verdict"] == "go"
-        scene.kill_one()
+        scene.lose_one(frozen=frozen)
         found, took_s = scene.mm2()
         assert took_s < 3 * LOOK_S
         assert (found["verdict"], found["silent"]) == ("go-at-a-cost", "")

@@ -46,8 +46,7 @@ def of_groups(
     them, else by their checkpoints, or where they were `before`, whichever is further. `stable` as
     in `groups.Groups.positions`. Raises `RetriableError` and `FatalError`."""
     before = before or {}
-    table = _checkpoints(sides, names, timeout_s, needed=not (origin_answers or before))
-    unlisted = ""
+    table, no_checkpoints = _checkpoints(sides, names, timeout_s)
     if origin_answers:
         wanted, unlisted = _wanted(sides, names, table, timeout_s=timeout_s)
         wanted = sorted({*wanted, *before}) if unlisted else wanted
@@ -55,6 +54,7 @@ def of_groups(
             sides, wanted, table, names=names, stable=stable, clock=clock, timeout_s=timeout_s
         )
     else:
+        unlisted = "" if before else no_checkpoints
         told = sorted({*table.groups(), *before})
         found = [_checkpointed(sides.flow, name, table) for name in told]
     found = [_with_before(each, before.get(each.name, {})) for each in found]
@@ -157,9 +157,9 @@ def _concerns(flow: flows.Flow, topic: str) -> bool:
 
 
 def _checkpoints(
-    sides: app_sides.TwoSides, names: Collection[str], timeout_s: float, *, needed: bool
-) -> checkpoints.CheckpointTable:
-    """`needed`: nothing else tells of the groups."""
+    sides: app_sides.TwoSides, names: Collection[str], timeout_s: float
+) -> tuple[checkpoints.CheckpointTable, str]:
+    """And why there are none, "" where there are."""
     flow = sides.flow
     table = checkpoints.CheckpointTable(
         takes_group=(lambda name: name in names) if names else flow.groups.takes
@@ -168,13 +168,11 @@ def _checkpoints(
     try:
         record_folds.fold(sides.target.topics.read_topic(topic, timeout_s), table.apply)
     except kafka_errors.TopicMissingError:
-        if needed:
-            raise errors.FatalError(
-                f"{flow.source} does not answer, and there is no {topic} on {flow.target}: nothing "
-                f"is known of the groups of {flow.source}. Let the flow write checkpoints "
-                "(emit.checkpoints.enabled, the group filter)"
-            ) from None
-    return table
+        return table, (
+            f"{flow.source} does not answer, and there is no {topic} on {flow.target}: let the "
+            "flow write checkpoints (emit.checkpoints.enabled, the group filter)"
+        )
+    return table, ""
 
 
 def _checkpointed(flow: flows.Flow, name: str, table: checkpoints.CheckpointTable) -> seen.Group:

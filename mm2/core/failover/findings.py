@@ -46,6 +46,7 @@ def _find(
     settled: seen.Settled | None,
 ) -> Iterator[verdicts.Finding]:
     yield from _of_ends(wanted, found)
+    yield from _of_list(wanted, found, groups)
     for each in found.mirrored:
         yield from _of_mirror(wanted, each)
         if not found.silent:
@@ -77,13 +78,6 @@ def _of_ends(wanted: orders.Wanted, found: seen.Seen) -> Iterator[verdicts.Findi
             "cannot be counted"
             + ("; a planned move needs both (leave --planned away if it is lost)" * wanted.planned),
         )
-    if found.unlisted:
-        yield _Finding(
-            weight=_Weight.FORBIDS if wanted.planned else _Weight.COSTS,
-            code="groups-unlisted",
-            text=f"not all groups of {here} may be known ({found.unlisted}): those that have "
-            "checkpoints are",
-        )
     for topic, why in sorted(found.left_out.items()):
         yield _Finding(
             weight=_Weight.NOTE, code="left-out", text=f"{topic} was mirrored once: {why}"
@@ -100,6 +94,19 @@ def _of_ends(wanted: orders.Wanted, found: seen.Seen) -> Iterator[verdicts.Findi
             code="losses",
             text=f"{found.losses} receipts say that records were lost before: see mm2 receipts",
         )
+
+
+def _of_list(
+    wanted: orders.Wanted, found: seen.Seen, groups: Sequence[group_moves.GroupMove]
+) -> Iterator[verdicts.Finding]:
+    if not found.unlisted:
+        return
+    known = "those that have checkpoints are" if groups else "none is"
+    yield _Finding(
+        weight=_Weight.FORBIDS if wanted.planned or not groups else _Weight.COSTS,
+        code="groups-unlisted",
+        text=f"not all groups of {wanted.origin} may be known ({found.unlisted}): {known}",
+    )
 
 
 def _of_half(

@@ -252,10 +252,19 @@ def test_a_cluster_that_is_given_up_is_asked_nothing():
 
 
 def test_without_checkpoints_nothing_is_known_of_a_silent_clusters_groups():
+    """What is known of its partitions is told all the same."""
     sides = scene()
     sides.source.cluster.away = True
-    with pytest.raises(errors.FatalError, match=r"no east\.checkpoints\.internal"):
-        made(sides)
+    found = made(sides)
+    told = codes(found)
+    assert told["groups-unlisted"] is Weight.FORBIDS
+    assert told["origin-unreachable"] is Weight.COSTS
+    assert "no east.checkpoints.internal on west" in next(
+        each.text for each in found.findings if each.code == "groups-unlisted"
+    )
+    assert (found.groups, found.newest_ms) == ((), 1_000)
+    accepted = made(sides, accepted=frozenset({"groups-unlisted"}))
+    assert accepted.verdict is verdicts.Verdict.GO_AT_A_COST
 
 
 def test_topics_that_are_gone_or_filtered_now_are_left_out():
