@@ -115,7 +115,7 @@ class ConnectorRun:
         try:
             self._call(call)
         except BaseException as error:  # noqa: BLE001 - of plugins, which may raise anything
-            _LOG.error("connector %s threw", self.name, exc_info=error)
+            traces.log(_LOG, f"connector {self.name}", error)
             trace = traces.of(error)
         self._tell(lifecycle.Called(trace))
 

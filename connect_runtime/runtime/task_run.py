@@ -208,7 +208,7 @@ class TaskRun:
 
     def _note(self, error: BaseException) -> None:
         """The first one is the status's."""
-        _LOG.error("task %s threw", self.task, exc_info=error)
+        traces.log(_LOG, f"task {self.task}", error)
         if self._trace is None:
             self._trace = traces.of(error)
 

@@ -117,7 +117,7 @@ def test_a_cluster_that_cannot_be_reached_is_told_and_others_go_on(east, west, t
     given = mirror.settings(east.client_properties(), west.client_properties(), topics=[name])
     reserved = ports.reserve()
     given["clusters"]["north"] = {"bootstrap.servers": f"127.0.0.1:{reserved.port}"}
-    given["flows"].append({"from": "north", "to": "west"})
+    given["flows"].append({"from": "north", "to": "west", "replication.factor": 1})
     done = mm2("run", write(tmp_path, given), "--until-caught-up", "--timeout", "90")
     assert done.returncode == 1, done.stderr
     assert "not caught up within 90 s" in done.stdout

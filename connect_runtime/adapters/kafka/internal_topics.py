@@ -84,6 +84,8 @@ class InternalTopics:
                 _LOG.warning("%s; taking it for granted that the topic is there", error)
             except errors.RetriableError as error:
                 if failure is None or not isinstance(error, kafka_errors.UnreachableError):
+                    if str(error) != str(failure):
+                        _LOG.warning("%s; it is tried again", error)
                     failure = error  # that time was up at last says less than what was before
                 return False
             else:
