@@ -302,10 +302,10 @@ function drawOverview(found) {
 function drawStanding(on, each) {
   const more = each.partition_count - each.partitions.length;
   const names = each.partitions.map((number) => `${each.topic}-${number}`).join(", ") + (more > 0 ? ` and ${more} more` : "");
-  const since = each.since_ms === null ? "" : `since ${moment(each.since_ms)}`;
+  const since = each.since_ms === null ? "" : `, since ${moment(each.since_ms)}`;
   on.replaceChildren(
     chip("bad", each.state), " ", element("b", {}, names), " ",
-    element("span", { class: "small" }, `${each.flow}, ${since}`),
+    element("span", { class: "small" }, `${each.flow}${since}`),
     element("div", {}, each.reason),
     command(each.command) || "",
   );
@@ -355,17 +355,28 @@ function way(each, places, twoWay) {
   const tip = [0, 2.6, -2.6].map((angle) => angle === 0 ? `${end.x} ${end.y}` : `${end.x + 12 * Math.cos(turn + angle)} ${end.y + 12 * Math.sin(turn + angle)}`);
   const aside = { x: along.y * places.beside, y: -along.x * places.beside };
   const centre = { x: (start.x + 2 * middle.x + end.x) / 4 + aside.x, y: (start.y + 2 * middle.y + end.y) / 4 + aside.y };
-  const state = cut(each.state_words, 20), left = centre.x - 4 * state.length - 9;
+  const state = cut(each.state_words, 20);
   const told = `lag ${lagTime(each)}`, rate = each.records_s === null ? "" : `${short(each.records_s)} records/s`;
   const words = `${each.flow}: ${each.state_words}, ${told}${rate && `, ${rate}`}`;
   return drawn("a", { href: `#${encodeURIComponent(each.flow)}`, class: `edge tone-${each.tone}`, "aria-label": words },
     drawn("title", {}, words),
     drawn("path", { class: "way", d: `M${start.x} ${start.y}Q${middle.x} ${middle.y} ${end.x} ${end.y}` }),
     drawn("path", { class: "tip", d: `M${tip.join("L")}Z` }),
-    places.beside ? null : drawn("rect", { x: left - 4, y: centre.y - 18, width: 2 * (centre.x - left) + 8, height: 36, rx: 6 }),
-    drawn("svg", { x: left, y: centre.y - 16, width: 14, height: 14 }, drawn("use", { href: `#sign-${each.tone}` })),
-    drawn("text", { class: "flow", x: centre.x + 8, y: centre.y - 5 }, state),
-    drawn("text", { x: centre.x, y: centre.y + 12 }, cut(told, 19)));
+    ...(places.beside ? labelled(centre, each.tone, state, told) : badge(centre, each.tone)));
+}
+// Beside the ways of two clusters there is room for words; among more the table has them.
+function labelled(at, tone, state, told) {
+  return [
+    drawn("svg", { x: at.x - 4 * state.length - 9, y: at.y - 16, width: 14, height: 14 }, drawn("use", { href: `#sign-${tone}` })),
+    drawn("text", { class: "flow", x: at.x + 8, y: at.y - 5 }, state),
+    drawn("text", { x: at.x, y: at.y + 12 }, cut(told, 19)),
+  ];
+}
+function badge(at, tone) {
+  return [
+    drawn("circle", { cx: at.x, cy: at.y, r: 12 }),
+    drawn("svg", { x: at.x - 8, y: at.y - 8, width: 16, height: 16 }, drawn("use", { href: `#sign-${tone}` })),
+  ];
 }
 function rim(box, to, half) {
   const dx = to.x - box.x, dy = to.y - box.y;
@@ -430,6 +441,7 @@ function drawVerdict(estimate) {
     element("p", { class: "verdict" }, chip(estimate.tone, estimate.verdict), element("span", { class: "small" }, "from what this process knows by itself, as of now; no plan")),
     element("ul", { class: "plain lines" }, ...estimate.findings.map((each) => element("li", {}, each))),
   );
+  $("plan-command").replaceChildren(command(estimate.command));
 }
 
 // Charts: the last hour, holes where nothing was known
@@ -578,7 +590,6 @@ function drawPlan(answer) {
       element("p", { class: "verdict" }, found ? chip(found.tone, found.verdict) : chip("unknown", "no plan yet"), element("span", { class: "small" }, `the plan of mm2 failover${found ? `, ${asOf(answer)}` : asOf(answer) && `: ${asOf(answer)}`}`)),
       ...(found ? planned(found) : []),
       element("p", {}, button),
-      command(page.detail ? page.detail.estimate.command : ""),
     );
     if (focused) $("look").focus();
   }

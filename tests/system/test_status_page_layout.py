@@ -1,0 +1,169 @@
+"""The status page of flows that are made up, in a real browser: much of everything, long and
+hostile names, and what must never look well."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from connect_runtime.base import ids
+from mm2.app.reports import flow_report
+from mm2.app.ui import questions, timeline
+from mm2.connectors import board
+from mm2.formats import checkpoint
+from tests.support import browser as browsers
+from tests.support import eventually, made_up_page, seen_flows
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+
+NOW_MS = seen_flows.NOW_MS
+WIDTHS = (320, 390, 760, 1280)
+HOSTILE = "<img src=x onerror='window.planted = 1'>\u202e\"&lt;"
+LONG = "a-name.that_is-as-long-as-a-topic-may-be-" * 6
+CLUSTERS = ("eu-central", "us-east", "us-west", "ap-south", "a-cluster-with-a-long-name", "hub")
+STOPPED = seen_flows.part(state="stopped", reason=f"it is gone. To go on: mm2 why {LONG}")
+SOON_S = 30.0
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[browsers.Browser]:
+    with browsers.opened(tmp_path) as found:
+        yield found
+        assert found.foreign() == []
+
+
+def many() -> made_up_page.MadeUp:
+    """Six clusters, flows both ways, a group with a hostile name, an hour with a hole in it."""
+    parts = [seen_flows.part(LONG[:240] + f"{number}") for number in range(120)]
+    shown = []
+    for number, alias in enumerate(CLUSTERS[:-1]):
+        shown += [
+            seen_flows.flow(*parts, flow=f"{alias}->hub", warnings=(LONG,)),
+            seen_flows.flow(*([STOPPED] if number == 2 else parts[:2]), flow=f"hub->{alias}"),
+        ]
+    point = checkpoint.Checkpoint(
+        group=HOSTILE, partition=ids.TopicPartition(LONG, 0), upstream=2**62, downstream=2**62
+    )
+    found = board.GroupsFound(known=1, matching=1, groups={HOSTILE: [point]})
+    made = made_up_page.MadeUp(flows=shown, points=hour(), answer=answered())
+    name = f"{CLUSTERS[0]}->hub"
+    made.groups.groups(name, 0).put(board.GroupsShown(round_ms=NOW_MS, find=lambda *_: found))
+    return made
+
+
+def hour() -> list[timeline.Point]:
+    return [
+        timeline.Point(
+            at_ms=NOW_MS - (360 - step) * 10_000,
+            lag_records=None if 100 < step < 150 else 10**9,
+            lag_ms=None if 100 < step < 150 else int(9_000 * (1 + math.sin(step / 30))),
+            records_s=4_000.0 + step,
+            bytes_s=1e6,
+        )
+        for step in range(361)
+    ]
+
+
+def answered() -> questions.Answer:
+    one = {
+        "id": "1",
+        "at_ms": NOW_MS,
+        "topic": LONG,
+        "partition": 0,
+        "kind": "source-gone",
+        "source": [1, 2**62],
+        "target": None,
+        "detail": HOSTILE,
+    }
+    found = {"receipt_count": 1, "kinds": {"source-gone": 1}, "receipts": [one]}
+    return questions.Answer(found=found | planned(), at_ms=NOW_MS, took_s=1.0)
+
+
+def planned() -> dict[str, object]:
+    finding = {"weight": "no-go", "tone": "bad", "code": "c", "text": LONG}
+    return {
+        "verdict": "NO-GO",
+        "tone": "bad",
+        "plan_ms": NOW_MS,
+        "silent": LONG,
+        "lag_records": None,
+        "lag_ms": None,
+        "newest_ms": None,
+        "group_count": 7,
+        "read_again_max": 2**40,
+        "findings": [finding] * 9,
+        "findings_hidden": 3,
+    }
+
+
+def test_much_of_everything_fits_and_can_be_read(browser: browsers.Browser):
+    with made_up_page.served(many()) as url:
+        browser.open(url)
+        browser.await_text("#topics", "a-name.that")
+        browser.await_text("#groups", "onerror")
+        browser.await_text("#receipts", "source-gone")
+        browser.await_text("#plan", "NO-GO")
+        browser.script("document.querySelectorAll('details').forEach((each) => each.open = true)")
+        for dark in (False, True):
+            for width in WIDTHS:
+                browser.size(width, dark=dark)
+                eventually.eventually(lambda: browser.overflow() <= 0, SOON_S)
+                assert browser.faint() == [], (width, dark)
+                assert apart(browser) == [], (width, dark)
+        assert browser.script("return [...document.images].length") == 0
+        assert browser.script("return window.planted") is None
+        assert browser.complaints() == []
+        browser.script("document.querySelector('.cluster').nextSibling.remove();")
+        browser.script(
+            "const on = document.querySelector('.cluster'); on.after(on.cloneNode(true))"
+        )
+        assert apart(browser) != [], "the judge sees it"
+
+
+def apart(browser: browsers.Browser) -> list[str]:
+    """Clusters on the map that cover one another."""
+    return list(
+        browser.script(
+            "const at = [...document.querySelectorAll('.cluster rect')]"
+            "  .map((each) => each.getBoundingClientRect());"
+            "return at.flatMap((one, n) => at.slice(n + 1).filter((other) =>"
+            "  one.left < other.right && other.left < one.right &&"
+            "  one.top < other.bottom && other.top < one.bottom).map(String))"
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"state": flow_report.State.UNKNOWN}, "unknown"),
+        ({"elsewhere": 3}, "running, not all known"),
+        ({"partitions": (seen_flows.part(end=None),)}, "running, not all known"),
+        ({"partitions": ()}, "running, have a look"),
+        ({"state": flow_report.State.NOT_RUNNING}, "not running"),
+    ],
+)
+def test_what_is_not_known_never_looks_well(browser: browsers.Browser, fields, words):
+    made = made_up_page.MadeUp(flows=[seen_flows.flow(seen_flows.part(), **fields)])
+    with made_up_page.served(made) as url:
+        browser.open(url)
+        browser.await_text("#flows td:nth-child(2)", words)
+        browser.await_text("#verdict", "cannot be told")
+        green = browser.script(
+            "return [...document.querySelectorAll('#flows .tone-good, #topology .tone-good,"
+            " #verdict .tone-good, #plan .tone-good')].map((each) => each.textContent)"
+        )
+        assert green == []
+        assert browser.text("#flows td:nth-child(5)") == "unknown", "no rate yet"
+
+
+def test_a_page_that_never_got_an_answer_says_so(browser: browsers.Browser):
+    made = made_up_page.MadeUp(flows=[seen_flows.flow(seen_flows.part())])
+    with made_up_page.served(made) as url:
+        browser.open(url)
+        browser.await_text("#flows", "running")
+    browser.await_text("#stale", "The process does not answer", SOON_S)
+    assert browser.title == "stale · mm2"
