@@ -159,21 +159,21 @@ def begin(order: Order, found: equipment.Equipment) -> int:
 
     wanted = _wanted(order)
     path = order.journal or _default_path(order, found.clock.wall_ms())
-    planned = _plan(found, wanted, path)
+    planned, clusters = _plan(found, wanted, path)
     no_go = planned.verdict is verdicts.Verdict.NO_GO
     _tell_plan(order, planned, found.settings, doing=order.execute and not no_go)
     if no_go or not order.execute:
         return exits.FAILED if no_go else exits.DONE
     hooks = tuple(sorted(found.settings.hooks))
-    begun = journal.Begun(
-        wanted=wanted, flow=found.both.flow.name, hooks=hooks, clusters=found.clusters()
-    )
+    begun = journal.Begun(wanted=wanted, flow=found.both.flow.name, hooks=hooks, clusters=clusters)
     begin = journal.begun(begun, at_ms=found.clock.wall_ms())
     return _move(order, found, path, begin=begin, planned=planned)
 
 
-def _plan(found: equipment.Equipment, wanted: orders.Wanted, path: pathlib.Path) -> plan.Plan:
-    """With what would stop its execution later."""
+def _plan(
+    found: equipment.Equipment, wanted: orders.Wanted, path: pathlib.Path
+) -> tuple[plan.Plan, orders.Clusters]:
+    """With what would stop its execution later; and between which clusters it is."""
     from mm2.core.failover import plan, readiness
 
     planned = found.planner.make(wanted)
@@ -182,8 +182,9 @@ def _plan(found: equipment.Equipment, wanted: orders.Wanted, path: pathlib.Path)
         path,
         groups=[each.group for each in planned.groups if each.write],
         partitions=[each.partition for each in planned.mirrored if each.copied_to is not None],
+        silent=bool(planned.silent),
     )
-    return plan.with_more(planned, readiness.find(wanted, ready))
+    return plan.with_more(planned, readiness.find(wanted, ready)), ready.clusters
 
 
 def _go_on(order: Order, found: equipment.Equipment) -> int:
@@ -210,7 +211,7 @@ def _move(
             now = Now(
                 flow=found.both.flow.name,
                 hooks=frozenset(found.settings.hooks),
-                clusters=found.clusters(),
+                clusters=found.clusters(silent=_was_silent(file)),
             )
             check(order, file, now, now_ms=found.clock.wall_ms())
         moving.Mover(file, found.tools(tell), planned=planned).run()
@@ -224,6 +225,12 @@ def _move(
             click.echo(line)
         click.echo(f"the journal is {path}")
     return exits.DONE
+
+
+def _was_silent(file: journal_file.JournalFile) -> bool:
+    """Did the cluster that is left not answer when the move was begun?"""
+    begun = file.found.begun
+    return begun is None or not begun.clusters.origin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,14 +34,15 @@ class Rights(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beforehand:
-    """`workers` looks at the flow's Connect group; `denied_ids` says which transactional ids we
+    """`workers` looks at the flow's Connect group; `clusters` is given whether the one that is left
+    is silent; `denied_ids` says which transactional ids we
     have no right to; `as_worker` and `as_admin` tell of the rights of who stops, and of who moves
     groups, with whom people know them as (`commands.Cluster`)."""
 
     flow: str
     config_topic: str
     workers: Callable[[], workers.Workers]
-    clusters: Callable[[], orders.Clusters]
+    clusters: Callable[[bool], orders.Clusters]
     transactional_id: Callable[[ids.TopicPartition], str]
     denied_ids: Callable[[Sequence[str]], Sequence[str]]
     as_worker: Callable[[], Rights]
@@ -57,9 +58,11 @@ class Beforehand:
         *,
         groups: Collection[str],
         partitions: Collection[ids.TopicPartition],
+        silent: bool,
     ) -> readiness.Ready:
-        """For a move of these groups, of a flow that has copied these partitions. What may heal
-        and does not answer is told as not looked at. Raises `FatalError`."""
+        """For a move of these groups, of a flow that has copied these partitions; `silent`: the
+        cluster that is left is not waited for once more. What may heal and does not answer is told
+        as not looked at. Raises `FatalError`."""
         unlooked: list[str] = []
 
         def ask(look: Callable[[], T], otherwise: T) -> T:
@@ -83,7 +86,7 @@ class Beforehand:
             others=journal_file.others(
                 journal.absolute().parent, (wanted.origin, wanted.destination), but=journal
             ),
-            clusters=ask(self.clusters, orders.Clusters()),
+            clusters=ask(lambda: self.clusters(silent), orders.Clusters()),
             unlooked=unlooked,
             **self.known_as,
         )

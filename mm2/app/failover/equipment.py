@@ -62,9 +62,10 @@ class Equipment:
             ),
         )
 
-    def clusters(self) -> orders.Clusters:
-        """See `identities.look`."""
-        return identities.look(self.both, lost=self.lost, timeout_s=self.patience.look_s)
+    def clusters(self, *, silent: bool) -> orders.Clusters:
+        """See `identities.look`; `silent`: the cluster that is left is known not to answer."""
+        lost = self.lost or silent
+        return identities.look(self.both, lost=lost, timeout_s=self.patience.look_s)
 
     def beforehand(self) -> beforehand.Beforehand:
         """Raises as `tools`."""
@@ -79,7 +80,7 @@ class Equipment:
             flow=flow.name,
             config_topic=props["config.storage.topic"],
             workers=lambda: self._workers(props),
-            clusters=self.clusters,
+            clusters=lambda silent: self.clusters(silent=silent),
             transactional_id=flow.transactional_id,
             denied_ids=lambda names: fencing.denied(self._there, names),
             as_worker=lambda: target.rights(administering=False),

@@ -176,7 +176,7 @@ def test_the_plan_is_told_before_the_first_step(tmp_path: pathlib.Path, capsys, 
 
     def ready(_: object, path: pathlib.Path, **about: object) -> readiness.Ready:
         assert path.name == "new.jsonl"
-        assert about == {"groups": [], "partitions": [mirrored.partition]}
+        assert about == {"groups": [], "partitions": [mirrored.partition], "silent": False}
         return readiness.Ready(flow="east->west", unlooked=["somebody is away"])
 
     def tools(_: object) -> None:
@@ -188,7 +188,6 @@ def test_the_plan_is_told_before_the_first_step(tmp_path: pathlib.Path, capsys, 
         both=types.SimpleNamespace(flow=flow),
         clock=types.SimpleNamespace(wall_ms=lambda: 1),
         tools=tools,
-        clusters=orders.Clusters,
         beforehand=lambda: types.SimpleNamespace(look=ready),
     )
     path = tmp_path / "new.jsonl"

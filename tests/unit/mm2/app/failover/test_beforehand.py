@@ -46,12 +46,16 @@ def nobody() -> workers.Workers:
     )
 
 
-def look(path: pathlib.Path, wanted: orders.Wanted = WANTED, **given: Any) -> readiness.Ready:
+def look(
+    path: pathlib.Path, wanted: orders.Wanted = WANTED, *, silent: bool = False, **given: Any
+) -> readiness.Ready:
     usual: dict[str, Any] = {
         "flow": "east->west",
         "config_topic": "configs",
         "workers": nobody,
-        "clusters": lambda: orders.Clusters(origin="idE", destination="idW"),
+        "clusters": lambda silent: orders.Clusters(
+            origin="" if silent else "idE", destination="idW"
+        ),
         "transactional_id": lambda each: f"mm2-{each}",
         "denied_ids": lambda names: (),
         "as_worker": Rights,
@@ -61,7 +65,7 @@ def look(path: pathlib.Path, wanted: orders.Wanted = WANTED, **given: Any) -> re
         "timeout_s": 5.0,
     }
     found = beforehand.Beforehand(**usual | given)
-    return found.look(wanted, path, groups=["mail", "billing"], partitions=[HERE])
+    return found.look(wanted, path, groups=["mail", "billing"], partitions=[HERE], silent=silent)
 
 
 @pytest.fixture
@@ -82,6 +86,7 @@ def test_what_is_asked_and_told(path):
     assert (found.connectors, found.may_stop, found.denied_groups) == ([], True, [])
     assert (found.no_journal, found.no_export, found.no_hooks, found.others) == ("", "", {}, [])
     assert found.clusters == orders.Clusters(origin="idE", destination="idW")
+    assert look(path, silent=True).clusters == orders.Clusters(destination="idW")
 
 
 NOTHING = rights.Held(operations=frozenset())
@@ -110,7 +115,7 @@ def test_groups_that_may_not_be_written_are_named(path):
 
 
 def test_what_does_not_answer_is_told_as_not_looked_at(path):
-    def away() -> Any:
+    def away(*_: object) -> Any:
         raise errors.RetriableError("node 2 is away")
 
     failing = Rights(failure=errors.RetriableError("node 3 is away"))
