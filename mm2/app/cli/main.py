@@ -38,6 +38,7 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
     "completion": Subcommand("mm2.app.cli.completion", "command", "Print a shell's completion."),
     "config": Subcommand("mm2.app.cli.config", "group", "Check, show, convert a configuration."),
     "demo": Subcommand("mm2.app.cli.demo", "command", "See it work on this machine."),
+    "docs": Subcommand("mm2.app.cli.docs", "command", "Print the reference of this release."),
     "drill": Subcommand("mm2.app.cli.drill", "command", "Rehearse a failover on this machine."),
     "failback": Subcommand("mm2.app.cli.failback", "command", "Go back to the cluster left."),
     "failover": Subcommand("mm2.app.cli.failover", "command", "What moving to the other costs."),

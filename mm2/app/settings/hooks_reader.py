@@ -20,7 +20,7 @@ PATH = "hooks"
 _ALLOWED = "a list: the program and its arguments, which no shell reads"
 _COMMAND = reader.Option(name="command", kind=kinds.Texts(_ALLOWED), default=None)
 _TIMEOUT = reader.Option(name="timeout.ms", kind=kinds.whole(1, 24 * 3_600_000), default="300000")
-_NAMES = tuple(step.value for step in steps.Step if step in steps.HOOKS)
+NAMES = tuple(step.value for step in steps.Step if step in steps.HOOKS)
 
 
 def read(
@@ -31,9 +31,9 @@ def read(
     shown: dict[str, object] = {}
     for entry in section.entries:
         path = f"{PATH}.{entry.key}"
-        if entry.key not in _NAMES:
-            nearest = problems.nearest(entry.key, _NAMES)
-            allowed = ", ".join(_NAMES)
+        if entry.key not in NAMES:
+            nearest = problems.nearest(entry.key, NAMES)
+            allowed = ", ".join(NAMES)
             account.note(
                 entry.line, path, "is no step that has a hook", allowed=allowed, nearest=nearest
             )

@@ -1,0 +1,264 @@
+"""All that a real `mm2 run` measures, with groups, checkpoints and heartbeats, and how its health
+turns."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import parser
+
+from connect_runtime.base import ids, metrics
+from connect_runtime.core.task import metric_groups, metric_names
+from mm2.app import drill_report
+from mm2.core import measures
+from mm2.sandbox import cluster
+from tests.support import checkpoints, content, eventually, kafka, mirror, steady
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
+
+SOON_S = 90.0
+WITHIN_S = 6
+COUNT = 2_000
+DRILL_S = 1_700_000_000.0
+FLOW, BACK = "east->west", "west->east"
+WHEN_IT_GOES_WRONG = {
+    "mm2_receipts_total",
+    "mm2_stopped_partitions",
+    "mm2_opened_partitions",
+}
+"""Without a series here: nothing was lost, stands still, or had to be opened."""
+WHERE_IT_WAITS = {"mm2_source_loss_seconds"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    run: mirror.Mirror
+    source: cluster.Cluster
+    orders: str
+    group: str
+
+    def get(self, path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(
+                f"http://{self.run.metrics_address}{path}", timeout=20.0
+            ) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+        except OSError as error:
+            return 0, str(error)
+
+    def health(self, kind: str) -> tuple[int, Any]:
+        status, text = self.get(f"/health/{kind}")
+        return status, json.loads(text) if status else text
+
+    def await_health(self, kind: str, status: int) -> Any:
+        eventually.eventually(
+            lambda: self.health(kind)[0] == status,
+            SOON_S,
+            lambda: f"{kind} {status}: {self.health(kind)}\n{self.run.tail}",
+            interval_s=0.2,
+        )
+        return self.health(kind)[1]
+
+
+@pytest.fixture
+def scene(
+    tmp_path: Path, own_cluster: Callable[..., cluster.Cluster], topic: Callable[..., str]
+) -> Iterator[Scene]:
+    source, target = own_cluster("east"), own_cluster("west")
+    client = source.client_properties()
+    orders = kafka.create_topic(client, topic("orders"), partitions=2)
+    group = f"{orders}-billing"
+    kafka.produce(client, orders, content.some(COUNT))
+    checkpoints.commit(client, group, {ids.TopicPartition(orders, 0): 20})
+    given = mirror.settings(
+        client,
+        target.client_properties(),
+        topics=[orders],
+        groups=[re.escape(group)],
+        heartbeats_replication_enabled=True,
+        emit_heartbeats_interval_seconds=1,
+        refresh_topics_interval_seconds=1,
+        refresh_groups_interval_seconds=1,
+        emit_checkpoints_interval_seconds=1,
+        sync_group_offsets_enabled=True,
+        sync_group_offsets_interval_seconds=1,
+    )
+    given["flows"].append(
+        {
+            "from": "west",
+            "to": "east",
+            "enabled": False,
+            "emit.heartbeats.enabled": True,
+            "emit.heartbeats.interval.seconds": 1,
+            "replication.factor": 1,
+        }
+    )
+    stores = ("config", "offset", "status")
+    given["worker"] = {f"{each}.storage.replication.factor": 1 for each in stores}
+    given["metrics"] = {"by": "partition"}
+    given["health"] = {"replicating.within.seconds": WITHIN_S}
+    given["drill"] = {"report": "drills.json"}
+    drill_report.note(tmp_path / "drills.json", FLOW, {}, passed=True, at_ms=round(DRILL_S * 1000))
+    with mirror.Mirror(tmp_path, given) as run:
+        yield Scene(run=run, source=source, orders=orders, group=group)
+
+
+def test_all_is_measured_and_health_turns(scene: Scene):
+    told = scene.await_health("live", 200)
+    assert told["status"] == "ok"
+    assert scene.health("ready")[0] == 503, "Spark takes seconds to start"
+    assert scene.health("replicating")[0] == 503, "nothing has crossed yet"
+    scene.run.await_records(COUNT, topic=scene.orders)
+    scene.await_health("ready", 200)
+    scene.await_health("replicating", 200)
+    with steady.Steady(scene.source.client_properties(), {scene.orders: 2}):
+        all_is_measured(scene)
+        javas_names_are_apart(scene)
+    it_replicates_at_rest(scene)
+    what_is_frozen_does_not_replicate(scene)
+
+
+def families(scene: Scene, path: str = "/metrics") -> dict[str, Any]:
+    status, text = scene.get(path)
+    assert status == 200, text
+    return {each.name: each for each in parser.text_string_to_metric_families(text)}
+
+
+def series(scene: Scene, metric: metrics.Metric, **labels: str) -> list[float]:
+    name = metric.name.removesuffix("_total")
+    family = families(scene)[name]
+    return [
+        each.value
+        for each in family.samples
+        if labels.items() <= each.labels.items() and each.name == metric.name
+    ]
+
+
+def all_is_measured(scene: Scene) -> None:
+    """What has to be there is there, with values that can be; and nothing else is."""
+    wanted = [each for each in measures.ALL if each.name not in WHEN_IT_GOES_WRONG | WHERE_IT_WAITS]
+
+    def missing() -> list[str]:
+        found = families(scene)
+        names = (each.name.removesuffix("_total") for each in (*wanted, *measures.BY_PARTITION))
+        return [name for name in names if not found[name].samples]
+
+    eventually.eventually(lambda: not missing(), SOON_S, lambda: f"{missing()}\n{scene.run.tail}")
+    declared = {each.name: each for each in (*measures.ALL, *measures.BY_PARTITION)}
+    for group in metric_names.EVERY:
+        declared.update((each.name, each) for each in metric_groups.declared(group).values())
+    for name, family in families(scene).items():
+        of_counter = name if family.type != "counter" else f"{name}_total"
+        metric = declared[of_counter]
+        ours = name.startswith("mm2_")
+        assert family.type == metric.kind.value, name
+        assert family.documentation == metric.help, name
+        for sample in family.samples:
+            labels = set(sample.labels) - {"le"}
+            assert labels == {*metric.labels, *([] if ours else ["flow"])}, sample
+    figures_are_sane(scene)
+
+
+def figures_are_sane(scene: Scene) -> None:
+    one = {"flow": FLOW}
+    orders = {**one, "topic": scene.orders}
+    assert series(scene, measures.FLOW_STATE, state="RUNNING", **one) == [1.0]
+    assert series(scene, measures.ENGINE_READY) == [1.0]
+    (records,) = series(scene, measures.RECORDS, **orders)
+    assert records >= COUNT
+    (passed,) = series(scene, measures.BATCHES, path="passed", **orders)
+    assert 0 < passed <= records
+    latency = families(scene)[measures.LATENCY.name]
+    (counted,) = [each.value for each in latency.samples if each.name.endswith("_count")]
+    assert counted >= records
+    (last,) = [each.value for each in latency.samples if each.labels.get("le") == "+Inf"]
+    assert last == counted
+    assert series(scene, measures.DUPLICATES, **orders) == [0.0]
+    for metric, most in (
+        (measures.CROSSING_AGE, 5.0),
+        (measures.HEARTBEAT_AGE, 10.0),
+        (measures.HEARTBEAT_ROUND_TRIP, 10.0),
+        (measures.GROUP_SYNC_AGE, 15.0),
+        (measures.CLOCK_SKEW, 0.5),
+    ):
+        (value,) = series(scene, metric, **one)
+        assert 0.0 <= value < most, metric.name
+    assert series(scene, measures.SYNCED_GROUPS, **one) == [1.0]
+    assert max(series(scene, measures.MAP_AGE, **one)) < 10.0
+    assert series(scene, measures.DRILL, **one) == [DRILL_S]
+    (rebalances,) = series(scene, measures.REBALANCES, **one)
+    assert rebalances >= 1
+    assert series(scene, measures.REBALANCES, flow=BACK) != []
+    (used,), (free,) = (series(scene, measures.SLOTS, use=each) for each in ("used", "free"))
+    assert used >= 1
+    assert free > 0
+    assert len(series(scene, measures.PARTITION_LAG_RECORDS, **orders)) == 2
+
+
+def javas_names_are_apart(scene: Scene) -> None:
+    """None of them is where ours are."""
+    assert not [name for name in families(scene) if "mirror_" in name or "consumer" in name]
+    found = families(scene, "/metrics/java")
+    mirrored = {"source": "east", "target": "west", "topic": f"east.{scene.orders}"}
+    for name in (
+        "kafka_connect_mirror_mirrorsourceconnector_record_count",
+        "kafka_connect_mirror_source_connector_record_count",
+    ):
+        counts = [
+            each.value for each in found[name].samples if mirrored.items() <= each.labels.items()
+        ]
+        assert len(counts) == 2
+        assert sum(counts) >= COUNT
+    for name in (
+        "kafka_connect_mirror_mirrorcheckpointconnector_checkpoint_latency_ms_max",
+        "kafka_connect_mirror_checkpoint_connector_checkpoint_latency_ms_max",
+    ):
+        assert {each.labels["group"] for each in found[name].samples} == {scene.group}
+    clients = {
+        each.labels["clientid"]
+        for each in found["kafka_consumer_fetch_manager_records_lag"].samples
+    }
+    assert any(each.endswith('|replication-consumer"') for each in clients)
+    for name in (
+        "kafka_connect_worker_task_count",
+        "kafka_connect_worker_metrics_connector_failed_task_count",
+        "kafka_connect_connect_worker_rebalance_metrics_completed_rebalances",
+    ):
+        assert found[name].samples
+    assert not [name for name in found if name.startswith("mm2_")]
+
+
+def it_replicates_at_rest(scene: Scene) -> None:
+    """Nobody writes, but for heartbeats, which cross."""
+    before = series(scene, measures.RECORDS, topic="heartbeats")
+    eventually.eventually(
+        lambda: series(scene, measures.RECORDS, topic="heartbeats") > before, SOON_S
+    )
+    assert scene.health("replicating")[0] == 200
+
+
+def what_is_frozen_does_not_replicate(scene: Scene) -> None:
+    scene.source.freeze()
+    try:
+        told = scene.await_health("replicating", 503)
+        (finding,) = told["findings"]
+        assert (finding["flow"], finding["ok"]) == (FLOW, False)
+        assert "nothing since" in finding["reason"]
+        assert finding["reason"].endswith(f"allowed are {WITHIN_S} s")
+        assert scene.health("live")[0] == 200
+        assert scene.health("ready")[0] == 200
+    finally:
+        scene.source.thaw()
+    scene.await_health("replicating", 200)
+    assert scene.get("/health/replicating?flow=none")[0] == 404
