@@ -13,7 +13,8 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard
 
 from grafana.generator import flow, groups, overview, spark, workers
-from grafana.generator.board import Board
+from grafana.generator.board import Board, Row
+from grafana.generator.panels import Builder as Panel
 
 FOLDER = Path(__file__).parents[1] / "dashboards"
 ALL: tuple[Board, ...] = (overview.BOARD, flow.BOARD, groups.BOARD, workers.BOARD, spark.BOARD)
@@ -47,24 +48,37 @@ def json_of(board: Board) -> str:
 
 
 def _place(made: builders.Dashboard, board: Board) -> None:
-    """Rows below each other; in them panels from left to right, as far as they fit."""
+    """Rows below each other; in them panels from left to right, all of a line equally high."""
     number, top = 0, 0
     for row in board.rows:
         number += 1
         place = dashboard.GridPos(x=0, y=top, w=_WIDTH, h=1)
         made.with_row(builders.Row(row.title).id(number).grid_pos(place))
         top += 1
-        left, height = 0, 0
-        for panel in row.panels:
-            number += 1
-            size = panel.build().grid_pos
-            assert size is not None, row.title
-            if left + size.w > _WIDTH:
-                left, top, height = 0, top + height, 0
-            place = dashboard.GridPos(x=left, y=top, w=size.w, h=size.h)
-            made.with_panel(panel.id(number).grid_pos(place))
-            left, height = left + size.w, max(height, size.h)
-        top += height
+        for line in _lines(row):
+            height = max(size.h for _, size in line)
+            left = 0
+            for panel, size in line:
+                number += 1
+                place = dashboard.GridPos(x=left, y=top, w=size.w, h=height)
+                made.with_panel(panel.id(number).grid_pos(place))
+                left += size.w
+            top += height
+
+
+def _lines(row: Row) -> list[list[tuple[Panel, dashboard.GridPos]]]:
+    """The panels of a row with their sizes, as many in a line as fit."""
+    lines: list[list[tuple[Panel, dashboard.GridPos]]] = [[]]
+    left = 0
+    for panel in row.panels:
+        size = panel.build().grid_pos
+        assert size is not None, row.title
+        if left + size.w > _WIDTH:
+            lines.append([])
+            left = 0
+        lines[-1].append((panel, size))
+        left += size.w
+    return lines
 
 
 def _variables(*, topics: bool) -> list[Builder[dashboard.VariableModel]]:

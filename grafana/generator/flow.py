@@ -8,6 +8,7 @@ from grafana.generator.panels import (
     GOOD,
     HALF,
     NEUTRAL,
+    QUIET,
     THIRD,
     WARN,
     WHOLE,
@@ -55,6 +56,7 @@ CATCHING_UP = number(
         about="At the rate of the last ten minutes. Without a figure the lag does not shrink: "
         "there is none, or it grows; the graphs below tell which.",
         unknown="not shrinking, or no data",
+        color=QUIET,
         runbooks=("Mm2LagHigh",),
     ),
     Query(expr=f"mm2:flow:lag_records{_FLOW} / (-deriv(mm2:flow:lag_records{_FLOW}[10m]) > 0)"),
@@ -99,6 +101,7 @@ PHASES = graph(
     ),
     unit="short",
     stacked=True,
+    whole=True,
 )
 
 LAG_RECORDS = graph(
@@ -127,7 +130,8 @@ TOPICS = rows(
         title="Topics",
         about="Sorted by age. 'lost in' is when the source deletes the oldest record not copied, "
         "if nothing is copied until then.",
-        unknown="not known",
+        unknown="nothing waits, or not known",
+        color=QUIET,
         runbooks=("Mm2LossNear", "Mm2LossAhead"),
     ),
     Column(
@@ -277,7 +281,6 @@ REFUSED = graph(
         legend=_BY_TOPIC,
     ),
     unit="short",
-    span=THIRD,
 )
 
 DELIVERY = graph(
@@ -293,7 +296,7 @@ DELIVERY = graph(
     ),
     Query(expr=f"sum by (flow) (mm2_unfenced_partitions{_TOPIC})", legend="{{flow}} at least once"),
     unit="short",
-    span=THIRD,
+    whole=True,
 )
 
 RESTARTS = graph(
@@ -304,7 +307,7 @@ RESTARTS = graph(
     ),
     Query(expr=f"sum by (flow) (increase(mm2_task_restarts_total{_FLOW}[1h]))"),
     unit="short",
-    span=THIRD,
+    whole=True,
 )
 
 HEARTBEAT = graph(

@@ -110,6 +110,7 @@ GROUPS = graph(
     ),
     Query(expr=f"sum by (flow) (mm2_synced_groups{_FLOW})"),
     unit="short",
+    whole=True,
 )
 
 WRITTEN = graph(
@@ -134,10 +135,7 @@ CONNECTORS = rows(
         unknown="no data: nobody tells of a connector",
         runbooks=("Mm2TaskFailed",),
     ),
-    Column(
-        expr=f"max by (flow, connector, status) (kafka_connect_connector_status{_FLOW})",
-        name="here",
-    ),
+    Column(expr=f"max by (flow, connector, status) (kafka_connect_connector_status{_FLOW})"),
     labels=("flow", "connector", "status"),
     span=HALF,
     by="flow",

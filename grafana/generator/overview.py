@@ -9,6 +9,7 @@ from grafana.generator.panels import (
     HALF,
     NEUTRAL,
     QUARTER,
+    QUIET,
     THIRD,
     WARN,
     Column,
@@ -38,7 +39,7 @@ READY = number(
     unit="short",
     steps=_FROM_1,
     words=_YES_NO,
-    span=THIRD,
+    span=7,
 )
 
 CONDITIONS = rows(
@@ -50,8 +51,9 @@ CONDITIONS = rows(
     ),
     Column(expr=f"mm2:flow:condition{_FLOW}", name="holds", steps=_FROM_1, words=_YES_NO),
     labels=("flow", "condition"),
-    span=HALF,
-    by="flow",
+    span=11,
+    by="holds",
+    least_first=True,
 )
 
 NODES = number(
@@ -65,7 +67,7 @@ NODES = number(
     Query(expr='sum(up{job="mm2"}) / count(up{job="mm2"})', legend="nodes"),
     unit="percentunit",
     steps=_FROM_1,
-    span=4,
+    span=3,
 )
 
 PAGES = number(
@@ -81,7 +83,7 @@ PAGES = number(
     ),
     unit="short",
     steps=_NONE_IS_WELL,
-    span=4,
+    span=3,
 )
 
 STATE = number(
@@ -98,7 +100,7 @@ STATE = number(
     ),
     unit="short",
     steps=((None, NEUTRAL),),
-    names=True,
+    names={".* RUNNING": GOOD, ".* (FAILED|STOPPED)": BAD, ".*": WARN},
     span=QUARTER,
 )
 
@@ -170,7 +172,8 @@ LOSS = number(
         title="Until the source deletes",
         about="The least of all topics: when the source deletes the oldest record not copied, if "
         "nothing is copied until then. Short retention makes it short, also where all is well.",
-        unknown="no data: not known, or nothing deletes",
+        unknown="nothing waits, or not known",
+        color=QUIET,
         runbooks=("Mm2LossNear", "Mm2LossAhead"),
     ),
     Query(expr=f"min by (flow) (mm2:topic:loss_seconds{_FLOW})"),
@@ -215,11 +218,11 @@ BUDGET = number(
     Text(
         title="Left of the month's budget",
         about="The mirror may be too old for 0.1 % of 30 days: 43 minutes. Below 0 the objective "
-        "is missed. Days of which nothing is recorded do not count.",
+        "is missed; -100 % is that or worse. Days of which nothing is recorded do not count.",
         unknown="no data: nothing is recorded yet",
         runbooks=("Mm2FreshnessBurnsSlowly",),
     ),
-    Query(expr=f"1 - mm2:flow:stale_ratio30d{_FLOW} / 0.001"),
+    Query(expr=f"clamp_min(1 - mm2:flow:stale_ratio30d{_FLOW} / 0.001, -1)"),
     unit="percentunit",
     steps=((None, BAD), (0, WARN), (0.5, GOOD)),
     span=QUARTER,
@@ -272,13 +275,13 @@ BOARD = Board(
     title="mm2 overview",
     about="The first look: may one fail over, do flows run, is anything lost?",
     rows=(
-        Row(title="May we fail over?", panels=(READY, CONDITIONS, PAGES)),
+        Row(title="May we fail over?", panels=(READY, CONDITIONS, PAGES, NODES)),
         Row(
             title="Do flows run, and how old are mirrors?",
             panels=(STATE, AGE, LAG_RECORDS, STANDING, AGES, THROUGHPUT),
         ),
         Row(title="Is anything lost or doubled?", panels=(LOSS, UNFENCED, RECEIPTS)),
         Row(title="Are objectives held?", panels=(BUDGET, BURN, SLOW)),
-        Row(title="Are we prepared?", panels=(NODES, DRILL)),
+        Row(title="Are we prepared?", panels=(DRILL,)),
     ),
 )

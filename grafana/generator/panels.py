@@ -17,10 +17,14 @@ from grafana_foundation_sdk.builders import prometheus, stat, table, timeseries
 from grafana_foundation_sdk.models import common, dashboard
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-GOOD, WARN, BAD, NEUTRAL, UNKNOWN = "green", "orange", "red", "blue", "orange"
+GOOD, WARN, BAD, NEUTRAL, UNKNOWN, QUIET = "green", "orange", "red", "blue", "orange", "#7b8087"
 NO_DATA = "no data"
 HALF, THIRD, QUARTER, WHOLE = 12, 8, 6, 24
 Builder = stat.Panel | timeseries.Panel | table.Panel
+_LEAST_TOPS = {"percentunit": 0.02, "Bps": 1000}
+"""By unit: an axis goes up to there at least, so that a line of zeros has one."""
+_WIDTHS = {"flow": 110, "status": 90, "instance": 150, "version": 90}
+"""Of columns, in pixels; the others share what is left."""
 _Panel = TypeVar("_Panel", stat.Panel, timeseries.Panel, table.Panel)
 _SOURCE = dashboard.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
@@ -37,11 +41,13 @@ class Query:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
     """What every panel says. `about`: what it shows, what is well, what to do. `unknown`: what it
-    says where nothing is known. `runbooks`: of which alerts."""
+    says where nothing is known, and in which colour: QUIET only where that is no bad news.
+    `runbooks`: of which alerts."""
 
     title: str
     about: str
     unknown: str = NO_DATA
+    color: str = UNKNOWN
     runbooks: Sequence[str] = ()
 
 
@@ -62,17 +68,21 @@ def number(
     steps: Steps,
     words: Mapping[str, tuple[str, str]] | None = None,
     span: int = QUARTER,
-    names: bool = False,
+    names: Mapping[str, str] | None = None,
 ) -> stat.Panel:
     """One figure for each series, as it is now. `words`: for values, a text and its colour.
-    `names`: the legend is shown instead of the value."""
+    `names`: the legend is shown instead of the value, in the colour of the first pattern that it
+    matches."""
     panel = stat.Panel().with_target(_target(query, "A", instant=True))
     panel.unit(unit).thresholds(_thresholds(steps)).color_scheme(_by_threshold())
-    panel.mappings(_mappings(text.unknown, words or {}))
+    panel.mappings(_mappings(text, words or {}))
     panel.graph_mode(common.BigValueGraphMode.NONE)
     panel.color_mode(common.BigValueColorMode.BACKGROUND)
     panel.justify_mode(common.BigValueJustifyMode.CENTER)
     mode = common.BigValueTextMode.NAME if names else common.BigValueTextMode.VALUE_AND_NAME
+    for pattern, color in (names or {}).items():
+        fixed = {"color": {"mode": "fixed", "fixedColor": color}}
+        panel.override_by_regexp(pattern, _properties(fixed))
     panel.text_mode(mode)
     panel.text(common_builders.VizTextDisplayOptions().title_size(14).value_size(24))
     panel.reduce_options(common_builders.ReduceDataOptions().calcs(["lastNotNull"]))
@@ -85,20 +95,22 @@ def graph(
     unit: str,
     span: int = HALF,
     stacked: bool = False,
-    least: float | None = 0,
+    whole: bool = False,
     most: float | None = None,
 ) -> timeseries.Panel:
-    """Lines over time; a limit is red and dashed."""
+    """Lines over time, from 0 on; a limit is red and dashed. `whole`: they count things."""
     panel = timeseries.Panel()
     for place, query in enumerate(queries):
         panel.with_target(_target(query, chr(ord("A") + place), instant=False))
-    panel.unit(unit).mappings(_mappings(text.unknown, {}))
+    panel.unit(unit).mappings(_mappings(text, {}))
+    panel.axis_soft_max(_LEAST_TOPS.get(unit, 1))
     panel.line_width(2).fill_opacity(30 if stacked else 8).show_points(common.VisibilityMode.AUTO)
     panel.span_nulls(False)
     if stacked:
         panel.stacking(common_builders.StackingConfig().mode(common.StackingMode.NORMAL).group("A"))
-    if least is not None:
-        panel.min(least)
+    panel.min(0)
+    if whole:
+        panel.decimals(0)
     if most is not None:
         panel.max(most)
     legend = common_builders.VizLegendOptions()
@@ -116,41 +128,52 @@ def graph(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One query of a table. `name` heads its values; `steps` colour them."""
+    """One query of a table. `name` heads its values, which are left out without one; `steps` colour
+    them."""
 
     expr: str
-    name: str
+    name: str = ""
     unit: str = "short"
     steps: Steps = ()
     words: Mapping[str, tuple[str, str]] | None = None
 
 
 def rows(
-    text: Text, *columns: Column, labels: Sequence[str], span: int = HALF, by: str = ""
+    text: Text,
+    *columns: Column,
+    labels: Sequence[str],
+    span: int = HALF,
+    by: str = "",
+    least_first: bool = False,
 ) -> table.Panel:
     """A row for each set of `labels`, a column for each query; sorted by the column `by`."""
     panel = table.Panel()
     for place, column in enumerate(columns):
         query = Query(expr=column.expr, legend="")
         panel.with_target(_target(query, chr(ord("A") + place), instant=True, as_table=True))
-    panel.unit("short").mappings(_mappings(text.unknown, {}))
+    panel.unit("short").mappings(_mappings(text, {}))
     panel.with_transformation(_transformer("merge", {}))
     values = {
         (f"Value #{chr(ord('A') + place)}" if len(columns) > 1 else "Value"): column.name
         for place, column in enumerate(columns)
     }
-    order = [*labels, *values]
+    order = [*labels, *(value for value in values if values[value])]
     organize = {
-        "excludeByName": {"Time": True},
+        "excludeByName": {"Time": True, **{value: True for value in values if not values[value]}},
         "includeByName": dict.fromkeys(order, True),
         "indexByName": {name: place for place, name in enumerate(order)},
-        "renameByName": values,
+        "renameByName": {value: name for value, name in values.items() if name},
     }
     panel.with_transformation(_transformer("organize", organize))
+    for label in labels:
+        if label in _WIDTHS:
+            panel.override_by_name(label, _properties({"custom.width": _WIDTHS[label]}))
     for column in columns:
-        panel.override_by_name(column.name, _cells(column, text.unknown))
+        panel.override_by_name(column.name, _cells(column, text))
     if by:
-        panel.sort_by([common_builders.TableSortByFieldState().display_name(by).desc(True)])
+        panel.sort_by(
+            [common_builders.TableSortByFieldState().display_name(by).desc(not least_first)]
+        )
     return _finish(panel, text, span=span, height=8)
 
 
@@ -176,11 +199,11 @@ def _runbook(name: str) -> builders.DashboardLink:
     return link.url(f"${{runbooks}}/{name}.md").target_blank(True)
 
 
-def _mappings(unknown: str, words: Mapping[str, tuple[str, str]]) -> list[dashboard.ValueMapping]:
+def _mappings(text: Text, words: Mapping[str, tuple[str, str]]) -> list[dashboard.ValueMapping]:
     absent = dashboard.SpecialValueMap(
         options=dashboard.DashboardSpecialValueMapOptions(
             match=dashboard.SpecialValueMatch.NULL_AND_NAN,
-            result=dashboard.ValueMappingResult(text=unknown, color=UNKNOWN, index=0),
+            result=dashboard.ValueMappingResult(text=text.unknown, color=text.color, index=0),
         )
     )
     known = {
@@ -211,10 +234,10 @@ def _dashed() -> list[dashboard.DynamicConfigValue]:
     )
 
 
-def _cells(column: Column, unknown: str) -> list[dashboard.DynamicConfigValue]:
+def _cells(column: Column, text: Text) -> list[dashboard.DynamicConfigValue]:
     found: dict[str, object] = {"unit": column.unit}
     if column.words:
-        found["mappings"] = _mappings(unknown, column.words)
+        found["mappings"] = _mappings(text, column.words)
     if column.steps:
         steps = [{"value": value, "color": color} for value, color in column.steps]
         found["thresholds"] = {"mode": "absolute", "steps": steps}

@@ -73,6 +73,7 @@ SLOTS = graph(
     Query(expr="sum by (instance, use) (mm2_spark_slots)", legend="{{instance}} {{use}}"),
     unit="short",
     stacked=True,
+    whole=True,
 )
 
 TASKS = graph(
@@ -84,6 +85,7 @@ TASKS = graph(
     Query(expr=f"sum by (flow, state) (mm2_flow_tasks{_FLOW}) > 0", legend="{{flow}} {{state}}"),
     unit="short",
     stacked=True,
+    whole=True,
 )
 
 PER_SLOT = graph(
@@ -139,6 +141,7 @@ RESTARTS = graph(
     ),
     Query(expr=f"sum by (flow) (increase(mm2_task_restarts_total{_FLOW}[1h]))"),
     unit="short",
+    whole=True,
 )
 
 BOARD = Board(

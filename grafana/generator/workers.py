@@ -6,7 +6,8 @@ from grafana.generator.board import Board, Row
 from grafana.generator.panels import (
     BAD,
     GOOD,
-    QUARTER,
+    HALF,
+    THIRD,
     WARN,
     Column,
     Query,
@@ -38,9 +39,9 @@ RELEASES = rows(
         about="Which release runs on which node. During an upgrade there are two.",
         unknown="no data: no node answers",
     ),
-    Column(expr="max by (instance, version) (mm2_build_info)", name="runs"),
+    Column(expr="max by (instance, version) (mm2_build_info)"),
     labels=("instance", "version"),
-    span=QUARTER,
+    span=HALF,
     by="instance",
 )
 
@@ -78,8 +79,7 @@ CONNECTORS = rows(
         runbooks=("Mm2TaskFailed",),
     ),
     Column(
-        expr=f"max by (flow, connector, status, instance) (kafka_connect_connector_status{_FLOW})",
-        name="here",
+        expr=f"max by (flow, connector, status, instance) (kafka_connect_connector_status{_FLOW})"
     ),
     labels=("flow", "connector", "status", "instance"),
     by="flow",
@@ -95,6 +95,7 @@ TASKS = graph(
     Query(expr=f"sum by (flow, state) (mm2_flow_tasks{_FLOW}) > 0", legend="{{flow}} {{state}}"),
     unit="short",
     stacked=True,
+    whole=True,
 )
 
 ASSIGNED = graph(
@@ -109,6 +110,7 @@ ASSIGNED = graph(
     ),
     unit="short",
     stacked=True,
+    whole=True,
 )
 
 REBALANCES = graph(
@@ -122,6 +124,8 @@ REBALANCES = graph(
         legend=_HERE,
     ),
     unit="short",
+    whole=True,
+    span=THIRD,
 )
 
 HOW_LONG = graph(
@@ -136,6 +140,7 @@ HOW_LONG = graph(
         legend=_HERE,
     ),
     unit="ms",
+    span=THIRD,
 )
 
 MEMBERSHIP = graph(
@@ -150,6 +155,7 @@ MEMBERSHIP = graph(
         legend=_HERE,
     ),
     unit="s",
+    span=THIRD,
 )
 
 RESTARTS = graph(
@@ -163,6 +169,7 @@ RESTARTS = graph(
         legend=_HERE,
     ),
     unit="short",
+    whole=True,
 )
 
 STARTUPS = graph(
@@ -178,6 +185,7 @@ STARTUPS = graph(
         legend=_HERE,
     ),
     unit="short",
+    whole=True,
 )
 
 ENGINES = number(

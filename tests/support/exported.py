@@ -38,7 +38,7 @@ def catalogue(
 
 def buckets(metric: metrics.Metric) -> tuple[str, ...]:
     """Values of `le`, as they are written; none where it is no histogram."""
-    bounds = [utils.floatToGoString(each) for each in metric.bounds]  # type: ignore[no-untyped-call]
+    bounds = [utils.floatToGoString(each) for each in metric.bounds]
     return (*bounds, "+Inf") if bounds else ()
 
 

@@ -7,6 +7,7 @@ Prometheus itself would answer all of these with silence is why somebody has to 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -87,6 +88,30 @@ def series(expression: str) -> frozenset[str]:
 
     promql.walk(promql.parse(filled(expression)), pre_visit=visit)
     return frozenset(found)
+
+
+def selectors(expression: str) -> list[str]:
+    """The same without what is made of it: each series that it asks for, with its labels."""
+    found: list[str] = []
+
+    def visit(node: promql.Expr) -> None:
+        if isinstance(node, promql.VectorSelector):
+            matchers = ", ".join(_written(each) for each in node.matchers.matchers)
+            found.append(f"{node.name or ''}{{{matchers}}}")
+
+    promql.walk(promql.parse(filled(expression)), pre_visit=visit)
+    return found
+
+
+def _written(matcher: promql.Matcher) -> str:
+    operators = (
+        (promql.MatchOp.Equal, "="),
+        (promql.MatchOp.NotEqual, "!="),
+        (promql.MatchOp.Re, "=~"),
+        (promql.MatchOp.NotRe, "!~"),
+    )
+    operator = next(sign for kind, sign in operators if kind == matcher.op)
+    return f"{matcher.name}{operator}{json.dumps(matcher.value)}"
 
 
 @dataclass(frozen=True, slots=True)
