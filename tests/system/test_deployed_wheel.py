@@ -39,7 +39,10 @@ clusters:
   east: {bootstrap.servers: '${env:EAST}'}
   west: {bootstrap.servers: '${env:WEST}'}
 flows: [{from: east, to: west, replication.factor: 1}]
+rest: {listeners: 'http://0.0.0.0:8090', rest.advertised.host.name: '${env:POD_IP}'}
+metrics: {host: 0.0.0.0}
 """
+PAGE = "http://127.0.0.1:8090/ui"
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +177,7 @@ class Running:
         settings.chmod(0o644)
         script = (
             "mm2 sandbox up east west > /tmp/up; "
-            "export EAST=$(sed -n 's/^east: //p' /tmp/up | cut -d' ' -f1) "
+            "export POD_IP=127.0.0.1 EAST=$(sed -n 's/^east: //p' /tmp/up | cut -d' ' -f1) "
             "WEST=$(sed -n 's/^west: //p' /tmp/up | cut -d' ' -f1); "
             f"exec {' '.join(image.own_words)}"
         )
@@ -228,6 +231,8 @@ def test_it_runs_as_any_user_is_healthy_reloads_and_stops_in_order(image, runnin
         lambda: running.ask(*check).stderr + running.log,
         interval_s=1.0,
     )
+    asking = f"import urllib.request as http; print(http.urlopen('{PAGE}').read())"
+    assert "mm2" in running.ask("python3", "-c", asking).stdout
     found = running.ask("mm2", "status")
     assert "RUNNING" in found.stdout, found.stderr
     os.kill(running.first, signal.SIGHUP)
