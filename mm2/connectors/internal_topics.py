@@ -46,13 +46,14 @@ def create(
     *,
     timeout_s: float,
     wait: Callable[[float], bool],
+    waits: Callable[[str], object] = lambda _: None,
 ) -> None:
     """Create the topic unless it is there; one that is there stays as it is.
 
     Who may not create topics goes on without, as in Java: somebody else has made it, or brokers do
     when it is written to. While the cluster does not answer it is asked again (Java goes on
-    without), until `wait`, given seconds, says that it is asked to stop. `timeout_s` bounds one
-    attempt. Raises `FatalError` where the cluster refuses such a topic, or us.
+    without), until `wait`, given seconds, says that it is asked to stop; `waits` is told why.
+    `timeout_s` bounds one attempt. Raises `FatalError` where the cluster refuses such a topic, or us.
     """
     while True:
         try:
@@ -64,6 +65,7 @@ def create(
         if not isinstance(failure, errors.RetriableError):
             return _settle(topic, failure)
         _LOG.warning("%s; it is tried again", failure)
+        waits(str(failure))
         if wait(AGAIN_S):
             return None
 

@@ -78,6 +78,7 @@ def test_too_few_replicas_hold_up_their_topic_alone(tmp_path, own_cluster, east)
         topics=["scarce", "modest"],
         replication_factor=3,
         sync_topic_configs_enabled=False,
+        **{"offset-syncs_topic_replication_factor": 1},  # it is on the source, of one broker
     )
     with mirror.Mirror(tmp_path, given) as run:
         run.await_records(20, topic="scarce")
@@ -172,12 +173,12 @@ def test_a_full_disk_is_waited_out(tmp_path, small_disk, own_cluster, east):
             lambda: not target.brokers[1].running, 180.0, "the broker's disk is full"
         )
         assert run.records() < 60_000
-        run.await_log(r"west: .* cannot be reached: .*refused.*; it is tried until it can", 120.0)
+        run.await_log(r"broker .*: Connection refused", 120.0)
+        run.await_log("the group's coordinator has been away for too long", 120.0)
         assert run.running
         assert _run("mount", "-o", "remount,size=400m", str(small_disk)).returncode == 0
         target.start(timeout_s=180.0)
         run.await_records(60_000, 180.0)
-        run.await_log("everything can be reached again", 60.0)
         assert run.stop() == 143
     content.assert_mirrored(source, properties, "much")
 

@@ -79,12 +79,12 @@ class SourceLooks:
         if self._acls is not None:
             self._acls.close()
 
-    def create_topics(self) -> None:
+    def create_topics(self, waits: Callable[[str], object]) -> None:
         """Offset syncs, and the flow's own topics. While a cluster does not answer it is asked
-        again. Raises `FatalError` where one is refused, or must not be used as it is."""
+        again, and `waits` is told why. Raises `FatalError` where one is refused, or must not be used as it is."""
         config = self._config
         if config.syncs_topic is not None:
-            _create_syncs(config, self._clients.syncs_admin(), wait=self._wait)
+            _create_syncs(config, self._clients.syncs_admin(), wait=self._wait, waits=waits)
         topics = self._clients.log_topics(self._target)
         names = list(flow_log.topic_names(config.flow.source).values())
         while True:
@@ -92,6 +92,7 @@ class SourceLooks:
                 return topics.ensure(names, config.common.admin_timeout_s)
             except errors.RetriableError as error:
                 _LOG.warning("%s; it is tried again", error)
+                waits(str(error))
                 if self._wait(internal_topics.AGAIN_S):
                     return None
 
@@ -176,6 +177,7 @@ def _create_syncs(
     cluster: admin.Admin,
     *,
     wait: Callable[[float], bool],
+    waits: Callable[[str], object],
 ) -> None:
     assert config.syncs_topic is not None
     topic = internal_topics.InternalTopic(
@@ -184,6 +186,12 @@ def _create_syncs(
         factor_key=keys.SYNCS_TOPIC_FACTOR,
     )
     try:
-        internal_topics.create(topic, cluster, timeout_s=config.common.admin_timeout_s, wait=wait)
+        internal_topics.create(
+            topic,
+            cluster,
+            timeout_s=config.common.admin_timeout_s,
+            wait=wait,
+            waits=waits,
+        )
     finally:
         cluster.close()

@@ -59,7 +59,7 @@ class SourceWatch:
         self._looks = source_looks.SourceLooks(
             config, clients, clock=clock, wait=self._wait, gone=self._is_gone
         )
-        self._looks.create_topics()
+        self._looks.create_topics(lambda why: self._show(reason=why))
         rounds = topic_rounds.of(config, now_s=clock.now_s())
         self._run(rounds.looks, LOOKING, self._look_first)
         self._starting = False

@@ -20,8 +20,9 @@ def wanted(factor=1):
     )
 
 
-def create(cluster, *, factor=1, wait=lambda seconds: pytest.fail("it waits")):
-    internal_topics.create(wanted(factor), fakes.FakeAdmin(cluster), timeout_s=60, wait=wait)
+def create(cluster, *, factor=1, wait=lambda seconds: pytest.fail("it waits"), waits=print):
+    admin = fakes.FakeAdmin(cluster)
+    internal_topics.create(wanted(factor), admin, timeout_s=60, wait=wait, waits=waits)
 
 
 @pytest.mark.parametrize("factor", [1, -1])
@@ -70,8 +71,10 @@ def test_a_cluster_that_is_away_is_asked_until_it_answers(caplog):
         cluster.away = len(waits) < 3
         return False
 
-    create(cluster, wait=wait)
+    told: list[str] = []
+    create(cluster, wait=wait, waits=told.append)
     assert waits == [internal_topics.AGAIN_S] * 3
+    assert [each in caplog.text for each in told] == [True] * 3
     assert "heartbeats" in cluster.topics
     assert caplog.text.count("it is tried again") == 3
 
