@@ -53,7 +53,8 @@ def create(
     Who may not create topics goes on without, as in Java: somebody else has made it, or brokers do
     when it is written to. While the cluster does not answer it is asked again (Java goes on
     without), until `wait`, given seconds, says that it is asked to stop; `waits` is told why.
-    `timeout_s` bounds one attempt. Raises `FatalError` where the cluster refuses such a topic, or us.
+    `timeout_s` bounds one attempt. Raises `FatalError` where the cluster refuses such a topic, or
+    us.
     """
     while True:
         try:

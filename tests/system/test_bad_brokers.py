@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,13 +73,14 @@ def test_too_few_replicas_hold_up_their_topic_alone(tmp_path, own_cluster, east)
             replication_factor=3,
             config={"min.insync.replicas": needed},
         )
+    syncs: dict[str, Any] = {"offset-syncs_topic_replication_factor": 1}  # of the source's broker
     given = mirror.settings(
         source,
         properties,
         topics=["scarce", "modest"],
         replication_factor=3,
         sync_topic_configs_enabled=False,
-        **{"offset-syncs_topic_replication_factor": 1},  # it is on the source, of one broker
+        **syncs,
     )
     with mirror.Mirror(tmp_path, given) as run:
         run.await_records(20, topic="scarce")

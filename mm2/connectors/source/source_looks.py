@@ -81,7 +81,8 @@ class SourceLooks:
 
     def create_topics(self, waits: Callable[[str], object]) -> None:
         """Offset syncs, and the flow's own topics. While a cluster does not answer it is asked
-        again, and `waits` is told why. Raises `FatalError` where one is refused, or must not be used as it is."""
+        again, and `waits` is told why. Raises `FatalError` where one is refused, or must not be
+        used as it is."""
         config = self._config
         if config.syncs_topic is not None:
             _create_syncs(config, self._clients.syncs_admin(), wait=self._wait, waits=waits)
