@@ -107,6 +107,10 @@ class Fleet:
     def loopback(self) -> fleet.Loopback:
         return fleet.Loopback(url="http://h:1", user="mm2", password="made anew")
 
+    @property
+    def front_url(self) -> str:
+        return "http://h:2"
+
     def open(self) -> None:
         self.calls.append("open")
 

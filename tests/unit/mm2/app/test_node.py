@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from connect_runtime.base import errors
+from connect_runtime.ports import pages
 from connect_runtime.system import threads
 from mm2.app import flow_plan, node
 from mm2.app.settings import differences, load
@@ -40,12 +41,14 @@ def settings(*lines: str) -> app_settings.Settings:
 class Running:
     def __init__(self, *lines: str, choice: flow_plan.Choice = flow_plan.EVERYTHING) -> None:
         self.fleet = fleets.Fleet()
+        self.served: dict[str, pages.Make] = {}
         self.file = settings(*lines)
         self.node = node.Node(
             self.file,
             choice=choice,
             environment={},
             make_fleet=lambda _, served: fleets.as_fleet(self.fleet),
+            served=self.served,
         )
 
     def begins(self) -> Running:
@@ -95,6 +98,17 @@ def test_every_flow_of_the_file_has_a_worker_and_is_shown(running):
         "password": "made anew",
         "flows": {"a->b": "/a/b", "a->c": "/a/c"},
     }
+
+
+def test_where_the_status_page_is_is_told_where_there_is_one(running, caplog):
+    caplog.set_level("INFO")
+    assert not running().node.engine_ready, "it has not begun"
+    assert running().begins().node.engine_ready
+    assert "status page" not in caplog.text
+    found = running()
+    found.served["/ui"] = lambda _: pages.Page(body=b"")
+    found.begins()
+    assert "the status page is at http://h:2/ui" in caplog.text
 
 
 def test_only_flows_that_were_chosen_run_here(running):
