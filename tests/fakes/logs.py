@@ -41,14 +41,15 @@ class FakeLog:
 
 
 class FakeLogs:
-    """`failure`: what every question about offsets answers. `unheard`: who asks about one of these
-    hears nothing in time, of whatever else was asked."""
+    """`failure`: what every question about offsets answers, `failures` for one partition.
+    `unheard`: who asks about one of these hears nothing in time, of whatever else was asked."""
 
     def __init__(self, logs: Mapping[ids.TopicPartition, FakeLog]) -> None:
         self.logs = dict(logs)
         self.closed = False
         self.failure: errors.ConnectError | None = None
         self.unheard: set[ids.TopicPartition] = set()
+        self.failures: dict[ids.TopicPartition, errors.ConnectError] = {}
 
     def ends(
         self, partitions: Collection[ids.TopicPartition], timeout_s: float
@@ -57,8 +58,15 @@ class FakeLogs:
         if self.unheard.intersection(partitions):
             raise kafka_errors.UnreachableError("its broker does not answer")
         return port.PerPartition(
-            done={each: self.logs[each].ends for each in partitions if each in self.logs},
-            failed=self._missing(partitions),
+            done={
+                each: self.logs[each].ends
+                for each in partitions
+                if each in self.logs and each not in self.failures
+            },
+            failed={
+                **self._missing(partitions),
+                **{each: self.failures[each] for each in partitions if each in self.failures},
+            },
         )
 
     def offsets_at(

@@ -112,7 +112,13 @@ def _mirrored(
 ) -> tuple[seen.Mirrored, ...]:
     mirrors = {each: _mirror(sides.flow, each) for each in partitions}
     reader = sides.target.logs
-    there = reader.ends(set(mirrors.values()), left.left_s(clock.now_s())).done
+    ends = reader.ends(set(mirrors.values()), left.left_s(clock.now_s()))
+    there = ends.done
+    unheard = {
+        each: str(error)
+        for each, error in ends.failed.items()
+        if not isinstance(error, kafka_errors.TopicMissingError)
+    }
     targets = sides.target.admin.describe_topics(
         {each.topic for each in mirrors.values()}, left.left_s(clock.now_s())
     ).done
@@ -138,6 +144,7 @@ def _mirrored(
                 there=targets.get(mirrors[each].topic),
             ),
             unknown=str(unknown.get(each, "")),
+            unheard=unheard.get(mirrors[each], ""),
         )
         for each in partitions
     )

@@ -154,7 +154,13 @@ def _of_mirror(wanted: orders.Wanted, each: seen.Mirrored) -> Iterator[verdicts.
         yield _Finding(
             weight=_Weight.FORBIDS, code="stopped", text=f"{name} is not copied: {each.stopped}"
         )
-    if each.there is None:
+    if each.unheard:
+        yield _Finding(
+            weight=_Weight.FORBIDS,
+            code="mirror-unknown",
+            text=f"{name}: {wanted.destination} does not answer for {each.mirror} ({each.unheard})",
+        )
+    elif each.there is None:
         yield _Finding(
             weight=_Weight.FORBIDS,
             code="mirror-missing",

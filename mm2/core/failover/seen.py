@@ -23,7 +23,8 @@ class Mirrored:
     does not answer for it. `there` None: the mirror does not exist. `waiting_since_ms` is the
     timestamp of the oldest record not yet copied, `newest_ms` that of the newest on the mirror.
     `stopped` says why what is recorded of it no longer holds, or copying has ended for good; ""
-    where neither is so. `unknown`: why `here` is, where `from` as a whole answers.
+    where neither is so. `unknown`: why `here` is None, where `from` as a whole answers; `unheard`:
+    why `there` is, though the mirror may exist.
     """
 
     partition: ids.TopicPartition
@@ -36,6 +37,7 @@ class Mirrored:
     newest_ms: int | None = None
     stopped: str = ""
     unknown: str = ""
+    unheard: str = ""
 
     @property
     def lag_records(self) -> int | None:

@@ -185,6 +185,14 @@ def test_where_no_leader_answers_the_cluster_is_silent():
     assert only(found).to == 30 + DELTA
 
 
+def test_a_mirror_whose_leader_is_away_is_not_taken_for_missing():
+    sides = scene()
+    sides.target.logs.failures[THERE] = errors.RetriableError("no broker leads it")
+    found = made(sides)
+    assert codes(found)["mirror-unknown"] is Weight.FORBIDS
+    assert "mirror-missing" not in codes(found)
+
+
 def test_a_topic_that_is_not_described_is_told():
     sides = scene()
     sides.source.log("orders-new", 5)
