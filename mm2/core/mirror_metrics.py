@@ -135,17 +135,14 @@ _DECLARED = {
 
 def families(group: Group, owner: Owner, rows: Rows) -> list[metrics.Family]:
     """In every format that is wanted, one after the other."""
-    return [
-        metrics.Family(
-            metric=metric,
-            series={
-                (*_labels(owner, form), *about): numbers[attribute]
-                for about, numbers in rows.items()
-            },
-        )
-        for form in owner.formats
-        for attribute, metric in _DECLARED[group.name, form].items()
-    ]
+    found = []
+    for form in owner.formats:
+        whose = _labels(owner, form)
+        named = [((*whose, *about), numbers) for about, numbers in rows.items()]
+        for attribute, metric in _DECLARED[group.name, form].items():
+            series = {labels: numbers[attribute] for labels, numbers in named}
+            found.append(metrics.Family(metric=metric, series=series))
+    return found
 
 
 def of_ours(

@@ -14,29 +14,60 @@ from prometheus_client import utils
 
 from connect_runtime.base import metrics
 
+_Named = tuple[tuple[str, ...], str]
+
 
 def render(families: Iterable[metrics.Family]) -> bytes:
     """Series in order of their labels' values."""
     lines: list[str] = []
-    labels: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}
-    numbers: dict[float, str] = {}
+    orders = _Orders()
+    numbers = _Numbers()
     for family in families:
-        metric = family.metric
+        metric, series = family.metric, family.series
         explained = metric.help.replace("\\", r"\\").replace("\n", r"\n")
         lines.append(f"# HELP {metric.name} {explained}\n")
         lines.append(f"# TYPE {metric.name} {metric.kind.value}\n")
-        for values, value in sorted(family.series.items()):
-            key = (metric.labels, values)
-            text = labels.get(key)
-            if text is None:
-                text = labels[key] = _labels(*key)
-            number = numbers.get(value)
-            if number is None:
-                number = numbers[value] = _number(value)
-            lines.append(f"{metric.name}{text} {number}\n")
+        name = metric.name
+        lines += [
+            f"{name}{text} {numbers[series[values]]}\n"
+            for values, text in orders.of(metric.labels, series)
+        ]
         for values, found in sorted(family.distributions.items()):
             lines += _histogram(metric, values, found)
     return "".join(lines).encode()
+
+
+class _Numbers(dict[float, str]):
+    """Numbers as they are written, each made once."""
+
+    def __missing__(self, value: float) -> str:
+        text = self[value] = _number(value)
+        return text
+
+
+class _Orders:
+    """In which order series are written, and what their labels are: of a thousand partitions there
+    is a dozen of families that have the same, and follow each other."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, ...], tuple[metrics.Series, list[_Named]]] = {}
+        self._texts: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}
+
+    def of(self, labels: tuple[str, ...], series: metrics.Series) -> list[_Named]:
+        """Values of the labels, and the text of both."""
+        known = self._known.get(labels)
+        if known is not None and known[0].keys() == series.keys():
+            return known[1]
+        found = [(values, self._text(labels, values)) for values in sorted(series)]
+        self._known[labels] = (series, found)
+        return found
+
+    def _text(self, labels: tuple[str, ...], values: tuple[str, ...]) -> str:
+        key = (labels, values)
+        text = self._texts.get(key)
+        if text is None:
+            text = self._texts[key] = _labels(*key)
+        return text
 
 
 def _histogram(
