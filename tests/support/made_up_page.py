@@ -21,17 +21,22 @@ class _NoMetrics:
 
 @dataclass
 class MadeUp:
-    """What the page shows; change it while it is looked at. `answer` is that of every question."""
+    """What the page shows; change it while it is looked at. `answer` is that of every question.
+    `overviews` and `details` count what was asked for."""
 
     flows: Sequence[flow_documents.FlowSeen] = ()
     points: Sequence[timeline.Point] = ()
     answer: questions.Answer = field(default_factory=questions.Answer)
     groups: board.Board = field(default_factory=board.Board)
+    overviews: int = 0
+    details: int = 0
 
     def seen(self) -> flow_documents.Seen:
+        self.overviews += 1
         return seen_flows.seen(*self.flows)
 
     def past(self, _: str) -> Sequence[timeline.Point]:
+        self.details += 1
         return self.points
 
     def ask(self, _: questions.Question) -> questions.Answer:

@@ -167,3 +167,16 @@ def test_a_page_that_never_got_an_answer_says_so(browser: browsers.Browser):
         browser.await_text("#flows", "running")
     browser.await_text("#stale", "The process does not answer", SOON_S)
     assert browser.title == "stale · mm2"
+
+
+def test_a_page_that_nobody_sees_asks_for_little(browser: browsers.Browser):
+    made = made_up_page.MadeUp(flows=[seen_flows.flow(seen_flows.part())])
+    with made_up_page.served(made) as url:
+        browser.open(url)
+        browser.await_text("#verdict", "nothing known")
+        browser.script("Object.defineProperty(document, 'hidden', { get: () => true })")
+        browser.script("document.getElementById('fresh').textContent = ''")
+        browser.await_text("#fresh", "as of")
+        before, overviews = made.details, made.overviews
+        eventually.eventually(lambda: made.overviews >= overviews + 3, SOON_S)
+        assert made.details <= before + 1, "one may have been under way"

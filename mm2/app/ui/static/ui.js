@@ -176,9 +176,9 @@ function freshness() {
   document.documentElement.classList.toggle("stale", stale);
   show($("stale"), stale);
   if (stale) {
-    const asOf = silent === null ? "Nothing is known yet." : `What stands here was so at ${page.toldAt}, ${duration(silent)} ago.`;
+    const asOf = silent === null ? "Nothing is known yet." : `What stands here was so at ${page.toldAt}.`;
     text($("stale"), `The process does not answer (${page.why || "no answer in time"}). ${asOf} It is asked again.`);
-    text($("fresh"), "stale");
+    text($("fresh"), silent === null ? "stale" : `stale: ${duration(silent)} old`);
   } else {
     text($("fresh"), silent === null ? "no answer yet" : `as of ${page.toldAt}`);
   }
@@ -194,8 +194,9 @@ function failed(error) {
   freshness();
 }
 
-// Polls: each waits for its answer, and then for a while; `now` asks at once.
-function poll(everyMs, doing) {
+// Polls: each waits for its answer, and then for a while; `now` asks at once. Of a page that nobody
+// sees only `always` goes on.
+function poll(everyMs, doing, always = false) {
   let timer = null, running = false, again = false;
   async function turn() {
     clearTimeout(timer);
@@ -206,7 +207,7 @@ function poll(everyMs, doing) {
     running = true;
     let pauseMs = everyMs;
     try {
-      pauseMs = (await doing()) || everyMs;
+      if (always || !document.hidden) pauseMs = (await doing()) || everyMs;
     } catch (error) {
       failed(error);
     }
@@ -224,8 +225,8 @@ const polls = {
     answered(found);
     choose();
     drawOverview(found);
-    if (page.flow) await readDetail();
-  }),
+    if (page.flow && !document.hidden) await readDetail();
+  }, true),
   groups: poll(GROUPS_MS, async () => {
     if (page.flow) await asked("groups", { group: $("group-filter").value }, drawGroups);
   }),
@@ -632,7 +633,7 @@ window.addEventListener("resize", later(() => {
   if (page.detail) drawDetail(page.detail);
 }, 100));
 document.addEventListener("visibilitychange", () => {
-  if (!document.hidden) polls.overview.now();
+  if (!document.hidden) Object.values(polls).forEach((each) => each.now());
 });
 $("topic-filter").addEventListener("input", later(() => polls.overview.now(), 250));
 $("group-filter").addEventListener("input", later(() => polls.groups.now(), 250));
