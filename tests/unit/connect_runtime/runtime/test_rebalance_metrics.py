@@ -67,3 +67,10 @@ def test_other_news_means_nothing(world):
     world.metrics.told(events.GroupLost("gone"))
     world.metrics.told(participation.Failed(errors.FatalError("no")))
     assert repr(world.read().numbers) == before
+
+
+def test_they_are_counted():
+    world = World()
+    assert world.metrics.count == 0
+    world.tell(ASKED, ROUND, ASKED, MISMATCH, ASKED, ROUND)
+    assert world.metrics.count == 2

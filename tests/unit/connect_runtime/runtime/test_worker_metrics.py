@@ -8,7 +8,7 @@ import time
 import pytest
 
 from connect_runtime.adapters.http import metrics_text
-from connect_runtime.base import ids
+from connect_runtime.base import ids, metrics
 from connect_runtime.core.state import status_records
 from connect_runtime.core.task import metric_groups, metric_names
 from connect_runtime.runtime import task_metrics, worker_metrics
@@ -198,3 +198,18 @@ def test_a_thousand_tasks_are_shown_in_a_moment(world):
     metrics_text.render(families)
     assert time.process_time() - begun_s < 1.0
     assert sum(len(each.series) for each in families) < 1000 * 35 + 10 * 7 + 20
+
+
+def test_what_plugins_add_can_be_left_out(world):
+    world.metrics.begin_connector("c", ABOUT)
+    added = metrics.Metric(name="added", kind=metrics.Kind.GAUGE, help="Added.")
+    asked = []
+
+    def read():
+        asked.append(1)
+        return [metrics.Family(metric=added, series={(): 1.0})]
+
+    world.metrics.add_of("c", read)
+    assert "added" not in {each.metric.name for each in world.metrics.own}
+    assert asked == [], "it may be much"
+    assert "added" in {each.metric.name for each in world.metrics.published}

@@ -362,3 +362,44 @@ def test_writing_takes_no_turn_longer():
     flow.does(flow.looks, flow.passes(connector_writes.WRITE_S), flow.looks)
     assert len(busy.herder.submitted) == 2 * len(plan().connectors)
     assert set(flow.turns.waited) == {flow_worker.TURN_S}
+
+
+def stands(flow: Flow) -> tuple[bool, bool, bool]:
+    found = flow.worker.standing
+    assert found.flow == "a->b"
+    return found.joined, found.configured, found.serves
+
+
+def test_it_is_ready_once_it_has_joined_and_what_the_file_says_has_begun():
+    flow, member = Flow(), fleets.Member()
+    flow.fleet.next.append(member)
+    seen: list[tuple[bool, bool, bool]] = []
+
+    def look() -> None:
+        flow.looks()
+        seen.append(stands(flow))
+
+    def joins() -> None:
+        member.assigned_offset = 10**6
+
+    member.assigned_offset = -1
+    look()
+    assert "is asked for the flow's group" in flow.worker.standing.reason
+    flow.does(look, joins, lambda: configured(member, flow.worker.plan), look)
+    assert seen[:2] == [(False, False, False)] * 2
+    assert seen[2][:2] == (True, True)
+
+
+def test_rebalances_are_counted_over_its_workers():
+    flow = Flow()
+    one, other = fleets.Member(rebalances=3), fleets.Member(rebalances=1)
+    flow.fleet.next.extend([one, other])
+    found: list[int] = []
+
+    def look() -> None:
+        found.append(flow.worker.rebalances)
+
+    flow.does(look, ends(one), *[look] * 20)
+    assert (found[0], found[-1]) == (3, 4)
+    assert found == sorted(found), "none is forgotten in between"
+    assert flow.worker.rebalances == 4

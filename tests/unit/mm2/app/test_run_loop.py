@@ -226,8 +226,8 @@ def test_flows_that_tell_nothing_new_are_looked_at_still_less_often_until_they_d
     looks: list[tuple[float, int]] = []
 
     class Slow(metrics.FlowMetrics):
-        def observe(self, found, *args, **kwargs):
-            looks.append((round(world.clock.now - 100.0, 1), found[0].partitions[0].copied_to))
+        def observe(self, statuses, *args, **kwargs):
+            looks.append((round(world.clock.now - 100.0, 1), statuses[0].partitions[0].copied_to))
             world.clock.now += 1.0
 
     world.metrics = Slow()

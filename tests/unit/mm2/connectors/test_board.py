@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mm2.connectors import board, flow_status
+from mm2.core.copy import crossing
 
 
 def shown(index: int, reason: str = "") -> board.TaskShown:
@@ -56,5 +57,15 @@ def test_groups_are_seen_by_flow_and_the_number_of_their_task():
     place = on.groups("A->B", 3)
     place.put(part)
     assert on.seen().groups == {"A->B": {3: part}}
+    place.leave()
+    assert on.seen() == board.Snapshot()
+
+
+def test_pulses_are_apart_from_their_tasks():
+    on = board.Board()
+    place = on.pulse("A->B", 3)
+    place.put(crossing.Pulse(crossed_ms=5))
+    assert on.seen().pulses == {"A->B": {3: crossing.Pulse(crossed_ms=5)}}
+    assert on.seen().tasks == {}
     place.leave()
     assert on.seen() == board.Snapshot()

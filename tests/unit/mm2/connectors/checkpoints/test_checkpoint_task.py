@@ -530,3 +530,24 @@ def test_a_round_that_is_not_through_tells_no_time(clusters, start):
     running.poll()
     (shown,) = board.BOARD.seen().groups["A->B"].values()
     assert shown.round_ms == running.context.clock.wall_ms()
+
+
+def shown():
+    (found,) = board.BOARD.seen().groups["A->B"].values()
+    return found
+
+
+def test_a_round_in_which_a_group_could_not_be_read_tells_no_time(clusters, start):
+    for name in ("billing", "shop"):
+        clusters.source.commit(name, {T0: 20})
+    clusters.synced(T0, 20, 7)
+    clusters.source.failures["positions", "shop"] = FORBIDDEN
+    running = start(task_assigned_groups="billing,shop")
+    running.load()
+    running.poll()
+    assert (shown().round_ms, shown().groups) == (None, 0)
+    clusters.source.failures.clear()
+    running.later(60)
+    running.poll()
+    assert shown().round_ms == running.context.clock.wall_ms()
+    assert shown().groups == 2

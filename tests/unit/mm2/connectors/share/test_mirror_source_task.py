@@ -13,7 +13,7 @@ from mm2.connectors import board
 from mm2.connectors.share import mirror_source_task
 from mm2.connectors.topics import mirror_topics
 from mm2.core import naming
-from mm2.core.copy import facts, instructions, messages
+from mm2.core.copy import crossing, facts, instructions, messages
 from mm2.formats import map_record, offset_sync
 from mm2.pipeline import control_channel, engine
 from tests.fakes import copy_plane, mirror_task, plugin_contexts, taking
@@ -427,3 +427,14 @@ def test_metrics_are_shown_by_partition(running):
     found = running().runs()
     names = {family.metric.name for family in found.context.metrics()}
     assert any("record_count" in name for name in names), names
+
+
+def test_its_copys_pulse_is_on_the_board_until_it_stops(running):
+    found = running()
+    found.turn(1.0)
+    assert 3 not in board.BOARD.seen().pulses.get("A->B", {})
+    found.runs()
+    found.turn(1.0)
+    assert board.BOARD.seen().pulses["A->B"][3] == crossing.Pulse()
+    found.task.stop()
+    assert 3 not in board.BOARD.seen().pulses.get("A->B", {})
