@@ -130,8 +130,7 @@ TOPICS = rows(
         title="Topics",
         about="Sorted by age. 'lost in' is when the source deletes the oldest record not copied, "
         "if nothing is copied until then.",
-        unknown="nothing waits, or not known",
-        color=QUIET,
+        unknown="not known",
         runbooks=("Mm2LossNear", "Mm2LossAhead"),
     ),
     Column(
@@ -148,6 +147,7 @@ TOPICS = rows(
     Column(
         expr=f"mm2:topic:loss_seconds{_TOPIC}",
         name="lost in",
+        unknown="nothing waits, or not known",
         unit="s",
         steps=((None, BAD), (3600, WARN), (21600, GOOD)),
     ),

@@ -10,8 +10,8 @@ from grafana.generator.panels import (
     NEUTRAL,
     QUARTER,
     QUIET,
-    THIRD,
     WARN,
+    WHOLE,
     Column,
     Query,
     Text,
@@ -39,7 +39,7 @@ READY = number(
     unit="short",
     steps=_FROM_1,
     words=_YES_NO,
-    span=7,
+    span=HALF,
 )
 
 CONDITIONS = rows(
@@ -51,29 +51,28 @@ CONDITIONS = rows(
     ),
     Column(expr=f"mm2:flow:condition{_FLOW}", name="holds", steps=_FROM_1, words=_YES_NO),
     labels=("flow", "condition"),
-    span=11,
     by="holds",
     least_first=True,
 )
 
 NODES = number(
     Text(
-        title="Nodes that answer",
-        about="Of those that Prometheus is told to scrape, as job mm2. With fewer than there "
-        "are, what the others show may be a part of it.",
+        title="Nodes",
+        about="How many answer, of those that Prometheus is told to scrape, as job mm2. With "
+        "fewer than there are, what the others show may be a part of it.",
         unknown="no data: nothing is scraped as job mm2",
         runbooks=("Mm2NodeDown", "Mm2Absent"),
     ),
     Query(expr='sum(up{job="mm2"}) / count(up{job="mm2"})', legend="nodes"),
     unit="percentunit",
     steps=_FROM_1,
-    span=3,
 )
 
 PAGES = number(
     Text(
-        title="Alerts that page",
-        about="How many fire now. It is 0 only where Prometheus evaluates the rules of mm2.",
+        title="Pages",
+        about="Alerts that wake somebody: how many fire now. It is 0 only where Prometheus "
+        "evaluates the rules of mm2.",
         unknown="no data: the rules are not loaded",
     ),
     Query(
@@ -83,25 +82,23 @@ PAGES = number(
     ),
     unit="short",
     steps=_NONE_IS_WELL,
-    span=3,
 )
 
 STATE = number(
     Text(
         title="State",
-        about="Of each flow, as its nodes say; nodes may differ. RUNNING is well, PLANNING ends by "
-        "itself once both clusters answer.",
+        about="Does a node have the flow in state RUNNING? FAILED where one has given it up, "
+        "whatever the others do. mm2 status says why it does not run.",
         unknown="no data: nobody tells of a flow",
         runbooks=("Mm2FlowNotRunning", "Mm2FlowFailed"),
     ),
     Query(
-        expr=f"max by (flow, state) (mm2_flow_state{_FLOW}) == 1",
-        legend="{{flow}} {{state}}",
+        expr='max by (flow) (mm2_flow_state{flow=~"$flow", state="RUNNING"} '
+        'or 2 * mm2_flow_state{flow=~"$flow", state="FAILED"})'
     ),
     unit="short",
-    steps=((None, NEUTRAL),),
-    names={".* RUNNING": GOOD, ".* (FAILED|STOPPED)": BAD, ".*": WARN},
-    span=QUARTER,
+    steps=((None, BAD), (1, GOOD), (2, BAD)),
+    words={"0": ("not running", BAD), "1": ("RUNNING", GOOD), "2": ("FAILED", BAD)},
 )
 
 AGE = number(
@@ -179,7 +176,7 @@ LOSS = number(
     Query(expr=f"min by (flow) (mm2:topic:loss_seconds{_FLOW})"),
     unit="s",
     steps=((None, BAD), (3600, WARN), (21600, GOOD)),
-    span=QUARTER,
+    span=HALF,
 )
 
 RECEIPTS = rows(
@@ -196,8 +193,8 @@ RECEIPTS = rows(
         steps=((None, NEUTRAL), (1, WARN)),
     ),
     labels=("flow", "topic", "kind"),
-    span=HALF,
     by="receipts",
+    span=WHOLE,
 )
 
 UNFENCED = number(
@@ -211,7 +208,7 @@ UNFENCED = number(
     Query(expr=f"sum by (flow) (mm2_unfenced_partitions{_FLOW})"),
     unit="short",
     steps=((None, GOOD), (1, WARN)),
-    span=QUARTER,
+    span=HALF,
 )
 
 BUDGET = number(
@@ -219,13 +216,15 @@ BUDGET = number(
         title="Left of the month's budget",
         about="The mirror may be too old for 0.1 % of 30 days: 43 minutes. Below 0 the objective "
         "is missed; -100 % is that or worse. Days of which nothing is recorded do not count.",
-        unknown="no data: nothing is recorded yet",
+        unknown="less than a day is recorded, or no data",
         runbooks=("Mm2FreshnessBurnsSlowly",),
     ),
-    Query(expr=f"clamp_min(1 - mm2:flow:stale_ratio30d{_FLOW} / 0.001, -1)"),
+    Query(
+        expr=f"clamp_min(1 - mm2:flow:stale_ratio30d{_FLOW} / 0.001, -1) "
+        "and on (flow) mm2:flow:known1d"
+    ),
     unit="percentunit",
     steps=((None, BAD), (0, WARN), (0.5, GOOD)),
-    span=QUARTER,
 )
 
 BURN = graph(
@@ -239,7 +238,7 @@ BURN = graph(
     Query(expr=f"mm2:flow:stale_ratio6h{_FLOW} / 0.001", legend="{{flow}}, 6 h"),
     Query(expr=f"mm2:flow:stale_ratio3d{_FLOW} / 0.001", legend="{{flow}}, 3 d"),
     unit="short",
-    span=THIRD + 1,
+    span=WHOLE - QUARTER,
 )
 
 SLOW = graph(
@@ -253,7 +252,6 @@ SLOW = graph(
     Query(expr=f"mm2:flow:slow_ratio5m{_FLOW}", legend="{{flow}}, 5 min"),
     Query(expr=f"mm2:flow:slow_ratio1h{_FLOW}", legend="{{flow}}, 1 h"),
     unit="percentunit",
-    span=THIRD + 1,
 )
 
 DRILL = number(
@@ -267,7 +265,7 @@ DRILL = number(
     Query(expr=f"time() - max by (flow) (mm2_last_drill_timestamp_seconds{_FLOW})"),
     unit="s",
     steps=((None, GOOD), (5184000, WARN), (7776000, BAD)),
-    span=QUARTER,
+    span=HALF,
 )
 
 BOARD = Board(
@@ -275,13 +273,13 @@ BOARD = Board(
     title="mm2 overview",
     about="The first look: may one fail over, do flows run, is anything lost?",
     rows=(
-        Row(title="May we fail over?", panels=(READY, CONDITIONS, PAGES, NODES)),
+        Row(title="May we fail over?", panels=(READY, PAGES, NODES, CONDITIONS, AGES)),
         Row(
             title="Do flows run, and how old are mirrors?",
-            panels=(STATE, AGE, LAG_RECORDS, STANDING, AGES, THROUGHPUT),
+            panels=(STATE, AGE, LAG_RECORDS, STANDING, THROUGHPUT, SLOW),
         ),
         Row(title="Is anything lost or doubled?", panels=(LOSS, UNFENCED, RECEIPTS)),
-        Row(title="Are objectives held?", panels=(BUDGET, BURN, SLOW)),
+        Row(title="Are objectives held?", panels=(BUDGET, BURN)),
         Row(title="Are we prepared?", panels=(DRILL,)),
     ),
 )

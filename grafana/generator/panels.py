@@ -7,6 +7,7 @@ colour of the lowest threshold, so each panel maps it to words and a colour of t
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -68,22 +69,15 @@ def number(
     steps: Steps,
     words: Mapping[str, tuple[str, str]] | None = None,
     span: int = QUARTER,
-    names: Mapping[str, str] | None = None,
 ) -> stat.Panel:
-    """One figure for each series, as it is now. `words`: for values, a text and its colour.
-    `names`: the legend is shown instead of the value, in the colour of the first pattern that it
-    matches."""
+    """One figure for each series, as it is now. `words`: for values, a text and its colour."""
     panel = stat.Panel().with_target(_target(query, "A", instant=True))
     panel.unit(unit).thresholds(_thresholds(steps)).color_scheme(_by_threshold())
     panel.mappings(_mappings(text, words or {}))
     panel.graph_mode(common.BigValueGraphMode.NONE)
     panel.color_mode(common.BigValueColorMode.BACKGROUND)
     panel.justify_mode(common.BigValueJustifyMode.CENTER)
-    mode = common.BigValueTextMode.NAME if names else common.BigValueTextMode.VALUE_AND_NAME
-    for pattern, color in (names or {}).items():
-        fixed = {"color": {"mode": "fixed", "fixedColor": color}}
-        panel.override_by_regexp(pattern, _properties(fixed))
-    panel.text_mode(mode)
+    panel.text_mode(common.BigValueTextMode.VALUE_AND_NAME)
     panel.text(common_builders.VizTextDisplayOptions().title_size(14).value_size(24))
     panel.reduce_options(common_builders.ReduceDataOptions().calcs(["lastNotNull"]))
     return _finish(panel, text, span=span, height=5)
@@ -129,13 +123,14 @@ def graph(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
     """One query of a table. `name` heads its values, which are left out without one; `steps` colour
-    them."""
+    them. `unknown`: what no value means, where that is no bad news."""
 
     expr: str
     name: str = ""
     unit: str = "short"
     steps: Steps = ()
     words: Mapping[str, tuple[str, str]] | None = None
+    unknown: str = ""
 
 
 def rows(
@@ -235,14 +230,21 @@ def _dashed() -> list[dashboard.DynamicConfigValue]:
 
 
 def _cells(column: Column, text: Text) -> list[dashboard.DynamicConfigValue]:
-    found: dict[str, object] = {"unit": column.unit}
-    if column.words:
-        found["mappings"] = _mappings(text, column.words)
+    found: dict[str, object] = {"unit": column.unit, "custom.width": _wide(column)}
+    if column.unknown:
+        text = dataclasses.replace(text, unknown=column.unknown, color=QUIET)
+    if column.words or column.unknown:
+        found["mappings"] = _mappings(text, column.words or {})
     if column.steps:
         steps = [{"value": value, "color": color} for value, color in column.steps]
         found["thresholds"] = {"mode": "absolute", "steps": steps}
         found["custom.cellOptions"] = {"type": "color-background", "mode": "basic"}
     return _properties(found)
+
+
+def _wide(column: Column) -> int:
+    """In pixels: a sentence, a word, or a figure."""
+    return 220 if column.unknown else 70 if column.words else 110
 
 
 def _properties(found: Mapping[str, object]) -> list[dashboard.DynamicConfigValue]:

@@ -82,6 +82,10 @@ class Mirror:
         return self._child.pid
 
     @property
+    def metrics_address(self) -> str:
+        return f"127.0.0.1:{self._port.port}"
+
+    @property
     def running(self) -> bool:
         return self._child.poll() is None
 
