@@ -10,12 +10,13 @@ import pathlib
 import shlex
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from connect_runtime.system import processes
+from connect_runtime.system import polling, processes
 from mm2.app import exits
 from mm2.app.ui import questions
 
+_LOOK_S = 0.05
 _MODULE = "mm2.app.cli.main"
 _ANSWER_BYTES_MAX = 64 * 1024 * 1024
 _COMPLAINT_CHARS_MAX = 500
@@ -23,17 +24,24 @@ _ANSWERS = (exits.DONE, exits.FAILED)
 """A plan that says no-go is an answer, too."""
 
 
-def run(words: Sequence[str], timeout_s: float) -> bytes:
+def run(words: Sequence[str], timeout_s: float, gone: Callable[[], bool]) -> bytes:
     """As `questions.Run`."""
     line = shlex.join(["mm2", *words])
     try:
         with tempfile.TemporaryDirectory(prefix="mm2-page-", ignore_cleanup_errors=True) as name:
-            return _run(words, pathlib.Path(name), line=line, timeout_s=timeout_s)
+            return _run(words, pathlib.Path(name), line=line, timeout_s=timeout_s, gone=gone)
     except (OSError, processes.StartError) as error:
         raise questions.CommandError(f"{line}: {error}") from error
 
 
-def _run(words: Sequence[str], folder: pathlib.Path, *, line: str, timeout_s: float) -> bytes:
+def _run(
+    words: Sequence[str],
+    folder: pathlib.Path,
+    *,
+    line: str,
+    timeout_s: float,
+    gone: Callable[[], bool],
+) -> bytes:
     answer, complaints = folder / "answer", folder / "complaints"
     with answer.open("wb") as output, complaints.open("wb") as errors:
         child = processes.start(
@@ -42,10 +50,14 @@ def _run(words: Sequence[str], folder: pathlib.Path, *, line: str, timeout_s: fl
             complaints=errors,
             env={**os.environ, "TMPDIR": str(folder)},
         )
-        status = child.wait(timeout_s)
+        polling.until(
+            lambda: child.poll() is not None or gone(), timeout_s=timeout_s, interval_s=_LOOK_S
+        )
+        status = child.poll()
         if status is None:
             child.kill()
-            raise questions.CommandError(f"{line} gave no answer within {timeout_s:g} s")
+            why = "nobody waits for it" if gone() else f"no answer within {timeout_s:g} s"
+            raise questions.CommandError(f"{line} was ended: {why}")
     size = answer.stat().st_size
     if status in _ANSWERS and 0 < size <= _ANSWER_BYTES_MAX:
         return answer.read_bytes()

@@ -28,7 +28,7 @@ PLAN_EVERY_S = 30.0
 RECEIPTS_S, PLAN_S = 30.0, 90.0
 """So long a command may take before it is ended."""
 WAITING_MAX = 16
-_STOP_S = 0.2
+_STOP_S = 0.5
 _LOOK_S = "60"
 
 _log = logging.getLogger(__name__)
@@ -64,9 +64,9 @@ class Answer:
     tried_s: float = float("-inf")
 
 
-Run = Callable[[Sequence[str], float], bytes]
-"""Runs `mm2` with these words, for so many seconds at most, and returns what it printed. Raises
-`CommandError`."""
+Run = Callable[[Sequence[str], float, Callable[[], bool]], bytes]
+"""Runs `mm2` with these words, for so many seconds at most or until nobody waits for it any more,
+and returns what it printed. Raises `CommandError`."""
 
 
 def receipts(flow: flows.Flow, file: str) -> Question:
@@ -97,6 +97,7 @@ class Questions:
         self._run = run
         self._clock = clock
         self._pool = pool.Pool("status page questions", threads_max=1, waiting_max=WAITING_MAX)
+        self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._answers: dict[tuple[str, ...], Answer] = {}
 
@@ -121,7 +122,8 @@ class Questions:
         return known
 
     def stop(self) -> None:
-        """Ask nobody any more."""
+        """Ask nobody any more, and end what runs."""
+        self._stopping.set()
         self._pool.stop(_STOP_S)
 
     def _find(self, question: Question) -> None:
@@ -129,7 +131,8 @@ class Questions:
         before = self.known(question)
         error, found = "", before.found
         try:
-            found = question.read(json.loads(self._run(question.words, question.timeout_s)))
+            printed = self._run(question.words, question.timeout_s, self._stopping.is_set)
+            found = question.read(json.loads(printed))
         except CommandError as raised:
             error = str(raised)
         except (ValueError, KeyError, TypeError, AttributeError) as raised:

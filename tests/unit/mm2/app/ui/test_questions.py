@@ -24,11 +24,13 @@ class Commands:
         self.asked = []
         self.may_answer = threading.Event()
         self.may_answer.set()
+        self.was_gone = False
         self.says: bytes | questions.CommandError = NOTHING
 
-    def run(self, words, timeout_s):
+    def run(self, words, timeout_s, gone):
         self.asked.append((tuple(words), timeout_s))
-        assert self.may_answer.wait(SOON_S)
+        eventually.eventually(lambda: self.may_answer.is_set() or gone(), SOON_S)
+        self.was_gone = gone()
         if isinstance(self.says, questions.CommandError):
             raise self.says
         return self.says
@@ -133,3 +135,12 @@ def test_one_command_runs_at_a_time_and_only_so_many_wait(asked, commands):
     for each in others:
         settled(asked, each)
     assert len(commands.asked) == 1 + questions.WAITING_MAX
+
+
+def test_a_command_is_told_when_nobody_waits_for_it_any_more(asked, commands):
+    commands.may_answer.clear()
+    asked.ask(RECEIPTS)
+    eventually.eventually(lambda: commands.asked, SOON_S)
+    asked.stop()
+    assert commands.was_gone
+    assert "is stopping" in asked.ask(questions.plan(FLOW, "c.yaml")).error
