@@ -138,9 +138,10 @@ class StandIn:
     def inside(
         self, of: int, *words: str, user: int | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """`docker exec`: `of` is the process id, here, of the first process inside."""
+        """`docker exec`, in the environment of the first process inside: `of` is its id, here."""
+        there = Path(f"/proc/{of}/environ").read_text().strip("\0").split("\0")
         entered = ["nsenter", "--target", str(of), "--mount", "--pid", "--net", "--ipc", "--root"]
-        argv = [*entered, *self._as_user(user or self._user), *words]
+        argv = [*entered, *self._as_user(user or self._user, there), *words]
         return subprocess.run(argv, capture_output=True, text=True, timeout=60.0, check=False)
 
     @property
@@ -153,8 +154,9 @@ class StandIn:
         assert user == group, "one id for both, and a number: platforms ask whether it is root's"
         return int(user)
 
-    def _as_user(self, uid: int) -> list[str]:
-        """Without any right beyond those of a user, in the image's environment and folder."""
+    def _as_user(self, uid: int, environment: Sequence[str] = ()) -> list[str]:
+        """Without any right beyond those of a user, in the image's folder and environment, or in
+        another one."""
         rights = [
             "--pdeathsig=KILL",
             "--no-new-privs",
@@ -162,7 +164,8 @@ class StandIn:
             "--inh-caps=-all",
             "--clear-groups",
         ]
-        given = [f"{key}={value}" for key, value in self._final.environment.items()]
+        own = [f"{key}={value}" for key, value in self._final.environment.items()]
+        given = environment or own
         there = ["env", "--chdir", self.last.last("WORKDIR").text, "--ignore-environment", *given]
         return ["setpriv", f"--reuid={uid}", f"--regid={uid}", *rights, *there]
 
