@@ -57,7 +57,8 @@ class Fleet:
         self, internal: internal_rest.InternalRest | None, *, served: pages.Pages = _NO_PAGES
     ) -> None:
         """`internal` None: workers of other nodes can ask this one nothing. `served` are pages that
-        both servers have beside the workers, without a password: they show, and change nothing."""
+        the servers have beside the workers, without a password: they show, and change nothing. To
+        others than this machine they are shown only at a port that somebody has chosen."""
         self._https = None if internal is None else internal.https
         self._shared, self._own = namespaces.Namespaces(), namespaces.Namespaces()
         self._password = secrets.token_urlsafe(_PASSWORD_BYTES)
@@ -65,7 +66,8 @@ class Fleet:
         self._loopback = server.RestServer(_LOOPBACK, on_unasked_end=_tell_end)
         guarded = basic_auth.BasicAuth(self._own, users={_USER: self._password})
         self._outer_own = beside.Beside(guarded, served)
-        self._outer_shared = beside.Beside(self._shared, served)
+        self._is_chosen = internal is not None and _is_chosen(internal)
+        self._outer_shared = beside.Beside(self._shared, served if self._is_chosen else _NO_PAGES)
         self._internal: server.RestServer | None = None
         if internal is not None:
             self._internal = server.RestServer(
@@ -97,9 +99,10 @@ class Fleet:
 
     @property
     def front_url(self) -> str:
-        """Where people reach this process, once open: the server for other nodes, else loopback."""
-        server = self._loopback if self._internal is None else self._internal
-        return server.advertised_url.rstrip("/")
+        """Where the pages are, once open: at the server for other nodes, else on loopback alone."""
+        if self._internal is not None and self._is_chosen:
+            return self._internal.advertised_url.rstrip("/")
+        return self.loopback.url
 
     def member(
         self,
@@ -147,6 +150,11 @@ class Fleet:
             last_first.callback(self._loopback.stop, graceful_s)
             if self._internal is not None:
                 last_first.callback(self._internal.stop, graceful_s)
+
+
+def _is_chosen(internal: internal_rest.InternalRest) -> bool:
+    """Did somebody say at which port others reach this process, and did not leave it to chance?"""
+    return any(each.port for each in internal.settings.listeners)
 
 
 def _tell_end(ended: threads.UnaskedEnd) -> None:
