@@ -3,6 +3,8 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mm2.app import overview
 from mm2.app.reports import flow_report
@@ -144,3 +146,41 @@ def test_a_flow_that_runs_and_is_not_well_says_so(report, words):
 def test_where_nothing_crosses_what_was_known_counts_for_nothing(report, tone, words):
     assert tones.of_flow(report, crosses=False) is tone
     assert tones.in_words(report, crosses=False) == words
+
+
+OFFSETS = st.none() | st.integers(0, 9)
+PARTITIONS = st.builds(
+    partition,
+    state=st.sampled_from(["copying", "waiting", "stopped", overview.PAUSED, "closed", ""]),
+    reason=st.sampled_from(["", "why"]),
+    copied_to=OFFSETS,
+    end=OFFSETS,
+    waiting_since_ms=st.none() | st.just(NOW_MS - 5),
+    outlook=st.sampled_from([flow_report.NOTHING_KNOWN, SHORT]),
+)
+TASKS = st.builds(
+    flow_report.Task,
+    number=st.just(0),
+    state=st.sampled_from(["RUNNING", "FAILED", "STARTING", "", "PAUSED"]),
+)
+
+
+@given(
+    parts=st.lists(PARTITIONS, max_size=3),
+    tasks=st.lists(TASKS, max_size=2),
+    state=st.sampled_from(State),
+    elsewhere=st.integers(0, 1),
+    warnings=st.sampled_from([(), ("something",)]),
+    crosses=st.booleans(),
+)
+def test_what_looks_well_is_known_to_be_well(parts, tasks, state, elsewhere, warnings, crosses):
+    report = flow(*parts, tasks=tuple(tasks), state=state, elsewhere=elsewhere, warnings=warnings)
+    if tones.of_flow(report, crosses=crosses) is not Tone.GOOD:
+        return
+    assert (state, elsewhere, warnings, crosses) == (State.RUNNING, 0, (), True)
+    assert {each.state for each in parts} == {"copying"}
+    assert {each.state for each in tasks} <= {"RUNNING"}
+    lag = flow_report.lag(parts, NOW_MS)
+    assert lag.complete
+    assert lag.dated
+    assert report.is_well
