@@ -24,7 +24,7 @@ HALF, THIRD, QUARTER, WHOLE = 12, 8, 6, 24
 Builder = stat.Panel | timeseries.Panel | table.Panel
 _LEAST_TOPS = {"percentunit": 0.02, "Bps": 1000}
 """By unit: an axis goes up to there at least, so that a line of zeros has one."""
-_WIDTHS = {"flow": 110, "status": 90, "instance": 150, "version": 90}
+_WIDTHS = {"flow": 90, "connector": 210, "status": 90, "instance": 150, "version": 90}
 """Of columns, in pixels; the others share what is left."""
 _Panel = TypeVar("_Panel", stat.Panel, timeseries.Panel, table.Panel)
 _SOURCE = dashboard.DataSourceRef(type_val="prometheus", uid="${datasource}")
@@ -146,7 +146,7 @@ def rows(
     for place, column in enumerate(columns):
         query = Query(expr=column.expr, legend="")
         panel.with_target(_target(query, chr(ord("A") + place), instant=True, as_table=True))
-    panel.unit("short").mappings(_mappings(text, {}))
+    panel.unit("short").mappings(_mappings(text, {})).min_width(60)
     panel.with_transformation(_transformer("merge", {}))
     values = {
         (f"Value #{chr(ord('A') + place)}" if len(columns) > 1 else "Value"): column.name
@@ -244,7 +244,7 @@ def _cells(column: Column, text: Text) -> list[dashboard.DynamicConfigValue]:
 
 def _wide(column: Column) -> int:
     """In pixels: a sentence, a word, or a figure."""
-    return 220 if column.unknown else 70 if column.words else 110
+    return 220 if column.unknown else 70 if column.words else 90
 
 
 def _properties(found: Mapping[str, object]) -> list[dashboard.DynamicConfigValue]:

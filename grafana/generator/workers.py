@@ -131,12 +131,12 @@ REBALANCES = graph(
 HOW_LONG = graph(
     Text(
         title="How long rebalances take",
-        about="The longest lately. Only what moves stands still meanwhile.",
-        unknown="no data: there was none lately",
+        about="The longest of the last hour. Only what moves stands still meanwhile.",
+        unknown="no data: there was none within the hour",
     ),
     Query(
-        expr="max by (flow, instance) "
-        f"(kafka_connect_worker_rebalance_rebalance_max_time_ms{_FLOW} >= 0)",
+        expr="max by (flow, instance) (max_over_time("
+        f"kafka_connect_worker_rebalance_rebalance_max_time_ms{_FLOW}[1h]))",
         legend=_HERE,
     ),
     unit="ms",
