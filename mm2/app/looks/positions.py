@@ -10,7 +10,6 @@ from typing import TypeVar
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors, ids
-from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app.looks import sides as app_sides
 from mm2.cluster import groups as groups_port
 from mm2.connectors import record_folds
@@ -165,13 +164,13 @@ def _checkpoints(
         takes_group=(lambda name: name in names) if names else flow.groups.takes
     )
     topic = flow.policy.checkpoints_topic(flow.source)
-    try:
-        record_folds.fold(sides.target.topics.read_topic(topic, timeout_s), table.apply)
-    except kafka_errors.TopicMissingError:
+    topics = sides.target.topics
+    if topic not in topics.list_topics(timeout_s):  # whoever reads one waits for it
         return table, (
             f"{flow.source} does not answer, and there is no {topic} on {flow.target}: let the "
             "flow write checkpoints (emit.checkpoints.enabled, the group filter)"
         )
+    record_folds.fold(topics.read_topic(topic, timeout_s), table.apply)
     return table, ""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from connect_runtime.base import ids
-from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app.looks import sides
 from mm2.formats import offset_sync, schema_fields
 
@@ -17,11 +16,9 @@ def read(side: sides.OneSide, topic: str, timeout_s: float) -> Syncs:
     """All that the topic still holds; what cannot be read is passed over, as by Java's readers.
     Raises `RetriableError` and `FatalError`."""
     found: dict[ids.TopicPartition, tuple[offset_sync.OffsetSync, ...]] = {}
-    try:
-        records = side.topics.read_topic(topic, timeout_s)
-    except kafka_errors.TopicMissingError:
+    if topic not in side.topics.list_topics(timeout_s):  # whoever reads one waits for it
         return found
-    for record in records:
+    for record in side.topics.read_topic(topic, timeout_s):
         if record.key is None or record.value is None:
             continue
         try:
