@@ -125,6 +125,7 @@ def test_all_is_measured_and_health_turns(scene: Scene):
     with steady.Steady(scene.source.client_properties(), {scene.orders: 2}):
         all_is_measured(scene)
         javas_names_are_apart(scene)
+    its_rest_server_has_health_too(scene)
     it_replicates_at_rest(scene)
     what_is_frozen_does_not_replicate(scene)
 
@@ -237,6 +238,18 @@ def javas_names_are_apart(scene: Scene) -> None:
     ):
         assert found[name].samples
     assert not [name for name in found if name.startswith("mm2_")]
+
+
+def its_rest_server_has_health_too(scene: Scene) -> None:
+    """For everybody, other than what the workers of its nodes ask each other."""
+    address = scene.run.await_log(r"the status page is at (\S+)/ui")[1]
+    for kind in ("live", "ready", "replicating"):
+        with urllib.request.urlopen(f"{address}/health/{kind}", timeout=20.0) as answer:
+            assert json.loads(answer.read())["status"] == "ok"
+    with pytest.raises(urllib.error.HTTPError) as raised:
+        urllib.request.urlopen(f"{address}/east/west/connectors", timeout=20.0)
+    with raised.value as refused:
+        assert refused.code == 404
 
 
 def it_replicates_at_rest(scene: Scene) -> None:

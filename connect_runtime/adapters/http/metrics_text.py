@@ -20,21 +20,41 @@ _Named = tuple[tuple[str, ...], str]
 def render(families: Iterable[metrics.Family]) -> bytes:
     """Series in order of their labels' values."""
     lines: list[str] = []
-    orders = _Orders()
-    numbers = _Numbers()
+    written = _Written()
     for family in families:
-        metric, series = family.metric, family.series
+        metric = family.metric
         explained = metric.help.replace("\\", r"\\").replace("\n", r"\n")
         lines.append(f"# HELP {metric.name} {explained}\n")
         lines.append(f"# TYPE {metric.name} {metric.kind.value}\n")
-        name = metric.name
-        lines += [
-            f"{name}{text} {numbers[series[values]]}\n"
-            for values, text in orders.of(metric.labels, series)
-        ]
+        lines.append(written.text(metric, family.series))
         for values, found in sorted(family.distributions.items()):
             lines += _histogram(metric, values, found)
     return "".join(lines).encode()
+
+
+class _Written:
+    """The lines of series. What is told under several names is written once."""
+
+    def __init__(self) -> None:
+        self._orders = _Orders()
+        self._numbers = _Numbers()
+        self._known: dict[int, tuple[metrics.Metric, metrics.Series, str]] = {}
+
+    def text(self, metric: metrics.Metric, series: metrics.Series) -> str:
+        known = self._known.get(id(series))
+        if known is not None and known[0].labels == metric.labels and metric.labels:
+            before, _, text = known
+            # No label's value has a line's end: it would be escaped.
+            return ("\n" + text).replace(f"\n{before.name}{{", f"\n{metric.name}{{")[1:]
+        name, numbers = metric.name, self._numbers
+        found = "".join(
+            [
+                f"{name}{text} {numbers[series[values]]}\n"
+                for values, text in self._orders.of(metric.labels, series)
+            ]
+        )
+        self._known[id(series)] = (metric, series, found)
+        return found
 
 
 class _Numbers(dict[float, str]):

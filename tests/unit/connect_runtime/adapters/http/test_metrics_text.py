@@ -108,3 +108,15 @@ def test_prometheus_reads_a_histogram():
         ("took_seconds_count", None, 6),
         ("took_seconds_sum", None, 2000.5),
     ]
+
+
+def test_what_is_told_under_several_names_is_written_under_each():
+    series: dict[tuple[str, ...], float] = {("now{", "a"): 1.0, ("\nnow{", "b"): 2.0}
+    other = metrics.Metric(name="then", kind=metrics.Kind.GAUGE, help="Then.", labels=("z", "a"))
+    apart = metrics.Metric(name="apart", kind=metrics.Kind.GAUGE, help="Apart.", labels=("x", "y"))
+    families = [metrics.Family(metric=each, series=series) for each in (GAUGE, other, apart)]
+    assert metrics_text.render(families) == by_the_library(families)
+    alone: dict[tuple[str, ...], float] = {(): 5.0}
+    again = metrics.Metric(name="again", kind=metrics.Kind.GAUGE, help="Again.")
+    families = [metrics.Family(metric=each, series=alone) for each in (ALONE, again)]
+    assert metrics_text.render(families) == by_the_library(families)
