@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connect_runtime.system import processes, user_cache
+from tests.support import loopback
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _MARK = "::block "
@@ -112,9 +113,8 @@ def follow(asked: Sequence[Block], *, folder: Path, timeout_s: float) -> tuple[i
     }
     given |= {key: os.environ[key] for key in ("JAVA_HOME", "LANG") if key in os.environ}
     (folder / "guide.sh").write_text(script(asked))
-    inside = "mount --make-rprivate / && ip link set lo up && exec bash " + shlex.quote(
-        str(folder / "guide.sh")
-    )
+    guide = shlex.quote(str(folder / "guide.sh"))
+    inside = f"mount --make-rprivate / && {loopback.UP} && exec bash {guide}"
     argv = ["unshare", "--mount", "--mount-proc", "--pid", "--net", "--fork", "--kill-child"]
     with (folder / "output").open("wb") as output:
         child = processes.start([*argv, "sh", "-c", inside], output=output, env=given, cwd=here)

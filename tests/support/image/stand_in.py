@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from connect_runtime.system import java, processes
+from tests.support import loopback
 from tests.support.image import dockerfile
 
 BASE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -250,7 +251,7 @@ def _sealed(layer: _Layer, places: Sequence[Place], files: Mapping[str, Path]) -
     """From now on nothing can be written but in `places`; the network is our own, without a way
     out."""
     root = layer.folder / "root"
-    script = ["ip link set lo up"]
+    script = [loopback.UP]
     for path, source in files.items():
         target = shlex.quote(f"{root}{path}")
         script += [f"touch {target}", f"mount --bind {shlex.quote(str(source))} {target}"]
