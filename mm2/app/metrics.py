@@ -107,7 +107,7 @@ class FlowMetrics:
         for status in statuses:
             known = before.get(status.flow)
             if known is None or known.status is not status:
-                self._count(status)
+                self._count(status, _moved(status, known))
                 known = _look(status)
             self._seen[status.flow] = known
         self.statuses = tuple(statuses)
@@ -200,12 +200,14 @@ class FlowMetrics:
             found = metrics.Distribution(rise.counts, rise.sum_ms / 1000)
             self.registry.observe(measures.LATENCY, found, labels=(flow,))
 
-    def _count(self, status: flow_status.FlowStatus) -> None:
+    def _count(
+        self, status: flow_status.FlowStatus, moved: Iterable[flow_status.PartitionStatus]
+    ) -> None:
         self.registry.add(measures.RESTARTS, 0, labels=(status.flow,))
         for task in status.tasks:
             self._count_restarts(status.flow, task)
             self._count_receipts(status.flow, task)
-        for each in status.partitions:
+        for each in moved:
             self._count_copied(status.flow, each)
 
     def _count_restarts(self, flow: str, task: flow_status.TaskStatus) -> None:
@@ -282,6 +284,17 @@ def by_partition(
         metrics.Family(metric=measures.PARTITION_LAG_RECORDS, series=records),
         metrics.Family(metric=measures.PARTITION_LAG_SECONDS, series=seconds),
     )
+
+
+def _moved(
+    status: flow_status.FlowStatus, known: _Seen | None
+) -> Iterable[flow_status.PartitionStatus]:
+    """Those that are not what they were; all of them, where it is not known which."""
+    before = () if known is None else known.status.partitions
+    if len(before) != len(status.partitions):
+        return status.partitions
+    both = zip(status.partitions, before, strict=True)
+    return [now for now, was in both if now is not was]
 
 
 def _look(status: flow_status.FlowStatus) -> _Seen:

@@ -94,9 +94,9 @@ SPARK: Mapping[str, str] = {
 }
 
 METRICS: Mapping[str, str] = {
-    "enabled": "Whether metrics, health and the status page are served.",
-    "host": "Where.",
-    "port": "At which port; 0: any free one.",
+    "enabled": "Whether metrics, health and the status page are served at this port.",
+    "host": "Name or address to listen on.",
+    "port": "Which port; 0: any free one.",
     "by": "`partition`: lags are told of single partitions, too. Ten thousand of them are twenty "
     "thousand series more.",
 }

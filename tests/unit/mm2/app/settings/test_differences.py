@@ -94,13 +94,16 @@ def test_what_a_running_process_cannot_change_is_said(read):
     found = changes(
         read,
         CLUSTERS + THERE,
-        CLUSTERS + THERE + "metrics: {port: 1}\nspark: {engine: inline, conf: {spark.x: '1'}}\n",
+        CLUSTERS + THERE + "metrics: {port: 1}\nspark: {engine: inline, conf: {spark.x: '1'}}\n"
+        "health: {replicating.within.seconds: 5}\ndrill: {report: /d}\n",
     )
     assert found.flows == ()
     assert found.lines() == [
         f"spark.engine: spark -> inline; {differences.AT_NEXT_START}",
         f"spark.conf: not set -> {{'spark.x': '1'}}; {differences.AT_NEXT_START}",
         f"metrics.port: 9464 -> 1; {differences.AT_NEXT_START}",
+        f"health.replicating.within.seconds: 60 -> 5; {differences.AT_NEXT_START}",
+        f"drill.report: not set -> /d; {differences.AT_NEXT_START}",
     ]
 
 
