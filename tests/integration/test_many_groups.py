@@ -103,7 +103,7 @@ def peak_mb(pid: int) -> float:
 
 @pytest.mark.parametrize(
     ("count", "partitions", "memory_mb"),
-    [(300, 5, 250.0), pytest.param(5_000, 20, 500.0, marks=pytest.mark.full)],
+    [(300, 5, 250.0), pytest.param(5_000, 20, 700.0, marks=pytest.mark.full)],
 )
 def test_all_that_move_are_on_the_target_soon_and_take_no_more_each_time(
     west: cluster.Cluster,
@@ -135,6 +135,7 @@ def test_all_that_move_are_on_the_target_soon_and_take_no_more_each_time(
             took_s = CLOCK.now_s() - begun_s
             print(f"to {offset}: {took_s:.1f} s, {peaks[-1]:.0f} MB")  # noqa: T201
         assert peaks[-1] < memory_mb, peaks
+        assert peaks[-1] < 1.1 * peaks[-2], "it grows with the rounds"
         published = [
             checkpoints.decoded(each) for each in checkpoints.read(world.target, ALIASES[0])
         ]
