@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -104,3 +105,13 @@ def test_panels_have_places_of_their_own_and_rows_come_first(board: dict[str, An
     ids = [panel["id"] for panel in board["panels"]]
     assert len(set(ids)) == len(ids)
     assert board["panels"][0]["type"] == "row"
+
+
+def test_the_page_about_boards_names_each_and_its_pictures_are_small():
+    page = (generator.FOLDER.parent / "README.md").read_text()
+    for uid, board in BOARDS.items():
+        assert f"[{board['title']}](dashboards/{uid}.json)" in page
+    pictures = re.findall(r"\((pictures/[\w-]+\.png)\)", page)
+    assert len(pictures) >= 4
+    for name in pictures:
+        assert (generator.FOLDER.parent / name).stat().st_size < 150_000, name
