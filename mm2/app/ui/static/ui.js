@@ -531,12 +531,12 @@ const GROUP_COLUMNS = [
   ["Unread", "num", (each) => count(each.unread_records)],
 ];
 function drawGroups(found) {
-  const shown = found.groups.length;
+  const shown = found.groups.length, ends = page.overview.flows.find((each) => each.flow === found.flow);
   let told = "No task of this process makes checkpoints of this flow: no group was found yet, they are off, or another node makes them. mm2 offsets translate --group NAME asks the clusters.";
   if (found.tasks_here) {
     const asOf = found.round_ms === null ? "the first round of checkpoints is under way" : `checkpoints as of ${moment(found.round_ms)}`;
     const more = found.groups_found > shown ? `; the first ${shown} of ${count(found.groups_found)} are shown: narrow it with the name` : "";
-    told = `${counted(found.group_count, "group")} here, ${asOf}${more}. Offsets are those that a group has read to on ${page.detail ? page.detail.source : "the source"}, and where it would go on on ${page.detail ? page.detail.target : "the target"}.`;
+    told = `${counted(found.group_count, "group")} here, ${asOf}${more}. Offsets are those that a group has read to on ${ends.source}, and where it would go on on ${ends.target}.`;
   }
   text($("groups-note"), told);
   list($("groups"), found.groups, (each) => each.group, () => element("li", {}, element("details", {}, element("summary"), element("table", {}, element("caption", { class: "hidden" }, "Positions")))), (on, each) => {
