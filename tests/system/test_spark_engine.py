@@ -117,7 +117,7 @@ def test_a_killed_copy_takes_nobody_along(start):
     assert doomed.handle.error == "the copy process was killed or has crashed"
     assert doomed.message()["type"] == "closed"
     neighbour.ping()
-    assert neighbour.handle.state is engine.CopyState.RUNNING
+    neighbour.await_state(engine.CopyState.RUNNING)
 
 
 def test_copies_end_with_the_daemon_that_forked_them_and_new_ones_start(start):
