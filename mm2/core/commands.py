@@ -35,9 +35,15 @@ def found_in(message: str) -> str:
     return line.partition(_TRIED_AGAIN)[0]
 
 
-def move(verb: str, origin: str, destination: str, *more: str) -> str:
-    """`mm2 failover` or `mm2 failback`; of a file that is not named it is the usual one."""
-    return shlex.join(["mm2", verb, "--from", origin, "--to", destination, *more])
+def move(verb: str, origin: str, destination: str, *more: str, file: str = MM2_FILE) -> str:
+    """`mm2 failover` or `mm2 failback`."""
+    words = ["mm2", verb, "--from", origin, "--to", destination, *of_file(file), *more]
+    return shlex.join(words)
+
+
+def of_file(file: str) -> list[str]:
+    """What names the file that configures it; the usual one needs no name."""
+    return [] if file == MM2_FILE else ["--config", file]
 
 
 def look_up(address: str) -> str:

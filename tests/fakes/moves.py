@@ -53,6 +53,7 @@ class World:
     locked_out: set[ids.TopicPartition] = field(default_factory=set)
     busy: int = 0
     connectors: tuple[str, ...] = ("MirrorSourceConnector",)
+    told: list[str] = field(default_factory=list)
     on: Callable[[str], None] = lambda _: None
     unfenced: Callable[[set[ids.TopicPartition]], set[ids.TopicPartition]] = lambda _: set()
 
@@ -139,9 +140,10 @@ def move(world: World, asked: orders.Wanted, path: Path, clock: Clock | None = N
             export=lambda *_: 0,
             clock=clock,
             pause=clock.pause,
-            tell=lambda _: None,
+            tell=world.told.append,
             settle_s=2.0,
             wait_s=30.0,
+            file="my.yaml",
         )
         moving.Mover(file, about).run()
 

@@ -219,9 +219,9 @@ def _move(
     if order.as_json:
         click.echo(json.dumps(report, indent=2))
     else:
-        from mm2.app.failover import show
+        from mm2.app.failover import show_report
 
-        for line in show.report_lines(report):
+        for line in show_report.lines(report, file=str(order.file)):
             click.echo(line)
         click.echo(f"the journal is {path}")
     return exits.DONE
@@ -275,6 +275,7 @@ def _wanted(order: Order) -> orders.Wanted:
         accepted=frozenset(order.accepted),
         groups=frozenset(order.groups),
         export="" if order.export is None else os.path.abspath(order.export),
+        file=str(order.file),
     )
 
 

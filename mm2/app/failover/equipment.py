@@ -134,6 +134,7 @@ class Equipment:
             hooks=self.settings.hooks,
             settle_s=self.patience.settle_s,
             wait_s=self.patience.wait_s,
+            file=self.settings.file,
         )
 
     def _there(self) -> single_questions.SingleQuestions:

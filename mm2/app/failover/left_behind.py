@@ -113,13 +113,13 @@ def export(
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file, connect() as questions:
             print(json.dumps(header), file=file)
-            written = 0
             for tail in found:
                 for line in _lines(_place(questions, tail.partition, clock), tail, clock):
                     print(json.dumps(line, separators=(",", ":")), file=file)
-                    written += 1
             file.flush()
             os.fsync(file.fileno())
+        with part.open("rb") as file_again:  # what counts is what stands there
+            written = sum(1 for _ in file_again) - 1
         if written != count:
             raise errors.RetriableError(
                 f"{path}: {count} records were counted, and {written} found: the others were "

@@ -29,6 +29,7 @@ from mm2.core.failover import (
     going_on,
     journal,
     plan,
+    read_backs,
     seen,
     steps,
     verdicts,
@@ -60,7 +61,7 @@ class Mover:
         self._file = file
         self._tools = about
         self._begun: journal.Begun = file.found.begun
-        self._wanted = self._begun.wanted
+        self._wanted = dataclasses.replace(self._begun.wanted, file=about.file)
         self._do: Mapping[Step, Callable[[], Detail]] = {
             Step.RECORD: self._record,
             Step.EXPORT: self._export,
@@ -86,8 +87,11 @@ class Mover:
                 detail = self._hook(step) if step in steps.HOOKS else self._do[step]()
             except errors.ConnectError as error:
                 self._note(journal.failed(step, str(error), at_ms=about.clock.wall_ms()))
+                go_on = self._wanted.command("--resume", "--journal", str(self._file.path))
+                about.tell(f"{step.value} failed; the move goes on from there with: {go_on}")
                 raise
             self._note(journal.done(step, detail, at_ms=about.clock.wall_ms()))
+            about.tell(f"VERIFIED {step.value}: {read_backs.text(step, detail)}")
 
     def _note(self, line: str) -> None:
         self._file.append(line)
@@ -259,7 +263,20 @@ class Mover:
         return {
             **details.report(found, final, now_ms=self._tools.clock.wall_ms()),
             "stranded_records": self._stranded(final),
+            "active": self._active(),
         }
+
+    def _active(self) -> list[str] | None:
+        """The groups moved that have members there by now; None: nobody can tell."""
+        groups, moved = self._tools.both.target.groups, sorted(self._file.found.moved)
+        try:
+            states = groups.states(moved, self._tools.planner.timeout_s)
+        except errors.ConnectError:
+            return None
+        if states.failed:
+            return None
+        active = group_sync.GroupState.ACTIVE
+        return [name for name in moved if states.done.get(name) is active]
 
     def _stranded(self, final: Mapping[str, Any]) -> int | None:
         """What came to the cluster that was left after the last look there; None: nobody can

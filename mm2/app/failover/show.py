@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import datetime
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mm2.app import figures
-from mm2.core.failover import group_moves, orders, plan, seen, steps, verdicts
+from mm2.app import columns, figures
+from mm2.core.failover import group_moves, plan, seen, steps, verdicts
 
 JSON_VERSION = 1
-_UNKNOWN = figures.UNKNOWN
 _MIRROR_COLUMNS = ("TOPIC", "PARTITION", "MIRROR", "SOURCE-END", "COPIED-TO", "LAG", "LAG-TIME")
 _GROUP_COLUMNS = (
     "GROUP",
@@ -26,11 +24,15 @@ _GROUP_COLUMNS = (
     "STATE",
 )
 _TAIL_COLUMNS = ("TOPIC", "PARTITION", "FROM-OFFSET", "END", "RECORDS", "FIRST", "LAST")
+_READS_COLUMNS = ("GROUP", "READ", "READS-THERE")
 _WEIGHTS = {
     verdicts.Weight.FORBIDS: "NO-GO",
     verdicts.Weight.COSTS: "COST",
     verdicts.Weight.NOTE: "NOTE",
 }
+_MOST_ALIKE = 3
+"""Of findings of one code so many are shown to people: the tables above say the rest. What forbids
+is shown whole."""
 
 
 def lines(found: plan.Plan, hooks: Sequence[str], properties: Mapping[str, str]) -> Iterator[str]:
@@ -38,23 +40,21 @@ def lines(found: plan.Plan, hooks: Sequence[str], properties: Mapping[str, str])
     need there, secrets left out."""
     wanted = found.wanted
     yield f"{wanted.kind.value} {wanted.origin} -> {wanted.destination}, flow {found.flow}"
-    yield f"as of {_moment(found.at_ms)}"
+    yield f"as of {moment(found.at_ms)}"
     yield ""
-    yield from _table(_MIRROR_COLUMNS, [_mirror(each, found.at_ms) for each in found.mirrored])
+    mirrored = [_mirror(each, found.at_ms) for each in found.mirrored]
+    yield from columns.lines(_MIRROR_COLUMNS, mirrored)
     yield ""
     rows = [row for group in found.groups for row in _group(group)]
-    yield from _table(_GROUP_COLUMNS, rows)
+    yield from columns.lines(_GROUP_COLUMNS, rows)
     yield ""
     if found.unreplicated:
         yield f"on {wanted.destination}, and never on {wanted.origin}:"
-        yield from _table(_TAIL_COLUMNS, [_tail(each) for each in found.unreplicated])
+        yield from columns.lines(_TAIL_COLUMNS, [_tail(each) for each in found.unreplicated])
         yield ""
     yield from _totals(found)
     yield ""
-    for weight in verdicts.Weight:
-        for each in found.findings:
-            if each.weight is weight:
-                yield f"{_WEIGHTS[weight]:<6} {each.text} ({each.code})"
+    yield from finding_lines([_finding_json(each) for each in found.findings])
     yield f"verdict: {found.verdict.value}"
     yield ""
     yield "steps:"
@@ -62,11 +62,36 @@ def lines(found: plan.Plan, hooks: Sequence[str], properties: Mapping[str, str])
         by = " (hook)" if step.value in hooks else " (yours)" if step in steps.HOOKS else ""
         yield f"{number:>3}. {step.value}: {steps.text(step, wanted, found.flow)}{by}"
     yield ""
-    yield f"clients on {wanted.destination}:"
+    yield from _of_clients(found, properties)
+
+
+def finding_lines(findings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """As JSON has them, the gravest first. Of many alike the first ones."""
+    for weight in verdicts.Weight:
+        alike: dict[str, list[str]] = {}
+        for each in findings:
+            if each["weight"] == weight.value:
+                alike.setdefault(each["code"], []).append(each["text"])
+        for code, texts in alike.items():
+            most = len(texts) if weight is verdicts.Weight.FORBIDS else _MOST_ALIKE
+            for text in texts[:most]:
+                yield f"{_WEIGHTS[weight]:<6} {text} ({code})"
+            if len(texts) > most:
+                yield f"{_WEIGHTS[weight]:<6} and {len(texts) - most} more such ({code})"
+
+
+def _of_clients(found: plan.Plan, properties: Mapping[str, str]) -> Iterator[str]:
+    yield f"clients on {found.wanted.destination}, of every group:"
     for name, value in properties.items():
         yield f"  {name}={value}"
-    for here, there in sorted(_renamed(found).items()):
-        yield f"  topic {here} is {there}"
+    rows = [
+        (group.group, here, there)
+        for group in found.groups
+        for here, there in sorted(_reads(group).items())
+    ]
+    if rows:
+        yield ""
+        yield from columns.lines(_READS_COLUMNS, rows)
 
 
 def as_json(
@@ -91,78 +116,48 @@ def as_json(
         "groups": [_group_json(each) for each in found.groups],
         "unreplicated_records": found.unreplicated_records,
         "unreplicated": [_tail_json(each) for each in found.unreplicated],
-        "findings": [
-            {
-                "weight": each.weight.value,
-                "code": each.code,
-                "group": each.group,
-                "text": each.text,
-            }
-            for each in found.findings
-        ],
+        "findings": [_finding_json(each) for each in found.findings],
         "steps": [step.value for step in steps.order(wanted, hooks)],
         "client_properties": dict(properties),
         "topics": _renamed(found),
     }
 
 
-def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
-    """What was done, when all is done."""
-    yield ""
-    yield f"done in {figures.duration(report['took_ms'] / 1000)}"
-    lag = report["lag_records"]
-    yield f"RPO: {_UNKNOWN if lag is None else figures.counted(lag, 'record')}"
-    stands = {
-        (each["group"], each["topic"], each["partition"]): each["stands_at"]
-        for each in report["verified"]
-    }
-    rows = [
-        (
-            group["group"],
-            each["topic"],
-            str(each["partition"]),
-            each["mirror"] or _UNKNOWN,
-            _number(each["goes_on_at"]),
-            _number(stands.get((group["group"], each["mirror"], each["partition"]))),
-            ">= " * (group["origin"] == seen.Origin.CHECKPOINTED.value)
-            + str(each["read_again_max"]),
-            each["state"],
-        )
-        for group in report["moved"]
-        for each in group["partitions"]
-    ]
-    columns = ("GROUP", "TOPIC", "PARTITION", "MIRROR", "GOES-ON-AT", "STANDS-AT", "READ-AGAIN")
-    yield from _table((*columns, "STATE"), rows)
-    for each in report["verified"]:
-        if each["before"]:
-            at = "nowhere" if each["stands_at"] is None else f"at {each['stands_at']}"
-            yield (
-                f"group {each['group']} stands {at} in {each['topic']}-{each['partition']}, before "
-                f"{each['moved_to']}: it reads again from there, as was accepted"
-            )
-    for name in report["unmoved"]:
-        yield f"group {name} was not moved"
-    for weight in verdicts.Weight:
-        for each in report["findings"]:
-            if each["weight"] == weight.value:
-                yield f"{_WEIGHTS[weight]:<6} {each['text']} ({each['code']})"
-    flow = shlex.quote(report["flow"])
-    yield f"the flow {report['flow']} stays stopped until: mm2 resume {flow}"
-    if report["kind"] == orders.Kind.BACK.value:
-        source, _, target = report["flow"].partition("->")
-        forth = shlex.quote(f"{target}->{source}")
-        yield f"and so does {target}->{source}, if it was stopped: mm2 resume {forth}"
-    stranded = report["stranded_records"]
-    if stranded:
-        yield f"{figures.counted(stranded, 'record')} came to the cluster left after the last look"
+def rpo(there: str, *, lag_records: int | None, lag_ms: int | None, newest_ms: int | None) -> str:
+    """The recovery point of a move to the cluster `there`, in a line."""
+    if lag_records is None:
+        newest = figures.UNKNOWN if newest_ms is None else moment(newest_ms)
+        return f"RPO: unknown; the newest record on {there} is of {newest}"
+    seconds = figures.duration(None if lag_ms is None else lag_ms / 1000)
+    return f"RPO: {figures.counted(lag_records, 'record')}, {seconds}"
+
+
+def moment(ms: int) -> str:
+    """UTC, to the second."""
+    found = datetime.datetime.fromtimestamp(ms / 1000, tz=datetime.UTC)
+    return found.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def number(value: int | None) -> str:
+    """As it is, without commas: it is to be typed again."""
+    return figures.UNKNOWN if value is None else str(value)
 
 
 def _renamed(found: plan.Plan) -> dict[str, str]:
     """What is mirrored, and what groups read that had come from there."""
-    places = {each.partition: each.mirror for each in found.mirrored}
+    places = {each.partition.topic: each.mirror.topic for each in found.mirrored}
     for group in found.groups:
-        places |= {each.partition: each.mirror for each in group.partitions if each.mirror}
-    return {here.topic: there.topic for here, there in places.items() if here.topic != there.topic}
+        places |= _reads(group)
+    return {here: there for here, there in places.items() if here != there}
+
+
+def _reads(group: group_moves.GroupMove) -> dict[str, str]:
+    """What its clients subscribe to, by what they did before."""
+    return {
+        each.partition.topic: each.mirror.topic
+        for each in group.partitions
+        if each.mirror is not None
+    }
 
 
 def _mirror(each: seen.Mirrored, now_ms: int) -> tuple[str, ...]:
@@ -171,8 +166,8 @@ def _mirror(each: seen.Mirrored, now_ms: int) -> tuple[str, ...]:
         each.partition.topic,
         str(each.partition.partition),
         each.mirror.topic if each.there is not None else f"{each.mirror.topic} (missing)",
-        _UNKNOWN if each.here is None else str(each.here.end),
-        _UNKNOWN if each.copied_to is None else str(each.copied_to),
+        figures.UNKNOWN if each.here is None else str(each.here.end),
+        figures.UNKNOWN if each.copied_to is None else str(each.copied_to),
         figures.count(each.lag_records),
         figures.duration(None if lag_ms is None else lag_ms / 1000),
     )
@@ -184,12 +179,12 @@ def _group(group: group_moves.GroupMove) -> Iterator[tuple[str, ...]]:
             group.group,
             each.partition.topic,
             str(each.partition.partition),
-            _number(each.committed),
-            _number(each.to),
-            _number(each.at),
+            number(each.committed),
+            number(each.to),
+            number(each.at),
             str(each.again_max),
             str(each.unmirrored),
-            _number(each.unread),
+            number(each.unread),
             _state(group, each),
         )
 
@@ -201,18 +196,17 @@ def _state(group: group_moves.GroupMove, each: group_moves.PartitionMove) -> str
 
 
 def _totals(found: plan.Plan) -> Iterator[str]:
-    wanted = found.wanted
-    lag_ms = found.lag_ms
-    if found.lag_records is None:
-        newest = _UNKNOWN if found.newest_ms is None else _moment(found.newest_ms)
-        yield f"RPO: unknown; the newest record on {wanted.destination} is of {newest}"
-    else:
-        seconds = figures.duration(None if lag_ms is None else lag_ms / 1000)
-        yield f"RPO: {figures.counted(found.lag_records, 'record')}, {seconds}"
+    there = found.wanted.destination
+    yield rpo(
+        there,
+        lag_records=found.lag_records,
+        lag_ms=found.lag_ms,
+        newest_ms=found.newest_ms,
+    )
     groups = figures.counted(len(found.groups), "group")
     again = figures.counted(found.again_max, "record")
     missing = figures.counted(sum(each.unmirrored for each in found.groups), "record")
-    yield f"{groups}: at most {again} read again, {missing} read before that are not there"
+    yield f"{groups}: at most {again} read again; {missing} that they have read not on {there}"
     stale = [each for each in found.groups if each.origin is seen.Origin.CHECKPOINTED]
     if stale:
         behind = figures.counted(len(stale), "group")
@@ -226,8 +220,8 @@ def _tail(each: seen.Unreplicated) -> tuple[str, ...]:
         str(each.start),
         str(each.end),
         f">= {each.at_least}" if each.records is None else str(each.records),
-        _UNKNOWN if each.first_ms is None else _moment(each.first_ms),
-        _UNKNOWN if each.last_ms is None else _moment(each.last_ms),
+        figures.UNKNOWN if each.first_ms is None else moment(each.first_ms),
+        figures.UNKNOWN if each.last_ms is None else moment(each.last_ms),
     )
 
 
@@ -258,6 +252,15 @@ def _mirror_json(each: seen.Mirrored, now_ms: int) -> dict[str, Any]:
     }
 
 
+def _finding_json(each: verdicts.Finding) -> dict[str, Any]:
+    return {
+        "weight": each.weight.value,
+        "code": each.code,
+        "group": each.group,
+        "text": each.text,
+    }
+
+
 def _group_json(group: group_moves.GroupMove) -> dict[str, Any]:
     return {
         "group": group.group,
@@ -265,6 +268,7 @@ def _group_json(group: group_moves.GroupMove) -> dict[str, Any]:
         "state": group.state.value,
         "barred": None if group.barred is None else group.barred.value,
         "unread": group.unread_why,
+        "topics": _reads(group),
         "partitions": [
             {
                 "topic": each.partition.topic,
@@ -284,21 +288,3 @@ def _group_json(group: group_moves.GroupMove) -> dict[str, Any]:
             for each in group.partitions
         ],
     }
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Left-aligned, two blanks between columns, as kafka-consumer-groups.sh prints."""
-    widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
-    for row in (columns, *rows):
-        yield "  ".join(
-            f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)
-        ).rstrip()
-
-
-def _number(value: int | None) -> str:
-    return _UNKNOWN if value is None else str(value)
-
-
-def _moment(ms: int) -> str:
-    moment = datetime.datetime.fromtimestamp(ms / 1000, tz=datetime.UTC)
-    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")

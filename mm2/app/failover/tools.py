@@ -11,6 +11,7 @@ from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors, ids
 from mm2.app.failover import hooks, planning
 from mm2.app.looks import mirrors, sides
+from mm2.core import commands
 from mm2.core.failover import fences, tails
 from mm2.core.offsets import offset_map
 
@@ -24,7 +25,8 @@ class Tools:
     which of its tasks still run, as far as somebody lives to say it; `fence` fences these
     partitions; `export` writes records to a file, for the move of this name, and says how many.
     `pause` waits so many seconds; `tell` says a line to the operator. `settle_s`: how long both
-    ends have to agree. `wait_s`: how long is waited for what others do.
+    ends have to agree. `wait_s`: how long is waited for what others do. `file` configures it all:
+    commands are told with its name.
     """
 
     both: sides.TwoSides
@@ -39,6 +41,7 @@ class Tools:
     hooks: hooks.Hooks = field(default_factory=dict)
     settle_s: float = 60.0
     wait_s: float = 600.0
+    file: str = commands.MM2_FILE
 
     def await_(
         self, done: Callable[[], bool], why: Callable[[], str], *, most_s: float | None = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect_runtime.base import ids
-from mm2.core.failover import fences, group_moves, journal, seen, steps
+from mm2.core.failover import fences, group_moves, journal, read_backs, seen, steps
 from mm2.core.offsets import checkpoints, log_ends
 
 Detail = Mapping[str, Any]
@@ -122,21 +122,25 @@ def partitions(found: Collection[Detail]) -> dict[ids.TopicPartition, int]:
 
 
 def report(found: journal.Journal, final: Detail, *, now_ms: int) -> dict[str, Any]:
-    """What an operator files away: times, the recovery point, and what became of each group."""
+    """What an operator files away: times, how each step was read back, the recovery point, and
+    what became of each group."""
     moved = found.moved
     assert found.begun is not None, "it was begun"
+    wanted = found.begun.wanted
     return {
         "version": 1,
-        "kind": found.begun.wanted.kind.value,
+        "kind": wanted.kind.value,
+        "from": wanted.origin,
+        "to": wanted.destination,
         "flow": found.begun.flow,
+        "begun_at_ms": found.begun_at_ms,
+        "ended_at_ms": now_ms,
         "took_ms": now_ms - found.begun_at_ms,
-        "steps_ms": {
-            step.value: found.done_ms[step] - found.started_ms[step]
-            for step in steps.Step
-            if step in found.done_ms and step in found.started_ms
-        },
+        "steps": [_of_step(found, step) for step in found.begun.order if step in found.details],
+        "failures": [{"step": step.value, "error": error} for step, error in found.failures],
         "lag_records": final["lag_records"],
         "lag_ms": final["lag_ms"],
+        "newest_ms": final["newest_ms"],
         "read_again_max": final["read_again_max"],
         "findings": final["findings"],
         "verified": found.details[steps.Step.VERIFY]["positions"],
@@ -157,6 +161,16 @@ def stranded(final: Detail, now: Mapping[ids.TopicPartition, log_ends.Ends | Non
             return None
         count += max(0, ends.end - each["source_end"])
     return count
+
+
+def _of_step(found: journal.Journal, step: steps.Step) -> Detail:
+    """Attempts that failed, and what lay between them, take time as well."""
+    return {
+        "step": step.value,
+        "began_at_ms": found.started_ms[step],
+        "took_ms": found.done_ms[step] - found.started_ms[step],
+        "read_back": read_backs.text(step, found.details[step]),
+    }
 
 
 def _of_moved(group: Detail) -> Detail:

@@ -59,7 +59,7 @@ def _find(
     for group in groups:
         yield from _of_group(wanted, group, final=settled is not None)
         for move in group.partitions:
-            yield from _of_move(wanted, group, move)
+            yield from _of_move(wanted, group, move, waits=wanted.planned and settled is None)
 
 
 def _of_ends(wanted: orders.Wanted, found: seen.Seen) -> Iterator[verdicts.Finding]:
@@ -299,9 +299,13 @@ def _of_group(
 
 
 def _of_move(
-    wanted: orders.Wanted, group: group_moves.GroupMove, each: group_moves.PartitionMove
+    wanted: orders.Wanted,
+    group: group_moves.GroupMove,
+    each: group_moves.PartitionMove,
+    *,
+    waits: bool,
 ) -> Iterator[verdicts.Finding]:
-    for weight, code, text in (*_of_way(each), *_of_reading(wanted, each)):
+    for weight, code, text in (*_of_way(each), *_of_reading(wanted, each, waits=waits)):
         told = f"group {group.group}, {each.partition}: {text}"
         yield _Finding(weight=weight, code=code, text=told, group=group.group)
 
@@ -332,18 +336,22 @@ def _of_way(each: group_moves.PartitionMove) -> Iterator[tuple[verdicts.Weight, 
 
 
 def _of_reading(
-    wanted: orders.Wanted, each: group_moves.PartitionMove
+    wanted: orders.Wanted, each: group_moves.PartitionMove, *, waits: bool
 ) -> Iterator[tuple[verdicts.Weight, str, str]]:
+    """`waits`: what is not copied yet is waited for before positions are taken."""
+    weight, waited = _Weight.COSTS, ""
+    if waits and each.unmirrored:
+        weight, waited = _Weight.NOTE, ", as it stands now; what is not copied yet is waited for"
     if each.unsure:
         yield _Weight.FORBIDS, "shared-names", each.unsure
     if each.oldest:
         text = f"its offset {each.committed} is older than all that is known: it goes on at the"
         yield _Weight.COSTS, "too-old", f"{text} first record that is left, {each.to}"
     elif each.again_max:
-        yield _Weight.COSTS, "again", f"up to {each.again_max} records are read again"
+        yield weight, "again", f"up to {each.again_max} records are read again{waited}"
     if each.unmirrored:
-        text = f"{each.unmirrored} records it has read are not on {wanted.destination}"
-        yield _Weight.COSTS, "unmirrored", text
+        text = f"{each.unmirrored} records it has read are not on {wanted.destination}{waited}"
+        yield weight, "unmirrored", text
     if each.gone:
         text = f"{each.gone} records were deleted there before it read them"
         yield _Weight.COSTS, "gone", text

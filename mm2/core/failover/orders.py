@@ -21,7 +21,8 @@ class Kind(enum.Enum):
 class Wanted:
     """`accepted`: codes of findings that shall not forbid, each for all or, as `CODE:GROUP`, for
     one group. `groups` empty: those of the flow. `export`: where what never left `destination`
-    is written to first, "" for nowhere; a move back alone has it."""
+    is written to first, "" for nowhere; a move back alone has it. `file` configures it, however it
+    is named just now: commands are told with its name."""
 
     origin: str
     destination: str
@@ -30,6 +31,7 @@ class Wanted:
     accepted: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
     export: str = ""
+    file: str = commands.MM2_FILE
 
     @property
     def planned(self) -> bool:
@@ -40,7 +42,8 @@ class Wanted:
         """What is typed to begin such a move, and with `more` words to go on with it."""
         verb = "failback" if self.kind is Kind.BACK else "failover"
         planned = ("--planned",) if self.kind is Kind.PLANNED else ()
-        return commands.move(verb, self.origin, self.destination, *planned, *more)
+        words = (*planned, *more)
+        return commands.move(verb, self.origin, self.destination, *words, file=self.file)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

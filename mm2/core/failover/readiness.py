@@ -3,6 +3,7 @@ now."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -77,7 +78,8 @@ def _of_clusters(wanted: orders.Wanted, ready: Ready) -> Iterator[verdicts.Findi
             text = f"{each.path}: another process moves between these clusters now; wait for it"
             yield _Finding(weight=_Weight.FORBIDS, code="other-move", text=text)
             continue
-        go_on = each.wanted.command("--resume", "--journal", each.path)
+        begun = dataclasses.replace(each.wanted, file=wanted.file)
+        go_on = begun.command("--resume", "--journal", each.path)
         text = (
             f"{each.path}: a {each.wanted.kind.value} between these clusters was begun and is not "
             f"done: go on with it ({go_on}), or move the file away if it was given up"

@@ -61,7 +61,7 @@ TEXTS: Mapping[Step, str] = {
     Step.VERIFY: "read them back",
     Step.START_CONSUMERS: "start consumers on {destination}",
     Step.START_PRODUCERS: "start producers on {destination}",
-    Step.REPORT: "report",
+    Step.REPORT: "say what came of it",
 }
 
 

@@ -56,6 +56,22 @@ def test_groups_are_moved(world: World, tmp_path: Path, kind: orders.Kind):
 
 
 @pytest.mark.parametrize("kind", [Kind.EMERGENCY, Kind.PLANNED])
+def test_each_step_is_told_with_how_it_was_read_back(
+    world: World, tmp_path: Path, kind: orders.Kind
+):
+    path = tmp_path / "move.jsonl"
+    move(world, wanted(kind), path)
+    told = [each for each in world.told if each.startswith("VERIFIED ")]
+    order = steps.order(wanted(kind), ())
+    assert [each.split()[1] for each in told] == [f"{step.value}:" for step in order]
+    report = journal.read(path.read_text()).details[Step.REPORT]
+    assert [f"VERIFIED {each['step']}: {each['read_back']}" for each in report["steps"]] == (
+        told[:-1]
+    )
+    assert report["active"] == []
+
+
+@pytest.mark.parametrize("kind", [Kind.EMERGENCY, Kind.PLANNED])
 def test_a_crash_anywhere_changes_nothing(
     world: World, tmp_path: Path, kind: orders.Kind, monkeypatch: pytest.MonkeyPatch
 ):
@@ -125,6 +141,11 @@ def test_what_comes_while_the_flow_is_stopped_forbids_a_planned_move(world: Worl
     with pytest.raises(errors.RetriableError, match=r"3 records of east.*ends at 103") as caught:
         move(world, wanted(Kind.PLANNED), tmp_path / "move.jsonl")
     assert "mm2 resume 'east->west'" in str(caught.value)
+    way_on = f"--config my.yaml --planned --resume --journal {tmp_path / 'move.jsonl'}"
+    assert world.told[-1] == (
+        "look-again failed; the move goes on from there with: mm2 failover --from east --to west "
+        f"{way_on}"
+    )
     assert stands(world) == {"ahead": 50}
 
 
@@ -253,7 +274,8 @@ def test_a_group_that_is_set_back_meanwhile_is_told_with_the_way_on(world: World
     world.on = set_back
     with pytest.raises(errors.FatalError, match="at 20, not at 45") as caught:
         move(world, wanted(Kind.EMERGENCY), path)
-    way_on = f"mm2 failover --from east --to west --resume --journal {path} --accept "
+    verb = "mm2 failover --from east --to west --config my.yaml"
+    way_on = f"{verb} --resume --journal {path} --accept "
     assert f"{way_on}stands-before:billing" in str(caught.value)
     with journal_file.JournalFile(path) as file:
         file.append(journal.accepted(["stands-before:billing"], at_ms=1))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
+
 from connect_runtime.base import ids
 from mm2.app.failover import show
 from mm2.core.failover import orders, plan, seen
@@ -52,7 +54,8 @@ def test_people_read_a_table():
     assert "RPO: 30 records, 6.0 s" in said
     assert "verdict: GO, AT A COST" in said
     assert "  2. stop-consumers: stop consumers on east (hook)" in said
-    assert said[-2:] == ["  bootstrap.servers=west:9092", "  topic orders is east.orders"]
+    assert said[-5:-3] == ["clients on west, of every group:", "  bootstrap.servers=west:9092"]
+    assert rows[-2:] == [["GROUP", "READ", "READS-THERE"], ["billing", "orders", "east.orders"]]
 
 
 def test_a_loss_that_cannot_be_counted_is_not_called_none():
@@ -70,65 +73,50 @@ def test_programs_read_the_same():
     (place,) = group["partitions"]
     assert (place["committed"], place["goes_on_at"], place["state"]) == (50, 60, "moves")
     assert {each["code"] for each in found["findings"]} == {"lag"}
-    assert found["topics"] == {"orders": "east.orders"}
+    assert found["topics"] == group["topics"] == {"orders": "east.orders"}
 
 
-REPORT = {
-    "kind": "failback",
-    "flow": "west->east",
-    "took_ms": 5_300,
-    "lag_records": 0,
-    "moved": [
-        {
-            "group": "billing",
-            "origin": origin,
-            "partitions": [
-                {
-                    "topic": "orders",
-                    "partition": number,
-                    "mirror": "west.orders",
-                    "goes_on_at": 60,
-                    "read_again_max": 2,
-                    "state": "moves",
-                    "why": "",
-                }
-            ],
-        }
-        for number, origin in enumerate(("committed", "checkpoint"))
+@pytest.mark.parametrize(
+    ("weight", "shown"), [("no-go", 7), ("cost", 4), ("note", 4)], ids=["no-go", "cost", "note"]
+)
+def test_of_many_findings_alike_people_see_the_first_and_what_forbids_whole(weight, shown):
+    alike = [
+        {"weight": weight, "code": "lag", "group": "", "text": f"partition {number}"}
+        for number in range(7)
+    ]
+    other = {"weight": weight, "code": "again", "group": "mail", "text": "some"}
+    said = list(show.finding_lines([*alike, other]))
+    assert len(said) == shown + 1
+    assert "some (again)" in said[-1]
+    assert any("and 4 more such (lag)" in each for each in said) == (weight != "no-go")
+
+
+def test_the_gravest_findings_come_first():
+    found = [
+        {"weight": weight, "code": weight, "group": "", "text": "it is so"}
+        for weight in ("note", "cost", "no-go")
+    ]
+    assert list(show.finding_lines(found)) == [
+        "NO-GO  it is so (no-go)",
+        "COST   it is so (cost)",
+        "NOTE   it is so (note)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("point", "line"),
+    [
+        ((3, 1_200, 5_000), "RPO: 3 records, 1.2 s"),
+        ((0, 0, None), "RPO: 0 records, 0 s"),
+        ((1, None, None), "RPO: 1 record, -"),
+        ((None, None, None), "RPO: unknown; the newest record on west is of -"),
     ],
-    "findings": [
-        {"weight": "note", "code": "left-out", "group": "", "text": "old was mirrored once"},
-        {"weight": "cost", "code": "again", "group": "billing", "text": "2 are read again"},
-    ],
-    "verified": [
-        {
-            "group": "billing",
-            "topic": "west.orders",
-            "partition": number,
-            "moved_to": 60,
-            "stands_at": stands,
-            "before": stands == 50,
-        }
-        for number, stands in enumerate((61, 50))
-    ],
-    "unmoved": ["mail"],
-    "stranded_records": 3,
-}
-
-
-def test_what_was_done_is_told_in_the_end():
-    said = list(show.report_lines(REPORT))
-    assert "done in 5.3 s" in said
-    rows = [each.split() for each in said]
-    assert ["billing", "orders", "0", "west.orders", "60", "61", "2", "moves"] in rows
-    assert ["billing", "orders", "1", "west.orders", "60", "50", ">=", "2", "moves"] in rows
-    costs = ["COST   2 are read again (again)", "NOTE   old was mirrored once (left-out)"]
-    assert [each for each in said if each[:4] in {"COST", "NOTE"}] == costs
-    assert any(each.startswith("group billing stands at 50 in west.orders-1") for each in said)
-    assert "group mail was not moved" in said
-    assert "the flow west->east stays stopped until: mm2 resume 'west->east'" in said
-    assert any("mm2 resume 'east->west'" in each for each in said)
-    assert said[-1] == "3 records came to the cluster left after the last look"
+    ids=str,
+)
+def test_the_recovery_point(point, line):
+    lag_records, lag_ms, newest_ms = point
+    told = show.rpo("west", lag_records=lag_records, lag_ms=lag_ms, newest_ms=newest_ms)
+    assert told == line
 
 
 def test_what_never_left_has_a_table_of_its_own():

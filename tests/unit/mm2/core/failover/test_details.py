@@ -72,6 +72,7 @@ def test_ends_are_read_as_they_were_noted():
 PLAN: dict[str, Any] = {
     "lag_records": 3,
     "lag_ms": 40,
+    "newest_ms": 900,
     "read_again_max": 2,
     "findings": [{"code": "lag", "weight": "cost", "group": "", "text": "3 records"}],
     "partitions": [{"topic": "orders", "partition": 0, "source_end": 100}],
@@ -108,17 +109,23 @@ def test_what_a_plan_said_before_is_known_later():
 
 def test_the_report_says_what_became_of_each_group():
     wanted = orders.Wanted(origin="east", destination="west", kind=orders.Kind.EMERGENCY)
-    stands = [{"group": "billing", "stands_at": 45}]
+    stands = [{"group": "billing", "stands_at": 45, "moved_to": 45, "before": False}]
     found = journal.Journal(
         begun=journal.Begun(wanted=wanted, flow="east->west"),
         begun_at_ms=1_000,
         details={Step.RECORD: {"plan": PLAN}, Step.VERIFY: {"positions": stands}},
-        started_ms={Step.RECORD: 1_000, Step.FENCE: 1_500},
-        done_ms={Step.RECORD: 1_400},
+        started_ms={Step.RECORD: 1_000, Step.VERIFY: 1_500},
+        done_ms={Step.RECORD: 1_400, Step.VERIFY: 5_500},
+        failures=[(Step.VERIFY, "somebody set it back")],
         moved={"billing"},
     )
     told = details.report(found, PLAN, now_ms=6_000)
-    assert (told["kind"], told["took_ms"], told["steps_ms"]) == ("failover", 5_000, {"record": 400})
+    assert (told["kind"], told["from"], told["to"]) == ("failover", "east", "west")
+    assert (told["begun_at_ms"], told["ended_at_ms"], told["took_ms"]) == (1_000, 6_000, 5_000)
+    steps_told = [(each["step"], each["began_at_ms"], each["took_ms"]) for each in told["steps"]]
+    assert steps_told == [("record", 1_000, 400), ("verify", 1_500, 4_000)]
+    assert told["steps"][1]["read_back"] == "1 position: 1 as written"
+    assert told["failures"] == [{"step": "verify", "error": "somebody set it back"}]
     assert [each["group"] for each in told["moved"]] == ["billing"]
     assert (told["unmoved"], told["verified"]) == (["mail"], stands)
     assert (told["lag_records"], told["lag_ms"], told["findings"]) == (3, 40, PLAN["findings"])

@@ -25,6 +25,7 @@ def codes(
     unsure: str = "",
     groups: tuple[seen.Group, ...] | None = None,
     names: frozenset[str] = frozenset(),
+    again: int = 0,
     **given: Any,
 ) -> dict[str, verdicts.Weight]:
     """`agreed`: the end that both had agreed on; None: it is not the last look."""
@@ -50,7 +51,9 @@ def codes(
         logs={THERE: log_ends.Ends(start=0, end=120)},
         **given,
     )
-    place = seen.Place(partition=THERE, outcome=translation.Exact(downstream=60), unsure=unsure)
+    exact, earlier = translation.Exact(downstream=60), translation.Earlier
+    outcome = earlier(downstream=60, again_max=again) if again else exact
+    place = seen.Place(partition=THERE, outcome=outcome, unsure=unsure)
     made = plan.make(
         wanted,
         found,
@@ -76,6 +79,9 @@ def test_the_last_look_of_a_planned_move_finds_nothing_when_all_is_still():
         ({"here": None}, "lag-unknown", Weight.FORBIDS, Weight.FORBIDS),
         ({"state": State.ACTIVE}, "group-still-here", None, Weight.FORBIDS),
         ({"here": MORE, "copied_to": 130}, "ends-moved", None, Weight.FORBIDS),
+        ({"copied_to": 40}, "unmirrored", Weight.NOTE, Weight.COSTS),
+        ({"copied_to": 40, "again": 8}, "again", Weight.NOTE, Weight.COSTS),
+        ({"again": 8}, "again", Weight.COSTS, Weight.COSTS),
     ],
 )
 def test_what_was_waited_for_forbids_in_the_end(given, code, before, last):

@@ -72,3 +72,10 @@ def test_aliases_that_lead_elsewhere_are_named_with_both_ids(begun, now, words):
 )
 def test_what_is_typed_for_a_move(kind, line):
     assert dataclasses.replace(BEGUN, kind=kind).command("--execute") == line
+
+
+def test_a_file_that_is_not_the_usual_one_is_named():
+    begun = dataclasses.replace(BEGUN, file="my.yaml")
+    line = "mm2 failover --from east --to west --config my.yaml --planned --resume"
+    assert begun.command("--resume") == line
+    assert orders.contradictions(begun, BEGUN) == []

@@ -1,0 +1,116 @@
+"""How each step was read back, in words: from what it noted in the journal.
+
+What a later step reads back is said with that step's name. Of what is the operator's nothing is
+read but the end of a command; planned moves see at `idle` and `agree` whether it was done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from mm2.core.failover import steps
+
+Detail = Mapping[str, Any]
+Step = steps.Step
+
+
+def text(step: steps.Step, detail: Detail) -> str:
+    """A line, without the full stop."""
+    return _TEXTS[step](detail)
+
+
+def _record(detail: Detail) -> str:
+    plan = detail["plan"]
+    groups = _count(plan["groups"], "group")
+    return f"on the disk: {_count(plan['partitions'], 'partition')}, {groups}"
+
+
+def _export(detail: Detail) -> str:
+    return f"in {detail['file']}, as many as were counted: {_many(detail['records'], 'record')}"
+
+
+def _by_hook(detail: Detail) -> str:
+    if "output" not in detail:
+        return "no hook: nothing was read back"
+    last = detail["output"].rpartition("\n")[2]
+    return "the command ended with 0" + (f": {last}" if last else "")
+
+
+def _idle(detail: Detail) -> str:
+    return f"{_count(detail['groups'], 'group')} without members"
+
+
+def _agree(detail: Detail) -> str:
+    return f"the same ends on both clusters at two looks: {_count(detail['ends'], 'partition')}"
+
+
+def _stop_flow(detail: Detail) -> str:
+    if not detail["connectors"]:
+        return "there is nothing to stop, as was accepted"
+    stopped = f"down as stopped: {', '.join(detail['connectors'])}"
+    running = detail["still_running"]
+    if not running:
+        return f"{stopped}; no task runs"
+    return f"{stopped}; not heard of as ended: {', '.join(running)}"
+
+
+def _fence(detail: Detail) -> str:
+    fenced = [each for each in detail["partitions"] if not each["unfenced"]]
+    unfenced = len(detail["partitions"]) - len(fenced)
+    tail = sum(each["tail"] or 0 for each in fenced)
+    said = f"{_count(fenced, 'marker')} of ours, and nobody has taken a partition since"
+    if tail:
+        said += f"; {_many(tail, 'record')} stood there that the flow had not noted yet"
+    return f"{said}; {unfenced} not fenced" if unfenced else said
+
+
+def _look_again(detail: Detail) -> str:
+    again = detail["fenced_again"]
+    fences = f"{_count(again, 'partition')} fenced once more" if again else "the fences hold"
+    return f"{fences}; final positions of {_count(detail['groups'], 'group')}"
+
+
+def _move_groups(detail: Detail) -> str:
+    moved = _count(detail["groups"], "group")
+    return f"the coordinators have taken {moved}; {Step.VERIFY.value} reads them"
+
+
+def _verify(detail: Detail) -> str:
+    found = detail["positions"]
+    before = sum(each["before"] for each in found)
+    further = sum(not each["before"] and each["stands_at"] > each["moved_to"] for each in found)
+    said = f"{_count(found, 'position')}: {len(found) - before - further} as written"
+    if further:
+        said += f", {further} further"
+    return f"{said}, {before} before, as was accepted" if before else said
+
+
+def _report(_: Detail) -> str:
+    return "all steps are in the journal"
+
+
+_TEXTS: Mapping[steps.Step, Callable[[Detail], str]] = {
+    Step.RECORD: _record,
+    Step.EXPORT: _export,
+    Step.STOP_PRODUCERS: _by_hook,
+    Step.STOP_CONSUMERS: _by_hook,
+    Step.IDLE: _idle,
+    Step.AGREE: _agree,
+    Step.STOP_FLOW: _stop_flow,
+    Step.FENCE: _fence,
+    Step.LOOK_AGAIN: _look_again,
+    Step.MOVE_GROUPS: _move_groups,
+    Step.VERIFY: _verify,
+    Step.START_CONSUMERS: _by_hook,
+    Step.START_PRODUCERS: _by_hook,
+    Step.REPORT: _report,
+}
+
+
+def _count(found: Collection[object], noun: str) -> str:
+    return _many(len(found), noun)
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,96 @@
+"""How each step was read back, by what it noted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mm2.core.failover import read_backs, steps
+
+Step = steps.Step
+
+
+def fenced(*, tail: int | None = 0, unfenced: str = "") -> dict[str, Any]:
+    return {"tail": tail, "unfenced": unfenced}
+
+
+def stand(at: int | None, *, before: bool = False) -> dict[str, Any]:
+    return {"moved_to": 45, "stands_at": at, "before": before}
+
+
+TABLE: list[tuple[steps.Step, dict[str, Any], str]] = [
+    (
+        Step.RECORD,
+        {"plan": {"partitions": [1, 2], "groups": [1]}},
+        "on the disk: 2 partitions, 1 group",
+    ),
+    (
+        Step.EXPORT,
+        {"records": 1, "file": "/tail"},
+        "in /tail, as many as were counted: 1 record",
+    ),
+    (Step.STOP_CONSUMERS, {"by": "operator"}, "no hook: nothing was read back"),
+    (Step.START_CONSUMERS, {"output": ""}, "the command ended with 0"),
+    (Step.STOP_PRODUCERS, {"output": "a\nok"}, "the command ended with 0: ok"),
+    (Step.IDLE, {"groups": ["a", "b"]}, "2 groups without members"),
+    (Step.AGREE, {"ends": [1]}, "the same ends on both clusters at two looks: 1 partition"),
+    (
+        Step.STOP_FLOW,
+        {"connectors": ["A", "B"], "still_running": []},
+        "down as stopped: A, B; no task runs",
+    ),
+    (
+        Step.STOP_FLOW,
+        {"connectors": ["A"], "still_running": ["A-0 on x"]},
+        "down as stopped: A; not heard of as ended: A-0 on x",
+    ),
+    (
+        Step.STOP_FLOW,
+        {"connectors": [], "still_running": []},
+        "there is nothing to stop, as was accepted",
+    ),
+    (
+        Step.FENCE,
+        {"partitions": [fenced(), fenced()]},
+        "2 markers of ours, and nobody has taken a partition since",
+    ),
+    (
+        Step.FENCE,
+        {"partitions": [fenced(tail=3), fenced(tail=None), fenced(unfenced="no right")]},
+        "2 markers of ours, and nobody has taken a partition since; 3 records stood there that "
+        "the flow had not noted yet; 1 not fenced",
+    ),
+    (
+        Step.LOOK_AGAIN,
+        {"fenced_again": [], "groups": [1]},
+        "the fences hold; final positions of 1 group",
+    ),
+    (
+        Step.LOOK_AGAIN,
+        {"fenced_again": [1], "groups": [1, 2]},
+        "1 partition fenced once more; final positions of 2 groups",
+    ),
+    (
+        Step.MOVE_GROUPS,
+        {"groups": ["a"]},
+        "the coordinators have taken 1 group; verify reads them",
+    ),
+    (Step.VERIFY, {"positions": [stand(45), stand(45)]}, "2 positions: 2 as written"),
+    (
+        Step.VERIFY,
+        {"positions": [stand(45), stand(50), stand(None, before=True)]},
+        "3 positions: 1 as written, 1 further, 1 before, as was accepted",
+    ),
+    (Step.REPORT, {}, "all steps are in the journal"),
+]
+
+
+@pytest.mark.parametrize(("step", "detail", "words"), TABLE, ids=str)
+def test_what_is_said(step, detail, words):
+    assert read_backs.text(step, detail) == words
+
+
+def test_every_step_has_its_words():
+    assert {step for step, _, _ in TABLE} >= set(Step) - {Step.START_PRODUCERS}
+    assert read_backs.text(Step.START_PRODUCERS, {"by": "operator"})
