@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -241,7 +242,7 @@ def javas_names_are_apart(scene: Scene) -> None:
 
 
 def its_rest_server_has_health_too(scene: Scene) -> None:
-    """For everybody, other than what the workers of its nodes ask each other."""
+    """For everybody; what operators ask there is not, at the port that nobody has chosen."""
     address = scene.run.await_log(r"the status page is at (\S+)/ui")[1]
     for kind in ("live", "ready", "replicating"):
         with urllib.request.urlopen(f"{address}/health/{kind}", timeout=20.0) as answer:
@@ -249,7 +250,7 @@ def its_rest_server_has_health_too(scene: Scene) -> None:
     with pytest.raises(urllib.error.HTTPError) as raised:
         urllib.request.urlopen(f"{address}/east/west/connectors", timeout=20.0)
     with raised.value as refused:
-        assert refused.code == 404
+        assert refused.code == 401
 
 
 def it_replicates_at_rest(scene: Scene) -> None:
@@ -275,3 +276,30 @@ def what_is_frozen_does_not_replicate(scene: Scene) -> None:
         scene.source.thaw()
     scene.await_health("replicating", 200)
     assert scene.get("/health/replicating?flow=none")[0] == 404
+
+
+def test_what_a_killed_node_had_copied_is_counted_and_not_copied_again(
+    tmp_path: Path, east: cluster.Cluster, west: cluster.Cluster, topic: Callable[..., str]
+):
+    """Its main process, which stores anchors, stands still while its copies go on for a while:
+    what they copied then is found again."""
+    source, target = east.client_properties(), west.client_properties()
+    orders = kafka.create_topic(source, topic("orders"), partitions=2)
+    given = mirror.settings(source, target, topics=[orders])
+    with steady.Steady(source, {orders: 2}):
+        with mirror.Mirror(tmp_path, given, name="first") as run:
+            run.await_records(200, topic=orders)
+            assert run.figure("mm2_duplicates_refused_total", topic=orders) == 0
+            run.signal(signal.SIGSTOP)
+            end = kafka.offsets(target, f"east.{orders}")[1]
+            eventually.eventually(
+                lambda: kafka.offsets(target, f"east.{orders}")[1] >= end + 20,
+                SOON_S,
+                lambda: f"its copies go on\n{run.tail}",
+            )
+            run.kill()
+        with mirror.Mirror(tmp_path, given, name="second") as run:
+            run.await_records(200, topic=orders)
+            found = run.figure("mm2_duplicates_refused_total", topic=orders)
+            assert found >= 20, run.tail
+            assert run.figure("mm2_receipts_total") == -1.0, "nothing may stand twice"
