@@ -157,17 +157,11 @@ def _kafka_versions(session: pytest.Session, *, newest: str) -> list[str]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """In CI everything that the tests need is there: a test that needs brokers, or a command of
-    a Debian package, may not skip.
-
-    But for those that need a Docker daemon.
-    """
+    """In CI all that tests need is there: nothing may skip, but for want of a Docker daemon."""
     report = yield
     if not _in_ci() or not report.skipped or hasattr(report, "wasxfail"):
         return report
-    names = {marker.name for marker in item.iter_markers()}
-    with_brokers = bool(names & set(_NEED_BROKERS)) and "docker" not in names
-    if with_brokers or debian_tools.missing([str(report.longrepr)]):
+    if item.get_closest_marker("docker") is None:
         report.outcome = "failed"
         report.longrepr = f"skipped in CI, which counts as a failure: {report.longrepr}"
     return report
