@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
+import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,11 +14,14 @@ from typing import Any
 import pytest
 
 from mm2.sandbox import cluster
-from tests.support import eventually, moved_groups
+from tests.support import eventually, mirror, moved_groups, standing_groups
 
-pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
 
 DEADLINE_S = moved_groups.DEADLINE_S
+MANY = 500
+SLICE_S = 0.003
+"""A command that is let go on for so long at a time is stopped amid what it does."""
 
 
 def until(scene: moved_groups.Scene, step: str, *arguments: str) -> str:
@@ -42,6 +48,7 @@ def stands(scene: moved_groups.Scene) -> dict[int, int]:
     return moved_groups.positions(scene.target)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("planned", [True, False])
 def test_a_move_that_is_killed_again_and_again_ends_as_an_undisturbed_one(
     tmp_path: Path, own_cluster: Callable[..., cluster.Cluster], planned: bool
@@ -81,6 +88,62 @@ def test_a_move_that_is_killed_again_and_again_ends_as_an_undisturbed_one(
     assert lines[-1]["detail"]["unmoved"] == []
 
 
+def killed_amid(
+    moving: subprocess.Popen[str], groups: standing_groups.Groups
+) -> standing_groups.Stands:
+    """Kills the command once some groups stand on the other cluster; where these stand then. It is
+    let go on in slices."""
+
+    def some() -> bool:
+        moving.send_signal(signal.SIGCONT)
+        threading.Event().wait(SLICE_S)
+        moving.send_signal(signal.SIGSTOP)
+        assert moving.poll() is None, "it has ended"
+        return groups.stand() != {}
+
+    eventually.eventually(some, DEADLINE_S, "some group is written")
+    moving.send_signal(signal.SIGKILL)
+    moving.wait()
+    return groups.stand()
+
+
+def test_a_move_that_is_killed_behind_its_fences_and_amid_its_groups_ends_exactly(
+    tmp_path: Path, own_cluster: Callable[..., cluster.Cluster]
+):
+    """Five hundred groups, each at a place of its own: every one goes on with the very record that
+    it would have read next."""
+    scene = moved_groups.Scene(tmp_path, own_cluster)
+    path = tmp_path / "journal.jsonl"
+    journal = ("--journal", str(path), "--settle", "1")
+    with scene.running:
+        with scene.writing, scene.here:
+            scene.await_work()
+            groups = standing_groups.Groups(scene.source, scene.target, MANY)
+            groups.commit(moved_groups.TOPIC, partitions=moved_groups.PARTITIONS)
+            said = until(scene, "look-again", "--planned", "--execute", *journal)
+            assert "VERIFIED fence: 3 markers of ours" in said
+        assert groups.stand() == {}, "none is written before the positions are final"
+        with scene.moving("--resume", *journal) as moving:
+            assert moving.stdout is not None
+            for line in moving.stdout:
+                if line.startswith("move-groups: "):
+                    break
+            moving.send_signal(signal.SIGSTOP)
+            amid = killed_amid(moving, groups)
+        assert 0 < len(amid) < MANY
+        said = until(scene, "", "--resume", *journal)
+        assert f"VERIFIED verify: {(MANY + 1) * moved_groups.PARTITIONS} positions" in said
+        stands = groups.stand()
+        assert {name: stands[name] for name in amid} == amid
+        groups.check(moved_groups.TOPIC, moved_groups.MIRROR)
+        scene.finish_there()
+    processed = scene.here.processed + scene.there.processed
+    assert sorted(processed) == sorted(scene.writing.sent)
+    report = json.loads(path.read_text().splitlines()[-1])["detail"]
+    assert (report["read_again_max"], report["unmoved"]) == (0, [])
+    assert len(report["moved"]) == MANY + 1
+
+
 FAILS = "echo the load balancer says no; exit 3"
 HANGS = "echo waiting for the change window; sleep 100"
 WAITS = "touch {folder}/asked; while [ ! -e {folder}/stopped ]; do sleep 0.1; done; echo done"
@@ -89,10 +152,11 @@ WAITS = "touch {folder}/asked; while [ ! -e {folder}/stopped ]; do sleep 0.1; do
 def test_a_hook_that_fails_and_one_that_hangs_are_mended_and_gone_on_with(
     tmp_path: Path, own_cluster: Callable[..., cluster.Cluster]
 ):
-    script = tmp_path / "stop-producers.sh"
+    script, start = tmp_path / "stop-producers.sh", tmp_path / "start-consumers.sh"
+    start.write_text(FAILS)
     hooks: dict[str, Any] = {
         "stop-producers": {"command": ["sh", str(script)], "timeout.ms": 20_000},
-        "start-consumers": {"command": ["sh", "-c", "echo $MM2_STEP $MM2_FROM $MM2_TO $MM2_FLOW"]},
+        "start-consumers": {"command": ["sh", str(start)]},
     }
     scene = moved_groups.Scene(tmp_path, own_cluster, hooks)
     path = tmp_path / "journal.jsonl"
@@ -124,7 +188,15 @@ def test_a_hook_that_fails_and_one_that_hangs_are_mended_and_gone_on_with(
                 said.append(line)
                 if line.startswith("stop-consumers: no hook"):
                     scene.here.stop()
-        assert moving.returncode == 0, "".join(said)
+        assert moving.returncode == 1, "".join(said)
+        told = "hook start-consumers (sh) ended with 3; it said: the load balancer says no"
+        assert told in said[-1]
+        (go_on,) = (each for each in said if each.startswith("start-consumers failed; "))
+        start.write_text("echo $MM2_STEP $MM2_FROM $MM2_TO $MM2_FLOW")
+        mended = mirror.mm2(*shlex.split(go_on.partition(" with: mm2 ")[2]))
+        assert mended.returncode == 0, mended.stdout + mended.stderr
+        assert "start-consumers had failed: hook start-consumers" in mended.stdout
+        assert "no members on west yet: billing" in mended.stdout
         scene.finish_there()
     processed = scene.here.processed + scene.there.processed
     assert sorted(processed) == sorted(scene.writing.sent)
