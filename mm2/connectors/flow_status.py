@@ -19,8 +19,15 @@ class FlowState(enum.Enum):
     FAILED = "FAILED"
 
 
+class Held(enum.Enum):
+    """How an operator holds a whole flow."""
+
+    PAUSED = "paused"
+    STOPPED = "stopped"
+
+
 class TaskState(enum.Enum):
-    """Of a task and its copy. RUNNING only after the copy's first report."""
+    """Of a task and its copy. RUNNING only after the copy's first report; FAILED, it has none."""
 
     STARTING = "STARTING"
     WAITING_FOR_SLOT = "WAITING_FOR_SLOT"
@@ -28,6 +35,7 @@ class TaskState(enum.Enum):
     RESTARTING = "RESTARTING"
     STOPPING = "STOPPING"
     STOPPED = "STOPPED"
+    FAILED = "FAILED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

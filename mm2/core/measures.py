@@ -34,7 +34,7 @@ FLOW_STATE = metrics.Metric(
 TASKS = metrics.Metric(
     name="mm2_flow_tasks",
     kind=metrics.Kind.GAUGE,
-    help="Tasks of the flow by state.",
+    help="Tasks of the flow by state; FAILED ones copy nothing until they are started again.",
     unit="tasks",
     labels=("flow", "state"),
 )
@@ -64,6 +64,22 @@ PARTITIONS = metrics.Metric(
     help="Source partitions of the flow by the phase of their copy.",
     unit="partitions",
     labels=("flow", "phase"),
+)
+WANTED_PARTITIONS = metrics.Metric(
+    name="mm2_flow_wanted_partitions",
+    kind=metrics.Kind.GAUGE,
+    help="Source partitions that the flow's source connector has handed out to be copied, on "
+    "whichever node: as many have to be in phase copying or boundary. Told by the node that runs "
+    "the connector.",
+    unit="partitions",
+    labels=("flow",),
+)
+HELD = metrics.Metric(
+    name="mm2_flow_held",
+    kind=metrics.Kind.GAUGE,
+    help="1 while an operator holds the whole flow: paused (mm2 pause), or stopped (mm2 failover, "
+    "or over REST). Absent otherwise.",
+    labels=("flow", "by"),
 )
 STOPPED = metrics.Metric(
     name="mm2_stopped_partitions",
@@ -168,8 +184,10 @@ GROUP_SYNC_AGE = metrics.Metric(
     name="mm2_group_sync_age_seconds",
     kind=metrics.Kind.GAUGE,
     help="Since the last complete round of checkpoints, and of offsets written into groups where "
-    "that is on: of the round that is longer ago, of all tasks here. Absent before the first, "
-    "where checkpoints are off, and on nodes without a checkpoint task.",
+    "that is on: of the round that is longer ago, of all tasks here. A round counts if all groups "
+    "could be read, the target has acknowledged its checkpoints, and no group was refused (one in "
+    "use is none); before the first it is since the task began to wait for it. Absent where "
+    "checkpoints are off, and on nodes without a checkpoint task.",
     unit="seconds",
     labels=("flow",),
 )
@@ -221,15 +239,16 @@ CROSSING_AGE = metrics.Metric(
     name="mm2_flow_crossing_age_seconds",
     kind=metrics.Kind.GAUGE,
     help="Since the target last acknowledged a batch of the flow (a heartbeat's, too), or, if that "
-    "is later, since all of the source was last known to be copied, its brokers answering. Absent "
-    "while neither was.",
+    "is later, since all of the source was last known to be copied, its brokers answering; while "
+    "neither was, since the flow began here. Absent on nodes that copy nothing of it.",
     unit="seconds",
     labels=("flow",),
 )
 DRILL = metrics.Metric(
     name="mm2_last_drill_timestamp_seconds",
     kind=metrics.Kind.GAUGE,
-    help="Unix time of the flow's last drill that passed, from the file that drill.report names.",
+    help="Unix time of the last drill that passed, from the file that drill.report names, of the "
+    "flows that run here.",
     unit="seconds",
     labels=("flow",),
 )
@@ -245,6 +264,8 @@ ALL = (
     SLOTS,
     REBALANCES,
     PARTITIONS,
+    WANTED_PARTITIONS,
+    HELD,
     STOPPED,
     OPENED,
     UNFENCED,

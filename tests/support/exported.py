@@ -46,6 +46,7 @@ def _take(found: promql.Catalogue) -> None:
     found.take("mm2_flow_state", "state", _of(flow_status.FlowState))
     found.take("mm2_flow_tasks", "state", _of(flow_status.TaskState))
     found.take("mm2_flow_partitions", "phase", _of(standing.Phase))
+    found.take("mm2_flow_held", "by", _of(flow_status.Held))
     found.take("mm2_receipts_total", "kind", _of(receipt.ReceiptKind))
     found.take("mm2_stopped_partitions", "cause", _of(stops.Cause))
     found.take("mm2_replicated_batches_total", "path", ("passed", "opened"))
