@@ -6,20 +6,11 @@ from typing import Protocol
 
 from connect_runtime.base import clock as base_clock
 from mm2.client import settings
-from mm2.cluster import groups, kafka_cluster, logs, state_topics
+from mm2.cluster import clusters, kafka_cluster, state_topics
 
 
-class Cluster(Protocol):
+class Cluster(clusters.Cluster, Protocol):
     """`kafka` makes one of properties."""
-
-    @property
-    def topics(self) -> state_topics.StateTopics: ...
-
-    @property
-    def groups(self) -> groups.Groups: ...
-
-    @property
-    def logs(self) -> logs.Logs: ...
 
     def tail(self, topic: str) -> state_topics.TopicTail:
         """Whoever asks for it closes it."""

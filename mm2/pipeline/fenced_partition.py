@@ -41,6 +41,16 @@ class Refused:
         return failures.error_name(self.code)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedOut:
+    """All before `owner` write no more: its marker stands at the offset `marker`, of a batch of
+    this leader epoch."""
+
+    owner: Owner
+    marker: int
+    leader_epoch: int
+
+
 class FencedPartition:
     """Every call waits, and raises `ConnectError` when nobody answers."""
 
@@ -85,9 +95,23 @@ class FencedPartition:
         )
         return ended if isinstance(ended, Refused) else None
 
-    def marker_of(self, owner: Owner, *, start: int) -> int | None:
-        """Where the marker of its empty transaction stands, at `start` or behind; None: it could
-        not be read within a deadline. Everything before it is final."""
+    def lock_out(self) -> LockedOut | Refused | None:
+        """A new owner, an empty transaction of its own, and the marker read back. None: that could
+        not be read."""
+        start = self.end()
+        owner = self.new_owner()
+        if isinstance(owner, Refused):
+            return owner
+        if (refused := self.commit_empty(owner)) is not None:
+            return refused
+        marker = self.marker_of(owner, start=start)
+        if marker is None:
+            return None
+        return LockedOut(owner=owner, marker=marker.base_offset, leader_epoch=marker.leader_epoch)
+
+    def marker_of(self, owner: Owner, *, start: int) -> record_batch.BatchHeader | None:
+        """The marker of its empty transaction, at `start` or behind; None: it could not be read
+        within a deadline. Everything before it is final."""
         end_s = self._clock.now_s() + _MARKER_S
         at = start
         while self._clock.now_s() < end_s:
@@ -95,7 +119,7 @@ class FencedPartition:
                 at = max(at, header.last_offset + 1)
                 ours = (header.producer_id, header.producer_epoch) == (owner.id, owner.epoch)
                 if header.is_control and ours and header.base_offset >= start:
-                    return header.base_offset
+                    return header
         return None
 
     def headers(self, offset: int) -> list[record_batch.BatchHeader]:

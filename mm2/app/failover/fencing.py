@@ -93,25 +93,20 @@ def _fence(
     end: base_deadline.Deadline,
 ) -> fences.Fenced:
     mirror = place.partition
-    start = place.end()
-    owner = place.new_owner()
-    if isinstance(owner, fenced_partition.Refused):
-        if owner.code != NO_RIGHT:
-            raise errors.RetriableError(f"fencing {mirror}: {owner}")
-        return fences.unfenced(partition, known)
-    refused = place.commit_empty(owner)
-    if refused is not None:
-        raise errors.RetriableError(f"fencing {mirror}: {refused}; does somebody else copy it?")
-    marker = place.marker_of(owner, start=start)
-    if marker is None:
+    locked = place.lock_out()
+    if isinstance(locked, fenced_partition.Refused):
+        if locked.code == NO_RIGHT:
+            return fences.unfenced(partition, known)
+        raise errors.RetriableError(f"fencing {mirror}: {locked}; does somebody else copy it?")
+    if locked is None:
         raise errors.RetriableError(f"fencing {mirror}: our marker did not become readable")
     return fences.fenced(
         partition,
         known,
-        producer_id=owner.id,
-        epoch=owner.epoch,
-        marker=marker,
-        tail=_tail(place, known, marker, clock=clock, end=end),
+        producer_id=locked.owner.id,
+        epoch=locked.owner.epoch,
+        marker=locked.marker,
+        tail=_tail(place, known, locked.marker, clock=clock, end=end),
     )
 
 

@@ -217,9 +217,11 @@ class Mover:
             settled = seen.Settled(ends=ends)
         found = self._planner.make(
             self._wanted,
-            locked=fences.together(again or fenced),
-            settled=settled,
-            before=details.before(self._file.found.details[Step.RECORD]),
+            planning.Closed(
+                locked=fences.together(again or fenced),
+                settled=settled,
+                before=details.before(self._file.found.details[Step.RECORD]),
+            ),
         )
         if found.verdict is verdicts.Verdict.NO_GO:
             raise errors.RetriableError(

@@ -28,6 +28,19 @@ class _Opposite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Closed:
+    """What is known once the flow is stopped: `locked`, what was found when it was fenced;
+    `settled` as in `plan.make`, `before` as in `seen.Seen`."""
+
+    locked: fences.Fences
+    settled: seen.Settled | None = None
+    before: seen.Before | None = None
+
+
+_OPEN = Closed(locked=fences.Fences())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Planner:
     """`find` counts what the cluster gone to holds and the other one lacks. `lost`: why the cluster
     that is left is not asked anything, "" where it is. `timeout_s`: how long a look may last.
@@ -40,28 +53,17 @@ class Planner:
     lost: str = ""
     ways: places.Ways = field(default_factory=places.Ways)
 
-    def make(
-        self,
-        wanted: orders.Wanted,
-        *,
-        locked: fences.Fences | None = None,
-        settled: seen.Settled | None = None,
-        before: seen.Before | None = None,
-    ) -> plan.Plan:
-        """`locked`: the flow is stopped, and this was found when it was fenced; `settled` as in
-        `plan.make`, `before` as in `seen.Seen`. Raises `RetriableError` or `FatalError` where the
-        cluster gone to does not answer, or one of them refuses us."""
-        return self.look(wanted, locked=locked, settled=settled, before=before)[0]
+    def make(self, wanted: orders.Wanted, closed: Closed | None = None) -> plan.Plan:
+        """Raises `RetriableError` or `FatalError` where the cluster gone to does not answer, or one
+        of them refuses us."""
+        return self.look(wanted, closed)[0]
 
     def look(
-        self,
-        wanted: orders.Wanted,
-        *,
-        locked: fences.Fences | None = None,
-        settled: seen.Settled | None = None,
-        before: seen.Before | None = None,
+        self, wanted: orders.Wanted, closed: Closed | None = None
     ) -> tuple[plan.Plan, Mapping[ids.TopicPartition, tails.Tail]]:
         """The plan, and what never left the cluster gone to, as far as that was asked."""
+        known = closed or _OPEN
+        before = known.before
         both, flow = self.both, self.both.flow
         end = base_deadline.Deadline.after(self.timeout_s, now_s=self.clock.now_s())
         found = mirrors.look(both, clock=self.clock, timeout_s=self.timeout_s, lost=self.lost)
@@ -76,14 +78,14 @@ class Planner:
         )
         opposite = self._opposite(wanted, found, standing)
         own, why_no_syncs = self._own_syncs(found)
-        mirrored = doubts.doubted(fences.with_tails(found.mirrored, locked), found.known, own)
+        mirrored = doubts.doubted(fences.with_tails(found.mirrored, known.locked), found.known, own)
         where = places.Places(
             flow=flow,
             known=found.known,
             mirrored={each.partition: each for each in mirrored},
             back=opposite.back,
             left=opposite.left,
-            still=locked is not None,
+            still=closed is not None,
         )
         left, asked = opposite.left, where.of_groups(standing.groups)
         what = seen.Seen(
@@ -98,14 +100,14 @@ class Planner:
             way_back=opposite.why,
             unsynced=why_no_syncs,
             left_out=found.left_out,
-            unfenced={} if locked is None else locked.unfenced,
+            unfenced=known.locked.unfenced,
             unreplicated=tuple(each.told() for _, each in sorted(left.items()))
             if wanted.kind is orders.Kind.BACK
             else (),
             losses=found.losses,
             before=before,
         )
-        return plan.make(wanted, what, where.translate, settled=settled), left
+        return plan.make(wanted, what, where.translate, settled=known.settled), left
 
     def _own_syncs(self, found: mirrors.Mirrors) -> tuple[places.Syncs, str]:
         """The flow's own offset syncs, and why they could not be read."""

@@ -7,11 +7,11 @@ from typing import Protocol
 from connect_runtime.base import clock as base_clock
 from mm2.app import connections
 from mm2.app.settings import settings as app_settings
-from mm2.cluster import admin, groups, kafka_cluster, logs, map_reader, state_topics
+from mm2.cluster import admin, clusters, kafka_cluster, map_reader
 from mm2.core import flows
 
 
-class OneSide(Protocol):
+class OneSide(clusters.Cluster, Protocol):
     """What is asked of one cluster of a flow; `alias` is its name in the file."""
 
     @property
@@ -19,15 +19,6 @@ class OneSide(Protocol):
 
     @property
     def admin(self) -> admin.Admin: ...
-
-    @property
-    def groups(self) -> groups.Groups: ...
-
-    @property
-    def logs(self) -> logs.Logs: ...
-
-    @property
-    def topics(self) -> state_topics.StateTopics: ...
 
     def map_reader(self, source_alias: str) -> map_reader.MapReader:
         """Of the flow from `source_alias` to this cluster. Whoever asks for it closes it."""

@@ -49,11 +49,9 @@ def together(found: Collection[Fenced]) -> Fences:
     )
 
 
-def with_tails(
-    mirrored: Collection[seen.Mirrored], fences: Fences | None
-) -> tuple[seen.Mirrored, ...]:
+def with_tails(mirrored: Collection[seen.Mirrored], fences: Fences) -> tuple[seen.Mirrored, ...]:
     """What could not be counted stays bounded by offsets."""
-    counted = {} if fences is None else fences.tails
+    counted = fences.tails
     return tuple(
         each
         if (tail := counted.get(each.partition)) is None

@@ -48,17 +48,10 @@ class Place:
     def start(self) -> int:
         return 0
 
-    def end(self) -> int:
-        return 18
-
-    def new_owner(self) -> Any:
-        return self.owner
-
-    def commit_empty(self, owner: object) -> Any:
-        return self.refused
-
-    def marker_of(self, owner: object, *, start: int) -> int | None:
-        return self.marker
+    def lock_out(self) -> Any:
+        if self.refused is not None or self.marker is None:
+            return self.refused
+        return fenced_partition.LockedOut(owner=self.owner, marker=self.marker, leader_epoch=0)
 
     def batches(self, offset: int) -> list[tuple[record_batch.BatchHeader, memoryview]]:
         found = [
@@ -93,7 +86,7 @@ def test_what_cannot_be_counted_is_unknown(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_without_the_right_nobody_is_locked_out():
-    found = fence(Place(owner=fenced_partition.Refused(code=fencing.NO_RIGHT)))
+    found = fence(Place(refused=fenced_partition.Refused(code=fencing.NO_RIGHT)))
     assert (found.marker, found.tail) == (None, None)
     assert "no right" in found.unfenced
 

@@ -77,7 +77,8 @@ def made(
         ways=ways,
     )
     wanted = orders.Wanted(origin="east", destination="west", kind=kind, **given)
-    return planner.make(wanted, locked=locked)
+    closed = None if locked is None else planning.Closed(locked=locked)
+    return planner.make(wanted, closed)
 
 
 def codes(found: plan.Plan) -> dict[str, verdicts.Weight]:

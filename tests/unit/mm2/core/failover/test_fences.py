@@ -88,4 +88,4 @@ def test_what_was_counted_stands_in_for_the_bound_by_offsets():
     )
     assert locked.unfenced == {OTHER: "no"}
     assert [each.tail for each in fences.with_tails(mirrored, locked)] == [2, 7]
-    assert [each.tail for each in fences.with_tails(mirrored, None)] == [7, 7]
+    assert [each.tail for each in fences.with_tails(mirrored, fences.Fences())] == [7, 7]
