@@ -11,7 +11,7 @@ import click
 
 from connect_runtime.system import clock as system_clock
 from mm2.app import exits
-from mm2.app.cli import config_file, flow_names
+from mm2.app.cli import config_file, flow_names, usual
 from mm2.app.settings import load
 from mm2.core.preflight import findings
 
@@ -19,16 +19,8 @@ from mm2.core.preflight import findings
 @click.command("check")
 @config_file.argument
 @click.option("--flow", "flow_name", metavar="FLOW", help="Only this flow.  [default: all]")
-@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(min=0, min_open=True),
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long a cluster may take for one answer.",
-)
+@usual.as_json
+@usual.timeout(10.0, "How long a cluster may take for one answer.")
 def command(*, file: pathlib.Path, flow_name: str | None, as_json: bool, timeout_s: float) -> int:
     """Look whether all that FILE (default: clusters.yaml) asks for would work, before it runs.
 

@@ -14,7 +14,7 @@ import click
 
 from connect_runtime.system import clock as system_clock
 from mm2.app import run_socket
-from mm2.app.cli import config_file, flow_names
+from mm2.app.cli import config_file, flow_names, usual
 from mm2.app.settings import load
 from mm2.app.settings import settings as app_settings
 from mm2.core import flows
@@ -36,16 +36,8 @@ def asking_clusters(function: Callable[..., int]) -> Callable[..., int]:
 
     @config_file.argument
     @click.option("--flow", metavar="FLOW", help="Only this flow.  [default: all]")
-    @click.option(
-        "--timeout",
-        "timeout_s",
-        type=click.FloatRange(min=0, min_open=True),
-        default=30.0,
-        show_default=True,
-        metavar="SECONDS",
-        help="How long a flow's clusters may take to answer.",
-    )
-    @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
+    @usual.timeout(30.0, "How long a flow's clusters may take to answer.")
+    @usual.as_json
     @functools.wraps(function)
     def with_asked(
         *,

@@ -14,7 +14,7 @@ import click
 
 from connect_runtime.system import clock as system_clock
 from mm2.app import exits
-from mm2.app.cli import config_file, flow_names
+from mm2.app.cli import config_file, flow_names, usual
 from mm2.app.settings import load
 
 if TYPE_CHECKING:
@@ -71,18 +71,6 @@ def options(command: F) -> F:
     return command
 
 
-def _seconds(name: str, field: str, default: float, *, least: float, text: str) -> Callable[[F], F]:
-    return click.option(
-        name,
-        field,
-        type=click.FloatRange(min=least),
-        default=default,
-        show_default=True,
-        metavar="SECONDS",
-        help=text,
-    )
-
-
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--from", "origin", required=True, metavar="ALIAS", help="The cluster that is left."
@@ -108,15 +96,27 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--resume", "goes_on", is_flag=True, help="Go on with what the journal has begun."
     ),
-    _seconds(
+    usual.seconds(
         "--settle",
         "settle_s",
         60.0,
-        least=SETTLE_LEAST_S,
         text="How long both ends have to hold the same before a planned move.",
+        allowed=click.FloatRange(min=SETTLE_LEAST_S),
     ),
-    _seconds("--wait", "wait_s", 600.0, least=0.0, text="How long to wait for what others do."),
-    _seconds("--look", "look_s", 60.0, least=1.0, text="How long a look at both may last."),
+    usual.seconds(
+        "--wait",
+        "wait_s",
+        600.0,
+        text="How long to wait for what others do.",
+        allowed=click.FloatRange(min=0),
+    ),
+    usual.seconds(
+        "--look",
+        "look_s",
+        60.0,
+        text="How long a look at both may last.",
+        allowed=click.FloatRange(min=1),
+    ),
     config_file.option("Where the flow is configured."),
     click.option("--json", "as_json", is_flag=True, help="Print the plan, or the report, as JSON."),
 )

@@ -14,7 +14,7 @@ import click
 from connect_runtime.base import ids
 from connect_runtime.system import clock as system_clock
 from mm2.app import exits
-from mm2.app.cli import config_file, flow_names, offsets_rebuild
+from mm2.app.cli import config_file, flow_names, offsets_rebuild, usual
 from mm2.app.settings import load
 from mm2.core import flows
 from mm2.core.configs import kinds, own_values
@@ -67,14 +67,7 @@ def _time(_: click.Context, __: click.Parameter, text: str | None) -> int | None
 @group.command("translate")
 @click.option("--group", "groups", multiple=True, metavar="G", help="This group; repeatable.")
 @click.option("--topic", metavar="T", help="This topic, by its name on the cluster that is left.")
-@click.option(
-    "--partition",
-    "partitions",
-    type=click.IntRange(min=0),
-    multiple=True,
-    metavar="P",
-    help="This partition of it; repeatable.",
-)
+@usual.partitions("P", "This partition of it; repeatable.")
 @click.option(
     "--offset",
     type=click.IntRange(min=0, max=_OFFSET_MAX),
@@ -91,7 +84,7 @@ def _time(_: click.Context, __: click.Parameter, text: str | None) -> int | None
 @click.option("--back", is_flag=True, help="From the flow's target to its source.")
 @click.option("--flow", metavar="FLOW", help="Of this flow.  [default: the only one of the file]")
 @config_file.option("Where the flow is configured.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
+@usual.as_json
 @click.option("--csv", "as_csv", is_flag=True, help="Print what kafka-consumer-groups reads.")
 def translate(**given: Any) -> int:
     """Say where consumers of one cluster go on on the other.

@@ -15,7 +15,7 @@ import click
 
 from connect_runtime.system import clock as system_clock
 from mm2.app import exits
-from mm2.app.cli import config_file, flow_names
+from mm2.app.cli import config_file, flow_names, usual
 from mm2.app.settings import load
 from mm2.app.settings import settings as app_settings
 from mm2.core.configs import engine_settings
@@ -46,15 +46,7 @@ class How:
     type=click.Choice([engine_settings.SPARK, engine_settings.INLINE]),
     help="Where the logs are compared.  [default: as the file says]",
 )
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(min=0, min_open=True),
-    default=3600.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long it may take.",
-)
+@usual.timeout(3600.0, "How long it may take.")
 @click.option(
     "--all-differ",
     is_flag=True,
@@ -69,7 +61,7 @@ class How:
     metavar="GB",
     help="What all processes that compare may take together; up to eight share it.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
+@usual.as_json
 def command(
     *,
     topics: tuple[str, ...],

@@ -11,7 +11,7 @@ import click
 
 from connect_runtime.system import clock as system_clock
 from mm2.app import exits
-from mm2.app.cli import config_file, flow_names
+from mm2.app.cli import config_file, flow_names, usual
 from mm2.app.settings import load
 from mm2.core import capabilities
 
@@ -19,7 +19,7 @@ from mm2.core import capabilities
 @click.command("probe")
 @config_file.argument
 @click.option("--flow", "flow_name", metavar="FLOW", help="Only this flow.  [default: all]")
-@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
+@usual.as_json
 def command(*, file: pathlib.Path, flow_name: str | None, as_json: bool) -> int:
     """Try on the clusters of FILE (default: clusters.yaml) what delivery rests on.
 

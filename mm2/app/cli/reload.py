@@ -7,21 +7,13 @@ import pathlib
 import click
 
 from mm2.app import run_socket
-from mm2.app.cli import config_file
+from mm2.app.cli import config_file, usual
 
 
 @click.command("reload")
 @config_file.argument
 @click.option("--dry-run", is_flag=True, help="Only say what would change.")
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(min=0, min_open=True),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait for the answer.",
-)
+@usual.timeout(60.0, "How long to wait for the answer.")
 def command(*, file: pathlib.Path, dry_run: bool, timeout_s: float) -> int:
     """Let the process that runs FILE (default: clusters.yaml) read it again.
 

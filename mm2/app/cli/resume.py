@@ -13,7 +13,7 @@ import click
 
 from connect_runtime.system import clock as system_clock
 from mm2.app import exits
-from mm2.app.cli import config_file, flow_commands, flow_names
+from mm2.app.cli import config_file, flow_commands, flow_names, usual
 from mm2.app.settings import load
 from mm2.core import naming
 from mm2.core.configs import kinds, own_values
@@ -30,14 +30,7 @@ _OFFSET_MAX = 2**63 - 1
 @click.command("resume")
 @click.argument("flow", metavar="FLOW")
 @click.option("--topic", metavar="T", help="Only this topic of the source.")
-@click.option(
-    "--partition",
-    "partitions",
-    type=click.IntRange(min=0),
-    multiple=True,
-    metavar="N",
-    help="Only this partition; repeatable.  [default: all of the topic]",
-)
+@usual.partitions("N", "Only this partition; repeatable.  [default: all of the topic]")
 @click.option("--new-era", is_flag=True, help="Let stopped partitions begin anew.")
 @click.option(
     "--from",

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from mm2.app import exits, run_socket
-from mm2.app.cli import flow_options
+from mm2.app.cli import flow_options, usual
 from mm2.app.settings import load
 
 JSON_VERSION = 1
@@ -19,16 +19,8 @@ JSON_VERSION = 1
 
 @click.command("why")
 @click.argument("words", nargs=-1, metavar="[FILE] TOPIC")
-@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(min=0, min_open=True),
-    default=15.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait for an answer, of a process or a flow's clusters.",
-)
+@usual.as_json
+@usual.timeout(15.0, "How long to wait for an answer, of a process or a flow's clusters.")
 def command(*, words: tuple[str, ...], as_json: bool, timeout_s: float) -> int:
     """Say how TOPIC is copied by the process that runs FILE (default: clusters.yaml), and why so.
 
