@@ -110,7 +110,7 @@ class Changes:
             if (status.flow, each.partition) in gone
         }
         for flow, partition in sorted(phases):
-            if phases[flow, partition] in overview.MOVING:
+            if phases[flow, partition] in flow_status.MOVING:
                 del phases[flow, partition]
                 yield Line(logging.INFO, f"{flow}: {partition} no longer stands still")
         self._standing = standing | phases.keys()

@@ -91,7 +91,8 @@ def status(seen: Seen, before: flow_status.FlowStatus | None = None) -> flow_sta
     tasks = [seen.tasks_shown[number] for number in sorted(seen.tasks_shown)]
     away = seen.configured.keys() - _telling(seen)
     findings = seen.shown.findings if seen.shown is not None else ()
-    found = {each.partition: each for each in (*_in_between(seen, before), *findings)}
+    resting = (*_not_begun(seen), *_in_between(seen, before), *findings)
+    found = {each.partition: each for each in resting}
     for task in tasks:
         found.update((each.partition, each) for each in task.partitions)
     if seen.life in (Life.STOPPED, Life.FAILED) and before is not None and not tasks:
@@ -108,11 +109,12 @@ def status(seen: Seen, before: flow_status.FlowStatus | None = None) -> flow_sta
             flow=seen.flow,
             state=state,
             reason=reason,
-            tasks=tuple(task.status for task in tasks),
+            tasks=(*(task.status for task in tasks), *_failed_tasks(seen)),
             partitions=tuple(found.values()),
             slots_missing=sum(task.slots_missing for task in tasks),
             fencing=next((task.fencing for task in tasks if task.fencing), ""),
-            elsewhere=sum(len(seen.configured[each]) for each in away),
+            elsewhere=sum(len(seen.configured[each] - found.keys()) for each in away),
+            wanted=seen.shown.copyable if seen.shown is not None and seen.shown.planned else None,
             holds=seen.holds,
             places=tuple(_place(number, each) for number, each in sorted(seen.tasks.items())),
             warnings=seen.shown.warnings if seen.shown is not None else (),
@@ -123,6 +125,47 @@ def status(seen: Seen, before: flow_status.FlowStatus | None = None) -> flow_sta
 def _place(number: int, told: Told) -> flow_status.TaskPlace:
     return flow_status.TaskPlace(
         number=number, state=told.state, node=told.node, reason=told.reason
+    )
+
+
+def _failed_tasks(seen: Seen) -> Iterable[flow_status.TaskStatus]:
+    """What fails shows nothing of itself any more."""
+    return (
+        flow_status.TaskStatus(
+            index=number, state=flow_status.TaskState.FAILED, reason=each.reason, restarts=0
+        )
+        for number, each in _failed_here(seen)
+    )
+
+
+def _not_begun(seen: Seen) -> Iterable[flow_status.PartitionStatus]:
+    """What is given to tasks that fail, however early: nobody else copies it."""
+    return (
+        flow_status.PartitionStatus(
+            partition=partition,
+            task=number,
+            phase="waiting",
+            reason=NOT_RUNNING,
+            cause="",
+            records=0,
+            bytes=0,
+            copied_to=-1,
+            source_end=-1,
+            age_ms=0,
+            oldest_ms=-1,
+            transactional=False,
+        )
+        for number, _ in _failed_here(seen)
+        for partition in sorted(seen.configured.get(number, ()))
+    )
+
+
+def _failed_here(seen: Seen) -> Iterable[tuple[int, Told]]:
+    """Tasks of this node that have failed, and were not begun again."""
+    return (
+        (number, each)
+        for number, each in sorted(seen.tasks.items())
+        if each.here and each.is_failed and number not in seen.tasks_shown
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 
 from connect_runtime.app import fleet_member
@@ -136,11 +137,13 @@ def _holds(config: cluster_config.ClusterConfig, plan: flow_plan.FlowPlan) -> ho
     stored, ours = _texts(config.config(flow_plan.SOURCE)), plan.connectors[flow_plan.SOURCE]
     known = {key: plan.source[key] for key in ours if stored.get(key) == ours[key]}
     state = config.target_state(flow_plan.SOURCE)
-    at_rest = state in (cluster_config.TargetState.PAUSED, cluster_config.TargetState.STOPPED)
+    stopped = state is cluster_config.TargetState.STOPPED
+    paused = stopped or state is cluster_config.TargetState.PAUSED
     try:
-        return live.holds({**stored, **known}, is_paused=at_rest)
+        found = live.holds({**stored, **known}, is_paused=paused)
     except errors.ConnectError:  # another's file, with values that this node cannot fill in
-        return holding.Holds(paused=at_rest)
+        found = holding.Holds(paused=paused)
+    return dataclasses.replace(found, stopped=stopped)
 
 
 def _is_planned(props: Mapping[str, str], plan: flow_plan.FlowPlan) -> bool:

@@ -115,6 +115,14 @@ class FlowMetrics:
         for each in self._seen.values():
             phases.update(each.phases)
         self.registry.replace(measures.PARTITIONS, phases)
+        self.registry.replace(
+            measures.WANTED_PARTITIONS,
+            {(each.flow,): each.wanted for each in statuses if each.wanted is not None},
+        )
+        self.registry.replace(
+            measures.HELD,
+            {(each.flow, by.value): 1 for each in statuses if (by := each.holds.by) is not None},
+        )
 
     def _set_topics(self, rows: Iterable[overview.TopicRow]) -> None:
         found: dict[str, Found] = {each.name: {} for each in _OF_TOPICS}
@@ -273,7 +281,7 @@ def by_partition(
     for status in statuses:
         for each in status.partitions:
             paused = status.holds.pauses(each.partition.topic)
-            stale = paused or each.phase not in overview.MOVING
+            stale = paused or each.phase not in flow_status.MOVING
             labels = (status.flow, each.partition.topic, str(each.partition.partition))
             behind, age_s = each.lag_records, each.lag_s(wall_ms)
             if behind is not None and not (stale and behind == 0):

@@ -16,8 +16,6 @@ from mm2.app import rates as app_rates
 from mm2.connectors import flow_status
 
 NO_TOPIC = "no topic of the source matches; see topics and topics.exclude of the flow"
-MOVING = frozenset({"copying", "boundary"})
-"""Phases in which what is said about the source is news of now."""
 
 PAUSED = "paused"
 _WORST_FIRST = ("fenced", "stopped", "waiting", "taking", PAUSED, "closed", "copying")
@@ -236,7 +234,7 @@ def state_of(partition: flow_status.PartitionStatus, *, paused: bool) -> str:
     """What stands still does so whether it is paused or not."""
     if paused and not partition.stopped:
         return PAUSED
-    return "copying" if partition.phase in MOVING else partition.phase
+    return "copying" if partition.phase in flow_status.MOVING else partition.phase
 
 
 def _lag(partitions: list[flow_status.PartitionStatus], *, wall_ms: int, paused: bool) -> Lag:
@@ -245,7 +243,7 @@ def _lag(partitions: list[flow_status.PartitionStatus], *, wall_ms: int, paused:
     for each in partitions:
         behind, age_s = each.lag_records, each.lag_s(wall_ms)
         # That nothing was missing when it last moved says nothing about now.
-        stale = paused or each.phase not in MOVING
+        stale = paused or each.phase not in flow_status.MOVING
         if behind is not None and not (stale and behind == 0):
             records.append(behind)
         if age_s is not None and not (stale and age_s == 0):

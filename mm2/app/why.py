@@ -249,7 +249,7 @@ def _part(
         what = "the flow" if holds.paused else "the topic"
         reason = f"an operator paused {what}. {commands.to_go_on(way_on)}"
         return Part(number=number, state=overview.PAUSED, reason=reason, ways=(), way_on=way_on)
-    if each.phase not in overview.MOVING:
+    if each.phase not in flow_status.MOVING:
         state = "stopped" if each.stopped else "waiting"
         way_on = commands.found_in(reason)
         return Part(number=number, state=state, reason=reason, ways=(), way_on=way_on)

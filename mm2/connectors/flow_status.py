@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from connect_runtime.base import ids
 from mm2.core import holds as holding
 
+MOVING = frozenset({"copying", "boundary"})
+"""Phases in which what is said about the source is news of now."""
+
 
 class FlowState(enum.Enum):
     """PLANNING until both clusters have answered; FAILED and STOPPED are final."""
@@ -17,13 +20,6 @@ class FlowState(enum.Enum):
     STOPPING = "STOPPING"
     STOPPED = "STOPPED"
     FAILED = "FAILED"
-
-
-class Held(enum.Enum):
-    """How an operator holds a whole flow."""
-
-    PAUSED = "paused"
-    STOPPED = "stopped"
 
 
 class TaskState(enum.Enum):
@@ -124,8 +120,9 @@ class TaskPlace:
 class FlowStatus:
     """`slots_missing`: how many Spark slots its tasks wait for. `fencing`: the command that lets
     those partitions be fenced that should be and are not, "" while there are none. `elsewhere`
-    counts partitions of tasks that do not run here, or not yet. `places` are all tasks of the
-    group, `warnings` what the flow's topics are mirrored in spite of.
+    counts partitions of tasks that do not run here, or not yet. `wanted`: how many its connector
+    has handed out, on whichever node, None where it does not run here, or does not know yet.
+    `places` are all tasks of the group, `warnings` what the flow's topics are mirrored in spite of.
     """
 
     flow: str
@@ -136,6 +133,19 @@ class FlowStatus:
     slots_missing: int = 0
     fencing: str = ""
     elsewhere: int = 0
+    wanted: int | None = None
     holds: holding.Holds = holding.NOTHING
     places: tuple[TaskPlace, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def copies_here(self) -> bool:
+        """Has this node anything of it to copy?"""
+        return bool(self.tasks) or any(each.task >= 0 for each in self.partitions)
+
+    @property
+    def all_move(self) -> bool:
+        """Is everything that this node has of it being copied right now?"""
+        return all(each.state is TaskState.RUNNING for each in self.tasks) and all(
+            each.phase in MOVING for each in self.partitions if each.task >= 0
+        )

@@ -10,7 +10,7 @@ from prometheus_client import utils
 from connect_runtime.base import metrics
 from connect_runtime.core.task import metric_groups, metric_names
 from mm2.connectors import flow_status
-from mm2.core import measures
+from mm2.core import holds, measures
 from mm2.core.configs import dedicated
 from mm2.core.copy import standing, stops
 from mm2.formats import receipt
@@ -46,7 +46,7 @@ def _take(found: promql.Catalogue) -> None:
     found.take("mm2_flow_state", "state", _of(flow_status.FlowState))
     found.take("mm2_flow_tasks", "state", _of(flow_status.TaskState))
     found.take("mm2_flow_partitions", "phase", _of(standing.Phase))
-    found.take("mm2_flow_held", "by", _of(flow_status.Held))
+    found.take("mm2_flow_held", "by", _of(holds.By))
     found.take("mm2_receipts_total", "kind", _of(receipt.ReceiptKind))
     found.take("mm2_stopped_partitions", "cause", _of(stops.Cause))
     found.take("mm2_replicated_batches_total", "path", ("passed", "opened"))

@@ -43,18 +43,20 @@ def flow(
     name: str = "east->west",
     state: flow_status.FlowState = flow_status.FlowState.RUNNING,
     reason: str = "",
-    tasks: Iterable[flow_status.TaskStatus] = (),
+    tasks: Iterable[flow_status.TaskStatus] | None = None,
     slots_missing: int = 0,
     elsewhere: int = 0,
+    wanted: int | None = None,
     holds: holding.Holds = holding.NOTHING,
 ) -> flow_status.FlowStatus:
     return flow_status.FlowStatus(
         flow=name,
         state=state,
         reason=reason,
-        tasks=tuple(tasks) or (task(),),
+        tasks=(task(),) if tasks is None else tuple(tasks),
         partitions=partitions,
         slots_missing=slots_missing,
         elsewhere=elsewhere,
+        wanted=wanted,
         holds=holds,
     )

@@ -16,6 +16,7 @@ from mm2.connectors import flow_status
 TROUBLES_MAX = 20
 """So many are remembered of a flow."""
 
+_BROKEN = (flow_status.TaskState.RESTARTING, flow_status.TaskState.FAILED)
 _Of = tuple[str, ids.TopicPartition | None]
 """A flow, or a partition of it."""
 
@@ -87,7 +88,7 @@ def _wrong(status: flow_status.FlowStatus) -> Iterator[str]:
     if status.state is flow_status.FlowState.FAILED and status.reason:
         yield status.reason
     for task in status.tasks:
-        if task.state is flow_status.TaskState.RESTARTING and task.reason:
+        if task.state in _BROKEN and task.reason:
             yield f"task {task.index}: {task.reason}"
     stopped = tuple(each for each in status.partitions if each.stopped)
     for each in overview.standstills([dataclasses.replace(status, partitions=stopped)]):

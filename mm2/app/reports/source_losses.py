@@ -13,7 +13,6 @@ from typing import Protocol
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import ids
-from mm2.app import overview
 from mm2.app.reports import source_looks, words
 from mm2.cluster import admin, logs
 from mm2.connectors import flow_status
@@ -142,7 +141,7 @@ class SourceLosses:
         asked = [
             each
             for each in sorted(lagging)
-            if each not in known or waiting[each].phase not in overview.MOVING
+            if each not in known or waiting[each].phase not in flow_status.MOVING
         ]
         wanted = {each: lagging[each] for each in asked[:TIMES_MAX]}
         return {**known, **(self._source.logs.times_ms(wanted, TIMES_S) if wanted else {})}

@@ -96,6 +96,56 @@ def test_what_tasks_elsewhere_have_is_counted():
     assert (found.state, found.partitions, found.elsewhere) == (FlowState.RUNNING, (), 2)
 
 
+FAILED = flow_statuses.Told(state="FAILED", here=True, reason="no right")
+BOTH = dataclasses.replace(
+    RUNS,
+    tasks={0: HERE, 1: HERE},
+    configured={
+        0: frozenset({ids.TopicPartition("t", 0)}),
+        1: frozenset({ids.TopicPartition("t", 1)}),
+    },
+    tasks_shown={0: shown(0), 1: shown(1, task=1)},
+)
+
+
+def test_a_task_that_failed_is_still_a_task_and_its_partitions_are_here():
+    before = flow_statuses.status(BOTH)
+    failed = dataclasses.replace(BOTH, tasks={0: HERE, 1: FAILED}, tasks_shown={0: shown(0)})
+    for known in (before, None):
+        found = flow_statuses.status(failed, known)
+        assert [(each.index, each.state.value, each.reason) for each in found.tasks] == [
+            (0, "RUNNING", ""),
+            (1, "FAILED", "no right"),
+        ]
+        phases = {each.partition.partition: (each.task, each.phase) for each in found.partitions}
+        assert phases == {0: (0, "copying"), 1: (1, "waiting")}
+        assert (found.elsewhere, found.all_move) == (0, False)
+    assert flow_statuses.status(failed, found) is found
+    begun = dataclasses.replace(failed, tasks_shown=BOTH.tasks_shown)
+    assert flow_statuses.status(begun, found).tasks == before.tasks
+
+
+def test_while_a_failed_task_is_begun_again_its_partitions_stay_here():
+    failed = dataclasses.replace(BOTH, tasks={0: HERE, 1: FAILED}, tasks_shown={0: shown(0)})
+    begins = dataclasses.replace(failed, tasks={0: HERE, 1: HERE})
+    found = flow_statuses.status(begins, flow_statuses.status(failed))
+    assert (len(found.tasks), len(found.partitions), found.elsewhere) == (1, 2, 0)
+    assert not found.all_move
+
+
+def test_what_failed_elsewhere_is_told_there():
+    there = flow_statuses.Told(state="FAILED", reason="no right")
+    seen = dataclasses.replace(BOTH, tasks={0: HERE, 1: there}, tasks_shown={0: shown(0)})
+    found = flow_statuses.status(seen, flow_statuses.status(BOTH))
+    assert (len(found.tasks), len(found.partitions), found.elsewhere) == (1, 1, 1)
+
+
+def test_how_much_is_handed_out_is_told_where_the_connector_knows():
+    assert flow_statuses.status(RUNS).wanted == 2
+    for unknown in (None, board.ConnectorShown(planned=False, copyable=2)):
+        assert flow_statuses.status(dataclasses.replace(RUNS, shown=unknown)).wanted is None
+
+
 def test_tasks_of_other_nodes_are_theirs_to_show():
     seen = dataclasses.replace(
         RUNS, connector=THERE, shown=None, tasks={0: THERE, 1: HERE}, tasks_shown={1: shown(1)}

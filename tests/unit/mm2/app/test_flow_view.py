@@ -132,4 +132,6 @@ def test_what_holds_a_flow_back_is_as_the_group_says(member, plan):
     found = see(member, plan, view=view).holds
     assert (found.paused, found.budgets.flow) == (False, 1_000_000)
     member.herder.set_target_state(NAME, cluster_config.TargetState.PAUSED)
-    assert see(member, plan, view=view).holds.paused
+    assert see(member, plan, view=view).holds.by is holding.By.PAUSED
+    member.herder.set_target_state(NAME, cluster_config.TargetState.STOPPED)
+    assert see(member, plan, view=view).holds.by is holding.By.STOPPED

@@ -5,6 +5,7 @@ import dataclasses
 from connect_runtime.base import metrics as base_metrics
 from mm2.app import metrics, overview, rates
 from mm2.connectors import board, flow_status
+from mm2.core import holds as holding
 from mm2.core import measures
 from mm2.core.copy import crossing
 from tests.support import statuses
@@ -133,6 +134,31 @@ def test_tasks_slots_and_restarts():
     assert seen[measures.TASKS][("east->west", "RUNNING")] == 1
     assert seen[measures.SLOTS_MISSING] == {("east->west",): 1}
     assert seen[measures.RESTARTS] == {("east->west",): 4}
+
+
+def test_a_failed_task_is_counted_as_one():
+    failed = statuses.task(1, flow_status.TaskState.FAILED, reason="no right")
+    seen = Observed().see(statuses.flow(tasks=[statuses.task(0), failed]))
+    assert {state: count for (_, state), count in seen[measures.TASKS].items() if count} == {
+        "RUNNING": 1,
+        "FAILED": 1,
+    }
+
+
+def test_what_is_handed_out_is_told_where_it_is_known():
+    seen = Observed().see(statuses.flow(wanted=0), statuses.flow(name="a->b"))
+    assert seen[measures.WANTED_PARTITIONS] == {FLOW: 0}
+
+
+def test_what_an_operator_holds_says_how():
+    held = {
+        "a->b": holding.Holds(paused=True),
+        "b->c": holding.Holds(paused=True, stopped=True),
+        "c->d": holding.Holds(paused_topics=frozenset({"orders"})),
+    }
+    seen = Observed().see(*(statuses.flow(name=name, holds=held[name]) for name in held))
+    assert seen[measures.HELD] == {("a->b", "paused"): 1, ("b->c", "stopped"): 1}
+    assert seen.see(statuses.flow(name="a->b"))[measures.HELD] == {}
 
 
 def test_receipts_are_counted_by_topic_and_kind():

@@ -16,6 +16,13 @@ def test_a_paused_flow_pauses_all_its_topics():
     assert not holds.NOTHING.pauses("t")
 
 
+def test_a_flow_is_held_in_one_way():
+    assert holds.NOTHING.by is None
+    assert holds.Holds(paused=True).by is holds.By.PAUSED
+    assert holds.Holds(paused=True, stopped=True).by is holds.By.STOPPED
+    assert holds.Holds(paused_topics=frozenset({"t"})).by is None
+
+
 def test_what_a_configuration_holds_back():
     found = live.holds(
         {

@@ -43,6 +43,12 @@ def test_what_is_no_longer_shown_is_forgotten():
     assert found.troubles("west->east") == ()
 
 
+def test_a_failed_task_is_a_trouble():
+    tasks = [statuses.task(), statuses.task(1, TaskState.FAILED, reason="no right")]
+    (trouble,) = observed(statuses.flow(tasks=tasks)).troubles(FLOW)
+    assert trouble.text == "task 1: no right"
+
+
 def test_what_went_wrong_is_remembered_once_while_it_lasts_newest_first():
     failing = statuses.flow(
         tasks=[statuses.task(state=TaskState.RESTARTING, reason="its copy ended")]

@@ -66,7 +66,7 @@ def test_a_partition_is_well_only_where_all_of_it_is_known(fields, tone):
 
 @pytest.mark.parametrize("phase", list(standing.Phase))
 def test_every_phase_of_a_copy_has_a_tone(phase):
-    moving = phase.value in overview.MOVING
+    moving = phase.value in flow_status.MOVING
     state = flow_report.COPYING if moving else phase.value
     tone = tones.of_partition(partition(state=state), NOW_MS)
     assert (tone is Tone.GOOD) == moving
