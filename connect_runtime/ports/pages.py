@@ -1,19 +1,17 @@
 """Port: pages that whoever wires a process has its servers serve beside what they are there for.
 
-They are read only: GET and HEAD. A page is made on a thread of a small pool, so it may take a
-moment; what takes long is prepared elsewhere.
+They are read only: GET and HEAD. A page is made on a thread of its lane's small pool, so it may
+take a moment; what takes long is prepared elsewhere.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 DEADLINE_S = 10.0
 """Who has not answered by then has not answered."""
-THREADS = 4
-WAITING_MAX = 32
-"""So many pages are made at once, and wait to be; whoever comes then is told to come again."""
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
@@ -41,14 +39,33 @@ class Page:
 
 Make = Callable[[Asked], Page]
 """Any thread may ask, several at once. What it raises is logged, and answered with 500."""
+
+
+class Lane(enum.Enum):
+    """Who shares threads. A lane that is full, or whose pages take long, holds up no other one."""
+
+    AT_ONCE = "at once"
+    """It waits for nothing and takes no time: made where the request is read, on no other thread.
+    Whoever ends processes that do not answer asks this."""
+    PROBES = "probes"
+    SCRAPES = "scrapes"
+    PEOPLE = "people"
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """A page in another lane than `PEOPLE`, where all are that say nothing."""
+
+    lane: Lane
+    make: Make
+
+    def __call__(self, asked: Asked) -> Page:
+        return self.make(asked)
+
+
+def lane(make: Make) -> Lane:
+    return make.lane if isinstance(make, In) else Lane.PEOPLE
+
+
 Pages = Mapping[str, Make]
-"""By path, `/health/live`; one that ends in a slash, `/ui/`, has all below it."""
-
-
-def find(pages: Pages, path: str) -> Make | None:
-    """Whose page it is; the longest that fits. None: nobody's."""
-    exact = pages.get(path)
-    if exact is not None:
-        return exact
-    below = [name for name in pages if name.endswith("/") and path.startswith(name) and name != "/"]
-    return pages[max(below, key=len)] if below else None
+"""By path, `/health/live`."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from http import HTTPStatus
 
 from starlette import datastructures, responses, types
 
-from connect_runtime.ports import pages
+from connect_runtime.ports import page_lanes, pages
 from connect_runtime.rest import errors
 from connect_runtime.system import pool
 
@@ -23,12 +22,12 @@ class Beside:
     def __init__(self, app: types.ASGIApp, served: pages.Pages) -> None:
         self._app = app
         self._served = served
-        self._pool = pool.Pool("pages", threads_max=pages.THREADS, waiting_max=pages.WAITING_MAX)
+        self._lanes = page_lanes.PageLanes("pages")
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
         make = None
         if scope["type"] == "http" and scope["method"] in ("GET", "HEAD"):
-            make = pages.find(self._served, _path(scope))
+            make = self._served.get(_path(scope))
         if make is None:
             await self._app(scope, receive, send)
         else:
@@ -37,13 +36,11 @@ class Beside:
 
     def stop(self) -> None:
         """Make no more pages. One that hangs is left behind."""
-        self._pool.stop(_STOP_S)
+        self._lanes.stop(_STOP_S)
 
     async def _made(self, make: pages.Make, asked: pages.Asked) -> pages.Page:
         try:
-            made = self._pool.submit(lambda: make(asked))
-            async with asyncio.timeout(pages.DEADLINE_S):
-                return await asyncio.wrap_future(made)
+            return await self._lanes.made(pages.lane(make), lambda: make(asked))
         except Exception as error:  # noqa: BLE001 - whoever asked is told, the log has the rest
             return _failed(error)
 

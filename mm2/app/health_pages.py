@@ -1,6 +1,7 @@
 """`/health/live`, `/health/ready`, `/health/replicating`: 200 where it is well, else 503, and why.
 
-`?flow=east->west` asks of one flow alone.
+`?flow=east->west` asks of one flow alone. Live is answered at once, whatever else is asked; the
+others are judged at most once a second, however many ask.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from typing import Protocol
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.ports import pages
+from connect_runtime.system import kept
 from mm2.connectors import board, flow_status
 from mm2.core import health
 
 LIVE, READY, REPLICATING = "/health/live", "/health/ready", "/health/replicating"
+KEPT_S = 1.0
+"""So old a verdict may be."""
 _UNWELL = 503
 
 
@@ -62,9 +66,14 @@ def served(
     def replicating() -> health.Verdict:
         return health.replicating(flows(running), within_s=within_s, now_ms=clock.wall_ms())
 
+    def probe(judge: Callable[[], health.Verdict]) -> pages.Make:
+        judged = kept.Kept(judge, for_s=KEPT_S, clock=clock)
+        return pages.In(pages.Lane.PROBES, _page(judged.get))
+
     return {
-        path: _page(judge)
-        for path, judge in ((LIVE, live), (READY, ready), (REPLICATING, replicating))
+        LIVE: pages.In(pages.Lane.AT_ONCE, _page(live)),
+        READY: probe(ready),
+        REPLICATING: probe(replicating),
     }
 
 

@@ -83,7 +83,7 @@ class Site:
         self._made = _Made()
 
     def served(self) -> dict[str, pages.Make]:
-        """By path."""
+        """By path. None is of a cluster that is called `ui`: `/ui/<target>/connectors` is its."""
         of_flows: Mapping[str, _Make] = {
             "flow": self._flow,
             "groups": self._groups,
@@ -154,12 +154,10 @@ def root(asked: pages.Asked) -> pages.Page:
     return _json({"version": told.version, "commit": told.commit, "kafka_cluster_id": None})
 
 
-def _moved(asked: pages.Asked) -> pages.Page:
+def _moved(_: pages.Asked) -> pages.Page:
     """Links of the page hold below `/ui` alone."""
-    if asked.path == f"{PAGE}/":
-        headers = {**_HEADERS, "Location": PAGE}
-        return pages.Page(status=HTTPStatus.SEE_OTHER, body=b"", headers=headers)
-    return _json({"error": f"there is no {asked.path}"}, status=HTTPStatus.NOT_FOUND)
+    headers = {**_HEADERS, "Location": PAGE}
+    return pages.Page(status=HTTPStatus.SEE_OTHER, body=b"", headers=headers)
 
 
 def _static(name: str, content_type: str) -> pages.Make:

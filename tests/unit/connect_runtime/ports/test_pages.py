@@ -5,31 +5,16 @@ import pytest
 from connect_runtime.ports import pages
 
 
-def named(name: str) -> pages.Make:
-    return lambda _: pages.Page(body=name.encode())
+def echo(asked: pages.Asked) -> pages.Page:
+    return pages.Page(body=asked.path.encode())
 
 
-SERVED: pages.Pages = {
-    path: named(path) for path in ("/", "/ui", "/ui/", "/ui/api/", "/health/live")
-}
+def test_a_page_is_for_people_unless_it_says_for_whom():
+    assert pages.lane(echo) is pages.Lane.PEOPLE
 
 
-@pytest.mark.parametrize(
-    ("path", "whose"),
-    [
-        ("/", "/"),
-        ("/ui", "/ui"),
-        ("/ui/", "/ui/"),
-        ("/ui/style.css", "/ui/"),
-        ("/ui/api/flows", "/ui/api/"),
-        ("/health/live", "/health/live"),
-        ("/health/live/", None),
-        ("/health/lives", None),
-        ("/uiapi", None),
-        ("/a/b/connectors", None),
-    ],
-)
-def test_the_longest_that_fits_has_the_page(path, whose):
-    make = pages.find(SERVED, path)
-    found = None if make is None else make(pages.Asked(path=path)).body.decode()
-    assert found == whose
+@pytest.mark.parametrize("lane", list(pages.Lane))
+def test_a_page_in_a_lane_is_still_that_page(lane):
+    made = pages.In(lane, echo)
+    assert pages.lane(made) is lane
+    assert made(pages.Asked(path="/some")).body == b"/some"

@@ -9,6 +9,7 @@ import pytest
 
 from connect_runtime.ports import pages
 from connect_runtime.rest import app, beside, settings
+from connect_runtime.system import pool
 from tests.fakes import rest_herder
 from tests.support import rest
 
@@ -25,7 +26,8 @@ def broken(_: pages.Asked) -> pages.Page:
 @pytest.fixture
 def served():
     behind = app.build(rest.parts(rest_herder.FakeHerder()), settings.RestSettings()).main
-    made = beside.Beside(behind, {"/ui/": echo, "/health/live": echo, "/broken": broken})
+    served: pages.Pages = {"/ui/a%20b": echo, "/health/live": echo, "/broken": broken}
+    made = beside.Beside(behind, served)
     yield made
     made.stop()
 
@@ -41,13 +43,15 @@ def test_head_is_answered_without_a_body(served):
     assert rest.ask(served, "HEAD", "/health/live").status_code == 200
 
 
-@pytest.mark.parametrize(("method", "path"), [("GET", "/connectors"), ("GET", "/")])
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "/connectors"), ("GET", "/"), ("HEAD", "/health")]
+)
 def test_the_rest_goes_to_the_api(served, method, path):
     assert rest.ask(served, method, path).headers["content-type"] == "application/json"
 
 
 def test_nothing_is_changed_by_a_page(served):
-    assert rest.ask(served, "POST", "/ui/x").status_code == 404
+    assert rest.ask(served, "POST", "/health/live").status_code == 404
 
 
 def test_a_page_that_cannot_be_made_is_told_without_why(served, caplog):
@@ -74,6 +78,31 @@ def test_who_does_not_answer_in_time_is_not_waited_for(served, monkeypatch):
         made.stop()
 
 
+def test_a_page_that_many_want_keeps_nobody_from_hearing_that_we_live(served):
+    """What is made at once needs no thread."""
+    ending, asked = threading.Event(), threading.Event()
+
+    def slow(_: pages.Asked) -> pages.Page:
+        asked.set()
+        ending.wait(30)
+        return pages.Page(body=b"late")
+
+    lives = pages.In(pages.Lane.AT_ONCE, echo)
+    made = beside.Beside(served, {"/slow": slow, "/lives": lives})
+    clients = pool.Pool("clients", threads_max=50, waiting_max=50)
+    answers = [clients.submit(lambda: rest.ask(made, "GET", "/slow")) for _ in range(50)]
+    try:
+        assert asked.wait(10)
+        assert rest.ask(made, "GET", "/lives").status_code == 200
+        ending.set()
+        assert {each.result(30).status_code for each in answers} <= {200, 503}
+    finally:
+        ending.set()
+        clients.stop(1.0)
+        made.stop()
+
+
 def test_when_it_is_stopped_no_page_is_made(served):
+    assert rest.ask(served, "GET", "/health/live").status_code == 200
     served.stop()
     assert rest.ask(served, "GET", "/health/live").status_code == 503

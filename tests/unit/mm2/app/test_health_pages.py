@@ -35,8 +35,10 @@ class Running:
     serves: bool = True
     crashed: str = ""
     engine_ready: bool = True
+    looks: int = 0
 
     def statuses(self) -> list[flow_status.FlowStatus]:
+        self.looks += 1
         return self.flows
 
     def standings(self) -> list[health.Standing]:
@@ -53,6 +55,9 @@ class Served:
         self.pages = health_pages.served(self.running, self.beats, within_s=60.0, clock=self.clock)
 
     def ask(self, path: str, **query: str) -> tuple[int, dict]:
+        """When what was judged before is no longer kept."""
+        if path != health_pages.LIVE:
+            self.clock.at_s += health_pages.KEPT_S
         page = self.pages[path](pages.Asked(path=path, query=query))
         assert page.content_type == "application/json"
         assert page.headers == {"Cache-Control": "no-store"}
@@ -116,3 +121,24 @@ def test_what_is_held_does_not_replicate(served, flow, reason):
     served.running.flows = [flow]
     status, told = served.ask(health_pages.REPLICATING)
     assert (status, told["findings"][0]["reason"]) == (503, reason)
+
+
+def test_whoever_ends_processes_is_answered_at_once_and_waits_for_nobody_else(served):
+    lanes = {path: pages.lane(make) for path, make in served.pages.items()}
+    assert lanes == {
+        health_pages.LIVE: pages.Lane.AT_ONCE,
+        health_pages.READY: pages.Lane.PROBES,
+        health_pages.REPLICATING: pages.Lane.PROBES,
+    }
+
+
+@pytest.mark.parametrize("path", [health_pages.READY, health_pages.REPLICATING])
+def test_many_who_ask_cost_one_look_a_second(served, path):
+    served.running.flows = [statuses.flow(statuses.partition())]
+    make = served.pages[path]
+    for number in range(100):
+        make(pages.Asked(path=path, query={"flow": f"{number}"}))
+    assert served.running.looks == 1
+    served.clock.at_s += health_pages.KEPT_S
+    make(pages.Asked(path=path))
+    assert served.running.looks == 2

@@ -6,12 +6,12 @@ import socket
 import threading
 import urllib.error
 import urllib.request
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 from prometheus_client import parser
 
-from connect_runtime.adapters.http import metrics_exporter
+from connect_runtime.adapters.http import metrics_exporter, small_server
 from connect_runtime.base import metrics
 from connect_runtime.ports import pages
 from connect_runtime.system import pool
@@ -116,13 +116,6 @@ def test_a_client_that_hangs_up_early_leaves_the_service_alone(exporter):
     assert "lag_seconds" in get(exporter.url)
 
 
-def test_a_client_that_says_nothing_is_cut_off(exporter, monkeypatch):
-    monkeypatch.setattr(metrics_exporter._Handler, "timeout", 0.1)
-    port = int(exporter.url.split(":")[2].split("/")[0])
-    with closing(socket.create_connection(("127.0.0.1", port))):
-        assert "lag_seconds" in get(exporter.url)
-
-
 def test_without_a_host_everybody_may_ask(registry):
     exporter = metrics_exporter.MetricsExporter(registry, host="", port=0)
     exporter.start()
@@ -198,3 +191,60 @@ def test_a_page_that_takes_long_holds_up_no_scrape(registry):
         ending.set()
         clients.stop(1.0)
         exporter.stop()
+
+
+CLIENTS = 50
+LIVES = pages.In(pages.Lane.AT_ONCE, lambda _: pages.Page(body=b"yes"))
+READY = pages.In(pages.Lane.PROBES, lambda _: pages.Page(body=b"ready"))
+
+
+def test_a_page_that_many_want_keeps_nobody_from_hearing_that_we_live(registry):
+    ending, asked = threading.Event(), threading.Event()
+
+    def slow(_: pages.Asked) -> pages.Page:
+        asked.set()
+        ending.wait(30)
+        return pages.Page(body=b"late")
+
+    exporter = paged(registry, slow=slow, lives=LIVES, ready=READY)
+    root = exporter.url.removesuffix("/metrics")
+    clients = pool.Pool("clients", threads_max=CLIENTS, waiting_max=CLIENTS)
+    answers = [clients.submit(lambda: told(f"{root}/slow")) for _ in range(CLIENTS)]
+    try:
+        assert asked.wait(10)
+        assert told(f"{root}/lives") == (200, "yes")
+        assert told(f"{root}/ready") == (200, "ready")
+        assert "lag_seconds" in get(exporter.url)
+        ending.set()
+        statuses = [each.result(30)[0] for each in answers]
+        assert set(statuses) <= {200, 503}, "who is too much is told so"
+        assert statuses.count(200) >= 4
+    finally:
+        ending.set()
+        clients.stop(1.0)
+        exporter.stop()
+
+
+def test_who_comes_is_answered_however_many_never_say_what_they_want(registry):
+    exporter = paged(registry, lives=LIVES)
+    root = exporter.url.removesuffix("/metrics")
+    port = int(root.rpartition(":")[2])
+    try:
+        with ExitStack() as many:
+            slow = []
+            for _ in range(2 * small_server.CONNECTIONS_MAX):
+                slow.append(socket.create_connection(("127.0.0.1", port)))
+                many.enter_context(closing(slow[-1]))
+                slow[-1].sendall(b"GET / HTTP/1.1\r\nX: ")
+                assert told(f"{root}/lives") == (200, "yes")
+            slow[0].settimeout(10)
+            assert is_cut_off(slow[0]), "who came first made room"
+    finally:
+        exporter.stop()
+
+
+def is_cut_off(client: socket.socket) -> bool:
+    try:
+        return client.recv(1) == b""
+    except ConnectionResetError:
+        return True

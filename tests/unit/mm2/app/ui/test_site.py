@@ -7,10 +7,14 @@ import re
 import pytest
 
 from connect_runtime.ports import pages
+from connect_runtime.rest import app, beside, namespaces
+from connect_runtime.rest import settings as rest_settings
 from mm2.app.ui import flow_documents, questions, site
 from mm2.connectors import board
-from tests.support import seen_flows
+from tests.fakes import rest_herder
+from tests.support import rest, seen_flows
 
+PLAIN = rest_settings.RestSettings()
 STATIC = pathlib.Path(site.__file__).parent / "static"
 FILES = ["index.html", "ui.css", "ui.js"]
 
@@ -52,9 +56,7 @@ class Browser:
         self.served = site.Site(self.seen, self.board, self.asked).served()
 
     def get(self, path, *, accept="*/*", **query):
-        make = pages.find(self.served, path)
-        assert make is not None, path
-        return make(pages.Asked(path=path, query=query, accept=accept))
+        return self.served[path](pages.Asked(path=path, query=query, accept=accept))
 
     def json(self, path, *, status=200, **query):
         page = self.get(path, **query)
@@ -88,7 +90,7 @@ def test_the_page_is_three_files(browser, path, kind):
     assert page.body
 
 
-@pytest.mark.parametrize("path", ["/", "/ui", "/ui/", "/ui/ui.js", "/ui/api/overview", "/ui/no"])
+@pytest.mark.parametrize("path", ["/", "/ui", "/ui/", "/ui/ui.js", "/ui/api/overview"])
 def test_nothing_is_kept_and_nothing_may_be_loaded_from_elsewhere(browser, path):
     headers = browser.get(path).headers
     assert headers["Cache-Control"] == "no-store"
@@ -115,9 +117,19 @@ def test_the_folder_holds_those_files_alone():
     assert sorted(each.name for each in STATIC.iterdir()) == FILES
 
 
-def test_slashes_at_the_end_lead_to_the_page_and_other_paths_nowhere(browser):
-    assert browser.get("/ui/").headers["Location"] == "/ui"
-    assert browser.json("/ui/nowhere", status=404) == {"error": "there is no /ui/nowhere"}
+def test_a_slash_at_the_end_leads_to_the_page(browser):
+    page = browser.get("/ui/")
+    assert (page.status, page.headers["Location"]) == (303, "/ui")
+
+
+def test_a_cluster_that_is_called_ui_has_its_api(browser):
+    """Beside the page's own paths all below `/ui/` are the API's, for reading, too."""
+    behind = namespaces.Namespaces()
+    behind.put(("ui", "west"), app.build(rest.parts(rest_herder.FakeHerder()), PLAIN).main)
+    made = beside.Beside(behind, browser.served)
+    assert rest.ask(made, "GET", "/ui/west/connectors").json() == []
+    assert rest.ask(made, "GET", "/ui").headers["content-type"].startswith("text/html")
+    made.stop()
 
 
 def test_documents_are_of_the_flow_that_is_named(browser):
