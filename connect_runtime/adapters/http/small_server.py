@@ -67,33 +67,39 @@ class SmallServer:
         """`opened` is bound; whoever opened it closes it."""
         self._opened = opened
         self._respond = respond
-        self._writers: dict[asyncio.StreamWriter, None] = {}  # in the order of coming
+        self._served: dict[asyncio.Task[None], None] = {}  # in the order of coming
 
     def run(self, stop: threading.Event) -> None:
         asyncio.run(self._serve(stop))
 
     async def _serve(self, stop: threading.Event) -> None:
         served = await asyncio.start_server(
-            self._one, sock=self._opened, limit=HEAD_BYTES_MAX, backlog=_BACKLOG
+            self._come, sock=self._opened, limit=HEAD_BYTES_MAX, backlog=_BACKLOG
         )
         while not stop.is_set():
             await asyncio.sleep(_POLL_S)
         served.close()
 
+    def _come(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._served) >= CONNECTIONS_MAX:
+            oldest = next(iter(self._served))
+            del self._served[oldest]
+            oldest.cancel()
+        task = asyncio.get_running_loop().create_task(self._one(reader, writer))
+        self._served[task] = None
+
+        def end(_: asyncio.Task[None]) -> None:
+            self._served.pop(task, None)
+            writer.transport.abort()
+
+        task.add_done_callback(end)
+
     async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._writers) >= CONNECTIONS_MAX:
-            oldest = next(iter(self._writers))
-            del self._writers[oldest]
-            oldest.transport.abort()
-        self._writers[writer] = None
         try:
             async with asyncio.timeout(REQUEST_S):
                 await self._exchange(reader, writer)
         except (TimeoutError, EOFError, OSError, asyncio.LimitOverrunError, BadRequestError):
             _log.debug("a client was cut off, or went", exc_info=True)
-        finally:
-            self._writers.pop(writer, None)
-            writer.transport.abort()
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.transport.set_write_buffer_limits(0)  # so that `drain` ends when all is sent
