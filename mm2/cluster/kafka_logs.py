@@ -20,11 +20,12 @@ from mm2.core.offsets import log_ends
 
 _EARLIEST = library.OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST = library.OffsetSpec.latest()  # type: ignore[no-untyped-call]
-_NEWEST = library.OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
 _COMMITTED = confluent_kafka.IsolationLevel.READ_COMMITTED
 _AT_ONCE = 1000
 _NO_OFFSET = -1
-_NO_TIME = -1
+_TAIL = 16
+"""The last record is looked for among so many offsets, then among as many times more: what stands
+behind it are markers."""
 _CONSUMER: dict[str, object] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -95,9 +96,56 @@ class KafkaLogs:
         self, offsets: Mapping[ids.TopicPartition, int], timeout_s: float
     ) -> Mapping[ids.TopicPartition, int]:
         found: dict[ids.TopicPartition, int] = {}
-        if not offsets:
-            return found
+
+        def take(place: ids.TopicPartition, message: confluent_kafka.Message) -> bool:
+            if (time_ms := _time(message)) is not None:
+                found[place] = time_ms
+            return True
+
+        self._read(
+            offsets, base_deadline.Deadline.after(timeout_s, now_s=self._clock.now_s()), take
+        )
+        return found
+
+    def newest_ms(
+        self, ends: Mapping[ids.TopicPartition, log_ends.Ends], timeout_s: float
+    ) -> Mapping[ids.TopicPartition, int]:
         end = base_deadline.Deadline.after(timeout_s, now_s=self._clock.now_s())
+        found: dict[ids.TopicPartition, int] = {}
+
+        def take(place: ids.TopicPartition, message: confluent_kafka.Message) -> bool:
+            if (time_ms := _time(message)) is not None:
+                found[place] = time_ms
+            return message.error() is not None or (message.offset() or 0) >= ends[place].end - 1
+
+        asked = {
+            each: max(at.start, at.end - _TAIL) for each, at in ends.items() if at.start < at.end
+        }
+        while asked and not end.passed(self._clock.now_s()):
+            self._read(asked, end, take)
+            asked = {  # further back, where markers alone were found
+                each: max(ends[each].start, ends[each].end - _TAIL * (ends[each].end - at))
+                for each, at in asked.items()
+                if each not in found and at > ends[each].start
+            }
+        return found
+
+    def close(self) -> None:
+        self._calls.close()
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close()
+
+    def _read(
+        self,
+        offsets: Mapping[ids.TopicPartition, int],
+        end: base_deadline.Deadline,
+        take: Callable[[ids.TopicPartition, confluent_kafka.Message], bool],
+    ) -> None:
+        """Committed records from these offsets on; `take` is given each, and what else is said of
+        its partition, until it returns True for that one."""
+        if not offsets:
+            return
         consumer = self._reading()
         consumer.assign(
             [
@@ -112,35 +160,13 @@ class KafkaLogs:
                 if message is None:
                     continue
                 place = ids.TopicPartition(message.topic() or "", message.partition() or 0)
-                if place not in waiting or not self._says(message):
-                    continue
-                waiting.discard(place)
-                consumer.incremental_unassign(
-                    [confluent_kafka.TopicPartition(place.topic, place.partition)]
-                )
-                kind, timestamp_ms = message.timestamp()
-                if message.error() is None and kind != confluent_kafka.TIMESTAMP_NOT_AVAILABLE:
-                    found[place] = timestamp_ms
+                if place in waiting and self._says(message) and take(place, message):
+                    waiting.discard(place)
+                    consumer.incremental_unassign(
+                        [confluent_kafka.TopicPartition(place.topic, place.partition)]
+                    )
         finally:
             consumer.unassign()
-        return found
-
-    def newest_ms(
-        self, partitions: Collection[ids.TopicPartition], timeout_s: float
-    ) -> Mapping[ids.TopicPartition, int]:
-        done, _ = self._listed(
-            dict.fromkeys(partitions, _NEWEST),
-            timeout_s,
-            doing="asking for the newest of",
-            read=_time,
-        )
-        return {each: time_ms for each, time_ms in done.items() if time_ms != _NO_TIME}
-
-    def close(self) -> None:
-        self._calls.close()
-        consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            consumer.close()
 
     @staticmethod
     def _says(message: confluent_kafka.Message) -> bool:
@@ -167,17 +193,6 @@ class KafkaLogs:
         doing: str,
         isolation: confluent_kafka.IsolationLevel = _COMMITTED,
     ) -> tuple[dict[ids.TopicPartition, int], dict[ids.TopicPartition, errors.ConnectError]]:
-        return self._listed(specs, timeout_s, doing=doing, read=_offset, isolation=isolation)
-
-    def _listed(
-        self,
-        specs: Mapping[ids.TopicPartition, library.OffsetSpec],
-        timeout_s: float,
-        *,
-        doing: str,
-        read: Callable[[library.ListOffsetsResultInfo], int],
-        isolation: confluent_kafka.IsolationLevel = _COMMITTED,
-    ) -> tuple[dict[ids.TopicPartition, int], dict[ids.TopicPartition, errors.ConnectError]]:
         def request(
             chunk: Sequence[ids.TopicPartition], left_s: float
         ) -> Mapping[ids.TopicPartition, futures.Future[Any]]:
@@ -194,12 +209,17 @@ class KafkaLogs:
                 for each, future in waiting.items()
             }
 
-        return self._calls.each(specs, request, timeout_s, doing=doing, read=read, at_once=_AT_ONCE)
+        return self._calls.each(
+            specs, request, timeout_s, doing=doing, read=_offset, at_once=_AT_ONCE
+        )
 
 
 def _offset(answer: library.ListOffsetsResultInfo) -> int:
     return int(answer.offset)
 
 
-def _time(answer: library.ListOffsetsResultInfo) -> int:
-    return int(answer.timestamp)
+def _time(message: confluent_kafka.Message) -> int | None:
+    kind, timestamp_ms = message.timestamp()
+    if message.error() is not None or kind == confluent_kafka.TIMESTAMP_NOT_AVAILABLE:
+        return None
+    return int(timestamp_ms)

@@ -28,7 +28,7 @@ class PerPartition(Generic[T]):
 class Logs(Protocol):
     """One cluster's. All raise `UnreachableError` when time is up without an answer, and
     `AuthenticationError` as soon as credentials or certificates are refused. Needs DESCRIBE; for
-    `times` READ."""
+    times READ."""
 
     def ends(
         self, partitions: Collection[ids.TopicPartition], timeout_s: float
@@ -52,10 +52,11 @@ class Logs(Protocol):
         """
 
     def newest_ms(
-        self, partitions: Collection[ids.TopicPartition], timeout_s: float
+        self, ends: Mapping[ids.TopicPartition, log_ends.Ends], timeout_s: float
     ) -> Mapping[ids.TopicPartition, int]:
-        """The greatest timestamp of any record in each. Left out is whatever has none, or stands
-        on brokers before 3.0."""
+        """Timestamps of the last committed records before these ends; markers, which bear the times
+        of brokers, are none. Left out is whatever has none, or was not found in time; where time
+        was up it may be that of one before."""
 
     def close(self) -> None:
         """Let go of the connections."""

@@ -21,6 +21,9 @@ from tests.fakes import logs as fake
 from tests.support import cluster_access, kafka
 
 WAIT_S = 60.0
+SHORT_S = 5.0
+"""Of a topic that is not there nobody says so in time."""
+MARKERS = 40
 _UNIQUE = itertools.count()
 BASE_MS = cluster_access.CLOCK.wall_ms() - 100_000  # retention takes what is much older
 TIMES_MS = [BASE_MS + 1_000, BASE_MS + 2_000, None, None, BASE_MS + 3_000, None]
@@ -64,6 +67,30 @@ def real(contract_cluster: cluster.Cluster) -> Iterator[Place]:
     yield Place(topic, logs)
     logs.close()
     writing.abort_transaction(WAIT_S)
+
+
+@pytest.fixture
+def many_markers(
+    request: pytest.FixtureRequest, contract_cluster: cluster.Cluster
+) -> tuple[port.Logs, ids.TopicPartition]:
+    """A record, and transactions behind it that were all aborted."""
+    topic = f"logs-{next(_UNIQUE)}"
+    properties = contract_cluster.client_properties()
+    kafka.create_topic(properties, topic)
+    plain = confluent_kafka.Producer(kafka.client_config(properties))
+    plain.produce(topic, b"x", partition=0, timestamp=BASE_MS + 1_000)
+    kafka.flush(plain)
+    writing = confluent_kafka.Producer(
+        kafka.client_config(properties, **{"transactional.id": topic})
+    )
+    writing.init_transactions(WAIT_S)
+    for _ in range(MARKERS // 2):
+        writing.begin_transaction()
+        writing.produce(topic, b"x", partition=0)
+        kafka.flush(writing)
+        writing.abort_transaction(WAIT_S)
+    real: Place = request.getfixturevalue("real")
+    return real.logs, ids.TopicPartition(topic, 0)
 
 
 @pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.integration)])
@@ -122,7 +149,15 @@ def test_nothing_asked_is_nothing_found(place):
     assert place.logs.ends([], WAIT_S).done == {}
 
 
-def test_the_newest_record_is_that_with_the_greatest_time(place):
-    found = place.logs.newest_ms([place.full, place.empty, place.nowhere], WAIT_S)
-    assert set(found) == {place.full}
-    assert found[place.full] >= BASE_MS + 3_000
+def test_the_newest_record_is_the_last_committed_one_and_no_marker(place):
+    ends = place.logs.ends([place.full, place.empty], WAIT_S).done
+    asked = {**ends, place.nowhere: log_ends.Ends(start=0, end=3)}
+    assert place.logs.newest_ms(asked, SHORT_S) == {place.full: BASE_MS + 3_000}
+
+
+@pytest.mark.integration
+def test_a_record_far_behind_many_markers_is_found(many_markers):
+    logs, partition = many_markers
+    ends = logs.ends([partition], WAIT_S).done
+    assert ends[partition].end > 16
+    assert logs.newest_ms(ends, WAIT_S) == {partition: BASE_MS + 1_000}

@@ -39,6 +39,11 @@ class FakeLog:
         left = self.times_ms[max(0, offset - self.start) :]
         return next((each for each in left if each is not None), None)
 
+    def last_ms(self, *, before: int) -> int | None:
+        """Of the last record before that offset."""
+        found = self.times_ms[: max(0, before - self.start)]
+        return next((each for each in reversed(found) if each is not None), None)
+
 
 class FakeLogs:
     """`failure`: what every question about offsets answers, `failures` for one partition.
@@ -91,11 +96,11 @@ class FakeLogs:
         return {each: time_ms for each, time_ms in found.items() if time_ms is not None}
 
     def newest_ms(
-        self, partitions: Collection[ids.TopicPartition], timeout_s: float
+        self, ends: Mapping[ids.TopicPartition, log_ends.Ends], timeout_s: float
     ) -> Mapping[ids.TopicPartition, int]:
         found = {
-            each: max((at for at in self.logs[each].times_ms if at is not None), default=None)
-            for each in partitions
+            each: self.logs[each].last_ms(before=at.end)
+            for each, at in ends.items()
             if each in self.logs
         }
         return {each: time_ms for each, time_ms in found.items() if time_ms is not None}

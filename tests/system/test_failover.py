@@ -93,9 +93,11 @@ def test_the_origin_is_killed_and_the_group_goes_on(scene: moved_groups.Scene):
         before = scene.finish_there()
     assert len(scene.there.processed) == len(set(scene.there.processed))
     assert set(scene.there.processed) == before
-    mirrored = {
-        int(record.value or b"-1")
+    logs = [
+        kafka.read_partition(scene.target, moved_groups.MIRROR, number)
         for number in range(moved_groups.PARTITIONS)
-        for record in kafka.read_partition(scene.target, moved_groups.MIRROR, number)
-    }
+    ]
+    mirrored = {int(record.value or b"-1") for log in logs for record in log}
     assert mirrored <= set(scene.here.processed) | before
+    report = json.loads((scene.folder / "journal.jsonl").read_text().splitlines()[-1])["detail"]
+    assert report["newest_ms"] == max(log[-1].timestamp for log in logs)  # and of no marker

@@ -24,6 +24,12 @@ def command(**given: Any) -> int:
     code is 0 when the verdict is GO, also at a cost, and 1 when it is NO-GO or a step failed.
 
     \b
+    COMMITTED, GOES-ON-AT, NOW-AT  a group's offset here, its place there, where it stands there
+    READ-AGAIN                     records that it reads twice, at most
+    MISSING                        records that it has read and that are not there
+    UNREAD                         records that it finds there, still to be read
+
+    \b
     Examples:
       mm2 failover --from east --to west
       mm2 failover --from east --to west --execute

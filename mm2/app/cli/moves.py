@@ -163,11 +163,27 @@ def begin(order: Order, found: equipment.Equipment) -> int:
     no_go = planned.verdict is verdicts.Verdict.NO_GO
     _tell_plan(order, planned, found.settings, doing=order.execute and not no_go)
     if no_go or not order.execute:
+        if not order.as_json:
+            click.echo(_nothing_done(order, planned, no_go=no_go))
         return exits.FAILED if no_go else exits.DONE
     hooks = tuple(sorted(found.settings.hooks))
     begun = journal.Begun(wanted=wanted, flow=found.both.flow.name, hooks=hooks, clusters=clusters)
     begin = journal.begun(begun, at_ms=found.clock.wall_ms())
     return _move(order, found, path, begin=begin, planned=planned)
+
+
+def _nothing_done(order: Order, planned: plan.Plan, *, no_go: bool) -> str:
+    """The last line of a plan: the way on."""
+    if no_go:
+        return (
+            "nothing was changed. Mend what forbids it, or accept it by its code, and it counts as "
+            "a cost: --accept CODE"
+        )
+    lost = ("--origin-lost",) if order.lost else ()
+    said = f"nothing was changed. To do it: {planned.wanted.to_do_it(*lost)}"
+    if planned.wanted.planned or planned.silent or not planned.lag_records:
+        return said
+    return f"{said}\n{order.origin} answers: with --planned it is left when all is copied"
 
 
 def _plan(

@@ -91,7 +91,7 @@ class Mover:
                 about.tell(f"{step.value} failed; the move goes on from there with: {go_on}")
                 raise
             self._note(journal.done(step, detail, at_ms=about.clock.wall_ms()))
-            about.tell(f"VERIFIED {step.value}: {read_backs.text(step, detail)}")
+            about.tell(read_backs.line(step, detail))
 
     def _note(self, line: str) -> None:
         self._file.append(line)

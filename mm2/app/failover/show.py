@@ -197,16 +197,15 @@ def _state(group: group_moves.GroupMove, each: group_moves.PartitionMove) -> str
 
 def _totals(found: plan.Plan) -> Iterator[str]:
     there = found.wanted.destination
-    yield rpo(
-        there,
-        lag_records=found.lag_records,
-        lag_ms=found.lag_ms,
-        newest_ms=found.newest_ms,
+    point = rpo(
+        there, lag_records=found.lag_records, lag_ms=found.lag_ms, newest_ms=found.newest_ms
     )
+    waits = found.wanted.planned and found.lag_records
+    yield point + (" as it stands now; the move waits until all is copied" if waits else "")
     groups = figures.counted(len(found.groups), "group")
     again = figures.counted(found.again_max, "record")
     missing = figures.counted(sum(each.unmirrored for each in found.groups), "record")
-    yield f"{groups}: at most {again} read again; {missing} that they have read not on {there}"
+    yield f"{groups}: at most {again} read again; {there} lacks {missing} that they have read"
     stale = [each for each in found.groups if each.origin is seen.Origin.CHECKPOINTED]
     if stale:
         behind = figures.counted(len(stale), "group")

@@ -123,8 +123,15 @@ def _mirrored(
         {each.topic for each in mirrors.values()}, left.left_s(clock.now_s())
     ).done
     copied = {each: known.partition(each).copied_to for each in partitions}
-    newest = reader.newest_ms(there, min(TIMES_S, left.left_s(clock.now_s())))
     here: _Ends = {} if source is None else source.ends
+    newest = reader.newest_ms(
+        {
+            mirrors[each]: there[mirrors[each]]
+            for each in mirrors.keys() - here
+            if mirrors[each] in there
+        },
+        min(TIMES_S, left.left_s(clock.now_s())),
+    )
     topics: _Topics = {} if source is None else source.topics
     unknown = {} if source is None else source.failed
     waiting = _waiting(sides.source, here, copied)

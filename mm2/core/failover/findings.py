@@ -341,7 +341,7 @@ def _of_reading(
     """`waits`: what is not copied yet is waited for before positions are taken."""
     weight, waited = _Weight.COSTS, ""
     if waits and each.unmirrored:
-        weight, waited = _Weight.NOTE, ", as it stands now; what is not copied yet is waited for"
+        weight, waited = _Weight.NOTE, " as it stands now; what is not copied yet is waited for"
     if each.unsure:
         yield _Weight.FORBIDS, "shared-names", each.unsure
     if each.oldest:

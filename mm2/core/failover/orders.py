@@ -45,6 +45,14 @@ class Wanted:
         words = (*planned, *more)
         return commands.move(verb, self.origin, self.destination, *words, file=self.file)
 
+    def to_do_it(self, *more: str) -> str:
+        """What is typed to have done what was asked for, with `more` words."""
+        words = [word for each in sorted(self.groups) for word in ("--group", each)]
+        words += [word for each in sorted(self.accepted) for word in ("--accept", each)]
+        words += ["--set-back"] * self.sets_back
+        words += ["--export", self.export] if self.export else []
+        return self.command(*more, *words, "--execute")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clusters:

@@ -43,7 +43,8 @@ class Plan:
 
     @property
     def newest_ms(self) -> int | None:
-        """Timestamp of the newest record that arrived: what was written later may be missing."""
+        """Timestamp of the newest record that arrived of what nobody knows the lag of: what was
+        written later may be missing."""
         return max((each.newest_ms for each in self.mirrored if each.newest_ms), default=None)
 
     @property

@@ -1,7 +1,7 @@
 """How each step was read back, in words: from what it noted in the journal.
 
-What a later step reads back is said with that step's name. Of what is the operator's nothing is
-read but the end of a command; planned moves see at `idle` and `agree` whether it was done.
+What a later step reads back is said with that step's name. Of a hook its end is read; of what is
+left to the operator nothing, and the steps that will show it are named.
 """
 
 from __future__ import annotations
@@ -17,7 +17,17 @@ Step = steps.Step
 
 def text(step: steps.Step, detail: Detail) -> str:
     """A line, without the full stop."""
-    return _TEXTS[step](detail)
+    return _SHOWN[step] if _is_left_to_operator(detail) else _TEXTS[step](detail)
+
+
+def line(step: steps.Step, detail: Detail) -> str:
+    """The same, with what it is about, as it is told while a move goes on."""
+    verb = "LEFT TO YOU" if _is_left_to_operator(detail) else "VERIFIED"
+    return f"{verb} {step.value}: {text(step, detail)}"
+
+
+def _is_left_to_operator(detail: Detail) -> bool:
+    return "by" in detail
 
 
 def _record(detail: Detail) -> str:
@@ -31,8 +41,6 @@ def _export(detail: Detail) -> str:
 
 
 def _by_hook(detail: Detail) -> str:
-    if "output" not in detail:
-        return "no hook: nothing was read back"
     last = detail["output"].rpartition("\n")[2]
     return "the command ended with 0" + (f": {last}" if last else "")
 
@@ -90,6 +98,12 @@ def _report(_: Detail) -> str:
     return "all steps are in the journal"
 
 
+_SHOWN: Mapping[steps.Step, str] = {
+    Step.STOP_PRODUCERS: f"{Step.AGREE.value} waits until nobody writes",
+    Step.STOP_CONSUMERS: f"{Step.IDLE.value} waits until no group has members",
+    Step.START_CONSUMERS: f"{Step.REPORT.value} says which groups have members",
+    Step.START_PRODUCERS: "nothing waits for it",
+}
 _TEXTS: Mapping[steps.Step, Callable[[Detail], str]] = {
     Step.RECORD: _record,
     Step.EXPORT: _export,

@@ -21,10 +21,10 @@ class Mirrored:
     `copied_to` is the next source offset to copy, None where nothing was copied yet. At most `tail`
     records stand on the mirror behind what the flow has recorded as copied. `here` None: `from`
     does not answer for it. `there` None: the mirror does not exist. `waiting_since_ms` is the
-    timestamp of the oldest record not yet copied, `newest_ms` that of the newest on the mirror.
-    `stopped` says why what is recorded of it no longer holds, or copying has ended for good; ""
-    where neither is so. `unknown`: why `here` is None, where `from` as a whole answers; `unheard`:
-    why `there` is, though the mirror may exist.
+    timestamp of the oldest record not yet copied; where `here` is None, `newest_ms` is that of the
+    last one on the mirror. `stopped` says why what is recorded of it no longer holds, or copying
+    has ended for good; "" where neither is so. `unknown`: why `here` is None, where `from` as a
+    whole answers; `unheard`: why `there` is, though the mirror may exist.
     """
 
     partition: ids.TopicPartition

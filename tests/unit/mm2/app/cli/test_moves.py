@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import types
+from typing import Any
 
 import click
 import pytest
@@ -69,6 +70,7 @@ def test_clients_are_told_how_to_reach_a_cluster_and_nothing_secret(tmp_path: pa
     assert "geheim" not in str(shown)
 
 
+PLACE = ids.TopicPartition("t", 0)
 ORDER = moves.Order(
     origin="east",
     destination="west",
@@ -158,46 +160,88 @@ def test_what_a_drill_measured():
     assert "WRONG: 3 of them had arrived" in "\n".join(drill.lines(wrong))
 
 
-@pytest.mark.parametrize("as_json", [False, True])
-def test_the_plan_is_told_before_the_first_step(tmp_path: pathlib.Path, capsys, as_json):
+def equipment(tmp_path: pathlib.Path, **mirrored: object) -> Any:
     """Nothing answers behind the plan: the first step fails."""
     settings = load.parse(FILE, file="c", folder=tmp_path, environment=ENVIRONMENT)
-    flow = settings.flows[0]
-    mirrored = seen.Mirrored(
-        partition=ids.TopicPartition("t", 0),
-        mirror=ids.TopicPartition("east.t", 0),
-        copied_to=5,
-        here=log_ends.Ends(start=0, end=9),
-        there=log_ends.Ends(start=0, end=9),
-    )
-    wanted = BEGUN.wanted
-    found = seen.Seen(at_ms=1, flow="east->west", mirrored=(mirrored,), groups=())
-    planned = plan.make(wanted, found, lambda *_: None)
+    usual: dict[str, Any] = {
+        "partition": PLACE,
+        "mirror": ids.TopicPartition("east.t", 0),
+        "copied_to": 5,
+        "here": log_ends.Ends(start=0, end=9),
+        "there": log_ends.Ends(start=0, end=9),
+    }
+    seen_now = (seen.Mirrored(**usual | mirrored),)
+    found = seen.Seen(at_ms=1, flow="east->west", mirrored=seen_now, groups=())
 
     def ready(_: object, path: pathlib.Path, **about: object) -> readiness.Ready:
         assert path.name == "new.jsonl"
-        assert about == {"groups": [], "partitions": [mirrored.partition], "silent": False}
+        assert about == {"groups": [], "partitions": [PLACE], "silent": False}
         return readiness.Ready(flow="east->west", unlooked=["somebody is away"])
 
     def tools(_: object) -> None:
         raise errors.RetriableError("nobody is there")
 
-    fake = types.SimpleNamespace(
-        planner=types.SimpleNamespace(make=lambda _: planned),
+    return types.SimpleNamespace(
+        planner=types.SimpleNamespace(make=lambda asked: plan.make(asked, found, lambda *_: None)),
         settings=settings,
-        both=types.SimpleNamespace(flow=flow),
+        both=types.SimpleNamespace(flow=settings.flows[0]),
         clock=types.SimpleNamespace(wall_ms=lambda: 1),
         tools=tools,
         beforehand=lambda: types.SimpleNamespace(look=ready),
     )
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_the_plan_is_told_before_the_first_step(tmp_path: pathlib.Path, capsys, as_json):
     path = tmp_path / "new.jsonl"
     order = dataclasses.replace(ORDER, execute=True, goes_on=False, journal=path, as_json=as_json)
     with pytest.raises(errors.RetriableError):
-        moves.begin(order, fake)  # type: ignore[arg-type]  # it stands in
+        moves.begin(order, equipment(tmp_path))
     captured = capsys.readouterr()
     told = captured.err if as_json else captured.out
     assert "4 records of east are not on west (lag)" in told
     assert "NOTE   it may fail later: somebody is away (not-looked-at)" in told
     assert told.index("verdict: GO, AT A COST") < told.index("the journal is")
+    assert "nothing was changed" not in told
     assert not (as_json and captured.out)
     assert "geheim" not in captured.out + captured.err
+
+
+DO_IT = "nothing was changed. To do it: mm2 failover --from east --to west --config c.yaml"
+
+
+@pytest.mark.parametrize(
+    ("given", "mirrored", "last"),
+    [
+        (
+            {"groups": ("g",)},
+            {},
+            [
+                f"{DO_IT} --group g --execute",
+                "east answers: with --planned it is left when all is copied",
+            ],
+        ),
+        ({"planned": True}, {}, [f"{DO_IT} --planned --execute"]),
+        ({}, {"copied_to": 9}, [f"{DO_IT} --execute"]),
+        ({"lost": True}, {"copied_to": 9}, [f"{DO_IT} --origin-lost --execute"]),
+        (
+            {},
+            {"stopped": "it was made anew"},
+            [
+                "nothing was changed. Mend what forbids it, or accept it by its code, and it "
+                "counts as a cost: --accept CODE"
+            ],
+        ),
+    ],
+    ids=str,
+)
+def test_a_plan_ends_with_the_way_on(tmp_path: pathlib.Path, capsys, given, mirrored, last):
+    given = {"accepted": ("no-such-group:g",)} | given
+    order = dataclasses.replace(ORDER, goes_on=False, journal=tmp_path / "new.jsonl", **given)
+    code = moves.begin(order, equipment(tmp_path, **mirrored))
+    said = [
+        each.replace(" --accept no-such-group:g", "")
+        for each in capsys.readouterr().out.splitlines()
+    ]
+    assert said[-len(last) :] == last
+    assert code == (exits.FAILED if "stopped" in mirrored else exits.DONE)

@@ -61,12 +61,15 @@ def test_each_step_is_told_with_how_it_was_read_back(
 ):
     path = tmp_path / "move.jsonl"
     move(world, wanted(kind), path)
-    told = [each for each in world.told if each.startswith("VERIFIED ")]
+    verbs = ("VERIFIED ", "LEFT TO YOU ")
+    told = [each for each in world.told if each.startswith(verbs)]
     order = steps.order(wanted(kind), ())
-    assert [each.split()[1] for each in told] == [f"{step.value}:" for step in order]
+    assert [each.partition(":")[0].split()[-1] for each in told] == [step.value for step in order]
+    yours = {each for each in told if each.startswith(verbs[1])}
+    assert len(yours) == (4 if kind is Kind.PLANNED else 0)
     report = journal.read(path.read_text()).details[Step.REPORT]
-    assert [f"VERIFIED {each['step']}: {each['read_back']}" for each in report["steps"]] == (
-        told[:-1]
+    assert [f"{each['step']}: {each['read_back']}" for each in report["steps"]] == (
+        [each.removeprefix(verbs[0]).removeprefix(verbs[1]) for each in told[:-1]]
     )
     assert report["active"] == []
 

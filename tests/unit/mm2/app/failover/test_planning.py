@@ -272,6 +272,7 @@ def test_without_checkpoints_nothing_is_known_of_a_silent_clusters_groups():
         each.text for each in found.findings if each.code == "groups-unlisted"
     )
     assert (found.groups, found.newest_ms) == ((), 1_000)
+    assert made(scene()).newest_ms is None  # the lag says more
     accepted = made(sides, accepted=frozenset({"groups-unlisted"}))
     assert accepted.verdict is verdicts.Verdict.GO_AT_A_COST
 

@@ -79,3 +79,13 @@ def test_a_file_that_is_not_the_usual_one_is_named():
     line = "mm2 failover --from east --to west --config my.yaml --planned --resume"
     assert begun.command("--resume") == line
     assert orders.contradictions(begun, BEGUN) == []
+
+
+def test_what_is_typed_to_do_it_says_all_that_was_asked_for():
+    asked = dataclasses.replace(
+        BEGUN, accepted=frozenset({"lag", "again:billing"}), sets_back=True, export="/a file"
+    )
+    assert asked.to_do_it("--origin-lost") == (
+        "mm2 failover --from east --to west --planned --origin-lost --group billing "
+        "--accept again:billing --accept lag --set-back --export '/a file' --execute"
+    )
