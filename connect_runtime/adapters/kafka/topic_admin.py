@@ -35,6 +35,7 @@ _ADMIN: Mapping[str, object] = {
 }
 _LOOK_AROUND_S = 1.0
 _PAUSE_S = 0.1
+_SPREADS_S = 10.0
 _EARLIEST = library.OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST = library.OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _CLEANUP_POLICY = "cleanup.policy"
@@ -132,7 +133,10 @@ class TopicAdmin:
         *,
         spec: library.OffsetSpec,
     ) -> Mapping[int, int]:
+        """Of a topic that a broker has described; another may not have heard of it yet."""
         asked = [confluent_kafka.TopicPartition(topic, number) for number in range(partitions)]
+        now_s = self._clock.now_s()
+        spread = base_deadline.Deadline.after(min(_SPREADS_S, end.left_s(now_s)), now_s=now_s)
 
         def request(left_s: float) -> futures.Future[Any]:
             return _offsets_of(
@@ -144,7 +148,7 @@ class TopicAdmin:
             )
 
         doing = f"asking for the offsets of {topic}"
-        return self._ask(request, end, doing=doing)
+        return self._ask(request, end, doing=doing, spread=spread)
 
     def close(self) -> None:
         """Hear the library out; it lets go by itself."""
@@ -156,16 +160,25 @@ class TopicAdmin:
         end: base_deadline.Deadline,
         *,
         doing: str,
+        spread: base_deadline.Deadline | None = None,
     ) -> T:
-        """Ask until there is an answer: one request may have gone to a broker that is dead."""
+        """Ask until there is an answer: one request may have gone to a broker that is dead.
+
+        Until `spread` a topic that is not known counts as one that not every broker knows yet.
+        """
         while True:
             left_s = max(0.01, end.left_s(self._clock.now_s()))
             try:
                 answer = self._wait(request(min(left_s, _REQUEST_S)), end, doing=doing)
             except confluent_kafka.KafkaException as error:
                 self._look(doing)
-                retriable = translate_errors.is_retriable(error.args[0])
-                if not retriable or end.passed(self._clock.now_s()):
+                now_s = self._clock.now_s()
+                passing = translate_errors.is_retriable(error.args[0]) or (
+                    spread is not None
+                    and not spread.passed(now_s)
+                    and translate_errors.is_missing_topic(error.args[0])
+                )
+                if not passing or end.passed(now_s):
                     raise self._translated(error.args[0], doing) from error
                 self._find_another_broker()
             else:

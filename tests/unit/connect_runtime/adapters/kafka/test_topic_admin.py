@@ -9,6 +9,9 @@ import confluent_kafka
 import pytest
 
 from connect_runtime.adapters.kafka import topic_admin
+from connect_runtime.base import deadline
+from connect_runtime.kafka_client import access as kafka_access
+from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.kafka_client import translate_errors
 
 
@@ -48,3 +51,65 @@ def test_the_first_error_is_the_answer():
     answer(first, 7)
     with pytest.raises(ValueError, match="no"):
         whole.result(0)
+
+
+class Clock:
+    """Goes on by a second with each look."""
+
+    def __init__(self):
+        self.at_s = 0.0
+
+    def now_s(self):
+        self.at_s += 1.0
+        return self.at_s
+
+
+class Client:
+    """Answers with these errors, one a request, then with offset 7; no brokers, no metadata."""
+
+    def __init__(self, *codes):
+        self.codes = list(codes)
+
+    def list_offsets(self, asked, **_):
+        found = {}
+        for partition in asked:
+            found[partition] = future = futures.Future()
+            if self.codes:
+                error = confluent_kafka.KafkaError(self.codes.pop(0))
+                future.set_exception(confluent_kafka.KafkaException(error))
+            else:
+                answer(future, 7)
+        return found
+
+    def list_topics(self, **_):
+        return None
+
+    def poll(self, _):
+        return 0
+
+
+@pytest.fixture
+def admin(monkeypatch):
+    def made(*codes):
+        monkeypatch.setattr(
+            topic_admin.kafka_clients, "admin_client", lambda *_, **__: Client(*codes)
+        )
+        access = kafka_access.Access(name="west", bootstrap=("b:1",))
+        return topic_admin.TopicAdmin(access, client_id="c", clock=Clock())
+
+    return made
+
+
+MISSING = confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART
+
+
+def test_a_broker_that_has_not_heard_of_a_topic_yet_is_asked_again(admin):
+    asked = admin(MISSING, MISSING)
+    assert asked.end_offsets("t", 1, deadline.Deadline.after(60.0, now_s=0.0)) == {0: 7}
+
+
+def test_a_topic_that_stays_unknown_is_missing_before_all_time_is_over(admin):
+    asked = admin(*[MISSING] * 100)
+    with pytest.raises(kafka_errors.TopicMissingError, match="offsets of t on west"):
+        asked.start_offsets("t", 1, deadline.Deadline.after(1000.0, now_s=0.0))
+    assert asked._clock.at_s < 30.0
