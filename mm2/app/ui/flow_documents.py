@@ -83,18 +83,22 @@ def overview_json(seen: Seen) -> Json:
     }
 
 
-def flow_json(
-    seen: Seen, one: FlowSeen, past: Sequence[timeline.Point], *, topic: str = ""
-) -> Json:
-    """One flow with all that is shown of it; of its topics those whose name has `topic` in it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detail:
+    """One flow with all that is shown of it, whatever topics are looked for: made once a look.
+    `topics` are all of them, the gravest first."""
+
+    about: Json
+    topics: Sequence[Json]
+
+
+def detail(seen: Seen, one: FlowSeen, past: Sequence[timeline.Point]) -> Detail:
     report, holds = one.report, one.status.holds
     rows = [
-        _topic(one, name, parts)
-        for name, parts in flow_report.by_topic(report.partitions).items()
-        if topic in name
+        _topic(one, name, parts) for name, parts in flow_report.by_topic(report.partitions).items()
     ]
     rows.sort(key=lambda row: (_RANK[row["tone"]], -(row["lag_records"] or 0), row["topic"]))
-    return {
+    about = {
         **head(seen),
         **_summary(one),
         "tasks": [_task(each) for each in report.tasks],
@@ -106,11 +110,16 @@ def flow_json(
             "paused_topics": sorted(holds.paused_topics)[:TOPICS_MAX],
             "throttle_bytes_s": holds.budgets.flow or None,
         },
-        "topics": rows[:TOPICS_MAX],
-        "topics_found": len(rows),
         "estimate": estimates.as_json(estimates.make(report, one.flow, stuck=one.stuck)),
         "timeline": timeline.as_json(past),
     }
+    return Detail(about=about, topics=rows)
+
+
+def flow_json(found: Detail, *, topic: str = "") -> Json:
+    """Of its topics those whose name has `topic` in it."""
+    rows = [row for row in found.topics if topic in row["topic"]]
+    return {**found.about, "topics": rows[:TOPICS_MAX], "topics_found": len(rows)}
 
 
 _RANK = {

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import importlib.resources
 import json
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+from connect_runtime.base import errors
 from connect_runtime.ports import pages
 from connect_runtime.rest import settings as rest_settings
 from mm2.app.ui import flow_documents, group_documents, questions, timeline
@@ -20,7 +22,8 @@ PAGE = "/ui"
 API = f"{PAGE}/api"
 TEXT_MAX = 249
 """No longer text is looked for in names: so long a topic's may be."""
-MADE_MAX = 64
+TEXTS_MAX = 16
+"""So many different names of groups are looked for in one look at all flows."""
 _HTML = "text/html; charset=utf-8"
 _CSS = "text/css; charset=utf-8"
 _JS = "text/javascript; charset=utf-8"
@@ -35,6 +38,7 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 
+T = TypeVar("T")
 Json = dict[str, Any]
 _One = flow_documents.FlowSeen
 _Make = Callable[[pages.Asked, flow_documents.Seen, _One], pages.Page]
@@ -56,21 +60,40 @@ class Asked(Protocol):
     def known(self, question: questions.Question) -> questions.Answer: ...
 
 
+class TooManyTextsError(errors.RetriableError):
+    """More different names are looked for at once than people look for."""
+
+
 class _Made:
-    """The documents of one look, each made once, however many want it. Any thread may ask."""
+    """What was made of one look, each once and one at a time, however many want it. Any thread may
+    ask."""
 
     def __init__(self) -> None:
-        self._of: tuple[flow_documents.Seen | None, dict[str, pages.Page]] = (None, {})
+        self._lock = threading.Lock()
+        self._of: flow_documents.Seen | None = None
+        self._made: dict[tuple[str, ...], Any] = {}
+        self._texts = 0
 
-    def page(self, seen: flow_documents.Seen, name: str, make: Callable[[], Json]) -> pages.Page:
-        of, made = self._of
-        if of is not seen or len(made) >= MADE_MAX:
-            made = {}
-            self._of = (seen, made)
-        found = made.get(name)
-        if found is None:
-            found = made[name] = _json(make())
-        return found
+    def get(
+        self,
+        seen: flow_documents.Seen,
+        name: tuple[str, ...],
+        make: Callable[[], T],
+        *,
+        text: str = "",
+    ) -> T:
+        """`text`: what is looked for in it. Raises `TooManyTextsError`."""
+        with self._lock:
+            if self._of is not seen:
+                self._of, self._made, self._texts = seen, {}, 0
+            key = (*name, text)
+            if key not in self._made:
+                self._texts += bool(text)
+                if self._texts > TEXTS_MAX:
+                    raise TooManyTextsError(f"over {TEXTS_MAX} names are looked for; try again")
+                self._made[key] = make()
+            found: T = self._made[key]
+            return found
 
 
 class Site:
@@ -102,21 +125,35 @@ class Site:
 
     def _overview(self, _: pages.Asked) -> pages.Page:
         seen = self._seen.seen()
-        return self._made.page(seen, "", lambda: flow_documents.overview_json(seen))
-
-    def _flow(self, asked: pages.Asked, seen: flow_documents.Seen, one: _One) -> pages.Page:
-        name, topic = one.flow.name, asked.query.get("topic", "")[:TEXT_MAX]
-        past = self._seen.past(name)
-        return self._made.page(
-            seen,
-            f"{name} {topic}",
-            lambda: flow_documents.flow_json(seen, one, past, topic=topic),
+        return self._made.get(
+            seen, ("overview",), lambda: _json(flow_documents.overview_json(seen))
         )
 
+    def _flow(self, asked: pages.Asked, seen: flow_documents.Seen, one: _One) -> pages.Page:
+        """A text picks from what is made already."""
+        name, topic = one.flow.name, asked.query.get("topic", "")[:TEXT_MAX]
+        found = self._made.get(
+            seen,
+            ("detail", name),
+            lambda: flow_documents.detail(seen, one, self._seen.past(name)),
+        )
+        if topic:
+            return _json(flow_documents.flow_json(found, topic=topic))
+        return self._made.get(seen, ("flow", name), lambda: _json(flow_documents.flow_json(found)))
+
     def _groups(self, asked: pages.Asked, seen: flow_documents.Seen, one: _One) -> pages.Page:
-        told = self._board.seen().groups.get(one.flow.name, {})
-        text = asked.query.get("group", "")[:TEXT_MAX]
-        return _json(group_documents.groups_json(seen, one, [*told.values()], text=text))
+        """Groups are looked for where the tasks that follow them keep theirs."""
+        name, text = one.flow.name, asked.query.get("group", "")[:TEXT_MAX]
+
+        def make() -> pages.Page:
+            told = self._board.seen().groups.get(name, {})
+            return _json(group_documents.groups_json(seen, one, [*told.values()], text=text))
+
+        try:
+            return self._made.get(seen, ("groups", name), make, text=text)
+        except TooManyTextsError as error:
+            busy = {**flow_documents.head(seen), "error": str(error)}
+            return _json(busy, status=HTTPStatus.SERVICE_UNAVAILABLE)
 
     def _receipts(self, _: pages.Asked, seen: flow_documents.Seen, one: _One) -> pages.Page:
         return self._answer(seen, self._asked.ask(questions.receipts(one.flow, seen.node.file)))

@@ -54,7 +54,8 @@ def overview(*shown):
 
 
 def detail(one, past=(), **more):
-    found = flow_documents.flow_json(seen_flows.seen(one), one, past, **more)
+    made = flow_documents.detail(seen_flows.seen(one), one, past)
+    found = flow_documents.flow_json(made, **more)
     assert json.loads(json.dumps(found)) == found
     return found
 

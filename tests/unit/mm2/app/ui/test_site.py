@@ -180,20 +180,52 @@ def test_names_that_no_text_can_hold_are_shown_all_the_same(browser):
     assert told["groups"][0]["group"] == "half ?"
 
 
-def test_documents_of_one_look_are_made_once_and_only_so_many_kept(browser):
-    def flow(topic=""):
-        return browser.get("/ui/api/flow", flow="east->west", topic=topic)
+def test_documents_of_one_look_are_made_once(browser):
+    def flow():
+        return browser.get("/ui/api/flow", flow="east->west")
 
     first, overview = flow(), browser.get("/ui/api/overview")
     assert flow() is first
     assert browser.get("/ui/api/overview") is overview
-    assert flow("x") is not first
     browser.seen.look()
     assert flow() is not first
-    last = flow()
-    for number in range(site.MADE_MAX):
-        flow(str(number))
-    assert flow() is not last
+
+
+def test_topics_are_looked_for_in_what_was_made_already(browser, monkeypatch):
+    """However many different texts are asked for."""
+    made, details = [], flow_documents.detail
+
+    def detail(*given):
+        made.append(1)
+        return details(*given)
+
+    monkeypatch.setattr(flow_documents, "detail", detail)
+    for text in ("", "ord", "x", *map(str, range(500))):
+        found = browser.json("/ui/api/flow", flow="east->west", topic=text)
+        assert found["topics_found"] == (text in "orders")
+    assert made == [1]
+
+
+def test_groups_are_looked_for_by_so_many_texts_in_one_look(browser):
+    texts = []
+
+    def find(text, _):
+        texts.append(text)
+        return board.GroupsFound(known=0, matching=0, groups={})
+
+    def ask(text, status=200):
+        return browser.json("/ui/api/groups", status=status, flow="east->west", group=text)
+
+    browser.board.groups("east->west", 0).put(board.GroupsShown(round_ms=1, find=find))
+    wanted = ["", *map(str, range(site.TEXTS_MAX))]
+    for text in wanted * 2:
+        ask(text)
+    assert texts == wanted, "each once"
+    assert "try again" in ask("one more", status=503)["error"]
+    assert ask("")["version"] == 1
+    browser.seen.look()
+    ask("one more")
+    assert texts[-1] == "one more"
 
 
 def test_long_texts_are_cut_before_they_are_looked_for(browser):
