@@ -10,9 +10,10 @@ from typing import TypeVar
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors, ids
+from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app.looks import sides as app_sides
+from mm2.client import checkpoint_reading
 from mm2.cluster import groups as groups_port
-from mm2.connectors import record_folds
 from mm2.core import flows, naming
 from mm2.core.failover import seen
 from mm2.core.groups import relevant
@@ -45,7 +46,7 @@ def of_groups(
     them, else by their checkpoints, or where they were `before`, whichever is further. `stable` as
     in `groups.Groups.positions`. Raises `RetriableError` and `FatalError`."""
     before = before or {}
-    table, no_checkpoints = _checkpoints(sides, names, timeout_s)
+    table, no_checkpoints = _checkpoints(sides, names, clock=clock, timeout_s=timeout_s)
     if origin_answers:
         wanted, unlisted = _wanted(sides, names, table, timeout_s=timeout_s)
         wanted = sorted({*wanted, *before}) if unlisted else wanted
@@ -156,22 +157,26 @@ def _concerns(flow: flows.Flow, topic: str) -> bool:
 
 
 def _checkpoints(
-    sides: app_sides.TwoSides, names: Collection[str], timeout_s: float
+    sides: app_sides.TwoSides, names: Collection[str], *, clock: base_clock.Clock, timeout_s: float
 ) -> tuple[checkpoints.CheckpointTable, str]:
     """And why there are none, "" where there are."""
     flow = sides.flow
-    table = checkpoints.CheckpointTable(
-        takes_group=(lambda name: name in names) if names else flow.groups.takes
-    )
-    topic = flow.policy.checkpoints_topic(flow.source)
-    topics = sides.target.topics
-    if topic not in topics.list_topics(timeout_s):  # whoever reads one waits for it
-        return table, (
+    takes_group = (lambda name: name in names) if names else flow.groups.takes
+    try:
+        return checkpoint_reading.read(
+            sides.target.topics,
+            flow.policy,
+            flow.source,
+            takes_group=takes_group,
+            clock=clock,
+            timeout_s=timeout_s,
+        ), ""
+    except kafka_errors.TopicMissingError:
+        topic = flow.policy.checkpoints_topic(flow.source)
+        return checkpoints.CheckpointTable(takes_group=takes_group), (
             f"{flow.source} does not answer, and there is no {topic} on {flow.target}: let the "
             "flow write checkpoints (emit.checkpoints.enabled, the group filter)"
         )
-    record_folds.fold(topics.read_topic(topic, timeout_s), table.apply)
-    return table, ""
 
 
 def _checkpointed(flow: flows.Flow, name: str, table: checkpoints.CheckpointTable) -> seen.Group:

@@ -260,6 +260,18 @@ def test_a_cluster_that_is_given_up_is_asked_nothing():
     assert only(found).to == 30 + DELTA
 
 
+def test_checkpoints_of_a_newer_release_are_not_passed_over():
+    """What they replace would be taken for the truth."""
+    sides = scene()
+    checkpoints(sides, "billing", 30)
+    ((key, value),) = sides.target.topics.topics["east.checkpoints.internal"]
+    sides.target.topics.topics["east.checkpoints.internal"] = [
+        (key, b"\0\x63" + (value or b"")[2:])
+    ]
+    with pytest.raises(errors.FatalError, match="newer release"):
+        made(sides, lost="it burns")
+
+
 def test_without_checkpoints_nothing_is_known_of_a_silent_clusters_groups():
     """What is known of its partitions is told all the same."""
     sides = scene()
