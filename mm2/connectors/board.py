@@ -66,17 +66,30 @@ class GroupsFound:
 class GroupsShown:
     """What a task that makes checkpoints knows of its groups.
 
-    `round_ms`: when it was through with all of them last, and could read them all, None before it
-    was; `written_ms`: when the offsets of all of them were last compared and written on the target,
-    where it `writes` these. Wall-clock ms. `groups` have checkpoints. `find` looks for so many
-    groups with that text in their name; any thread may ask.
+    `since_ms`: when it began to wait for its first round; `round_ms`: when it was through with all
+    of them last, could read them all, and the target has acknowledged their checkpoints since, None
+    before it was; `written_ms`: when the offsets of all of them were last compared and written on
+    the target, and none was refused, where it `writes` these. Wall-clock ms. `groups` have
+    checkpoints. `find` looks for so many groups with that text in their name; any thread may ask.
     """
 
     round_ms: int | None
+    since_ms: int = 0
     written_ms: int | None = None
     writes: bool = False
     groups: int = 0
     find: Callable[[str, int], GroupsFound] = field(repr=False)
+
+    @property
+    def waits(self) -> bool:
+        """Is something of it still to be done for the first time?"""
+        return self.round_ms is None or (self.writes and self.written_ms is None)
+
+    @property
+    def done_ms(self) -> int:
+        """When whichever of both is longer ago was done; what waits, since when."""
+        times = [self.round_ms, *([self.written_ms] if self.writes else [])]
+        return min(self.since_ms if each is None else each for each in times)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

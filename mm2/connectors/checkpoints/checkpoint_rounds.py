@@ -77,6 +77,7 @@ class CheckpointRounds:
         self._left: list[Sequence[str]] = []
         self._made: list[Made] = []
         self._failed = 0
+        self._unread: set[str] = set()
         self._beginnings = 0
         self._fresh_until_s = clock.now_s()
         self._map = map_offsets.MapOffsets(
@@ -128,8 +129,9 @@ class CheckpointRounds:
 
     @property
     def complete(self) -> bool:
-        """Is it through with a round in which all groups could be read?"""
-        return not self.under_way and not self._failed
+        """Is it through with a round in which all groups could be read, and what they are compared
+        with?"""
+        return not self.under_way and not self._failed and not self._unread
 
     def make(self) -> list[Made]:
         """Some of a round's new checkpoints, which stand from now on; a new round begins unless one
@@ -202,8 +204,10 @@ class CheckpointRounds:
         except cluster_errors.LogTruncatedError:
             raise
         except errors.ConnectError as error:  # what is known is no less true
+            self._unread.add(doing)
             self._complaints.say(doing, error)
         else:
+            self._unread.discard(doing)
             self._complaints.over(doing)
 
     def _by_map(self, partition: ids.TopicPartition, upstream: int) -> translation.Translation:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -19,6 +20,7 @@ from mm2.connectors import board, complaints, task_metrics
 from mm2.connectors.checkpoints import checkpoint_clients, checkpoint_rounds, group_offset_sync
 from mm2.core import connect_offsets
 from mm2.core.configs import connector_configs, java_classes
+from mm2.core.groups import acknowledged_rounds
 from mm2.core.topics import assigned
 from mm2.formats import checkpoint
 
@@ -48,6 +50,9 @@ class MirrorCheckpointTask(task.SourceTask):
         self._rounds: checkpoint_rounds.CheckpointRounds | None = None
         self._sync: group_offset_sync.GroupOffsetSync | None = None
         self._place: board.Place[board.GroupsShown] | None = None
+        self._acknowledged = acknowledged_rounds.AcknowledgedRounds()
+        self._stored: deque[None] = deque()
+        """One for each record that was stored and is not counted yet; any thread adds to it."""
         self._emit_interval_s = self._sync_interval_s = math.inf
         self._emit_due_s = self._sync_due_s = 0.0
 
@@ -82,6 +87,7 @@ class MirrorCheckpointTask(task.SourceTask):
         )
         self._shown = board.GroupsShown(
             round_ms=None,
+            since_ms=context.clock.wall_ms(),
             writes=config.sync_groups_interval_s is not None,
             find=self._rounds.find,
         )
@@ -107,6 +113,7 @@ class MirrorCheckpointTask(task.SourceTask):
 
     def poll(self) -> Sequence[records.SourceRecord] | None:
         assert self._rounds is not None, "it was not started"
+        self._show_round()
         now_s = self.context.clock.now_s()
         if self._rounds.under_way:
             return self._emit(self._rounds)
@@ -125,6 +132,7 @@ class MirrorCheckpointTask(task.SourceTask):
     def commit_record(
         self, record: records.SourceRecord, metadata: records.RecordMetadata | None
     ) -> None:
+        self._stored.append(None)
         if metadata is None or record.timestamp is None:
             return
         late_ms = self.context.clock.wall_ms() - record.timestamp
@@ -144,21 +152,32 @@ class MirrorCheckpointTask(task.SourceTask):
         pause_s = self._emit_interval_s
         self._emit_due_s = now_s + (min(AGAIN_S, pause_s) if made is None else pause_s)
         at_ms = self.context.clock.wall_ms()
+        self._acknowledged.send(len(made or ()))
         if made is not None and rounds.complete:
             groups = len(rounds.table.groups())
-            self._show(dataclasses.replace(self._shown, round_ms=at_ms, groups=groups))
+            self._acknowledged.end(acknowledged_rounds.Round(at_ms=at_ms, groups=groups))
+            self._show_round()
         return [_record(each, self._topic, at_ms=at_ms) for each in made or ()]
 
     def _sync_groups(self, rounds: checkpoint_rounds.CheckpointRounds) -> None:
         sync = self._sync
         assert sync is not None
-        written = self._tried(GROUP_OFFSETS, lambda: sync.run(rounds.table))
-        if written:
-            _LOG.debug("wrote offsets of %d groups on the target", written)
-        if written is not None:
+        found = self._tried(GROUP_OFFSETS, lambda: sync.run(rounds.table))
+        if found is not None and found.written:
+            _LOG.debug("wrote offsets of %d groups on the target", found.written)
+        if found is not None and not found.refused:
             at_ms = self.context.clock.wall_ms()
             self._show(dataclasses.replace(self._shown, written_ms=at_ms))
         self._sync_due_s = self.context.clock.now_s() + self._sync_interval_s
+
+    def _show_round(self) -> None:
+        """The last one of which the target has all checkpoints."""
+        while self._stored:
+            self._stored.popleft()
+            self._acknowledged.acknowledge(1)
+        found = self._acknowledged.take()
+        if found is not None:
+            self._show(dataclasses.replace(self._shown, round_ms=found.at_ms, groups=found.groups))
 
     def _show(self, shown: board.GroupsShown) -> None:
         """Everybody who looks at the board."""

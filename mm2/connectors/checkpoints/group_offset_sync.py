@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from connect_runtime.base import ids
 from connect_runtime.kafka_client import errors as kafka_errors
@@ -27,6 +28,15 @@ _State = group_sync.GroupState
 _LOG = logging.getLogger(__name__)
 
 
+class Synced(NamedTuple):
+    """What a round came to: how many groups were `written`, and how many were `refused`: their
+    offsets could not be read or written, in part or at all. Who is in use, of another kind, or
+    ahead of the mirror is left alone, and not refused."""
+
+    written: int
+    refused: int
+
+
 @dataclass(slots=True)
 class _There:
     """What one round has seen of the target's topics: how many partitions they have, and where
@@ -38,7 +48,7 @@ class _There:
 
 class GroupOffsetSync:
     """`on_target`, `topics` and `ends` are the target's, and this object's own. What is told of a
-    group is told once. `timeout_s` bounds each question."""
+    group is told once while it lasts. `timeout_s` bounds each question."""
 
     def __init__(
         self, on_target: groups.Groups, topics: admin.Admin, ends: logs.Logs, *, timeout_s: float
@@ -48,11 +58,14 @@ class GroupOffsetSync:
         self._logs = ends
         self._timeout_s = timeout_s
         self._told: set[tuple[str, str]] = set()
+        self._found: set[tuple[str, str]] = set()
+        self._refused: set[str] = set()
         self._seen: groups.Seen = {}
 
-    def run(self, table: checkpoints.CheckpointTable) -> int:
-        """One round; returns how many groups were written. Raises `ConnectError` where the target
-        does not answer at all, or refuses us; the groups before it may have been written."""
+    def run(self, table: checkpoints.CheckpointTable) -> Synced:
+        """One round. Raises `ConnectError` where the target does not answer at all, or refuses us;
+        the groups before it may have been written."""
+        self._found, self._refused = set(), set()
         for group in table.changed:
             self._seen.pop(group, None)
         table.changed.clear()
@@ -64,7 +77,8 @@ class GroupOffsetSync:
                 self._seen.pop(each, None)
             for few in group_batches.chunked(behind, AT_ONCE):
                 written += self._sync(few, table, there)
-        return written
+        self._told = self._found  # what is over may be told again
+        return Synced(written, len(self._refused))
 
     def close(self) -> None:
         self._groups.close()
@@ -75,7 +89,7 @@ class GroupOffsetSync:
         """Those that do not stand where their checkpoints are, in whatever state they are."""
         found = self._groups.news(names, self._timeout_s, seen=self._seen)
         for group, error in sorted(found.failed.items()):
-            self._tell(group, str(error))
+            self._refuse(group, str(error))
         return [
             group
             for group, positions in sorted(found.done.items())
@@ -100,11 +114,13 @@ class GroupOffsetSync:
             {group: plan.write for group, plan in plans.items()}, self._timeout_s
         )
         for group, error in sorted(answer.failed.items()):
-            in_use = isinstance(error, cluster_errors.GroupInUseError)
-            self._tell(group, str(error), warns=not in_use)
+            if isinstance(error, cluster_errors.GroupInUseError):
+                self._tell(group, str(error), warns=False)
+            else:
+                self._refuse(group, str(error))
         for group, refused in sorted(answer.done.items()):
             for place, error in sorted(refused.items()):
-                self._tell(group, f"{place}: {error}")
+                self._refuse(group, f"{place}: {error}")
             _LOG.debug("group %s on the target: %d offsets", group, len(plans[group].write))
         return len(answer.done)
 
@@ -122,7 +138,7 @@ class GroupOffsetSync:
             seen[group] = group_sync.TargetGroup(state=state, positions=positions)
         for group, error in sorted({**states.failed, **found.failed}.items()):
             seen[group] = group_sync.TargetGroup(state=_State.UNKNOWN)
-            self._tell(group, str(error))
+            self._refuse(group, str(error))
         for group, state in sorted(states.done.items()):
             if state in {_State.FOREIGN, _State.UNKNOWN}:
                 self._tell(group, f"is {state.value} there, so its offsets are left alone")
@@ -165,7 +181,12 @@ class GroupOffsetSync:
                 plan.group, f"it says that it goes on nowhere in {place}; its checkpoint is written"
             )
 
+    def _refuse(self, group: str, text: str) -> None:
+        self._refused.add(group)
+        self._tell(group, text)
+
     def _tell(self, group: str, text: str, *, warns: bool = True) -> None:
+        self._found.add((group, text))
         if (group, text) not in self._told:
             self._told.add((group, text))
             _LOG.log(

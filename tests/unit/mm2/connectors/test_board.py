@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from mm2.connectors import board, flow_status
 from mm2.core.copy import crossing
 
@@ -59,6 +61,17 @@ def test_groups_are_seen_by_flow_and_the_number_of_their_task():
     assert on.seen().groups == {"A->B": {3: part}}
     place.leave()
     assert on.seen() == board.Snapshot()
+
+
+def test_groups_are_as_old_as_what_was_done_longest_ago_or_is_waited_for():
+    found = board.GroupsFound(known=0, matching=0, groups={})
+    new = board.GroupsShown(round_ms=None, since_ms=3, find=lambda *_: found)
+    read = dataclasses.replace(new, round_ms=9)
+    assert [(each.done_ms, each.waits) for each in (new, read)] == [(3, True), (9, False)]
+    writes = dataclasses.replace(read, writes=True)
+    assert (writes.done_ms, writes.waits) == (3, True)
+    written = dataclasses.replace(writes, written_ms=7)
+    assert (written.done_ms, written.waits) == (7, False)
 
 
 def test_pulses_are_apart_from_their_tasks():

@@ -44,6 +44,18 @@ class Running:
     def poll(self) -> list[records.SourceRecord]:
         return list(self.task.poll() or ())
 
+    def stores(self) -> list[records.SourceRecord]:
+        """Polls once; Kafka has what came of it before the next poll, in which nothing comes."""
+        found = self.poll()
+        for each in found:
+            self.acknowledge(each)
+        assert self.poll() == []
+        return found
+
+    def acknowledge(self, record) -> None:
+        metadata = records.RecordMetadata(topic=record.topic, partition=0, offset=3)
+        self.task.commit_record(record, metadata)
+
     def load(self) -> None:
         assert self.poll() == []
 
@@ -506,7 +518,7 @@ def test_what_stands_of_its_groups_is_shown_to_who_asks(clusters, start):
     assert shown.round_ms is None
     assert shown.find("", 5) == board.GroupsFound(known=0, matching=0, groups={})
     running.load()
-    running.poll()
+    running.stores()
     (number,) = board.BOARD.seen().groups["A->B"]
     shown = board.BOARD.seen().groups["A->B"][number]
     assert (number, shown.round_ms) == (1, running.context.clock.wall_ms())
@@ -524,10 +536,11 @@ def test_a_round_that_is_not_through_tells_no_time(clusters, start):
     clusters.synced(T0, 20, 7)
     running = start(task_assigned_groups=",".join(names))
     running.load()
-    running.poll()
+    for record in running.poll():
+        running.acknowledge(record)
     (shown,) = board.BOARD.seen().groups["A->B"].values()
     assert (shown.round_ms, shown.find("", 0).known) == (None, checkpoint_rounds.GROUPS_AT_ONCE)
-    running.poll()
+    running.stores()
     (shown,) = board.BOARD.seen().groups["A->B"].values()
     assert shown.round_ms == running.context.clock.wall_ms()
 
@@ -544,10 +557,60 @@ def test_a_round_in_which_a_group_could_not_be_read_tells_no_time(clusters, star
     clusters.source.failures["positions", "shop"] = FORBIDDEN
     running = start(task_assigned_groups="billing,shop")
     running.load()
-    running.poll()
+    running.stores()
     assert (shown().round_ms, shown().groups) == (None, 0)
     clusters.source.failures.clear()
     running.later(60)
-    running.poll()
+    running.stores()
     assert shown().round_ms == running.context.clock.wall_ms()
     assert shown().groups == 2
+
+
+def test_a_round_tells_no_time_before_the_target_has_its_checkpoints(clusters, start):
+    clusters.source.commit("g1", {T0: 20})
+    clusters.synced(T0, 20, 7)
+    running = start()
+    begun_ms = running.context.clock.wall_ms()
+    assert (shown().since_ms, shown().waits) == (begun_ms, True)
+    running.load()
+    (record,) = running.poll()
+    running.later(60)
+    assert running.poll() == [], "nothing new, and the last is still on its way"
+    assert (shown().round_ms, shown().done_ms) == (None, begun_ms)
+    running.acknowledge(record)
+    running.poll()
+    assert (shown().round_ms, shown().waits) == (begun_ms + 60_000, False)
+
+
+@pytest.mark.parametrize("of", ["map_failures", "syncs_failures", "checkpoints_failures"])
+def test_a_round_in_which_a_topic_could_not_be_read_tells_no_time(clusters, start, of):
+    clusters.map_log = copied_map.log(T0, through=30, delta=-5)
+    running = start()
+    running.load()
+    running.poll()
+    first_ms = shown().round_ms
+    assert first_ms == running.context.clock.wall_ms()
+    getattr(clusters, of).append(UNREACHABLE)
+    running.later(60)
+    running.poll()
+    assert shown().round_ms == first_ms
+    running.later(60)
+    running.poll()
+    assert shown().round_ms == first_ms + 120_000
+
+
+def test_groups_that_are_refused_on_the_target_tell_no_time(clusters, start):
+    clusters.source.commit("g1", {T0: 20})
+    clusters.synced(T0, 20, 7)
+    clusters.target_topics.create("A.orders")
+    clusters.target.failures["write", "g1"] = FORBIDDEN
+    running = start(sync_group_offsets_enabled="true", sync_group_offsets_interval_seconds="10")
+    running.load()
+    running.stores()
+    assert shown().round_ms is not None
+    assert (shown().written_ms, shown().waits) == (None, True)
+    clusters.target.failures.clear()
+    running.later(10)
+    running.poll()
+    assert shown().written_ms == running.context.clock.wall_ms()
+    assert shown().done_ms == shown().round_ms

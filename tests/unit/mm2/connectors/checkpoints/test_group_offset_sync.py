@@ -53,7 +53,7 @@ class World:
         )
 
     def run(self) -> int:
-        return self.sync.run(self.table)
+        return self.sync.run(self.table).written
 
 
 @pytest.fixture
@@ -217,6 +217,39 @@ def test_a_place_that_says_nowhere_is_written_and_told(world, caplog):
 
 
 @pytest.mark.parametrize("operation", ["states", "positions", "write"])
+def test_a_refusal_is_counted_as_long_as_it_lasts_and_told_again_where_it_comes_again(
+    world, caplog, operation
+):
+    for group in ("a", "b"):
+        world.point(group, T0, 9)
+        world.groups.commit(group, {T0: 1})
+    for _ in range(2):
+        world.groups.failures[operation, "a"] = FORBIDDEN
+        for _ in range(3):
+            assert world.sync.run(world.table).refused == 1
+        world.groups.failures.clear()
+        assert world.sync.run(world.table) == (1, 0)
+        world.groups.commit("a", {T0: 1})
+    assert caplog.text.count("group a on the target: not allowed") == 2
+
+
+def test_who_is_in_use_or_of_another_kind_or_waits_for_its_mirror_is_not_refused(world):
+    for group, state in (("used", State.ACTIVE), ("streams", State.FOREIGN)):
+        world.point(group, T0, 9)
+        world.groups.commit(group, {T0: 5}).state = state
+    world.point("waits", U0, 9)
+    assert world.sync.run(world.table) == (0, 0)
+    world.point("joins", T0, 9)
+    joins = world.groups.commit("joins", {T0: 5})
+
+    def join() -> None:
+        joins.state = State.ACTIVE
+
+    world.groups.on_write = join
+    assert world.sync.run(world.table) == (0, 0)
+
+
+@pytest.mark.parametrize("operation", ["states", "positions", "write"])
 def test_one_group_that_is_refused_does_not_stand_in_the_others_way(world, caplog, operation):
     for group in ("a", "b"):
         world.point(group, T0, 9)
@@ -234,7 +267,7 @@ def test_partitions_that_are_refused_are_told(world, caplog):
     world.groups.partitions = frozenset({T0})
     world.point("g", T0, 9)
     world.point("g", U0, 9)
-    assert world.run() == 1
+    assert world.sync.run(world.table) == (1, 1)
     assert "group g on the target: u-0: " in caplog.text
 
 
