@@ -35,9 +35,9 @@ class Rights(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beforehand:
     """`workers` looks at the flow's Connect group; `clusters` is given whether the one that is left
-    is silent; `denied_ids` says which transactional ids we
-    have no right to; `as_worker` and `as_admin` tell of the rights of who stops, and of who moves
-    groups, with whom people know them as (`commands.Cluster`)."""
+    is silent; `denied_ids` says which transactional ids we have no right to; `as_worker` and
+    `as_admin` tell of the rights of who stops, and of who moves groups, with whom people know them
+    as (`commands.Cluster`)."""
 
     flow: str
     config_topic: str

@@ -13,6 +13,8 @@ from mm2.core.failover import steps
 
 Detail = Mapping[str, Any]
 Step = steps.Step
+_LINE_MAX = 200
+"""Of what a hook said last."""
 
 
 def text(step: steps.Step, detail: Detail) -> str:
@@ -41,7 +43,7 @@ def _export(detail: Detail) -> str:
 
 
 def _by_hook(detail: Detail) -> str:
-    last = detail["output"].rpartition("\n")[2]
+    last = detail["output"].rpartition("\n")[2][:_LINE_MAX]
     return "the command ended with 0" + (f": {last}" if last else "")
 
 

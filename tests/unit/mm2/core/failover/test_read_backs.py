@@ -36,6 +36,7 @@ TABLE: list[tuple[steps.Step, dict[str, Any], str]] = [
     (Step.START_PRODUCERS, {"by": "operator"}, "nothing waits for it"),
     (Step.START_CONSUMERS, {"output": ""}, "the command ended with 0"),
     (Step.STOP_PRODUCERS, {"output": "a\nok"}, "the command ended with 0: ok"),
+    (Step.STOP_PRODUCERS, {"output": "a" * 999}, f"the command ended with 0: {'a' * 200}"),
     (Step.IDLE, {"groups": ["a", "b"]}, "2 groups without members"),
     (Step.AGREE, {"ends": [1]}, "the same ends on both clusters at two looks: 1 partition"),
     (
