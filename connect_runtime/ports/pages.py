@@ -20,11 +20,15 @@ TEXT = "text/plain; charset=utf-8"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """`path` is as it was sent, percent-encoded; `query` has a name's first value, decoded; of the
-    headers there is `accept`, "" where it was not sent."""
+    headers there are `accept` and `requested_with` (X-Requested-With), "" where they were not sent.
+
+    Who sends `requested_with` is a script of our own pages, or a program: pages from elsewhere
+    cannot have a browser send it here, as no answer of ours allows that (CORS)."""
 
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
     accept: str = ""
+    requested_with: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,10 +52,12 @@ def _path(scope: types.Scope) -> str:
 
 def _asked(scope: types.Scope) -> pages.Asked:
     given = datastructures.QueryParams(scope.get("query_string", b"")).multi_items()
+    headers = datastructures.Headers(scope=scope)
     return pages.Asked(
         path=_path(scope),
         query=dict(reversed(given)),
-        accept=datastructures.Headers(scope=scope).get("accept", ""),
+        accept=headers.get("accept", ""),
+        requested_with=headers.get("x-requested-with", ""),
     )
 
 

@@ -122,6 +122,7 @@ def _asked(request: small_server.Request) -> pages.Asked:
         path=request.path,
         query=dict(reversed(query)),
         accept=request.headers.get("accept", ""),
+        requested_with=request.headers.get("x-requested-with", ""),
     )
 
 

@@ -24,7 +24,7 @@ from mm2.core import flows
 
 RECEIPTS_EVERY_S = 60.0
 PLAN_EVERY_S = 30.0
-"""No sooner is the same asked again, however many want it."""
+"""So long after a try the same is not asked again, however many want it."""
 RECEIPTS_S, PLAN_S = 30.0, 90.0
 """So long a command may take before it is ended."""
 WAITING_MAX = 16
@@ -54,7 +54,7 @@ class Question:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What is known of a question. `found` is of `at_ms`, None before; `error` says why the last
-    try has found nothing, "" where it has. `took_s` of the last try."""
+    try has found nothing, "" where it has. `took_s` of the last try, which ended at `tried_s`."""
 
     found: Json | None = None
     at_ms: int | None = None
@@ -113,12 +113,13 @@ class Questions:
             due = self._clock.now_s() - known.tried_s >= question.every_s
             if known.running or not due:
                 return known
-            known = dataclasses.replace(known, running=True, tried_s=self._clock.now_s())
+            known = dataclasses.replace(known, running=True)
             self._answers[question.words] = known
         try:
             self._pool.submit(lambda: self._find(question))
         except pool.PoolFull as error:
-            return self._note(question, dataclasses.replace(known, running=False, error=str(error)))
+            refused = dataclasses.replace(known, running=False, error=str(error))
+            return self._note(question, dataclasses.replace(refused, tried_s=self._clock.now_s()))
         return known
 
     def stop(self) -> None:
@@ -127,27 +128,34 @@ class Questions:
         self._pool.stop(_STOP_S)
 
     def _find(self, question: Question) -> None:
+        """However the try ends, that is noted."""
         began_s = self._clock.now_s()
         before = self.known(question)
-        error, found = "", before.found
+        error, found = "it broke off", before.found
+        try:
+            error, found = self._try(question, before.found)
+        finally:
+            now_s = self._clock.now_s()
+            self._note(
+                question,
+                Answer(
+                    found=found,
+                    at_ms=before.at_ms if error else self._clock.wall_ms(),
+                    took_s=now_s - began_s,
+                    error=error,
+                    tried_s=now_s,
+                ),
+            )
+
+    def _try(self, question: Question, before: Json | None) -> tuple[str, Json | None]:
+        """Why nothing was found, "" where it was, and what is known then."""
         try:
             printed = self._run(question.words, question.timeout_s, self._stopping.is_set)
-            found = question.read(json.loads(printed))
+            return "", question.read(json.loads(printed))
         except CommandError as raised:
-            error = str(raised)
-        except (ValueError, KeyError, TypeError, AttributeError) as raised:
-            error = f"mm2 {shlex.join(question.words)}: no usable answer: {raised!r}"
-        self._note(
-            question,
-            Answer(
-                found=found,
-                at_ms=before.at_ms if error else self._clock.wall_ms(),
-                took_s=self._clock.now_s() - began_s,
-                error=error,
-                running=False,
-                tried_s=before.tried_s,
-            ),
-        )
+            return str(raised), before
+        except Exception as raised:  # noqa: BLE001 - who looks at the page is told
+            return f"mm2 {shlex.join(question.words)}: no usable answer: {raised!r}", before
 
     def _note(self, question: Question, answer: Answer) -> Answer:
         if answer.error:

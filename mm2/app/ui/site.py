@@ -155,18 +155,22 @@ class Site:
             busy = {**flow_documents.head(seen), "error": str(error)}
             return _json(busy, status=HTTPStatus.SERVICE_UNAVAILABLE)
 
-    def _receipts(self, _: pages.Asked, seen: flow_documents.Seen, one: _One) -> pages.Page:
-        return self._answer(seen, self._asked.ask(questions.receipts(one.flow, seen.node.file)))
+    def _receipts(self, asked: pages.Asked, seen: flow_documents.Seen, one: _One) -> pages.Page:
+        return self._answer(asked, seen, questions.receipts(one.flow, seen.node.file))
 
     def _plan(self, asked: pages.Asked, seen: flow_documents.Seen, one: _One) -> pages.Page:
-        """It costs both clusters something: only who wants it has it made."""
-        question = questions.plan(one.flow, seen.node.file)
-        wanted = asked.query.get("look") == "1"
-        return self._answer(
-            seen, self._asked.ask(question) if wanted else self._asked.known(question)
-        )
+        return self._answer(asked, seen, questions.plan(one.flow, seen.node.file))
 
-    def _answer(self, seen: flow_documents.Seen, answer: questions.Answer) -> pages.Page:
+    def _answer(
+        self, asked: pages.Asked, seen: flow_documents.Seen, question: questions.Question
+    ) -> pages.Page:
+        """It costs the clusters something to be asked: that is done for who wants it, and surely
+        not for pages from elsewhere, which a browser of somebody who may come here is shown."""
+        wanted = asked.query.get("look") == "1"
+        if wanted and not asked.requested_with:
+            told = "with look=1 the header X-Requested-With is needed; any value will do"
+            return _json({**flow_documents.head(seen), "error": told}, status=HTTPStatus.FORBIDDEN)
+        answer = self._asked.ask(question) if wanted else self._asked.known(question)
         return _json({**flow_documents.head(seen), **questions.as_json(answer)})
 
     def _of_flow(self, make: _Make) -> pages.Make:

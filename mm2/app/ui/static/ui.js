@@ -155,7 +155,7 @@ async function ask(path, query = {}) {
   try {
     const url = new URL(`ui/api/${path}`, document.baseURI);
     for (const [key, value] of Object.entries(query)) if (value !== "") url.searchParams.set(key, value);
-    const answer = await fetch(url, { signal: gone.signal, cache: "no-store", credentials: "same-origin", redirect: "error" });
+    const answer = await fetch(url, { signal: gone.signal, cache: "no-store", credentials: "same-origin", redirect: "error", headers: { "X-Requested-With": "mm2" } });
     const found = await answer.json();
     if (found.version !== VERSION) throw new Error("another release answers: load this page again");
     if (!answer.ok) throw new Error(found.error || `the answer is ${answer.status}`);
@@ -230,7 +230,7 @@ const polls = {
   groups: poll(GROUPS_MS, async () => {
     if (page.flow) await asked("groups", { group: $("group-filter").value }, drawGroups);
   }),
-  receipts: poll(RECEIPTS_MS, () => page.flow && asked("receipts", {}, drawReceipts)),
+  receipts: poll(RECEIPTS_MS, () => page.flow && asked("receipts", { look: "1" }, drawReceipts)),
   plan: poll(PLAN_MS, async () => {
     const look = page.look ? "1" : "";
     page.look = false;

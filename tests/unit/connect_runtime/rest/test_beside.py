@@ -15,7 +15,7 @@ from tests.support import rest
 
 
 def echo(asked: pages.Asked) -> pages.Page:
-    text = f"{asked.path} {dict(asked.query)} {asked.accept}"
+    text = f"{asked.path} {dict(asked.query)} {asked.accept} {asked.requested_with}"
     return pages.Page(body=text.encode(), content_type=pages.TEXT, headers={"Cache-Control": "no"})
 
 
@@ -32,9 +32,10 @@ def served():
     made.stop()
 
 
-def test_a_page_sees_path_query_and_what_is_accepted(served):
-    answer = rest.ask(served, "GET", "/ui/a%20b?x=1&x=2&y=", headers={"Accept": "text/html"})
-    assert answer.text == "/ui/a%20b {'y': '', 'x': '1'} text/html"
+def test_a_page_sees_path_query_what_is_accepted_and_who_asks(served):
+    headers = {"Accept": "text/html", "X-Requested-With": "us"}
+    answer = rest.ask(served, "GET", "/ui/a%20b?x=1&x=2&y=", headers=headers)
+    assert answer.text == "/ui/a%20b {'y': '', 'x': '1'} text/html us"
     assert answer.headers["content-type"] == pages.TEXT
     assert answer.headers["cache-control"] == "no"
 

@@ -150,7 +150,7 @@ def test_pages_are_beside_the_metrics(registry, caplog):
     caplog.set_level(logging.ERROR)
 
     def seen(asked: pages.Asked) -> pages.Page:
-        text = f"{asked.path} {dict(asked.query)} {asked.accept}"
+        text = f"{asked.path} {dict(asked.query)} {asked.accept} {asked.requested_with}"
         return pages.Page(status=503, body=text.encode())
 
     def broken(_: pages.Asked) -> pages.Page:
@@ -159,8 +159,9 @@ def test_pages_are_beside_the_metrics(registry, caplog):
     exporter = paged(registry, seen=seen, broken=broken)
     root = exporter.url.removesuffix("/metrics")
     try:
-        asked = told(f"{root}/seen?a=1&a=2", headers={"Accept": "text/html"})
-        assert asked == (503, "/seen {'a': '1'} text/html")
+        headers = {"Accept": "text/html", "X-Requested-With": "us"}
+        asked = told(f"{root}/seen?a=1&a=2", headers=headers)
+        assert asked == (503, "/seen {'a': '1'} text/html us")
         assert told(f"{root}/seen", method="HEAD") == (503, "")
         assert told(f"{root}/seen", method="POST", data=b"")[0] == 405
         assert told(f"{root}/broken")[0] == 500

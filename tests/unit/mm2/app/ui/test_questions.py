@@ -25,13 +25,13 @@ class Commands:
         self.may_answer = threading.Event()
         self.may_answer.set()
         self.was_gone = False
-        self.says: bytes | questions.CommandError = NOTHING
+        self.says: bytes | Exception = NOTHING
 
     def run(self, words, timeout_s, gone):
         self.asked.append((tuple(words), timeout_s))
         eventually.eventually(lambda: self.may_answer.is_set() or gone(), SOON_S)
         self.was_gone = gone()
-        if isinstance(self.says, questions.CommandError):
+        if isinstance(self.says, Exception):
             raise self.says
         return self.says
 
@@ -83,15 +83,31 @@ def test_whoever_asks_waits_for_nobody_and_finds_the_answer_later(asked, command
     assert [words for words, _ in commands.asked] == [RECEIPTS.words]
 
 
-def test_the_same_is_not_asked_again_too_soon(asked, commands, clock):
+def test_the_same_is_not_asked_again_too_soon_after_its_end(asked, commands, clock):
+    """However long it takes: it does not run all the time, whoever looks."""
+    commands.may_answer.clear()
     asked.ask(RECEIPTS)
-    settled(asked)
+    eventually.eventually(lambda: commands.asked, SOON_S)
+    clock.now += 5 * questions.RECEIPTS_EVERY_S
+    commands.may_answer.set()
+    assert settled(asked).took_s == 5 * questions.RECEIPTS_EVERY_S
     clock.now += questions.RECEIPTS_EVERY_S - 0.1
     assert not asked.ask(RECEIPTS).running
     clock.now += 0.1
     assert asked.ask(RECEIPTS).running
     settled(asked)
     assert len(commands.asked) == 2
+
+
+@pytest.mark.parametrize("raised", [RecursionError("too deep"), OSError("no"), MemoryError()])
+def test_whatever_goes_wrong_it_is_asked_again_later(asked, commands, clock, raised):
+    commands.says = raised
+    asked.ask(RECEIPTS)
+    assert repr(raised) in settled(asked).error
+    commands.says = NOTHING
+    clock.now += questions.RECEIPTS_EVERY_S
+    assert asked.ask(RECEIPTS).running
+    assert settled(asked).error == ""
 
 
 def test_what_was_found_stays_beside_why_nothing_newer_was(asked, commands, clock):

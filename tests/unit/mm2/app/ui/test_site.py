@@ -55,11 +55,12 @@ class Browser:
         self.seen = Seen()
         self.served = site.Site(self.seen, self.board, self.asked).served()
 
-    def get(self, path, *, accept="*/*", **query):
-        return self.served[path](pages.Asked(path=path, query=query, accept=accept))
+    def get(self, path, *, accept="*/*", by="", **query):
+        asked = pages.Asked(path=path, query=query, accept=accept, requested_with=by)
+        return self.served[path](asked)
 
-    def json(self, path, *, status=200, **query):
-        page = self.get(path, **query)
+    def json(self, path, *, status=200, by="", **query):
+        page = self.get(path, by=by, **query)
         assert (page.status, page.content_type) == (status, pages.JSON)
         return json.loads(page.body)
 
@@ -157,16 +158,23 @@ def test_groups_are_those_of_the_flows_tasks_in_this_process(browser):
     assert browser.json("/ui/api/groups", flow="west->east")["tasks_here"] == 0
 
 
-def test_a_plan_is_made_only_when_that_is_wanted(browser):
-    told = browser.json("/ui/api/plan", flow="east->west")
+@pytest.mark.parametrize(("name", "command"), [("plan", "failover"), ("receipts", "receipts")])
+def test_clusters_are_asked_only_when_that_is_wanted(browser, name, command):
+    told = browser.json(f"/ui/api/{name}", flow="east->west")
     assert (told["found"], told["found_ms"], told["took_s"]) == ({"some": 1}, 5, 1.3)
-    browser.json("/ui/api/plan", flow="east->west", look="1")
-    browser.json("/ui/api/receipts", flow="east->west")
+    browser.json(f"/ui/api/{name}", flow="east->west", look="1", by="mm2")
     assert [each[:2] for each in browser.asked.questions] == [
-        ("known", "failover"),
-        ("asked", "failover"),
-        ("asked", "receipts"),
+        ("known", command),
+        ("asked", command),
     ]
+
+
+@pytest.mark.parametrize("name", ["plan", "receipts"])
+def test_a_page_from_elsewhere_cannot_have_clusters_asked(browser, name):
+    """Nor can a link, a picture or a form: they send no header of that name."""
+    told = browser.json(f"/ui/api/{name}", status=403, flow="east->west", look="1")
+    assert "X-Requested-With" in told["error"]
+    assert browser.asked.questions == []
 
 
 def test_names_that_no_text_can_hold_are_shown_all_the_same(browser):
