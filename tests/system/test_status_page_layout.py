@@ -140,7 +140,8 @@ def apart(browser: browsers.Browser, planted: str = "") -> list[str]:
     ("fields", "words"),
     [
         ({"state": flow_report.State.UNKNOWN}, "unknown"),
-        ({"elsewhere": 3}, "running, not all known"),
+        ({"elsewhere": 3, "partitions": ()}, "running elsewhere"),
+        ({"elsewhere": 3, "partitions": (seen_flows.part(end=None),)}, "running, not all known"),
         ({"partitions": (seen_flows.part(end=None),)}, "running, not all known"),
         ({"partitions": ()}, "running, have a look"),
         ({"state": flow_report.State.NOT_RUNNING}, "not running"),
@@ -158,6 +159,18 @@ def test_what_is_not_known_never_looks_well(browser: browsers.Browser, fields, w
         )
         assert green == []
         assert browser.text("#flows td:nth-child(5)") == "unknown", "no rate yet"
+
+
+def test_what_is_well_here_says_that_there_is_more_elsewhere(browser: browsers.Browser):
+    shown = seen_flows.flow(seen_flows.part(), elsewhere=3, nodes=("a", "b"))
+    with made_up_page.served(made_up_page.MadeUp(flows=[shown])) as url:
+        browser.open(url)
+        browser.await_text("#flows td:nth-child(2)", "running here")
+        assert browser.cells("#flows", "east->west")[2:4] == ["0 here", "0 s here"]
+        assert "3 on other nodes" in browser.cells("#flows", "east->west")[6]
+        browser.await_text("#know", "3 partitions are copied by other nodes (a, b), whose pages")
+        browser.await_text("#verdict", "cannot be told")
+        assert browser.title == "well here · mm2"
 
 
 def test_a_page_that_never_got_an_answer_says_so(browser: browsers.Browser):

@@ -19,7 +19,7 @@ class Tone(enum.Enum):
     BAD = "bad"
     """It does not move until somebody acts."""
     OFF = "off"
-    """Somebody has stopped it."""
+    """Somebody has stopped it; or it is no matter of this process."""
     UNKNOWN = "unknown"
 
 
@@ -80,8 +80,9 @@ def of_task(each: flow_report.Task) -> Tone:
 
 
 def of_flow(report: flow_report.FlowReport, *, crosses: bool = True) -> Tone:
-    """One that runs is as well as the gravest of its parts; what others copy nobody here knows, and
-    where nothing `crosses` within the objective what was known may be long past."""
+    """One that runs is as well as the gravest of its parts that are copied here, and of its tasks
+    everywhere; where nothing `crosses` within the objective what was known may be long past. What
+    others copy nobody here knows: who says how well a flow is says how much of it that is, too."""
     known = _FLOWS.get(report.state)
     parts = [of_partition(each, report.at_ms) for each in report.partitions]
     tasks = [of_task(each) for each in report.tasks]
@@ -89,10 +90,8 @@ def of_flow(report: flow_report.FlowReport, *, crosses: bool = True) -> Tone:
         return Tone.BAD
     if known is not None:
         return known
-    if report.elsewhere:
-        return Tone.UNKNOWN
     if not report.partitions:
-        return Tone.WAIT
+        return gravest([Tone.OFF, *tasks]) if report.elsewhere else Tone.WAIT
     if not crosses:
         return Tone.UNKNOWN
     of_all = gravest([*parts, *tasks])
@@ -100,11 +99,16 @@ def of_flow(report: flow_report.FlowReport, *, crosses: bool = True) -> Tone:
 
 
 def in_words(report: flow_report.FlowReport, *, crosses: bool = True) -> str:
-    """A flow's state for people: one that runs, and is not well, says so. `crosses` as above."""
+    """A flow's state for people: one that runs, and is not well, says so, and one that does not
+    run here alone. `crosses` as above."""
     word = report.state.value.lower().replace("_", " ")
     tone = of_flow(report, crosses=crosses)
-    if report.state is not flow_report.State.RUNNING or tone is Tone.GOOD:
+    if report.state is not flow_report.State.RUNNING:
         return word
+    if tone is Tone.GOOD:
+        return f"{word} here" if report.elsewhere else word
+    if tone is Tone.OFF and not report.partitions:
+        return f"{word} elsewhere"
     standing = sum(each.state in flow_report.STANDING for each in report.partitions)
     if standing:
         return f"{word}, {standing} stopped"

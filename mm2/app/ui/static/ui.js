@@ -185,9 +185,10 @@ function freshness() {
   headline(stale);
 }
 function headline(stale) {
-  const tones = page.overview ? page.overview.flows.map((each) => each.tone) : [];
-  const worst = ["bad", "unknown", "wait", "off", "good"].find((each) => tones.includes(each));
-  document.title = stale ? "stale · mm2" : worst ? `${WORDS[worst]} · mm2` : "mm2";
+  const flows = page.overview ? page.overview.flows : [];
+  const worst = ["bad", "unknown", "wait", "off", "good"].find((tone) => flows.some((each) => each.tone === tone));
+  const here = worst === "good" && flows.some((each) => each.elsewhere) ? " here" : "";
+  document.title = stale ? "stale · mm2" : worst ? `${WORDS[worst]}${here} · mm2` : "mm2";
 }
 function failed(error) {
   page.why = error.name === "AbortError" || error instanceof TypeError ? "no answer in time" : error.message;
@@ -271,12 +272,15 @@ function choose() {
 const FLOW_COLUMNS = [
   ["Flow", "", (each) => element("a", { href: `#${encodeURIComponent(each.flow)}` }, each.flow)],
   ["State", "", (each) => [chip(each.tone, each.state_words), flowNote(each)]],
-  ["Lag, records", "num", (each) => lagRecords(each)],
-  ["Lag, time", "num", (each) => lagTime(each)],
-  ["Records/s", "num", (each) => count(each.records_s)],
-  ["Bytes/s", "num", (each) => size(each.bytes_s)],
+  ["Lag, records", "num", (each) => ofHere(each, lagRecords(each))],
+  ["Lag, time", "num", (each) => ofHere(each, lagTime(each))],
+  ["Records/s", "num", (each) => ofHere(each, count(each.records_s))],
+  ["Bytes/s", "num", (each) => ofHere(each, size(each.bytes_s))],
   ["Partitions", "side", (each) => partitions(each)],
 ];
+function ofHere(each, words) {
+  return each.elsewhere && words !== UNKNOWN ? `${words} here` : words;
+}
 function flowNote(each) {
   const told = [];
   if (each.slots_missing) told.push(`needs ${counted(each.slots_missing, "more slot")}`);
@@ -429,7 +433,7 @@ function drawKnow(found) {
   if (found.holds.paused) lines.push({ tone: "wait", text: `the flow is paused; mm2 resume '${found.flow}' lets it go on` });
   if (found.stuck) lines.push({ tone: "unknown", text: found.stuck });
   for (const each of found.warnings) lines.push({ tone: "wait", text: each });
-  if (found.elsewhere) lines.push({ tone: "unknown", text: `${counted(found.elsewhere, "partition")} are copied by other nodes (${found.nodes.join(", ")}), whose pages show them` });
+  if (found.elsewhere) lines.push({ tone: "off", text: `${counted(found.elsewhere, "partition")} are copied by other nodes (${found.nodes.join(", ")}), whose pages show them` });
   for (const each of found.troubles) lines.push({ tone: "off", text: `${each.at_ms === null ? "" : `${moment(each.at_ms)}: `}${each.text}` });
   if (!lines.length) lines.push({ tone: "off", text: "nothing was noted since the start" });
   list($("know"), lines, (each) => each.text, () => element("li"), (on, each) => on.replaceChildren(element("span", { class: `tone-${each.tone}` }, sign(each.tone)), " ", each.text));

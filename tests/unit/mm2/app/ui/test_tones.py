@@ -99,9 +99,13 @@ def test_no_flow_that_does_not_run_is_well(state):
         (flow(GOOD, tasks=(flow_report.Task(number=0, state="FAILED"),)), Tone.BAD),
         (flow(GOOD, tasks=(flow_report.Task(number=0, state="STARTING"),)), Tone.WAIT),
         (flow(GOOD, partition(end=None)), Tone.UNKNOWN),
-        (flow(GOOD, elsewhere=3), Tone.UNKNOWN),
+        (flow(GOOD, elsewhere=3), Tone.GOOD),
+        (flow(partition(end=None), elsewhere=3), Tone.UNKNOWN),
         (flow(partition(state="stopped"), elsewhere=3), Tone.BAD),
-        (flow(elsewhere=3), Tone.UNKNOWN),
+        (flow(elsewhere=3), Tone.OFF),
+        (flow(elsewhere=3, tasks=(flow_report.Task(number=0, state="FAILED"),)), Tone.BAD),
+        (flow(elsewhere=3, tasks=(flow_report.Task(number=0, state="STARTING"),)), Tone.WAIT),
+        (flow(elsewhere=3, tasks=(flow_report.Task(number=0, state=""),)), Tone.UNKNOWN),
         (flow(), Tone.WAIT),
         (flow(GOOD, warnings=("something",)), Tone.WAIT),
         (flow(GOOD, partition(end=None), warnings=("something",)), Tone.UNKNOWN),
@@ -123,7 +127,10 @@ def test_of_nothing_nothing_is_known():
         (flow(GOOD), "running"),
         (flow(GOOD, partition(state="stopped"), partition(state="fenced")), "running, 2 stopped"),
         (flow(GOOD, tasks=(flow_report.Task(number=0, state="FAILED"),)), "running, in trouble"),
-        (flow(GOOD, elsewhere=1), "running, not all known"),
+        (flow(GOOD, elsewhere=1), "running here"),
+        (flow(GOOD, partition(end=None), elsewhere=1), "running, not all known"),
+        (flow(elsewhere=1), "running elsewhere"),
+        (flow(elsewhere=1, state=State.PAUSED), "paused"),
         (flow(GOOD, warnings=("something",)), "running, have a look"),
         (flow(partition(state="closed")), "running, in part"),
         (flow(GOOD, state=State.NOT_RUNNING), "not running"),
@@ -177,7 +184,9 @@ def test_what_looks_well_is_known_to_be_well(parts, tasks, state, elsewhere, war
     report = flow(*parts, tasks=tuple(tasks), state=state, elsewhere=elsewhere, warnings=warnings)
     if tones.of_flow(report, crosses=crosses) is not Tone.GOOD:
         return
-    assert (state, elsewhere, warnings, crosses) == (State.RUNNING, 0, (), True)
+    assert (state, warnings, crosses) == (State.RUNNING, (), True)
+    assert tones.in_words(report) == ("running here" if elsewhere else "running")
+    assert parts, "of what others copy nobody here says that it is well"
     assert {each.state for each in parts} == {"copying"}
     assert {each.state for each in tasks} <= {"RUNNING"}
     lag = flow_report.lag(parts, NOW_MS)
