@@ -54,8 +54,8 @@ class Crew:
     tell: Tell = lambda _: None
 
     def run(self, work: Work[K, T], items: Collection[K], *, timeout_s: float) -> Outcome[K, T]:
-        """What raises `RetriableError` is tried again, that one alone, until time is up for all;
-        every other error is raised at once."""
+        """What raises `RetriableError` is tried again, that one alone and behind all that wait,
+        until time is up for all; every other error is raised at once."""
         end = base_deadline.Deadline.after(timeout_s, now_s=self.clock.now_s())
         shared = _Shared(work, items, end=end, connect=self.connect, clock=self.clock)
         ends: list[threads.UnaskedEnd] = []
@@ -116,21 +116,19 @@ class _Shared(Generic[K, T]):
                     item = self._waiting.get_nowait()
                 except queue.Empty:
                     return
-                self._patiently(item, questions, stop)
+                self._try(item, questions, stop)
 
     @property
     def _over(self) -> bool:
         return self._end.passed(self._clock.now_s())
 
-    def _patiently(
+    def _try(
         self, item: K, questions: single_questions.SingleQuestions, stop: threading.Event
     ) -> None:
-        while True:
-            try:
-                self.done[item] = self._work(questions, item, self._end)
-            except errors.RetriableError as error:
-                self.failed[item] = str(error)
-                if self._over or stop.wait(TURN_S):
-                    return
-            else:
+        try:
+            self.done[item] = self._work(questions, item, self._end)
+        except errors.RetriableError as error:
+            if item in self.failed and stop.wait(TURN_S):
                 return
+            self.failed[item] = str(error)
+            self._waiting.put(item)

@@ -5,6 +5,7 @@ One process at a time: the file is locked for as long as it is open.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import itertools
 import os
@@ -134,12 +135,16 @@ class JournalFile:
             raise errors.FatalError(f"{self.path}: {error}") from error
 
     def _append(self, line: str) -> None:
+        """Whole, or not at all: what is appended next begins a line."""
+        before = os.fstat(self._fd).st_size
         try:
             left = line.encode()
             while left:  # a disk that is full takes part of it
                 left = left[os.write(self._fd, left) :]
             os.fsync(self._fd)
         except OSError as error:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, before)
             raise errors.FatalError(f"writing the journal {self.path}: {error.strerror}") from error
 
 

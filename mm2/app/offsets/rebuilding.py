@@ -153,6 +153,11 @@ class Rebuilding:
         seen = workers.look(
             tools.both.target, tools.worker_props, clock=tools.clock, timeout_s=LOOK_S
         )
+        if seen.hosts is None:
+            raise errors.RetriableError(
+                f"whether anybody runs flow {tools.both.flow.name} is not told by "
+                f"{tools.both.flow.target}: what is lost of its map is not made anew. Try again"
+            )
         if seen.hosts:
             raise FlowRunsError(
                 f"flow {tools.both.flow.name} is run by {', '.join(sorted(seen.hosts))}: what is "

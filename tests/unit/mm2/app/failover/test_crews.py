@@ -55,6 +55,18 @@ def test_what_may_heal_is_tried_again_alone():
     assert tries == {0: 1, 1: 1, 2: 1, 3: 3, 4: 1}
 
 
+def test_what_keeps_failing_holds_up_nothing_else():
+    bad = set(range(crews.AT_ONCE))  # one for each thread, and the first ones
+
+    def work(_: object, item: int, __: object) -> int:
+        if item in bad:
+            raise errors.RetriableError("nobody leads it")
+        return item
+
+    found = run(work, range(1_000), timeout_s=1.0)
+    assert (len(found.done), set(found.left)) == (1_000 - len(bad), bad)
+
+
 @pytest.mark.parametrize("error", [errors.FatalError("refused"), ZeroDivisionError()])
 def test_what_does_not_heal_is_raised(error):
     def work(_: object, item: int, __: object) -> int:

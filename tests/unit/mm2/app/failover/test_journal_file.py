@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,22 @@ def test_what_is_no_journal_is_told(path):
         journal_file.JournalFile(path)
     with pytest.raises(errors.FatalError, match="opening the journal"):
         journal_file.JournalFile(path.with_name("none"))
+
+
+def test_a_disk_that_is_full_leaves_no_piece_of_a_line(path, monkeypatch: pytest.MonkeyPatch):
+    real, room = os.write, [20, 0]
+
+    def write(descriptor: int, data: bytes) -> int:
+        if not room:
+            return real(descriptor, data)
+        if size := room.pop(0):
+            return real(descriptor, data[:size])
+        raise OSError(28, "No space left on device")
+
+    failed = journal.failed(Step.MOVE_GROUPS, "no", at_ms=7)
+    with journal_file.JournalFile(path, begin=FIRST) as file:
+        monkeypatch.setattr(os, "write", write)
+        with pytest.raises(errors.FatalError, match="No space left"):
+            file.append(journal.group_moved("billing", at_ms=6))
+        file.append(failed)
+    assert path.read_text() == FIRST + failed

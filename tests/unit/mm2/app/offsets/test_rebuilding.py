@@ -137,7 +137,7 @@ def storing(monkeypatch: pytest.MonkeyPatch, *, hosts=(), between=()) -> rebuild
     ledger.between = between
     ledger.open(5.0)
     monkeypatch.setattr(workers, "look", lambda *_, **__: SimpleNamespace(hosts=hosts))
-    both = SimpleNamespace(target=None, flow=SimpleNamespace(name="east->west"))
+    both = SimpleNamespace(target=None, flow=SimpleNamespace(name="east->west", target="west"))
     tools: Any = SimpleNamespace(
         clock=plugin_contexts.Clock(),
         timeout_s=60.0,
@@ -167,6 +167,13 @@ def test_what_was_stored_stands(monkeypatch):
 def test_a_flow_that_was_started_while_logs_were_compared_is_left_alone(monkeypatch):
     run = storing(monkeypatch, hosts=("here",))
     with pytest.raises(rebuilding.FlowRunsError):
+        run._compared(COMPARED)
+    assert run._tools.ledger.catch_up(5.0).partition(PLACE).begun == {}
+
+
+def test_a_flow_of_which_nobody_tells_whether_it_runs_is_left_alone(monkeypatch):
+    run = storing(monkeypatch, hosts=None)
+    with pytest.raises(errors.RetriableError, match="anybody runs flow east->west is not told"):
         run._compared(COMPARED)
     assert run._tools.ledger.catch_up(5.0).partition(PLACE).begun == {}
 
