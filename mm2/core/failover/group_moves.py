@@ -237,12 +237,18 @@ def _move(
 def _with_checkpoint(
     place: seen.Place, pair: seen.Pair | None, *, committed: int, log: log_ends.Ends | None
 ) -> seen.Place:
-    """A checkpoint is true, too: what the map does not know it may."""
-    known = place.outcome
+    """What the map does not know a checkpoint may, unless it can be of a mirror before this one:
+    it says nothing of which topics it is, and stays when they are made anew."""
     if pair is None or pair.upstream > committed or log is None:
         return place
-    if known not in {translation.Untranslated.UNKNOWN, translation.Untranslated.TOO_OLD}:
-        return place
+    match place.outcome:
+        case translation.Untranslated.UNKNOWN:
+            pass
+        case translation.Untranslated.TOO_OLD:
+            if place.known_from is None or pair.downstream > place.known_from:
+                return place
+        case _:
+            return place
     bound = max(0, log.end - pair.downstream)
     told = translation.Earlier(downstream=pair.downstream, again_max=bound)
     return dataclasses.replace(place, outcome=told)

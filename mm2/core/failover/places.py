@@ -94,14 +94,14 @@ class Places:
         flow = self.flow
         if not flow.should_replicate_topic(partition.topic):
             return self._backwards(partition, offset)
-        forward = group_moves.capped(
-            map_translation.translate(self.known.partition(partition), offset),
-            offset,
-            self.mirrored.get(partition),
-        )
+        known = map_translation.Translator(self.known.partition(partition))
+        told = known.translate(offset)
+        forward = group_moves.capped(told, offset, self.mirrored.get(partition))
         mirror = there(flow, partition)
         if flow.policy.renames_topics:
-            return seen.Place(partition=mirror, outcome=forward)
+            old = told is translation.Untranslated.TOO_OLD
+            known_from = known.first_behind(offset) if old else None
+            return seen.Place(partition=mirror, outcome=forward, known_from=known_from)
         if self.back.known is None:
             return self._by_syncs(partition, mirror, offset, forward=forward)
         return self._shared(

@@ -92,10 +92,13 @@ class Group:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Where an offset of `from` is on `to`: by which map, and the outcome. `unsure` says why what
-    was written on `to` itself may be missed by who goes on there; "" where it is not."""
+    was written on `to` itself may be missed by who goes on there; "" where it is not. `known_from`:
+    of what is `TOO_OLD` the first place behind it that is known: a checkpoint that goes further may
+    be of a mirror before this one. None: any may be."""
 
     partition: ids.TopicPartition
     outcome: translation.Translation
+    known_from: int | None = None
     unsure: str = ""
 
 

@@ -16,7 +16,9 @@ class Translator:
 
     def __init__(self, known: offset_map.PartitionMap) -> None:
         self._segments = known.segments
-        self._eras = _between_todays_topics(known.eras)
+        eras = known.eras
+        self._eras = _between_todays_topics(eras)
+        self._others = len(self._eras) < len(eras)
         self._runs: dict[int, era_runs.EraRuns] = {}
 
     def translate(self, upstream: int) -> translation.Translation:
@@ -40,6 +42,17 @@ class Translator:
         if following is not None:  # up to there the target may have been cut back
             lowest, highest = min(lowest, following), min(highest, following)
         return _outcome(lowest, again_max=max(0, highest - lowest))
+
+    def first_behind(self, upstream: int) -> int | None:
+        """Of an offset that is `TOO_OLD`: the first place behind it that is known. None: there is
+        none, or the map knows of other topics too, so that who was told a place by it may have been
+        told one in those."""
+        eras = self._eras
+        if not eras or self._others:
+            return None
+        number = max((each for each in eras if eras[each].first_source <= upstream), default=None)
+        found = self._runs_of(min(eras) if number is None else number)
+        return found.place(found.floor).lowest
 
     def agrees(self, newest: offset_sync.OffsetSync) -> bool:
         """Does the map say the same as the newest offset sync of its partition, or nothing of it?

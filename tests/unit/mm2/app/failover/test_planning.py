@@ -104,6 +104,18 @@ def test_a_group_goes_where_the_map_says():
     assert (only(found).mirror, only(found).to) == (THERE, 40 + DELTA)
 
 
+def test_a_checkpoint_of_a_mirror_before_sets_no_group_forward():
+    """It was made anew from offset 60 on, and the checkpoint stayed."""
+    sides = scene()
+    sides.target.topics.topics[naming.map_topic("east")] = copied_map.log(
+        HERE, start=60, through=COPIED, delta=-59
+    )
+    checkpoints(sides, "billing", 40)
+    found = made(sides)
+    assert (only(found).to, only(found).oldest) == (0, True)
+    assert codes(found) == {"too-old": Weight.COSTS}
+
+
 def test_one_coordinator_that_is_away_is_one_groups_matter():
     sides = scene()
     sides.source.members.commit("mail", {HERE: 90})
@@ -122,7 +134,6 @@ def test_one_coordinator_that_is_away_is_one_groups_matter():
 
 def test_a_broker_that_does_not_list_its_groups_leaves_those_with_checkpoints():
     sides = scene()
-    real = sides.source.groups.list_groups
 
     def refuse(timeout_s: float) -> Any:
         raise errors.RetriableError("node 2 is away")
@@ -130,7 +141,6 @@ def test_a_broker_that_does_not_list_its_groups_leaves_those_with_checkpoints():
     sides.source.groups.list_groups = refuse  # type: ignore[method-assign]  # one call alone
     checkpoints(sides, "billing", 30)
     found = made(sides)
-    assert real is not None
     assert codes(found) == {"groups-unlisted": Weight.COSTS, "half-lost": Weight.NOTE}
     assert "--origin-lost" in found.findings[-1].text
     assert only(found).to == 40 + DELTA

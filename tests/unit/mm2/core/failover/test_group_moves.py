@@ -23,6 +23,7 @@ def move(
     log=(0, 500),
     sets_back=False,
     pair=None,
+    known_from=None,
 ):
     """Of a group with one partition."""
     there = group_sync.TargetGroup(
@@ -39,7 +40,9 @@ def move(
         there=there,
         pairs={} if pair is None else {HERE: seen.Pair(upstream=pair[0], downstream=pair[1])},
     )
-    place = None if outcome is None else seen.Place(partition=THERE, outcome=outcome)
+    place = None
+    if outcome is not None:
+        place = seen.Place(partition=THERE, outcome=outcome, known_from=known_from)
     return group_moves.plan(
         group,
         lambda _partition, _offset: place,
@@ -141,8 +144,16 @@ def test_who_is_older_than_all_that_is_known_goes_on_at_the_first_that_is_left()
 @pytest.mark.parametrize("pair", [(100, 70), (99, 70)])
 @pytest.mark.parametrize("outcome", ["UNKNOWN", "TOO_OLD"])
 def test_a_checkpoint_says_what_the_map_does_not_know(pair, outcome):
-    found = only(outcome=translation.Untranslated[outcome], pair=pair)
+    found = only(outcome=translation.Untranslated[outcome], pair=pair, known_from=70)
     assert (found.oldest, found.to, found.again_max, found.way) == (False, 70, 430, Way.MOVES)
+
+
+@pytest.mark.parametrize("known_from", [69, None])
+def test_a_checkpoint_behind_what_the_map_still_knows_is_of_a_mirror_before(known_from):
+    """Who went on there would miss what stands between."""
+    old = translation.Untranslated.TOO_OLD
+    found = only(outcome=old, pair=(100, 70), known_from=known_from)
+    assert (found.oldest, found.to, found.again_max, found.way) == (True, 0, 500, Way.MOVES)
 
 
 @pytest.mark.parametrize(

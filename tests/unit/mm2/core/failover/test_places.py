@@ -76,6 +76,14 @@ def test_what_is_mirrored_goes_by_the_flows_map():
     assert found == seen.Place(partition=MIRROR, outcome=Exact(downstream=40 + DELTA))
 
 
+def test_what_is_older_than_the_map_is_before_what_it_knows_first():
+    anew = offset_map.OffsetMap()
+    for key, value in copied_map.log(HERE, start=60, through=COPIED, delta=-59):
+        anew.apply(key or b"", value)
+    found = made(flow(), NOTHING, known=anew).translate(HERE, 40)
+    assert found == seen.Place(partition=MIRROR, outcome=Untranslated.TOO_OLD, known_from=1)
+
+
 def test_what_no_flow_leads_there_has_no_place():
     where = made(flow(), NOTHING)
     assert where.translate(ids.TopicPartition("other", 0), 4) is None

@@ -192,6 +192,17 @@ def test_eras_of_topics_that_are_gone_say_nothing(side):
     assert map_translation.translate(found, 80) == Exact(downstream=71)
     assert map_translation.translate_back(found, 20) is Untranslated.TOO_OLD
     assert map_translation.translate_back(found, 71) == Exact(downstream=80)
+    assert map_translation.Translator(found).first_behind(20) is None
+
+
+def test_behind_what_is_too_old_stands_what_is_known_first():
+    assert map_translation.Translator(known(*GAPS)).first_behind(9) == 7
+    assert map_translation.Translator(known(era(1, 10, 3))).first_behind(9) == 3
+    assert map_translation.Translator(known()).first_behind(9) is None
+    later = segment(80, (80, -9), through=90, target_next=81, era=2, epoch=2, take_start=70)
+    forgotten = map_translation.Translator(known(*TWO[:3], later))
+    assert forgotten.translate(75) is Untranslated.TOO_OLD
+    assert forgotten.first_behind(75) == 71
 
 
 @pytest.mark.parametrize(
