@@ -195,6 +195,15 @@ def settled(seen: Seen) -> bool:
     return seen.taken_up and not _waiting(seen)
 
 
+def serves(seen: Seen, made: flow_status.FlowStatus) -> bool:
+    """Does what this node was given run, at least in part, or did an operator stop it? `made` is
+    its `status`."""
+    if seen.connector.is_stopped:
+        return True
+    failed = [each.state is flow_status.TaskState.FAILED for each in made.tasks]
+    return made.state is State.RUNNING and not (failed and all(failed))
+
+
 def first_line(trace: str | None) -> str:
     """The words of the failure that a status tells, without its class."""
     line = (trace or "").strip().partition("\n")[0]

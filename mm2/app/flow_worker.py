@@ -107,9 +107,8 @@ class FlowWorker:
             configured = serves = joined and self._writes.settled
             reason = self._reason
         else:
-            stopped = seen.connector.is_stopped
             configured = joined and seen.met and seen.current
-            serves = configured and (stopped or made.state is flow_status.FlowState.RUNNING)
+            serves = configured and flow_statuses.serves(seen, made)
             reason = made.reason
         return health.Standing(
             flow=self.name, joined=joined, configured=configured, serves=serves, reason=reason

@@ -52,7 +52,12 @@ class Beats:
 
 
 def served(
-    running: Running, beats: Beats, *, within_s: float, clock: base_clock.Clock
+    running: Running,
+    beats: Beats,
+    crossings: health.Crossings,
+    *,
+    within_s: float,
+    clock: base_clock.Clock,
 ) -> Mapping[str, pages.Make]:
     """By path; `within_s` is the objective of replicating."""
 
@@ -64,7 +69,9 @@ def served(
         return health.ready(running.standings(), engine_ready=running.engine_ready)
 
     def replicating() -> health.Verdict:
-        return health.replicating(flows(running), within_s=within_s, now_ms=clock.wall_ms())
+        now_ms = clock.wall_ms()
+        seen = flows(running, crossings, now_ms=now_ms)
+        return health.replicating(seen, within_s=within_s, now_ms=now_ms)
 
     def probe(judge: Callable[[], health.Verdict]) -> pages.Make:
         judged = kept.Kept(judge, for_s=KEPT_S, clock=clock)
@@ -77,18 +84,24 @@ def served(
     }
 
 
-def flows(running: Running) -> list[health.Flow]:
-    """All that mirror, as they are now."""
-    pulses = board.BOARD.seen().pulses
+def flows(running: Running, crossings: health.Crossings, *, now_ms: int) -> list[health.Flow]:
+    """All that mirror, as they are now; `crossings` are told of it."""
+    statuses, pulses = running.statuses(), board.BOARD.seen().pulses
+    crossings.keep([each.flow for each in statuses])
     return [
         health.Flow(
             flow=status.flow,
             held=_held(status),
-            here=len(status.partitions),
             elsewhere=status.elsewhere,
-            last=health.last_crossing(pulses.get(status.flow, {}).values()),
+            crossed=crossings.look(
+                status.flow,
+                pulses.get(status.flow, {}).values(),
+                copies=status.copies_here,
+                all_move=status.all_move,
+                now_ms=now_ms,
+            ),
         )
-        for status in running.statuses()
+        for status in statuses
     ]
 
 

@@ -46,6 +46,8 @@ class _Seen:
     topic: since when (ms) the map lacks something, the longest, 0 where it lacks nothing."""
 
     status: flow_status.FlowStatus
+    copies_here: bool
+    all_move: bool
     phases: Found
     heartbeats: flow_status.PartitionStatus | None
     unrecorded: Mapping[str, int]
@@ -65,6 +67,7 @@ class FlowMetrics:
     losses: Callable[[], metrics.Series] = dict
     beside: Callable[[], Beside] = Beside
     wall_ms: Callable[[], int] = lambda: 0
+    crossings: health.Crossings = field(default_factory=health.Crossings)
     statuses: tuple[flow_status.FlowStatus, ...] = ()
     """Of the last look: any thread may read them."""
     _seen: dict[str, _Seen] = field(default_factory=dict)
@@ -157,16 +160,12 @@ class FlowMetrics:
     # What is beside them
 
     def _set_beside(self, beside: Beside, wall_ms: int) -> None:
-        crossed: Found = {}
         skews: Found = {}
         for flow, pulses in beside.pulses.items():
             self._count_crossed(flow, pulses)
             skews[(flow,)] = max(each.ahead_ms for each in pulses.values()) / 1000
-            last = health.last_crossing(pulses.values())
-            if last is not None:
-                crossed[(flow,)] = _age_s(last.at_ms, wall_ms)
-        self.registry.replace(measures.CROSSING_AGE, crossed)
         self.registry.replace(measures.CLOCK_SKEW, skews)
+        self._set_crossed(beside.pulses, wall_ms)
         self._set_groups(beside.groups, wall_ms)
         for flow, count in beside.rebalances.items():
             rise = _rise(self._rebalances.get(flow, 0), count)
@@ -180,6 +179,23 @@ class FlowMetrics:
         self.registry.replace(
             measures.DRILL, {(flow,): at_s for flow, at_s in beside.drills.items()}
         )
+
+    def _set_crossed(
+        self, pulses: Mapping[str, Mapping[int, crossing.Pulse]], wall_ms: int
+    ) -> None:
+        ages: Found = {}
+        self.crossings.keep(self._seen.keys())
+        for flow, seen in self._seen.items():
+            found = self.crossings.look(
+                flow,
+                pulses.get(flow, {}).values(),
+                copies=seen.copies_here,
+                all_move=seen.all_move,
+                now_ms=wall_ms,
+            )
+            if found is not None:
+                ages[(flow,)] = _age_s(found.at_ms, wall_ms)
+        self.registry.replace(measures.CROSSING_AGE, ages)
 
     def _set_groups(
         self, groups: Mapping[str, Mapping[int, board.GroupsShown]], wall_ms: int
@@ -318,6 +334,8 @@ def _look(status: flow_status.FlowStatus) -> _Seen:
             beats = each
     return _Seen(
         status=status,
+        copies_here=status.copies_here,
+        all_move=status.all_move,
         phases={(status.flow, each.value): phases[each.value] for each in standing.Phase},
         heartbeats=beats,
         unrecorded=unrecorded,

@@ -15,6 +15,7 @@ from connect_runtime.system import kept
 from mm2.app import drill_report, health_pages, metrics, node, node_metrics
 from mm2.app.settings import settings as app_settings
 from mm2.connectors import board
+from mm2.core import health
 
 JAVA_PATH = "/metrics/java"
 JAVA_KEPT_S = 5.0
@@ -41,8 +42,9 @@ class Observing:
         self._running = running
         self._clock = clock
         self._drills = drill_report.LastDrills(settings.watch.drill_report)
+        crossings = health.Crossings()
         self.metrics = metrics.FlowMetrics(
-            losses=losses, beside=self._beside, wall_ms=clock.wall_ms
+            losses=losses, beside=self._beside, wall_ms=clock.wall_ms, crossings=crossings
         )
         self.beats = health_pages.Beats(clock)
         self.source = node_metrics.NodeMetrics(
@@ -55,7 +57,11 @@ class Observing:
         self.served: Mapping[str, pages.Make] = {
             JAVA_PATH: pages.In(pages.Lane.SCRAPES, lambda _: scraped.get()),
             **health_pages.served(
-                running, self.beats, within_s=settings.watch.replicating_within_s, clock=clock
+                running,
+                self.beats,
+                crossings,
+                within_s=settings.watch.replicating_within_s,
+                clock=clock,
             ),
         }
 

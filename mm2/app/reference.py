@@ -80,12 +80,12 @@ JSON body that says why. `?flow=east->west` asks of one flow.
 |---|---|
 | `/health/live` | the main loop comes round: for a liveness probe |
 | `/health/ready` | each flow's worker has joined its group, its connectors are configured as the \
-file says, and what this node was given to run has begun (or an operator has stopped it): for a \
-readiness probe |
+file says, and what this node was given to run has begun and has not failed altogether (or an \
+operator has stopped it): for a readiness probe |
 | `/health/replicating` | of each flow that mirrors, a batch (a heartbeat's, too) was acknowledged \
 by the target within `health.replicating.within.seconds`, or all of the source was known to be \
 copied then, its brokers having answered. A flow that is paused, stopped or without topics is not \
-well; one whose partitions other nodes copy is. For alerts, not for probes |"""
+well; one that other nodes copy is. For alerts, not for probes |"""
 
 
 def metrics_page() -> str:

@@ -1,11 +1,12 @@
 """Is a process well: does it live, is it ready, does it replicate? Judged here, asked over HTTP.
 
 Live: its main loop comes round. Ready: each flow's worker has joined its group, the connectors are
-configured as the file says, and what this node was given to run has begun; a flow that an operator
-has stopped or paused is as ready as it can be. Replicating: of each flow that mirrors, a batch (of
-a heartbeat, too) was acknowledged by the target within the objective, or all of the source was
-known to be copied, each of its brokers having answered within the objective. Of a flow whose
-partitions are all copied by other nodes nothing is judged here: it counts as well.
+configured as the file says, and what this node was given to run has begun, and has not failed
+altogether; a flow that an operator has stopped or paused is as ready as it can be. Replicating: of
+each flow that mirrors, a batch (of a heartbeat, too) was acknowledged by the target within the
+objective, or all of the source was known to be copied, each of its brokers having answered within
+the objective. Of a flow of which this node copies nothing, and others do, nothing is judged here:
+it counts as well.
 
 What an operator has stopped or paused does not replicate, and nor does a flow without a topic: that
 is said, whatever it is for.
@@ -14,8 +15,8 @@ is said, whatever it is for.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 
 from mm2.core.copy import crossing
 
@@ -38,14 +39,15 @@ class Crossing:
     by: By
 
 
-def last_crossing(pulses: Iterable[crossing.Pulse]) -> Crossing | None:
+def last_crossing(pulses: Iterable[crossing.Pulse], *, all_move: bool) -> Crossing | None:
     """Of the copies of one flow; None while nothing crossed and nothing else is known.
 
-    For one batch that crosses any copy will do, but all must have nothing left.
+    For one batch that crosses any copy will do, but all must have nothing left; of partitions that
+    no copy has just now nobody knows that, unless `all_move`.
     """
     found = list(pulses)
     crossed_ms = max((each.crossed_ms for each in found), default=-1)
-    idle_ms = min((each.idle_ms for each in found), default=-1)
+    idle_ms = min((each.idle_ms for each in found), default=-1) if all_move else -1
     if max(crossed_ms, idle_ms) < 0:
         return None
     if crossed_ms >= idle_ms:
@@ -54,9 +56,59 @@ def last_crossing(pulses: Iterable[crossing.Pulse]) -> Crossing | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Crossed:
+    """Of a flow that this node copies, or part of it. `last`: None while nothing has crossed since
+    it began here, at `begun_ms`."""
+
+    begun_ms: int
+    last: Crossing | None
+
+    @property
+    def at_ms(self) -> int:
+        """Since when nothing has."""
+        return self.begun_ms if self.last is None else self.last.at_ms
+
+
+@dataclass(slots=True)
+class Crossings:
+    """When something of each flow crossed last, look by look: what was known goes on counting while
+    a copy begins anew, or has failed and tells nothing."""
+
+    _known: dict[str, Crossed] = field(default_factory=dict)
+
+    def look(
+        self,
+        flow: str,
+        pulses: Iterable[crossing.Pulse],
+        *,
+        copies: bool,
+        all_move: bool,
+        now_ms: int,
+    ) -> Crossed | None:
+        """As of now; None where this node `copies` nothing of it, which also forgets it. `pulses`
+        and `all_move` as in `last_crossing`."""
+        if not copies:
+            self._known.pop(flow, None)
+            return None
+        before = self._known.get(flow)
+        begun_ms, last = (now_ms, None) if before is None else (before.begun_ms, before.last)
+        now = last_crossing(pulses, all_move=all_move)
+        if now is not None and (last is None or now.at_ms >= last.at_ms):
+            last = now
+        found = self._known[flow] = Crossed(begun_ms=begun_ms, last=last)
+        return found
+
+    def keep(self, flows: Collection[str]) -> None:
+        """The others are no more."""
+        for flow in self._known.keys() - set(flows):
+            self._known.pop(flow, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How far a flow's worker is in this process. `serves`: what it was given to run has begun, or
-    an operator has stopped it. `reason`: why one of these is not so, "" for none."""
+    """How far a flow's worker is in this process. `serves`: what it was given to run has begun, and
+    has not failed altogether, or an operator has stopped it. `reason`: why one of these is not so,
+    "" for none."""
 
     flow: str
     joined: bool
@@ -68,13 +120,13 @@ class Standing:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
     """A flow that mirrors, as this process sees it. `held`: why it does not replicate by somebody's
-    will, or for good, "" where it should. `here` and `elsewhere` count its partitions."""
+    will, or for good, "" where it should. `elsewhere`: so many of its partitions others copy.
+    `crossed`: None where nothing of it is copied here."""
 
     flow: str
     held: str
-    here: int
     elsewhere: int
-    last: Crossing | None
+    crossed: Crossed | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +173,7 @@ def _readiness(of: Standing) -> Finding:
     stages = (
         (of.joined, "has not joined its group"),
         (of.configured, "its connectors are not configured as the file says"),
-        (of.serves, "what it was given to run has not begun"),
+        (of.serves, "what it was given to run has not begun, or has failed"),
     )
     missing = next((text for reached, text in stages if not reached), None)
     if missing is None:
@@ -141,16 +193,17 @@ def replicating(flows: Sequence[Flow], *, within_s: float, now_ms: int) -> Verdi
 def _replicates(of: Flow, *, within_s: float, now_ms: int) -> Finding:
     if of.held:
         return Finding(flow=of.flow, well=False, reason=of.held)
-    if not of.here:
+    if of.crossed is None:
         if of.elsewhere:
             reason = f"its {of.elsewhere} partitions are copied by other nodes, which know more"
             return Finding(flow=of.flow, well=True, reason=reason)
         return Finding(flow=of.flow, well=False, reason="it has no partition to copy")
     allowed = f"allowed are {within_s:g} s"
-    if of.last is None:
+    last = of.crossed.last
+    if last is None:
         return Finding(flow=of.flow, well=False, reason=f"nothing has crossed yet; {allowed}")
-    age_s = max(0, now_ms - of.last.at_ms) / 1000
-    reason = f"{age_s:.1f} s ago {of.last.by.value}"
+    age_s = max(0, now_ms - last.at_ms) / 1000
+    reason = f"{age_s:.1f} s ago {last.by.value}"
     if age_s <= within_s:
         return Finding(flow=of.flow, well=True, reason=reason)
     return Finding(flow=of.flow, well=False, reason=f"nothing since: {reason}; {allowed}")

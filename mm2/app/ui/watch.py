@@ -58,6 +58,7 @@ class Watch:
         self._started_ms = clock.wall_ms()
         self._lock = threading.Lock()
         self._timeline = timeline.Timeline()
+        self._crossings = health.Crossings()
         self._rates = rates.Rates()
         self._looks = 0
         self._seen: flow_documents.Seen | None = None
@@ -124,10 +125,11 @@ class Watch:
 
     def _stuck(self, settings: app_settings.Settings) -> dict[str, str]:
         """As `/health/replicating` judges."""
+        now_ms = self._clock.wall_ms()
         judged = health.replicating(
-            health_pages.flows(self._running),
+            health_pages.flows(self._running, self._crossings, now_ms=now_ms),
             within_s=settings.watch.replicating_within_s,
-            now_ms=self._clock.wall_ms(),
+            now_ms=now_ms,
         )
         return {each.flow: each.reason for each in judged.findings if not each.well}
 

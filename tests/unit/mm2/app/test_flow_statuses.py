@@ -140,6 +140,22 @@ def test_what_failed_elsewhere_is_told_there():
     assert (len(found.tasks), len(found.partitions), found.elsewhere) == (1, 1, 1)
 
 
+def test_who_runs_nothing_because_all_has_failed_serves_nobody():
+    before = flow_statuses.status(BOTH)
+    assert flow_statuses.serves(BOTH, before)
+    one = dataclasses.replace(BOTH, tasks={0: HERE, 1: FAILED}, tasks_shown={0: shown(0)})
+    assert flow_statuses.serves(one, flow_statuses.status(one, before))
+    both = dataclasses.replace(BOTH, tasks={0: FAILED, 1: FAILED}, tasks_shown={})
+    found = flow_statuses.status(both, before)
+    assert found.state is FlowState.RUNNING
+    assert not flow_statuses.serves(both, found)
+    stopped = flow_statuses.Told(state="STOPPED", here=True)
+    held = dataclasses.replace(both, connector=stopped)
+    assert flow_statuses.serves(held, flow_statuses.status(held, before))
+    elsewhere = dataclasses.replace(BOTH, tasks={0: THERE, 1: THERE}, tasks_shown={})
+    assert flow_statuses.serves(elsewhere, flow_statuses.status(elsewhere, before))
+
+
 def test_how_much_is_handed_out_is_told_where_the_connector_knows():
     assert flow_statuses.status(RUNS).wanted == 2
     for unknown in (None, board.ConnectorShown(planned=False, copyable=2)):

@@ -52,7 +52,9 @@ class Served:
     def __init__(self) -> None:
         self.running, self.clock = Running(), Clock()
         self.beats = health_pages.Beats(self.clock)
-        self.pages = health_pages.served(self.running, self.beats, within_s=60.0, clock=self.clock)
+        self.pages = health_pages.served(
+            self.running, self.beats, health.Crossings(), within_s=60.0, clock=self.clock
+        )
 
     def ask(self, path: str, **query: str) -> tuple[int, dict]:
         """When what was judged before is no longer kept."""
@@ -107,6 +109,55 @@ def test_replicating_is_told_of_all_flows_or_of_one(served):
         assert served.ask(health_pages.REPLICATING, flow="a->b")[0] == 404
     finally:
         place.leave()
+
+
+@pytest.fixture
+def pulse():
+    """Of task 0: nothing is left to copy, as of now."""
+    place = board.BOARD.pulse("east->west", 0)
+    place.put(crossing.Pulse(idle_ms=NOW_MS))
+    yield place
+    place.leave()
+
+
+FAILED = statuses.task(1, flow_status.TaskState.FAILED)
+
+
+@pytest.mark.parametrize(
+    ("flow", "replicates"),
+    [
+        (statuses.flow(statuses.partition()), True),
+        (statuses.flow(statuses.partition(), tasks=[statuses.task(0), FAILED]), False),
+        (statuses.flow(statuses.partition(), statuses.partition("b", phase="waiting")), False),
+        (statuses.flow(statuses.partition(), statuses.partition("b", phase="stopped")), False),
+        (statuses.flow(statuses.partition(), statuses.partition("b", task=-1, phase="x")), True),
+    ],
+)
+def test_nothing_is_left_where_all_of_the_flow_here_is_copied(served, pulse, flow, replicates):
+    served.running.flows = [flow]
+    status, told = served.ask(health_pages.REPLICATING)
+    assert (status == 200) is replicates, told
+
+
+def test_what_has_failed_since_goes_on_counting_from_when_all_was_copied(served, pulse):
+    served.running.flows = [statuses.flow(statuses.partition())]
+    assert served.ask(health_pages.REPLICATING)[0] == 200
+    served.running.flows = [statuses.flow(statuses.partition(phase="waiting"), tasks=[FAILED])]
+    pulse.leave()
+    status, told = served.ask(health_pages.REPLICATING)
+    assert (status, told["findings"][0]["reason"]) == (
+        200,
+        "0.0 s ago all of the source was copied, and its brokers answered",
+    )
+
+
+def test_a_node_with_findings_of_its_connector_alone_copies_nothing(served):
+    """They are of no task."""
+    finding = statuses.partition(task=-1, phase="stopped")
+    served.running.flows = [statuses.flow(finding, tasks=(), elsewhere=3)]
+    status, told = served.ask(health_pages.REPLICATING)
+    assert status == 200, told
+    assert "copied by other nodes" in told["findings"][0]["reason"]
 
 
 @pytest.mark.parametrize(

@@ -256,10 +256,35 @@ def test_the_flow_crosses_when_one_task_does_and_rests_when_all_do():
     told = {0: pulse(crossed_ms=NOW_MS - 9_000, idle_ms=NOW_MS), 1: pulse(idle_ms=NOW_MS - 2_000)}
     seen.saw(pulses={"east->west": told})
     assert seen[measures.CROSSING_AGE] == {FLOW: 2.0}
-    seen.saw(pulses={"east->west": {**told, 1: pulse()}})
-    assert seen[measures.CROSSING_AGE] == {FLOW: 9.0}
+    another = Observed().saw(pulses={"east->west": {**told, 1: pulse()}})
+    assert another[measures.CROSSING_AGE] == {FLOW: 9.0}
     seen.saw(pulses={"east->west": {0: pulse()}})
-    assert seen[measures.CROSSING_AGE] == {}
+    assert seen[measures.CROSSING_AGE] == {FLOW: 2.0}, "what was known is no less true"
+
+
+def test_a_flow_in_which_nothing_crosses_grows_old_from_its_begin():
+    seen = Observed().see(statuses.flow(statuses.partition(phase="waiting")))
+    assert seen[measures.CROSSING_AGE] == {FLOW: 0.0}
+    seen.wall_ms += 9_000
+    assert seen.saw(pulses={"east->west": {0: pulse()}})[measures.CROSSING_AGE] == {FLOW: 9.0}
+
+
+def test_a_node_that_copies_nothing_of_a_flow_tells_no_age_of_it():
+    seen = Observed()
+    seen.saw(pulses={"east->west": {0: pulse(crossed_ms=NOW_MS)}})
+    finding = statuses.partition(task=-1, phase="stopped")
+    assert seen.see(statuses.flow(finding, tasks=(), elsewhere=2))[measures.CROSSING_AGE] == {}
+
+
+def test_a_failed_task_keeps_a_quiet_flow_from_looking_fresh():
+    seen = Observed()
+    rests = {"east->west": {0: pulse(idle_ms=NOW_MS)}}
+    assert seen.saw(pulses=rests)[measures.CROSSING_AGE] == {FLOW: 0.0}
+    seen.wall_ms += 60_000
+    seen.beside = metrics.Beside(pulses={"east->west": {0: pulse(idle_ms=NOW_MS + 60_000)}})
+    failed = statuses.task(1, flow_status.TaskState.FAILED)
+    seen.see(statuses.flow(statuses.partition(), tasks=[statuses.task(), failed]))
+    assert seen[measures.CROSSING_AGE] == {FLOW: 60.0}
 
 
 def test_clocks_differ_by_the_most_that_a_task_saw():

@@ -37,22 +37,65 @@ BATCH, NOTHING_LEFT = health.By.BATCH, health.By.NOTHING_LEFT
     ids=["one", "any", "all rest", "one does not", "both at once", "never yet"],
 )
 def test_any_batch_counts_and_all_must_rest(pulses, ago_s, by):
-    found = health.last_crossing(pulses)
+    found = health.last_crossing(pulses, all_move=True)
     assert found == health.Crossing(at_ms=NOW_MS - ago_s * 1000, by=by)
 
 
 @pytest.mark.parametrize("pulses", [[], [pulse()], [pulse(None, 1), pulse()]])
 def test_nothing_may_be_known(pulses):
-    assert health.last_crossing(pulses) is None
+    assert health.last_crossing(pulses, all_move=True) is None
+
+
+def test_all_cannot_rest_while_something_is_not_copied():
+    pulses = [pulse(9, 2), pulse(8, 1)]
+    found = health.last_crossing(pulses, all_move=False)
+    assert found == health.Crossing(at_ms=NOW_MS - 8_000, by=BATCH)
+
+
+class Looks:
+    """At a flow of which this node copies something."""
+
+    def __init__(self) -> None:
+        self.crossings = health.Crossings()
+
+    def at(self, *pulses, now_ms=NOW_MS, copies=True, all_move=True):
+        return self.crossings.look("a->b", pulses, copies=copies, all_move=all_move, now_ms=now_ms)
+
+
+def test_before_the_first_crossing_it_is_since_the_flow_began_here():
+    looks = Looks()
+    assert looks.at().at_ms == NOW_MS
+    later = looks.at(pulse(), now_ms=NOW_MS + 9_000)
+    assert (later.at_ms, later.last) == (NOW_MS, None)
+    assert looks.at(pulse(2)).at_ms == NOW_MS - 2_000, "also one from before the first look"
+
+
+def test_what_crossed_last_is_known_when_a_copy_is_gone():
+    looks = Looks()
+    assert looks.at(pulse(9, 2), pulse(8, 3)).at_ms == NOW_MS - 3_000
+    for pulses in ([pulse(9, 1)], [pulse(9, 0), pulse()], []):
+        found = looks.at(*pulses, all_move=False)
+        assert (found.at_ms, found.last.by) == (NOW_MS - 3_000, NOTHING_LEFT)
+    assert looks.at(pulse(1), all_move=False).at_ms == NOW_MS - 1_000
+
+
+def test_what_is_copied_elsewhere_or_is_no_more_is_forgotten():
+    looks = Looks()
+    looks.at(pulse(5))
+    assert looks.at(pulse(5), copies=False) is None
+    assert looks.at().at_ms == NOW_MS
+    looks.at(pulse(5))
+    looks.crossings.keep(["b->a"])
+    assert looks.at().at_ms == NOW_MS
 
 
 def flow(ago_s=1.0, **changed):
+    last = None if ago_s is None else health.last_crossing([pulse(ago_s)], all_move=True)
     given: dict[str, Any] = {
         "flow": "a->b",
         "held": "",
-        "here": 3,
         "elsewhere": 0,
-        "last": None if ago_s is None else health.last_crossing([pulse(ago_s)]),
+        "crossed": health.Crossed(begun_ms=NOW_MS, last=last),
     }
     return health.Flow(**(given | changed))
 
@@ -69,9 +112,9 @@ def flow(ago_s=1.0, **changed):
         ),
         (flow(None), False, "nothing has crossed yet; allowed are 60 s"),
         (flow(1.0, held="it is paused"), False, "it is paused"),
-        (flow(None, here=0), False, "it has no partition to copy"),
+        (flow(crossed=None), False, "it has no partition to copy"),
         (
-            flow(None, here=0, elsewhere=4),
+            flow(crossed=None, elsewhere=4),
             True,
             "its 4 partitions are copied by other nodes, which know more",
         ),
@@ -121,7 +164,7 @@ def standing(joined=True, configured=True, serves=True, reason=""):
         (
             standing(serves=False, reason="task 3 is being started"),
             False,
-            "what it was given to run has not begun: task 3 is being started",
+            "what it was given to run has not begun, or has failed: task 3 is being started",
         ),
     ],
 )
