@@ -134,7 +134,10 @@ def test_leaders_of_old_brokers_move_and_nothing_is_lost_or_doubled(
         brokers.pause(2.0)
         old.brokers[node].start()
 
-    factor = 3 if west is old else 1
-    with storm.Storm(tmp_path, (east, west), seed=12, replication_factor=factor) as weather:
+    factors = {
+        "replication.factor": len(west.brokers),
+        "offset-syncs.topic.replication.factor": len(east.brokers),
+    }
+    with storm.Storm(tmp_path, (east, west), seed=12, **factors) as weather:
         weather.hit([lambda _: kill(1), lambda _: kill(2), lambda _: kill(3)])
         weather.settle_and_judge()
