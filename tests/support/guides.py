@@ -1,16 +1,19 @@
 """Guides, followed literally: every `sh` block of a page in one shell, from top to bottom.
 
 A `text` block right behind one is what it prints, among other lines: `…` stands for anything.
-`console` blocks need more than this machine and are not run. The shell has its own processes,
-network and temporary folder, which end with it.
+A `console` block is not run, and says behind that word what it needs that tests do not have: one
+of `NEEDS`. Pages have no other blocks. The shell has its own processes, network and temporary
+folder, which end with it.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,37 +22,49 @@ from pathlib import Path
 from connect_runtime.system import processes, user_cache
 from tests.support import loopback
 
-_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^```(\w*) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_STRAY = re.compile(r"^\s*(```|~~~)", re.MULTILINE)
 _MARK = "::block "
 TOO_LONG = 124
-KINDS = frozenset({"sh", "text", "console", "yaml", "properties", "python"})
+_KEPT = ("JAVA_HOME", "LANG", "PATH")
+OF_PIP = ("PIP_", "SSL_CERT_", "REQUESTS_", "http_proxy", "https_proxy", "no_proxy", "HTTP", "NO_P")
+"""How this machine reaches its package index."""
+NEEDS = frozenset({"docker", "kubernetes", "root", "spark-cluster"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """`line` is that of its first word in the page; `prints` is what stands behind it."""
+    """`line` is that of its first word in the page; `prints` is what stands behind it; `needs` why
+    it is not run, "" where it is."""
 
     line: int
     text: str
     prints: str = ""
+    needs: str = ""
 
 
 def blocks(page: str) -> list[Block]:
-    """What is to be typed. Raises `ValueError` for a fence of a kind that means nothing here."""
+    """What is to be typed. Raises `ValueError` for a fence that would be neither run nor, for a
+    reason that is told, left out."""
     found: list[Block] = []
-    end_of_sh = -1
+    typed_to = -1
     for match in _FENCE.finditer(page):
-        kind, text = match.groups()
+        kind, needs, text = match.groups()
         line = page.count("\n", 0, match.start()) + 2
-        if kind not in KINDS:
-            raise ValueError(f"line {line - 1}: a block of kind {kind!r}")
-        if kind == "sh":
-            found.append(Block(line=line, text=text))
-            end_of_sh = match.end()
-        elif kind == "text" and found and not page[end_of_sh : match.start()].strip():
-            last = found.pop()
-            found.append(Block(line=last.line, text=last.text, prints=text))
-    return found
+        behind = typed_to >= 0 and not page[typed_to : match.start()].strip()
+        match kind, needs:
+            case "sh", "":
+                found.append(Block(line=line, text=text))
+            case "console", _ if needs in NEEDS:
+                found.append(Block(line=line, text=text, needs=needs))
+            case "text", "" if behind:
+                found.append(dataclasses.replace(found.pop(), prints=text))
+            case _:
+                raise ValueError(f"line {line - 1}: nobody runs a block of kind {kind!r} {needs}")
+        typed_to = match.end()
+    if _STRAY.search(_FENCE.sub("", page)):
+        raise ValueError("a fence stands inside of a line, or is never closed")
+    return [each for each in found if not each.needs]
 
 
 def script(asked: Sequence[Block]) -> str:
@@ -96,33 +111,57 @@ def _plain(line: str) -> str:
     return " ".join(line.split())
 
 
-def follow(asked: Sequence[Block], *, folder: Path, timeout_s: float) -> tuple[int, str]:
+def follow(
+    asked: Sequence[Block], *, folder: Path, timeout_s: float, checkout: Path | None = None
+) -> tuple[int, str]:
     """Run them in `folder`, which is empty but for a home that has Kafka's jars: the exit code, and
-    all that was printed. `TOO_LONG` is the code where `timeout_s` was not enough."""
+    all that was printed. `TOO_LONG` is the code where `timeout_s` was not enough.
+
+    With `checkout` they run in a copy of what it has under version control, with the network of
+    this machine, and without mm2 on the path.
+    """
     home, here, scratch = (folder / name for name in ("home", "here", "t"))
     for each in (here, scratch):
         each.mkdir(parents=True)
     _fill(home / ".cache" / "mm2")
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    given = {
-        "HOME": str(home),
-        "TMPDIR": str(scratch),
-        "PATH": path,
-        "TERM": "dumb",
-        "COLUMNS": "160",
-    }
-    given |= {key: os.environ[key] for key in ("JAVA_HOME", "LANG") if key in os.environ}
+    given = {"HOME": str(home), "TMPDIR": str(scratch), "TERM": "dumb", "COLUMNS": "160"}
+    kept = {key for key in os.environ if key in _KEPT or (checkout and key.startswith(OF_PIP))}
+    given |= {key: os.environ[key] for key in kept}
+    apart = ["unshare", "--mount", "--mount-proc", "--pid", "--fork", "--kill-child"]
+    ready = "mount --make-rprivate /"
+    if checkout is None:
+        given["PATH"] = f"{Path(sys.executable).parent}:{given['PATH']}"
+        apart.append("--net")
+        ready += f" && {loopback.UP}"
+    else:
+        given["PATH"] = _without_environment(given["PATH"])
+        here = _copied(checkout, here / checkout.name)
     (folder / "guide.sh").write_text(script(asked))
     guide = shlex.quote(str(folder / "guide.sh"))
-    inside = f"mount --make-rprivate / && {loopback.UP} && exec bash {guide}"
-    argv = ["unshare", "--mount", "--mount-proc", "--pid", "--net", "--fork", "--kill-child"]
     with (folder / "output").open("wb") as output:
-        child = processes.start([*argv, "sh", "-c", inside], output=output, env=given, cwd=here)
+        inside = ["sh", "-c", f"{ready} && exec bash {guide}"]
+        child = processes.start([*apart, *inside], output=output, env=given, cwd=here)
     code = child.wait(timeout_s)
     if code is None:
         child.kill()
     said = (folder / "output").read_text(errors="replace")
     return TOO_LONG if code is None else code, said
+
+
+def _without_environment(path: str) -> str:
+    """Where programs are looked for, but for the environment that the tests run in."""
+    own = str(Path(sys.executable).parent)
+    return ":".join(each for each in path.split(":") if each != own)
+
+
+def _copied(checkout: Path, to: Path) -> Path:
+    argv = ["git", "-C", str(checkout), "ls-files", "-z"]
+    listed = subprocess.run(argv, capture_output=True, check=True).stdout.decode().split("\0")
+    for name in filter(None, listed):
+        if (checkout / name).is_file():
+            (to / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(checkout / name, to / name)
+    return to
 
 
 def _fill(cache: Path) -> None:

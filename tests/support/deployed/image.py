@@ -108,6 +108,10 @@ def not_a_command(words: Sequence[str]) -> list[str]:
     try:
         while isinstance(command, click.Group):
             _, arguments, _ = command.make_parser(context).parse_args(list(arguments))
+            if not arguments and words[-1].startswith("-"):
+                return []  # it prints something, such as --version
+            if not arguments:
+                return [f"{' '.join(words)}: Missing command"]
             name, found, arguments = command.resolve_command(context, arguments)
             assert found is not None
             command, context = found, click.Context(found, parent=context, info_name=name)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from connect_runtime.system import java, processes
-from tests.support import loopback
+from tests.support import guides, loopback
 from tests.support.image import dockerfile
 
 BASE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -28,16 +28,6 @@ STEP_S = 900.0
 BROUGHT = {"openjdk-17-jre-headless": "java"}
 """Debian packages of the Dockerfile: the command of this machine that stands for each. Tests do not
 install packages."""
-_OF_PIP = (
-    "PIP_",
-    "SSL_CERT_",
-    "REQUESTS_",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-    "HTTP",
-    "NO_P",
-)
 _HIDDEN = ("/home", "/mnt", "/srv", "/work")
 
 
@@ -218,7 +208,7 @@ class StandIn:
 
     def _run(self, layer: _Layer, each: dockerfile.Instruction) -> None:
         base = Path(sys.base_prefix) / "bin"
-        kept = {key: value for key, value in os.environ.items() if key.startswith(_OF_PIP)}
+        kept = {key: value for key, value in os.environ.items() if key.startswith(guides.OF_PIP)}
         given = kept | {"HOME": os.environ.get("HOME", "/root"), "PATH": f"{base}:{BASE_PATH}"}
         there = ["chroot", str(layer.folder / "root"), "env", "--chdir", layer.at]
         there += ["--ignore-environment", *(f"{key}={value}" for key, value in given.items())]

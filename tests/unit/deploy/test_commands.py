@@ -17,8 +17,9 @@ PLACES = sorted(
 )
 _WORDS = r"mm2 (?:'[^'\n]*'|[^`'\n|>;&)])*"
 _INLINE = re.compile(rf"`({_WORDS})`")
-_TYPED = re.compile(rf"(?:^|\$ |until |; do )({_WORDS})", re.MULTILINE)
-_FENCED = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_TYPED = re.compile(rf"(?:^|[$#] |until |; do )({_WORDS})", re.MULTILINE)
+_FENCED = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_PRINTED = "text"
 _INCOMPLETE = "Missing "
 """A command may be named in a sentence without what else it needs."""
 
@@ -26,8 +27,9 @@ _INCOMPLETE = "Missing "
 def told(text: str) -> Iterator[str]:
     """The command lines of a text; `…` in one stands for what is left out."""
     lines = _INLINE.findall(text)
-    for block in _FENCED.findall(text):
-        lines += _TYPED.findall(block)
+    for kind, block in _FENCED.findall(text):
+        if kind != _PRINTED:
+            lines += _TYPED.findall(block)
     for line in (each.split(" #")[0].strip() for each in lines):
         if "…" not in line:
             yield line
@@ -47,7 +49,8 @@ def test_they_are_commands(path):
 
 def test_what_is_none_is_seen():
     assert wrong("Type `mm2 offsets rebuild --quickly` now.") != []
-    assert wrong("```console\n$ mm2 replicate\n```") != []
+    assert wrong("```console docker\n$ mm2 replicate\n```") != []
+    assert wrong("```text\nmm2 replicate\n```") == []
     assert wrong("```sh\nuntil mm2 lag --max-records 0; do sleep 2; done\n```") == []
 
 

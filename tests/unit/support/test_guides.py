@@ -16,18 +16,37 @@ def page(*parts: tuple[str, str]) -> str:
 
 
 def test_what_is_typed_and_what_it_prints():
-    found = guides.blocks("# A\n\n" + page(("sh", "one"), ("text", "said"), ("console", "$ x")))
+    left_out = ("console docker", "$ docker run x"), ("text", "said, too")
+    found = guides.blocks("# A\n\n" + page(("sh", "one"), ("text", "said"), *left_out))
     assert found == [guides.Block(line=4, text="one\n", prints="said\n")]
 
 
-def test_what_stands_apart_is_not_printed_by_it():
-    (found,) = guides.blocks(page(("sh", "one")) + "\nwords\n" + page(("text", "said")))
-    assert found.prints == ""
+@pytest.mark.parametrize(
+    "text",
+    [
+        page(("bash", "one")),
+        page(("", "one")),
+        page(("yaml", "one: 1")),
+        page(("console", "$ one")),
+        page(("console luck", "$ one")),
+        page(("sh docker", "one")),
+        page(("text", "said")),
+    ],
+)
+def test_what_would_be_neither_run_nor_left_out_for_a_reason_is_refused(text):
+    with pytest.raises(ValueError, match="line 1: nobody runs a block of kind"):
+        guides.blocks(text)
 
 
-def test_a_kind_that_nobody_knows_is_refused():
-    with pytest.raises(ValueError, match="line 1: a block of kind 'bash'"):
-        guides.blocks(page(("bash", "one")))
+def test_what_stands_apart_is_printed_by_nothing():
+    with pytest.raises(ValueError, match="line 5: nobody runs a block of kind 'text'"):
+        guides.blocks(page(("sh", "one")) + "words\n" + page(("text", "said")))
+
+
+@pytest.mark.parametrize("text", [f"{FENCE}sh\none\n", f"  {FENCE}sh\n  one\n  {FENCE}\n"])
+def test_a_fence_that_is_not_read_is_refused(text):
+    with pytest.raises(ValueError, match="a fence"):
+        guides.blocks(text)
 
 
 def block(prints: str = "") -> guides.Block:
