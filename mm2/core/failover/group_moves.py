@@ -140,39 +140,34 @@ def plan(
     there = group.there
     idle = there.state in {_State.ABSENT, _State.EMPTY}
     positions = there.positions if there.state is _State.EMPTY else {}
-    moves = []
-    for partition in sorted(group.positions):
+
+    def of(partition: ids.TopicPartition) -> PartitionMove:
         committed = group.positions[partition]
         if committed is None:
-            moves.append(PartitionMove(partition=partition, way=Way.NO_OFFSET, committed=None))
-            continue
+            return PartitionMove(partition=partition, way=Way.NO_OFFSET, committed=None)
         place = translate(partition, committed.offset)
         if place is None:
-            moves.append(
-                PartitionMove(partition=partition, way=Way.NOT_MIRRORED, committed=committed.offset)
+            return PartitionMove(
+                partition=partition, way=Way.NOT_MIRRORED, committed=committed.offset
             )
-            continue
-        at = positions.get(place.partition)
-        log = logs.get(place.partition)
-        moves.append(
-            _move(
-                partition,
-                committed,
-                _with_checkpoint(
-                    place, group.pairs.get(partition), committed=committed.offset, log=log
-                ),
-                mirrored=mirrored.get(partition),
-                log=log,
-                at=None if at is None else at.offset,
-                sets_back=sets_back,
-            )
+        at, log = positions.get(place.partition), logs.get(place.partition)
+        pair = group.pairs.get(partition)
+        return _move(
+            partition,
+            committed,
+            _with_checkpoint(place, pair, committed=committed.offset, log=log),
+            mirrored=mirrored.get(partition),
+            log=log,
+            at=None if at is None else at.offset,
+            sets_back=sets_back,
         )
+
     return GroupMove(
         group=group.name,
         origin=group.origin,
         state=group.state,
         barred=None if idle else there.state,
-        partitions=tuple(moves),
+        partitions=tuple(of(each) for each in sorted(group.positions)),
         unread_why=group.unread,
     )
 
@@ -204,7 +199,9 @@ def _move(
     outcome = place.outcome
     oldest = outcome is translation.Untranslated.TOO_OLD and log is not None
     if oldest and log is not None:
-        outcome = translation.Earlier(downstream=log.start, again_max=log.end - log.start)
+        outcome = translation.Earlier(
+            downstream=log.start, again_max=log.high_watermark - log.start
+        )
     if isinstance(outcome, translation.Untranslated):
         return PartitionMove(
             partition=partition,
@@ -249,7 +246,7 @@ def _with_checkpoint(
                 return place
         case _:
             return place
-    bound = max(0, log.end - pair.downstream)
+    bound = max(0, log.high_watermark - pair.downstream)
     told = translation.Earlier(downstream=pair.downstream, again_max=bound)
     return dataclasses.replace(place, outcome=told)
 
@@ -263,10 +260,11 @@ def _beyond(committed: int, mirrored: seen.Mirrored | None) -> int:
 def _way(to: int, *, at: int | None, log: log_ends.Ends | None, sets_back: bool) -> Way:
     if log is None:
         return Way.MISSING
-    if to > log.end:
+    # Its place may be behind a transaction that is open: it is known by the record's own offset.
+    if to > log.high_watermark:
         return Way.PAST_THE_END
     if at == to:
         return Way.IS_THERE
-    if at is not None and to < at <= log.end and not sets_back:
+    if at is not None and to < at <= log.high_watermark and not sets_back:
         return Way.IS_AHEAD
     return Way.MOVES

@@ -191,7 +191,7 @@ class Places:
         if sync is None or mine is None or mine.there is None:
             return seen.Place(partition=mirror, outcome=forward, unsure=unsure)
         arrived = sync.upstream
-        end = max(arrived, mine.there.end)
+        end = max(arrived, mine.there.high_watermark)
         outcome = shared_names.place(
             forward,
             translation.Earlier(downstream=arrived, again_max=end - arrived),

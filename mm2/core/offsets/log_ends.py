@@ -21,6 +21,11 @@ class Ends:
         assert self.start <= self.end, self
         assert self.pending >= 0, self
 
+    @property
+    def high_watermark(self) -> int:
+        """Behind the last record, whoever may see it by now."""
+        return self.end + self.pending
+
     def left(self, at: int | None) -> int:
         """Offsets from `at` on to the end, of those that are still there; None: from the first."""
         return max(0, self.end - max(self.start if at is None else at, self.start))

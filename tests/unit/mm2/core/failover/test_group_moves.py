@@ -21,6 +21,7 @@ def move(
     copied_to=1000,
     tail=0,
     log=(0, 500),
+    pending=0,
     sets_back=False,
     pair=None,
     known_from=None,
@@ -49,7 +50,9 @@ def move(
         mirrored={
             HERE: seen.Mirrored(partition=HERE, mirror=THERE, copied_to=copied_to, tail=tail)
         },
-        logs={} if log is None else {THERE: log_ends.Ends(start=log[0], end=log[1])},
+        logs={}
+        if log is None
+        else {THERE: log_ends.Ends(start=log[0], end=log[1], pending=pending)},
         sets_back=sets_back,
     )
 
@@ -78,6 +81,9 @@ def test_a_position_moves_with_its_note_and_reads_nothing_again():
         ({"log": None}, Way.MISSING),
         ({"log": (0, 89)}, Way.PAST_THE_END),
         ({"log": (0, 90)}, Way.MOVES),
+        ({"log": (0, 80), "pending": 9}, Way.PAST_THE_END),
+        ({"log": (0, 80), "pending": 10}, Way.MOVES),
+        ({"at": 500, "log": (0, 480), "pending": 20}, Way.IS_AHEAD),
         ({"outcome": None}, Way.NOT_MIRRORED),
         ({"outcome": translation.Untranslated.NOT_READY}, Way.UNTRANSLATED),
         ({"committed": None}, Way.NO_OFFSET),
@@ -92,7 +98,7 @@ def test_what_becomes_of_a_position(given, way):
 
 
 def test_who_stands_beyond_the_end_of_a_log_that_was_cut_is_set_back():
-    found = move(at=501)
+    found = move(at=501, log=(0, 480), pending=20)
     assert found.write[THERE].offset == 90
     assert found.sets_back == {THERE}
 
@@ -139,6 +145,8 @@ def test_what_was_deleted_there_before_it_was_read_is_counted():
 def test_who_is_older_than_all_that_is_known_goes_on_at_the_first_that_is_left():
     found = only(outcome=translation.Untranslated.TOO_OLD, log=(40, 500))
     assert (found.oldest, found.to, found.again_max, found.way) == (True, 40, 460, Way.MOVES)
+    held = only(outcome=translation.Untranslated.TOO_OLD, log=(40, 480), pending=20)
+    assert held.again_max == 460
 
 
 @pytest.mark.parametrize("pair", [(100, 70), (99, 70)])
