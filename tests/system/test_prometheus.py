@@ -1,7 +1,8 @@
 """A real Prometheus over a real mm2 run, with the rules of deploy/, ten times as fast.
 
 While all is well every panel and every rule gets an answer, but for those that are about trouble
-(`ABOUT_TROUBLE`); then trouble comes, the alerts fire, and those panels have something to show.
+(`questions.ABOUT_TROUBLE`); then trouble comes, the alerts fire, and those panels have something to
+show.
 The tests of this file are about one scene, and run in this order.
 """
 
@@ -9,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,15 +20,13 @@ from mm2.app import drill_report
 from mm2.sandbox import cluster
 from tests.support import (
     beats,
-    boards,
     content,
     eventually,
     kafka,
     mirror,
     operations,
     prometheus,
-    promql,
-    rules,
+    questions,
     steady,
 )
 
@@ -40,20 +38,7 @@ FLOW = mirror.FLOW
 AGE_MS, KEPT_MS = 900_000, 1_100_000
 PLAIN, STAMPED, LATE, GAPPY, GONE = "plain", "stamped", "late", "gappy", "gone"
 TROUBLE = ("Mm2LossNear", "Mm2GapDetected", "Mm2PartitionsStopped", "Mm2FlowStalled", "Mm2Absent")
-
-# What has nothing to say while all is well, by what it asks for, and the trouble that changes it.
-ABOUT_TROUBLE = {
-    "mm2:topic:loss_seconds": "records that wait to be copied, in a topic with retention",
-    "mm2_source_loss_seconds": "the same",
-    "mm2_stopped_partitions": "a partition that stands still",
-    "mm2_receipts_total": "a receipt",
-    "ALERTS": "an alert",
-    "deriv": "a lag that shrinks",
-    "mm2:flow:known1[hd]|mm2:flow:known6h": "hours of history",
-}
-# Not made here: a take-over after the transactional id has expired, or of a mirror whose end does
-# not pair; and a day. promtool's tests have both.
-NOT_MADE = ("unfenced-take-over", "mm2:flow:known")
+ABOUT_TROUBLE = questions.about_trouble(FACTOR)
 
 
 class Scene:
@@ -112,7 +97,7 @@ class Scene:
 
     def note_answers(self) -> None:
         """Which of the questions about trouble have an answer now."""
-        self.answered |= {expr for expr in about_trouble() if self.answers(expr)}
+        self.answered |= {expr for expr in ABOUT_TROUBLE if self.answers(expr)}
 
 
 @pytest.fixture(scope="module")
@@ -125,34 +110,11 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         yield made
 
 
-def questions() -> Iterator[str]:
-    """Everything that is ever asked. Of an alert, which asks whether something is wrong: each
-    series that it looks at."""
-    for board in boards.read().values():
-        for asked in boards.asked(board):
-            yield prometheus.with_shorter_windows(promql.filled(asked.expr), FACTOR)
-    for rule in rules.read():
-        if rule.alert:
-            yield from promql.selectors(rule.expr)
-        else:
-            labels = ", ".join(f'{name}="{value}"' for name, value in rule.labels.items())
-            yield f"{rule.name}{{{labels}}}"
-
-
-def is_about_trouble(expr: str) -> bool:
-    return any(re.search(rf"\b({each})\b", expr) for each in ABOUT_TROUBLE)
-
-
-def about_trouble() -> set[str]:
-    found = {each for each in questions() if is_about_trouble(each)}
-    return {each for each in found if not any(part in each for part in NOT_MADE)}
-
-
 def test_every_panel_and_every_rule_gets_an_answer(scene: Scene):
     scene.await_answer(f'mm2:flow:ready{{flow="{FLOW}"}} == 1')
     assert not set(TROUBLE) & scene.server.firing().keys()
-    for expr in dict.fromkeys(questions()):
-        if not is_about_trouble(expr):
+    for expr in dict.fromkeys(questions.every(FACTOR)):
+        if not questions.is_about_trouble(expr):
             scene.await_answer(expr)
     assert not set(TROUBLE) & scene.server.firing().keys()
 
@@ -183,7 +145,7 @@ def test_a_topic_made_again_stops_its_partitions(scene: Scene):
 
 
 def test_all_that_is_about_trouble_had_something_to_say(scene: Scene):
-    for expr in about_trouble() - scene.answered:
+    for expr in ABOUT_TROUBLE - scene.answered:
         scene.await_answer(expr)
 
 
@@ -193,9 +155,11 @@ def test_a_frozen_source_stalls_the_flow_until_it_thaws(scene: Scene):
         writer.stop()  # it could not write
     scene.east.freeze()
     scene.server.await_firing("Mm2FlowStalled", SOON_S)
+    scene.server.await_firing("Mm2HeartbeatLost", SOON_S)
     assert scene.server.ask(f'mm2:flow:ready{{flow="{FLOW}"}} == 0')
     scene.east.thaw()
-    scene.server.await_quiet("Mm2FlowStalled", SOON_S)
+    for alert in ("Mm2FlowStalled", "Mm2HeartbeatLost"):
+        scene.server.await_quiet(alert, SOON_S)
 
 
 def test_a_process_that_is_gone_is_missed_with_its_flow(scene: Scene):
