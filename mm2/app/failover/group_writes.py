@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from connect_runtime.base import errors
 from mm2.app.failover import tools
 from mm2.core.failover import details
-from mm2.core.offsets import checkpoints
+from mm2.core.offsets import checkpoints, group_sync
 
 
 def write(
@@ -46,6 +46,23 @@ def write(
             note(name)
     if refused:
         raise errors.RetriableError(f"not all groups were moved: {'; '.join(refused)}")
+
+
+def note_written(
+    about: tools.Tools,
+    finals: Mapping[str, details.Final],
+    *,
+    moved: Collection[str],
+    note: Callable[[str], object],
+) -> None:
+    """Whoever has members there by now, and stands, was written before we died: `note` is told."""
+    groups, timeout_s = about.both.target.groups, about.planner.timeout_s
+    states = groups.states([name for name in finals if name not in moved], timeout_s).done
+    active = [name for name, state in states.items() if state is group_sync.GroupState.ACTIVE]
+    for name, at in sorted(groups.positions(active, timeout_s).done.items()):
+        final = finals[name]
+        if not any(final.is_to_be_written(place, at.get(place)) for place in final.positions):
+            note(name)
 
 
 def read_back(

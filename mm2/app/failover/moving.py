@@ -78,8 +78,8 @@ class Mover:
     def run(self) -> None:
         """Raises `ConnectError` where a step fails; it is done again next time."""
         about, found = self._tools, self._file.found
-        if Step.STOP_FLOW in found.details and found.next_step is not None:
-            self._close_again()
+        if found.next_step is not None:
+            self._take_up()
         while (step := found.next_step) is not None:
             about.tell(f"{step.value}: {steps.text(step, self._wanted, self._begun.flow)}")
             self._note(journal.started(step, at_ms=about.clock.wall_ms()))
@@ -87,6 +87,8 @@ class Mover:
                 detail = self._hook(step) if step in steps.HOOKS else self._do[step]()
             except errors.ConnectError as error:
                 self._note(journal.failed(step, str(error), at_ms=about.clock.wall_ms()))
+                if given_up := going_on.give_up(found, path=str(self._file.path)):
+                    about.tell(given_up)
                 go_on = self._wanted.command("--resume", "--journal", str(self._file.path))
                 about.tell(f"{step.value} failed; the move goes on from there with: {go_on}")
                 raise
@@ -96,25 +98,31 @@ class Mover:
     def _note(self, line: str) -> None:
         self._file.append(line)
 
-    def _close_again(self) -> None:
+    def _take_up(self) -> None:
         """Who goes on cannot know what was done meanwhile, and it may be hours. What was taken for
         final is looked at once more: fences, ends, members and positions."""
-        found, clock = self._file.found, self._tools.clock
-        age = figures.duration(max(0, clock.wall_ms() - found.begun_at_ms) / 1000)
-        self._tools.tell(
-            f"the move was begun {age} ago; the flow is stopped once more before it goes on"
-        )
-        self._stop_flow()
-        if Step.LOOK_AGAIN not in found.details or Step.MOVE_GROUPS in found.details:
-            return
-        if not found.moved:
-            self._note(journal.voided(Step.LOOK_AGAIN, at_ms=clock.wall_ms()))
-            return
-        known = self._tools.known()
+        found, about = self._file.found, self._tools
+        if Step.STOP_FLOW in found.details:
+            age_s = max(0, about.clock.wall_ms() - found.begun_at_ms) / 1000
+            about.tell(
+                f"the move was begun {figures.duration(age_s)} ago; the flow is stopped once more "
+                "before it goes on"
+            )
+            self._stop_flow()
+            if found.moved and Step.MOVE_GROUPS not in found.details:
+                self._mind_the_moved()
+        for step in going_on.outdated(found):
+            about.tell(f"{step.value} is done again: nobody knows what was done meanwhile")
+            self._note(journal.voided(step, at_ms=about.clock.wall_ms()))
+
+    def _mind_the_moved(self) -> None:
+        """Of a move that was done in part: raises where the others cannot be moved beside them."""
+        found, about = self._file.found, self._tools
+        known = about.known()
         why = going_on.why_changed(
             found,
             known=known,
-            to_fence=closing.to_fence(self._tools, known),
+            to_fence=closing.to_fence(about, known),
             mirrored=self._mirrors().mirrored if self._wanted.planned else (),
         )
         if why:
@@ -123,6 +131,11 @@ class Mover:
                 "were moved by them, the other groups were not: begin a new move for those, with "
                 "--group; the flow is stopped"
             )
+        if Step.LOOK_AGAIN in found.details:
+            group_writes.note_written(about, self._finals, moved=found.moved, note=self._note_moved)
+
+    def _note_moved(self, group: str) -> None:
+        self._note(journal.group_moved(group, at_ms=self._tools.clock.wall_ms()))
 
     def _hook(self, step: Step) -> Detail:
         hook = self._tools.hooks.get(step.value)
@@ -209,39 +222,47 @@ class Mover:
 
     def _look_again(self) -> Detail:
         """Whoever has taken a partition since it was fenced, or begun one, is fenced once more."""
-        fenced = details.fenced(self._file.found.details[Step.FENCE])
+        noted = self._file.found
+        fenced = going_on.last_fenced(noted)
         again = closing.fence_again(self._tools, fenced)
         settled = None
         if self._wanted.planned:
-            ends = details.partitions(self._file.found.details[Step.AGREE]["ends"])
+            ends = details.partitions(noted.details[Step.AGREE]["ends"])
             settled = seen.Settled(ends=ends)
         found = self._planner.make(
             self._wanted,
             planning.Closed(
                 locked=fences.together(again or fenced),
                 settled=settled,
-                before=details.before(self._file.found.details[Step.RECORD]),
+                before=details.before(noted.details[Step.RECORD]),
             ),
         )
+        found = going_on.of_others(found, noted.moved)
         if found.verdict is verdicts.Verdict.NO_GO:
-            raise errors.RetriableError(
-                f"no-go: {reasons(found)}. The flow is stopped; no group was moved: mend it, or "
-                "--accept the finding, and --resume; or let the flow go on (mm2 resume "
-                f"'{self._begun.flow}') and begin anew later"
-            )
-        return {
+            raise errors.RetriableError(f"no-go: {reasons(found)}. {self._way_on_when_closed()}")
+        detail = {
             "plan": show.as_json(found, tuple(self._begun.hooks), {}),
             "fenced_again": [details.of_fenced(each) for each in again],
             "groups": [details.of_group(each) for each in found.groups if each.barred is None],
         }
+        if not noted.moved:
+            return detail
+        return details.taken_again(detail, noted.voided[Step.LOOK_AGAIN], noted.moved)
+
+    def _way_on_when_closed(self) -> str:
+        moved = sorted(self._file.found.moved)
+        said = (
+            f"The flow is stopped; groups moved: {', '.join(moved) or 'none'}. Mend it, or "
+            "--accept the finding, and --resume"
+        )
+        if moved:
+            return said
+        resume = f"mm2 resume '{self._begun.flow}'"
+        return f"{said}; or let the flow go on ({resume}) and begin anew later"
 
     def _move_groups(self) -> Detail:
-        clock = self._tools.clock
         group_writes.write(
-            self._tools,
-            self._finals,
-            moved=self._file.found.moved,
-            note=lambda name: self._note(journal.group_moved(name, at_ms=clock.wall_ms())),
+            self._tools, self._finals, moved=self._file.found.moved, note=self._note_moved
         )
         return {"groups": sorted(self._file.found.moved)}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +60,32 @@ def finals(detail: Detail) -> dict[str, Final]:
             back=frozenset(_place(at) for at in each["positions"] if at["back"]),
         )
         for each in detail["groups"]
+    }
+
+
+def taken_again(detail: Detail, last: Detail, moved: Collection[str]) -> Detail:
+    """What LOOK_AGAIN found of the groups that are not moved yet, with what it had found `last` of
+    those that are."""
+
+    def merged(now: Sequence[Detail], then: Sequence[Detail]) -> list[Detail]:
+        return sorted(
+            [*now, *(each for each in then if each["group"] in moved)],
+            key=lambda each: str(each["group"]),
+        )
+
+    plan, then = detail["plan"], last["plan"]
+    groups = merged(plan["groups"], then["groups"])
+    again = [at["read_again_max"] for each in groups for at in each["partitions"]]
+    return {
+        **detail,
+        "plan": {
+            **plan,
+            "read_again_max": sum(again),
+            "groups": groups,
+            "findings": merged(plan["findings"], then["findings"]),
+            "topics": {**then["topics"], **plan["topics"]},
+        },
+        "groups": merged(detail["groups"], last["groups"]),
     }
 
 

@@ -1,22 +1,57 @@
-"""Has anything happened to a flow while a move lay still, when some of its groups were moved?
+"""What a move that lay still does again before it goes on, and whether it still can.
 
-What is moved cannot be taken back, so what is left of such a move holds only while nobody copies,
-and, of a planned one, nobody writes on the cluster that is left.
+Who goes on cannot know what was done meanwhile. What is moved cannot be taken back, so what is left
+of such a move holds only while nobody copies, and, of a planned one, nobody writes on the cluster
+that is left.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping
 
 from connect_runtime.base import ids
-from mm2.core.failover import details, fences, journal, seen, steps
+from mm2.core.failover import details, fences, journal, plan, seen, steps
 from mm2.core.offsets import offset_map
+
+Step = steps.Step
+_AT_REST = (Step.STOP_PRODUCERS, Step.STOP_CONSUMERS, Step.IDLE, Step.AGREE)
+
+
+def outdated(found: journal.Journal) -> list[steps.Step]:
+    """Steps that are done and that it does again. Before the flow is stopped whoever was stopped
+    may have been started again; afterwards positions count that were final, until all groups are
+    moved by them."""
+    if Step.STOP_FLOW not in found.details:
+        return [step for step in _AT_REST if step in found.details]
+    final = Step.LOOK_AGAIN in found.details and Step.MOVE_GROUPS not in found.details
+    return [Step.LOOK_AGAIN] if final else []
+
+
+def of_others(found: plan.Plan, moved: Collection[str]) -> plan.Plan:
+    """The plan without the groups that were moved: what is said of them is past."""
+    return dataclasses.replace(
+        found,
+        groups=tuple(each for each in found.groups if each.group not in moved),
+        findings=tuple(each for each in found.findings if each.group not in moved),
+    )
+
+
+def give_up(found: journal.Journal, *, path: str) -> str:
+    """How to leave it at that, in words; "" where groups were moved, which cannot be undone."""
+    assert found.begun is not None, "it was begun"
+    if found.moved:
+        return ""
+    flow = f"mm2 resume '{found.begun.flow}'"
+    lets_go_on = f"let the flow go on ({flow}), " if Step.STOP_FLOW in found.started_ms else ""
+    return f"to give it up: {lets_go_on}start again what was stopped, and move {path} away"
 
 
 def last_fenced(found: journal.Journal) -> list[fences.Fenced]:
     """As the last step that fenced has noted them."""
-    again = found.details.get(steps.Step.LOOK_AGAIN, {}).get("fenced_again", [])
-    return details.fenced({"partitions": again} if again else found.details[steps.Step.FENCE])
+    voided = found.voided.get(Step.LOOK_AGAIN, {})
+    again = found.details.get(Step.LOOK_AGAIN, voided).get("fenced_again", [])
+    return details.fenced({"partitions": again} if again else found.details[Step.FENCE])
 
 
 def why_changed(
@@ -33,8 +68,8 @@ def why_changed(
     for partition in (*begun, *taken):
         return f"somebody has copied {partition}"
     agreed: Mapping[ids.TopicPartition, int] = {}
-    if steps.Step.AGREE in found.details:
-        agreed = details.partitions(found.details[steps.Step.AGREE]["ends"])
+    if Step.AGREE in found.details:
+        agreed = details.partitions(found.details[Step.AGREE]["ends"])
     for each in mirrored:
         end = agreed.get(each.partition)
         if end is not None and (each.here is None or each.here.end != end):

@@ -59,12 +59,13 @@ class Begun:
 
 @dataclass(slots=True)
 class Journal:
-    """A fold over the lines. `details` are those of steps that are done, `moved` the groups that
-    were moved."""
+    """A fold over the lines. `details` are those of steps that are done, `voided` what such steps
+    had found last that are done again, `moved` the groups that were moved."""
 
     begun: Begun | None = None
     begun_at_ms: int = 0
     details: dict[steps.Step, Mapping[str, Any]] = field(default_factory=dict)
+    voided: dict[steps.Step, Mapping[str, Any]] = field(default_factory=dict)
     started_ms: dict[steps.Step, int] = field(default_factory=dict)
     done_ms: dict[steps.Step, int] = field(default_factory=dict)
     failures: list[tuple[steps.Step, str]] = field(default_factory=list)
@@ -97,7 +98,8 @@ class Journal:
                 self.details[step], self.done_ms[step] = line["detail"], at_ms
             case What.VOIDED:
                 step = steps.Step(line["step"])
-                del self.details[step], self.done_ms[step]
+                self.voided[step] = self.details.pop(step)
+                del self.done_ms[step]
             case What.FAILED:
                 self.failures.append((steps.Step(line["step"]), str(line["error"])))
 

@@ -123,6 +123,7 @@ def test_who_consumes_already_is_not_set_back_by_going_on_hours_later(world: Wor
     with pytest.raises(CrashError):
         move(world, wanted(Kind.EMERGENCY), path)
     world.on = lambda _: None
+    world.sides.target.log("east.orders", 120)
     for name in EXPECTED:
         world.sides.target.members.commit(name, {THERE: 110})
     move(world, wanted(Kind.EMERGENCY), path)

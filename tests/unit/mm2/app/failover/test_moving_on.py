@@ -10,6 +10,7 @@ from connect_runtime.base import errors
 from mm2.app.failover import journal_file
 from mm2.core import naming
 from mm2.core.failover import journal, orders, steps
+from mm2.core.offsets import group_sync
 from mm2.formats import checkpoint
 from tests.fakes import copied_map
 from tests.fakes.moves import (
@@ -145,3 +146,63 @@ def test_what_is_moved_in_part_does_not_go_on_when_somebody_wrote(world: World, 
     world.sides.source.log("orders", COPIED + 3)
     with pytest.raises(errors.FatalError, match="was 100 when both agreed, and is 103 since"):
         move(world, wanted(Kind.PLANNED), path)
+
+
+def test_what_is_not_moved_yet_is_moved_from_where_it_stands_by_now(world: World, tmp_path: Path):
+    """Its consumers were started again where they were, and worked."""
+    path = tmp_path / "move.jsonl"
+    away = errors.RetriableError("its coordinator is away")
+    world.sides.source.members.commit("mail", {HERE: 20})
+    world.sides.target.members.failures["write", "mail"] = away
+    with pytest.raises(errors.RetriableError, match="group mail: its coordinator"):
+        move(world, wanted(Kind.PLANNED), path)
+    world.sides.target.members.failures.clear()
+    world.sides.source.members.commit("mail", {HERE: COPIED})
+    world.sides.source.members.commit("billing", {HERE: COPIED})  # too late: it is moved
+    move(world, wanted(Kind.PLANNED), path)
+    assert stands(world) == EXPECTED
+    report = journal.read(path.read_text()).details[Step.REPORT]
+    told = {each["group"]: each["partitions"][0]["goes_on_at"] for each in report["moved"]}
+    assert told == {"ahead": 10 + DELTA, "billing": 40 + DELTA, "mail": COPIED + DELTA}
+    assert [(each["code"], each["group"]) for each in report["findings"]] == [("is-ahead", "ahead")]
+    assert report["unmoved"] == []
+
+
+def test_who_has_members_again_and_is_not_moved_yet_forbids_a_planned_move(
+    world: World, tmp_path: Path
+):
+    path = tmp_path / "move.jsonl"
+    left_lying(world, wanted(Kind.PLANNED), path, '"what":"group"')
+    world.sides.source.members.groups["mail"].state = group_sync.GroupState.ACTIVE
+    with pytest.raises(
+        errors.RetriableError, match=r"mail has members on east.*groups moved: ahead"
+    ):
+        move(world, wanted(Kind.PLANNED), path)
+    world.sides.source.members.groups["mail"].state = group_sync.GroupState.EMPTY
+    move(world, wanted(Kind.PLANNED), path)
+    assert stands(world) == EXPECTED
+
+
+def test_who_was_written_before_the_crash_and_consumes_there_is_moved(world: World, tmp_path: Path):
+    path = tmp_path / "move.jsonl"
+    left_lying(world, wanted(Kind.EMERGENCY), path, '"what":"group"')
+    world.sides.target.members.groups["billing"].state = group_sync.GroupState.ACTIVE
+    move(world, wanted(Kind.EMERGENCY), path)
+    found = journal.read(path.read_text())
+    assert (found.moved, found.next_step) == (set(EXPECTED), None)
+
+
+@pytest.mark.parametrize("step", ["stop-producers", "idle", "agree"])
+def test_before_the_flow_is_stopped_who_goes_on_looks_again_at_who_writes_and_reads(
+    world: World, tmp_path: Path, step: str
+):
+    """And asks again to stop them: they may have been started again."""
+    path = tmp_path / "move.jsonl"
+    left_lying(world, wanted(Kind.PLANNED), path, f'"what":"done","step":"{step}"')
+    world.sides.source.log("orders", COPIED + 3)
+    world.told.clear()
+    with pytest.raises(errors.RetriableError, match="3 records to go"):
+        move(world, wanted(Kind.PLANNED), path)
+    assert (world.stopped, stands(world)) == (False, {"ahead": 50})
+    assert "stop-producers: no hook is given: do it now" in world.told
+    assert world.told[-2] == f"to give it up: start again what was stopped, and move {path} away"

@@ -107,6 +107,34 @@ def test_what_a_plan_said_before_is_known_later():
     }
 
 
+def test_groups_that_were_moved_keep_what_was_found_of_them():
+    def looked(*groups: tuple[str, int]) -> dict[str, Any]:
+        return {
+            "plan": {
+                "lag_records": groups[0][1],
+                "read_again_max": 0,
+                "topics": {name: name for name, _ in groups},
+                "groups": [
+                    {"group": name, "partitions": [{"read_again_max": again}]}
+                    for name, again in groups
+                ],
+                "findings": [{"group": name, "text": f"{again}"} for name, again in groups],
+            },
+            "fenced_again": [groups[0][0]],
+            "groups": [{"group": name, "positions": [again]} for name, again in groups],
+        }
+
+    found = details.taken_again(
+        looked(("mail", 5)), looked(("mail", 1), ("billing", 2)), ["billing"]
+    )
+    expected = looked(("billing", 2), ("mail", 5))
+    assert found["groups"] == expected["groups"]
+    for name in ("groups", "findings", "topics"):
+        assert found["plan"][name] == expected["plan"][name]
+    assert (found["plan"]["read_again_max"], found["plan"]["lag_records"]) == (7, 5)
+    assert found["fenced_again"] == ["mail"]
+
+
 def test_the_report_says_what_became_of_each_group():
     wanted = orders.Wanted(origin="east", destination="west", kind=orders.Kind.EMERGENCY)
     stands = [{"group": "billing", "stands_at": 45, "moved_to": 45, "before": False}]

@@ -7,12 +7,24 @@ from typing import Any
 import pytest
 
 from connect_runtime.base import ids
-from mm2.core.failover import details, fences, going_on, journal, seen, steps
-from mm2.core.offsets import log_ends, offset_map
+from mm2.core.failover import (
+    details,
+    fences,
+    going_on,
+    group_moves,
+    journal,
+    orders,
+    plan,
+    seen,
+    steps,
+    verdicts,
+)
+from mm2.core.offsets import group_sync, log_ends, offset_map
 from tests.fakes import copied_map
 
 HERE, OTHER = ids.TopicPartition("orders", 0), ids.TopicPartition("orders", 1)
 Step = steps.Step
+WANTED = orders.Wanted(origin="east", destination="west", kind=orders.Kind.PLANNED)
 
 
 def fenced(epoch: int) -> dict[str, Any]:
@@ -68,3 +80,78 @@ def test_who_copies_is_named(given, said):
 def test_an_end_that_moved_is_told(end, said):
     found = why(noted(end=100), mirrored=[mirrored(end)])
     assert found == f"the end of orders-0 was 100 when both agreed, and {said}"
+
+
+def test_fences_of_a_look_that_no_longer_counts_hold():
+    found = noted(again=5)
+    found.voided[Step.LOOK_AGAIN] = found.details.pop(Step.LOOK_AGAIN)
+    assert why(found, epoch=5) == ""
+    assert why(found, epoch=6) == "somebody has copied orders-0"
+
+
+REST = (Step.STOP_PRODUCERS, Step.STOP_CONSUMERS, Step.IDLE, Step.AGREE)
+
+
+@pytest.mark.parametrize(
+    ("done", "again"),
+    [
+        ((), ()),
+        ((Step.RECORD, Step.EXPORT), ()),
+        ((Step.RECORD, *REST[:2]), REST[:2]),
+        ((Step.RECORD, *REST), REST),
+        ((Step.RECORD, *REST, Step.STOP_FLOW, Step.FENCE), ()),
+        ((*REST, Step.STOP_FLOW, Step.FENCE, Step.LOOK_AGAIN), (Step.LOOK_AGAIN,)),
+        ((*REST, Step.STOP_FLOW, Step.FENCE, Step.LOOK_AGAIN, Step.MOVE_GROUPS), ()),
+    ],
+)
+def test_what_may_have_changed_is_done_again(done, again):
+    found = journal.Journal(details={step: {} for step in done})
+    assert tuple(going_on.outdated(found)) == again
+
+
+def test_what_is_said_of_groups_that_were_moved_is_past():
+    def finding(group: str) -> verdicts.Finding:
+        return verdicts.Finding(weight=verdicts.Weight.FORBIDS, code="x", text="x", group=group)
+
+    def group(name: str) -> group_moves.GroupMove:
+        return group_moves.GroupMove(
+            group=name,
+            origin=seen.Origin.COMMITTED,
+            state=group_sync.GroupState.EMPTY,
+            barred=None,
+            partitions=(),
+        )
+
+    whole = plan.Plan(
+        wanted=WANTED,
+        at_ms=0,
+        flow="east->west",
+        mirrored=(),
+        groups=(group("billing"), group("mail")),
+        findings=(finding("billing"), finding("mail"), finding("")),
+    )
+    found = going_on.of_others(whole, {"billing"})
+    assert found.groups == (group("mail"),)
+    assert found.findings == (finding("mail"), finding(""))
+
+
+@pytest.mark.parametrize(
+    ("begun", "moved", "said"),
+    [
+        ((Step.IDLE,), set(), "to give it up: start again what was stopped, and move m away"),
+        (
+            (Step.STOP_FLOW,),
+            set(),
+            "to give it up: let the flow go on (mm2 resume 'east->west'), start again what was "
+            "stopped, and move m away",
+        ),
+        ((Step.STOP_FLOW,), {"billing"}, ""),
+    ],
+)
+def test_it_is_given_up_as_long_as_no_group_was_moved(begun, moved, said):
+    found = journal.Journal(
+        begun=journal.Begun(wanted=WANTED, flow="east->west"),
+        started_ms=dict.fromkeys(begun, 1),
+        moved=moved,
+    )
+    assert going_on.give_up(found, path="m") == said

@@ -64,6 +64,7 @@ def test_what_is_voided_is_done_again():
     text += journal.voided(Step.RECORD, at_ms=7)
     found = journal.read(text)
     assert (found.next_step, found.details, found.done_ms) == (Step.RECORD, {}, {})
+    assert found.voided == {Step.RECORD: {"n": 1}}
     assert journal.read(text + journal.done(Step.RECORD, {}, at_ms=8)).done_ms[Step.RECORD] == 8
 
 
