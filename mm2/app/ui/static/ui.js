@@ -5,7 +5,7 @@
 
 const VERSION = 1;
 const POLL_MS = 3000, ANSWER_MS = 6000, STALE_MS = 12000;
-const GROUPS_MS = 10000, RECEIPTS_MS = 30000, PLAN_MS = 20000, SOON_MS = 1000;
+const GROUPS_MS = 10000, RECEIPTS_MS = 30000, PLAN_MS = 10000, PLAN_OLD_MS = 300000, SOON_MS = 1000;
 const FINDINGS_AT_ONCE = 5;
 const SVG = "http://www.w3.org/2000/svg";
 const WORDS = { good: "well", wait: "look", bad: "bad", off: "off", unknown: "unknown" };
@@ -581,8 +581,14 @@ function drawReceipts(answer) {
   table($("receipts"), RECEIPT_COLUMNS, found ? found.receipts : [], (each) => each.id);
   return answer.running ? SOON_MS : RECEIPTS_MS;
 }
+// A plan is of its moment. One that is old, or of a flow that is no longer well, looks well no more.
+function isPast(answer) {
+  const flow = page.overview.flows.find((each) => each.flow === page.flow);
+  return answer.at_ms - answer.found_ms > PLAN_OLD_MS || !flow || !["good", "wait"].includes(flow.tone);
+}
 function drawPlan(answer) {
-  const on = $("plan"), found = answer.found, told = JSON.stringify([answer.found, answer.found_ms, answer.error, answer.running]);
+  const past = answer.found?.tone === "good" && isPast(answer);
+  const on = $("plan"), found = answer.found, told = JSON.stringify([answer.found, answer.found_ms, answer.error, answer.running, past]);
   if (on.told !== told) {
     on.told = told;
     const button = element("button", { type: "button", id: "look", disabled: answer.running }, answer.running ? "Both clusters are looked at …" : "Make the plan now");
@@ -592,7 +598,7 @@ function drawPlan(answer) {
     });
     const focused = document.activeElement && document.activeElement.id === "look";
     on.replaceChildren(
-      element("p", { class: "verdict" }, found ? chip(found.tone, found.verdict) : chip("unknown", "no plan yet"), element("span", { class: "small" }, `the plan of mm2 failover${found ? `, ${asOf(answer)}` : asOf(answer) && `: ${asOf(answer)}`}`)),
+      element("p", { class: "verdict" }, found ? chip(past ? "off" : found.tone, past ? `${found.verdict}, then` : found.verdict) : chip("unknown", "no plan yet"), element("span", { class: "small" }, `the plan of mm2 failover${found ? `, ${asOf(answer)}` : asOf(answer) && `: ${asOf(answer)}`}${past ? "; it is past" : ""}`)),
       ...(found ? planned(found) : []),
       element("p", {}, button),
     );

@@ -1,0 +1,76 @@
+"""A plan of a failover on the status page, in a real browser: it is of its moment, and looks well
+only as long as it may be gone by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mm2.app.ui import questions
+from tests.support import browser as browsers
+from tests.support import made_up_page, seen_flows
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+
+WELL = seen_flows.flow(seen_flows.part())
+STOPPED = seen_flows.flow(seen_flows.part(state="stopped", reason="it is gone"))
+OLD_MS = 301_000
+CHIP = "#plan .chip"
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[browsers.Browser]:
+    with browsers.opened(tmp_path) as found:
+        yield found
+        assert found.complaints() == []
+
+
+def planned(verdict: str, tone: str, *, age_ms: int = 0) -> questions.Answer:
+    found = {
+        "verdict": verdict,
+        "tone": tone,
+        "plan_ms": seen_flows.NOW_MS,
+        "silent": "",
+        "lag_records": 0,
+        "lag_ms": 0,
+        "newest_ms": None,
+        "group_count": 1,
+        "read_again_max": 0,
+        "findings": [],
+        "findings_hidden": 0,
+    }
+    receipts = {"receipt_count": 0, "kinds": {}, "receipts": []}
+    return questions.Answer(found=found | receipts, at_ms=seen_flows.NOW_MS - age_ms, took_s=1.0)
+
+
+@pytest.mark.parametrize(
+    ("flow", "answer", "words", "tone"),
+    [
+        (WELL, planned("GO", "good"), "GO", "good"),
+        (WELL, planned("GO", "good", age_ms=OLD_MS), "GO, then", "off"),
+        (STOPPED, planned("GO", "good"), "GO, then", "off"),
+        (WELL, planned("NO-GO", "bad", age_ms=OLD_MS), "NO-GO", "bad"),
+    ],
+)
+def test_a_plan_looks_well_while_it_may_be_gone_by(
+    browser: browsers.Browser, flow, answer, words, tone
+):
+    made = made_up_page.MadeUp(flows=[flow], answer=answer)
+    with made_up_page.served(made) as url:
+        browser.open(url)
+        browser.await_text(CHIP, words)
+        assert browser.text(CHIP) == words
+        classes = browser.script("return document.querySelector(arguments[0]).className", CHIP)
+        assert classes == f"chip tone-{tone}"
+        assert ("it is past" in browser.text("#plan")) is (tone == "off")
+
+
+def test_a_plan_that_was_well_is_past_once_a_partition_stops(browser: browsers.Browser):
+    made = made_up_page.MadeUp(flows=[WELL], answer=planned("GO", "good"))
+    with made_up_page.served(made) as url:
+        browser.open(url)
+        browser.await_text(CHIP, "GO")
+        made.flows = [STOPPED]
+        browser.await_text(CHIP, "GO, then")
