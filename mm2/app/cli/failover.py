@@ -26,8 +26,8 @@ def command(**given: Any) -> int:
     \b
     COMMITTED, GOES-ON-AT, NOW-AT  a group's offset here, its place there, where it stands there
     READ-AGAIN                     records that it reads twice, at most
-    MISSING                        records that it has read and that are not there
-    UNREAD                         records that it finds there, still to be read
+    MISSING                        records that it has read and that are not there, at most
+    UNREAD                         offsets from its place there to the end: records, and markers
 
     \b
     Examples:
