@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -16,8 +17,11 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 FOLDER = mirror.ROOT / "deploy" / "guides"
 FOLLOW_S = 600.0
+INSTALL = FOLDER / "install.md"
 PAGES = sorted(
-    page for page in FOLDER.glob("*.md") if guides.blocks(page.read_text(encoding="utf-8"))
+    page
+    for page in FOLDER.glob("*.md")
+    if page != INSTALL and guides.blocks(page.read_text(encoding="utf-8"))
 )
 
 
@@ -36,7 +40,10 @@ def folder() -> Iterator[Path]:
 
 
 def followed(text: str, folder: Path, timeout_s: float = FOLLOW_S) -> list[str]:
-    asked = guides.blocks(text)
+    return obeyed(guides.blocks(text), folder, timeout_s)
+
+
+def obeyed(asked: list[guides.Block], folder: Path, timeout_s: float = FOLLOW_S) -> list[str]:
     code, said = guides.follow(asked, folder=folder, timeout_s=timeout_s)
     return guides.wrong(asked, said, code)
 
@@ -44,6 +51,76 @@ def followed(text: str, folder: Path, timeout_s: float = FOLLOW_S) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_guide_works_as_printed(page: Path, folder: Path):
     found = followed(page.read_text(encoding="utf-8"), folder)
+    assert not found, "\n\n".join(found)
+
+
+@pytest.mark.full
+def test_it_is_installed_as_printed(folder: Path):
+    """In a copy of the checkout, from a package index."""
+    asked = guides.blocks(INSTALL.read_text(encoding="utf-8"))
+    assert len(asked) == 3
+    code, said = guides.follow(asked, folder=folder, timeout_s=FOLLOW_S, checkout=mirror.ROOT)
+    found = guides.wrong(asked, said, code)
+    assert not found, "\n\n".join(found)
+
+
+AUTHORS = mirror.ROOT / "connect_runtime" / "README.md"
+WORKER = """\
+mkdir plugins
+cat > plugins/table_source.py <<'END'
+{source}
+END
+cat > plugins/table_sink.py <<'END'
+{sink}
+END
+python3 - <<'END'
+import sqlite3
+with sqlite3.connect("shop.db") as shop:
+    for table in ("orders", "people"):
+        shop.execute(f"CREATE TABLE {{table}} (name TEXT)")
+        shop.execute(f"INSERT INTO {{table}} VALUES ('one of {{table}}')")
+END
+mm2 sandbox up east
+cat > worker.properties <<END
+bootstrap.servers=127.0.0.1:19092
+group.id=shop
+config.storage.topic=shop-configs
+offset.storage.topic=shop-offsets
+status.storage.topic=shop-status
+config.storage.replication.factor=1
+offset.storage.replication.factor=1
+status.storage.replication.factor=1
+key.converter=org.apache.kafka.connect.json.JsonConverter
+value.converter=org.apache.kafka.connect.json.JsonConverter
+value.converter.schemas.enable=false
+plugin.path=$PWD/plugins
+END
+connect-distributed worker.properties > worker.log 2>&1 &
+until curl -fsS localhost:8083/connectors; do sleep 1; done
+"""
+ARRIVED = """\
+for topic in shop.orders shop.people; do
+  java -Dorg.slf4j.simpleLogger.defaultLogLevel=error -cp "$HOME/.cache/mm2/kafka-4.3.1/*" \\
+    org.apache.kafka.tools.consumer.ConsoleConsumer --bootstrap-server 127.0.0.1:19092 \\
+    --topic $topic --from-beginning --max-messages 1 --timeout-ms 60000
+done
+"""
+
+
+def test_the_authors_guide_works_as_printed(folder: Path):
+    """Its connectors, put where it says, made by the command that it prints."""
+    page = AUTHORS.read_text(encoding="utf-8")
+    source, sink = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (made,) = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    assert "/data/shop.db" in made
+    made = made.replace("/data/shop.db", str(folder / "here" / "shop.db"))
+    told = '{"name":"one of orders"}\n{"name":"one of people"}'
+    asked = [
+        guides.Block(line=1, text=WORKER.format(source=source, sink=sink)),
+        guides.Block(line=2, text=made, prints='"name":"tables"'),
+        guides.Block(line=3, text=ARRIVED, prints=told),
+    ]
+    found = obeyed(asked, folder, timeout_s=180.0)
     assert not found, "\n\n".join(found)
 
 
@@ -59,7 +136,7 @@ mm2 config check c.yaml
 c.yaml: 2 clusters, … a->b
 {FENCE}
 
-{FENCE}console
+{FENCE}console docker
 $ something that is nowhere
 {FENCE}
 
