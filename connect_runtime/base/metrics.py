@@ -148,6 +148,15 @@ class Registry:
             self._values[metric.name] = dict(series)
             self._changed.add(metric.name)
 
+    def forget(self, metric: Metric, labels: tuple[str, ...]) -> None:
+        """All series of a counter or histogram whose labels begin so: what was counted is no more.
+        Counted again, they begin at nothing, which Prometheus takes for a restart."""
+        assert metric.kind is not Kind.GAUGE, metric.name
+        for found in (self._values[metric.name], self._distributions[metric.name]):
+            for each in [each for each in found if each[: len(labels)] == labels]:
+                del found[each]
+                self._changed.add(metric.name)
+
     def publish(self) -> None:
         """From now on readers see what was written until here."""
         before = {each.metric.name: each for each in self.published}

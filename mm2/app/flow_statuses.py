@@ -64,7 +64,8 @@ class Seen:
     their configurations. `current`: these are what the leader's file says; `planned_anew`: so is
     the connector that is shown; `handed_out`: the group's last round was about these tasks.
     `taken_up`: tasks that run here run with it. `refused`: why something of what the file says is
-    not so. `given_up`: why the flow will not go on, "" while it may.
+    not so. `given_up`: why the flow will not go on, "" while it may. `checkpoint_tasks` as in
+    `flow_status.FlowStatus`.
     """
 
     flow: str
@@ -82,6 +83,7 @@ class Seen:
     taken_up: bool = True
     holds: holding.Holds = holding.NOTHING
     shown: board.ConnectorShown | None = None
+    checkpoint_tasks: int = 0
     tasks_shown: Mapping[int, board.TaskShown] = field(default_factory=dict)
 
 
@@ -118,6 +120,7 @@ def status(seen: Seen, before: flow_status.FlowStatus | None = None) -> flow_sta
             holds=seen.holds,
             places=tuple(_place(number, each) for number, each in sorted(seen.tasks.items())),
             warnings=seen.shown.warnings if seen.shown is not None else (),
+            checkpoint_tasks=seen.checkpoint_tasks,
         )
     return before if before is not None and made == before else made
 

@@ -101,6 +101,10 @@ class FlowView:
             handed_out=member.assigned_offset >= self._changed_at,
             holds=self._holds,
             shown=shown,
+            checkpoint_tasks=sum(
+                not isinstance(each, str) and each.connector == flow_plan.CHECKPOINT
+                for each in mine
+            ),
             tasks_shown=tasks_shown,
         )
 

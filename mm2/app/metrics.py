@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from connect_runtime.base import ids, metrics
-from mm2.app import overview, version
+from connect_runtime.base import metrics
+from mm2.app import counters, overview, version
 from mm2.connectors import board, flow_status
 from mm2.core import health, measures, naming
 from mm2.core.copy import crossing, standing
@@ -58,9 +58,6 @@ class FlowMetrics:
     """A fold from snapshots to metrics; one thread's.
 
     `losses` are by flow and topic, in seconds; `wall_ms` is now.
-
-    Invariant: the counters have grown by exactly what each reading rose by; one that fell had
-    begun again at 0, as a process does that was restarted.
     """
 
     registry: metrics.Registry = field(default_factory=make_registry)
@@ -70,14 +67,13 @@ class FlowMetrics:
     crossings: health.Crossings = field(default_factory=health.Crossings)
     statuses: tuple[flow_status.FlowStatus, ...] = ()
     """Of the last look: any thread may read them."""
+    _counters: counters.Counters = field(init=False)
     _seen: dict[str, _Seen] = field(default_factory=dict)
-    _copied: dict[tuple[str, ids.TopicPartition], flow_status.PartitionStatus] = field(
-        default_factory=dict
-    )
-    _restarts: dict[tuple[str, int], int] = field(default_factory=dict)
-    _receipts: dict[tuple[str, int, str, str], int] = field(default_factory=dict)
-    _crossed: dict[tuple[str, int], crossing.Pulse] = field(default_factory=dict)
-    _rebalances: dict[str, int] = field(default_factory=dict)
+    _groups_ms: dict[str, int] = field(default_factory=dict)
+    """By flow: as of when its groups were followed at the last look."""
+
+    def __post_init__(self) -> None:
+        self._counters = counters.Counters(self.registry)
 
     def observe(
         self,
@@ -89,7 +85,7 @@ class FlowMetrics:
         """`seen` is made of `statuses`. Publishes."""
         wall_ms, beside = self.wall_ms(), self.beside()
         replace = self.registry.replace
-        self._take_in(statuses)
+        self._take_in(statuses, wall_ms)
         replace(measures.BUILD, {(version.VERSION,): 1})
         replace(measures.ENGINE_READY, {(): int(engine_ready)})
         replace(measures.FLOW_STATE, _flow_states(seen))
@@ -105,15 +101,17 @@ class FlowMetrics:
 
     # What flows show
 
-    def _take_in(self, statuses: Sequence[flow_status.FlowStatus]) -> None:
+    def _take_in(self, statuses: Sequence[flow_status.FlowStatus], wall_ms: int) -> None:
         before, self._seen = self._seen, {}
         for status in statuses:
             known = before.get(status.flow)
             if known is None or known.status is not status:
-                self._count(status, _moved(status, known))
+                was = None if known is None else known.status
+                self._counters.look(status, was, wall_ms)
                 known = _look(status)
             self._seen[status.flow] = known
         self.statuses = tuple(statuses)
+        self._counters.forget(self._seen.keys(), wall_ms)
         phases: Found = {}
         for each in self._seen.values():
             phases.update(each.phases)
@@ -162,23 +160,21 @@ class FlowMetrics:
     def _set_beside(self, beside: Beside, wall_ms: int) -> None:
         skews: Found = {}
         for flow, pulses in beside.pulses.items():
-            self._count_crossed(flow, pulses)
             skews[(flow,)] = max(each.ahead_ms for each in pulses.values()) / 1000
         self.registry.replace(measures.CLOCK_SKEW, skews)
         self._set_crossed(beside.pulses, wall_ms)
         self._set_groups(beside.groups, wall_ms)
-        for flow, count in beside.rebalances.items():
-            rise = _rise(self._rebalances.get(flow, 0), count)
-            self.registry.add(measures.REBALANCES, rise, labels=(flow,))
-            self._rebalances[flow] = count
+        self._counters.look_at_pulses(beside.pulses)
+        self._counters.look_at_rebalances(beside.rebalances)
         slots: Found = {}
         if beside.slots is not None:
             used, free = beside.slots
             slots = {("used",): used, ("free",): free}
         self.registry.replace(measures.SLOTS, slots)
-        self.registry.replace(
-            measures.DRILL, {(flow,): at_s for flow, at_s in beside.drills.items()}
-        )
+        drills: Found = {
+            (flow,): at_s for flow, at_s in beside.drills.items() if flow in self._seen
+        }
+        self.registry.replace(measures.DRILL, drills)
 
     def _set_crossed(
         self, pulses: Mapping[str, Mapping[int, crossing.Pulse]], wall_ms: int
@@ -200,68 +196,23 @@ class FlowMetrics:
     def _set_groups(
         self, groups: Mapping[str, Mapping[int, board.GroupsShown]], wall_ms: int
     ) -> None:
-        ages: Found = {}
+        """Where a task has still to do its first round, or has failed and tells nothing, the age of
+        its flow goes on from what was known."""
         counts: Found = {}
-        for flow, tasks in groups.items():
-            rounds = [each.round_ms for each in tasks.values()]
-            rounds += [each.written_ms for each in tasks.values() if each.writes]
-            known = [each for each in rounds if each is not None]
-            if rounds and len(known) == len(rounds):
-                ages[(flow,)] = _age_s(min(known), wall_ms)
-                counts[(flow,)] = sum(each.groups for each in tasks.values())
+        before, self._groups_ms = self._groups_ms, {}
+        given = {flow: seen.status.checkpoint_tasks for flow, seen in self._seen.items()}
+        for flow in given.keys() | groups.keys():
+            tasks = groups.get(flow, {}).values()
+            times = [each.done_ms for each in tasks]
+            if len(times) < given.get(flow, 0) or any(each.waits for each in tasks):
+                times.append(before.get(flow, wall_ms))
+            elif times:
+                counts[(flow,)] = sum(each.groups for each in tasks)
+            if times:
+                self._groups_ms[flow] = min(times)
+        ages: Found = {(flow,): _age_s(at, wall_ms) for flow, at in self._groups_ms.items()}
         self.registry.replace(measures.GROUP_SYNC_AGE, ages)
         self.registry.replace(measures.SYNCED_GROUPS, counts)
-
-    # Counters
-
-    def _count_crossed(self, flow: str, pulses: Mapping[int, crossing.Pulse]) -> None:
-        for number, now in pulses.items():
-            before = self._crossed.get((flow, number))
-            if before is now:
-                continue
-            self._crossed[flow, number] = now
-            rise = now if before is None else now.since(before)
-            found = metrics.Distribution(rise.counts, rise.sum_ms / 1000)
-            self.registry.observe(measures.LATENCY, found, labels=(flow,))
-
-    def _count(
-        self, status: flow_status.FlowStatus, moved: Iterable[flow_status.PartitionStatus]
-    ) -> None:
-        self.registry.add(measures.RESTARTS, 0, labels=(status.flow,))
-        for task in status.tasks:
-            self._count_restarts(status.flow, task)
-            self._count_receipts(status.flow, task)
-        for each in moved:
-            self._count_copied(status.flow, each)
-
-    def _count_restarts(self, flow: str, task: flow_status.TaskStatus) -> None:
-        key = (flow, task.index)
-        rise = _rise(self._restarts.get(key, 0), task.restarts)
-        self.registry.add(measures.RESTARTS, rise, labels=(flow,))
-        self._restarts[key] = task.restarts
-
-    def _count_receipts(self, flow: str, task: flow_status.TaskStatus) -> None:
-        for each in task.receipts:
-            key = (flow, task.index, each.topic, each.kind)
-            rise = _rise(self._receipts.get(key, 0), each.count)
-            self.registry.add(measures.RECEIPTS, rise, labels=(flow, each.topic, each.kind))
-            self._receipts[key] = each.count
-
-    def _count_copied(self, flow: str, now: flow_status.PartitionStatus) -> None:
-        key = (flow, now.partition)
-        before = self._copied.get(key)
-        if before is now:
-            return
-        self._copied[key] = now
-        labels = (flow, now.partition.topic)
-        passed, opened = ((*labels, path) for path in ("passed", "opened"))
-        add, was = self.registry.add, before or _NOTHING
-        add(measures.RECORDS, _rise(was.records, now.records), labels=labels)
-        add(measures.BYTES, _rise(was.bytes, now.bytes), labels=labels)
-        add(measures.DUPLICATES, _rise(was.spared, now.spared), labels=labels)
-        add(measures.BATCHES, _rise(was.made, now.made), labels=opened)
-        rise = _rise(was.batches - was.made, now.batches - now.made)
-        add(measures.BATCHES, rise, labels=passed)
 
 
 _OF_TOPICS = (
@@ -270,20 +221,6 @@ _OF_TOPICS = (
     measures.IN_TRANSACTIONS,
     measures.OPENED,
     measures.UNFENCED,
-)
-_NOTHING = flow_status.PartitionStatus(
-    partition=ids.TopicPartition("", 0),
-    task=-1,
-    phase="",
-    reason="",
-    cause="",
-    records=0,
-    bytes=0,
-    copied_to=-1,
-    source_end=-1,
-    age_ms=0,
-    oldest_ms=-1,
-    transactional=False,
 )
 
 
@@ -310,17 +247,6 @@ def by_partition(
     )
 
 
-def _moved(
-    status: flow_status.FlowStatus, known: _Seen | None
-) -> Iterable[flow_status.PartitionStatus]:
-    """Those that are not what they were; all of them, where it is not known which."""
-    before = () if known is None else known.status.partitions
-    if len(before) != len(status.partitions):
-        return status.partitions
-    both = zip(status.partitions, before, strict=True)
-    return [now for now, was in both if now is not was]
-
-
 def _look(status: flow_status.FlowStatus) -> _Seen:
     phases = Counter(each.phase for each in status.partitions)
     unrecorded: dict[str, int] = {}
@@ -344,10 +270,6 @@ def _look(status: flow_status.FlowStatus) -> _Seen:
 
 def _age_s(at_ms: int, wall_ms: int) -> float:
     return max(0, wall_ms - at_ms) / 1000
-
-
-def _rise(before: int, now: int) -> int:
-    return now - before if now >= before else now
 
 
 def _flow_states(seen: overview.Overview) -> metrics.Series:

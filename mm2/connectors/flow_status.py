@@ -123,6 +123,7 @@ class FlowStatus:
     counts partitions of tasks that do not run here, or not yet. `wanted`: how many its connector
     has handed out, on whichever node, None where it does not run here, or does not know yet.
     `places` are all tasks of the group, `warnings` what the flow's topics are mirrored in spite of.
+    `checkpoint_tasks`: how many of those that make checkpoints this node is given.
     """
 
     flow: str
@@ -137,6 +138,7 @@ class FlowStatus:
     holds: holding.Holds = holding.NOTHING
     places: tuple[TaskPlace, ...] = ()
     warnings: tuple[str, ...] = ()
+    checkpoint_tasks: int = 0
 
     @property
     def copies_here(self) -> bool:

@@ -138,6 +138,28 @@ def test_a_histogram_counts_on():
     }
 
 
+def test_what_is_forgotten_is_told_no_more_and_begins_anew():
+    made = registry()
+    for topic in ("orders", "orders2"):
+        made.add(COUNTER, 3, labels=(topic,))
+        made.observe(HISTOGRAM, metrics.Distribution((1, 0, 0), 0.5), labels=(topic,))
+    made.publish()
+    before = made.published
+    made.forget(COUNTER, ("nothing",))
+    made.publish()
+    assert [*map(id, made.published)] == [*map(id, before)]
+    made.forget(COUNTER, ("orders",))
+    made.forget(HISTOGRAM, ())
+    made.publish()
+    assert published(made, COUNTER) == {("orders2",): 3}
+    assert made.published[2].distributions == {}
+    made.add(COUNTER, 1, labels=("orders",))
+    made.publish()
+    assert published(made, COUNTER) == {("orders2",): 3, ("orders",): 1}
+    with pytest.raises(AssertionError):
+        made.forget(GAUGE, ())
+
+
 def test_what_has_not_changed_is_published_as_the_same_object():
     """With ten thousand series that do not move there is nothing to copy."""
     made = registry()

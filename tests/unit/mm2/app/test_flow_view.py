@@ -93,6 +93,14 @@ def test_without_a_worker_there_is_the_board_alone(plan):
     assert (found.shown, found.met, dict(found.tasks)) == (shown, False, {})
 
 
+def test_tasks_that_make_checkpoints_are_counted_however_they_are(member, plan):
+    assert see(member, plan).checkpoint_tasks == 0
+    tasks = [ids.ConnectorTaskId(flow_plan.CHECKPOINT, number) for number in range(2)]
+    member.assigned = work.Work.of([NAME, flow_plan.CHECKPOINT, *tasks])
+    assert see(member, plan).checkpoint_tasks == 2
+    assert see(None, plan).checkpoint_tasks == 0
+
+
 def test_what_another_file_says_is_not_current_for_who_leads(member, plan):
     write(member, {**plan.connectors[NAME], "topics": "x"}, "t-0")
     assert not see(member, plan).current

@@ -3,7 +3,7 @@ from __future__ import annotations
 import dataclasses
 
 from connect_runtime.base import metrics as base_metrics
-from mm2.app import metrics, overview, rates
+from mm2.app import counters, metrics, overview, rates
 from mm2.connectors import board, flow_status
 from mm2.core import holds as holding
 from mm2.core import measures
@@ -304,8 +304,50 @@ def test_groups_are_as_old_as_the_round_that_is_longest_ago():
     assert seen[measures.GROUP_SYNC_AGE] == {FLOW: 8.0}
     assert seen[measures.SYNCED_GROUPS] == {FLOW: 7}
     for missing in (shown(None), shown(NOW_MS, writes=True)):
-        seen.saw(groups={"east->west": {0: one, 1: missing}})
-        assert seen[measures.GROUP_SYNC_AGE] == seen[measures.SYNCED_GROUPS] == {}
+        first = dataclasses.replace(missing, since_ms=NOW_MS - 9_000)
+        seen = Observed().saw(groups={"east->west": {0: one, 1: first}})
+        assert seen[measures.GROUP_SYNC_AGE] == {FLOW: 9.0}
+        assert seen[measures.SYNCED_GROUPS] == {}
+
+
+def test_before_the_first_round_groups_are_as_old_as_the_wait_for_it():
+    seen = Observed()
+    waits = {"east->west": {0: shown(None, since_ms=NOW_MS)}}
+    assert seen.saw(groups=waits)[measures.GROUP_SYNC_AGE] == {FLOW: 0.0}
+    seen.wall_ms += 400_000
+    assert seen.saw(groups=waits)[measures.GROUP_SYNC_AGE] == {FLOW: 400.0}
+
+
+def test_a_checkpoint_task_that_begins_anew_has_repaired_nothing_yet():
+    flow = dataclasses.replace(statuses.flow(statuses.partition()), checkpoint_tasks=1)
+    seen = Observed()
+    old = shown(NOW_MS - 200_000, 3)
+    for groups in (
+        {0: old},
+        {},
+        {0: shown(None, since_ms=NOW_MS)},
+        {0: shown(NOW_MS, 3, writes=True, since_ms=NOW_MS)},
+    ):
+        seen.beside = metrics.Beside(groups={"east->west": groups} if groups else {})
+        assert seen.see(flow)[measures.GROUP_SYNC_AGE] == {FLOW: 200.0}, groups
+    seen.beside = metrics.Beside(groups={"east->west": {0: shown(NOW_MS, 3)}})
+    assert seen.see(flow)[measures.GROUP_SYNC_AGE] == {FLOW: 0.0}
+    seen.beside = metrics.Beside()
+    without = dataclasses.replace(flow, checkpoint_tasks=0)
+    assert seen.see(without)[measures.GROUP_SYNC_AGE] == {}
+
+
+def test_a_checkpoint_task_that_never_began_is_waited_for():
+    flow = dataclasses.replace(statuses.flow(statuses.partition()), checkpoint_tasks=1)
+    seen = Observed().see(flow)
+    seen.wall_ms += 60_000
+    assert seen.see(flow)[measures.GROUP_SYNC_AGE] == {FLOW: 60.0}
+    assert seen[measures.SYNCED_GROUPS] == {}
+
+
+def test_drills_are_those_of_the_flows_that_run_here():
+    seen = Observed().saw(drills={"east->west": 1.7e9, "gone->away": 1.6e9})
+    assert seen[measures.DRILL] == {FLOW: 1.7e9}
 
 
 def test_rebalances_slots_and_drills():
@@ -323,7 +365,7 @@ def test_what_has_not_changed_is_not_gone_through_again(monkeypatch):
     seen = Observed().see(flow)
     looks: list[object] = []
     monkeypatch.setattr(metrics, "_look", looks.append)
-    monkeypatch.setattr(metrics.FlowMetrics, "_count", lambda *_: looks.append("counted"))
+    monkeypatch.setattr(counters.Counters, "look", lambda *_: looks.append("counted"))
     before = seen.family(measures.RECORDS)
     seen.see(flow)
     assert looks == []
