@@ -55,11 +55,7 @@ class Equipment:
             clock=self.clock,
             timeout_s=self.patience.look_s,
             lost=LOST if self.lost else "",
-            ways=places.ways(
-                self.settings.flat.props,
-                self.both.flow,
-                [each.name for each in self.settings.flows],
-            ),
+            ways=places.ways(self.settings.flat.props, self.both.flow, self.settings.flows),
         )
 
     def clusters(self, *, silent: bool) -> orders.Clusters:

@@ -8,23 +8,9 @@ from dataclasses import dataclass, field
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors, ids
-from connect_runtime.kafka_client import errors as kafka_errors
-from mm2.app.failover import left_behind
+from mm2.app.failover import left_behind, opposites
 from mm2.app.looks import mirrors, positions, sides, syncs
 from mm2.core.failover import doubts, fences, orders, places, plan, seen, tails
-from mm2.core.offsets import offset_map
-
-_LOGS_S = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Opposite:
-    """The flow that leads back, and what never left the cluster gone to. `why` it could not be
-    looked at, or what never left could not be counted, "" where all is known that is needed."""
-
-    back: places.Back
-    left: Mapping[ids.TopicPartition, tails.Tail] = field(default_factory=dict)
-    why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +60,12 @@ class Planner:
             stable=wanted.planned,
             before=None if before is None else before.positions,
             clock=self.clock,
-            timeout_s=max(_LOGS_S, end.left_s(self.clock.now_s())),
+            timeout_s=max(opposites.LOGS_S, end.left_s(self.clock.now_s())),
         )
-        opposite = self._opposite(wanted, found, standing)
+        topics = {place.topic for group in standing.groups for place in group.positions}
+        opposite = opposites.Opposites(
+            both=both, find=self.find, ways=self.ways, timeout_s=self.timeout_s
+        ).look(wanted, found, topics)
         own, why_no_syncs = self._own_syncs(found)
         mirrored = doubts.doubted(fences.with_tails(found.mirrored, known.locked), found.known, own)
         where = places.Places(
@@ -93,7 +82,9 @@ class Planner:
             flow=flow.name,
             mirrored=mirrored,
             groups=standing.groups,
-            logs=both.target.logs.ends(asked, max(_LOGS_S, end.left_s(self.clock.now_s()))).done,
+            logs=both.target.logs.ends(
+                asked, max(opposites.LOGS_S, end.left_s(self.clock.now_s()))
+            ).done,
             silent=found.silent,
             unlisted=standing.unlisted,
             untold=found.untold,
@@ -120,68 +111,3 @@ class Planner:
             return syncs.read(side, topic, min(mirrors.SOURCE_S, self.timeout_s)), ""
         except errors.ConnectError as error:
             return {}, str(error)
-
-    def _opposite(
-        self, wanted: orders.Wanted, found: mirrors.Mirrors, standing: positions.Standing
-    ) -> _Opposite:
-        """As far as it is needed. A planned move needs all of it; where the cluster that is left
-        is half dead in an emergency, less has to do."""
-        flow, back = self.both.flow, wanted.kind is orders.Kind.BACK
-        topics = {place.topic for group in standing.groups for place in group.positions}
-        if not (back or places.asks_back(flow, topics)):
-            return _Opposite(places.Back(known=None))
-        known, why = None, ""
-        if not found.silent:
-            try:
-                known = mirrors.read_map(self.both.source, flow.target, self.timeout_s)
-            except errors.RetriableError as error:
-                if wanted.planned:
-                    raise
-                why = str(error)
-        if known is None:
-            exists = self.ways.both or bool(why)
-            return _Opposite(places.Back(known=None, exists=exists, syncs=self._syncs()), why=why)
-        if not back and flow.policy.renames_topics:
-            return _Opposite(places.Back(known=known, exists=self.ways.both))
-        way = places.Back(known=known, exists=self.ways.both, syncs=self._syncs())
-        try:
-            return _Opposite(way, left=self._left(known, found.known, whole=wanted.planned))
-        except errors.RetriableError as error:
-            if wanted.planned:
-                raise
-            return _Opposite(way, why=str(error))
-
-    def _syncs(self) -> places.Syncs:
-        """What the flow that leads back keeps on the cluster gone to."""
-        if not self.ways.syncs_there:
-            return {}
-        flow = self.both.flow
-        topic = flow.policy.offset_syncs_topic(flow.source)
-        return syncs.read(self.both.target, topic, self.timeout_s)
-
-    def _left(
-        self, opposite: offset_map.OffsetMap, known: offset_map.OffsetMap, *, whole: bool
-    ) -> Mapping[ids.TopicPartition, tails.Tail]:
-        """`whole`: raise where the cluster that is left does not answer for a partition."""
-        flow = self.both.flow
-        begun = tails.begun(opposite, flow.policy)
-        there = self.both.target.logs.ends(begun, _LOGS_S).done
-        names = {each: places.back(flow, each) for each in there}
-        here = self.both.source.logs.ends(set(names.values()), _LOGS_S)
-        missing = {
-            each: None
-            for each, error in here.failed.items()
-            if isinstance(error, kafka_errors.TopicMissingError)
-        }
-        unknown = sorted(here.failed.keys() - missing.keys())
-        if unknown and whole:
-            raise here.failed[unknown[0]]
-        return self.find(
-            tails.begins(
-                opposite,
-                known,
-                name_here=names.__getitem__,
-                there=there,
-                here={**here.done, **missing},
-            )
-        )

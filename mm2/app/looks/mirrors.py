@@ -6,6 +6,7 @@ known.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,9 +18,9 @@ from mm2.app.looks import receipts
 from mm2.app.looks import sides as app_sides
 from mm2.cluster import admin, logs, map_reader
 from mm2.core import flows, naming
-from mm2.core.failover import seen
+from mm2.core.failover import doubts, seen
 from mm2.core.offsets import log_ends, offset_map
-from mm2.formats import map_record, receipt
+from mm2.formats import receipt
 
 SOURCE_S = 10.0
 """A source that has not answered for so long is taken for lost."""
@@ -145,10 +146,10 @@ def _mirrored(
             there=there.get(mirrors[each]),
             waiting_since_ms=waiting.get(each),
             newest_ms=newest.get(mirrors[each]),
-            stopped=_stopped(
+            stopped=doubts.made_anew(
                 known.partition(each),
-                here=topics.get(each.topic),
-                there=targets.get(mirrors[each].topic),
+                source=_id(topics, each),
+                target=_id(targets, mirrors[each]),
             ),
             unknown=str(unknown.get(each, "")),
             unheard=unheard.get(mirrors[each], ""),
@@ -257,25 +258,9 @@ def _mirror(flow: flows.Flow, partition: ids.TopicPartition) -> ids.TopicPartiti
     return ids.TopicPartition(flow.remote_topic(partition.topic), partition.partition)
 
 
-def _stopped(
-    known: offset_map.PartitionMap,
-    *,
-    here: admin.TopicDescription | None,
-    there: admin.TopicDescription | None,
-) -> str:
-    """Are both topics those that were copied? Brokers before 2.8 do not tell."""
-    eras = known.eras
-    if not eras:
-        return ""
-    newest = eras[max(eras)]
-    for found, was, which in (
-        (here, newest.source_topic_id, "the topic"),
-        (there, newest.target_topic_id, "its mirror"),
-    ):
-        now = None if found is None else found.topic_id
-        if now is not None and was != map_record.NO_TOPIC_ID and now.bytes != was:
-            return f"{which} was made anew, and what is known of it is of the one before"
-    return ""
+def _id(topics: _Topics, partition: ids.TopicPartition) -> uuid.UUID | None:
+    topic = topics.get(partition.topic)
+    return None if topic is None else topic.topic_id
 
 
 def _tail(

@@ -219,13 +219,12 @@ def _of_lag(
 def _of_tail(wanted: orders.Wanted, each: seen.Unreplicated) -> Iterator[verdicts.Finding]:
     if each.records == 0:
         return
+    here, there = wanted.origin, wanted.destination
     count = f"at least {each.at_least}" if each.records is None else f"{each.records}"
-    yield _Finding(
-        weight=_Weight.COSTS,
-        code="unreplicated",
-        text=f"{each.partition}: {count} records of {wanted.destination} never reached "
-        f"{wanted.origin}; who goes on there reads them now",
-    )
+    text = f"{count} records of {there} never reached {here}; who goes on there reads them now"
+    if each.why:
+        text = f"what of {there} never reached {here} is not counted: {each.why}"
+    yield _Finding(weight=_Weight.COSTS, code="unreplicated", text=f"{each.partition}: {text}")
 
 
 def _of_names(
@@ -342,6 +341,9 @@ def _of_reading(
     weight, waited = _Weight.COSTS, ""
     if waits and each.unmirrored:
         weight, waited = _Weight.NOTE, " as it stands now; what is not copied yet is waited for"
+    if each.stopped:
+        text = f"of {each.mirror} nobody knows what it has read: {each.stopped}"
+        yield _Weight.FORBIDS, "stopped", text
     if each.unsure:
         yield _Weight.FORBIDS, "shared-names", each.unsure
     if each.oldest:

@@ -52,7 +52,7 @@ class PartitionMove:
     records are read again. `unmirrored` records, at most, were read on the cluster that is left and
     never reached this one. `gone` records were deleted here before the group read them, by offsets.
     `oldest`: its place is before all that is known, so it goes on at the first record that is left.
-    `unsure` as in `seen.Place`.
+    `unsure` and `stopped` as in `seen.Place`.
     """
 
     partition: ids.TopicPartition
@@ -69,6 +69,7 @@ class PartitionMove:
     why: str = ""
     oldest: bool = False
     unsure: str = ""
+    stopped: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,6 +229,7 @@ def _move(
         metadata=committed.metadata,
         oldest=oldest,
         unsure=place.unsure,
+        stopped=place.stopped,
     )
 
 

@@ -22,35 +22,42 @@ Syncs = Mapping[ids.TopicPartition, Sequence[offset_sync.OffsetSync]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ways:
-    """What the file says. `both`: a flow leads back, too. `syncs_there`: it keeps its offset syncs
-    on the cluster gone to, which is its source, and nobody else keeps any under that name.
-    `syncs_here`: the flow itself keeps its own on its source."""
+    """What the file says. `back`: the flow that leads back, None where there is none.
+    `syncs_there`: it keeps its offset syncs on the cluster gone to, which is its source, and nobody
+    else keeps any under that name. `syncs_here`: the flow itself keeps its own on its source."""
 
-    both: bool = False
+    back: flows.Flow | None = None
     syncs_there: bool = False
     syncs_here: bool = True
 
+    @property
+    def both(self) -> bool:
+        return self.back is not None
 
-def ways(props: Mapping[str, str], flow: flows.Flow, names: Collection[str]) -> Ways:
-    """`props`: the file's, flat; `names`: of all its flows."""
+
+def ways(props: Mapping[str, str], flow: flows.Flow, of_file: Iterable[flows.Flow]) -> Ways:
+    """`props`: the file's, flat; `of_file`: all its flows."""
     back_name = f"{flow.target}->{flow.source}"
     usual = props.get(connector_keys.SYNCS_TOPIC_LOCATION, "source")
     here, there = (
         props.get(f"{name}.{connector_keys.SYNCS_TOPIC_LOCATION}", usual).strip() == "source"
         for name in (flow.name, back_name)
     )
-    return Ways(both=back_name in names, syncs_there=here and there, syncs_here=here)
+    back = next((each for each in of_file if each.name == back_name), None)
+    return Ways(back=back, syncs_there=here and there, syncs_here=here)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Back:
     """The flow that leads back. `known` is its map, which stands on the cluster that is left, None
     where it cannot be read; of what is not in it `syncs` tell. `exists`: there is such a flow, as
-    far as that is known without the map."""
+    far as that is known without the map. `stopped`: partitions of the cluster gone to of which the
+    map holds no more, and why."""
 
     known: offset_map.OffsetMap | None
     exists: bool = False
     syncs: Syncs = field(default_factory=dict)
+    stopped: Mapping[ids.TopicPartition, str] = field(default_factory=dict)
 
     def arrived(self, partition: ids.TopicPartition, offset: int) -> offset_sync.OffsetSync | None:
         """The last place, as far as offset syncs say, before which all that was born on the cluster
@@ -130,11 +137,18 @@ class Places:
         born = ids.TopicPartition(topic, partition.partition)
         if opposite is None:
             return seen.Place(partition=born, outcome=self._back_by_syncs(born, offset))
+        if born in self.back.stopped:
+            return self._anew(born)
         tail = self.left.get(born)
         if tail is not None and tail.first is not None and offset >= tail.behind:
             return seen.Place(partition=born, outcome=translation.Exact(downstream=tail.first))
         outcome = map_translation.translate_back(opposite.partition(born), offset)
         return seen.Place(partition=born, outcome=outcome)
+
+    def _anew(self, born: ids.TopicPartition) -> seen.Place:
+        """Nothing is known of what stands there now: all of it may be unread."""
+        old = translation.Untranslated.TOO_OLD
+        return seen.Place(partition=born, outcome=old, stopped=self.back.stopped[born])
 
     def _back_by_syncs(self, born: ids.TopicPartition, offset: int) -> translation.Translation:
         """What was copied behind the sync stands before `offset`, too: a record an offset at
@@ -153,6 +167,8 @@ class Places:
         forward: translation.Translation,
         opposite: offset_map.PartitionMap,
     ) -> seen.Place:
+        if mirror in self.back.stopped:
+            return self._anew(mirror)
         if not opposite.eras:  # MirrorMaker 2 may lead back: it keeps syncs alone
             return self._by_syncs(partition, mirror, offset, forward=forward)
         mine, tail = self.mirrored.get(partition), self.left.get(mirror)

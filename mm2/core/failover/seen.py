@@ -94,11 +94,13 @@ class Place:
     """Where an offset of `from` is on `to`: by which map, and the outcome. `unsure` says why what
     was written on `to` itself may be missed by who goes on there; "" where it is not. `known_from`:
     of what is `TOO_OLD` the first place behind it that is known: a checkpoint that goes further may
-    be of a mirror before this one. None: any may be."""
+    be of a mirror before this one. None: any may be. `stopped` as in `Mirrored`, of what flows the
+    other way."""
 
     partition: ids.TopicPartition
     outcome: translation.Translation
     known_from: int | None = None
+    stopped: str = ""
     unsure: str = ""
 
 
@@ -109,8 +111,9 @@ Translate = Callable[[ids.TopicPartition, int], Place | None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreplicated:
     """What `to` holds in a partition, by its name there, that never reached `from`: what was
-    written there before it was left. `records` None: not all could be counted. `at_least` is what
-    was. Times are those of the first and the last of them, None where there is none.
+    written there before it was left. `records` None: not all could be counted, `why`, where that is
+    known; `at_least` is what was. Times are those of the first and the last of them, None where
+    there is none.
     """
 
     partition: ids.TopicPartition
@@ -120,6 +123,7 @@ class Unreplicated:
     at_least: int = 0
     first_ms: int | None = None
     last_ms: int | None = None
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,14 +6,15 @@ It is what was born there, behind all that the opposite flow has brought over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from connect_runtime.base import ids
-from mm2.core import naming
+from mm2.core import flows, naming
 from mm2.core.failover import seen, whose
 from mm2.core.offsets import log_ends, offset_map
+from mm2.formats import offset_sync
 
 LAST_OFFSETS = 1_000
 """So far back the last record that the opposite flow brought is looked for."""
@@ -23,7 +24,8 @@ LAST_OFFSETS = 1_000
 class Tail:
     """Of a partition of the cluster gone to, from where the opposite flow's map ends (`through`) to
     the last stable offset (`end`). Nothing that this flow brought over stands at `behind` on the
-    cluster that is left, or later. `stretches` None: not all could be counted."""
+    cluster that is left, or later. `stretches` None: not all could be counted, `why`, where that is
+    known."""
 
     partition: ids.TopicPartition
     through: int
@@ -31,6 +33,7 @@ class Tail:
     behind: int
     stretches: tuple[whose.Stretch, ...] | None
     counted: int
+    why: str = ""
 
     @property
     def first(self) -> int | None:
@@ -49,6 +52,7 @@ class Tail:
             at_least=self.counted,
             first_ms=min((each.first_ms for each in found), default=None),
             last_ms=max((each.last_ms for each in found), default=None),
+            why=self.why,
         )
 
 
@@ -127,32 +131,93 @@ def begun(
     }
 
 
-def begins(
-    opposite: offset_map.OffsetMap,
-    known: offset_map.OffsetMap,
-    *,
-    name_here: Callable[[ids.TopicPartition], ids.TopicPartition],
-    there: Mapping[ids.TopicPartition, log_ends.Ends],
-    here: Mapping[ids.TopicPartition, log_ends.Ends | None],
-) -> dict[ids.TopicPartition, Begin]:
-    """Of every partition `there` whose mirror is known of: in `here` None says that there is none,
-    and what is not in it could not be asked for. `name_here`: where the opposite flow brings it;
-    `known`: the map of the flow, by whose ids it writes into topics of one name."""
-    found = {}
-    for partition, ends in there.items():
-        mine = opposite.partition(partition)
-        mirror = name_here(partition)
-        if mirror not in here:
-            continue
-        anchor = mine.anchor
-        same = known.partition(mirror).producers if mirror == partition else ()
-        found[partition] = Begin(
+def to_mirror(back: flows.Flow, listed: Collection[str]) -> set[str]:
+    """Of the topics of its source those that it is to mirror."""
+    return {
+        each
+        for each in listed
+        if back.should_replicate_topic(each) and not naming.is_heartbeats_topic(back.policy, each)
+    }
+
+
+_NOWHERE = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """What was asked before anything is counted, by partition of the cluster gone to.
+
+    `known`: the map of the flow, by whose ids it writes into topics of one name. `mirror`: where
+    the opposite flow brings each; `there` its log, `here` that of its mirror: None says that there
+    is none, and what is not in it could not be asked for. `stopped`: of which the opposite map
+    holds no more: nothing of what stands there now is known to have arrived. `syncs`: offset syncs
+    of the opposite direction, by name there.
+    """
+
+    opposite: offset_map.OffsetMap
+    known: offset_map.OffsetMap
+    mirror: Mapping[ids.TopicPartition, ids.TopicPartition]
+    there: Mapping[ids.TopicPartition, log_ends.Ends]
+    here: Mapping[ids.TopicPartition, log_ends.Ends | None]
+    stopped: Collection[ids.TopicPartition] = ()
+    syncs: Mapping[ids.TopicPartition, Sequence[offset_sync.OffsetSync]] = field(
+        default_factory=dict
+    )
+
+    def begins(self) -> dict[ids.TopicPartition, Begin]:
+        """Where to look: of every partition whose mirror is known of, or that nobody began."""
+        return {
+            each: self._begin(each, ends)
+            for each, ends in self.there.items()
+            if (self._is_begun(each) and self.mirror[each] in self.here)
+            or not (self._is_begun(each) or self._brought_by_others(each))
+        }
+
+    def uncounted(self, silent: Mapping[ids.TopicPartition, str]) -> dict[ids.TopicPartition, Tail]:
+        """Of which nothing can be counted. `silent`: for which the cluster gone to does not
+        answer, and why."""
+        others = {
+            each: "something else than this flow has brought it over, and no map says how far"
+            for each in self.there
+            if not self._is_begun(each) and self._brought_by_others(each)
+        }
+        return {each: self._uncounted(each, why) for each, why in {**silent, **others}.items()}
+
+    def _is_begun(self, partition: ids.TopicPartition) -> bool:
+        return bool(self.opposite.partition(partition).eras)
+
+    def _brought_by_others(self, partition: ids.TopicPartition) -> bool:
+        """Of what the flow has not begun."""
+        mirror = self.mirror[partition]
+        ends = self.here.get(mirror)
+        named = mirror != partition and ends is not None and ends.high_watermark > ends.start
+        return named or bool(self.syncs.get(partition))
+
+    def _begin(self, partition: ids.TopicPartition, ends: log_ends.Ends) -> Begin:
+        mine, mirror = self.opposite.partition(partition), self.mirror[partition]
+        holds = partition not in self.stopped and bool(mine.eras)
+        anchor = mine.anchor if holds else None
+        same = self.known.partition(mirror).producers if mirror == partition else ()
+        return Begin(
             ends=ends,
-            through=mine.copied_to or 0,
+            through=(mine.copied_to or 0) if holds else 0,
             ours=frozenset(same),
             mirror=mirror,
-            mirror_ends=here[mirror],
+            mirror_ends=self.here[mirror] if holds else None,
             mirror_next=0 if anchor is None else anchor.segment.target_next,
             theirs=frozenset(mine.producers),
         )
-    return found
+
+    def _uncounted(self, partition: ids.TopicPartition, why: str) -> Tail:
+        told = max((each.upstream for each in self.syncs.get(partition, ())), default=0)
+        through = max(self.opposite.partition(partition).copied_to or 0, told)
+        ends, mirror_ends = self.there.get(partition), self.here.get(self.mirror[partition])
+        return Tail(
+            partition=partition,
+            through=through,
+            end=through if ends is None else max(through, ends.end),
+            behind=_NOWHERE if mirror_ends is None else mirror_ends.high_watermark,
+            stretches=None,
+            counted=0,
+            why=why,
+        )

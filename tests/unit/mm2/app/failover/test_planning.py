@@ -4,98 +4,31 @@ names that both write."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
 from connect_runtime.base import errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
-from mm2.app.failover import planning
 from mm2.core import filters, flows, naming
 from mm2.core.failover import (
     fences,
     group_moves,
     orders,
     places,
-    plan,
     seen,
     tails,
     verdicts,
     whose,
 )
 from mm2.formats import checkpoint, offset_sync
-from tests.fakes import copied_map, two_sides
+from tests.fakes import copied_map, plans, two_sides
 
-TOPIC = "orders"
-HERE, THERE = ids.TopicPartition(TOPIC, 0), ids.TopicPartition("east.orders", 0)
-COPIED, DELTA = 100, 5
-ONE_WAY = places.Ways()
+TOPIC, HERE, THERE = plans.TOPIC, plans.HERE, plans.THERE
+COPIED, DELTA = plans.COPIED, plans.DELTA
+made, only, codes, scene = plans.made, plans.only, plans.codes, plans.scene
+checkpoints = plans.checkpoints
 Way, Weight = group_moves.Way, verdicts.Weight
-
-
-class Clock:
-    def now_s(self) -> float:
-        return 0.0
-
-    def wall_ms(self) -> int:
-        return 1_000
-
-
-def scene(**given: Any) -> two_sides.FakeSides:
-    """100 records copied from east to west."""
-    flow = flows.Flow(
-        **{"source": "east", "target": "west", "topics": filters.topic_filter((TOPIC,)), **given}
-    )
-    sides = two_sides.FakeSides(flow)
-    sides.source.log(TOPIC, COPIED)
-    sides.target.log(flow.remote_topic(TOPIC), COPIED + DELTA)
-    sides.target.topics.topics[naming.map_topic("east")] = copied_map.log(
-        HERE, through=COPIED, delta=DELTA
-    )
-    sides.source.members.commit("billing", {HERE: 40})
-    return sides
-
-
-def made(
-    sides: two_sides.FakeSides,
-    *,
-    kind: orders.Kind = orders.Kind.EMERGENCY,
-    found: Mapping[ids.TopicPartition, tails.Tail] | None = None,
-    locked: fences.Fences | None = None,
-    lost: str = "",
-    ways: places.Ways = ONE_WAY,
-    find: Callable[[Any], Any] | None = None,
-    **given: Any,
-) -> plan.Plan:
-    planner = planning.Planner(
-        both=sides,
-        find=find or (lambda _: found or {}),
-        clock=Clock(),
-        timeout_s=10.0,
-        lost=lost,
-        ways=ways,
-    )
-    wanted = orders.Wanted(origin="east", destination="west", kind=kind, **given)
-    closed = None if locked is None else planning.Closed(locked=locked)
-    return planner.make(wanted, closed)
-
-
-def codes(found: plan.Plan) -> dict[str, verdicts.Weight]:
-    return {each.code: each.weight for each in found.findings}
-
-
-def only(found: plan.Plan) -> group_moves.PartitionMove:
-    (group,) = found.groups
-    (place,) = group.partitions
-    return place
-
-
-def checkpoints(sides: two_sides.FakeSides, group: str, upstream: int) -> None:
-    point = checkpoint.Checkpoint(
-        group=group, partition=THERE, upstream=upstream, downstream=upstream + DELTA, metadata=""
-    )
-    sides.target.topics.topics["east.checkpoints.internal"] = [checkpoint.encode(point)]
 
 
 def test_a_group_goes_where_the_map_says():
@@ -412,7 +345,7 @@ def test_under_one_name_both_maps_count():
     assert (done.to, done.way) == (105, Way.MOVES)
 
 
-BOTH = places.Ways(both=True, syncs_there=True)
+BOTH = places.Ways(back=flows.Flow(source="west", target="east"), syncs_there=True)
 
 
 @pytest.mark.parametrize("lost", ["", "it burns"])
@@ -456,7 +389,7 @@ def test_java_that_leads_back_is_seen_by_its_syncs():
     sides = identity()
     sync = offset_sync.OffsetSync(partition=HERE, upstream=60, downstream=80)
     sides.target.topics.topics["mm2-offset-syncs.east.internal"] = [offset_sync.encode(sync)]
-    found = made(sides, ways=places.Ways(both=False, syncs_there=True))
+    found = made(sides, ways=places.Ways(syncs_there=True))
     assert "shared-names" not in codes(found)
     assert (only(found).to, only(found).again_max) == (60, COPIED + DELTA - 60)
 

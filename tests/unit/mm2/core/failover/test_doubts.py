@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import uuid
+
 import pytest
 
 from connect_runtime.base import ids
@@ -42,3 +44,25 @@ def test_what_stands_still_for_another_reason_keeps_it():
     mirrored = [seen.Mirrored(partition=HERE, mirror=HERE, stopped="it was made anew")]
     (found,) = doubts.doubted(mirrored, known, {HERE: (sync(50, 56),)})
     assert found.stopped == "it was made anew"
+
+
+ANEW = uuid.uuid4()
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "which"),
+    [
+        (None, None, ""),
+        (uuid.UUID(bytes=b"s" * 16), uuid.UUID(bytes=b"t" * 16), ""),
+        (ANEW, uuid.UUID(bytes=b"t" * 16), "the topic was made anew"),
+        (None, ANEW, "its mirror was made anew"),
+    ],
+)
+def test_a_map_is_of_the_topics_that_were_copied_last(source, target, which):
+    known = offset_map.OffsetMap()
+    (key, era), *_ = copied_map.log(HERE, through=100, delta=5)
+    assert doubts.made_anew(known.partition(HERE), source=source, target=target) == ""
+    known.apply(key or b"", (era or b"").replace(bytes(32), b"s" * 16 + b"t" * 16))
+    found = doubts.made_anew(known.partition(HERE), source=source, target=target)
+    assert found.startswith(which)
+    assert bool(found) is bool(which)

@@ -23,6 +23,7 @@ def codes(
     agreed: int | None = None,
     state: group_sync.GroupState = State.EMPTY,
     unsure: str = "",
+    stopped: str = "",
     groups: tuple[seen.Group, ...] | None = None,
     names: frozenset[str] = frozenset(),
     again: int = 0,
@@ -53,7 +54,7 @@ def codes(
     )
     exact, earlier = translation.Exact(downstream=60), translation.Earlier
     outcome = earlier(downstream=60, again_max=again) if again else exact
-    place = seen.Place(partition=THERE, outcome=outcome, unsure=unsure)
+    place = seen.Place(partition=THERE, outcome=outcome, unsure=unsure, stopped=stopped)
     made = plan.make(
         wanted,
         found,
@@ -129,6 +130,10 @@ def test_a_group_that_is_gone_since_the_move_was_begun_forbids():
 
 def test_names_that_both_write_forbid_where_nobody_knows_what_was_read():
     assert codes(unsure="nobody can say") == {"shared-names": Weight.FORBIDS}
+
+
+def test_a_place_in_a_topic_that_was_made_anew_forbids():
+    assert codes(stopped="it was made anew") == {"stopped": Weight.FORBIDS}
 
 
 def test_a_group_that_was_named_has_to_have_a_position():

@@ -106,6 +106,18 @@ def test_who_has_read_all_that_was_brought_goes_on_at_what_never_left():
     assert outcome(where.translate(BROUGHT, 9)) == Exact(downstream=6)
 
 
+@pytest.mark.parametrize("about", [flow(), identity()])
+def test_of_a_topic_that_was_made_anew_the_opposite_map_says_nothing(about):
+    """Neither do its tail and its syncs."""
+    tail = tails.Tail(partition=HERE, through=12, end=30, behind=15, stretches=(), counted=0)
+    way = places.Back(known=known(HERE, through=12, delta=3), stopped={HERE: "it was made anew"})
+    where = made(about, way, left={HERE: tail}, still=True)
+    asked = BROUGHT if about.policy.renames_topics else HERE
+    assert where.translate(asked, 15) == seen.Place(
+        partition=HERE, outcome=Untranslated.TOO_OLD, stopped="it was made anew"
+    )
+
+
 @pytest.mark.parametrize(
     ("syncs", "found"),
     [({}, Untranslated.UNKNOWN), (synced(12, 15), Earlier(downstream=12, again_max=2))],
@@ -181,19 +193,20 @@ def test_names_of_both_ways():
     assert places.back(identity(), HERE) == HERE
 
 
+BOTH = (flow(source="west", target="east"), flow())
 LOCATION = connector_keys.SYNCS_TOPIC_LOCATION
 
 
 @pytest.mark.parametrize(
-    ("props", "names", "found"),
+    ("props", "of_file", "found"),
     [
         ({}, (), (False, True, True)),
-        ({}, ("west->east",), (True, True, True)),
-        ({LOCATION: "target"}, ("west->east",), (True, False, False)),
-        ({f"west->east.{LOCATION}": "target"}, ("west->east",), (True, False, True)),
+        ({}, BOTH, (True, True, True)),
+        ({LOCATION: "target"}, BOTH, (True, False, False)),
+        ({f"west->east.{LOCATION}": "target"}, BOTH, (True, False, True)),
         ({LOCATION: "target", f"east->west.{LOCATION}": "source"}, (), (False, False, True)),
     ],
 )
-def test_the_file_says_where_syncs_are(props, names, found):
-    ways = places.ways(props, flow(), names)
+def test_the_file_says_where_syncs_are(props, of_file, found):
+    ways = places.ways(props, flow(), of_file)
     assert (ways.both, ways.syncs_there, ways.syncs_here) == found

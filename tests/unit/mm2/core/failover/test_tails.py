@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from connect_runtime.base import ids
-from mm2.core import naming
+from mm2.core import filters, flows, naming
 from mm2.core.failover import tails, whose
 from mm2.core.offsets import log_ends, offset_map
+from mm2.formats import offset_sync
 from tests.fakes import copied_map
 
 EAST, WEST = ids.TopicPartition("orders", 0), ids.TopicPartition("east.orders", 0)
+NEW, WEST_NEW = ids.TopicPartition("new", 0), ids.TopicPartition("east.new", 0)
 ENDS = log_ends.Ends(start=0, end=30)
 
 
@@ -29,23 +31,75 @@ def begin(**given: Any) -> tails.Begin:
     return tails.Begin(**usual | given)
 
 
-def begins(here: dict[ids.TopicPartition, Any], **given: Any) -> dict[Any, tails.Begin]:
+def looked(here: dict[ids.TopicPartition, Any], **given: Any) -> tails.Looked:
     opposite = offset_map.OffsetMap()
     for key, value in copied_map.log(EAST, through=10, delta=2):
         opposite.apply(key or b"", value)
-    usual: dict[str, Any] = {"name_here": lambda _: WEST, "there": {EAST: ENDS}, "here": here}
-    return tails.begins(opposite, offset_map.OffsetMap(), **usual | given)
+    usual: dict[str, Any] = {
+        "opposite": opposite,
+        "known": offset_map.OffsetMap(),
+        "mirror": {EAST: WEST, NEW: WEST_NEW},
+        "there": {EAST: ENDS},
+        "here": here,
+    }
+    return tails.Looked(**usual | given)
 
 
 def test_where_to_look_is_what_both_maps_say():
-    found = begins({WEST: ENDS})[EAST]
+    found = looked({WEST: ENDS}).begins()[EAST]
     assert (found.through, found.mirror_next, found.mirror) == (10, 12, WEST)
     assert (found.ours, found.mirror_ends) == (frozenset(), ENDS)
 
 
 def test_what_cannot_be_asked_for_is_not_looked_at_and_what_is_not_there_is():
-    assert begins({}) == {}
-    assert begins({WEST: None})[EAST].mirror_ends is None
+    assert looked({}).begins() == {}
+    assert looked({WEST: None}).begins()[EAST].mirror_ends is None
+
+
+def test_of_a_topic_that_was_made_anew_nothing_has_arrived():
+    found = looked({WEST: ENDS}, stopped={EAST}).begins()[EAST]
+    assert (found.through, found.mirror_next, found.mirror_ends) == (0, 0, None)
+    assert found.born().start == 0
+
+
+@pytest.mark.parametrize("here", [{}, {WEST_NEW: None}, {WEST_NEW: log_ends.Ends(start=0, end=0)}])
+def test_what_was_never_begun_has_all_of_it_left(here):
+    found = looked(here, there={NEW: ENDS})
+    assert found.uncounted({}) == {}
+    begin = found.begins()[NEW]
+    assert (begin.through, begin.ends, begin.mirror_ends) == (0, ENDS, None)
+
+
+SYNC = offset_sync.OffsetSync(partition=NEW, upstream=7, downstream=9)
+
+
+@pytest.mark.parametrize(
+    ("here", "syncs", "start"), [({WEST_NEW: ENDS}, {}, 0), ({}, {NEW: (SYNC,)}, 7)]
+)
+def test_what_others_have_brought_over_nobody_counts(here, syncs, start):
+    found = looked(here, there={NEW: ENDS}, syncs=syncs)
+    assert found.begins() == {}
+    told = found.uncounted({})[NEW].told()
+    assert (told.records, told.start, told.end) == (None, start, 30)
+    assert "no map says how far" in told.why
+
+
+def test_under_one_name_a_log_of_that_name_says_nothing():
+    found = looked({NEW: ENDS}, there={NEW: ENDS}, mirror={NEW: NEW})
+    assert set(found.begins()) == {NEW}
+
+
+def test_what_does_not_answer_is_not_counted():
+    here = {WEST: log_ends.Ends(start=0, end=17, pending=3)}
+    found = looked(here, there={}).uncounted({EAST: "away"})[EAST]
+    assert (found.through, found.end, found.behind, found.first) == (10, 10, 20, None)
+    assert (found.told().records, found.told().why) == (None, "away")
+
+
+def test_what_is_to_be_mirrored_counts_whether_or_not_it_was_begun():
+    back = flows.Flow(source="west", target="east", topics=filters.topic_filter(("orders.*",)))
+    listed = {"orders", "orders-new", "other", "heartbeats", "east.orders", "__consumer_offsets"}
+    assert tails.to_mirror(back, listed) == {"orders", "orders-new"}
 
 
 def test_heartbeats_are_nobodys_loss():
