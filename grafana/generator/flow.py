@@ -5,6 +5,7 @@ from __future__ import annotations
 from grafana.generator.board import Board, Row
 from grafana.generator.panels import (
     BAD,
+    FIFTH,
     GOOD,
     HALF,
     NEUTRAL,
@@ -24,6 +25,7 @@ from grafana.generator.panels import (
 _FLOW = '{flow=~"$flow"}'
 _TOPIC = '{flow=~"$flow", topic=~"$topic"}'
 _BY_TOPIC = "{{flow}} {{topic}}"
+_COPIED = '{flow=~"$flow", phase=~"copying|boundary"}'
 
 CROSSING = number(
     Text(
@@ -36,6 +38,7 @@ CROSSING = number(
     Query(expr=f"max by (flow) (mm2_flow_crossing_age_seconds{_FLOW})"),
     unit="s",
     steps=((None, GOOD), (30, WARN), (60, BAD)),
+    span=FIFTH,
 )
 
 BEHIND = number(
@@ -48,6 +51,7 @@ BEHIND = number(
     Query(expr=f"mm2:flow:lag_seconds{_FLOW}"),
     unit="s",
     steps=((None, GOOD), (30, WARN), (60, BAD)),
+    span=FIFTH,
 )
 
 CATCHING_UP = number(
@@ -62,6 +66,7 @@ CATCHING_UP = number(
     Query(expr=f"mm2:flow:lag_records{_FLOW} / (-deriv(mm2:flow:lag_records{_FLOW}[10m]) > 0)"),
     unit="s",
     steps=((None, NEUTRAL),),
+    span=FIFTH,
 )
 
 STANDING = number(
@@ -74,6 +79,34 @@ STANDING = number(
     Query(expr='sum by (flow) (mm2_flow_partitions{flow=~"$flow", phase=~"stopped|fenced"})'),
     unit="short",
     steps=((None, GOOD), (1, BAD)),
+    span=FIFTH,
+)
+
+COPIED = graph(
+    Text(
+        title="Partitions given to tasks, and copied",
+        about="Apart: some wait, stand still, or went with the node that had them.",
+    ),
+    Query(expr=f"max by (flow) (mm2_flow_wanted_partitions{_FLOW})", legend="{{flow}} handed out"),
+    Query(expr=f"sum by (flow) (mm2_flow_partitions{_COPIED})", legend="{{flow}} copied"),
+    unit="short",
+    span=WHOLE,
+    whole=True,
+)
+
+HELD = number(
+    Text(
+        title="Held by an operator",
+        about="paused: mm2 pause. stopped: mm2 failover, or REST. mm2 resume lets it go on.",
+        unknown="nobody holds it, or no data",
+        color=QUIET,
+        runbooks=("Mm2FlowHeld",),
+    ),
+    Query(expr=f"max by (flow, by) (mm2_flow_held{_FLOW})", legend="{{flow}} {{by}}"),
+    unit="short",
+    steps=((None, WARN),),
+    words={"1": ("held", WARN)},
+    span=WHOLE - 4 * FIFTH,
 )
 
 AGES = graph(
@@ -93,7 +126,7 @@ PHASES = graph(
         title="Partitions by what they do",
         about="copying is well. taking: finding their place after a start. waiting: for a "
         "leader, a slot or a try again. stopped, fenced: until somebody acts.",
-        runbooks=("Mm2PartitionsStopped",),
+        runbooks=("Mm2PartitionsWait", "Mm2PartitionsStopped"),
     ),
     Query(
         expr=f"sum by (flow, phase) (mm2_flow_partitions{_FLOW}) > 0",
@@ -273,7 +306,6 @@ REFUSED = graph(
         title="Duplicates refused, per minute",
         about="Records that a restart or a frozen twin would have doubled, and did not. After a "
         "restart some are normal; a steady rate is not.",
-        unknown="no data: nobody tells of the flow",
     ),
     Query(
         expr="60 * sum by (flow, topic) "
@@ -356,7 +388,7 @@ BOARD = Board(
     rows=(
         Row(
             title="Does it move?",
-            panels=(CROSSING, BEHIND, CATCHING_UP, STANDING, AGES, PHASES),
+            panels=(CROSSING, BEHIND, CATCHING_UP, STANDING, HELD, AGES, PHASES, COPIED),
         ),
         Row(title="Where is it behind?", panels=(LAG_SECONDS, LAG_RECORDS, TOPICS)),
         Row(title="What stands still, was lost or doubled?", panels=(STOPPED, RECEIPTS)),

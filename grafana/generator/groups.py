@@ -36,9 +36,10 @@ FOLLOWED = number(
 SYNC_AGE = number(
     Text(
         title="Since the last round of checkpoints",
-        about="A group that moves goes on where it was then. Red beyond the limit.",
+        about="A group that moves goes on where it was then. Before the first round: since a task "
+        "waits for it. Red beyond the limit.",
         unknown="no data: checkpoints are off, or nobody tells",
-        runbooks=("Mm2GroupSyncStale",),
+        runbooks=("Mm2GroupSyncStale", "Mm2GroupSyncGone"),
     ),
     Query(expr=f"max by (flow) (mm2_group_sync_age_seconds{_FLOW})"),
     unit="s",
@@ -61,8 +62,9 @@ MAP_AGE = number(
 FOLLOWED_WELL = number(
     Text(
         title="May groups move?",
-        about="The two conditions of the verdict that are about groups, for each flow.",
-        unknown="no data: nobody tells of groups",
+        about="The two conditions of the verdict that are about groups, for each flow. NO, too, "
+        "where a round was told of within a day, and nobody tells any more.",
+        unknown="no data: nobody tells of a flow",
         runbooks=("Mm2GroupSyncStale", "Mm2OffsetMapStale"),
     ),
     Query(

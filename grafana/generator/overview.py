@@ -5,6 +5,7 @@ from __future__ import annotations
 from grafana.generator.board import Board, Row
 from grafana.generator.panels import (
     BAD,
+    FIFTH,
     GOOD,
     HALF,
     NEUTRAL,
@@ -25,13 +26,15 @@ _FLOW = '{flow=~"$flow"}'
 _YES_NO = {"1": ("yes", GOOD), "0": ("NO", BAD)}
 _FROM_1 = ((None, BAD), (1, GOOD))
 _NONE_IS_WELL = ((None, GOOD), (1, BAD))
+_STATES = WHOLE - 4 * FIFTH
 
 READY = number(
     Text(
         title="Safe to fail over?",
         about="Yes, where every condition of the table beside it holds. A condition that nobody "
-        "tells of counts as not held, and so does a node that does not answer. Before you move: "
-        "mm2 failover --from … --to …, which changes nothing without --execute.",
+        "tells of counts as not held, and so does a node that does not answer; groups count where "
+        "checkpoints were made within a day. Before you move: mm2 failover --from … --to …, which "
+        "changes nothing without --execute.",
         unknown="no data: nobody tells of a flow",
         runbooks=("Mm2Absent", "Mm2FlowGone"),
     ),
@@ -45,9 +48,11 @@ READY = number(
 CONDITIONS = rows(
     Text(
         title="Conditions",
-        about="What the verdict is made of. NO names where to look: state and age of the flow on "
-        'this board, partitions on "mm2 flow", offsets and groups on "mm2 groups and offsets".',
+        about="What the verdict is made of. NO, or nobody tells: state and age of the flow are on "
+        'this board, partitions and topics on "mm2 flow", what has failed on "mm2 workers and '
+        'rebalances", offsets and groups on "mm2 groups and offsets".',
         unknown="no data: nobody tells of a flow",
+        runbooks=("Mm2PartitionsWait", "Mm2TaskFailed", "Mm2GroupSyncGone"),
     ),
     Column(expr=f"mm2:flow:condition{_FLOW}", name="holds", steps=_FROM_1, words=_YES_NO),
     labels=("flow", "condition"),
@@ -88,17 +93,24 @@ STATE = number(
     Text(
         title="State",
         about="Does a node have the flow in state RUNNING? FAILED where one has given it up, "
-        "whatever the others do. mm2 status says why it does not run.",
+        "whatever the others do; held: an operator has paused or stopped it. mm2 status says why.",
         unknown="no data: nobody tells of a flow",
-        runbooks=("Mm2FlowNotRunning", "Mm2FlowFailed"),
+        runbooks=("Mm2FlowNotRunning", "Mm2FlowFailed", "Mm2FlowHeld", "Mm2FlowRemoved"),
     ),
     Query(
         expr='max by (flow) (mm2_flow_state{flow=~"$flow", state="RUNNING"} '
-        'or 2 * mm2_flow_state{flow=~"$flow", state="FAILED"})'
+        f"or 2 * mm2_flow_held{_FLOW} "
+        'or 3 * mm2_flow_state{flow=~"$flow", state="FAILED"})'
     ),
     unit="short",
-    steps=((None, BAD), (1, GOOD), (2, BAD)),
-    words={"0": ("not running", BAD), "1": ("RUNNING", GOOD), "2": ("FAILED", BAD)},
+    steps=((None, BAD), (1, GOOD), (2, WARN), (3, BAD)),
+    words={
+        "0": ("not running", BAD),
+        "1": ("RUNNING", GOOD),
+        "2": ("held", WARN),
+        "3": ("FAILED", BAD),
+    },
+    span=_STATES,
 )
 
 AGE = number(
@@ -107,12 +119,12 @@ AGE = number(
         about="The oldest record that is not copied, or how long nothing has crossed: so much is "
         "lost if the source is lost now. Red beyond the objective.",
         unknown="no data: age is not known",
-        runbooks=("Mm2FlowStalled", "Mm2FreshnessBurnsFast"),
+        runbooks=("Mm2FlowStalled", "Mm2FreshnessBurnsFast", "Mm2AgeUnknown"),
     ),
     Query(expr=f"mm2:flow:age_seconds{_FLOW}"),
     unit="s",
     steps=((None, GOOD), (30, WARN), (60, BAD)),
-    span=QUARTER,
+    span=FIFTH,
 )
 
 LAG_RECORDS = number(
@@ -126,7 +138,24 @@ LAG_RECORDS = number(
     Query(expr=f"mm2:flow:lag_records{_FLOW}"),
     unit="short",
     steps=((None, NEUTRAL),),
-    span=QUARTER,
+    span=FIFTH,
+)
+
+NOT_COPIED = number(
+    Text(
+        title="Partitions that are not copied",
+        about="Of those that were handed out: they wait, find their place, stand still, or nobody "
+        "tells of them. Some for a while after a start or a rebalance; 0 is well.",
+        unknown="no data: nobody hands out partitions",
+        runbooks=("Mm2PartitionsWait", "Mm2PartitionsStopped"),
+    ),
+    Query(
+        expr=f"max by (flow) (mm2_flow_wanted_partitions{_FLOW}) "
+        '- sum by (flow) (mm2_flow_partitions{flow=~"$flow", phase=~"copying|boundary"})'
+    ),
+    unit="short",
+    steps=((None, BAD), (0, GOOD), (1, WARN)),
+    span=FIFTH,
 )
 
 STANDING = number(
@@ -139,7 +168,7 @@ STANDING = number(
     Query(expr='sum by (flow) (mm2_flow_partitions{flow=~"$flow", phase=~"stopped|fenced"})'),
     unit="short",
     steps=_NONE_IS_WELL,
-    span=QUARTER,
+    span=FIFTH,
 )
 
 AGES = graph(
@@ -258,7 +287,7 @@ DRILL = number(
     Text(
         title="Since the last drill that passed",
         about="From the report that drill.report in clusters.yaml names. What is not rehearsed "
-        "does not work by night.",
+        "does not work by night; without a drill the days count since the flow is known.",
         unknown="no data: no drill is told of",
         runbooks=("Mm2DrillOverdue",),
     ),
@@ -276,7 +305,7 @@ BOARD = Board(
         Row(title="May we fail over?", panels=(READY, PAGES, NODES, CONDITIONS, AGES)),
         Row(
             title="Do flows run, and how old are mirrors?",
-            panels=(STATE, AGE, LAG_RECORDS, STANDING, THROUGHPUT, SLOW),
+            panels=(STATE, AGE, LAG_RECORDS, NOT_COPIED, STANDING, THROUGHPUT, SLOW),
         ),
         Row(title="Is anything lost or doubled?", panels=(LOSS, UNFENCED, RECEIPTS)),
         Row(title="Are objectives held?", panels=(BUDGET, BURN)),

@@ -20,7 +20,7 @@ from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 GOOD, WARN, BAD, NEUTRAL, UNKNOWN, QUIET = "green", "orange", "red", "blue", "orange", "#7b8087"
 NO_DATA = "no data"
-HALF, THIRD, QUARTER, WHOLE = 12, 8, 6, 24
+HALF, THIRD, QUARTER, FIFTH, WHOLE = 12, 8, 6, 5, 24
 Builder = stat.Panel | timeseries.Panel | table.Panel
 _LEAST_TOPS = {"percentunit": 0.02, "Bps": 1000}
 """By unit: an axis goes up to there at least, so that a line of zeros has one."""

@@ -12,9 +12,12 @@ import yaml
 from tests.support import boards, prometheus, promql, rules
 
 ABOUT_TROUBLE = {
-    "mm2:topic:loss_seconds": "records that wait to be copied, in a topic with retention",
+    "mm2:topic:loss_seconds|mm2:topic:losing_seconds": "records that wait to be copied, in a topic "
+    "with retention",
     "mm2_stopped_partitions": "a partition that stands still",
     "mm2_receipts_total": "a receipt",
+    "mm2_flow_held": "an operator who pauses the flow",
+    "mm2:flow:gone": "a node that is gone with its flow",
     "ALERTS": "an alert",
     "deriv": "a lag that shrinks",
     "mm2:flow:known1[hd]|mm2:flow:known6h": "hours of history",

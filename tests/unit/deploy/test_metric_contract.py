@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -43,12 +44,15 @@ def named(page: str) -> list[str]:
 
 def test_every_metric_is_on_a_board():
     shown = frozenset[str]().union(*(promql.series(each.expr) for each in ASKED))
-    through = {rule.name: promql.series(rule.expr) for rule in rules.read() if not rule.alert}
-    while (
-        more := frozenset[str]().union(*(through.get(name, frozenset()) for name in shown)) - shown
-    ):
+    recorded = [rule for rule in rules.read() if not rule.alert]
+    while more := frozenset[str]().union(*through(recorded, shown)) - shown:
         shown |= more
     assert unseen(measures.ALL, shown) == sorted(NOT_SHOWN)
+
+
+def through(recorded: Iterable[rules.Rule], shown: frozenset[str]) -> Iterator[frozenset[str]]:
+    """What is seen of what is recorded: of a name that several rules record, what each asks for."""
+    return (promql.series(rule.expr) for rule in recorded if rule.name in shown)
 
 
 def unseen(declared: tuple[metrics.Metric, ...], shown: frozenset[str]) -> list[str]:
