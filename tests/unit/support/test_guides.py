@@ -83,6 +83,11 @@ def test_links_of_a_guide_lead_somewhere(path):
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_every_block_of_a_guide_is_run_or_left_out_for_a_reason(path):
+    guides.blocks(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_every_guide_is_in_the_index_and_short(path):
     index = (path.parent / "README.md").read_text(encoding="utf-8")
     assert path.name == "README.md" or f"({path.name})" in index
