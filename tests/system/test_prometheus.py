@@ -39,6 +39,10 @@ AGE_MS, KEPT_MS = 900_000, 1_100_000
 PLAIN, STAMPED, LATE, GAPPY, GONE = "plain", "stamped", "late", "gappy", "gone"
 TROUBLE = ("Mm2LossNear", "Mm2GapDetected", "Mm2PartitionsStopped", "Mm2FlowStalled", "Mm2Absent")
 ABOUT_TROUBLE = questions.about_trouble(FACTOR)
+NODE_GONE = "mm2:flow:gone"
+STANDSTILL = ("Mm2FlowStalled", "Mm2HeartbeatLost", "Mm2PartitionsWait", "Mm2FreshnessBurnsFast")
+STANDSTILL_S = 40
+"""After so long, at this pace, the first two of them would fire."""
 
 
 class Scene:
@@ -87,6 +91,11 @@ class Scene:
         folder = self.folder / "prometheus"
         at = [self.run.metrics_address]
         self.server = stack.enter_context(prometheus.Prometheus(folder, at, factor=FACTOR))
+
+    def tell(self, command: str) -> None:
+        """An operator does, by a command of mm2."""
+        done = mirror.mm2(command, FLOW, "--config", self.run.settings_path)
+        assert done.returncode == 0, done.stdout + done.stderr
 
     def await_answer(self, expr: str) -> None:
         eventually.eventually(lambda: self.answers(expr), SOON_S, expr, interval_s=0.5)
@@ -144,9 +153,22 @@ def test_a_topic_made_again_stops_its_partitions(scene: Scene):
     scene.note_answers()
 
 
+def test_a_flow_that_an_operator_pauses_wakes_nobody(scene: Scene):
+    assert not set(STANDSTILL) & scene.server.firing().keys()
+    scene.tell("pause")
+    scene.await_answer(f'mm2_flow_held{{flow="{FLOW}", by="paused"}} == 1')
+    scene.await_answer(f"mm2_flow_crossing_age_seconds > {STANDSTILL_S}")
+    scene.note_answers()
+    assert not set(STANDSTILL) & scene.server.firing().keys()
+    assert scene.server.ask(f'mm2:flow:stale_bool{{flow="{FLOW}"}}') == []
+    scene.tell("resume")
+    scene.await_answer("mm2_flow_crossing_age_seconds < 5")
+
+
 def test_all_that_is_about_trouble_had_something_to_say(scene: Scene):
     for expr in ABOUT_TROUBLE - scene.answered:
-        scene.await_answer(expr)
+        if not questions.speaks_of(NODE_GONE, expr):
+            scene.await_answer(expr)
 
 
 def test_a_frozen_source_stalls_the_flow_until_it_thaws(scene: Scene):
@@ -166,5 +188,6 @@ def test_a_process_that_is_gone_is_missed_with_its_flow(scene: Scene):
     scene.run.kill()
     scene.server.await_firing("Mm2Absent", SOON_S)
     scene.server.await_firing("Mm2FlowGone", SOON_S)
+    scene.await_answer(f'{NODE_GONE}{{flow="{FLOW}"}}')
     assert scene.server.ask(f'mm2:flow:ready{{flow="{FLOW}"}}') == []
     scene.await_answer(f'mm2:flow:stale_bool{{flow="{FLOW}"}} == 1')

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import yaml
 
 from connect_runtime.system import certificates, clock
 from mm2.app.settings import load
+from tests.support import debian_tools, rules
 from tests.support.deployed import image, kubernetes
 
 FOLDER = image.DEPLOY / "kubernetes"
@@ -86,6 +89,38 @@ def test_what_is_wrong_is_seen(change, told):
     change(manifests)
     found = kubernetes.wrong(manifests, made=MADE)
     assert any(told in each for each in found), found
+
+
+def relabelling() -> dict[str, Any]:
+    """What the comment at the annotations of pods tells to add."""
+    text = (FOLDER / "deployment.yaml").read_text().partition("      annotations:\n")[0]
+    lines = [line.removeprefix("      #   ") for line in text.splitlines()]
+    first = next(place for place, line in enumerate(lines) if line.startswith("- source_labels"))
+    (told,) = yaml.safe_load("\n".join(lines[first:]))
+    return told
+
+
+def test_pods_found_by_annotations_get_the_job_that_rules_look_for():
+    told = relabelling()
+    labels = kubernetes.one(OURS, "Deployment")["spec"]["template"]["metadata"]["labels"]
+    found = {
+        f"__meta_kubernetes_pod_label_{re.sub(r'[^a-zA-Z0-9_]', '_', name)}": value
+        for name, value in labels.items()
+    }
+    (source,) = told["source_labels"]
+    assert re.fullmatch(told["regex"], found[source])
+    assert told["target_label"] == "job"
+    asked = "".join(rule.expr for rule in rules.read())
+    assert set(re.findall(r'job="(\w+)"', asked)) == {told["replacement"]}
+
+
+def test_promtool_takes_that_relabelling(tmp_path: Path):
+    file = tmp_path / "prometheus.yml"
+    job = {"job_name": "kubernetes-pods", "relabel_configs": [relabelling()]}
+    file.write_text(yaml.safe_dump({"scrape_configs": [job]}))
+    command = [debian_tools.path("promtool"), "check", "config", file]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_mm2_takes_the_settings_of_the_config_map(tmp_path: Path):
