@@ -86,6 +86,13 @@ def machine_busy_s() -> float:
     return (sum(ticks) - sum(ticks[place] for place in _IDLE)) / _TICKS_PER_S
 
 
+def process_cpu_s(pid: int) -> float:
+    """CPU-seconds of one process and the children it has waited for."""
+    return parse_stat(pid, Path(f"/proc/{pid}/stat").read_text(errors="replace")).ticks / (
+        _TICKS_PER_S
+    )
+
+
 def own_cpu_s() -> float:
     """CPU-seconds of this process and the children it has waited for."""
     times = os.times()

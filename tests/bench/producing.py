@@ -38,7 +38,7 @@ def produce(workload: workloads.Workload, source: cluster.Cluster) -> workloads.
         expected = _produce_and_clean(workload, source)
     else:
         _create(workload, source)
-        _run_producer(workload, source)
+        fill(workload, source)
         expected = workload.records
     polling.until(lambda: _standing(workload, source) == expected, timeout_s=_SETTLE_S)
     counts = _counts(workload, source)
@@ -71,7 +71,8 @@ def _counts(workload: workloads.Workload, source: cluster.Cluster) -> dict[int, 
     return log_counts.topic(data_folder(source), workload.topic, partitions=workload.partitions)
 
 
-def _run_producer(workload: workloads.Workload, source: cluster.Cluster) -> None:
+def fill(workload: workloads.Workload, source: cluster.Cluster) -> None:
+    """Into a topic that is there; `RuntimeError` where the producer fails."""
     single = workload.shape is workloads.Shape.SINGLE
     given = {
         **source.client_properties(),

@@ -70,6 +70,9 @@ class Recorded:
                 rereadings=[
                     results.Rereading(**each) for each in given["measured"].get("rereadings", ())
                 ],
+                scrapings=[
+                    results.Scraping(**each) for each in given["measured"].get("scrapings", ())
+                ],
             ),
         )
 
@@ -119,6 +122,7 @@ def joined(runs: Sequence[Recorded]) -> Recorded:
         topics += ["recoveries"] * bool(run.measured.recoveries)
         topics += ["groups"] * bool(run.measured.followings)
         topics += ["records read again"] * bool(run.measured.rereadings)
+        topics += ["scrapes"] * bool(run.measured.scrapings)
     twice = sorted({topic for topic in topics if topics.count(topic) > 1})
     if twice:
         raise ValueError(f"measured in more than one of these runs: {', '.join(twice)}")
@@ -137,6 +141,7 @@ def joined(runs: Sequence[Recorded]) -> Recorded:
             recoveries=[each for run in runs for each in run.measured.recoveries],
             followings=[each for run in runs for each in run.measured.followings],
             rereadings=[each for run in runs for each in run.measured.rereadings],
+            scrapings=[each for run in runs for each in run.measured.scrapings],
         ),
     )
 

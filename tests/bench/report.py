@@ -14,6 +14,7 @@ from tests.bench import (
     markdown,
     promises,
     results,
+    scrape_report,
     workloads,
 )
 
@@ -81,6 +82,7 @@ def brief(setting: Setting, measured: results.Results) -> str:
         life_report.brief(measured),
         follow_report.brief(measured),
         group_report.brief(measured),
+        scrape_report.brief(measured),
         _fell_short(setting, measured),
         _doubts(measured),
     ]
@@ -100,6 +102,7 @@ def render(setting: Setting, measured: results.Results) -> str:
         life_report.render(measured),
         follow_report.render(measured),
         group_report.render(measured),
+        scrape_report.render(measured),
     ]
     parts.append(_doubts(measured))
     return "\n\n".join(part for part in parts if part) + "\n"

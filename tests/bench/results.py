@@ -165,8 +165,32 @@ class Rereading:
     total: float | None = None
 
 
-Run: TypeAlias = Copy | Trickle | Rebalance | Start | Recovery | Following | Rereading
-_One = TypeVar("_One", Start, Recovery, Following, Rereading)
+BY_TOPIC, BY_PARTITION, BY_JAVA = "by topic", "by partition", "by Java's names"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scraping:
+    """One scrape of a node. `path` is one of the three above; `took_s` until all of it was there.
+
+    `cpu_s`: what one costs the node. `to_without`: how much was copied in a window that began with
+    it, to one without a scrape beside it.
+    """
+
+    path: str
+    round: int
+    partitions: int
+    contestant: str = "mm2"
+    fault: str = ""
+    while_copying: bool = False
+    took_s: float | None = None
+    cpu_s: float | None = None
+    bytes: float | None = None
+    to_without: float | None = None
+    load: float | None = None
+
+
+Run: TypeAlias = Copy | Trickle | Rebalance | Start | Recovery | Following | Rereading | Scraping
+_One = TypeVar("_One", Start, Recovery, Following, Rereading, Scraping)
 
 
 @dataclass(slots=True)
@@ -180,6 +204,7 @@ class Results:
     recoveries: list[Recovery] = field(default_factory=list)
     followings: list[Following] = field(default_factory=list)
     rereadings: list[Rereading] = field(default_factory=list)
+    scrapings: list[Scraping] = field(default_factory=list)
 
     def add(self, one: Run) -> None:
         match one:
@@ -197,6 +222,8 @@ class Results:
                 self.followings.append(one)
             case Rereading():
                 self.rereadings.append(one)
+            case Scraping():
+                self.scrapings.append(one)
 
     def of_copies(
         self, contestant: str, topic: str | None, pick: Callable[[Copy], float | None]
@@ -282,6 +309,13 @@ class Results:
             pick,
         )
 
+    def of_scrapings(
+        self, path: str, pick: Callable[[Scraping], float | None], *, while_copying: bool = False
+    ) -> figures.Spread | None:
+        chosen = (path, while_copying)
+        mine = [each for each in self.scrapings if (each.path, each.while_copying) == chosen]
+        return _spread(mine, pick)
+
     def faults(self) -> list[str]:
         """One line for each thing that went wrong."""
         runs: Sequence[Run] = [
@@ -292,6 +326,7 @@ class Results:
             *self.recoveries,
             *self.followings,
             *self.rereadings,
+            *self.scrapings,
         ]
         return [
             f"{each.contestant}, round {each.round}, {_what(each)}: {each.fault}"
@@ -332,3 +367,5 @@ def _what(run: Run) -> str:
             return f"{run.groups} groups of {run.partitions} partitions"
         case Rereading():
             return f"read again, {run.case}"
+        case Scraping():
+            return f"scraped {run.path}"

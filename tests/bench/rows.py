@@ -89,7 +89,21 @@ class Rereading:
     groups: int = 20
 
 
-AnyRow: TypeAlias = Row | Rebalancing | Starting | Recovering | Following | Rereading
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scraping:
+    """A flow of so many partitions is scraped, `scrapes` times a round, at rest and while `records`
+    of one topic are copied, in pairs of windows. Until all are copied there is `limit_s`."""
+
+    key: str = "scrape"
+    describe: str = "metrics of ten thousand partitions are scraped, and copying goes on"
+    partitions: int = 10_000
+    scrapes: int = 5
+    window_s: float = 1.5
+    records: int = 20_000_000
+    limit_s: float = 900.0
+
+
+AnyRow: TypeAlias = Row | Rebalancing | Starting | Recovering | Following | Rereading | Scraping
 
 
 def rebalancing(*, full: bool) -> Rebalancing:
@@ -112,6 +126,7 @@ def every(megabytes: int, *, full: bool = False) -> tuple[AnyRow, ...]:
         Recovering(),
         *(Following(key=f"groups-{number}", groups=number) for number in (500, 5_000)),
         Rereading(),
+        Scraping(),
         rebalancing(full=full),
     )
 

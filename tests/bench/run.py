@@ -27,6 +27,7 @@ from tests.bench import (
     rereading,
     results,
     rows,
+    scraping,
     starting,
     workloads,
 )
@@ -101,6 +102,8 @@ def _measure(
             following.run(row, rounds=rounds, measured=measured, folder=folder, say=say)
         case rows.Rereading():
             rereading.run(row, rounds=rounds, measured=measured, folder=folder, say=say)
+        case rows.Scraping():
+            scraping.run(row, rounds=rounds, measured=measured, folder=folder, say=say)
     return []
 
 

@@ -1,262 +1,320 @@
 """What it takes to scrape a node of ten thousand partitions, and whether copying notices.
 
-    python -m tests.bench.scraping --pairs 15
-
-The node is made up: its flows' snapshots and its connector's figures are those of so many
-partitions, of which a tenth moves, and are served by the real exporter. Copying is a process of its
-own, as in `mm2 run`: a real partition's copy, fed from memory. Pairs of windows follow each other,
-each as long as Prometheus waits: one begins with a scrape, the other has none; what is told is the
-median of their quotients. That says something on a machine that does nothing else.
+A real flow of so many partitions, nearly all of them at rest, with `metrics: {by: partition}`. Then
+one topic's backlog is copied, and meanwhile pairs of windows follow each other: one begins with a
+scrape, the other has none, and which is first changes. What is told of a pair is how much was
+copied in the one, to the other. What is served by topic, by default, is that of a made-up node of
+as many.
 """
 
 from __future__ import annotations
 
-import argparse
-import multiprocessing
-import statistics
+import contextlib
+import json
 import sys
-import time
+import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from multiprocessing.sharedctypes import Synchronized
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from confluent_kafka import admin
 
 from connect_runtime.adapters.http import metrics_exporter
-from connect_runtime.base import ids
-from connect_runtime.base import metrics as base_metrics
-from connect_runtime.ports import pages
 from connect_runtime.system import clock, polling
-from mm2.app import metrics, node_metrics, observing, overview, rates
-from mm2.connectors import flow_status, task_metrics
-from mm2.core import mirror_metrics
-from mm2.core.copy import ages, messages, setup
-from tests.fakes import copying, taking
-from tests.support import statuses
+from mm2.app import observing
+from mm2.core.copy import standing
+from mm2.sandbox import ports
+from tests.bench import (
+    contest,
+    contestants,
+    ends,
+    machine,
+    made_node,
+    places,
+    process_tree,
+    producing,
+    results,
+    rows,
+    workloads,
+)
+from tests.support import kafka, mirror
 
-FLOW = "east->west"
-TOPICS = 100
-WINDOW_S = 15.0
-"""What Prometheus usually waits between scrapes."""
-BEGINS_S = 60.0
-PATHS = ("/metrics", "/partitions", observing.JAVA_PATH)
-"""By topic, by partition, and by MirrorMaker 2's names."""
+Say = Callable[[str], None]
+
+PATHS = {results.BY_PARTITION: metrics_exporter.PATH, results.BY_JAVA: observing.JAVA_PATH}
+_BUSY = "busy"
+_OF_A_TOPIC = 100
+_CREATED_AT_ONCE = 10
+_CREATE_S = 400.0
+_REST_S = 10.0
+_ANSWER_S = 60.0
+_POLL_S = 0.02
+_FIRST_RECORDS = 10_000
 _CLOCK = clock.SystemClock()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scrape:
-    """`seconds`: the median and the longest of a few; `cpu_s`: the median of what it costs, ours
-    who read it included."""
+def run(
+    row: rows.Scraping, *, rounds: int, measured: results.Results, folder: Path, say: Say
+) -> None:
+    """Of each path `scrapes` a round, and as many pairs; the flow is set up once."""
 
-    path: str
-    seconds: tuple[float, float]
-    cpu_s: float
-    bytes: int
-    lines: int
+    def note(one: results.Scraping) -> None:
+        measured.add(one)
+        say(told(one))
 
-
-class Node:
-    """What is served of a flow of so many partitions, without the flow."""
-
-    def __init__(self, partitions: int) -> None:
-        self.places = [
-            ids.TopicPartition(f"topic-{number % TOPICS}", number // TOPICS)
-            for number in range(partitions)
-        ]
-        self.metrics = metrics.FlowMetrics(wall_ms=_CLOCK.wall_ms)
-        self.status = self._status(0)
-        self._figures = self._java_figures()
-        self.look()
-
-    def _status(self, moved: int) -> flow_status.FlowStatus:
-        now_ms = _CLOCK.wall_ms()
-        found = [
-            statuses.partition(
-                place.topic,
-                place.partition,
-                records=moved if at % 10 == 0 else 5,
-                bytes=100,
-                copied_to=5,
-                source_end=7 if at % 10 == 0 else 5,
-                oldest_ms=now_ms - 20 if at % 10 == 0 else -1,
-                unrecorded_ms=0,
-            )
-            for at, place in enumerate(self.places)
-        ]
-        return statuses.flow(*found)
-
-    def _java_figures(self) -> task_metrics.SourceMetrics:
-        owner = mirror_metrics.Owner(
-            task=ids.ConnectorTaskId("MirrorSourceConnector", 0),
+    times = row.scrapes * rounds
+    _by_topic(row, times, note)
+    blank = results.Scraping(path=results.BY_PARTITION, round=1, partitions=row.partitions)
+    with places.Clusters(places.Place()) as clusters:
+        names = _create(row, clusters)
+        say(f"{row.partitions:,} partitions stand on the source")
+        node = ByPartition()
+        flow = contestants.Flow(
             source="east",
             target="west",
-            formats=(mirror_metrics.LEGACY,),
+            source_properties=clusters.source.client_properties(),
+            target_properties=clusters.target.client_properties(),
+            topics=names,
         )
-        wheres = [
-            taking.where(
-                topic=each.topic, remote_topic=f"east.{each.topic}", partition=each.partition
+        with node, contest.Running(node, flow, folder) as running:
+            one = _Node(row, running, node.port, clusters=clusters, folder=folder)
+            try:
+                one.await_all(say)
+                for path in PATHS:
+                    for found in one.scrapes(path, times):
+                        note(found)
+                for found in one.pairs(times, say):
+                    note(found)
+            except contest.FailedError as failed:
+                say(failed.log)
+                note(replace(blank, fault=str(failed)))
+
+
+class ByPartition(contextlib.AbstractContextManager["ByPartition"]):
+    """`mm2 run` with series for each partition, at a port of its own: a contestant."""
+
+    key = contestants.MM2_RUN.key
+    title = contestants.MM2_RUN.title
+    settings: tuple[str, ...] = ("metrics: {by: partition}",)
+
+    def __init__(self) -> None:
+        self._port = ports.reserve()
+        self.port = self._port.port
+
+    def command(self, flow: contestants.Flow, folder: Path) -> list[str]:
+        document = contestants.MM2_RUN.document(flow)
+        document["metrics"] = {"by": "partition", "port": self.port}
+        path = settings_path(folder)
+        path.write_text(json.dumps(document, indent=1))
+        return [str(Path(sys.executable).with_name("mm2")), "run", str(path), "--no-table"]
+
+    def __exit__(self, *_: object) -> None:
+        self._port.release()
+
+
+def settings_path(folder: Path) -> Path:
+    return folder / "clusters.yaml"
+
+
+class _Node:
+    """The running one."""
+
+    def __init__(
+        self,
+        row: rows.Scraping,
+        running: contest.Running,
+        port: int,
+        *,
+        clusters: places.Clusters,
+        folder: Path,
+    ) -> None:
+        self._row = row
+        self._running = running
+        self._address = f"http://127.0.0.1:{port}"
+        self._clusters = clusters
+        self._settings = settings_path(folder)
+
+    def await_all(self, say: Say) -> None:
+        """Until every partition is copied. Raises `contest.FailedError`."""
+        phase = f'phase="{standing.Phase.COPYING.value}"'
+
+        def copying() -> int:
+            self._running.check()
+            with contextlib.suppress(urllib.error.URLError, OSError):
+                _, text = scrape(self._address + metrics_exporter.PATH)
+                lines = [each for each in text.splitlines() if phase in each]
+                return sum(int(float(each.rpartition(" ")[2])) for each in lines)
+            return 0
+
+        if not polling.until(
+            lambda: copying() >= self._row.partitions,
+            timeout_s=self._row.limit_s,
+            interval_s=2.0,
+        ):
+            raise self._running.failure(
+                f"{copying():,} of {self._row.partitions:,} partitions are copied after "
+                f"{self._row.limit_s:.0f} s"
             )
-            for each in self.places
-        ]
-        found = task_metrics.SourceMetrics(owner, wheres, clock=_CLOCK)
-        for at, where in enumerate(wheres):
-            found.observe(where, _gauge(at, where))
-        return found
+        say(f"all are copied {_CLOCK.now_s() - self._running.started_s:.0f} s after the start")
 
-    def look(self) -> None:
-        """As the main loop does."""
-        seen = overview.make(
-            [self.status], rates.Rates(), wall_ms=_CLOCK.wall_ms(), engine_ready=True
+    def scrapes(self, path: str, times: int) -> Iterator[results.Scraping]:
+        """At rest. `cpu_s` is what a scrape costs the node's main process, on average, beyond what
+        it does anyway."""
+        anyway = self._main_cpu(lambda: _wait(_REST_S)) / _REST_S
+        found: list[results.Scraping] = []
+        began_s = _CLOCK.now_s()
+
+        def all_of_them() -> None:
+            found.extend(self._one(path, number) for number in range(1, times + 1))
+
+        cpu_s = self._main_cpu(all_of_them) - anyway * (_CLOCK.now_s() - began_s)
+        for each in found:
+            yield replace(each, cpu_s=max(0.0, cpu_s) / times)
+
+    def pairs(self, times: int, say: Say) -> Iterator[results.Scraping]:
+        """While a backlog is copied, at most as many as it lasts for."""
+        self._operate("pause")
+        made = workloads.Workload(
+            topic=_BUSY,
+            title="100 B records in batches of 16 KB",
+            records=self._row.records,
+            record_bytes=100,
+            batch_bytes=16 * 1024,
         )
-        self.metrics.observe([self.status], seen, engine_ready=True)
+        producing.fill(made, self._clusters.source)
+        say(f"{made.records:,} records wait")
+        mirrored = self._running.flow.mirrored(_BUSY)
+        far = ends.Ends(self._clusters.target.bootstrap, mirrored, partitions=made.partitions)
+        with contextlib.closing(far):
+            self._operate("resume")
+            copied = _Copied(far, self._row.window_s)
+            if not polling.until(lambda: copied.now() >= _FIRST_RECORDS, timeout_s=_ANSWER_S):
+                raise self._running.failure("nothing of the backlog is copied")
+            for number in range(1, times + 1):
+                found = self._pair(number, copied)
+                if copied.now() >= made.records:
+                    say(f"the backlog has come to its end: {number - 1} pairs")
+                    return
+                yield found
 
-    def exporter(self) -> metrics_exporter.MetricsExporter:
-        by_topic = node_metrics.NodeMetrics(self.metrics.registry, dict)
-        by_partition = node_metrics.NodeMetrics(
-            self.metrics.registry,
-            dict,
-            more=lambda: metrics.by_partition(self.metrics.statuses, _CLOCK.wall_ms()),
+    def _pair(self, number: int, copied: _Copied) -> results.Scraping:
+        found: list[results.Scraping] = []
+        speeds: dict[bool, float] = {}
+        for scraped in (True, False) if number % 2 else (False, True):
+            first = (
+                (lambda: found.append(self._one(results.BY_PARTITION, number)))
+                if scraped
+                else (lambda: None)
+            )
+            speeds[scraped] = copied.window(first)
+        return replace(
+            found[0],
+            while_copying=True,
+            to_without=speeds[True] / speeds[False] if speeds[False] else None,
         )
-        java = node_metrics.JavaMetrics(self._families, lambda: self.metrics.statuses)
-        beside: pages.Pages = {
-            "/partitions": lambda _: metrics_exporter.page(by_partition),
-            observing.JAVA_PATH: lambda _: metrics_exporter.page(java),
-        }
-        return metrics_exporter.MetricsExporter(by_topic, host="127.0.0.1", port=0, beside=beside)
 
-    def _families(self) -> Mapping[str, list[base_metrics.Family]]:
-        return {FLOW: self._figures.families()}
+    def _one(self, path: str, number: int) -> results.Scraping:
+        took_s, text = scrape(self._address + PATHS[path])
+        return _found(path, number, self._row, took_s=took_s, text=text)
+
+    def _main_cpu(self, action: Callable[[], object]) -> float:
+        before = process_tree.process_cpu_s(self._running.tree.root)
+        action()
+        return process_tree.process_cpu_s(self._running.tree.root) - before
+
+    def _operate(self, command: str) -> None:
+        flow = f"{self._running.flow.source}->{self._running.flow.target}"
+        done = mirror.mm2(command, flow, "--topic", _BUSY, "--config", self._settings)
+        if done.returncode:
+            raise self._running.failure(f"mm2 {command}: {done.stdout}{done.stderr}")
 
 
-def _gauge(index: int, where: setup.PartitionSetup) -> messages.Gauge:
-    some = ages.Ages(5, 100, 10, 30)
-    return messages.Gauge(
-        index=index,
-        phase="copying",
-        records=5,
-        bytes=100,
-        copied_to=5,
-        source_end=5 + where.partition % 2,
-        log_start=0,
-        age_ms=10,
-        oldest_ms=-1,
-        transactional=False,
-        reason="",
-        cause="",
-        arrived=some,
-        stored=some,
-    )
+class _Copied:
+    """How far the busy topic's mirror is."""
+
+    def __init__(self, far: ends.Ends, window_s: float) -> None:
+        self._far = far
+        self._window_s = window_s
+
+    def now(self) -> int:
+        return sum(self._far.now().values())
+
+    def window(self, first: Callable[[], object]) -> float:
+        """Records per second of a window that begins with `first`."""
+        before, began_s = self.now(), _CLOCK.now_s()
+        first()
+        _wait(began_s + self._window_s - _CLOCK.now_s())
+        return (self.now() - before) / (_CLOCK.now_s() - began_s)
 
 
 def scrape(url: str) -> tuple[float, str]:
+    """Seconds until all of it was here, and what it was."""
     began_s = _CLOCK.now_s()
-    with urllib.request.urlopen(url, timeout=60.0) as answer:
+    with urllib.request.urlopen(url, timeout=_ANSWER_S) as answer:
         text = answer.read().decode()
     return _CLOCK.now_s() - began_s, text
 
 
-def scrapes(url: str, times: int) -> list[Scrape]:
-    """Of each path so many; `url` is the exporter's."""
-    found = []
-    for path in PATHS:
-        took, cost = [], []
-        for _ in range(times):
-            before_s = time.process_time()
-            seconds, text = scrape(url.removesuffix(metrics_exporter.PATH) + path)
-            cost.append(time.process_time() - before_s)
-            took.append(seconds)
-        found.append(
-            Scrape(
-                path=path,
-                seconds=(statistics.median(took), max(took)),
-                cpu_s=statistics.median(cost),
-                bytes=len(text),
-                lines=text.count("\n"),
-            )
-        )
-    return found
-
-
-def copy(count: Synchronized[int], stop: Synchronized[int]) -> None:
-    """A process' work: batches through a partition's copy, counted."""
-    batch = copying.batch
-    held = [batch(at) for at in range(50)]
-    while not stop.value:
-        world = copying.begun(*held)
-        world.copied(*held)
-        count.value += len(held)
-
-
-def pairs(url: str, number: int, path: str, *, window_s: float) -> list[float]:
-    """Of each pair of windows: how much was copied with scrapes, to without."""
-    apart = multiprocessing.get_context("spawn")
-    count, stop = apart.Value("q", 0), apart.Value("i", 0)
-    child = apart.Process(target=copy, args=(count, stop))
-    child.start()
-    address = url.removesuffix(metrics_exporter.PATH) + path
-    try:
-        begins = polling.until(lambda: count.value > 0, timeout_s=BEGINS_S)
-        assert begins, "the copy has not begun"
-        found = []
-        for _ in range(number):
-            with_one = _window(count, window_s, lambda: scrape(address))
-            found.append(with_one / _window(count, window_s, lambda: None))
-        return found
-    finally:
-        stop.value = 1
-        child.join(BEGINS_S)
-
-
-def _window(count: Synchronized[int], window_s: float, first: Callable[[], object]) -> float:
-    """Batches per second."""
-    before, began_s = count.value, _CLOCK.now_s()
-    first()
-    left_s = began_s + window_s - _CLOCK.now_s()
-    polling.until(lambda: False, timeout_s=max(0.0, left_s))
-    return (count.value - before) / (_CLOCK.now_s() - began_s)
-
-
-def main() -> None:
-    given = argparse.ArgumentParser(description=__doc__)
-    given.add_argument("--partitions", type=int, default=10_000)
-    given.add_argument("--times", type=int, default=10)
-    given.add_argument("--pairs", type=int, default=10)
-    given.add_argument("--window", type=float, default=WINDOW_S)
-    asked = given.parse_args()
-    node = Node(asked.partitions)
-    exporter = node.exporter()
+def _by_topic(row: rows.Scraping, times: int, note: Callable[[results.Scraping], None]) -> None:
+    exporter = made_node.Node(row.partitions).exporter()
     exporter.start()
     try:
-        _say(f"{asked.partitions:,} partitions of {TOPICS} topics")
-        for each in scrapes(exporter.url, asked.times):
-            median_s, most_s = each.seconds
-            _say(
-                f"{each.path:15} {each.lines:9,} lines {each.bytes / 1e6:6.1f} MB  "
-                f"median {median_s * 1000:6.0f} ms  most {most_s * 1000:6.0f} ms  "
-                f"CPU {each.cpu_s * 1000:6.0f} ms"
-            )
-        took = [_timed(node.look) for _ in range(asked.times)]
-        _say(f"a look at the same     median {statistics.median(took) * 1000:6.1f} ms")
-        for path in PATHS:
-            found = pairs(exporter.url, asked.pairs, path, window_s=asked.window)
-            _say(
-                f"copied with a scrape of {path} each {asked.window:g} s, to without: "
-                f"{statistics.median(found):.3f} ({min(found):.3f} to {max(found):.3f})"
-            )
+        before_s = process_tree.own_cpu_s()
+        taken = [scrape(exporter.url) for _ in range(times)]
+        cpu_s = (process_tree.own_cpu_s() - before_s) / times
     finally:
         exporter.stop()
+    for number, (took_s, text) in enumerate(taken, 1):
+        found = _found(results.BY_TOPIC, number, row, took_s=took_s, text=text)
+        note(replace(found, cpu_s=cpu_s))
 
 
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+def _found(
+    path: str, number: int, row: rows.Scraping, *, took_s: float, text: str
+) -> results.Scraping:
+    return results.Scraping(
+        path=path,
+        round=number,
+        partitions=row.partitions,
+        took_s=took_s,
+        bytes=len(text),
+        load=machine.load(),
+    )
 
 
-def _timed(action: Callable[[], object]) -> float:
-    began_s = _CLOCK.now_s()
-    action()
-    return _CLOCK.now_s() - began_s
+def _create(row: rows.Scraping, clusters: places.Clusters) -> tuple[str, ...]:
+    """All topics, the busy one first; its broker has every partition when it returns."""
+    properties = clusters.source.client_properties()
+    client = kafka.admin_client(properties)  # its futures fail when it is collected
+    left = row.partitions - workloads.PARTITIONS
+    sizes = [min(_OF_A_TOPIC, left - at) for at in range(0, left, _OF_A_TOPIC)]
+    idle = {f"rest-{number}": size for number, size in enumerate(sizes)}
+    wanted = [admin.NewTopic(name, size, 1) for name, size in idle.items()]
+    for at in range(0, len(wanted), _CREATED_AT_ONCE):
+        asked = client.create_topics(wanted[at : at + _CREATED_AT_ONCE], request_timeout=_ANSWER_S)
+        for future in asked.values():
+            future.result()
+    kafka.create_topic(properties, _BUSY, partitions=workloads.PARTITIONS)
+    data, names = producing.data_folder(clusters.source), (_BUSY, *idle)
+
+    def there() -> int:
+        mine = [each for each in data.iterdir() if each.name.rpartition("-")[0] in names]
+        return sum((each / "partition.metadata").exists() for each in mine)
+
+    if not polling.until(lambda: there() >= row.partitions, timeout_s=_CREATE_S, interval_s=1.0):
+        raise RuntimeError(f"creating {row.partitions:,} partitions: {there():,} are there")
+    return names
 
 
-if __name__ == "__main__":
-    main()
+def _wait(seconds: float) -> None:
+    polling.until(lambda: False, timeout_s=max(0.0, seconds), interval_s=_POLL_S)
+
+
+def told(one: results.Scraping) -> str:
+    """One line for people who wait."""
+    head = f"scrape {one.round} of {one.partitions:,} partitions, {one.path}"
+    if one.fault or one.took_s is None:
+        return f"{head}: FAULT: {one.fault}"
+    beside = "" if one.to_without is None else f", copied {one.to_without:.2f} times as much"
+    return f"{head}: {one.took_s * 1000:.0f} ms{beside}, load {one.load or 0.0:.1f}"

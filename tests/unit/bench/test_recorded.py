@@ -48,6 +48,7 @@ def run(*chosen: workloads.Workload, rounds: int = 3, groups: int = 0) -> record
             * groups,
             rereadings=[results.Rereading(contestant="java", case="plain", round=1, total=7.0)]
             * groups,
+            scrapings=[results.Scraping(path=results.BY_TOPIC, round=1, partitions=9)] * groups,
         ),
     )
 
@@ -84,8 +85,9 @@ def test_groups_of_workers_are_joined_too_but_not_twice():
     assert whole.measured.rebalances == [REBALANCE]
     assert len(whole.measured.starts) == len(whole.measured.recoveries) == 1
     assert len(whole.measured.followings) == len(whole.measured.rereadings) == 1
+    assert len(whole.measured.scrapings) == 1
     with pytest.raises(
-        ValueError, match="300 tasks, groups, records read again, recoveries, starts"
+        ValueError, match="300 tasks, groups, records read again, recoveries, scrapes, starts"
     ):
         recorded.joined([run(WORKLOADS[0], groups=1), run(WORKLOADS[1], groups=1)])
 

@@ -7,7 +7,7 @@ import pytest
 from connect_runtime.adapters.http import metrics_text
 from mm2.app import metrics, node_metrics
 from mm2.core import measures
-from tests.bench import scraping
+from tests.bench import made_node
 
 PARTITIONS = 10_000
 OF_A_TOPIC = 11
@@ -15,13 +15,13 @@ OF_A_TOPIC = 11
 
 
 @pytest.fixture(scope="module")
-def node() -> scraping.Node:
-    return scraping.Node(PARTITIONS)
+def node() -> made_node.Node:
+    return made_node.Node(PARTITIONS)
 
 
 def test_by_topic_there_are_a_few_series_for_each(node):
     text = metrics_text.render(node.metrics.registry.published).decode()
-    assert text.count("\n") < scraping.TOPICS * OF_A_TOPIC + 200
+    assert text.count("\n") < made_node.TOPICS * OF_A_TOPIC + 200
     assert len(text) < 200_000
 
 
@@ -33,7 +33,7 @@ def test_by_partition_there_are_two_series_more_for_each(node):
 
 
 def test_javas_names_have_two_dozen_for_each_and_only_there(node):
-    java = node_metrics.JavaMetrics(node._families, lambda: node.metrics.statuses)
+    java = node_metrics.JavaMetrics(node.families, lambda: node.metrics.statuses)
     counted = sum(len(each.series) for each in java.published)
     assert counted == (2 * 12 + 2) * PARTITIONS
     ours = node_metrics.NodeMetrics(node.metrics.registry, dict).published
