@@ -180,8 +180,9 @@ def test_a_frozen_source_stalls_the_flow_until_it_thaws(scene: Scene):
     scene.server.await_firing("Mm2HeartbeatLost", SOON_S)
     assert scene.server.ask(f'mm2:flow:ready{{flow="{FLOW}"}} == 0')
     scene.east.thaw()
-    for alert in ("Mm2FlowStalled", "Mm2HeartbeatLost"):
-        scene.server.await_quiet(alert, SOON_S)
+    with beats.Beats(scene.source, home="east"):
+        for alert in ("Mm2FlowStalled", "Mm2HeartbeatLost"):
+            scene.server.await_quiet(alert, SOON_S)
 
 
 def test_a_process_that_is_gone_is_missed_with_its_flow(scene: Scene):
