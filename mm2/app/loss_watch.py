@@ -25,6 +25,8 @@ from mm2.core import flows
 
 TURN_S = 1.0
 LOOK_EVERY_S = 10.0
+STALE_S = 12 * LOOK_EVERY_S
+"""What was seen longer ago says nothing about now: the looks take too long, or have ended."""
 NOTE_SHARE = 0.01
 """Of a core: thousands of partitions are noted less often."""
 LATE_S = 10.0
@@ -81,6 +83,7 @@ class LossWatch:
         self._history = history.History()
         self._lock = threading.Lock()
         self._looks: dict[str, source_looks.Looks] = {}
+        self._looked_s: dict[str, float] = {}
         self._sources: dict[str, tuple[app_settings.Settings, source_losses.SourceLosses]] = {}
         self._troubled: set[str] = set()
 
@@ -96,6 +99,8 @@ class LossWatch:
                     self.look(stop)
                     due_s = self._clock.now_s() + LOOK_EVERY_S
         finally:
+            with self._lock:
+                self._looks.clear()
             for flow in list(self._sources):
                 self._forget(flow)
 
@@ -106,12 +111,13 @@ class LossWatch:
         wall_ms = self._clock.wall_ms()
         with self._lock:
             self._history.observe(list(statuses.values()), wall_ms)
+            looks = self._fresh()
             return [
                 from_process.report(
                     flow,
                     statuses[flow.name],
                     self._history,
-                    looks=self._looks.get(flow.name, {}),
+                    looks=looks.get(flow.name, {}),
                     process=os.getpid(),
                     wall_ms=wall_ms,
                 )
@@ -124,12 +130,19 @@ class LossWatch:
         begun; without what nobody knows of."""
         found: dict[tuple[str, ...], float] = {}
         with self._lock:
-            for flow, looks in self._looks.items():
+            for flow, looks in self._fresh().items():
                 for place, seen in looks.items():
                     if seen.outlook.left_ms is not None:
                         key, left_s = (flow, place.topic), seen.outlook.left_ms / 1000
                         found[key] = min(left_s, found.get(key, left_s))
         return found
+
+    def _fresh(self) -> dict[str, source_looks.Looks]:
+        """With the lock: looks that count."""
+        since_s = self._clock.now_s() - STALE_S
+        return {
+            flow: looks for flow, looks in self._looks.items() if self._looked_s[flow] >= since_s
+        }
 
     def note(self) -> None:
         """Since when everything is as it is."""
@@ -154,11 +167,13 @@ class LossWatch:
                 self._forget(flow.name)
             with self._lock:
                 self._looks[flow.name] = found
+                self._looked_s[flow.name] = self._clock.now_s()
 
     def _drop_gone(self, there: Set[str]) -> None:
         """Of flows that are no more nothing is told."""
         with self._lock:
             self._looks = {name: looks for name, looks in self._looks.items() if name in there}
+            self._looked_s = {name: at for name, at in self._looked_s.items() if name in there}
         self._troubled &= there
         for name in self._sources.keys() - there:
             self._forget(name)

@@ -71,7 +71,9 @@ def together(own: Families, by_flow: Mapping[str, Families]) -> tuple[metrics.Fa
             before = found.setdefault(told.metric.name, told)
             if before is not told and before.metric == told.metric:
                 found[told.metric.name] = metrics.Family(
-                    metric=told.metric, series={**told.series, **before.series}
+                    metric=told.metric,
+                    series={**told.series, **before.series},
+                    distributions={**told.distributions, **before.distributions},
                 )
     return tuple(found.values())
 
@@ -79,4 +81,5 @@ def together(own: Families, by_flow: Mapping[str, Families]) -> tuple[metrics.Fa
 def _labelled(family: metrics.Family, flow: str) -> metrics.Family:
     metric = dataclasses.replace(family.metric, labels=(*family.metric.labels, FLOW))
     series = {(*labels, flow): value for labels, value in family.series.items()}
-    return metrics.Family(metric=metric, series=series)
+    counted = {(*labels, flow): value for labels, value in family.distributions.items()}
+    return metrics.Family(metric=metric, series=series, distributions=counted)

@@ -66,6 +66,11 @@ def command(
         finally:
             made.close()
         log_file.keep = False
+    if as_json:
+        click.echo(json.dumps(result.as_json(), indent=2))
+    else:
+        for line in lines(result):
+            click.echo(line)
     if settings.watch.drill_report is not None:
         drill_report.note(
             settings.watch.drill_report,
@@ -74,11 +79,6 @@ def command(
             passed=result.good,
             at_ms=system_clock.SystemClock().wall_ms(),
         )
-    if as_json:
-        click.echo(json.dumps(result.as_json(), indent=2))
-    else:
-        for line in lines(result):
-            click.echo(line)
     return exits.DONE if result.good else exits.FAILED
 
 

@@ -204,11 +204,41 @@ def test_how_long_is_left_for_each_topic(scene):
     }
 
 
+RUNS_OUT = dataclasses.replace(SEEN.outlook, kind=time_to_loss.Kind.RUNS_OUT, left_ms=9_000)
+
+
+def runs_out(scene):
+    """Of one topic it is known how long is left."""
+    scene.look(statuses.partition(phase="stopped"))
+    scene.opened[0].outlooks = [RUNS_OUT]
+    scene.look(statuses.partition(phase="stopped"))
+
+
+def test_what_was_seen_long_ago_is_told_no_more(scene):
+    runs_out(scene)
+    scene.clock.now += loss_watch.STALE_S
+    assert scene.watch.left_s() == {("east->west", "orders"): 9.0}
+    assert scene.partitions()[0].outlook == RUNS_OUT
+    scene.clock.now += 1.0
+    assert scene.watch.left_s() == {}
+    assert scene.partitions()[0].start is None
+
+
+def test_a_thread_that_dies_leaves_nothing_that_would_stand_still(scene):
+    runs_out(scene)
+
+    class Broken(threading.Event):
+        def wait(self, timeout=None):
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        scene.watch.run(Broken())
+    assert scene.watch.left_s() == {}
+    assert scene.opened[0].closed
+
+
 def test_of_a_flow_that_is_gone_nothing_is_told(scene):
-    scene.look(statuses.partition(phase="stopped"))
-    runs_out = dataclasses.replace(SEEN.outlook, kind=time_to_loss.Kind.RUNS_OUT, left_ms=9_000)
-    scene.opened[0].outlooks = [runs_out]
-    scene.look(statuses.partition(phase="stopped"))
+    runs_out(scene)
     assert scene.watch.left_s() == {("east->west", "orders"): 9.0}
     scene.running.shown = []
     scene.watch.look(threading.Event())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from connect_runtime.base import metrics
 from mm2.app import node_metrics
 from tests.support import statuses
@@ -37,6 +39,29 @@ def test_the_first_counts_where_two_say_the_same():
     odd = (metrics.Family(metric=other, series={(): 9.0}),)
     found = node_metrics.together((), {"a->b": worker(3, "x"), "b->a": odd})
     assert dict(found[1].series) == {("x",): 1.0}
+
+
+def test_histograms_are_put_together_as_all_else():
+    waits, takes = (
+        metrics.Metric(name=name, kind=metrics.Kind.HISTOGRAM, help="Time.", bounds=(1.0,))
+        for name in ("kafka_connect_wait_seconds", "mm2_take_seconds")
+    )
+
+    def one(flow: str, count: int) -> tuple[metrics.Family, ...]:
+        told = metrics.Distribution((count, 0), float(count))
+        by_flow = dataclasses.replace(takes, labels=("flow",))
+        return (
+            metrics.Family(metric=waits, series={}, distributions={(): told}),
+            metrics.Family(metric=by_flow, series={}, distributions={(flow,): told}),
+        )
+
+    both = {flow: one(flow, count) for flow, count in (("a->b", 1), ("b->a", 2))}
+    for found in node_metrics.together((), both):
+        assert found.metric.labels == ("flow",)
+        assert {labels: each.sum for labels, each in found.distributions.items()} == {
+            ("a->b",): 1.0,
+            ("b->a",): 2.0,
+        }
 
 
 def test_everything_is_asked_for_each_scrape():
