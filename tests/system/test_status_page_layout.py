@@ -173,6 +173,41 @@ def test_what_is_well_here_says_that_there_is_more_elsewhere(browser: browsers.B
         assert browser.title == "well here · mm2"
 
 
+def test_of_flows_that_are_gone_nothing_stays_on_the_page(browser: browsers.Browser):
+    made = made_up_page.MadeUp(flows=[seen_flows.flow(seen_flows.part())])
+    with made_up_page.served(made) as url:
+        browser.open(url)
+        browser.await_text("#verdict", "nothing known")
+        browser.await_text("#topology", "west")
+        made.flows = []
+        browser.await_text("#no-flows", "No flow is running")
+        assert browser.text("#detail") == ""
+        assert browser.text("#topology") == ""
+        assert browser.title == "mm2"
+        made.flows = [seen_flows.flow(seen_flows.part(), flow="north->south")]
+        browser.await_text("#detail-head", "north->south")
+        browser.await_text("#topology", "south")
+
+
+@pytest.mark.parametrize("place", ["#%", "#%E0%A4%A", "#nobody"])
+def test_an_address_of_nothing_leads_to_the_first_flow(browser: browsers.Browser, place):
+    with made_up_page.served(made_up_page.MadeUp(flows=[seen_flows.flow()])) as url:
+        browser.open(url + place)
+        browser.await_text("#detail-head", "east->west")
+        assert browser.complaints() == []
+
+
+def test_what_is_noted_twice_stands_there_twice_and_no_oftener(browser: browsers.Browser):
+    noted = flow_report.Trouble(text="the same again", at_ms=None)
+    made = made_up_page.MadeUp(flows=[seen_flows.flow(troubles=(noted, noted))])
+    with made_up_page.served(made) as url:
+        browser.open(url)
+        browser.await_text("#know", "the same again")
+        before = made.overviews
+        eventually.eventually(lambda: made.overviews >= before + 3, SOON_S)
+        assert browser.text("#know").count("the same again") == 2
+
+
 def test_a_page_that_never_got_an_answer_says_so(browser: browsers.Browser):
     made = made_up_page.MadeUp(flows=[seen_flows.flow(seen_flows.part())])
     with made_up_page.served(made) as url:

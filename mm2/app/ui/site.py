@@ -1,4 +1,4 @@
-"""The pages of the status page, by path: a document, a style, a script, and JSON below `/ui/api/`.
+"""The pages of the status page, by path: a document, what it loads, and JSON below `/ui/api/`.
 
 All of it is read only, comes from here alone, and may load nothing from elsewhere.
 """
@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import importlib.resources
 import json
+import pathlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
+from importlib.resources import abc
 from typing import Any, Protocol, TypeVar
 
 from connect_runtime.base import errors
@@ -24,6 +26,7 @@ TEXT_MAX = 249
 """No longer text is looked for in names: so long a topic's may be."""
 TEXTS_MAX = 16
 """So many different names of groups are looked for in one look at all flows."""
+_FILES = importlib.resources.files("mm2.app.ui") / "static"
 _HTML = "text/html; charset=utf-8"
 _CSS = "text/css; charset=utf-8"
 _JS = "text/javascript; charset=utf-8"
@@ -115,10 +118,9 @@ class Site:
         }
         return {
             "/": root,
-            PAGE: _static("index.html", _HTML),
+            PAGE: _static(_FILES / "index.html", _HTML),
             f"{PAGE}/": _moved,
-            f"{PAGE}/ui.css": _static("ui.css", _CSS),
-            f"{PAGE}/ui.js": _static("ui.js", _JS),
+            **_loaded(),
             f"{API}/overview": self._overview,
             **{f"{API}/{name}": self._of_flow(make) for name, make in of_flows.items()},
         }
@@ -201,9 +203,18 @@ def _moved(_: pages.Asked) -> pages.Page:
     return pages.Page(status=HTTPStatus.SEE_OTHER, body=b"", headers=headers)
 
 
-def _static(name: str, content_type: str) -> pages.Make:
-    body = importlib.resources.files("mm2.app.ui").joinpath("static", name).read_bytes()
-    page = pages.Page(body=body, content_type=content_type, headers=_HEADERS)
+def _loaded() -> dict[str, pages.Make]:
+    """What the page loads: its style, and its script's modules."""
+    kinds = {".css": _CSS, ".js": _JS}
+    return {
+        f"{PAGE}/{each.name}": _static(each, kinds[suffix])
+        for each in _FILES.iterdir()
+        if (suffix := pathlib.PurePath(each.name).suffix) in kinds
+    }
+
+
+def _static(file: abc.Traversable, content_type: str) -> pages.Make:
+    page = pages.Page(body=file.read_bytes(), content_type=content_type, headers=_HEADERS)
     return lambda _: page
 
 

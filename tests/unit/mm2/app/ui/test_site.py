@@ -16,7 +16,9 @@ from tests.support import rest, seen_flows
 
 PLAIN = rest_settings.RestSettings()
 STATIC = pathlib.Path(site.__file__).parent / "static"
-FILES = ["index.html", "ui.css", "ui.js"]
+FILES = sorted(each.name for each in STATIC.iterdir())
+MODULES = [each for each in FILES if each.endswith(".js")]
+MODULE_LINES_MAX = 400
 
 
 class Seen:
@@ -82,10 +84,10 @@ def test_a_browser_is_led_on_and_a_program_gets_connects_own(browser):
     [
         ("/ui", "text/html; charset=utf-8"),
         ("/ui/ui.css", "text/css; charset=utf-8"),
-        ("/ui/ui.js", "text/javascript; charset=utf-8"),
+        *((f"/ui/{name}", "text/javascript; charset=utf-8") for name in MODULES),
     ],
 )
-def test_the_page_is_three_files(browser, path, kind):
+def test_the_page_and_what_it_loads_are_told_for_what_they_are(browser, path, kind):
     page = browser.get(path)
     assert (page.status, page.content_type) == (200, kind)
     assert page.body
@@ -110,12 +112,38 @@ def test_the_files_name_no_other_origin_and_hold_nothing_inline(name):
     assert addresses <= {"http://www.w3.org/2000/svg"}, "a name of a vocabulary, no address"
     if name == "index.html":
         assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=", text)
-    if name == "ui.js":
+    if name in MODULES:
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", text)
 
 
-def test_the_folder_holds_those_files_alone():
-    assert sorted(each.name for each in STATIC.iterdir()) == FILES
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_is_small_and_imports_its_neighbours_alone(name):
+    text = (STATIC / name).read_text()
+    assert len(text.splitlines()) < MODULE_LINES_MAX
+    loaded = re.findall(r"""^import .*? from "(.*)";$""", text, re.MULTILINE)
+    assert len(loaded) == len(re.findall(r"\bimport\b", text)), "at its head, and no other way"
+    assert set(loaded) <= {f"./{each}" for each in MODULES}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_imports_what_others_export_and_all_that_it_needs(name):
+    text = (STATIC / name).read_text()
+    for names, loaded in re.findall(r"""^import \{ (.*) \} from "\./(.*)";$""", text, re.M):
+        other = (STATIC / loaded).read_text()
+        exported = set(re.findall(r"^export (?:async )?(?:function|const) ([\w$]+)", other, re.M))
+        taken = set(names.split(", "))
+        assert taken <= exported, loaded
+        rest = re.sub(r"^import .*$", "", text, flags=re.M)
+        unused = [each for each in taken if not re.search(rf"(?<![\w$]){re.escape(each)}\b", rest)]
+        assert [each for each in unused if each != "$"] == [], loaded
+
+
+def test_the_folder_holds_what_is_served_alone():
+    assert {each.suffix for each in STATIC.iterdir()} == {".html", ".css", ".js"}
+    assert set(re.findall(r'(?:src|href)="ui/([\w.]+)"', (STATIC / "index.html").read_text())) == {
+        "ui.css",
+        "ui.js",
+    }
 
 
 def test_a_slash_at_the_end_leads_to_the_page(browser):

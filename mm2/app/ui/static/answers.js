@@ -1,0 +1,72 @@
+// Receipts, and the plan of a failover: what mm2's own commands say, as of when they were asked.
+
+import { $, chip, element, sign, table, text } from "./elements.js";
+import { UNKNOWN, count, counted, duration, moment } from "./words.js";
+
+const PLAN_OLD_MS = 300000;
+const FINDINGS_AT_ONCE = 5;
+
+const RECEIPT_COLUMNS = [
+  ["At", "", (each) => moment(each.at_ms)],
+  ["Kind", "", (each) => each.kind],
+  ["Topic", "", (each) => `${each.topic}-${each.partition}`],
+  ["Source offsets", "", (each) => range(each.source)],
+  ["Mirror offsets", "", (each) => range(each.target)],
+  ["Detail", "", (each) => each.detail],
+];
+function range(offsets) {
+  return offsets ? `${count(offsets[0])} to ${count(offsets[1] - 1)}` : "";
+}
+function asOf(found) {
+  const told = found.found_ms === null || found.found_ms === undefined ? "" : `as of ${moment(found.found_ms)}`;
+  const trying = found.running ? "the clusters are being asked …" : "";
+  const wrong = found.error ? `asked in vain: ${found.error}` : "";
+  return [told, trying, wrong].filter(Boolean).join("; ");
+}
+export function drawReceipts(answer) {
+  const found = answer.found;
+  let told = "";
+  if (found) {
+    const kinds = Object.entries(found.kinds).map(([kind, number]) => `${count(number)} ${kind}`).join(", ");
+    const more = found.receipt_count > found.receipts.length ? `; the newest ${found.receipts.length} are shown, mm2 receipts lists all` : "";
+    told = found.receipt_count ? `${counted(found.receipt_count, "receipt")} (${kinds})${more}; ` : "No receipts; ";
+  }
+  text($("receipts-note"), told + (asOf(answer) || UNKNOWN));
+  table($("receipts"), RECEIPT_COLUMNS, found ? found.receipts : [], (each) => each.id);
+}
+// A plan is of its moment. One that is old, or of a flow that is no longer well, looks well no more.
+function isPast(answer, flow) {
+  return answer.at_ms - answer.found_ms > PLAN_OLD_MS || !["good", "wait"].includes(flow.tone);
+}
+// `flow` is the plan's, as the overview has it; `look` has another one made.
+export function drawPlan(answer, flow, look) {
+  const past = answer.found?.tone === "good" && isPast(answer, flow);
+  const on = $("plan"), found = answer.found, told = JSON.stringify([answer.found, answer.found_ms, answer.error, answer.running, past]);
+  if (on.told !== told) {
+    on.told = told;
+    const button = element("button", { type: "button", id: "look", disabled: answer.running }, answer.running ? "Both clusters are looked at …" : "Make the plan now");
+    button.addEventListener("click", look);
+    const focused = document.activeElement && document.activeElement.id === "look";
+    on.replaceChildren(
+      element("p", { class: "verdict" }, found ? chip(past ? "off" : found.tone, past ? `${found.verdict}, then` : found.verdict) : chip("unknown", "no plan yet"), element("span", { class: "small" }, `the plan of mm2 failover${found ? `, ${asOf(answer)}` : asOf(answer) && `: ${asOf(answer)}`}${past ? "; it is past" : ""}`)),
+      ...(found ? planned(found) : []),
+      element("p", {}, button),
+    );
+    if (focused) $("look").focus();
+  }
+}
+function planned(found) {
+  const facts = [
+    ["Would be missing", found.lag_records === null ? UNKNOWN : counted(found.lag_records, "record") + (found.lag_ms === null ? "" : `, ${duration(found.lag_ms)}`)],
+    ["Groups", `${count(found.group_count)}, at most ${counted(found.read_again_max, "record")} read again`],
+  ];
+  if (found.silent) facts.push(["Silent", found.silent]);
+  const list = element("dl", {}, ...facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
+  const findings = found.findings.map((each) => element("li", {}, element("span", { class: `tone-${each.tone}` }, sign(each.tone)), ` ${each.weight}: ${each.text}`));
+  if (found.findings_hidden) findings.push(element("li", {}, `… and ${found.findings_hidden} more`));
+  const first = element("ul", { class: "plain lines" }, ...findings.slice(0, FINDINGS_AT_ONCE));
+  const rest = findings.slice(FINDINGS_AT_ONCE);
+  if (!rest.length) return [list, first];
+  const more = element("details", {}, element("summary", {}, element("b", {}, `${count(rest.length)} more findings`)), element("ul", { class: "plain lines" }, ...rest));
+  return [list, first, more];
+}
