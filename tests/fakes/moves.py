@@ -133,6 +133,7 @@ def move(world: World, asked: orders.Wanted, path: Path, clock: Clock | None = N
         file.world = world
         about = tools.Tools(
             both=world.sides,
+            map_reader=target.map_reader("east"),
             planner=planner,
             stop=world.stop,
             running=world.running,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import os
@@ -230,7 +231,8 @@ def _move(
                 clusters=found.clusters(silent=_was_silent(file)),
             )
             check(order, file, now, now_ms=found.clock.wall_ms())
-        moving.Mover(file, found.tools(tell), planned=planned).run()
+        with contextlib.closing(found.tools(tell)) as about:
+            moving.Mover(file, about, planned=planned).run()
         report = dict(file.found.details[moving.Step.REPORT])
     if order.as_json:
         click.echo(json.dumps(report, indent=2))

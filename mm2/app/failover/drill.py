@@ -306,7 +306,8 @@ class Drill:
         about = journal.Begun(wanted=self._wanted(self._kind), flow=self._flow.name)
         begin = journal.begun(about, at_ms=self._clock.wall_ms())
         with journal_file.JournalFile(self._folder / "journal.jsonl", begin=begin) as file:
-            moving.Mover(file, found.tools(tell)).run()
+            with contextlib.closing(found.tools(tell)) as about:
+                moving.Mover(file, about).run()
             report: Mapping[str, Any] = file.found.details[moving.Step.REPORT]
         return report
 

@@ -104,6 +104,7 @@ class Equipment:
         props = self._props
         return tools.Tools(
             both=self.both,
+            map_reader=self.both.target.map_reader(self.both.flow.source),
             planner=self.planner,
             stop=lambda: stopping.stop(
                 self.both.target, props, clock=self.clock, timeout_s=tools.WRITE_S

@@ -28,21 +28,28 @@ NO_RIGHT = 53
 class PartlyFencedError(errors.RetriableError):
     """Time was up before all partitions were fenced."""
 
-    def __init__(self, said: str, fenced: Collection[fences.Fenced]) -> None:
+    def __init__(
+        self,
+        said: str,
+        fenced: Collection[fences.Fenced],
+        tried: Collection[ids.TopicPartition] = (),
+    ) -> None:
+        """`tried`: those that failed; others were not begun."""
         super().__init__(said)
         self.fenced = fenced
+        self.tried = tried
 
 
 def fence(
     flow: flows.Flow,
     known: offset_map.OffsetMap,
-    partitions: Collection[ids.TopicPartition],
+    partitions: Sequence[ids.TopicPartition],
     *,
     crew: crews.Crew,
     timeout_s: float,
 ) -> list[fences.Fenced]:
-    """Raises `PartlyFencedError` where some of the target does not answer in time, and
-    `ConnectError` where it refuses; doing it again does no harm."""
+    """In this order. Raises `PartlyFencedError` where some of the target does not answer in time,
+    and `ConnectError` where it refuses; doing it again does no harm."""
 
     def work(
         questions: single_questions.SingleQuestions,
@@ -57,31 +64,35 @@ def fence(
         )
         return _fence(each, known.partition(each), place, clock=crew.clock, end=end)
 
-    found = crew.run(work, sorted(partitions), timeout_s=timeout_s)
+    found = crew.run(work, partitions, timeout_s=timeout_s)
     fenced = [found.done[each] for each in sorted(found.done)]
     if found.left:
-        raise PartlyFencedError(f"fencing for {timeout_s:g} s: {found}", fenced)
+        tried = [each for each, why in found.left.items() if why]
+        raise PartlyFencedError(f"fencing for {timeout_s:g} s: {found}", fenced, tried)
     return fenced
 
 
 def to_fence(
     both: sides.TwoSides, known: offset_map.OffsetMap, *, timeout_s: float
-) -> set[ids.TopicPartition]:
+) -> dict[ids.TopicPartition, bool]:
     """All that anybody ever copied, as long as its mirror exists: that one does not answer for it
-    now does not lock its writers out. Raises `RetriableError`."""
+    now does not lock its writers out. By partition: does any broker lead the mirror? Raises
+    `RetriableError`."""
     flow = both.flow
     begun = fences.begun(known)
     names = {each.topic: flow.remote_topic(each.topic) for each in begun}
     found = both.target.admin.describe_topics(set(names.values()), timeout_s)
 
-    def exists(each: ids.TopicPartition) -> bool:
+    wanted = {}
+    for each in begun:
         name = names[each.topic]
         topic = found.done.get(name)
-        if topic is not None:
-            return each.partition < topic.partitions
-        return not isinstance(found.failed.get(name), kafka_errors.TopicMissingError)
-
-    return {each for each in begun if exists(each)}
+        if topic is None:
+            if not isinstance(found.failed.get(name), kafka_errors.TopicMissingError):
+                wanted[each] = False
+        elif each.partition < topic.partitions:
+            wanted[each] = topic.leaders[each.partition] is not None
+    return wanted
 
 
 def _fence(

@@ -5,47 +5,66 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from connect_runtime.base import errors
+from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app.failover import tools
-from mm2.core.failover import details
+from mm2.cluster import errors as cluster_errors
+from mm2.core.failover import codes, details, orders
 from mm2.core.offsets import checkpoints, group_sync
 
 
 def write(
     about: tools.Tools,
     finals: Mapping[str, details.Final],
+    wanted: orders.Wanted,
     *,
     moved: Collection[str],
     note: Callable[[str], object],
-) -> None:
+) -> list[str]:
     """Who stands there already, or has got further, is not written again: it may be that we died
     behind the write, or that somebody consumes there by now. `note` is told of each group that
-    stands; raises `RetriableError` where not all do."""
+    stands. The groups that stay as they are, as that is accepted; raises `RetriableError` where
+    others do."""
     groups, timeout_s = about.both.target.groups, about.planner.timeout_s
     waiting = {name: each for name, each in finals.items() if name not in moved}
     standing = groups.positions(list(waiting), timeout_s)
-    failure = standing.first_failure()
-    if failure is not None:
-        raise failure
     writes = {
         name: {
             place: at
-            for place, at in each.positions.items()
-            if each.is_to_be_written(place, standing.done[name].get(place))
+            for place, at in waiting[name].positions.items()
+            if waiting[name].is_to_be_written(place, stands.get(place))
         }
-        for name, each in waiting.items()
+        for name, stands in standing.done.items()
     }
     written = groups.write({name: each for name, each in writes.items() if each}, tools.WRITE_S)
-    refused = [f"group {name}: {error}" for name, error in sorted(written.failed.items())] + [
+    whole = {name for name, places in written.done.items() if not places}
+    for name in sorted(writes):
+        if name in whole or not writes[name]:
+            note(name)
+    failed = {**standing.failed, **written.failed}
+    refused = [
         f"group {name}, {place}: {error}"
         for name, places in sorted(written.done.items())
         for place, error in places.items()
     ]
-    whole = {name for name, places in written.done.items() if not places}
-    for name in sorted(waiting):
-        if name in whole or not writes[name]:
-            note(name)
+    left = []
+    for name, failure in sorted(failed.items()):
+        code = _code(failure)
+        if wanted.accepts(code, name):
+            left.append(name)
+        else:
+            refused.append(f"group {name}: {failure} (to leave it: --accept {code}:{name})")
     if refused:
         raise errors.RetriableError(f"not all groups were moved: {'; '.join(refused)}")
+    return left
+
+
+def _code(failure: errors.ConnectError) -> str:
+    """By which a plan forbids the same, and an operator accepts it."""
+    if isinstance(failure, cluster_errors.GroupInUseError):
+        return codes.GROUP_ACTIVE
+    if isinstance(failure, kafka_errors.NotAuthorizedError):
+        return codes.GROUP_DENIED
+    return codes.GROUP_UNKNOWN
 
 
 def note_written(

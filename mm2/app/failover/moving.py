@@ -4,7 +4,6 @@ be done again: after a crash it goes on where it was.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import pathlib
 from collections.abc import Callable, Mapping
@@ -20,10 +19,10 @@ from mm2.app.failover import (
     planning,
     show,
     tools,
+    waiting,
 )
 from mm2.app.looks import mirrors
 from mm2.core.failover import (
-    agreement,
     details,
     fences,
     going_on,
@@ -165,43 +164,20 @@ class Mover:
         return {"file": self._wanted.export, "records": self._tools.export(path, ordered, move)}
 
     def _idle(self) -> Detail:
-        names = details.groups_of_plan(self._file.found.details[Step.RECORD])
-        busy: list[str] = []
-
-        def idle() -> bool:
-            timeout_s = self._tools.planner.timeout_s
-            states = self._tools.both.source.groups.states(names, timeout_s)
-            failure = states.first_failure()
-            if failure is not None:
-                raise failure
-            active = group_sync.GroupState.ACTIVE
-            busy[:] = [name for name, state in states.done.items() if state is active]
-            return not busy
-
-        self._tools.await_(idle, lambda: f"groups have members still: {', '.join(busy)}")
-        return {"groups": names}
+        names = details.waited_for(self._file.found.details[Step.RECORD])
+        return {"groups": waiting.idle(self._tools, self._wanted, names)}
 
     def _agree(self) -> Detail:
-        """The map is read as it grows, and not each time anew."""
-        about = self._tools
-        both, timeout_s = about.both, about.planner.timeout_s
-        seen_before = agreement.Agreement(settle_s=about.settle_s)
-        with contextlib.closing(both.target.map_reader(both.flow.source)) as reader:
-
-            def agrees() -> bool:
-                known = reader.read(timeout_s)
-                found = mirrors.look(both, clock=about.clock, timeout_s=timeout_s, known=known)
-                return seen_before.look(found.mirrored, about.clock.now_s())
-
-            about.await_(agrees, lambda: f"both ends do not agree: {seen_before.why}")
-        return {"ends": details.by_partition(seen_before.ends)}
+        agreed = waiting.agree(self._tools, self._wanted)
+        return {"ends": details.by_partition(agreed.ends)}
 
     def _stop_flow(self) -> Detail:
         stopped = closing.stop(self._tools, self._wanted)
         return {"connectors": stopped.connectors, "still_running": stopped.running}
 
     def _fence(self) -> Detail:
-        return {"partitions": [details.of_fenced(each) for each in closing.fence(self._tools)]}
+        fenced = closing.fence(self._tools, self._wanted)
+        return {"partitions": [details.of_fenced(each) for each in fenced]}
 
     def _mirrors(self) -> mirrors.Mirrors:
         planner = self._planner
@@ -224,7 +200,7 @@ class Mover:
         """Whoever has taken a partition since it was fenced, or begun one, is fenced once more."""
         noted = self._file.found
         fenced = going_on.last_fenced(noted)
-        again = closing.fence_again(self._tools, fenced)
+        again = closing.fence_again(self._tools, self._wanted, fenced)
         settled = None
         if self._wanted.planned:
             ends = details.partitions(noted.details[Step.AGREE]["ends"])
@@ -243,7 +219,7 @@ class Mover:
         detail = {
             "plan": show.as_json(found, tuple(self._begun.hooks), {}),
             "fenced_again": [details.of_fenced(each) for each in again],
-            "groups": [details.of_group(each) for each in found.groups if each.barred is None],
+            "groups": [details.of_group(each) for each in found.groups if details.is_moved(each)],
         }
         if not noted.moved:
             return detail
@@ -261,17 +237,19 @@ class Mover:
         return f"{said}; or let the flow go on ({resume}) and begin anew later"
 
     def _move_groups(self) -> Detail:
-        group_writes.write(
-            self._tools, self._finals, moved=self._file.found.moved, note=self._note_moved
+        moved = self._file.found.moved
+        left = group_writes.write(
+            self._tools, self._finals, self._wanted, moved=moved, note=self._note_moved
         )
-        return {"groups": sorted(self._file.found.moved)}
+        return {"groups": sorted(moved), "left": left}
 
     @property
     def _finals(self) -> Mapping[str, details.Final]:
         return details.finals(self._file.found.details[Step.LOOK_AGAIN])
 
     def _verify(self) -> Detail:
-        finals = self._finals
+        left = self._file.found.details[Step.MOVE_GROUPS]["left"]
+        finals = {name: each for name, each in self._finals.items() if name not in left}
         found = verifying.compare(finals, group_writes.read_back(self._tools, finals))
         wrong = verifying.wrong(found, self._wanted.accepted)
         if wrong:

@@ -10,7 +10,8 @@ from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors, ids
 from mm2.app.failover import hooks, planning
-from mm2.app.looks import mirrors, sides
+from mm2.app.looks import sides
+from mm2.cluster import map_reader
 from mm2.core import commands
 from mm2.core.failover import fences, tails
 from mm2.core.offsets import offset_map
@@ -21,19 +22,21 @@ TURN_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """`stop` stops the flow durably, and says which of its connectors there are; `running` says
-    which of its tasks still run, as far as somebody lives to say it; `fence` fences these
-    partitions; `export` writes records to a file, for the move of this name, and says how many.
-    `pause` waits so many seconds; `tell` says a line to the operator. `settle_s`: how long both
-    ends have to agree. `wait_s`: how long is waited for what others do. `file` configures it all:
-    commands are told with its name.
+    """`map_reader` reads the flow's map as it grows, and not each time anew. `stop` stops the flow
+    durably, and says which of its connectors there are; `running` says which of its tasks still
+    run, as far as somebody lives to say it; `fence` fences these partitions, in this order;
+    `export` writes records to a file, for the move of this name, and says how many. `pause` waits
+    so many seconds; `tell` says a line to the operator. `settle_s`: how long both ends have to
+    agree. `wait_s`: how long is waited for what others do. `file` configures it all: commands are
+    told with its name.
     """
 
     both: sides.TwoSides
+    map_reader: map_reader.MapReader
     planner: planning.Planner
     stop: Callable[[], Sequence[str]]
     running: Callable[[], Sequence[str]]
-    fence: Callable[[offset_map.OffsetMap, Collection[ids.TopicPartition]], list[fences.Fenced]]
+    fence: Callable[[offset_map.OffsetMap, Sequence[ids.TopicPartition]], list[fences.Fenced]]
     export: Callable[[pathlib.Path, Collection[tails.Tail], str], int]
     clock: base_clock.Clock
     pause: Callable[[float], object]
@@ -64,5 +67,9 @@ class Tools:
             self.pause(TURN_S)
 
     def known(self) -> offset_map.OffsetMap:
-        """The flow's map, as it stands."""
-        return mirrors.read_map(self.both.target, self.both.flow.source, self.planner.timeout_s)
+        """The flow's map, as it stands: what was known before is brought up to it."""
+        return self.map_reader.read(self.planner.timeout_s)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self.map_reader.close()

@@ -30,6 +30,11 @@ class Final:
         return stands.offset > at and place in self.back
 
 
+def is_moved(move: group_moves.GroupMove) -> bool:
+    """One that is in the way there stays as it is, and one of which nothing is known."""
+    return move.barred is None and (bool(move.partitions) or not move.unread_why)
+
+
 def of_group(move: group_moves.GroupMove) -> Detail:
     metadata = {each.mirror: each.metadata for each in move.partitions}
     return {
@@ -104,8 +109,14 @@ def before(detail: Detail) -> seen.Before:
             }
             for group in plan["groups"]
         },
-        codes=frozenset(each["code"] for each in plan["findings"]),
+        findings=frozenset((each["code"], each["group"]) for each in plan["findings"]),
     )
+
+
+def waited_for(detail: Detail) -> list[str]:
+    """Groups of the plan that are to be moved, and so have to be at rest: one that is in the way on
+    the other cluster stays, as was accepted."""
+    return [each["group"] for each in detail["plan"]["groups"] if each["barred"] is None]
 
 
 def groups_of_plan(detail: Detail) -> list[str]:

@@ -17,6 +17,7 @@ Order = tuple[int, int]
 """Who is the newer owner: the ordinal of its producer id, and its epoch."""
 NOBODY: Order = (0, -1)
 NO_RIGHT = "we have no right to the transactional id"
+UNANSWERED = "nobody answers for its mirror, as was accepted"
 EXPIRED = "the producer id of who copied last has expired, and a new one fences nobody"
 
 
@@ -79,11 +80,11 @@ def taken_since(known: offset_map.OffsetMap, fenced: Fenced) -> bool:
     return newest(known.partition(fenced.partition)) > fenced.order
 
 
-def unfenced(partition: ids.TopicPartition, known: offset_map.PartitionMap) -> Fenced:
-    """Without the right to lock anybody out."""
-    return Fenced(
-        partition=partition, marker=None, order=newest(known), tail=None, unfenced=NO_RIGHT
-    )
+def unfenced(
+    partition: ids.TopicPartition, known: offset_map.PartitionMap, why: str = NO_RIGHT
+) -> Fenced:
+    """Nobody is locked out; `why`: by default for want of the right to."""
+    return Fenced(partition=partition, marker=None, order=newest(known), tail=None, unfenced=why)
 
 
 def fenced(

@@ -38,6 +38,10 @@ class Wanted:
         """Do both clusters serve?"""
         return self.kind is not Kind.EMERGENCY
 
+    def accepts(self, code: str, group: str = "") -> bool:
+        """Has the operator accepted this finding, of all groups or of this one?"""
+        return code in self.accepted or f"{code}:{group}" in self.accepted
+
     def command(self, *more: str) -> str:
         """What is typed to begin such a move, and with `more` words to go on with it."""
         verb = "failback" if self.kind is Kind.BACK else "failover"

@@ -82,8 +82,9 @@ def _look_again(detail: Detail) -> str:
 
 
 def _move_groups(detail: Detail) -> str:
-    moved = _count(detail["groups"], "group")
-    return f"the coordinators have taken {moved}; {Step.VERIFY.value} reads them"
+    moved, left = _count(detail["groups"], "group"), detail["left"]
+    said = f"the coordinators have taken {moved}; {Step.VERIFY.value} reads them"
+    return f"{said}; left as they are, as was accepted: {', '.join(left)}" if left else said
 
 
 def _verify(detail: Detail) -> str:

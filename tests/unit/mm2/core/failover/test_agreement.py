@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 from connect_runtime.base import ids
 from mm2.core.failover import agreement, seen
 from mm2.core.offsets import log_ends
@@ -56,3 +58,22 @@ def test_who_does_not_answer_agrees_with_nobody():
 
 def test_without_a_time_to_settle_one_look_is_enough():
     assert agreement.Agreement(settle_s=0.0).look(mirrored(7), 1.0)
+
+
+def test_the_end_that_moved_is_named_as_long_as_they_do_not_settle():
+    found = agreement.Agreement(settle_s=60.0)
+    found.look(mirrored(7), 100.0)
+    assert found.why == "they agree, but not for 60 s yet"
+    found.look(mirrored(8), 130.0)
+    moved = "t-0 ended at 7 on both, and ends at 8 now: somebody writes there still"
+    assert (found.moved, found.why) == (moved, f"they agree, but not for 60 s yet: {moved}")
+
+
+def test_what_is_not_heard_of_is_passed_over_where_that_is_accepted():
+    other = ids.TopicPartition("t", 1)
+    away = dataclasses.replace(mirrored(7, answers=False)[0], partition=other)
+    found = agreement.Agreement(settle_s=0.0, leaves_unheard=True)
+    assert found.look([*mirrored(7), away], 1.0)
+    assert found.ends == {ids.TopicPartition("t", 0): 7}
+    assert not found.look([away], 2.0)
+    assert "does not answer" in found.why

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -52,6 +53,16 @@ def test_who_has_got_further_is_left_there_unless_he_is_to_be_set_back(way, at, 
     assert final.is_to_be_written(THERE, now) is written
 
 
+def test_who_is_in_the_way_there_or_not_known_at_all_is_not_moved():
+    found = move()
+    assert details.is_moved(found)
+    barred = dataclasses.replace(found, barred=group_sync.GroupState.ACTIVE)
+    unknown = dataclasses.replace(found, partitions=(), unread_why="its coordinator is away")
+    assert not details.is_moved(barred)
+    assert not details.is_moved(unknown)
+    assert details.is_moved(dataclasses.replace(found, unread_why="its coordinator is away"))
+
+
 def test_fences_are_read_as_they_were_noted():
     found = [
         fences.Fenced(partition=HERE, marker=18, order=(1, 4), tail=2),
@@ -100,7 +111,7 @@ PLAN: dict[str, Any] = {
 
 def test_what_a_plan_said_before_is_known_later():
     found = details.before({"plan": PLAN})
-    assert found.codes == {"lag"}
+    assert found.findings == {("lag", "")}
     assert found.positions == {
         "billing": {HERE: checkpoints.OffsetAndMetadata(offset=40)},
         "mail": {HERE: None},

@@ -89,3 +89,17 @@ def test_what_is_typed_to_do_it_says_all_that_was_asked_for():
         "mm2 failover --from east --to west --planned --origin-lost --group billing "
         "--accept again:billing --accept lag --set-back --export '/a file' --execute"
     )
+
+
+def test_what_is_accepted_holds_for_all_groups_or_for_the_one_that_is_named():
+    about = orders.Wanted(
+        origin="east",
+        destination="west",
+        kind=orders.Kind.PLANNED,
+        accepted=frozenset({"lag-unknown", "group-active:mail"}),
+    )
+    assert about.accepts("lag-unknown")
+    assert about.accepts("lag-unknown", "mail")
+    assert about.accepts("group-active", "mail")
+    assert not about.accepts("group-active", "billing")
+    assert not about.accepts("group-active")

@@ -77,8 +77,14 @@ TABLE: list[tuple[steps.Step, dict[str, Any], str]] = [
     ),
     (
         Step.MOVE_GROUPS,
-        {"groups": ["a"]},
+        {"groups": ["a"], "left": []},
         "the coordinators have taken 1 group; verify reads them",
+    ),
+    (
+        Step.MOVE_GROUPS,
+        {"groups": ["a"], "left": ["b", "c"]},
+        "the coordinators have taken 1 group; verify reads them; left as they are, as was "
+        "accepted: b, c",
     ),
     (Step.VERIFY, {"positions": [stand(45), stand(45)]}, "2 positions: 2 as written"),
     (

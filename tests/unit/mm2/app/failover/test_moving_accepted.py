@@ -1,0 +1,212 @@
+"""What an operator has accepted is left alone by every step, and told in the end; what he has not
+is told with its code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from connect_runtime.base import errors, ids
+from connect_runtime.kafka_client import errors as kafka_errors
+from mm2.app.failover import journal_file
+from mm2.core.failover import journal, orders, steps
+from mm2.core.offsets import group_sync
+from tests.fakes.moves import (
+    COPIED,
+    EXPECTED,
+    HERE,
+    OTHER,
+    THERE,
+    World,
+    also_copied,
+    east_and_west,
+    move,
+    stands,
+    wanted,
+)
+
+Kind, Step = orders.Kind, steps.Step
+ACTIVE = group_sync.GroupState.ACTIVE
+ALL = sorted(EXPECTED)
+NO_COORDINATOR = errors.RetriableError("its coordinator is away")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return east_and_west(tmp_path)
+
+
+def accept(path: Path, *codes: str) -> None:
+    with journal_file.JournalFile(path) as file:
+        file.append(journal.accepted(codes, at_ms=1))
+
+
+def report(path: Path) -> dict[str, object]:
+    return dict(journal.read(path.read_text()).details[Step.REPORT])
+
+
+def comes_there(world: World, group: str) -> None:
+    """Just before the groups are written it has members there."""
+
+    def come(what: str) -> None:
+        if what.startswith("before the groups"):
+            world.sides.target.members.commit(group, {THERE: 20}).state = ACTIVE
+
+    world.on = come
+
+
+def test_a_group_with_members_there_is_told_with_its_code(world: World, tmp_path: Path):
+    comes_there(world, "mail")
+    path = tmp_path / "move.jsonl"
+    with pytest.raises(errors.RetriableError, match="--accept group-active:mail"):
+        move(world, wanted(Kind.EMERGENCY), path)
+    accept(path, "group-active:mail")
+    move(world, wanted(Kind.EMERGENCY), path)
+    assert stands(world) == EXPECTED | {"mail": 20}
+    assert report(path)["unmoved"] == ["mail"]
+
+
+@pytest.mark.parametrize("codes", [{"group-active"}, {"group-active:mail"}])
+def test_a_group_that_comes_there_is_left_where_that_was_accepted(
+    world: World, tmp_path: Path, codes: set[str]
+):
+    comes_there(world, "mail")
+    path = tmp_path / "move.jsonl"
+    move(world, wanted(Kind.EMERGENCY, accepted=frozenset(codes)), path)
+    assert stands(world) == EXPECTED | {"mail": 20}
+    assert report(path)["unmoved"] == ["mail"]
+    found = journal.read(path.read_text())
+    assert found.details[Step.MOVE_GROUPS] == {"groups": ["ahead", "billing"], "left": ["mail"]}
+
+
+@pytest.mark.parametrize("operation", ["write", "positions"])
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (NO_COORDINATOR, "group-unknown:mail"),
+        (kafka_errors.NotAuthorizedError("we may not"), "group-denied:mail"),
+    ],
+)
+def test_a_group_that_cannot_be_written_does_not_stop_the_others(
+    world: World, tmp_path: Path, operation: str, failure: errors.ConnectError, code: str
+):
+    def fail(what: str) -> None:
+        if '"step":"move-groups"' in (tmp_path / "move.jsonl").read_text():
+            world.sides.target.members.failures[operation, "mail"] = failure
+
+    world.on = fail
+    path = tmp_path / "move.jsonl"
+    with pytest.raises(errors.RetriableError, match=f"group mail: .*--accept {code}"):
+        move(world, wanted(Kind.EMERGENCY), path)
+    assert journal.read(path.read_text()).moved == {"ahead", "billing"}
+    accept(path, code)
+    world.on = lambda _: None
+    world.sides.target.members.failures = {("write", "mail"): failure}
+    move(world, wanted(Kind.EMERGENCY), path)
+    assert report(path)["unmoved"] == ["mail"]
+
+
+def no_leader(world: World) -> None:
+    """Of the second partition's mirror."""
+    also_copied(world)
+    world.sides.target.cluster.topics["east.orders"].leaders = (1, None)
+    away = ids.TopicPartition("east.orders", 1)
+    world.sides.target.logs.failures[away] = errors.RetriableError("nobody leads it")
+    world.unfenced = lambda asked: asked & {OTHER}
+
+
+def test_writers_of_a_mirror_that_is_away_are_left_where_that_was_accepted(
+    world: World, tmp_path: Path
+):
+    no_leader(world)
+    path = tmp_path / "move.jsonl"
+    move(world, wanted(Kind.EMERGENCY, accepted=frozenset({"mirror-unknown"})), path)
+    assert (stands(world), world.locked_out) == (EXPECTED, {HERE})
+    codes = [each["code"] for each in report(path)["findings"]]  # type: ignore[attr-defined]
+    assert "unfenced" in codes
+
+
+def test_a_mirror_that_goes_away_meanwhile_is_told_with_its_code(world: World, tmp_path: Path):
+    also_copied(world)
+
+    def leave(what: str) -> None:
+        if what == "after stop":
+            no_leader(world)
+
+    world.on = leave
+    path = tmp_path / "move.jsonl"
+    with pytest.raises(errors.RetriableError, match=r"time is up.*--accept mirror-unknown"):
+        move(world, wanted(Kind.EMERGENCY), path)
+    accept(path, "mirror-unknown")
+    move(world, wanted(Kind.EMERGENCY), path)
+    assert stands(world) == EXPECTED
+
+
+def test_a_mirror_whose_leader_hangs_is_left_when_time_is_up(world: World, tmp_path: Path):
+    also_copied(world)
+    world.unfenced = lambda asked: asked & {OTHER}
+    path = tmp_path / "move.jsonl"
+    move(world, wanted(Kind.EMERGENCY, accepted=frozenset({"mirror-unknown"})), path)
+    assert (stands(world), world.locked_out) == (EXPECTED, {HERE})
+
+
+def test_what_no_broker_leads_is_fenced_last(world: World, tmp_path: Path):
+    also_copied(world)
+    world.sides.target.cluster.topics["east.orders"].leaders = (None, 1)
+    asked: list[list[ids.TopicPartition]] = []
+    real = world.fence
+
+    def fence(known: object, partitions: list[ids.TopicPartition]) -> object:
+        asked.append(partitions)
+        return real(known, partitions)
+
+    world.fence = fence  # type: ignore[assignment,method-assign]
+    move(world, wanted(Kind.EMERGENCY), tmp_path / "move.jsonl")
+    assert asked == [[OTHER, HERE]]
+
+
+def test_a_group_that_reads_on_is_told_with_its_code(world: World, tmp_path: Path):
+    world.sides.source.members.groups["mail"].state = ACTIVE
+    path = tmp_path / "move.jsonl"
+    with pytest.raises(errors.RetriableError, match=r"still: mail.*--accept group-still-here:mail"):
+        move(world, wanted(Kind.PLANNED), path)
+    accept(path, "group-still-here:mail")
+    move(world, wanted(Kind.PLANNED), path)
+    assert stands(world) == EXPECTED
+    assert journal.read(path.read_text()).details[Step.IDLE] == {"groups": ["ahead", "billing"]}
+
+
+def test_a_group_that_is_not_moved_may_read_on(world: World, tmp_path: Path):
+    """It has members on the other cluster, and stays as it is."""
+    world.sides.target.members.commit("mail", {THERE: 20}).state = ACTIVE
+    world.sides.source.members.groups["mail"].state = ACTIVE
+    path = tmp_path / "move.jsonl"
+    accepted = frozenset({"group-active:mail", "group-still-here:mail"})
+    move(world, wanted(Kind.PLANNED, accepted=accepted), path)
+    assert report(path)["unmoved"] == ["mail"]
+
+
+def test_a_group_that_cannot_be_read_is_waited_for_unless_that_is_accepted(
+    world: World, tmp_path: Path
+):
+    world.sides.source.members.failures["states", "mail"] = NO_COORDINATOR
+    path = tmp_path / "move.jsonl"
+    accepted = frozenset({"group-unread:mail"})
+    world.sides.source.members.failures["positions", "mail"] = NO_COORDINATOR
+    with pytest.raises(errors.ConnectError):
+        move(world, wanted(Kind.PLANNED), tmp_path / "other.jsonl")
+    move(world, wanted(Kind.PLANNED, accepted=accepted), path)
+    assert report(path)["unmoved"] == ["mail"]
+
+
+def test_a_partition_that_is_not_heard_of_is_not_waited_for_where_that_is_accepted(
+    world: World, tmp_path: Path
+):
+    also_copied(world)
+    world.sides.source.logs.failures[OTHER] = errors.RetriableError("nobody leads it")
+    path = tmp_path / "move.jsonl"
+    move(world, wanted(Kind.PLANNED, accepted=frozenset({"lag-unknown"})), path)
+    assert stands(world) == EXPECTED
+    (end,) = journal.read(path.read_text()).details[Step.AGREE]["ends"]
+    assert (end["partition"], end["value"]) == (0, COPIED)
