@@ -20,6 +20,7 @@ from connect_runtime.base import ids, metrics
 from connect_runtime.core.task import metric_groups, metric_names
 from mm2.app import drill_report
 from mm2.core import measures
+from mm2.formats import map_record
 from mm2.sandbox import cluster
 from tests.support import checkpoints, content, eventually, kafka, mirror, steady
 
@@ -28,14 +29,16 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
 SOON_S = 90.0
 WITHIN_S = 6
 COUNT = 2_000
+TASKS = 2
 DRILL_S = 1_700_000_000.0
 FLOW, BACK = "east->west", "west->east"
 WHEN_IT_GOES_WRONG = {
     "mm2_receipts_total",
     "mm2_stopped_partitions",
     "mm2_opened_partitions",
+    "mm2_flow_held",
 }
-"""Without a series here: nothing was lost, stands still, or had to be opened."""
+"""Without a series here: nothing was lost, stands still, or had to be opened, or is held."""
 WHERE_IT_WAITS = {"mm2_source_loss_seconds"}
 
 
@@ -43,8 +46,14 @@ WHERE_IT_WAITS = {"mm2_source_loss_seconds"}
 class Scene:
     run: mirror.Mirror
     source: cluster.Cluster
+    target: cluster.Cluster
     orders: str
     group: str
+
+    def tell(self, command: str, *arguments: str) -> None:
+        """An operator does it."""
+        found = mirror.mm2(command, FLOW, *arguments, "--config", self.run.settings_path)
+        assert found.returncode == 0, found.stdout + found.stderr
 
     def get(self, path: str) -> tuple[int, str]:
         try:
@@ -94,6 +103,7 @@ def scene(
         emit_checkpoints_interval_seconds=1,
         sync_group_offsets_enabled=True,
         sync_group_offsets_interval_seconds=1,
+        tasks_max=TASKS,
     )
     given["flows"].append(
         {
@@ -112,7 +122,7 @@ def scene(
     given["drill"] = {"report": "drills.json"}
     drill_report.note(tmp_path / "drills.json", FLOW, {}, passed=True, at_ms=round(DRILL_S * 1000))
     with mirror.Mirror(tmp_path, given) as run:
-        yield Scene(run=run, source=source, orders=orders, group=group)
+        yield Scene(run=run, source=source, target=target, orders=orders, group=group)
 
 
 def test_all_is_measured_and_health_turns(scene: Scene):
@@ -129,6 +139,9 @@ def test_all_is_measured_and_health_turns(scene: Scene):
     its_rest_server_has_health_too(scene)
     it_replicates_at_rest(scene)
     what_is_frozen_does_not_replicate(scene)
+    what_is_paused_says_so(scene)
+    a_task_that_fails_is_counted_and_copies_nothing(scene)
+    where_all_tasks_fail_nothing_is_ready(scene)
 
 
 def families(scene: Scene, path: str = "/metrics") -> dict[str, Any]:
@@ -145,6 +158,18 @@ def series(scene: Scene, metric: metrics.Metric, **labels: str) -> list[float]:
         for each in family.samples
         if labels.items() <= each.labels.items() and each.name == metric.name
     ]
+
+
+def tasks(scene: Scene) -> dict[str, float]:
+    """How many there are, by state."""
+    found = families(scene)[measures.TASKS.name].samples
+    return {each.labels["state"]: each.value for each in found if each.value}
+
+
+def copied(scene: Scene) -> float:
+    """So many partitions are copied just now."""
+    phases = ("copying", "boundary")
+    return sum(sum(series(scene, measures.PARTITIONS, phase=each)) for each in phases)
 
 
 def all_is_measured(scene: Scene) -> None:
@@ -177,6 +202,9 @@ def figures_are_sane(scene: Scene) -> None:
     orders = {**one, "topic": scene.orders}
     assert series(scene, measures.FLOW_STATE, state="RUNNING", **one) == [1.0]
     assert series(scene, measures.ENGINE_READY) == [1.0]
+    assert tasks(scene) == {"RUNNING": TASKS}
+    assert series(scene, measures.WANTED_PARTITIONS, **one) == [3.0]
+    assert copied(scene) == 3, "two of the topic, and that of heartbeats"
     (records,) = series(scene, measures.RECORDS, **orders)
     assert records >= COUNT
     (passed,) = series(scene, measures.BATCHES, path="passed", **orders)
@@ -276,6 +304,57 @@ def what_is_frozen_does_not_replicate(scene: Scene) -> None:
         scene.source.thaw()
     scene.await_health("replicating", 200)
     assert scene.get("/health/replicating?flow=none")[0] == 404
+
+
+def what_is_paused_says_so(scene: Scene) -> None:
+    """It is ready, as it is meant to be so; it does not replicate."""
+    scene.tell("pause")
+    finding = scene.await_health("replicating", 503)["findings"][0]
+    assert finding["reason"] == "it is paused, until mm2 resume"
+    eventually.eventually(
+        lambda: series(scene, measures.HELD, flow=FLOW, by="paused") == [1.0], SOON_S
+    )
+    assert scene.health("ready")[0] == 200
+    scene.tell("resume")
+    scene.await_health("replicating", 200)
+    eventually.eventually(lambda: series(scene, measures.HELD) == [], SOON_S)
+
+
+def a_task_that_fails_is_counted_and_copies_nothing(scene: Scene) -> None:
+    """The map has something of one partition that nobody can read: its task fails, again and again;
+    the other one goes on."""
+    key = map_record.ProducerKey(topic=scene.orders, partition=0, producer_id=1)
+    spoil_the_map(scene, map_record.encode_key(key))
+    scene.tell("restart", "--topic", scene.orders)
+    both = {"RUNNING": TASKS - 1, "FAILED": 1}
+    eventually.eventually(
+        lambda: tasks(scene) == both and 0 < copied(scene) < 3,
+        SOON_S,
+        lambda: f"{tasks(scene)}, {copied(scene)} are copied\n{scene.run.tail}",
+    )
+    assert series(scene, measures.WANTED_PARTITIONS, flow=FLOW) == [3.0]
+    assert sum(series(scene, measures.PARTITIONS, phase="waiting")) >= 1
+    assert scene.health("ready")[0] == 200, "a part of it runs"
+
+
+def where_all_tasks_fail_nothing_is_ready(scene: Scene) -> None:
+    spoil_the_map(scene, b"no key of ours")
+    scene.tell("restart")
+    told = scene.await_health("ready", 503)
+    (finding,) = [each for each in told["findings"] if not each["ok"]]
+    assert finding["flow"] == FLOW
+    assert "has failed: task 0: reading the flow's offset map" in finding["reason"]
+    eventually.eventually(lambda: tasks(scene) == {"FAILED": TASKS}, SOON_S)
+    assert copied(scene) == 0
+    assert "nothing since" in scene.await_health("replicating", 503)["findings"][0]["reason"]
+    (age_s,) = series(scene, measures.CROSSING_AGE, flow=FLOW)
+    assert age_s > 0
+    assert scene.health("live")[0] == 200
+
+
+def spoil_the_map(scene: Scene, key: bytes) -> None:
+    record = kafka.Outgoing(key=key, value=b"no value of ours")
+    kafka.produce(scene.target.client_properties(), "mm2-offset-map.east.internal", [record])
 
 
 def test_what_a_killed_node_had_copied_is_counted_and_not_copied_again(
