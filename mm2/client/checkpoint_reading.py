@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline, errors
@@ -23,9 +24,11 @@ def read(
     takes_group: checkpoints.TakesName,
     clock: base_clock.Clock,
     timeout_s: float,
+    noted: Callable[[state_topics.TopicRecord], object] = lambda _: None,
 ) -> checkpoints.CheckpointTable:
-    """All or nothing. Raises `TopicMissingError`, which names the topics there are, where there are
-    no checkpoints of `remote_alias`; else `RetriableError` and `FatalError`."""
+    """All or nothing; `noted` is told of each record. Raises `TopicMissingError`, which names the
+    topics there are, where there are no checkpoints of `remote_alias`; else `RetriableError` and
+    `FatalError`."""
     end = deadline.Deadline.after(timeout_s, now_s=clock.now_s())
     topic = policy.checkpoints_topic(remote_alias)
     listed = topics.list_topics(timeout_s)
@@ -40,6 +43,7 @@ def read(
     found = checkpoints.CheckpointTable(takes_group=takes_group)
     for record in topics.read_topic(topic, end.left_s(clock.now_s())):
         _apply(found, record)
+        noted(record)
     return found
 
 

@@ -87,6 +87,7 @@ class Planner:
             ).done,
             silent=found.silent,
             unlisted=standing.unlisted,
+            checkpointed_ms=standing.checkpointed_ms,
             untold=found.untold,
             way_back=opposite.why,
             unsynced=why_no_syncs,

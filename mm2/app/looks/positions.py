@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
-from connect_runtime.base import errors, ids
+from connect_runtime.base import errors
 from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app.looks import sides as app_sides
 from mm2.client import checkpoint_reading
 from mm2.cluster import groups as groups_port
-from mm2.core import flows, naming
-from mm2.core.failover import seen
+from mm2.core.failover import seen, standing
 from mm2.core.groups import relevant
 from mm2.core.offsets import checkpoints, group_sync
 
 T = TypeVar("T")
 _State = group_sync.GroupState
+_UNKNOWN = group_sync.TargetGroup(state=_State.UNKNOWN)
 _OFFSETS_TOPIC = "__consumer_offsets"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """`unlisted` as in `seen.Seen`."""
+    """`unlisted` and `checkpointed_ms` as in `seen.Seen`."""
 
     groups: tuple[seen.Group, ...]
     unlisted: str = ""
+    checkpointed_ms: int | None = None
 
 
 def of_groups(
@@ -46,7 +47,8 @@ def of_groups(
     them, else by their checkpoints, or where they were `before`, whichever is further. `stable` as
     in `groups.Groups.positions`. Raises `RetriableError` and `FatalError`."""
     before = before or {}
-    table, no_checkpoints = _checkpoints(sides, names, clock=clock, timeout_s=timeout_s)
+    told = _checkpoints(sides, names, clock=clock, timeout_s=timeout_s)
+    table = told.table
     if origin_answers:
         wanted, unlisted = _wanted(sides, names, table, timeout_s=timeout_s)
         wanted = sorted({*wanted, *before}) if unlisted else wanted
@@ -54,14 +56,14 @@ def of_groups(
             sides, wanted, table, names=names, stable=stable, clock=clock, timeout_s=timeout_s
         )
     else:
-        unlisted = "" if before else no_checkpoints
-        told = sorted({*table.groups(), *before})
-        found = [_checkpointed(sides.flow, name, table) for name in told]
-    found = [_with_before(each, before.get(each.name, {})) for each in found]
-    there = _there(sides.target, [each.name for each in found], timeout_s)
+        unlisted = "" if before else told.missing
+        known = sorted({*table.groups(), *before})
+        found = [standing.checkpointed(sides.flow, name, table.group(name)) for name in known]
+    found = [standing.with_before(each, before.get(each.name, {})) for each in found]
     return Standing(
-        groups=tuple(dataclasses.replace(each, there=there[each.name]) for each in found),
+        groups=tuple(_there(sides.target, found, timeout_s)),
         unlisted=unlisted,
+        checkpointed_ms=told.newest_ms,
     )
 
 
@@ -112,7 +114,8 @@ def _committed(
     clock: base_clock.Clock,
     timeout_s: float,
 ) -> list[seen.Group]:
-    """One whose coordinator is away stands where its checkpoints say, and is waited for once."""
+    """One whose coordinator is away, or that we may not read, stands where its checkpoints say, and
+    is waited for once."""
     flow, groups = sides.flow, sides.source.groups
     end = base_deadline.Deadline.after(timeout_s, now_s=clock.now_s())
     positions = _each(lambda: groups.positions(wanted, timeout_s / 2, stable=stable), wanted)
@@ -120,24 +123,24 @@ def _committed(
     states = _each(lambda: groups.states(told, end.left_s(clock.now_s())), told)
     found = []
     for name in wanted:
+        points = table.group(name)
         failure = positions.failed.get(name) or states.failed.get(name)
-        if failure is None:
-            offsets = positions.done[name]
-            if name in names or any(_concerns(flow, each.topic) for each in offsets):
-                found.append(
-                    seen.Group(
-                        name=name,
-                        origin=seen.Origin.COMMITTED,
-                        positions=offsets,
-                        state=states.done[name],
-                        pairs=_pairs(flow, table.group(name)),
-                    )
+        if failure is not None:
+            known = standing.checkpointed(flow, name, points)
+            refused = not isinstance(failure, errors.RetriableError)
+            found.append(dataclasses.replace(known, unread=str(failure), refused=refused))
+            continue
+        offsets = positions.done[name]
+        if name in names or any(standing.concerns(flow, each.topic) for each in offsets):
+            found.append(
+                seen.Group(
+                    name=name,
+                    origin=seen.Origin.COMMITTED,
+                    positions=offsets,
+                    state=states.done[name],
+                    pairs=standing.pairs(flow, points),
                 )
-        elif not isinstance(failure, errors.RetriableError):
-            raise failure
-        else:
-            known = _checkpointed(flow, name, table)
-            found.append(dataclasses.replace(known, unread=str(failure)))
+            )
     return found
 
 
@@ -151,79 +154,54 @@ def _each(
         return groups_port.PerGroup(done={}, failed=dict.fromkeys(wanted, error))
 
 
-def _concerns(flow: flows.Flow, topic: str) -> bool:
-    """Does the flow mirror the topic, or did it come from where the flow leads?"""
-    return flow.topics.takes(topic) or flow.policy.topic_source(topic) == flow.target
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Checkpoints:
+    """`missing`: why there are none, "" where there are. `newest_ms`: when the last was written."""
+
+    table: checkpoints.CheckpointTable
+    missing: str = ""
+    newest_ms: int | None = None
 
 
 def _checkpoints(
     sides: app_sides.TwoSides, names: Collection[str], *, clock: base_clock.Clock, timeout_s: float
-) -> tuple[checkpoints.CheckpointTable, str]:
-    """And why there are none, "" where there are."""
+) -> _Checkpoints:
     flow = sides.flow
     takes_group = (lambda name: name in names) if names else flow.groups.takes
+    times_ms = [-1]
     try:
-        return checkpoint_reading.read(
+        table = checkpoint_reading.read(
             sides.target.topics,
             flow.policy,
             flow.source,
             takes_group=takes_group,
             clock=clock,
             timeout_s=timeout_s,
-        ), ""
+            noted=lambda record: times_ms.append(record.time_ms),
+        )
     except kafka_errors.TopicMissingError:
         topic = flow.policy.checkpoints_topic(flow.source)
-        return checkpoints.CheckpointTable(takes_group=takes_group), (
-            f"{flow.source} does not answer, and there is no {topic} on {flow.target}: let the "
-            "flow write checkpoints (emit.checkpoints.enabled, the group filter)"
+        return _Checkpoints(
+            table=checkpoints.CheckpointTable(takes_group=takes_group),
+            missing=f"{flow.source} does not answer, and there is no {topic} on {flow.target}: let "
+            "the flow write checkpoints (emit.checkpoints.enabled, the group filter)",
         )
-
-
-def _checkpointed(flow: flows.Flow, name: str, table: checkpoints.CheckpointTable) -> seen.Group:
-    points = table.group(name)
-    return seen.Group(
-        name=name,
-        origin=seen.Origin.CHECKPOINTED,
-        positions={
-            _on_source(flow, place): checkpoints.OffsetAndMetadata(
-                offset=point.upstream, metadata=point.metadata
-            )
-            for place, point in points.items()
-        },
-        pairs=_pairs(flow, points),
-    )
-
-
-def _with_before(group: seen.Group, before: checkpoints.Positions) -> seen.Group:
-    if group.origin is seen.Origin.COMMITTED:
-        return group
-    return dataclasses.replace(group, positions=seen.further(group.positions, before))
-
-
-def _pairs(flow: flows.Flow, points: checkpoints.Points) -> Mapping[ids.TopicPartition, seen.Pair]:
-    return {
-        _on_source(flow, place): seen.Pair(upstream=point.upstream, downstream=point.downstream)
-        for place, point in points.items()
-    }
-
-
-def _on_source(flow: flows.Flow, place: ids.TopicPartition) -> ids.TopicPartition:
-    """The name there of what checkpoints call by its name on the target."""
-    topic = naming.topic_on_source(
-        flow.policy, place.topic, source_alias=flow.source, target_alias=flow.target
-    )
-    return ids.TopicPartition(topic, place.partition)
+    newest_ms = max(times_ms)
+    return _Checkpoints(table=table, newest_ms=None if newest_ms < 0 else newest_ms)
 
 
 def _there(
-    side: app_sides.OneSide, names: Collection[str], timeout_s: float
-) -> Mapping[str, group_sync.TargetGroup]:
-    states = side.groups.states(names, timeout_s)
-    found = {name: group_sync.TargetGroup(state=state) for name, state in states.done.items()}
+    side: app_sides.OneSide, found: Collection[seen.Group], timeout_s: float
+) -> Iterator[seen.Group]:
+    """With how each stands there, or why nobody can look."""
+    states = side.groups.states([each.name for each in found], timeout_s)
     idle = [name for name, state in states.done.items() if state is _State.EMPTY]
     positions = side.groups.positions(idle, timeout_s)
-    for name, offsets in positions.done.items():
-        found[name] = group_sync.TargetGroup(state=_State.EMPTY, positions=offsets)
-    for name in (*states.failed, *positions.failed):
-        found[name] = group_sync.TargetGroup(state=_State.UNKNOWN)
-    return found
+    failed = {**states.failed, **positions.failed}
+    for each in found:
+        failure, state = failed.get(each.name), states.done.get(each.name, _State.UNKNOWN)
+        if failure is not None:
+            yield dataclasses.replace(each, there=_UNKNOWN, there_unread=str(failure))
+            continue
+        there = group_sync.TargetGroup(state=state, positions=positions.done.get(each.name, {}))
+        yield dataclasses.replace(each, there=there)

@@ -31,7 +31,8 @@ def find(
     """As weighed here: what the operator accepts is not looked at. `settled` as in `plan.make`."""
     before = found.before
     for each in _find(wanted, found, groups, settled=settled):
-        if before is None or each.code not in _TELLS_LESS - before.codes:
+        known = before is None or (each.code, each.group) in before.findings
+        if known or each.code not in _TELLS_LESS:
             yield each
         else:
             text = f"{each.text}; it was not so when the move was begun"
@@ -54,10 +55,11 @@ def _find(
     for tail in found.unreplicated:
         yield from _of_tail(wanted, tail)
     yield from _of_half(wanted, found, groups)
-    yield from _of_names(wanted, groups)
+    yield from _of_names(wanted, found, groups)
     yield from _of_gone(wanted, found, groups)
     for group in groups:
         yield from _of_group(wanted, group, final=settled is not None)
+        yield from _of_reading_group(wanted, found, group)
         for move in group.partitions:
             yield from _of_move(wanted, group, move, waits=wanted.planned and settled is None)
 
@@ -99,13 +101,18 @@ def _of_ends(wanted: orders.Wanted, found: seen.Seen) -> Iterator[verdicts.Findi
 def _of_list(
     wanted: orders.Wanted, found: seen.Seen, groups: Sequence[group_moves.GroupMove]
 ) -> Iterator[verdicts.Finding]:
-    if not found.unlisted:
+    why = found.unlisted
+    if found.silent and not groups and not why:
+        why = (
+            f"it does not answer, and no group of the flow has a checkpoint on {wanted.destination}"
+        )
+    if not why:
         return
     known = "those that have checkpoints are" if groups else "none is"
     yield _Finding(
         weight=_Weight.FORBIDS if wanted.planned or not groups else _Weight.COSTS,
         code="groups-unlisted",
-        text=f"not all groups of {wanted.origin} may be known ({found.unlisted}): {known}",
+        text=f"not all groups of {wanted.origin} may be known ({why}): {known}",
     )
 
 
@@ -228,9 +235,9 @@ def _of_tail(wanted: orders.Wanted, each: seen.Unreplicated) -> Iterator[verdict
 
 
 def _of_names(
-    wanted: orders.Wanted, groups: Sequence[group_moves.GroupMove]
+    wanted: orders.Wanted, found: seen.Seen, groups: Sequence[group_moves.GroupMove]
 ) -> Iterator[verdicts.Finding]:
-    if not groups:
+    if not groups and not found.silent:
         yield _Finding(
             weight=_Weight.NOTE, code="no-groups", text="no group has a position to move"
         )
@@ -263,7 +270,7 @@ def _of_gone(
 _BARRED = {
     group_sync.GroupState.ACTIVE: ("group-active", "has members there already: stop them"),
     group_sync.GroupState.FOREIGN: ("group-foreign", "is no consumers' group there"),
-    group_sync.GroupState.UNKNOWN: ("group-unknown", "could not be looked at there: try again"),
+    group_sync.GroupState.UNKNOWN: ("group-unknown", "could not be looked at there"),
 }
 
 
@@ -274,6 +281,8 @@ def _of_group(
     if group.barred is not None:
         code, words = _BARRED[group.barred]
         text = f"group {name} on {wanted.destination} {words}"
+        if group.there_unread:
+            text += f" ({group.there_unread}): try again, or see that we may Describe it"
         yield _Finding(weight=_Weight.FORBIDS, code=code, text=text, group=name)
     if group.state is group_sync.GroupState.ACTIVE and (final or not wanted.planned):
         yield _Finding(
@@ -283,16 +292,38 @@ def _of_group(
             "is read again",
             group=name,
         )
-    if group.unread_why:
-        weight = _Weight.FORBIDS if wanted.planned or not group.partitions else _Weight.COSTS
-        then = "its last checkpoint counts" if group.partitions else "and it has no checkpoint"
-        text = f"group {name} could not be read on {wanted.origin} ({group.unread_why}); {then}"
-        yield _Finding(weight=weight, code="group-unread", text=text, group=name)
+
+
+def _of_reading_group(
+    wanted: orders.Wanted, found: seen.Seen, group: group_moves.GroupMove
+) -> Iterator[verdicts.Finding]:
+    """By whose word it is known how far it had got."""
+    name, why = group.group, group.unread_why
+    then = "its last checkpoint counts" if group.partitions else "and it has no checkpoint"
+    if why and group.refused:
+        yield _Finding(
+            weight=_Weight.FORBIDS,
+            code="group-refused",
+            text=f"group {name} may not be read on {wanted.origin} ({why}): grant us Describe of "
+            f"it there; without that {then}",
+            group=name,
+        )
+    elif why:
+        yield _Finding(
+            weight=_Weight.FORBIDS if wanted.planned or not group.partitions else _Weight.COSTS,
+            code="group-unread",
+            text=f"group {name} could not be read on {wanted.origin} ({why}); {then}",
+            group=name,
+        )
     if group.origin is seen.Origin.CHECKPOINTED:
+        age = ""
+        if found.checkpointed_ms is not None:
+            age_s = max(0, found.at_ms - found.checkpointed_ms) / 1000
+            age = f" (the newest of any group was written {age_s:.0f} s ago)"
         yield _Finding(
             weight=_Weight.COSTS,
             code="as-of-checkpoint",
-            text=f"group {name}: what it read after its last checkpoint is read again",
+            text=f"group {name}: what it read after its last checkpoint is read again{age}",
             group=name,
         )
 

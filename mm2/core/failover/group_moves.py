@@ -75,7 +75,7 @@ class PartitionMove:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMove:
     """`barred`: the group has members there, or is no consumers' one, so nothing is written.
-    `unread` as in `seen.Group`."""
+    `unread_why`, `refused` and `there_unread` as in `seen.Group`."""
 
     group: str
     origin: seen.Origin
@@ -83,6 +83,8 @@ class GroupMove:
     barred: group_sync.GroupState | None
     partitions: tuple[PartitionMove, ...]
     unread_why: str = ""
+    refused: bool = False
+    there_unread: str = ""
 
     @property
     def sets_back(self) -> frozenset[ids.TopicPartition]:
@@ -170,6 +172,8 @@ def plan(
         barred=None if idle else there.state,
         partitions=tuple(of(each) for each in sorted(group.positions)),
         unread_why=group.unread,
+        refused=group.refused,
+        there_unread=group.there_unread,
     )
 
 

@@ -78,7 +78,8 @@ class Pair:
 class Group:
     """One consumer group. `state` is that on `from`, UNKNOWN where `from` does not answer for it.
     `pairs` are its checkpoints; `unread` says why its own offsets could not be read, "" where they
-    were, or where `from` as a whole is silent."""
+    were, or where `from` as a whole is silent; where we were `refused` they never will be.
+    `there_unread`: why its state `there` is UNKNOWN."""
 
     name: str
     origin: Origin
@@ -87,6 +88,8 @@ class Group:
     there: group_sync.TargetGroup = _ABSENT
     pairs: Mapping[ids.TopicPartition, Pair] = field(default_factory=dict)
     unread: str = ""
+    refused: bool = False
+    there_unread: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,11 +131,11 @@ class Unreplicated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Before:
-    """What the plan said that the move was begun with: where groups stood on `from`, and the codes
-    of its findings."""
+    """What the plan said that the move was begun with: where groups stood on `from`, and of its
+    findings code and group."""
 
     positions: Mapping[str, checkpoints.Positions]
-    codes: frozenset[str]
+    findings: frozenset[tuple[str, str]]
 
 
 def further(one: checkpoints.Positions, other: checkpoints.Positions) -> checkpoints.Positions:
@@ -150,13 +153,13 @@ class Seen:
     """Everything, as of `at_ms`.
 
     `logs` are partitions of `to`, by their names there, as far as groups go there. `silent` says
-    why `from` does not answer, `unlisted` why not all of its groups may be known, `way_back` why
-    the flow that leads back could not be looked at there, `unsynced` why the flow's own offset
-    syncs could not be read, "" where none is so. `untold` are topics
-    of `from` whose partitions it does not tell, and why. `left_out` are topics that are on `to`,
-    and why they are not mirrored now. `unfenced` are partitions whose writers nobody could lock
-    out, and why. `losses` counts receipts of the flow that say records were lost on the way.
-    `before`: None where the move is not begun yet.
+    why `from` does not answer, `unlisted` why not all of its groups may be known, `checkpointed_ms`
+    when the newest checkpoint was written, None for never, `way_back` why the flow that leads back
+    could not be looked at there, `unsynced` why the flow's own offset syncs could not be read, ""
+    where none is so. `untold` are topics of `from` whose partitions it does not tell, and why.
+    `left_out` are topics that are on `to`, and why they are not mirrored now. `unfenced` are
+    partitions whose writers nobody could lock out, and why. `losses` counts receipts of the flow
+    that say records were lost on the way. `before`: None where the move is not begun yet.
     """
 
     at_ms: int
@@ -166,6 +169,7 @@ class Seen:
     logs: Mapping[ids.TopicPartition, log_ends.Ends] = field(default_factory=dict)
     silent: str = ""
     unlisted: str = ""
+    checkpointed_ms: int | None = None
     untold: Mapping[str, str] = field(default_factory=dict)
     way_back: str = ""
     unsynced: str = ""

@@ -232,6 +232,43 @@ def test_without_checkpoints_nothing_is_known_of_a_silent_clusters_groups():
     assert accepted.verdict is verdicts.Verdict.GO_AT_A_COST
 
 
+def test_an_empty_checkpoints_topic_is_none():
+    """Who went on would stop and fence the flow, and move nobody."""
+    sides = scene()
+    sides.target.topics.topics["east.checkpoints.internal"] = []
+    found = made(sides, lost="it burns")
+    assert codes(found)["groups-unlisted"] is Weight.FORBIDS
+    assert "no-groups" not in codes(found)
+
+
+@pytest.mark.parametrize(("partitions", "then"), [(True, "last checkpoint"), (False, "has no")])
+def test_a_group_that_may_not_be_read_stands_in_the_way_of_itself_alone(partitions, then):
+    sides = scene()
+    sides.source.members.commit("mail", {HERE: 90})
+    sides.source.members.failures["positions", "mail"] = errors.FatalError("not authorized")
+    if partitions:
+        checkpoints(sides, "mail", 80)
+    found = made(sides)
+    refused = next(each for each in found.findings if each.code == "group-refused")
+    assert (refused.weight, refused.group) == (Weight.FORBIDS, "mail")
+    assert "not authorized" in refused.text
+    assert "Describe" in refused.text
+    assert then in refused.text
+    accepted = made(sides, accepted=frozenset({"group-refused:mail"}))
+    assert accepted.verdict is verdicts.Verdict.GO_AT_A_COST
+    assert [each.group for each in accepted.groups] == ["billing", "mail"]
+
+
+@pytest.mark.parametrize("question", ["states", "positions"])
+def test_a_group_that_nobody_can_look_at_there_says_why(question):
+    sides = scene()
+    sides.target.members.commit("billing", {THERE: 9})
+    sides.target.members.failures[question, "billing"] = errors.FatalError("not authorized")
+    (found,) = made(sides).findings
+    assert (found.code, found.group) == ("group-unknown", "billing")
+    assert "(not authorized): try again, or see that we may Describe it" in found.text
+
+
 def test_topics_that_are_gone_or_filtered_now_are_left_out():
     sides = scene()
     other, gone = ids.TopicPartition("other", 0), ids.TopicPartition("orders-gone", 0)

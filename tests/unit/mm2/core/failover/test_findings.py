@@ -112,19 +112,54 @@ def test_a_silent_cluster_is_told_once_and_why():
     }
 
 
-BEFORE = seen.Before(positions={"g": {}}, codes=frozenset({"lag"}))
+BEFORE = seen.Before(positions={"g": {}}, findings=frozenset({("lag", "")}))
 
 
 def test_less_than_was_known_when_the_move_was_begun_forbids():
     lost: dict[str, Any] = {"kind": Kind.EMERGENCY, "here": None, "silent": "no route"}
     assert codes(**lost, before=BEFORE) == {"origin-unreachable": Weight.FORBIDS}
-    known = seen.Before(positions={}, codes=frozenset({"origin-unreachable"}))
+    known = seen.Before(positions={}, findings=frozenset({("origin-unreachable", "")}))
     assert codes(**lost, before=known) == {"origin-unreachable": Weight.COSTS}
     assert codes(kind=Kind.EMERGENCY, here=MORE, before=BEFORE) == {"lag": Weight.COSTS}
 
 
+@pytest.mark.parametrize(("other", "weight"), [("g", Weight.COSTS), ("h", Weight.FORBIDS)])
+def test_what_was_agreed_to_of_one_group_is_not_of_another(other, weight):
+    group = seen.Group(
+        name="g",
+        origin=seen.Origin.CHECKPOINTED,
+        positions={HERE: checkpoints.OffsetAndMetadata(offset=50)},
+        unread="no coordinator",
+    )
+    before = frozenset({("group-unread", other), ("as-of-checkpoint", other)})
+    found = codes(
+        kind=Kind.EMERGENCY,
+        groups=(group,),
+        before=seen.Before(positions={}, findings=before),
+    )
+    assert found["group-unread"] is found["as-of-checkpoint"] is weight
+
+
+def test_a_silent_cluster_whose_groups_nobody_knows_forbids():
+    lost: dict[str, Any] = {"kind": Kind.EMERGENCY, "here": None, "silent": "no route"}
+    assert codes(**lost, groups=()) == {
+        "origin-unreachable": Weight.COSTS,
+        "groups-unlisted": Weight.FORBIDS,
+    }
+    assert codes(kind=Kind.EMERGENCY, groups=()) == {"no-groups": Weight.NOTE}
+
+
+def test_how_old_the_checkpoints_are_is_said():
+    group = seen.Group(name="g", origin=seen.Origin.CHECKPOINTED, positions={})
+    found = seen.Seen(at_ms=90_000, flow="f", mirrored=(), groups=(group,), checkpointed_ms=60_000)
+    wanted = orders.Wanted(origin="east", destination="west", kind=Kind.EMERGENCY)
+    made = plan.make(wanted, found, lambda *_: None)
+    (text,) = [each.text for each in made.findings if each.code == "as-of-checkpoint"]
+    assert "the newest of any group was written 30 s ago" in text
+
+
 def test_a_group_that_is_gone_since_the_move_was_begun_forbids():
-    gone = seen.Before(positions={"g": {}, "lost": {}}, codes=frozenset())
+    gone = seen.Before(positions={"g": {}, "lost": {}}, findings=frozenset())
     assert codes(before=gone) == {"group-gone": Weight.FORBIDS}
 
 
