@@ -28,7 +28,7 @@ from mm2.app.settings import load
 from mm2.app.settings import settings as app_settings
 from mm2.core import flows
 from mm2.core.failover import journal, orders, plan, verdicts
-from mm2.sandbox import clients, cluster
+from mm2.sandbox import clients, cluster, log_reader
 from mm2.sandbox.traffic import applications, topics
 
 PARTITIONS = 2
@@ -70,21 +70,16 @@ class Result:
         """Nothing that arrived is missing, and a planned move lost and repeated nothing."""
         if self.kind is orders.Kind.EMERGENCY:
             return not self.skipped
-        return not (self.lost or self.read_again)
+        return not (self.skipped or self.lost or self.read_again)
 
     def as_json(self) -> dict[str, Any]:
         found = dataclasses.asdict(self)
         return {"version": 1, **found, "kind": self.kind.value, "report": dict(self.report)}
 
 
-def skipped(sent: Collection[int], before: Collection[int], after: Collection[int]) -> set[int]:
-    """Whatever stands before a record that arrived has arrived, too: a partition is copied in
-    order. So these were there to be processed `after`, and nobody ever did."""
-    furthest: dict[int, int] = {}
-    for number in after:
-        furthest[number % PARTITIONS] = max(number, furthest.get(number % PARTITIONS, -1))
-    missing = set(sent).difference(before, after)
-    return {number for number in missing if number < furthest.get(number % PARTITIONS, -1)}
+def skipped(arrived: Collection[int], before: Collection[int], after: Collection[int]) -> set[int]:
+    """What stood on the mirror when nobody could write there any more, and was never processed."""
+    return {number for number in arrived if number < LATER}.difference(before, after)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,16 +252,35 @@ class Drill:
             self._clusters[0].kill()
         with _FirstSeen(people.reading_there, self._clock) as first:
             report = self._execute(found, told)
+            arrived = self._arrived()
             self._child = None  # the flow has ended its work
             for each in (people.reading_there, people.writing_there):
                 if not each.running:
                     each.start()
             self._until(lambda: first.at_s is not None, "the group goes on")
         assert first.at_s is not None, "it was waited for"
-        return self._result(report, people, left_s=left_s, rto_s=first.at_s - left_s)
+        return self._result(report, people, arrived, left_s=left_s, rto_s=first.at_s - left_s)
+
+    def _arrived(self) -> list[int]:
+        """What stands on the mirror, which nobody can write to any more."""
+        mirror = self._flow.remote_topic(drill_file.TOPIC)
+        properties = self._clusters[1].client_properties()
+        with log_reader.LogReader(properties, alias=self._flow.target) as reader:
+            return [
+                int(each.value or b"")
+                for number in range(PARTITIONS)
+                for chunk in reader.read(ids.TopicPartition(mirror, number))
+                for each in chunk.contents
+            ]
 
     def _result(
-        self, report: Mapping[str, Any], people: _People, *, left_s: float, rto_s: float
+        self,
+        report: Mapping[str, Any],
+        people: _People,
+        arrived: Collection[int],
+        *,
+        left_s: float,
+        rto_s: float,
     ) -> Result:
         before, after = people.reading.processed, people.reading_there.processed
         self._until(lambda: any(each >= LATER for each in after), "it has read what came before")
@@ -285,7 +299,7 @@ class Drill:
             before=len(before),
             after=len(mine),
             lost=len(people.writing.sent - {*before, *mine}),
-            skipped=len(skipped(people.writing.sent, before, mine)),
+            skipped=len(skipped(arrived, before, mine)),
             read_again=len(before) + len(mine) - len({*before, *mine}),
             rto_s=rto_s,
             all_s=all_s,
@@ -306,8 +320,8 @@ class Drill:
         about = journal.Begun(wanted=self._wanted(self._kind), flow=self._flow.name)
         begin = journal.begun(about, at_ms=self._clock.wall_ms())
         with journal_file.JournalFile(self._folder / "journal.jsonl", begin=begin) as file:
-            with contextlib.closing(found.tools(tell)) as about:
-                moving.Mover(file, about).run()
+            with contextlib.closing(found.tools(tell)) as made:
+                moving.Mover(file, made).run()
             report: Mapping[str, Any] = file.found.details[moving.Step.REPORT]
         return report
 
