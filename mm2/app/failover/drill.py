@@ -252,14 +252,13 @@ class Drill:
             self._clusters[0].kill()
         with _FirstSeen(people.reading_there, self._clock) as first:
             report = self._execute(found, told)
-            arrived = self._arrived()
             self._child = None  # the flow has ended its work
             for each in (people.reading_there, people.writing_there):
                 if not each.running:
                     each.start()
             self._until(lambda: first.at_s is not None, "the group goes on")
         assert first.at_s is not None, "it was waited for"
-        return self._result(report, people, arrived, left_s=left_s, rto_s=first.at_s - left_s)
+        return self._result(report, people, left_s=left_s, rto_s=first.at_s - left_s)
 
     def _arrived(self) -> list[int]:
         """What stands on the mirror, which nobody can write to any more."""
@@ -267,20 +266,14 @@ class Drill:
         properties = self._clusters[1].client_properties()
         with log_reader.LogReader(properties, alias=self._flow.target) as reader:
             return [
-                int(each.value or b"")
+                int(value or b"")
                 for number in range(PARTITIONS)
                 for chunk in reader.read(ids.TopicPartition(mirror, number))
-                for each in chunk.contents
+                for _, value, *_ in chunk.contents
             ]
 
     def _result(
-        self,
-        report: Mapping[str, Any],
-        people: _People,
-        arrived: Collection[int],
-        *,
-        left_s: float,
-        rto_s: float,
+        self, report: Mapping[str, Any], people: _People, *, left_s: float, rto_s: float
     ) -> Result:
         before, after = people.reading.processed, people.reading_there.processed
         self._until(lambda: any(each >= LATER for each in after), "it has read what came before")
@@ -299,7 +292,7 @@ class Drill:
             before=len(before),
             after=len(mine),
             lost=len(people.writing.sent - {*before, *mine}),
-            skipped=len(skipped(arrived, before, mine)),
+            skipped=len(skipped(self._arrived(), before, mine)),
             read_again=len(before) + len(mine) - len({*before, *mine}),
             rto_s=rto_s,
             all_s=all_s,
