@@ -85,7 +85,7 @@ class Planner:
             logs=both.target.logs.ends(
                 asked, max(opposites.LOGS_S, end.left_s(self.clock.now_s()))
             ).done,
-            silent=found.silent,
+            silent=self._silent(found),
             unlisted=standing.unlisted,
             checkpointed_ms=standing.checkpointed_ms,
             untold=found.untold,
@@ -101,6 +101,12 @@ class Planner:
         )
         return plan.make(wanted, what, where.translate, settled=known.settled), left
 
+    def _silent(self, found: mirrors.Mirrors) -> str:
+        if not found.silent or self.lost:
+            return found.silent
+        asked_s = mirrors.source_s(self.timeout_s)
+        return f"{found.silent}; it was asked for {asked_s:g} s, and is for longer by --look"
+
     def _own_syncs(self, found: mirrors.Mirrors) -> tuple[places.Syncs, str]:
         """The flow's own offset syncs, and why they could not be read."""
         flow, here = self.both.flow, self.ways.syncs_here
@@ -109,6 +115,6 @@ class Planner:
         side = self.both.source if here else self.both.target
         topic = flow.policy.offset_syncs_topic(flow.target if here else flow.source)
         try:
-            return syncs.read(side, topic, min(mirrors.SOURCE_S, self.timeout_s)), ""
+            return syncs.read(side, topic, mirrors.source_s(self.timeout_s)), ""
         except errors.ConnectError as error:
             return {}, str(error)

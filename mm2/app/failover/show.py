@@ -97,7 +97,9 @@ def _of_clients(found: plan.Plan, properties: Mapping[str, str]) -> Iterator[str
 def as_json(
     found: plan.Plan, hooks: Sequence[str], properties: Mapping[str, str]
 ) -> dict[str, Any]:
-    """For programs; `version` says how it reads. Times are UTC milliseconds, lag as DESIGN says."""
+    """For programs; `version` says how it reads. Times are UTC milliseconds, lag as DESIGN says:
+    null where it cannot be told. Then `newest_ms` is of the newest record that arrived of what it
+    cannot be told of, else null; of the topics `untold` nothing is known."""
     wanted = found.wanted
     return {
         "version": JSON_VERSION,
@@ -111,6 +113,8 @@ def as_json(
         "lag_records": found.lag_records,
         "lag_ms": found.lag_ms,
         "newest_ms": found.newest_ms,
+        "untold": list(found.untold),
+        "checkpointed_ms": found.checkpointed_ms,
         "read_again_max": found.again_max,
         "partitions": [_mirror_json(each, found.at_ms) for each in found.mirrored],
         "groups": [_group_json(each) for each in found.groups],

@@ -22,7 +22,8 @@ def idle(about: tools.Tools, wanted: orders.Wanted, names: Sequence[str]) -> lis
     def is_idle() -> bool:
         states = groups.states(names, timeout_s)
         for name, failure in sorted(states.failed.items()):
-            if not wanted.accepts(codes.GROUP_UNREAD, name):
+            known = (codes.GROUP_UNREAD, codes.GROUP_REFUSED)
+            if not any(wanted.accepts(code, name) for code in known):
                 raise failure
         active = [
             name for name, state in states.done.items() if state is group_sync.GroupState.ACTIVE

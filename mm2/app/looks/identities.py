@@ -15,5 +15,5 @@ def look(both: sides.TwoSides, *, lost: bool, timeout_s: float) -> orders.Cluste
     origin = ""
     if not lost:
         with contextlib.suppress(errors.RetriableError):
-            origin = both.source.admin.cluster_id(min(mirrors.SOURCE_S, timeout_s))
+            origin = both.source.admin.cluster_id(mirrors.source_s(timeout_s))
     return orders.Clusters(origin=origin, destination=both.target.admin.cluster_id(timeout_s))

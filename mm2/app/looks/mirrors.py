@@ -23,13 +23,19 @@ from mm2.core.offsets import log_ends, offset_map
 from mm2.formats import receipt
 
 SOURCE_S = 10.0
-"""A source that has not answered for so long is taken for lost."""
+_SOURCE_SHARE = 6
 TIMES_S = 5.0
 """Records' times are worth no longer a wait: without them a lag has no age."""
 
 _Ends = Mapping[ids.TopicPartition, log_ends.Ends]
 _Topics = Mapping[str, admin.TopicDescription]
 _LOST = frozenset({receipt.ReceiptKind.SOURCE_GONE, receipt.ReceiptKind.NEW_ERA_REQUESTED})
+
+
+def source_s(timeout_s: float) -> float:
+    """A source that has not answered for so long, of a look that may last `timeout_s`, is taken for
+    lost."""
+    return min(timeout_s, max(SOURCE_S, timeout_s / _SOURCE_SHARE))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +88,7 @@ def look(
     silent, source = lost, None
     if not lost:
         try:
-            within_s = min(SOURCE_S, end.left_s(clock.now_s()))
+            within_s = min(source_s(timeout_s), end.left_s(clock.now_s()))
             source = _ask_source(sides, names, clock=clock, timeout_s=within_s)
         except errors.RetriableError as error:
             silent = str(error)

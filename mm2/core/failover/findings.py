@@ -58,6 +58,8 @@ def _find(
     yield from _of_names(wanted, found, groups)
     yield from _of_gone(wanted, found, groups)
     for group in groups:
+        yield from _of_no_position(wanted, found, group)
+    for group in groups:
         yield from _of_group(wanted, group, final=settled is not None)
         yield from _of_reading_group(wanted, found, group)
         for move in group.partitions:
@@ -264,6 +266,32 @@ def _of_gone(
             text=f"group {name} had positions on {wanted.origin} when the move was begun, and has "
             "none now: it would not be moved",
             group=name,
+        )
+
+
+def _of_no_position(
+    wanted: orders.Wanted, found: seen.Seen, group: group_moves.GroupMove
+) -> Iterator[verdicts.Finding]:
+    """Of a topic that it reads: its consumers begin there as a new group's do."""
+    stands = {each.partition for each in group.partitions if each.way is not _Way.NO_OFFSET}
+    topics = {each.topic for each in stands}
+    nowhere = [
+        each.partition
+        for each in found.mirrored
+        if each.partition.topic in topics
+        and each.partition not in stands
+        and each.there is not None
+        and each.there.high_watermark > each.there.start
+    ]
+    if nowhere:
+        more = f" and {len(nowhere) - 1} more" if len(nowhere) > 1 else ""
+        yield _Finding(
+            weight=_Weight.NOTE,
+            code="no-position",
+            text=f"group {group.group} has no position in {min(nowhere)}{more}: on "
+            f"{wanted.destination} auto.offset.reset says where it begins, and latest passes over "
+            "what is there",
+            group=group.group,
         )
 
 

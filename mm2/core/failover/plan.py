@@ -14,7 +14,7 @@ from mm2.core.failover import findings, group_moves, orders, seen, verdicts
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What moving now would cost. Lag as DESIGN defines it, None where it cannot be told. `silent`
-    as in `seen.Seen`."""
+    and `checkpointed_ms` as in `seen.Seen`; of the topics `untold` nothing is known."""
 
     wanted: orders.Wanted
     at_ms: int
@@ -22,6 +22,8 @@ class Plan:
     mirrored: tuple[seen.Mirrored, ...]
     groups: tuple[group_moves.GroupMove, ...]
     silent: str = ""
+    untold: tuple[str, ...] = ()
+    checkpointed_ms: int | None = None
     unreplicated: tuple[seen.Unreplicated, ...] = ()
     findings: tuple[verdicts.Finding, ...] = field(default=())
 
@@ -33,13 +35,15 @@ class Plan:
     def lag_records(self) -> int | None:
         """Of all partitions: the recovery point in records; None as soon as one is unknown."""
         found = [each.lag_records for each in self.mirrored]
-        return None if None in found else sum(each or 0 for each in found)
+        return None if None in found or self.untold else sum(each or 0 for each in found)
 
     @property
     def lag_ms(self) -> int | None:
         """Of the partition that is furthest behind: the recovery point in time."""
         found = [each.lag_ms(self.at_ms) for each in self.mirrored]
-        return None if None in found else max((each or 0 for each in found), default=0)
+        return (
+            None if None in found or self.untold else max((each or 0 for each in found), default=0)
+        )
 
     @property
     def newest_ms(self) -> int | None:
@@ -84,6 +88,8 @@ def make(
         mirrored=tuple(sorted(found.mirrored, key=lambda each: each.partition)),
         groups=groups,
         silent=found.silent,
+        untold=tuple(sorted(found.untold)),
+        checkpointed_ms=found.checkpointed_ms,
         unreplicated=found.unreplicated,
         findings=tuple(verdicts.weighed(each, wanted.accepted) for each in told),
     )

@@ -125,7 +125,8 @@ def test_where_no_leader_answers_the_cluster_is_silent():
     checkpoints(sides, "billing", 30)
     sides.source.logs.unheard = {HERE}
     found = made(sides)
-    assert "its broker does not answer" in found.silent
+    assert "its broker does not answer; it was asked for 10 s" in found.silent
+    assert "--look" in found.silent
     assert only(found).to == 30 + DELTA
 
 
@@ -146,6 +147,7 @@ def test_a_topic_that_is_not_described_is_told():
     found = made(sides)
     assert codes(found) == {"lag-unknown": Weight.COSTS, "half-lost": Weight.NOTE}
     assert found.findings[0].text.startswith("orders-new: ")
+    assert (found.lag_records, found.untold) == (None, ("orders-new",))
 
 
 @pytest.mark.parametrize("kind", [orders.Kind.EMERGENCY, orders.Kind.PLANNED])

@@ -69,6 +69,7 @@ def test_programs_read_the_same():
     found = show.as_json(made(), [], {})
     assert (found["version"], found["verdict"]) == (1, "go-at-a-cost")
     assert (found["lag_records"], found["lag_ms"], found["read_again_max"]) == (30, 6_000, 0)
+    assert (found["untold"], found["checkpointed_ms"]) == ([], None)
     (group,) = found["groups"]
     (place,) = group["partitions"]
     assert (place["committed"], place["goes_on_at"], place["state"]) == (50, 60, "moves")

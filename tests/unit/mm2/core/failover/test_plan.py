@@ -127,6 +127,11 @@ def test_one_partition_whose_lag_is_unknown_makes_the_sum_unknown():
     assert (found.lag_records, found.lag_ms) == (None, None)
 
 
+def test_a_topic_of_which_nothing_is_known_makes_the_sum_unknown():
+    found = made(untold={"new": "no broker tells"})
+    assert (found.lag_records, found.lag_ms, found.untold) == (None, None, ("new",))
+
+
 def test_lag_in_records_and_time():
     found = made(mirrored(**LAGGING))
     assert (found.lag_records, found.lag_ms) == (30, 6_000)
