@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import json
 import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from connect_runtime.system import clock as system_clock
-from mm2.app import exits
+from mm2.app import exits, figures
 from mm2.app.cli import config_file, flow_names, usual
 from mm2.app.settings import load
 
@@ -162,26 +163,30 @@ def begin(order: Order, found: equipment.Equipment) -> int:
     path = order.journal or _default_path(order, found.clock.wall_ms())
     planned, clusters = _plan(found, wanted, path)
     no_go = planned.verdict is verdicts.Verdict.NO_GO
-    _tell_plan(order, planned, found.settings, doing=order.execute and not no_go)
     if no_go or not order.execute:
+        export = "" if order.execute or _no_export(planned) else wanted.export
+        _tell_plan(order, planned, found, export=export)
         if not order.as_json:
-            click.echo(_nothing_done(order, planned, no_go=no_go))
+            click.echo(_nothing_done(order, planned, no_go=no_go, exported=bool(export)))
         return exits.FAILED if no_go else exits.DONE
+    for line in _lines(planned, found.settings):
+        click.echo(line, err=order.as_json)  # what programs read is the report
     hooks = tuple(sorted(found.settings.hooks))
     begun = journal.Begun(wanted=wanted, flow=found.both.flow.name, hooks=hooks, clusters=clusters)
     begin = journal.begun(begun, at_ms=found.clock.wall_ms())
     return _move(order, found, path, begin=begin, planned=planned)
 
 
-def _nothing_done(order: Order, planned: plan.Plan, *, no_go: bool) -> str:
-    """The last line of a plan: the way on."""
+def _nothing_done(order: Order, planned: plan.Plan, *, no_go: bool, exported: bool) -> str:
+    """The last line of a plan: the way on. What was `exported` is not exported once more."""
+    wanted = dataclasses.replace(planned.wanted, export="") if exported else planned.wanted
     if no_go:
         return (
             "nothing was changed. Mend what forbids it, or accept it by its code, and it counts as "
             "a cost: --accept CODE"
         )
     lost = ("--origin-lost",) if order.lost else ()
-    said = f"nothing was changed. To do it: {planned.wanted.to_do_it(*lost)}"
+    said = f"nothing was changed. To do it: {wanted.to_do_it(*lost)}"
     if planned.wanted.planned or planned.silent or not planned.lag_records:
         return said
     return f"{said}\n{order.origin} answers: with --planned it is left when all is copied"
@@ -298,18 +303,49 @@ def _wanted(order: Order) -> orders.Wanted:
 
 
 def _tell_plan(
-    order: Order, planned: plan.Plan, settings: app_settings.Settings, *, doing: bool
+    order: Order, planned: plan.Plan, found: equipment.Equipment, *, export: str
 ) -> None:
-    """Where it is being done it is for people alone: what programs read is the report."""
+    """`export`: a file that is written besides, "" for none."""
     from mm2.app.failover import show
 
-    properties = client_properties(settings.clusters[order.destination])
-    hooks = sorted(settings.hooks)
-    if order.as_json and not doing:
-        click.echo(json.dumps(show.as_json(planned, hooks, properties), indent=2))
-    else:
-        for line in show.lines(planned, hooks, properties):
-            click.echo(line, err=order.as_json)
+    if order.as_json:
+        hooks, properties = sorted(found.settings.hooks), _properties(planned, found.settings)
+        whole = show.as_json(planned, hooks, properties)
+        if export:
+            whole["exported"] = {"file": export, "records": _export(found, planned)}
+        click.echo(json.dumps(whole, indent=2))
+        return
+    for line in _lines(planned, found.settings):
+        click.echo(line)
+    if export:
+        records = figures.counted(_export(found, planned), "record")
+        click.echo(
+            f"{export} has what {order.destination} holds and {order.origin} never got: {records}"
+        )
+
+
+def _no_export(planned: plan.Plan) -> bool:
+    """Is it told already that the file cannot be written?"""
+    from mm2.core.failover import readiness
+
+    return any(each.code == readiness.NO_EXPORT for each in planned.findings)
+
+
+def _lines(planned: plan.Plan, settings: app_settings.Settings) -> Iterator[str]:
+    from mm2.app.failover import show
+
+    return show.lines(planned, sorted(settings.hooks), _properties(planned, settings))
+
+
+def _properties(planned: plan.Plan, settings: app_settings.Settings) -> dict[str, str]:
+    return client_properties(settings.clusters[planned.wanted.destination])
+
+
+def _export(found: equipment.Equipment, planned: plan.Plan) -> int:
+    from mm2.app.failover import exporting
+
+    with contextlib.closing(found.tools(lambda _: None)) as about:
+        return exporting.write(about, planned.wanted, move=f"{planned.flow} {planned.at_ms}")
 
 
 def client_properties(cluster: app_settings.ClusterSettings) -> dict[str, str]:

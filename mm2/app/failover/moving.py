@@ -5,7 +5,6 @@ be done again: after a crash it goes on where it was.
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ from connect_runtime.base import errors
 from mm2.app import figures
 from mm2.app.failover import (
     closing,
+    exporting,
     group_writes,
     hooks,
     journal_file,
@@ -150,18 +150,9 @@ class Mover:
         return {"plan": show.as_json(found, tuple(self._begun.hooks), {})}
 
     def _export(self) -> Detail:
-        """Before anything is touched; what cannot be counted cannot be exported."""
-        _, left = self._tools.planner.look(self._wanted)
-        unknown = [f"{place}" for place, tail in sorted(left.items()) if tail.stretches is None]
-        if unknown:
-            raise errors.FatalError(
-                f"{', '.join(unknown)}: more records than can be counted never left "
-                f"{self._wanted.destination}; copy them by other means, or do without --export"
-            )
-        path = pathlib.Path(self._wanted.export)
-        ordered = [tail for _, tail in sorted(left.items())]
         move = f"{self._begun.flow} {self._file.found.begun_at_ms}"
-        return {"file": self._wanted.export, "records": self._tools.export(path, ordered, move)}
+        written = exporting.write(self._tools, self._wanted, move=move)
+        return {"file": self._wanted.export, "records": written}
 
     def _idle(self) -> Detail:
         names = details.waited_for(self._file.found.details[Step.RECORD])

@@ -11,6 +11,7 @@ from mm2.core import commands
 from mm2.core.failover import orders, verdicts
 
 NO_CONNECTORS = "no-connectors"
+NO_EXPORT = "no-export"
 _Finding, _Weight = verdicts.Finding, verdicts.Weight
 
 
@@ -91,7 +92,7 @@ def _of_clusters(wanted: orders.Wanted, ready: Ready) -> Iterator[verdicts.Findi
 
 
 def _of_files(ready: Ready) -> Iterator[verdicts.Finding]:
-    for code, why in (("no-journal", ready.no_journal), ("no-export", ready.no_export)):
+    for code, why in (("no-journal", ready.no_journal), (NO_EXPORT, ready.no_export)):
         if why:
             yield _Finding(weight=_Weight.FORBIDS, code=code, text=why)
     for step, why in sorted(ready.no_hooks.items()):

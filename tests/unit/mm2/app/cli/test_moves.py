@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import pathlib
 import types
 from typing import Any
@@ -245,3 +246,74 @@ def test_a_plan_ends_with_the_way_on(tmp_path: pathlib.Path, capsys, given, mirr
     ]
     assert said[-len(last) :] == last
     assert code == (exits.FAILED if "stopped" in mirrored else exits.DONE)
+
+
+class Exporting:
+    """Seven records never left the cluster gone to."""
+
+    def __init__(self, equipped: Any, *, counted: bool = True) -> None:
+        tail = types.SimpleNamespace(stretches=() if counted else None)
+        self.written: list[pathlib.Path] = []
+        self.closed = 0
+        self.planner = types.SimpleNamespace(look=lambda _: (None, {PLACE: tail}))
+        equipped.tools = lambda _: self
+
+    def export(self, path: pathlib.Path, _: object, move: str) -> int:
+        assert move == "east->west 1"
+        self.written.append(path)
+        return 7
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def exporting_order(tmp_path: pathlib.Path, **given: Any) -> moves.Order:
+    return dataclasses.replace(
+        ORDER,
+        back=True,
+        goes_on=False,
+        journal=tmp_path / "new.jsonl",
+        export=tmp_path / "left.jsonl",
+        accepted=("no-such-group:g", "lag"),
+        **given,
+    )
+
+
+@pytest.mark.parametrize("mirrored", [{}, {"stopped": "it was made anew"}], ids=str)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_never_left_is_exported_without_a_move(
+    tmp_path: pathlib.Path, capsys, as_json: bool, mirrored: dict[str, str]
+):
+    """Also where the verdict is no-go: it may be gone before that is mended."""
+    order, equipped = exporting_order(tmp_path, as_json=as_json), equipment(tmp_path, **mirrored)
+    about = Exporting(equipped)
+    moves.begin(order, equipped)
+    assert (about.written, about.closed) == ([order.export], 1)
+    said = capsys.readouterr().out
+    assert not (tmp_path / "new.jsonl").exists()
+    if as_json:
+        exported = {"file": str(order.export), "records": 7}
+        assert json.loads(said)["exported"] == exported
+        return
+    assert f"{order.export} has what west holds and east never got: 7 records" in said
+    last = said.splitlines()[-1]
+    assert "nothing was changed" in last
+    assert "--export" not in last  # it is there
+
+
+def test_what_cannot_be_counted_is_not_exported(tmp_path: pathlib.Path):
+    equipped = equipment(tmp_path)
+    about = Exporting(equipped, counted=False)
+    with pytest.raises(errors.FatalError, match="t-0: more records than can be counted never left"):
+        moves.begin(exporting_order(tmp_path), equipped)
+    assert about.written == []
+
+
+def test_a_file_that_cannot_be_written_is_told_by_the_plan(tmp_path: pathlib.Path, capsys):
+    equipped = equipment(tmp_path)
+    about = Exporting(equipped)
+    ready = readiness.Ready(flow="east->west", no_export="left.jsonl is there already")
+    equipped.beforehand = lambda: types.SimpleNamespace(look=lambda *_, **__: ready)
+    assert moves.begin(exporting_order(tmp_path), equipped) == exits.FAILED
+    assert "left.jsonl is there already (no-export)" in capsys.readouterr().out
+    assert about.written == []
