@@ -95,15 +95,22 @@ value.converter=org.apache.kafka.connect.json.JsonConverter
 value.converter.schemas.enable=false
 plugin.path=$PWD/plugins
 END
+tool() {{
+  java -Dorg.slf4j.simpleLogger.defaultLogLevel=error -cp "$HOME/.cache/mm2/kafka-4.3.1/*" \\
+    org.apache.kafka.tools."$@"
+}}
+for topic in shop.orders shop.people; do
+  tool TopicCommand --bootstrap-server 127.0.0.1:19092 --create --topic $topic
+done
 connect-distributed worker.properties > worker.log 2>&1 &
 until curl -fsS localhost:8083/connectors; do sleep 1; done
 """
 ARRIVED = """\
 for topic in shop.orders shop.people; do
-  java -Dorg.slf4j.simpleLogger.defaultLogLevel=error -cp "$HOME/.cache/mm2/kafka-4.3.1/*" \\
-    org.apache.kafka.tools.consumer.ConsoleConsumer --bootstrap-server 127.0.0.1:19092 \\
-    --topic $topic --from-beginning --max-messages 1 --timeout-ms 60000
+  tool consumer.ConsoleConsumer --bootstrap-server 127.0.0.1:19092 --topic $topic \\
+    --from-beginning --max-messages 1 --timeout-ms 60000
 done
+curl -fsS localhost:8083/connectors/tables/status
 """
 
 
