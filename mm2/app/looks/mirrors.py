@@ -18,7 +18,7 @@ from mm2.app.looks import receipts
 from mm2.app.looks import sides as app_sides
 from mm2.cluster import admin, logs, map_reader
 from mm2.core import flows, naming
-from mm2.core.failover import doubts, seen
+from mm2.core.failover import fences, mirroring, seen
 from mm2.core.offsets import log_ends, offset_map
 from mm2.formats import receipt
 
@@ -58,11 +58,14 @@ class _Source:
     """What the source says of the flow's topics. `missing`: those that it has no more; `failed`:
     why it does not answer for a partition, `untold`: for a topic."""
 
-    topics: _Topics
-    ends: _Ends
-    missing: frozenset[str]
-    failed: Mapping[ids.TopicPartition, errors.ConnectError]
-    untold: Mapping[str, errors.ConnectError]
+    topics: _Topics = field(default_factory=dict)
+    ends: _Ends = field(default_factory=dict)
+    missing: frozenset[str] = frozenset()
+    failed: Mapping[ids.TopicPartition, errors.ConnectError] = field(default_factory=dict)
+    untold: Mapping[str, errors.ConnectError] = field(default_factory=dict)
+
+
+_NOT_ASKED = _Source()
 
 
 def look(
@@ -83,19 +86,19 @@ def look(
     if known is None:
         known = read_map(sides.target, flow.source, timeout_s)
     losses = _losses(sides.target, flow.source, end.left_s(clock.now_s()))
-    begun = frozenset(each for each in known.partitions() if known.partition(each).eras)
-    names = {each.topic for each in begun}
-    silent, source = lost, None
+    begun = fences.begun(known)
+    silent, source = lost, _NOT_ASKED
     if not lost:
         try:
             within_s = min(source_s(timeout_s), end.left_s(clock.now_s()))
-            source = _ask_source(sides, names, clock=clock, timeout_s=within_s)
+            topics = {each.topic for each in begun}
+            source = _ask_source(sides, topics, clock=clock, timeout_s=within_s)
         except errors.RetriableError as error:
             silent = str(error)
-    left_out = {topic: why for topic in names if (why := _why_left_out(flow, topic, source))}
+    left_out = _left_out(flow, begun, source)
     partitions = sorted(
         each
-        for each in begun.union(() if source is None else _partitions(source.topics))
+        for each in begun | _partitions(source.topics)
         if each.topic not in left_out and not naming.is_heartbeats_topic(flow.policy, each.topic)
     )
     return Mirrors(
@@ -104,8 +107,18 @@ def look(
         silent=silent,
         losses=losses,
         left_out=left_out,
-        untold={} if source is None else {name: str(why) for name, why in source.untold.items()},
+        untold={name: str(why) for name, why in source.untold.items()},
     )
+
+
+def _left_out(
+    flow: flows.Flow, begun: Collection[ids.TopicPartition], source: _Source
+) -> Mapping[str, str]:
+    why = {
+        topic: mirroring.why_left_out(flow, topic, missing=topic in source.missing)
+        for topic in {each.topic for each in begun}
+    }
+    return {topic: found for topic, found in why.items() if found}
 
 
 def _mirrored(
@@ -113,55 +126,36 @@ def _mirrored(
     partitions: Sequence[ids.TopicPartition],
     known: offset_map.OffsetMap,
     *,
-    source: _Source | None,
+    source: _Source,
     left: base_deadline.Deadline,
     clock: base_clock.Clock,
 ) -> tuple[seen.Mirrored, ...]:
-    mirrors = {each: _mirror(sides.flow, each) for each in partitions}
-    reader = sides.target.logs
-    ends = reader.ends(set(mirrors.values()), left.left_s(clock.now_s()))
-    there = ends.done
-    unheard = {
-        each: str(error)
-        for each, error in ends.failed.items()
-        if not isinstance(error, kafka_errors.TopicMissingError)
-    }
+    mirror = {each: _mirror(sides.flow, each) for each in partitions}
+    ends = sides.target.logs.ends(set(mirror.values()), left.left_s(clock.now_s()))
     targets = sides.target.admin.describe_topics(
-        {each.topic for each in mirrors.values()}, left.left_s(clock.now_s())
+        {each.topic for each in mirror.values()}, left.left_s(clock.now_s())
     ).done
-    copied = {each: known.partition(each).copied_to for each in partitions}
-    here: _Ends = {} if source is None else source.ends
-    newest = reader.newest_ms(
-        {
-            mirrors[each]: there[mirrors[each]]
-            for each in mirrors.keys() - here
-            if mirrors[each] in there
-        },
+    untold = {mirror[each] for each in mirror.keys() - source.ends}
+    newest_ms = sides.target.logs.newest_ms(
+        {each: ends.done[each] for each in untold if each in ends.done},
         min(TIMES_S, left.left_s(clock.now_s())),
     )
-    topics: _Topics = {} if source is None else source.topics
-    unknown = {} if source is None else source.failed
-    waiting = _waiting(sides.source, here, copied)
-    return tuple(
-        seen.Mirrored(
-            partition=each,
-            mirror=mirrors[each],
-            copied_to=copied[each],
-            tail=_tail(known, each, there.get(mirrors[each])),
-            here=here.get(each),
-            there=there.get(mirrors[each]),
-            waiting_since_ms=waiting.get(each),
-            newest_ms=newest.get(mirrors[each]),
-            stopped=doubts.made_anew(
-                known.partition(each),
-                source=_id(topics, each),
-                target=_id(targets, mirrors[each]),
-            ),
-            unknown=str(unknown.get(each, "")),
-            unheard=unheard.get(mirrors[each], ""),
-        )
-        for each in partitions
+    looked = mirroring.Looked(
+        known=known,
+        here=source.ends,
+        there=ends.done,
+        unknown={each: str(why) for each, why in source.failed.items()},
+        unheard={
+            each: str(error)
+            for each, error in ends.failed.items()
+            if not isinstance(error, kafka_errors.TopicMissingError)
+        },
+        waiting_ms=_waiting_ms(sides.source, mirroring.waits_at(known, source.ends)),
+        newest_ms=newest_ms,
+        source_ids=_ids(source.topics),
+        target_ids=_ids(targets),
     )
+    return tuple(looked.mirrored(each, mirror[each]) for each in partitions)
 
 
 def read_map(side: app_sides.OneSide, source_alias: str, timeout_s: float) -> offset_map.OffsetMap:
@@ -251,43 +245,21 @@ def _partitions(topics: _Topics) -> frozenset[ids.TopicPartition]:
     )
 
 
-def _why_left_out(flow: flows.Flow, topic: str, source: _Source | None) -> str:
-    """ "" for what is mirrored now, and for heartbeats."""
-    if naming.is_heartbeats_topic(flow.policy, topic):
-        return ""
-    if source is not None and topic in source.missing:
-        return f"there is no such topic on {flow.source} any more"
-    return flow.why_not(topic)
-
-
 def _mirror(flow: flows.Flow, partition: ids.TopicPartition) -> ids.TopicPartition:
     return ids.TopicPartition(flow.remote_topic(partition.topic), partition.partition)
 
 
-def _id(topics: _Topics, partition: ids.TopicPartition) -> uuid.UUID | None:
-    topic = topics.get(partition.topic)
-    return None if topic is None else topic.topic_id
+def _ids(topics: _Topics) -> Mapping[str, uuid.UUID | None]:
+    return {name: topic.topic_id for name, topic in topics.items()}
 
 
-def _tail(
-    known: offset_map.OffsetMap, partition: ids.TopicPartition, there: log_ends.Ends | None
-) -> int:
-    """By offsets, behind what the flow has recorded."""
-    anchor = known.partition(partition).anchor
-    if anchor is None or there is None:
-        return 0
-    return there.left(anchor.segment.target_next)
-
-
-def _waiting(
-    side: app_sides.OneSide, here: _Ends, copied: Mapping[ids.TopicPartition, int | None]
-) -> Mapping[ids.TopicPartition, int]:
+def _waiting_ms(
+    side: app_sides.OneSide, begins: Mapping[ids.TopicPartition, int]
+) -> mirroring.Times:
     """Times of the oldest records not yet copied."""
-    begins = {each: max(copied.get(each) or 0, ends.start) for each, ends in here.items()}
-    lagging = {each: at for each, at in begins.items() if at < here[each].end}
-    if not lagging:
+    if not begins:
         return {}
     try:
-        return side.logs.times_ms(lagging, TIMES_S)
+        return side.logs.times_ms(begins, TIMES_S)
     except errors.RetriableError:
         return {}
