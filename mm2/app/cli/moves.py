@@ -64,6 +64,13 @@ class Order:
             raise click.UsageError("--resume goes on with a journal: name it with --journal")
         if self.planned and self.lost:
             raise click.UsageError("--planned needs the cluster that --origin-lost gives up")
+        from mm2.core.failover import codes
+
+        if unknown := codes.mistaken(self.accepted):
+            raise click.UsageError(
+                f"--accept {unknown[0]}: no finding has this code; a plan prints the code of each "
+                "finding behind it, in brackets"
+            )
 
 
 def options(command: F) -> F:

@@ -80,7 +80,7 @@ class Mover:
         if found.next_step is not None:
             self._take_up()
         while (step := found.next_step) is not None:
-            about.tell(f"{step.value}: {steps.text(step, self._wanted, self._begun.flow)}")
+            about.tell(f"{step.value}: {self._text(step)}")
             self._note(journal.started(step, at_ms=about.clock.wall_ms()))
             try:
                 detail = self._hook(step) if step in steps.HOOKS else self._do[step]()
@@ -93,6 +93,10 @@ class Mover:
                 raise
             self._note(journal.done(step, detail, at_ms=about.clock.wall_ms()))
             about.tell(read_backs.line(step, detail))
+
+    def _text(self, step: Step) -> str:
+        one_name = not self._tools.both.flow.policy.renames_topics
+        return steps.text(step, self._wanted, self._begun.flow, one_name=one_name)
 
     def _note(self, line: str) -> None:
         self._file.append(line)

@@ -58,9 +58,11 @@ def lines(found: plan.Plan, hooks: Sequence[str], properties: Mapping[str, str])
     yield f"verdict: {found.verdict.value}"
     yield ""
     yield "steps:"
+    one_name = any(each.partition == each.mirror for each in found.mirrored)
     for number, step in enumerate(steps.order(wanted, hooks), start=1):
         by = " (hook)" if step.value in hooks else " (yours)" if step in steps.HOOKS else ""
-        yield f"{number:>3}. {step.value}: {steps.text(step, wanted, found.flow)}{by}"
+        said = steps.text(step, wanted, found.flow, one_name=one_name)
+        yield f"{number:>3}. {step.value}: {said}{by}"
     yield ""
     yield from _of_clients(found, properties)
 

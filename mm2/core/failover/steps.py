@@ -80,8 +80,12 @@ def order(wanted: orders.Wanted, hooks: Sequence[str]) -> tuple[Step, ...]:
     return tuple(filter(takes, Step))
 
 
-def text(step: Step, wanted: orders.Wanted, flow: str) -> str:
-    """For people, without the full stop."""
-    return TEXTS[step].format(
+def text(step: Step, wanted: orders.Wanted, flow: str, *, one_name: bool) -> str:
+    """For people, without the full stop. `one_name`: topics are called the same on both clusters,
+    so what is written on the one gone to is brought to the other, too."""
+    said = TEXTS[step]
+    if one_name and step is Step.STOP_PRODUCERS:
+        said += " and on {destination}: what they write there comes to {origin}, too"
+    return said.format(
         origin=wanted.origin, destination=wanted.destination, flow=flow, export=wanted.export
     )

@@ -31,6 +31,7 @@ ENDS = ("--from", "east", "--to", "west")
         (["failover", *ENDS, "--planned", "--origin-lost"], "that --origin-lost gives up"),
         (["failover", "--from", "east", "--to", "wst"], "did you mean 'east->west'?"),
         (["failover", *ENDS, "--settle", "0"], "--settle"),
+        (["failover", *ENDS, "--accept", "lagg:mail"], "--accept lagg:mail: no finding has this"),
         (["failover", "--from", "east"], "--to"),
         (["failback", "--from", "west", "--to", "north"], "no flow 'west->north'"),
         (["failback", *ENDS, "--planned"], "--planned"),

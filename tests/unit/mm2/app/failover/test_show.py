@@ -58,6 +58,16 @@ def test_people_read_a_table():
     assert rows[-2:] == [["GROUP", "READ", "READS-THERE"], ["billing", "orders", "east.orders"]]
 
 
+@pytest.mark.parametrize("mirror", [HERE, THERE])
+def test_under_one_name_producers_of_both_clusters_are_to_be_stopped(mirror: ids.TopicPartition):
+    found = made()
+    wanted = dataclasses.replace(found.wanted, kind=orders.Kind.PLANNED)
+    mirrored = (dataclasses.replace(found.mirrored[0], mirror=mirror),)
+    found = dataclasses.replace(found, wanted=wanted, mirrored=mirrored)
+    (step,) = (each for each in show.lines(found, [], {}) if "stop-producers: " in each)
+    assert ("stop producers on east and on west" in step) is (mirror == HERE)
+
+
 def test_a_loss_that_cannot_be_counted_is_not_called_none():
     said = list(show.lines(made(None), [], {}))
     assert "RPO: unknown; the newest record on west is of 1970-01-01T00:00:05Z" in said

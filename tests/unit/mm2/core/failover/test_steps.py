@@ -55,7 +55,17 @@ def test_going_back_exports_before_anything_is_touched_where_that_is_asked():
 
 def test_every_step_has_words():
     about = wanted(orders.Kind.BACK, "tail.jsonl")
-    words = [steps.text(step, about, "east->west") for step in Step]
+    words = [steps.text(step, about, "east->west", one_name=False) for step in Step]
     assert len(set(words)) == len(Step)
     assert words[1] == "write what west holds and east never got to tail.jsonl"
     assert words[2] == "stop producers on east"
+
+
+def test_under_one_name_producers_of_both_clusters_are_stopped():
+    about = wanted(orders.Kind.PLANNED)
+    assert steps.text(Step.STOP_PRODUCERS, about, "east->west", one_name=True) == (
+        "stop producers on east and on west: what they write there comes to east, too"
+    )
+    for step in set(Step) - {Step.STOP_PRODUCERS}:
+        said = [steps.text(step, about, "east->west", one_name=one) for one in (False, True)]
+        assert said[0] == said[1]
