@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from mm2.core.failover import group_moves, orders, seen, verdicts
-from mm2.core.offsets import group_sync
+from mm2.core.failover import group_findings, group_moves, orders, seen, verdicts
 
-_Way, _Weight, _Finding = group_moves.Way, verdicts.Weight, verdicts.Finding
+_Weight, _Finding = verdicts.Weight, verdicts.Finding
 _TELLS_LESS = frozenset(
     {
         "origin-unreachable",
@@ -58,12 +57,7 @@ def _find(
     yield from _of_names(wanted, found, groups)
     yield from _of_gone(wanted, found, groups)
     for group in groups:
-        yield from _of_no_position(wanted, found, group)
-    for group in groups:
-        yield from _of_group(wanted, group, final=settled is not None)
-        yield from _of_reading_group(wanted, found, group)
-        for move in group.partitions:
-            yield from _of_move(wanted, group, move, waits=wanted.planned and settled is None)
+        yield from group_findings.find(wanted, found, group, final=settled is not None)
 
 
 def _of_ends(wanted: orders.Wanted, found: seen.Seen) -> Iterator[verdicts.Finding]:
@@ -267,152 +261,3 @@ def _of_gone(
             "none now: it would not be moved",
             group=name,
         )
-
-
-def _of_no_position(
-    wanted: orders.Wanted, found: seen.Seen, group: group_moves.GroupMove
-) -> Iterator[verdicts.Finding]:
-    """Of a topic that it reads: its consumers begin there as a new group's do."""
-    stands = {each.partition for each in group.partitions if each.way is not _Way.NO_OFFSET}
-    topics = {each.topic for each in stands}
-    nowhere = [
-        each.partition
-        for each in found.mirrored
-        if each.partition.topic in topics
-        and each.partition not in stands
-        and each.there is not None
-        and each.there.high_watermark > each.there.start
-    ]
-    if nowhere:
-        more = f" and {len(nowhere) - 1} more" if len(nowhere) > 1 else ""
-        yield _Finding(
-            weight=_Weight.NOTE,
-            code="no-position",
-            text=f"group {group.group} has no position in {min(nowhere)}{more}: on "
-            f"{wanted.destination} auto.offset.reset says where it begins, and latest passes over "
-            "what is there",
-            group=group.group,
-        )
-
-
-_BARRED = {
-    group_sync.GroupState.ACTIVE: ("group-active", "has members there already: stop them"),
-    group_sync.GroupState.FOREIGN: ("group-foreign", "is no consumers' group there"),
-    group_sync.GroupState.UNKNOWN: ("group-unknown", "could not be looked at there"),
-}
-
-
-def _of_group(
-    wanted: orders.Wanted, group: group_moves.GroupMove, *, final: bool
-) -> Iterator[verdicts.Finding]:
-    name = group.group
-    if group.barred is not None:
-        code, words = _BARRED[group.barred]
-        text = f"group {name} on {wanted.destination} {words}"
-        if group.there_unread:
-            text += f" ({group.there_unread}): try again, or see that we may Describe it"
-        yield _Finding(weight=_Weight.FORBIDS, code=code, text=text, group=name)
-    if group.state is group_sync.GroupState.ACTIVE and (final or not wanted.planned):
-        yield _Finding(
-            weight=_Weight.FORBIDS if final else _Weight.COSTS,
-            code="group-still-here",
-            text=f"group {name} has members on {wanted.origin} still: what they read from now on "
-            "is read again",
-            group=name,
-        )
-
-
-def _of_reading_group(
-    wanted: orders.Wanted, found: seen.Seen, group: group_moves.GroupMove
-) -> Iterator[verdicts.Finding]:
-    """By whose word it is known how far it had got."""
-    name, why = group.group, group.unread_why
-    then = "its last checkpoint counts" if group.partitions else "and it has no checkpoint"
-    if why and group.refused:
-        yield _Finding(
-            weight=_Weight.FORBIDS,
-            code="group-refused",
-            text=f"group {name} may not be read on {wanted.origin} ({why}): grant us Describe of "
-            f"it there; without that {then}",
-            group=name,
-        )
-    elif why:
-        yield _Finding(
-            weight=_Weight.FORBIDS if wanted.planned or not group.partitions else _Weight.COSTS,
-            code="group-unread",
-            text=f"group {name} could not be read on {wanted.origin} ({why}); {then}",
-            group=name,
-        )
-    if group.origin is seen.Origin.CHECKPOINTED:
-        age = ""
-        if found.checkpointed_ms is not None:
-            age_s = max(0, found.at_ms - found.checkpointed_ms) / 1000
-            age = f" (the newest of any group was written {age_s:.0f} s ago)"
-        yield _Finding(
-            weight=_Weight.COSTS,
-            code="as-of-checkpoint",
-            text=f"group {name}: what it read after its last checkpoint is read again{age}",
-            group=name,
-        )
-
-
-def _of_move(
-    wanted: orders.Wanted,
-    group: group_moves.GroupMove,
-    each: group_moves.PartitionMove,
-    *,
-    waits: bool,
-) -> Iterator[verdicts.Finding]:
-    for weight, code, text in (*_of_way(each), *_of_reading(wanted, each, waits=waits)):
-        told = f"group {group.group}, {each.partition}: {text}"
-        yield _Finding(weight=weight, code=code, text=told, group=group.group)
-
-
-def _of_way(each: group_moves.PartitionMove) -> Iterator[tuple[verdicts.Weight, str, str]]:
-    match each.way:
-        case _Way.UNTRANSLATED:
-            text = f"its offset {each.committed} has no place there ({each.why})"
-            yield _Weight.FORBIDS, "untranslated", text
-        case _Way.MISSING | _Way.PAST_THE_END:
-            text = f"its place there, {each.mirror} at {each.to}, does not exist"
-            yield _Weight.FORBIDS, "no-place", text
-        case _Way.IS_AHEAD:
-            count = (each.at or 0) - (each.to or 0)
-            text = (
-                f"it stands at {each.at} there, {count} offsets beyond its place {each.to}, and is "
-                "left there: what of them it has not read is passed over (--set-back would let it "
-                "read again)"
-            )
-            yield _Weight.COSTS, "is-ahead", text
-        case _Way.MOVES if each.at is not None and each.to is not None and each.to < each.at:
-            text = f"it stands at {each.at} there, and is set back to its place {each.to}"
-            yield _Weight.NOTE, "set-back", text
-        case _Way.NOT_MIRRORED:
-            yield _Weight.NOTE, "not-mirrored", "it is not mirrored"
-        case _:
-            pass
-
-
-def _of_reading(
-    wanted: orders.Wanted, each: group_moves.PartitionMove, *, waits: bool
-) -> Iterator[tuple[verdicts.Weight, str, str]]:
-    """`waits`: what is not copied yet is waited for before positions are taken."""
-    weight, waited = _Weight.COSTS, ""
-    if waits and each.unmirrored:
-        weight, waited = _Weight.NOTE, " as it stands now; what is not copied yet is waited for"
-    if each.stopped:
-        text = f"of {each.mirror} nobody knows what it has read: {each.stopped}"
-        yield _Weight.FORBIDS, "stopped", text
-    if each.unsure:
-        yield _Weight.FORBIDS, "shared-names", each.unsure
-    if each.oldest:
-        text = f"its offset {each.committed} is older than all that is known: it goes on at the"
-        yield _Weight.COSTS, "too-old", f"{text} first record that is left, {each.to}"
-    elif each.again_max:
-        yield weight, "again", f"up to {each.again_max} records are read again{waited}"
-    if each.unmirrored:
-        text = f"{each.unmirrored} records it has read are not on {wanted.destination}{waited}"
-        yield weight, "unmirrored", text
-    if each.gone:
-        text = f"{each.gone} records were deleted there before it read them"
-        yield _Weight.COSTS, "gone", text

@@ -149,54 +149,6 @@ def test_a_silent_cluster_whose_groups_nobody_knows_forbids():
     assert codes(kind=Kind.EMERGENCY, groups=()) == {"no-groups": Weight.NOTE}
 
 
-def test_how_old_the_checkpoints_are_is_said():
-    group = seen.Group(name="g", origin=seen.Origin.CHECKPOINTED, positions={})
-    found = seen.Seen(at_ms=90_000, flow="f", mirrored=(), groups=(group,), checkpointed_ms=60_000)
-    wanted = orders.Wanted(origin="east", destination="west", kind=Kind.EMERGENCY)
-    made = plan.make(wanted, found, lambda *_: None)
-    (text,) = [each.text for each in made.findings if each.code == "as-of-checkpoint"]
-    assert "the newest of any group was written 30 s ago" in text
-
-
-@pytest.mark.parametrize(
-    ("end", "other", "found"),
-    [
-        (5, None, {"no-position": Weight.NOTE}),
-        (5, checkpoints.OffsetAndMetadata(offset=2), {}),
-        (0, None, {}),
-    ],
-)
-@pytest.mark.parametrize("reset", [True, False])
-def test_a_partition_in_which_a_group_has_no_position_is_a_note(end, other, found, reset):
-    """Its consumers begin there by auto.offset.reset: latest would pass over what is there."""
-    second = ids.TopicPartition("t", 1)
-    positions = {HERE: checkpoints.OffsetAndMetadata(offset=50)}
-    if other is not None or reset:
-        positions[second] = other
-    group = seen.Group(name="g", origin=seen.Origin.COMMITTED, positions=positions)
-    mirrored = tuple(
-        seen.Mirrored(
-            partition=each,
-            mirror=THERE,
-            copied_to=100,
-            here=ENDS,
-            there=log_ends.Ends(start=0, end=count),
-        )
-        for each, count in ((HERE, 120), (second, end), (ids.TopicPartition("u", 0), 9))
-    )
-    what = seen.Seen(
-        at_ms=1,
-        flow="f",
-        mirrored=mirrored,
-        groups=(group,),
-        logs={THERE: log_ends.Ends(start=0, end=120)},
-    )
-    wanted = orders.Wanted(origin="east", destination="west", kind=Kind.EMERGENCY)
-    place = seen.Place(partition=THERE, outcome=translation.Exact(downstream=60))
-    made = plan.make(wanted, what, lambda *_: place)
-    assert {each.code: each.weight for each in made.findings} == found
-
-
 def test_a_group_that_is_gone_since_the_move_was_begun_forbids():
     gone = seen.Before(positions={"g": {}, "lost": {}}, findings=frozenset())
     assert codes(before=gone) == {"group-gone": Weight.FORBIDS}
@@ -212,21 +164,6 @@ def test_a_place_in_a_topic_that_was_made_anew_forbids():
 
 def test_a_group_that_was_named_has_to_have_a_position():
     assert codes(names=frozenset({"g", "typo"})) == {"no-such-group": Weight.FORBIDS}
-
-
-@pytest.mark.parametrize(
-    ("kind", "positions", "weight"),
-    [
-        (Kind.EMERGENCY, {HERE: checkpoints.OffsetAndMetadata(offset=50)}, Weight.COSTS),
-        (Kind.PLANNED, {HERE: checkpoints.OffsetAndMetadata(offset=50)}, Weight.FORBIDS),
-        (Kind.EMERGENCY, {}, Weight.FORBIDS),
-    ],
-)
-def test_a_group_whose_coordinator_is_away(kind, positions, weight):
-    group = seen.Group(
-        name="g", origin=seen.Origin.CHECKPOINTED, positions=positions, unread="no coordinator"
-    )
-    assert codes(kind=kind, groups=(group,))["group-unread"] is weight
 
 
 def test_topics_that_are_mirrored_no_more_are_a_note():

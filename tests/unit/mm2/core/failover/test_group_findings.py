@@ -1,0 +1,121 @@
+"""What is told of one group that moves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from connect_runtime.base import ids
+from mm2.core.failover import group_findings, group_moves, orders, seen, verdicts
+from mm2.core.offsets import group_sync, log_ends
+
+HERE, OTHER = ids.TopicPartition("t", 0), ids.TopicPartition("t", 1)
+ELSEWHERE = ids.TopicPartition("u", 0)
+Kind, State, Way = orders.Kind, group_sync.GroupState, group_moves.Way
+Weight = verdicts.Weight
+STANDS = group_moves.PartitionMove(partition=HERE, way=Way.IS_THERE, committed=50)
+
+
+def found(
+    *moves: group_moves.PartitionMove,
+    kind: orders.Kind = Kind.EMERGENCY,
+    about: dict[str, Any] | None = None,
+    **given: Any,
+) -> list[verdicts.Finding]:
+    """`about`: what was seen besides."""
+    wanted = orders.Wanted(origin="east", destination="west", kind=kind)
+    usual: dict[str, Any] = {
+        "group": "g",
+        "origin": seen.Origin.COMMITTED,
+        "state": State.EMPTY,
+        "barred": None,
+        "partitions": moves,
+    }
+    what = {"at_ms": 90_000, "flow": "f", "mirrored": (), "groups": (), **(about or {})}
+    group = group_moves.GroupMove(**usual | given)
+    return list(group_findings.find(wanted, seen.Seen(**what), group, final=False))
+
+
+def weights(*moves: group_moves.PartitionMove, **given: Any) -> dict[str, verdicts.Weight]:
+    return {each.code: each.weight for each in found(*moves, **given)}
+
+
+def test_of_a_group_that_stands_where_it_should_there_is_nothing_to_tell():
+    assert weights(STANDS) == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "moves", "refused", "code", "weight"),
+    [
+        (Kind.EMERGENCY, (STANDS,), False, "group-unread", Weight.COSTS),
+        (Kind.PLANNED, (STANDS,), False, "group-unread", Weight.FORBIDS),
+        (Kind.EMERGENCY, (), False, "group-unread", Weight.FORBIDS),
+        (Kind.EMERGENCY, (STANDS,), True, "group-refused", Weight.FORBIDS),
+    ],
+)
+def test_a_group_that_was_not_read_tells_less(kind, moves, refused, code, weight):
+    """One that we may not read never will, and the right is named."""
+    told = found(*moves, kind=kind, unread_why="no answer", refused=refused)
+    assert [(each.code, each.weight, each.group) for each in told] == [(code, weight, "g")]
+    assert "(no answer)" in told[0].text
+    assert ("grant us Describe" in told[0].text) is refused
+
+
+@pytest.mark.parametrize(("written_ms", "age"), [(None, ""), (60_000, "written 30 s ago")])
+def test_how_old_the_checkpoints_are_is_said(written_ms, age):
+    about = {"checkpointed_ms": written_ms}
+    (told,) = found(STANDS, origin=seen.Origin.CHECKPOINTED, about=about)
+    assert told.code == "as-of-checkpoint"
+    assert told.text.endswith(f"{age})" if age else "is read again")
+
+
+@pytest.mark.parametrize("barred", [State.ACTIVE, State.FOREIGN, State.UNKNOWN])
+def test_a_group_that_is_in_the_way_there_forbids(barred):
+    (told,) = found(STANDS, barred=barred)
+    assert (told.code, told.weight) == (f"group-{barred.name.lower()}", Weight.FORBIDS)
+
+
+def test_why_nobody_could_look_at_it_there_is_said():
+    (told,) = found(STANDS, barred=State.UNKNOWN, there_unread="refused")
+    assert "(refused): try again, or see that we may Describe it" in told.text
+
+
+def mirrored(partition: ids.TopicPartition, end: int, *, pending: int = 0) -> seen.Mirrored:
+    there = log_ends.Ends(start=0, end=end, pending=pending)
+    return seen.Mirrored(partition=partition, mirror=partition, there=there)
+
+
+NOWHERE = group_moves.PartitionMove(partition=OTHER, way=Way.NO_OFFSET, committed=None)
+STANDS_TOO = group_moves.PartitionMove(partition=OTHER, way=Way.IS_THERE, committed=3)
+
+
+@pytest.mark.parametrize(
+    ("moves", "end", "pending", "told"),
+    [
+        ((STANDS,), 5, 0, True),
+        ((STANDS, NOWHERE), 5, 0, True),
+        ((STANDS, STANDS_TOO), 5, 0, False),
+        ((STANDS,), 0, 0, False),
+        ((STANDS,), 0, 4, True),
+    ],
+)
+def test_a_partition_in_which_it_has_no_position_is_a_note(moves, end, pending, told):
+    """Its consumers begin there by auto.offset.reset: latest would pass over what is there."""
+    about = {
+        "mirrored": (
+            mirrored(HERE, 9),
+            mirrored(OTHER, end, pending=pending),
+            mirrored(ELSEWHERE, 9),
+        )
+    }
+    assert weights(*moves, about=about) == ({"no-position": Weight.NOTE} if told else {})
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [({"stopped": "made anew"}, "stopped"), ({"unsure": "who knows"}, "shared-names")],
+)
+def test_a_place_that_nobody_is_sure_of_forbids(given, code):
+    move = group_moves.PartitionMove(partition=HERE, way=Way.MOVES, committed=5, to=5, **given)
+    assert weights(move) == {code: Weight.FORBIDS}
