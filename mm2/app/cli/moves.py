@@ -69,7 +69,7 @@ class Order:
         if unknown := codes.mistaken(self.accepted):
             raise click.UsageError(
                 f"--accept {unknown[0]}: no finding has this code; a plan prints the code of each "
-                "finding behind it, in brackets"
+                f"finding behind it, in brackets: one of {', '.join(sorted(codes.ALL))}"
             )
 
 

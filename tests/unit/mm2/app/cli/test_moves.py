@@ -32,6 +32,7 @@ ENDS = ("--from", "east", "--to", "west")
         (["failover", "--from", "east", "--to", "wst"], "did you mean 'east->west'?"),
         (["failover", *ENDS, "--settle", "0"], "--settle"),
         (["failover", *ENDS, "--accept", "lagg:mail"], "--accept lagg:mail: no finding has this"),
+        (["failover", *ENDS, "--accept", "lagg"], "one of again, as-of-checkpoint, "),
         (["failover", "--from", "east"], "--to"),
         (["failback", "--from", "west", "--to", "north"], "no flow 'west->north'"),
         (["failback", *ENDS, "--planned"], "--planned"),
