@@ -12,7 +12,7 @@ from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app.failover import left_behind
 from mm2.app.looks import mirrors, sides, syncs
 from mm2.cluster import admin, logs
-from mm2.core.failover import doubts, orders, places, tails
+from mm2.core.failover import doubts, orders, places, seen, tails
 from mm2.core.offsets import log_ends, offset_map
 
 LOGS_S = 10.0
@@ -29,6 +29,10 @@ class Opposite:
     back: places.Back
     left: _Tails = field(default_factory=dict)
     why: str = ""
+
+    @property
+    def unreplicated(self) -> tuple[seen.Unreplicated, ...]:
+        return tuple(each.told() for _, each in sorted(self.left.items()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,19 +48,11 @@ class Planner:
         self, wanted: orders.Wanted, closed: Closed | None = None
     ) -> tuple[plan.Plan, Mapping[ids.TopicPartition, tails.Tail]]:
         """The plan, and what never left the cluster gone to, as far as that was asked."""
-        known = closed or _OPEN
-        before = known.before
-        both, flow = self.both, self.both.flow
+        known, both = closed or _OPEN, self.both
         end = base_deadline.Deadline.after(self.timeout_s, now_s=self.clock.now_s())
         found = mirrors.look(both, clock=self.clock, timeout_s=self.timeout_s, lost=self.lost)
-        standing = positions.of_groups(
-            both,
-            origin_answers=not found.silent,
-            names=wanted.groups,
-            stable=wanted.planned,
-            before=None if before is None else before.positions,
-            clock=self.clock,
-            timeout_s=max(opposites.LOGS_S, end.left_s(self.clock.now_s())),
+        standing = self._standing(
+            wanted, known.before, asks_origin=not found.silent, timeout_s=self._left_s(end)
         )
         topics = {place.topic for group in standing.groups for place in group.positions}
         opposite = opposites.Opposites(
@@ -69,22 +61,20 @@ class Planner:
         own, why_no_syncs = self._own_syncs(found)
         mirrored = doubts.doubted(fences.with_tails(found.mirrored, known.locked), found.known, own)
         where = places.Places(
-            flow=flow,
+            flow=both.flow,
             known=found.known,
             mirrored={each.partition: each for each in mirrored},
             back=opposite.back,
             left=opposite.left,
             still=closed is not None,
         )
-        left, asked = opposite.left, where.of_groups(standing.groups)
+        ends = both.target.logs.ends(where.of_groups(standing.groups), self._left_s(end))
         what = seen.Seen(
             at_ms=self.clock.wall_ms(),
-            flow=flow.name,
+            flow=both.flow.name,
             mirrored=mirrored,
             groups=standing.groups,
-            logs=both.target.logs.ends(
-                asked, max(opposites.LOGS_S, end.left_s(self.clock.now_s()))
-            ).done,
+            logs=ends.done,
             silent=self._silent(found),
             unlisted=standing.unlisted,
             checkpointed_ms=standing.checkpointed_ms,
@@ -93,13 +83,33 @@ class Planner:
             unsynced=why_no_syncs,
             left_out=found.left_out,
             unfenced=known.locked.unfenced,
-            unreplicated=tuple(each.told() for _, each in sorted(left.items()))
-            if wanted.kind is orders.Kind.BACK
-            else (),
+            unreplicated=opposite.unreplicated if wanted.kind is orders.Kind.BACK else (),
             losses=found.losses,
-            before=before,
+            before=known.before,
         )
-        return plan.make(wanted, what, where.translate, settled=known.settled), left
+        return plan.make(wanted, what, where.translate, settled=known.settled), opposite.left
+
+    def _left_s(self, end: base_deadline.Deadline) -> float:
+        """What comes last is asked for long enough, too."""
+        return max(opposites.LOGS_S, end.left_s(self.clock.now_s()))
+
+    def _standing(
+        self,
+        wanted: orders.Wanted,
+        before: seen.Before | None,
+        *,
+        asks_origin: bool,
+        timeout_s: float,
+    ) -> positions.Standing:
+        return positions.of_groups(
+            self.both,
+            origin_answers=asks_origin,
+            names=wanted.groups,
+            stable=wanted.planned,
+            before=None if before is None else before.positions,
+            clock=self.clock,
+            timeout_s=timeout_s,
+        )
 
     def _silent(self, found: mirrors.Mirrors) -> str:
         if not found.silent or self.lost:

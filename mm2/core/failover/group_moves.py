@@ -40,6 +40,7 @@ class Way(enum.Enum):
     """The group has reset it to nowhere, and goes on nowhere there, too."""
 
 
+_IDLE = {_State.ABSENT, _State.EMPTY}
 STAND_THERE = (Way.MOVES, Way.IS_THERE, Way.IS_AHEAD)
 """Of these the group stands at `to`, or further, once it has moved."""
 
@@ -141,7 +142,6 @@ def plan(
     """`mirrored` by name on the cluster that is left, `logs` as in `seen.Seen`. `sets_back`: also
     write positions that are behind where the group has got there."""
     there = group.there
-    idle = there.state in {_State.ABSENT, _State.EMPTY}
     positions = there.positions if there.state is _State.EMPTY else {}
 
     def of(partition: ids.TopicPartition) -> PartitionMove:
@@ -169,7 +169,7 @@ def plan(
         group=group.name,
         origin=group.origin,
         state=group.state,
-        barred=None if idle else there.state,
+        barred=None if there.state in _IDLE else there.state,
         partitions=tuple(of(each) for each in sorted(group.positions)),
         unread_why=group.unread,
         refused=group.refused,
@@ -204,9 +204,7 @@ def _move(
     outcome = place.outcome
     oldest = outcome is translation.Untranslated.TOO_OLD and log is not None
     if oldest and log is not None:
-        outcome = translation.Earlier(
-            downstream=log.start, again_max=log.high_watermark - log.start
-        )
+        outcome = _all_of(log)
     if isinstance(outcome, translation.Untranslated):
         return PartitionMove(
             partition=partition,
@@ -218,7 +216,6 @@ def _move(
         )
     # Where retention has taken the place a consumer would reset, by default to the end.
     to = outcome.downstream if log is None else max(outcome.downstream, log.start)
-    beyond = _beyond(committed.offset, mirrored)
     return PartitionMove(
         partition=partition,
         way=_way(to, at=at, log=log, sets_back=sets_back),
@@ -227,7 +224,7 @@ def _move(
         to=to,
         at=at,
         again_max=outcome.again_max if isinstance(outcome, translation.Earlier) else 0,
-        unmirrored=beyond,
+        unmirrored=_beyond(committed.offset, mirrored),
         unread=None if log is None else log.left(to),
         gone=to - outcome.downstream,
         metadata=committed.metadata,
@@ -235,6 +232,10 @@ def _move(
         unsure=place.unsure,
         stopped=place.stopped,
     )
+
+
+def _all_of(log: log_ends.Ends) -> translation.Earlier:
+    return translation.Earlier(downstream=log.start, again_max=log.high_watermark - log.start)
 
 
 def _with_checkpoint(
