@@ -132,7 +132,8 @@ def _tail(
     anchor = known.anchor
     if anchor is None:
         return 0
-    found = whose.Whose(ours=known.producers, start=anchor.segment.target_next, end=marker)
+    start = anchor.segment.target_next
+    found = whose.Whose(ours=known.producers, start=start, end=marker, keeps_others=False)
     return found.mine if scans.scan(place, found, clock=clock, end=end) else None
 
 

@@ -55,9 +55,11 @@ class Finder:
             end: base_deadline.Deadline,
         ) -> tails.Tail:
             found, clock = begins[each].born(), self.there.clock
-            whole = scans.scan(_place(questions, each, clock), found, clock=clock, end=end)
+            place = _place(questions, each, clock)
+            whole = scans.scan(place, found, clock=clock, end=end, room=room)
             return begins[each].tail(each, found, more.get(each), whole=whole)
 
+        room = scans.Room()
         told = self.there.run(work, begins, timeout_s=FIND_S).done
         unread = {
             each: begin.tail(each, begin.born(), more.get(each), whole=False)
@@ -156,7 +158,7 @@ def _sync(folder: pathlib.Path) -> None:
 def _lines(
     place: fenced_partition.FencedPartition, tail: tails.Tail, clock: base_clock.Clock
 ) -> Iterator[dict[str, Any]]:
-    """In one pass, up to the tail's end; a stretch is a batch, or its end."""
+    """In one pass, up to the tail's end; a stretch begins in a batch, and ends with one."""
     waiting = sorted(tail.stretches or (), reverse=True)
     at = waiting[-1].first if waiting else 0
     still_s = clock.now_s()
@@ -167,8 +169,10 @@ def _lines(
             while waiting and waiting[-1].last < header.base_offset:
                 waiting.pop()
             if waiting and waiting[-1].first <= header.last_offset and not header.is_control:
-                first, last, *_ = waiting.pop()
+                first, last, *_ = waiting[-1]
                 yield from _of_batch(place.partition, header, batch, first=first, last=last)
+                if last <= header.last_offset:
+                    waiting.pop()
         if at > before:
             still_s = clock.now_s()
         elif clock.now_s() - still_s > FIND_S:

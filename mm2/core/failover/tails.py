@@ -82,7 +82,8 @@ class Begin:
         """What of the mirror is to be looked at first; None: there is nothing."""
         if self.mirror_ends is None:
             return None
-        return whose.Whose(ours=self.theirs, start=self.mirror_next, end=self.mirror_ends.end)
+        end = self.mirror_ends.end
+        return whose.Whose(ours=self.theirs, start=self.mirror_next, end=end, keeps_others=False)
 
     def before_the_map_ends(self) -> whose.Whose | None:
         """Where nothing stood behind: its last record may stand before markers, and before
@@ -91,7 +92,8 @@ class Begin:
         start = max(self.mirror_ends.start, self.mirror_next - LAST_OFFSETS)
         if start >= self.mirror_next:
             return None
-        return whose.Whose(ours=self.theirs, start=start, end=self.mirror_next)
+        end = self.mirror_next
+        return whose.Whose(ours=self.theirs, start=start, end=end, keeps_others=False)
 
     def born(self) -> whose.Whose:
         start = max(self.through, self.ends.start)

@@ -11,9 +11,13 @@ from typing import NamedTuple
 
 from mm2.formats import record_batch
 
+MERGED_RECORDS_MAX = 1_000
+"""So many records at most are one stretch together: their times are those of the whole."""
+
 
 class Stretch(NamedTuple):
-    """Records from offset `first` to `last`, both included; times are UTC milliseconds."""
+    """Records from offset `first` to `last`, both included, of one batch, or of several without a
+    gap in between; times are UTC milliseconds."""
 
     first: int
     last: int
@@ -21,18 +25,25 @@ class Stretch(NamedTuple):
     first_ms: int
     last_ms: int
 
+    @property
+    def is_dense(self) -> bool:
+        """Does every offset hold a record?"""
+        return self.records == self.last - self.first + 1
+
 
 @dataclass(slots=True, kw_only=True)
 class Whose:
     """Of offsets from `start` up to, not including, `end`. `ours`: ids of the flow's producers.
 
     `mine` counts the flow's records, `mine_end` is the offset behind the last of them (`start`
-    where there is none); `others` are everybody else's, in order of their decision.
+    where there is none); `others` are everybody else's, in order of their decision, unless it
+    `keeps_others` not.
     """
 
     ours: Collection[int]
     start: int
     end: int
+    keeps_others: bool = True
     mine: int = 0
     mine_end: int = field(init=False)
     others: list[Stretch] = field(default_factory=list)
@@ -50,12 +61,12 @@ class Whose:
                     self._count(header.producer_id, waiting)
             return
         first, last = max(self.start, header.base_offset), min(self.end - 1, header.last_offset)
-        if first > last:
+        if first > last or not (self.keeps_others or header.producer_id in self.ours):
             return
         records = min(header.record_count, last - first + 1)
         found = Stretch(first, last, records, header.oldest_timestamp, header.max_timestamp)
         if header.is_transactional:
-            self._open.setdefault(header.producer_id, []).append(found)
+            _append(self._open.setdefault(header.producer_id, []), found)
         else:
             self._count(header.producer_id, [found])
 
@@ -64,7 +75,34 @@ class Whose:
             self.mine += sum(each.records for each in found)
             self.mine_end = max([self.mine_end, *(each.last + 1 for each in found)])
         else:
-            self.others += found
+            for each in found:
+                _append(self.others, each)
+
+    @property
+    def held(self) -> int:
+        """How many stretches stand in memory."""
+        return len(self.others) + sum(len(each) for each in self._open.values())
+
+
+def _append(found: list[Stretch], more: Stretch) -> None:
+    """With the last one, where they are neighbours."""
+    last = found[-1] if found else None
+    if (
+        last is not None
+        and more.first == last.last + 1
+        and last.is_dense
+        and more.is_dense
+        and last.records + more.records <= MERGED_RECORDS_MAX
+    ):
+        found[-1] = Stretch(
+            last.first,
+            more.last,
+            last.records + more.records,
+            min(last.first_ms, more.first_ms),
+            max(last.last_ms, more.last_ms),
+        )
+    else:
+        found.append(more)
 
 
 def behind(others: Collection[Stretch], passed: int) -> list[Stretch]:

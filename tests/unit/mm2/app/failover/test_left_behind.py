@@ -13,7 +13,7 @@ import pytest
 
 from connect_runtime.base import errors, ids
 from connect_runtime.system import clock as system_clock
-from mm2.app.failover import crews, left_behind
+from mm2.app.failover import crews, left_behind, scans
 from mm2.core.failover import tails
 from mm2.core.offsets import log_ends
 from tests.fakes import batches
@@ -197,6 +197,26 @@ def test_an_export_holds_each_record_whole(tmp_path: Path, codec: int):
     }
     assert lines[1]["key"] is None
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_export_holds_each_record_of_many_tiny_batches(tmp_path: Path):
+    there = FakeQuestions(
+        {EAST: log(*((10 + number, 1, LOCAL) for number in range(15)), (25, 5, OURS))}
+    )
+    tail = find(there, NOTHING, begin(through=12))
+    assert tail.stretches is not None
+    assert [each[:3] for each in tail.stretches] == [(12, 24, 13)]
+    path = tmp_path / "tail.jsonl"
+    assert exported(path, there, tail) == 13
+    lines = [json.loads(each) for each in path.read_text().splitlines()[1:]]
+    assert [each["offset"] for each in lines] == list(range(12, 25))
+
+
+def test_more_stretches_than_there_is_room_for_are_not_counted(monkeypatch: pytest.MonkeyPatch):
+    rooms = [scans.Room(1), scans.Room(2)]
+    for room, counted in zip(rooms, (None, 10), strict=True):
+        monkeypatch.setattr("mm2.app.failover.left_behind.scans.Room", lambda one=room: one)
+        assert find(BORN, NOTHING, begin()).told().records == counted
 
 
 def exported(path: Path, there: FakeQuestions, tail: tails.Tail, **given: Any) -> int:

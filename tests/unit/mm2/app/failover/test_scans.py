@@ -89,3 +89,26 @@ def test_no_more_than_so_many_bytes_are_read(monkeypatch: pytest.MonkeyPatch):
     whole, found = scan(Log(Clock(), [OURS] * 50), 0, 100)
     assert not whole
     assert 0 < found.mine < 100
+
+
+def test_all_scans_share_the_room_for_what_they_keep():
+    """A stretch for each second batch, and none of the own ones between."""
+    room, end = scans.Room(5), deadline.Deadline.after(1_000.0, now_s=0.0)
+
+    def scan_for(batches_: int) -> tuple[bool, int]:
+        log = Log(Clock(), [OTHERS, OURS] * batches_)
+        found = whose.Whose(ours={OURS}, start=0, end=4 * batches_)
+        return scans.scan(log, found, clock=log.clock, end=end, room=room), found.held
+
+    assert scan_for(3) == (True, 3)
+    assert scan_for(3) == (False, 3)  # and what it had is free again
+    assert scan_for(2) == (True, 2)
+    assert not room.takes(1)
+
+
+def test_a_scan_that_ends_too_early_keeps_no_room():
+    room, log = scans.Room(5), Log(Clock(), [OTHERS, OURS] * 10)
+    found = whose.Whose(ours={OURS}, start=0, end=40)
+    end = deadline.Deadline.after(4.0, now_s=0.0)
+    assert not scans.scan(log, found, clock=log.clock, end=end, room=room)
+    assert room.takes(5)

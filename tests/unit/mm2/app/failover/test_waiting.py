@@ -28,8 +28,9 @@ class Copying(moves.Clock):
         end = COPIED + int(self.s / 10)
         self.sides.source.log("orders", end)
         self.sides.target.log(self.sides.flow.remote_topic("orders"), end + DELTA)
-        topic = self.sides.target.topics.topics.setdefault(naming.map_topic("east"), [])
-        topic += copied_map.log(HERE, through=end, delta=DELTA)[len(topic) and 1 :]
+        topics = self.sides.target.topics.topics
+        name, made = naming.map_topic("east"), copied_map.log(HERE, through=end, delta=DELTA)
+        topics[name] = [*topics[name], made[-1]] if name in topics else made
 
 
 @pytest.mark.parametrize(

@@ -39,9 +39,9 @@ def found(*batches, start=0, end=100):
 
 
 def test_own_records_are_counted_and_others_named():
-    result = found(batch(0, 3, producer=OURS), batch(3, 2), batch(5, producer=-1))
+    result = found(batch(0, 3, producer=OURS), batch(3, 2), batch(6, producer=-1))
     assert (result.mine, result.mine_end) == (3, 3)
-    assert [each[:3] for each in result.others] == [(3, 4, 2), (5, 5, 1)]
+    assert [each[:3] for each in result.others] == [(3, 4, 2), (6, 6, 1)]
     assert result.others[0][3:] == (103, 203)
 
 
@@ -109,3 +109,41 @@ def test_records_within(start, end, count):
 def test_the_flows_records_end_behind_the_last_of_them():
     assert found(start=7).mine_end == 7
     assert found(batch(8, 2, producer=OURS), batch(10, 4), start=7).mine_end == 10
+
+
+def test_neighbours_are_one_stretch():
+    (stretch,) = found(batch(3, 2), batch(5, producer=-1), batch(6, 4)).others
+    assert stretch == (3, 9, 7, 103, 206)
+    (stretch,) = found(
+        batch(3, 2, transactional=True), batch(5, 2, transactional=True), (batch(7), COMMIT)
+    ).others
+    assert stretch[:3] == (3, 6, 4)
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        batch(6, 2),  # a gap
+        batch(5, 2, last=9),  # compacted
+        batch(5, whose.MERGED_RECORDS_MAX - 1),
+    ],
+)
+def test_what_would_no_longer_be_counted_exactly_stays_apart(second):
+    assert len(found(batch(3, 2), second, end=2_000).others) == 2
+
+
+def test_so_many_tiny_batches_as_a_tail_may_have_are_few_stretches():
+    result = found(*(batch(number) for number in range(5_000)), end=5_000)
+    assert (result.held, whose.within(result.others, 0, 5_000)) == (5, 5_000)
+    assert whose.behind(result.others, 1_001)[0][:3] == (1_001, 1_999, 999)
+
+
+def test_others_need_not_be_kept():
+    result = whose.Whose(ours=[OURS], start=0, end=100, keeps_others=False)
+    result.take(batch(0, 2), None)
+    result.take(batch(2, 2, transactional=True), None)
+    result.take(batch(4, 3, producer=OURS), None)
+    result.take(batch(7, 2, producer=OURS, transactional=True), None)
+    assert (result.mine, result.held) == (3, 1)
+    result.take(batch(9, producer=OURS), COMMIT)
+    assert (result.mine, result.mine_end, result.held) == (5, 9, 0)
