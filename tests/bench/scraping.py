@@ -43,6 +43,8 @@ from tests.support import kafka, mirror
 Say = Callable[[str], None]
 
 PATHS = {results.BY_PARTITION: metrics_exporter.PATH, results.BY_JAVA: observing.JAVA_PATH}
+_APART_S = {results.BY_PARTITION: 0.5, results.BY_JAVA: observing.JAVA_KEPT_S + 0.5}
+"""What is kept is not measured."""
 _BUSY = "busy"
 _OF_A_TOPIC = 100
 _CREATED_AT_ONCE = 10
@@ -166,7 +168,9 @@ class _Node:
         began_s = _CLOCK.now_s()
 
         def all_of_them() -> None:
-            found.extend(self._one(path, number) for number in range(1, times + 1))
+            for number in range(1, times + 1):
+                found.append(self._one(path, number))
+                _wait(_APART_S[path])
 
         cpu_s = self._main_cpu(all_of_them) - anyway * (_CLOCK.now_s() - began_s)
         for each in found:
