@@ -224,10 +224,16 @@ def _tail(each: seen.Unreplicated) -> tuple[str, ...]:
         str(each.partition.partition),
         str(each.start),
         str(each.end),
-        f">= {each.at_least}" if each.records is None else str(each.records),
+        _records(each),
         figures.UNKNOWN if each.first_ms is None else moment(each.first_ms),
         figures.UNKNOWN if each.last_ms is None else moment(each.last_ms),
     )
+
+
+def _records(each: seen.Unreplicated) -> str:
+    if each.why:
+        return figures.UNKNOWN
+    return f">= {each.at_least}" if each.records is None else str(each.records)
 
 
 def _tail_json(each: seen.Unreplicated) -> dict[str, Any]:
@@ -240,6 +246,7 @@ def _tail_json(each: seen.Unreplicated) -> dict[str, Any]:
         "at_least": each.at_least,
         "first_ms": each.first_ms,
         "last_ms": each.last_ms,
+        "why": each.why,
     }
 
 

@@ -140,7 +140,7 @@ def _of_half(
         or found.untold
         or found.way_back
         or any(each.here is None for each in found.mirrored)
-        or any(each.unread_why for each in groups)
+        or any(each.unread_why and not each.refused for each in groups)
     )
     if partly and not found.silent and not wanted.planned:
         yield _Finding(

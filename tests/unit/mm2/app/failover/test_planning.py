@@ -258,6 +258,7 @@ def test_a_group_that_may_not_be_read_stands_in_the_way_of_itself_alone(partitio
     assert then in refused.text
     accepted = made(sides, accepted=frozenset({"group-refused:mail"}))
     assert accepted.verdict is verdicts.Verdict.GO_AT_A_COST
+    assert "half-lost" not in codes(accepted)
     assert [each.group for each in accepted.groups] == ["billing", "mail"]
 
 

@@ -145,3 +145,12 @@ def test_what_never_left_has_a_table_of_its_own():
     told = show.as_json(found, [], {})
     assert told["unreplicated_records"] is None
     assert told["unreplicated"][0]["records"] == 4
+
+
+def test_what_nobody_counted_is_not_called_none():
+    tail = seen.Unreplicated(partition=THERE, start=5, end=9, records=None, why="away")
+    found = dataclasses.replace(made(), unreplicated=(tail,))
+    rows = [line.split() for line in show.lines(found, [], {})]
+    assert ["east.orders", "0", "5", "9", "-", "-", "-"] in rows
+    (told,) = show.as_json(found, [], {})["unreplicated"]
+    assert (told["records"], told["why"]) == (None, "away")
