@@ -25,29 +25,20 @@ def write(
     stands. The groups that stay as they are, as that is accepted; raises `RetriableError` where
     others do."""
     groups, timeout_s = about.both.target.groups, about.planner.timeout_s
-    waiting = {name: each for name, each in finals.items() if name not in moved}
-    standing = groups.positions(list(waiting), timeout_s)
-    writes = {
-        name: {
-            place: at
-            for place, at in waiting[name].positions.items()
-            if waiting[name].is_to_be_written(place, stands.get(place))
-        }
-        for name, stands in standing.done.items()
-    }
+    standing = groups.positions([name for name in finals if name not in moved], timeout_s)
+    writes = {name: finals[name].to_write(stands) for name, stands in standing.done.items()}
     written = groups.write({name: each for name, each in writes.items() if each}, tools.WRITE_S)
     whole = {name for name, places in written.done.items() if not places}
     for name in sorted(writes):
         if name in whole or not writes[name]:
             note(name)
-    failed = {**standing.failed, **written.failed}
     refused = [
         f"group {name}, {place}: {error}"
         for name, places in sorted(written.done.items())
         for place, error in places.items()
     ]
     left = []
-    for name, failure in sorted(failed.items()):
+    for name, failure in sorted({**standing.failed, **written.failed}.items()):
         code = _code(failure)
         if wanted.accepts(code, name):
             left.append(name)
@@ -79,8 +70,7 @@ def note_written(
     states = groups.states([name for name in finals if name not in moved], timeout_s).done
     active = [name for name, state in states.items() if state is group_sync.GroupState.ACTIVE]
     for name, at in sorted(groups.positions(active, timeout_s).done.items()):
-        final = finals[name]
-        if not any(final.is_to_be_written(place, at.get(place)) for place in final.positions):
+        if not finals[name].to_write(at):
             note(name)
 
 

@@ -112,16 +112,11 @@ def export(
         if path.exists() and not _is_of(path, move):
             raise errors.FatalError(f"{path} is there already: move it away, or name another file")
         part.unlink(missing_ok=True)
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file, connect() as questions:
-            print(json.dumps(header), file=file)
-            for tail in found:
-                for line in _lines(_place(questions, tail.partition, clock), tail, clock):
-                    print(json.dumps(line, separators=(",", ":")), file=file)
-            file.flush()
-            os.fsync(file.fileno())
-        with part.open("rb") as file_again:  # what counts is what stands there
-            written = sum(1 for _ in file_again) - 1
+        with connect() as questions:
+            places = [(_place(questions, tail.partition, clock), tail) for tail in found]
+            lines = (line for place, tail in places for line in _lines(place, tail, clock))
+            _write(part, header, lines)
+        written = _lines_of(part) - 1
         if written != count:
             raise errors.RetriableError(
                 f"{path}: {count} records were counted, and {written} found: the others were "
@@ -135,6 +130,23 @@ def export(
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
     return written
+
+
+def _write(path: pathlib.Path, header: object, lines: Iterator[dict[str, Any]]) -> None:
+    """They are on the disk when this returns."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        print(json.dumps(header), file=file)
+        for line in lines:
+            print(json.dumps(line, separators=(",", ":")), file=file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _lines_of(path: pathlib.Path) -> int:
+    """What counts is what stands there."""
+    with path.open("rb") as file:
+        return sum(1 for _ in file)
 
 
 def _is_of(path: pathlib.Path, move: str) -> bool:

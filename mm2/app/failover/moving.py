@@ -114,6 +114,11 @@ class Mover:
             self._stop_flow()
             if found.moved and Step.MOVE_GROUPS not in found.details:
                 self._mind_the_moved()
+        elif Step.STOP_FLOW in found.started_ms:
+            about.tell(
+                "the flow may be stopped already: if something is left to copy, let it go on with "
+                f"mm2 resume '{self._begun.flow}'"
+            )
         for step in going_on.outdated(found):
             about.tell(f"{step.value} is done again: nobody knows what was done meanwhile")
             self._note(journal.voided(step, at_ms=about.clock.wall_ms()))

@@ -29,6 +29,16 @@ class Final:
             return True
         return stands.offset > at and place in self.back
 
+    def to_write(
+        self, stands: checkpoints.Positions
+    ) -> dict[ids.TopicPartition, checkpoints.OffsetAndMetadata]:
+        """Where the group does not stand yet; `stands`: where it does."""
+        return {
+            place: at
+            for place, at in self.positions.items()
+            if self.is_to_be_written(place, stands.get(place))
+        }
+
 
 def is_moved(move: group_moves.GroupMove) -> bool:
     """One that is in the way there stays as it is, and one of which nothing is known."""

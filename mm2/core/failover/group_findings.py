@@ -64,7 +64,8 @@ def _of_group(
         if group.there_unread:
             text += f" ({group.there_unread}): try again, or see that we may Describe it"
         yield _Finding(weight=_Weight.FORBIDS, code=code, text=text, group=name)
-    if group.state is group_sync.GroupState.ACTIVE and (final or not wanted.planned):
+    reads_on = group.state is group_sync.GroupState.ACTIVE and group.barred is None
+    if reads_on and (final or not wanted.planned):
         yield _Finding(
             weight=_Weight.FORBIDS if final else _Weight.COSTS,
             code="group-still-here",

@@ -51,6 +51,9 @@ def test_who_has_got_further_is_left_there_unless_he_is_to_be_set_back(way, at, 
     assert final.positions == {THERE: checkpoints.OffsetAndMetadata(offset=45, metadata="m")}
     now = None if stands is None else checkpoints.OffsetAndMetadata(offset=stands)
     assert final.is_to_be_written(THERE, now) is written
+    assert final.to_write({} if now is None else {THERE: now}) == (
+        final.positions if written else {}
+    )
 
 
 def test_who_is_in_the_way_there_or_not_known_at_all_is_not_moved():
