@@ -174,7 +174,9 @@ def _of_mirror(wanted: orders.Wanted, each: seen.Mirrored) -> Iterator[verdicts.
             weight=_Weight.FORBIDS,
             code="origin-truncated",
             text=f"{name} ends at {each.here.end} on {wanted.origin}, but was copied up to "
-            f"{each.copied_to}: it was truncated or made anew",
+            f"{each.copied_to}: it was truncated, as where brokers died, or made anew. If nobody "
+            f"has written there since, {wanted.destination} has all that it lost, and this may be "
+            "accepted",
         )
 
 

@@ -59,11 +59,20 @@ class Back:
     syncs: Syncs = field(default_factory=dict)
     stopped: Mapping[ids.TopicPartition, str] = field(default_factory=dict)
 
-    def arrived(self, partition: ids.TopicPartition, offset: int) -> offset_sync.OffsetSync | None:
+    def arrived(self, partition: ids.TopicPartition, offset: int) -> translation.Earlier | None:
         """The last place, as far as offset syncs say, before which all that was born on the cluster
-        gone to stood before `offset` on the one that is left; None: they say nothing."""
-        found = [each for each in self.syncs.get(partition, ()) if each.downstream <= offset]
-        return max(found, key=lambda each: each.upstream, default=None)
+        gone to stood before `offset` on the one that is left; None: they say nothing.
+
+        What a later sync goes back behind counts from there alone: it was copied once more, or of a
+        topic that was made anew. Behind a sync a record stands an offset further, at most.
+        """
+        lowest: int | None = None
+        for each in reversed(self.syncs.get(partition, ())):
+            lowest = each.upstream if lowest is None else min(lowest, each.upstream)
+            if each.downstream <= offset:
+                again_max = each.upstream - lowest + offset - each.downstream
+                return translation.Earlier(downstream=lowest, again_max=again_max)
+        return None
 
 
 def asks_back(flow: flows.Flow, topics: Collection[str]) -> bool:
@@ -136,7 +145,8 @@ class Places:
             return None
         born = ids.TopicPartition(topic, partition.partition)
         if opposite is None:
-            return seen.Place(partition=born, outcome=self._back_by_syncs(born, offset))
+            arrived = self.back.arrived(born, offset)
+            return seen.Place(partition=born, outcome=arrived or translation.Untranslated.UNKNOWN)
         if born in self.back.stopped:
             return self._anew(born)
         tail = self.left.get(born)
@@ -149,14 +159,6 @@ class Places:
         """Nothing is known of what stands there now: all of it may be unread."""
         old = translation.Untranslated.TOO_OLD
         return seen.Place(partition=born, outcome=old, stopped=self.back.stopped[born])
-
-    def _back_by_syncs(self, born: ids.TopicPartition, offset: int) -> translation.Translation:
-        """What was copied behind the sync stands before `offset`, too: a record an offset at
-        most."""
-        sync = self.back.arrived(born, offset)
-        if sync is None:
-            return translation.Untranslated.UNKNOWN
-        return translation.Earlier(downstream=sync.upstream, again_max=offset - sync.downstream)
 
     def _shared(
         self,
@@ -206,7 +208,7 @@ class Places:
         sync, mine = self.back.arrived(mirror, offset), self.mirrored.get(partition)
         if sync is None or mine is None or mine.there is None:
             return seen.Place(partition=mirror, outcome=forward, unsure=unsure)
-        arrived = sync.upstream
+        arrived = sync.downstream
         end = max(arrived, mine.there.high_watermark)
         outcome = shared_names.place(
             forward,

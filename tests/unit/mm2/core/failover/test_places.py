@@ -128,6 +128,24 @@ def test_without_the_opposite_map_its_syncs_count(syncs, found):
 
 
 @pytest.mark.parametrize(
+    ("offset", "found"),
+    [
+        (1_017, Earlier(downstream=5, again_max=12)),
+        (1_003, Earlier(downstream=5, again_max=998)),
+        (999, None),
+    ],
+)
+def test_a_sync_of_before_counts_no_further_than_where_a_later_one_begins(offset, found):
+    """The topic was made anew, or copied once more from there on."""
+    told = (
+        offset_sync.OffsetSync(partition=HERE, upstream=1_000, downstream=1_000),
+        offset_sync.OffsetSync(partition=HERE, upstream=5, downstream=1_005),
+    )
+    back = places.Back(known=None, exists=True, syncs={HERE: told})
+    assert back.arrived(HERE, offset) == found
+
+
+@pytest.mark.parametrize(
     ("exists", "topics", "unsure"),
     [
         (False, flows.TargetTopics.EXCLUSIVE, False),
