@@ -56,8 +56,8 @@ def test_ids_of_other_topics_than_were_copied_stop_it(given):
     known = offset_map.OffsetMap()
     (key, era), *_ = copied_map.log(HERE, through=COPIED, delta=DELTA)
     known.apply(key or b"", (era or b"").replace(bytes(32), b"s" * 16 + b"t" * 16))
-    anew = {"orders": uuid.uuid4(), "east.orders": uuid.uuid4()}
-    found = mirroring.Looked(known=known, **{given: anew}).mirrored(HERE, THERE)
+    anew: dict[str, Any] = {given: {"orders": uuid.uuid4(), "east.orders": uuid.uuid4()}}
+    found = mirroring.Looked(known=known, **anew).mirrored(HERE, THERE)
     assert "made anew" in found.stopped
 
 
