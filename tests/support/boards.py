@@ -12,6 +12,7 @@ from grafana.generator import boards
 from tests.support import promql, rules
 
 Json = Mapping[str, Any]
+_VALUES = re.compile(r"label_values\((.+), (\w+)\)")
 _LEGEND = re.compile(r"\{\{(\w+)\}\}")
 _SHOWS = ("stat", "timeseries", "table")
 _WELL = "green"
@@ -44,6 +45,19 @@ def asked(board: Json) -> Iterator[Asked]:
             yield Asked(where=where, expr=target["expr"], legend=target.get("legendFormat", ""))
     for each in board["annotations"]["list"]:
         yield Asked(where=f"{board['uid']}: {each['name']}", expr=each["expr"])
+
+
+def chosen_from(board: Json) -> Iterator[Asked]:
+    """What there is to choose from at the head of a board, as an expression that has a series for
+    each choice."""
+    for each in board["templating"]["list"]:
+        if each["type"] != "query":
+            continue
+        where, query = f"{board['uid']}: choice of {each['name']}", each["query"]["query"]
+        found = _VALUES.fullmatch(query)
+        if found is None:
+            raise ValueError(f"{where} asks {query}, which are no label_values(series, label)")
+        yield Asked(where=where, expr=f"group by ({found[2]}) ({found[1]})")
 
 
 def judged(panel: Json) -> list[str]:

@@ -37,7 +37,7 @@ def every(factor: int) -> Iterator[str]:
     """`factor` times hastened. Of an alert, which asks whether something is wrong: each series that
     it looks at."""
     for board in boards.read().values():
-        for asked in boards.asked(board):
+        for asked in (*boards.asked(board), *boards.chosen_from(board)):
             yield prometheus.with_shorter_windows(promql.filled(asked.expr), factor)
     for rule in rules.read():
         if rule.alert:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from tests.support import boards, exported, promql, rules
 
 KNOWN = exported.catalogue()
 ASKED = [each for board in boards.read().values() for each in boards.asked(board)]
+CHOSEN = [each for board in boards.read().values() for each in boards.chosen_from(board)]
 NOT_SHOWN: dict[str, str] = {}
 """Metrics that are on no board, and why."""
 _SERIES = re.compile(r"\b(?:mm2|kafka_connect)[a-z0-9]*_[a-z0-9_]+\b|\bmm2:[a-z0-9_:]+")
@@ -23,6 +25,37 @@ _SERIES = re.compile(r"\b(?:mm2|kafka_connect)[a-z0-9]*_[a-z0-9_]+\b|\bmm2:[a-z0
 def test_what_a_panel_asks_is_there(each: boards.Asked):
     assert KNOWN.judge(each.expr) == []
     assert boards.legend_labels(each, KNOWN) == []
+
+
+@pytest.mark.parametrize("each", CHOSEN, ids=lambda each: each.where)
+def test_what_a_board_lets_choose_is_there(each: boards.Asked):
+    assert KNOWN.judge(each.expr) == []
+
+
+def test_every_board_lets_choose_a_flow():
+    assert {each.where for each in CHOSEN} >= {f"{uid}: choice of flow" for uid in boards.read()}
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("label_values(mm2_flow_stat, flow)", "nothing emits mm2_flow_stat"),
+        ("label_values(mm2_flow_state, topic)", "there is no label topic"),
+    ],
+)
+def test_a_choice_of_what_is_not_there_is_told(query: str, told: str):
+    (wrong,) = boards.chosen_from(a_board(query))
+    assert any(told in each for each in KNOWN.judge(wrong.expr))
+
+
+def test_a_choice_that_nobody_can_read_is_told():
+    with pytest.raises(ValueError, match="no label_values"):
+        list(boards.chosen_from(a_board("metrics(mm2_)")))
+
+
+def a_board(query: str) -> dict[str, Any]:
+    asked = {"name": "flow", "type": "query", "query": {"query": query}}
+    return {"uid": "mm2-flow", "templating": {"list": [asked]}}
 
 
 @pytest.mark.parametrize("rule", rules.read(), ids=lambda rule: rule.name)
