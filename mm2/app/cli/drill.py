@@ -19,6 +19,8 @@ from mm2.app.settings import load
 
 if TYPE_CHECKING:
     from mm2.app.failover import drill
+    from mm2.app.settings import settings as app_settings
+    from mm2.core import flows
 
 
 @click.command("drill")
@@ -71,6 +73,13 @@ def command(
     else:
         for line in lines(result):
             click.echo(line)
+    _tell(result, settings, flow, as_json=as_json)
+    return exits.DONE if result.good else exits.FAILED
+
+
+def _tell(
+    result: drill.Result, settings: app_settings.Settings, flow: flows.Flow, *, as_json: bool
+) -> None:
     if settings.watch.drill_report is not None:
         drill_report.note(
             settings.watch.drill_report,
@@ -79,7 +88,11 @@ def command(
             passed=result.good,
             at_ms=system_clock.SystemClock().wall_ms(),
         )
-    return exits.DONE if result.good else exits.FAILED
+    if as_json:
+        click.echo(json.dumps(result.as_json(), indent=2))
+    else:
+        for line in lines(result):
+            click.echo(line)
 
 
 def lines(result: drill.Result) -> Iterator[str]:
