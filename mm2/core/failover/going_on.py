@@ -24,8 +24,11 @@ def outdated(found: journal.Journal) -> list[steps.Step]:
     moved by them."""
     if Step.STOP_FLOW not in found.details:
         return [step for step in _AT_REST if step in found.details]
-    final = Step.LOOK_AGAIN in found.details and Step.MOVE_GROUPS not in found.details
-    return [Step.LOOK_AGAIN] if final else []
+    looked = found.details.get(Step.LOOK_AGAIN)
+    if looked is None or Step.MOVE_GROUPS in found.details:
+        return []
+    all_moved = found.moved and all(each["group"] in found.moved for each in looked["groups"])
+    return [] if all_moved else [Step.LOOK_AGAIN]
 
 
 def of_others(found: plan.Plan, moved: Collection[str]) -> plan.Plan:

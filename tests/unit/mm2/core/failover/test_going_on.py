@@ -105,8 +105,15 @@ REST = (Step.STOP_PRODUCERS, Step.STOP_CONSUMERS, Step.IDLE, Step.AGREE)
     ],
 )
 def test_what_may_have_changed_is_done_again(done, again):
-    found = journal.Journal(details={step: {} for step in done})
+    found = journal.Journal(details={step: {"groups": [{"group": "billing"}]} for step in done})
     assert tuple(going_on.outdated(found)) == again
+
+
+@pytest.mark.parametrize(("moved", "again"), [({"a"}, [Step.LOOK_AGAIN]), ({"a", "b"}, [])])
+def test_positions_are_taken_again_as_long_as_a_group_is_left(moved, again):
+    looked = {"groups": [{"group": "a"}, {"group": "b"}]}
+    found = journal.Journal(details={Step.STOP_FLOW: {}, Step.LOOK_AGAIN: looked}, moved=moved)
+    assert going_on.outdated(found) == again
 
 
 def test_what_is_said_of_groups_that_were_moved_is_past():
