@@ -6,6 +6,7 @@ back by that one's; what both bring under one name goes by both (`shared_names`)
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -110,23 +111,13 @@ class Places:
         flow = self.flow
         if not flow.should_replicate_topic(partition.topic):
             return self._backwards(partition, offset)
-        known = map_translation.Translator(self.known.partition(partition))
-        told = known.translate(offset)
-        forward = group_moves.capped(told, offset, self.mirrored.get(partition))
-        mirror = there(flow, partition)
+        place = self._forwards(partition, offset)
         if flow.policy.renames_topics:
-            old = told is translation.Untranslated.TOO_OLD
-            known_from = known.first_behind(offset) if old else None
-            return seen.Place(partition=mirror, outcome=forward, known_from=known_from)
-        if self.back.known is None:
-            return self._by_syncs(partition, mirror, offset, forward=forward)
-        return self._shared(
-            partition,
-            mirror,
-            offset,
-            forward=forward,
-            opposite=self.back.known.partition(mirror),
-        )
+            return place
+        back = self.back.known
+        if back is None or not back.partition(place.partition).eras:
+            return self._by_syncs(partition, offset, place)  # MirrorMaker 2 may lead back, too
+        return self._shared(partition, offset, place, opposite=back.partition(place.partition))
 
     def of_groups(self, groups: Iterable[seen.Group]) -> set[ids.TopicPartition]:
         """Where groups go, by names there."""
@@ -137,6 +128,17 @@ class Places:
             if position is not None
             and (place := self.translate(partition, position.offset)) is not None
         }
+
+    def _forwards(self, partition: ids.TopicPartition, offset: int) -> seen.Place:
+        """By the flow's own map."""
+        known = map_translation.Translator(self.known.partition(partition))
+        outcome = known.translate(offset)
+        old = outcome is translation.Untranslated.TOO_OLD
+        return seen.Place(
+            partition=there(self.flow, partition),
+            outcome=group_moves.capped(outcome, offset, self.mirrored.get(partition)),
+            known_from=known.first_behind(offset) if old else None,
+        )
 
     def _backwards(self, partition: ids.TopicPartition, offset: int) -> seen.Place | None:
         topic = _origin(self.flow, partition.topic)
@@ -163,21 +165,20 @@ class Places:
     def _shared(
         self,
         partition: ids.TopicPartition,
-        mirror: ids.TopicPartition,
         offset: int,
+        place: seen.Place,
         *,
-        forward: translation.Translation,
         opposite: offset_map.PartitionMap,
     ) -> seen.Place:
+        """`place`: by the flow's own map."""
+        mirror = place.partition
         if mirror in self.back.stopped:
             return self._anew(mirror)
-        if not opposite.eras:  # MirrorMaker 2 may lead back: it keeps syncs alone
-            return self._by_syncs(partition, mirror, offset, forward=forward)
         mine, tail = self.mirrored.get(partition), self.left.get(mirror)
         copied_to = None if mine is None else mine.copied_to
         through = opposite.copied_to or 0
         outcome = shared_names.place(
-            forward,
+            place.outcome,
             map_translation.translate_back(opposite, offset),
             shared_names.Local(
                 through=through,
@@ -194,24 +195,20 @@ class Places:
         return seen.Place(partition=mirror, outcome=outcome)
 
     def _by_syncs(
-        self,
-        partition: ids.TopicPartition,
-        mirror: ids.TopicPartition,
-        offset: int,
-        *,
-        forward: translation.Translation,
+        self, partition: ids.TopicPartition, offset: int, place: seen.Place
     ) -> seen.Place:
-        """Without the opposite map, which is lost with its cluster, or was never there."""
-        unsure = self._unsure()
+        """Without the opposite map, which is lost with its cluster, or was never there. `place`: by
+        the flow's own."""
+        unsure, mirror = self._unsure(), place.partition
         if not unsure:
-            return seen.Place(partition=mirror, outcome=forward)
+            return place
         sync, mine = self.back.arrived(mirror, offset), self.mirrored.get(partition)
         if sync is None or mine is None or mine.there is None:
-            return seen.Place(partition=mirror, outcome=forward, unsure=unsure)
+            return dataclasses.replace(place, unsure=unsure)
         arrived = sync.downstream
         end = max(arrived, mine.there.high_watermark)
         outcome = shared_names.place(
-            forward,
+            place.outcome,
             translation.Earlier(downstream=arrived, again_max=end - arrived),
             shared_names.Local(through=arrived, end=end, stretches=None),
             read_all_copied=False,

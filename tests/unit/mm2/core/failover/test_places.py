@@ -80,8 +80,15 @@ def test_what_is_older_than_the_map_is_before_what_it_knows_first():
     anew = offset_map.OffsetMap()
     for key, value in copied_map.log(HERE, start=60, through=COPIED, delta=-59):
         anew.apply(key or b"", value)
+    old = Untranslated.TOO_OLD
     found = made(flow(), NOTHING, known=anew).translate(HERE, 40)
-    assert found == seen.Place(partition=MIRROR, outcome=Untranslated.TOO_OLD, known_from=1)
+    assert found == seen.Place(partition=MIRROR, outcome=old, known_from=1)
+    alone = identity(target_topics=flows.TargetTopics.EXCLUSIVE)
+    found = made(alone, NOTHING, known=anew).translate(HERE, 40)
+    assert found == seen.Place(partition=HERE, outcome=old, known_from=1)
+    both = places.Back(known=known(HERE, through=60, delta=20))
+    found = made(identity(), both, known=anew).translate(HERE, 40)
+    assert found == seen.Place(partition=HERE, outcome=old)  # what was born there is unread, too
 
 
 def test_what_no_flow_leads_there_has_no_place():
