@@ -227,8 +227,9 @@ def _of_tail(wanted: orders.Wanted, each: seen.Unreplicated) -> Iterator[verdict
     here, there = wanted.origin, wanted.destination
     count = f"at least {each.at_least}" if each.records is None else f"{each.records}"
     text = f"{count} records of {there} never reached {here}; who goes on there reads them now"
-    if each.why:
-        text = f"what of {there} never reached {here} is not counted: {each.why}"
+    if each.records is None and not each.at_least:
+        why = each.why or "it could not be read to its end in time"
+        text = f"what of {there} never reached {here} is not counted: {why}"
     yield _Finding(weight=_Weight.COSTS, code="unreplicated", text=f"{each.partition}: {text}")
 
 

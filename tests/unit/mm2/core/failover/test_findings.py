@@ -15,7 +15,11 @@ Kind, State, Weight = orders.Kind, group_sync.GroupState, verdicts.Weight
 ENDS = log_ends.Ends(start=0, end=100)
 
 
-def codes(
+def codes(**given: Any) -> dict[str, verdicts.Weight]:
+    return {each.code: each.weight for each in findings_of(**given)}
+
+
+def findings_of(
     *,
     kind: orders.Kind = Kind.PLANNED,
     here: log_ends.Ends | None = ENDS,
@@ -28,7 +32,7 @@ def codes(
     names: frozenset[str] = frozenset(),
     again: int = 0,
     **given: Any,
-) -> dict[str, verdicts.Weight]:
+) -> tuple[verdicts.Finding, ...]:
     """`agreed`: the end that both had agreed on; None: it is not the last look."""
     wanted = orders.Wanted(origin="east", destination="west", kind=kind, groups=names)
     mirrored = seen.Mirrored(
@@ -61,7 +65,7 @@ def codes(
         lambda *_: place,
         settled=None if agreed is None else seen.Settled(ends={HERE: agreed}),
     )
-    return {each.code: each.weight for each in made.findings}
+    return made.findings
 
 
 MORE = log_ends.Ends(start=0, end=130)
@@ -176,6 +180,18 @@ def test_what_never_left_the_cluster_gone_back_to(records, found):
     assert codes(kind=Kind.BACK, unreplicated=(tail,)) == found
 
 
-def test_too_many_to_count_are_told_too():
-    tail = seen.Unreplicated(partition=HERE, start=5, end=9, records=None, at_least=9)
-    assert codes(kind=Kind.BACK, unreplicated=(tail,)) == {"unreplicated": Weight.COSTS}
+@pytest.mark.parametrize(
+    ("at_least", "why", "words"),
+    [
+        (9, "", "at least 9 records of west never reached east"),
+        (0, "", "is not counted: it could not be read to its end in time"),
+        (0, "no broker leads it", "is not counted: no broker leads it"),
+    ],
+)
+def test_what_was_not_counted_whole_is_told_too(at_least, why, words):
+    tail = seen.Unreplicated(
+        partition=HERE, start=5, end=9, records=None, at_least=at_least, why=why
+    )
+    (found,) = findings_of(kind=Kind.BACK, unreplicated=(tail,))
+    assert (found.code, found.weight) == ("unreplicated", Weight.COSTS)
+    assert words in found.text
