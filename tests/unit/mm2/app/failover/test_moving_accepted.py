@@ -186,13 +186,17 @@ def test_a_group_that_is_not_moved_may_read_on(world: World, tmp_path: Path):
     assert report(path)["unmoved"] == ["mail"]
 
 
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [(NO_COORDINATOR, "group-unread"), (errors.FatalError("no right"), "group-refused")],
+)
 def test_a_group_that_cannot_be_read_is_waited_for_unless_that_is_accepted(
-    world: World, tmp_path: Path
+    world: World, tmp_path: Path, failure: errors.ConnectError, code: str
 ):
-    world.sides.source.members.failures["states", "mail"] = NO_COORDINATOR
+    world.sides.source.members.failures["states", "mail"] = failure
     path = tmp_path / "move.jsonl"
-    accepted = frozenset({"group-unread:mail"})
-    world.sides.source.members.failures["positions", "mail"] = NO_COORDINATOR
+    accepted = frozenset({f"{code}:mail"})
+    world.sides.source.members.failures["positions", "mail"] = failure
     with pytest.raises(errors.ConnectError):
         move(world, wanted(Kind.PLANNED), tmp_path / "other.jsonl")
     move(world, wanted(Kind.PLANNED, accepted=accepted), path)
