@@ -96,6 +96,7 @@ def relabelling() -> dict[str, Any]:
     text = (FOLDER / "deployment.yaml").read_text().partition("      annotations:\n")[0]
     lines = [line.removeprefix("      #   ") for line in text.splitlines()]
     first = next(place for place, line in enumerate(lines) if line.startswith("- source_labels"))
+    told: dict[str, Any]
     (told,) = yaml.safe_load("\n".join(lines[first:]))
     return told
 
@@ -118,7 +119,7 @@ def test_promtool_takes_that_relabelling(tmp_path: Path):
     file = tmp_path / "prometheus.yml"
     job = {"job_name": "kubernetes-pods", "relabel_configs": [relabelling()]}
     file.write_text(yaml.safe_dump({"scrape_configs": [job]}))
-    command = [debian_tools.path("promtool"), "check", "config", file]
+    command = [debian_tools.path("promtool"), "check", "config", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
