@@ -32,6 +32,7 @@ _CONSUMER: dict[str, object] = {
     "enable.partition.eof": True,
     "auto.offset.reset": "earliest",  # what retention took meanwhile: the first that is left
     "isolation.level": "read_committed",
+    "fetch.queue.backoff.ms": 10,
     "fetch.wait.max.ms": 10,
     "fetch.message.max.bytes": 16_384,
     "queued.min.messages": 1,
