@@ -19,8 +19,6 @@ from mm2.app.settings import load
 
 if TYPE_CHECKING:
     from mm2.app.failover import drill
-    from mm2.app.settings import settings as app_settings
-    from mm2.core import flows
 
 
 @click.command("drill")
@@ -68,18 +66,7 @@ def command(
         finally:
             made.close()
         log_file.keep = False
-    if as_json:
-        click.echo(json.dumps(result.as_json(), indent=2))
-    else:
-        for line in lines(result):
-            click.echo(line)
-    _tell(result, settings, flow, as_json=as_json)
-    return exits.DONE if result.good else exits.FAILED
-
-
-def _tell(
-    result: drill.Result, settings: app_settings.Settings, flow: flows.Flow, *, as_json: bool
-) -> None:
+    _tell(result, as_json=as_json)
     if settings.watch.drill_report is not None:
         drill_report.note(
             settings.watch.drill_report,
@@ -88,6 +75,10 @@ def _tell(
             passed=result.good,
             at_ms=system_clock.SystemClock().wall_ms(),
         )
+    return exits.DONE if result.good else exits.FAILED
+
+
+def _tell(result: drill.Result, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(result.as_json(), indent=2))
     else:

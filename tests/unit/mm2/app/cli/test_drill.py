@@ -62,6 +62,13 @@ def test_what_was_measured_is_told_and_noted(config, noted, capsys):
     assert drill_report.read(noted)["east->west"]["passed_at_ms"] > 0
 
 
+def test_it_is_told_once(config, noted, capsys):
+    assert drilled(config, "--json") == exits.DONE
+    assert json.loads(capsys.readouterr().out)["sent"] == 900
+    assert drilled(config) == exits.DONE
+    assert capsys.readouterr().out.count("RTO") == 1
+
+
 @pytest.mark.parametrize("more", [[], ["--json"]])
 def test_what_cannot_be_noted_was_told_all_the_same(config, noted, capsys, more):
     noted.parent.write_text("a file, where a folder is to be")
