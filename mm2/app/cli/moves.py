@@ -174,6 +174,7 @@ def begin(order: Order, found: equipment.Equipment) -> int:
         export = "" if order.execute or _no_export(planned) else wanted.export
         _tell_plan(order, planned, found, export=export)
         if not order.as_json:
+            click.echo()
             click.echo(_nothing_done(order, planned, no_go=no_go, exported=bool(export)))
         return exits.FAILED if no_go else exits.DONE
     for line in _lines(planned, found.settings):
