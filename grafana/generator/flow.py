@@ -125,7 +125,7 @@ PHASES = graph(
     Text(
         title="Partitions by what they do",
         about="copying is well. taking: finding their place after a start. waiting: for a "
-        "leader, a slot or a try again. stopped, fenced: until somebody acts.",
+        "leader, a slot or a try again. paused: mm2 pause. stopped, fenced: until somebody acts.",
         runbooks=("Mm2PartitionsWait", "Mm2PartitionsStopped"),
     ),
     Query(

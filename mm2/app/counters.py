@@ -98,8 +98,8 @@ class Counters:
         """What is here no more, for so long that it has been told of often enough; `flows` are."""
         for flow in self._topics.keys() - flows:
             self._gone_ms.setdefault((flow,), wall_ms)
-            for key in [key for key in self._tasks if key[0] == flow]:
-                del self._tasks[key]
+            for task in [task for task in self._tasks if task[0] == flow]:
+                del self._tasks[task]
         due = [key for key, since_ms in self._gone_ms.items() if wall_ms - since_ms >= GONE_MS]
         for key in due:
             del self._gone_ms[key]

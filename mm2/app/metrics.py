@@ -17,6 +17,8 @@ from mm2.core import health, measures, naming
 from mm2.core.copy import crossing, standing
 
 Found = dict[tuple[str, ...], float]
+PHASES = (*(each.value for each in standing.Phase), overview.PAUSED)
+"""Of a partition's copy, or what an operator makes of it."""
 
 
 def make_registry() -> metrics.Registry:
@@ -248,7 +250,7 @@ def by_partition(
 
 
 def _look(status: flow_status.FlowStatus) -> _Seen:
-    phases = Counter(each.phase for each in status.partitions)
+    phases = Counter(_phase(status, each) for each in status.partitions)
     unrecorded: dict[str, int] = {}
     beats = None
     for each in status.partitions:
@@ -262,10 +264,16 @@ def _look(status: flow_status.FlowStatus) -> _Seen:
         status=status,
         copies_here=status.copies_here,
         all_move=status.all_move,
-        phases={(status.flow, each.value): phases[each.value] for each in standing.Phase},
+        phases={(status.flow, phase): phases[phase] for phase in PHASES},
         heartbeats=beats,
         unrecorded=unrecorded,
     )
+
+
+def _phase(status: flow_status.FlowStatus, each: flow_status.PartitionStatus) -> str:
+    """Where it stands; what stands still does so whether it is paused or not."""
+    paused = status.holds.pauses(each.partition.topic) and not each.stopped
+    return overview.PAUSED if paused else each.phase
 
 
 def _age_s(at_ms: int, wall_ms: int) -> float:

@@ -61,7 +61,8 @@ SLOTS_MISSING = metrics.Metric(
 PARTITIONS = metrics.Metric(
     name="mm2_flow_partitions",
     kind=metrics.Kind.GAUGE,
-    help="Source partitions of the flow by the phase of their copy.",
+    help="Source partitions of the flow by the phase of their copy; paused where an operator wants "
+    "it so, of the topic or the flow, and nothing is wrong with them.",
     unit="partitions",
     labels=("flow", "phase"),
 )

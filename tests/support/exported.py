@@ -9,10 +9,11 @@ from prometheus_client import utils
 
 from connect_runtime.base import metrics
 from connect_runtime.core.task import metric_groups, metric_names
+from mm2.app import metrics as metrics_of_flows
 from mm2.connectors import flow_status
 from mm2.core import holds, measures
 from mm2.core.configs import dedicated
-from mm2.core.copy import standing, stops
+from mm2.core.copy import stops
 from mm2.formats import receipt
 from tests.support import promql, rules
 
@@ -45,7 +46,7 @@ def buckets(metric: metrics.Metric) -> tuple[str, ...]:
 def _take(found: promql.Catalogue) -> None:
     found.take("mm2_flow_state", "state", _of(flow_status.FlowState))
     found.take("mm2_flow_tasks", "state", _of(flow_status.TaskState))
-    found.take("mm2_flow_partitions", "phase", _of(standing.Phase))
+    found.take("mm2_flow_partitions", "phase", metrics_of_flows.PHASES)
     found.take("mm2_flow_held", "by", _of(holds.By))
     found.take("mm2_receipts_total", "kind", _of(receipt.ReceiptKind))
     found.take("mm2_stopped_partitions", "cause", _of(stops.Cause))

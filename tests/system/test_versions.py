@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -134,7 +135,7 @@ def test_leaders_of_old_brokers_move_and_nothing_is_lost_or_doubled(
         brokers.pause(2.0)
         old.brokers[node].start()
 
-    factors = {
+    factors: dict[str, Any] = {
         "replication.factor": len(west.brokers),
         "offset-syncs.topic.replication.factor": len(east.brokers),
     }

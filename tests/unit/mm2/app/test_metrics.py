@@ -189,6 +189,20 @@ def test_what_stands_still_is_counted_by_cause_and_vanishes():
     assert seen[measures.STOPPED] == {}
 
 
+def test_what_an_operator_pauses_is_paused_whatever_its_copy_does_but_for_what_stands_still():
+    seen = Observed().see(
+        statuses.flow(
+            statuses.partition("orders", 0),
+            statuses.partition("orders", 1, phase="waiting"),
+            statuses.partition("orders", 2, phase="stopped", cause="corrupt-batch"),
+            statuses.partition("clicks", 0),
+            holds=holding.Holds(paused_topics=frozenset({"orders"})),
+        )
+    )
+    found = {phase: count for (_, phase), count in seen[measures.PARTITIONS].items() if count}
+    assert found == {"paused": 2, "stopped": 1, "copying": 1}
+
+
 def test_the_engine_and_the_build():
     seen = Observed().see(statuses.flow(slots_missing=3), engine_ready=False)
     assert seen[measures.ENGINE_READY] == {(): 0}

@@ -11,6 +11,7 @@ import pytest
 from connect_runtime.adapters.kafka import topic_admin
 from connect_runtime.base import deadline
 from connect_runtime.kafka_client import access as kafka_access
+from connect_runtime.kafka_client import clients as kafka_clients
 from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.kafka_client import translate_errors
 
@@ -63,6 +64,9 @@ class Clock:
         self.at_s += 1.0
         return self.at_s
 
+    def wall_ms(self):
+        raise NotImplementedError
+
 
 class Client:
     """Answers with these errors, one a request, then with offset 7; no brokers, no metadata."""
@@ -71,9 +75,8 @@ class Client:
         self.codes = list(codes)
 
     def list_offsets(self, asked, **_):
-        found = {}
-        for partition in asked:
-            found[partition] = future = futures.Future()
+        found = waiting(len(asked))
+        for future in found.values():
             if self.codes:
                 error = confluent_kafka.KafkaError(self.codes.pop(0))
                 future.set_exception(confluent_kafka.KafkaException(error))
@@ -91,9 +94,7 @@ class Client:
 @pytest.fixture
 def admin(monkeypatch):
     def made(*codes):
-        monkeypatch.setattr(
-            topic_admin.kafka_clients, "admin_client", lambda *_, **__: Client(*codes)
-        )
+        monkeypatch.setattr(kafka_clients, "admin_client", lambda *_, **__: Client(*codes))
         access = kafka_access.Access(name="west", bootstrap=("b:1",))
         return topic_admin.TopicAdmin(access, client_id="c", clock=Clock())
 
