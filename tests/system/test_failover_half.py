@@ -111,7 +111,8 @@ def test_what_a_dead_broker_alone_knew_is_told(
         scene.lose_one(frozen=frozen)
         found, took_s = scene.mm2()
         assert took_s < 3 * LOOK_S
-        assert (found["verdict"], found["silent"]) == ("go-at-a-cost", ""), codes(found)
+        said = json.dumps([each for each in found["findings"] if each["weight"] == "no-go"])
+        assert (found["verdict"], found["silent"]) == ("go-at-a-cost", ""), said
         ends = {each["partition"]: each["source_end"] for each in found["partitions"]}
         assert ends == {0: RECORDS // 3, 1: None, 2: RECORDS // 3}
         groups = {each["group"]: each["origin"] for each in found["groups"]}
