@@ -210,9 +210,14 @@ class KafkaLogs:
                 for each, future in waiting.items()
             }
 
-        return self._calls.each(
+        done, failed = self._calls.each(
             specs, request, timeout_s, doing=doing, read=_offset, at_once=_AT_ONCE
         )
+        # Of a leader that did not answer the library says neither offset nor error.
+        for each in [each for each, offset in done.items() if offset < _NO_OFFSET]:
+            del done[each]
+            failed[each] = errors.RetriableError(f"{doing} {each}: its leader did not answer")
+        return done, failed
 
 
 def _offset(answer: library.ListOffsetsResultInfo) -> int:
