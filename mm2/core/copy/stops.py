@@ -244,7 +244,8 @@ def hanging(where: setup.PartitionSetup, *, offset: int, retry_after_s: float) -
             f"{where.mirror}: a transaction of this flow that begins at offset {offset} has no "
             "marker (an unclean leader election lost it, or, on brokers before 3.6, a batch came "
             "late, from a writer that was fenced and forgotten) and its producer id has expired, "
-            "so nothing ends it, and read_committed readers stand still there. "
+            "or may not be used any more, so nothing ends it, and read_committed readers stand "
+            "still there. "
             f"{commands.to_go_on(line)}"
         ),
         retry_after_s=retry_after_s,

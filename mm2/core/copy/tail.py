@@ -79,7 +79,8 @@ class Tail:
 
     @property
     def hanging(self) -> OurBatch | None:
-        """First batch of a transaction that nothing ends any more: its producer id has expired."""
+        """First batch of a transaction that nothing ends: its producer id has expired, or is denied
+        to us."""
         first = [each[0] for each in self._open.values()]
         return min(first, key=lambda each: each.offset, default=None)
 

@@ -412,7 +412,9 @@ def _justified(around: world.World, stop: stops.Stop) -> bool:
             target = around.target
             # What a forgotten writer begins late, nobody ends: brokers before 3.6 let it.
             late = not around.weather.verified and target.unfenced_writes > 0
-            return late or (target.lost_something and len(around.coordinator.ids_given) > 1)
+            # What was lost is ended by who writes next as the same producer, unless nobody may.
+            other = len(around.coordinator.ids_given) > 1 or around.weather.unfenced
+            return late or (target.lost_something and other)
         case stops.Cause.NOT_EMPTY:
             # Java may have been killed before it told anybody that it was there.
             return around.target.log_start > 0 or around.weather.java == "turns"
