@@ -26,7 +26,8 @@ _FLOW = '{flow=~"$flow"}'
 _YES_NO = {"1": ("yes", GOOD), "0": ("NO", BAD)}
 _FROM_1 = ((None, BAD), (1, GOOD))
 _NONE_IS_WELL = ((None, GOOD), (1, BAD))
-_STATES = WHOLE - 4 * FIFTH
+_NARROW = 4
+_STATES = WHOLE - 3 * _NARROW - FIFTH
 
 READY = number(
     Text(
@@ -124,7 +125,7 @@ AGE = number(
     Query(expr=f"mm2:flow:age_seconds{_FLOW}"),
     unit="s",
     steps=((None, GOOD), (30, WARN), (60, BAD)),
-    span=FIFTH,
+    span=_NARROW,
 )
 
 LAG_RECORDS = number(
@@ -138,7 +139,7 @@ LAG_RECORDS = number(
     Query(expr=f"mm2:flow:lag_records{_FLOW}"),
     unit="short",
     steps=((None, NEUTRAL),),
-    span=FIFTH,
+    span=_NARROW,
 )
 
 NOT_COPIED = number(
@@ -168,7 +169,7 @@ STANDING = number(
     Query(expr='sum by (flow) (mm2_flow_partitions{flow=~"$flow", phase=~"stopped|fenced"})'),
     unit="short",
     steps=_NONE_IS_WELL,
-    span=FIFTH,
+    span=_NARROW,
 )
 
 AGES = graph(
