@@ -11,7 +11,7 @@ from confluent_kafka import admin as library
 
 from connect_runtime.base import errors
 from connect_runtime.kafka_client import access as kafka_access
-from connect_runtime.kafka_client import library_log, translate_errors
+from connect_runtime.kafka_client import admin_clients, library_log, translate_errors
 
 
 def producer(
@@ -51,7 +51,7 @@ def admin_client(
     settings."""
     config = _config(access, client_id=client_id, settings=settings, reports=reports)
     with _explained(access):
-        return library.AdminClient(config, logger=library_log.logger(access))
+        return admin_clients.AdminClient(config, logger=library_log.logger(access))
 
 
 def _config(
