@@ -1,4 +1,5 @@
-"""What partitions' scripts ask of leaders about offsets: one request per leader and kind."""
+"""What partitions' scripts ask of leaders about offsets and transactions: one request per leader
+and kind."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from connect_runtime.wire.codec import messages, targets
+from connect_runtime.wire.codec import failures, messages, targets
 from connect_runtime.wire.connection import cluster
 from mm2.core.copy import instructions
 from mm2.pipeline import asked
@@ -15,6 +16,7 @@ from mm2.pipeline import asked
 LANE = "questions"
 LATEST, EARLIEST = -1, -2
 OUT_OF_RANGE = 1
+UNSUPPORTED_VERSION = 35
 
 _Found = Mapping[tuple[str, int], Any]
 """Of a response, by topic and partition."""
@@ -29,7 +31,7 @@ class LogStart:
 
 
 class OffsetQuestions:
-    """`ask_offset` and `ask_epoch_end` collect, `flush` sends."""
+    """`ask_offset`, `ask_epoch_end` and `ask_producers` collect, `flush` sends."""
 
     def __init__(self, *, source: asked.Side, target: asked.Side, reply: asked.Reply) -> None:
         self._sides = (source, target)
@@ -37,6 +39,7 @@ class OffsetQuestions:
         self._reply = reply
         self._offsets: list[tuple[asked.Side, asked.Asked]] = []
         self._epochs: list[asked.Asked] = []
+        self._producers: list[asked.Asked] = []
 
     def ask_offset(self, side: asked.Side, question: asked.Asked) -> None:
         """NoteTargetEnd, FindSourceOffset or LogStart."""
@@ -46,11 +49,17 @@ class OffsetQuestions:
         """FindEpochEnd, of the target."""
         self._epochs.append(question)
 
+    def ask_producers(self, question: asked.Asked) -> None:
+        """FindOpenTransactions, of the target."""
+        self._producers.append(question)
+
     def flush(self) -> None:
         if self._offsets:
             self._send_offsets()
         if self._epochs:
             self._send_epochs()
+        if self._producers:
+            self._send_producers()
 
     def _send_offsets(self) -> None:
         """The first that scripts ask: where nothing was heard of a topic yet it keeps."""
@@ -78,7 +87,7 @@ class OffsetQuestions:
             targets.Node(node_id),
             messages.list_offsets(topics, read_committed=not side.is_target),
             done=lambda reply: self._settle(
-                side, group, reply, found=_offsets_in(reply.body), make=_offset_of
+                side, group, reply, found=_by_name(reply.body), make=_offset_of
             ),
             timeout_s=asked.CALL_TIMEOUT_S,
             lane=LANE,
@@ -108,6 +117,29 @@ class OffsetQuestions:
             lane=LANE,
         )
 
+    def _send_producers(self) -> None:
+        waiting, self._producers = self._producers, []
+        for node_id, group in self._target.by_leader(waiting, reply=self._reply).items():
+            self._describe_producers(node_id, group)
+
+    def _describe_producers(self, node_id: int, group: list[asked.Asked]) -> None:
+        topics: dict[str, list[int]] = defaultdict(list)
+        for each in group:
+            topics[self._target.topic(each.copy)].append(each.copy.where.partition)
+        self._target.cluster.call(
+            targets.Node(node_id),
+            messages.describe_producers(topics),
+            done=lambda reply: self._settle(
+                self._target,
+                group,
+                reply,
+                found=_by_name(reply.body),
+                make=_open_transactions_of,
+            ),
+            timeout_s=asked.CALL_TIMEOUT_S,
+            lane=LANE,
+        )
+
     def _settle(
         self,
         side: asked.Side,
@@ -118,6 +150,10 @@ class OffsetQuestions:
         make: _Make,
     ) -> None:
         for question in group:
+            if isinstance(reply.failure, failures.UnsupportedVersion):
+                told = instructions.Refused(code=UNSUPPORTED_VERSION, message=str(reply.failure))
+                self._reply(question, told)
+                continue
             if reply.failure is not None:
                 self._reply(question, asked.failed(reply.failure))
                 continue
@@ -130,7 +166,7 @@ class OffsetQuestions:
                 self._reply(question, make(question, each))
 
 
-def _offsets_in(body: Any) -> _Found:
+def _by_name(body: Any) -> _Found:
     if body is None:
         return {}
     return {
@@ -176,3 +212,15 @@ def _offset_of(question: asked.Asked, found: Any) -> instructions.Answer:
 
 def _epoch_end_of(_question: asked.Asked, found: Any) -> instructions.Answer:
     return instructions.EpochEnd(offset=int(found.end_offset))
+
+
+def _open_transactions_of(_question: asked.Asked, found: Any) -> instructions.Answer:
+    return instructions.OpenTransactions(
+        transactions=tuple(
+            instructions.OpenTransaction(
+                producer_id=int(each.producer_id), start=int(each.current_txn_start_offset)
+            )
+            for each in found.active_producers
+            if int(each.current_txn_start_offset) >= 0
+        )
+    )

@@ -64,6 +64,8 @@ class Questions:
                 self._offsets.ask_offset(self._source, question)
             case instructions.FindEpochEnd():
                 self._offsets.ask_epoch_end(question)
+            case instructions.FindOpenTransactions():
+                self._offsets.ask_producers(question)
             case instructions.ReadTarget():
                 self._reads.ask(self._target, question)
             case instructions.ReadSource():

@@ -176,4 +176,5 @@ def _records_of(side: asked.Side, found: fetch.FetchedPartition | None) -> instr
         log_start=found.log_start_offset,
         end=found.high_watermark if side.is_target else found.last_stable_offset,
         aborted=tuple(found.aborted),
+        last_stable=found.last_stable_offset if side.is_target else None,
     )

@@ -92,12 +92,14 @@ class Log:
         start: int = 0,
         end: int | None = None,
         aborted: tuple[tuple[int, int], ...] = (),
+        last_stable: int | None = None,
     ) -> None:
         self.held = [(record_batch.read_header(memoryview(each)), each) for each in held]
         self.start = start
         last = max((header.last_offset + 1 for header, _ in self.held), default=start)
         self.end = last if end is None else end
         self.aborted = aborted
+        self.last_stable = last_stable
 
     def __call__(
         self, question: instructions.ReadTarget | instructions.ReadSource
@@ -106,7 +108,13 @@ class Log:
         if not self.start <= at <= self.end:
             return instructions.Refused(code=1, log_start=self.start)
         found = b"".join(each for header, each in self.held if header.last_offset >= at)
-        return records(found, log_start=self.start, end=self.end, aborted=self.aborted)
+        return records(
+            found,
+            log_start=self.start,
+            end=self.end,
+            aborted=self.aborted,
+            last_stable=self.last_stable,
+        )
 
 
 def records(
@@ -114,10 +122,13 @@ def records(
     log_start: int = 0,
     end: int = 0,
     aborted: tuple[tuple[int, int], ...] = (),
+    last_stable: int | None = None,
 ) -> instructions.Records:
     """One fetch's answer; the bytes can be stamped over, as fetched ones can."""
     joined = memoryview(bytearray(b"".join(found)))
-    return instructions.Records(records=joined, log_start=log_start, end=end, aborted=aborted)
+    return instructions.Records(
+        records=joined, log_start=log_start, end=end, aborted=aborted, last_stable=last_stable
+    )
 
 
 def data(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from mm2.app.reports import words
 from mm2.connectors.topics import mirror_findings
 from mm2.core import commands, flows, time_to_loss
-from mm2.core.copy import eras, refusals, remedies, setup, source_batches, stops, tail
+from mm2.core.copy import eras, instructions, refusals, remedies, setup, source_batches, stops, tail
 from mm2.core.topics import plan, snapshot
 from mm2.formats import map_record
 
@@ -89,7 +89,10 @@ def _stops(where: setup.PartitionSetup, *, hanging: int) -> Iterator[stops.Stop]
     yield recreated
     yield stops.source_diverged(where, end=5, copied=9)
     yield stops.source_gap(where, position=5, start=9)
-    yield stops.hanging(where, offset=hanging, retry_after_s=1.0)
+    transaction = instructions.OpenTransaction(producer_id=5, start=hanging)
+    yield stops.hanging(where, transaction, retry_after_s=1.0)
+    yield stops.others_open(where, transaction, retry_after_s=1.0)
+    yield stops.standing_still(where, "no", stable=hanging, retry_after_s=1.0)
     yield stops.mirror_unknown(where, copied=9, leader_epoch=3)
     yield stops.mirror_unreadable(where, offset=5, why="it is damaged")
     damaged = source_batches.Obstacle(offset=5, why="no")

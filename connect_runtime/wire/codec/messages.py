@@ -222,3 +222,17 @@ def offsets_for_leader_epochs(topics: Mapping[str, Sequence[EpochQuery]]) -> Mes
         return m.OffsetForLeaderEpochRequest(topics=asked)
 
     return Message(api="offset_for_leader_epoch", low=2, high=4, build=build)
+
+
+def describe_producers(topics: Mapping[str, Collection[int]]) -> Message:
+    """Who wrote these partitions, and whose transactions are open there (KIP-664). Ask leaders
+    only."""
+
+    def build(version: int, m: Any) -> Any:
+        asked = tuple(
+            m.TopicRequest(name=name, partition_indexes=tuple(partitions))
+            for name, partitions in topics.items()
+        )
+        return m.DescribeProducersRequest(topics=asked)
+
+    return Message(api="describe_producers", low=0, high=0, build=build)

@@ -12,6 +12,8 @@ from mm2.core.copy import facts, fence, instructions, transactions
 
 FENCE_CHECK_S = 10.0
 FENCE_CHECK_STEP_S = 0.5
+STABLE_LOOKS = 6
+"""A broker may tell a moment late how far readers of committed records see."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,33 +33,38 @@ Crossing = instructions.Script[Boundary | Opened | fence.Failure]
 
 
 def cross(
-    step: transactions.Step, producer: instructions.ProducerIdentity, *, next_target: int
+    step: transactions.Step,
+    producer: instructions.ProducerIdentity,
+    *,
+    next_target: int,
+    alone: bool,
 ) -> Crossing:
-    """The script of a step; `next_target` is where its marker stands at the earliest."""
+    """The script of a step; `next_target` is where its marker stands at the earliest. `alone`:
+    nobody else writes there, so that no transaction but ours may be open."""
     match step:
         case transactions.Step.OPEN:
             return open_transaction(producer)
         case transactions.Step.COMMIT:
-            return commit(producer, next_target=next_target)
+            return commit(producer, next_target=next_target, alone=alone)
         case transactions.Step.RENEW:
-            return renew(producer, next_target=next_target)
+            return renew(producer, next_target=next_target, alone=alone)
 
 
-def commit(producer: instructions.ProducerIdentity, *, next_target: int) -> Crossing:
+def commit(producer: instructions.ProducerIdentity, *, next_target: int, alone: bool) -> Crossing:
     """Commit the open transaction and read its marker."""
     failed = yield from fence.commit(producer)
     if failed is not None:
         return failed
-    return (yield from _marked(producer, next_target=next_target))
+    return (yield from _marked(producer, next_target=next_target, alone=alone))
 
 
-def renew(producer: instructions.ProducerIdentity, *, next_target: int) -> Crossing:
+def renew(producer: instructions.ProducerIdentity, *, next_target: int, alone: bool) -> Crossing:
     """An empty transaction: keeps the fence in the brokers' memory and the transactional id
     alive."""
     failed = yield from fence.empty_transaction(producer)
     if failed is not None:
         return failed
-    return (yield from _marked(producer, next_target=next_target))
+    return (yield from _marked(producer, next_target=next_target, alone=alone))
 
 
 def open_transaction(producer: instructions.ProducerIdentity) -> Crossing:
@@ -65,11 +72,31 @@ def open_transaction(producer: instructions.ProducerIdentity) -> Crossing:
     return Opened() if failed is None else failed
 
 
-def _marked(producer: instructions.ProducerIdentity, *, next_target: int) -> Crossing:
+def _marked(producer: instructions.ProducerIdentity, *, next_target: int, alone: bool) -> Crossing:
     marker = yield from fence.read_marker(producer, start=next_target)
     if not isinstance(marker, fence.Marker):
         return marker
+    hidden = (yield from _hidden(marker)) if alone else None
+    if hidden is not None:
+        return hidden
     return Boundary(next_target=marker.offset + 1, leader_epoch=marker.leader_epoch)
+
+
+def _hidden(marker: fence.Marker) -> instructions.Script[fence.Failure | None]:
+    """Is a transaction open before the marker, so that readers of committed records do not get
+    there? A take finds out which."""
+    stable = marker.last_stable
+    for _ in range(STABLE_LOOKS):
+        if stable is None or stable > marker.offset:
+            return None
+        answer = yield instructions.ReadTarget(offset=marker.offset)
+        if not isinstance(answer, instructions.Records):
+            return fence.failure("reading our marker again", answer)
+        stable = answer.last_stable
+    return fence.Disturbed(
+        reason=f"a transaction is open before our marker at {marker.offset}: readers of committed "
+        f"records stand still at {stable}"
+    )
 
 
 def who_fenced_us(

@@ -37,12 +37,14 @@ class Fence:
 
     Where fences are not to be had (`holds` False), no marker was written: `marker_offset` is then
     that of the last record that stood there, and older owners may still write behind it.
+    `last_stable` as it was told with the marker.
     """
 
     producer: instructions.ProducerIdentity
     marker_offset: int
     leader_epoch: int
     holds: bool = True
+    last_stable: int | None = None
 
     @property
     def tail_end(self) -> int:
@@ -104,7 +106,12 @@ def fence(*, wanted: bool = True) -> instructions.Script[Fence | Failure]:
         return Disturbed(
             reason=f"the mirror moved: leader epoch {end.leader_epoch}, {marker.leader_epoch}"
         )
-    return Fence(producer=producer, marker_offset=marker.offset, leader_epoch=marker.leader_epoch)
+    return Fence(
+        producer=producer,
+        marker_offset=marker.offset,
+        leader_epoch=marker.leader_epoch,
+        last_stable=marker.last_stable,
+    )
 
 
 def _unfenced(end: instructions.TargetEnd) -> instructions.Script[Fence | Failure]:
@@ -147,8 +154,11 @@ def commit(producer: instructions.ProducerIdentity) -> instructions.Script[Failu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
+    """`last_stable` as it was told with it."""
+
     offset: int
     leader_epoch: int
+    last_stable: int | None = None
 
 
 def read_marker(
@@ -170,7 +180,11 @@ def read_marker(
                 return NewerOwner(than=producer)
             ours = (header.producer_id, header.producer_epoch) == (producer.id, producer.epoch)
             if header.is_control and ours and header.base_offset >= start:
-                return Marker(offset=header.base_offset, leader_epoch=header.leader_epoch)
+                return Marker(
+                    offset=header.base_offset,
+                    leader_epoch=header.leader_epoch,
+                    last_stable=answer.last_stable,
+                )
     return Disturbed(
         reason="our marker did not become readable in time (does the mirror have as many replicas "
         "in sync as its min.insync.replicas asks for?)"

@@ -101,6 +101,11 @@ class FindEpochEnd:
     current_leader_epoch: int
 
 
+@dataclass(frozen=True, slots=True)
+class FindOpenTransactions:
+    """DescribeProducers of the target partition. Answer: `OpenTransactions`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindSourceOffset:
     """ListOffsets on the source: "earliest", "latest" (the last stable offset) or a timestamp in
@@ -156,6 +161,7 @@ Instruction = (
     | ReadFacts
     | AskOpposite
     | FindEpochEnd
+    | FindOpenTransactions
     | FindSourceOffset
     | Record
     | Sleep
@@ -183,13 +189,15 @@ class Records:
     """Fetched batches as they came, whole or cut off at the end.
 
     `aborted` lists (producer id, first offset) of aborted transactions (read_committed only);
-    `end` is the high watermark, or the last stable offset for read_committed.
+    `end` is the high watermark, or the last stable offset for read_committed. `last_stable`: up to
+    there readers of committed records see the target; None where that is not told.
     """
 
     records: memoryview
     log_start: int
     end: int
     aborted: tuple[tuple[int, int], ...] = ()
+    last_stable: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +212,21 @@ class EpochEnd:
     """End of the leader epoch asked for on the target; -1 when the broker does not know."""
 
     offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTransaction:
+    """It begins at target offset `start`, which retention may have deleted since."""
+
+    producer_id: int
+    start: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTransactions:
+    """Those of the target partition that have no marker, as its leader knows them."""
+
+    transactions: tuple[OpenTransaction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,6 +259,7 @@ Answer = (
     | copy_facts.Facts
     | Theirs
     | EpochEnd
+    | OpenTransactions
     | SourceOffset
     | Refused
     | Unanswered

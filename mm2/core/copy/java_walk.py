@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from mm2.core.copy import (
     instructions,
     java_stretch,
+    open_transactions,
     opening,
     outcomes,
     pairing,
@@ -35,7 +36,7 @@ def retrace(
     java = attempt.known.java
     assert java is not None
     if left.hanging is not None and not left.lost:
-        return _hanging(attempt, left.hanging.offset)
+        return open_transactions.hangs(attempt, left.hanging)
     near = min(max(java.next_offset, begins.source - STEP_BACK), begins.source)
     for copied_from in (near, max(begins.source - STEP_BACK, 0)):
         traced = retracing.Retracing(
@@ -57,13 +58,6 @@ def retrace(
         if not traced.mismatch or (begins.exact and not traced.found_any):
             break  # else it may have stepped back farther than it was to
     return traced
-
-
-def _hanging(attempt: outcomes.Attempt, offset: int) -> outcomes.BeginAgain:
-    """Its writer was killed: its coordinator ends the transaction after its timeout."""
-    lasting = stops.hanging(attempt.where, offset=offset, retry_after_s=walk.RETRY_S)
-    reason = f"{attempt.where.mirror}: the transaction that begins at offset {offset} has not ended"
-    return outcomes.BeginAgain(reason=reason, lasting=lasting)
 
 
 def _walk(

@@ -320,7 +320,8 @@ class PartitionCopy:
         return [*found, *self._nothing_in_flight(now_s)]
 
     def _boundary(self, step: transactions.Step) -> instructions.Script[object]:
-        return boundary.cross(step, self.window.producer, next_target=self.window.next_target)
+        producer, to = self.window.producer, self.window.next_target
+        return boundary.cross(step, producer, next_target=to, alone=self._alone)
 
     def _cross(self, script: instructions.Script[object], now_s: float) -> Instructions:
         assert not self.window.in_flight

@@ -16,6 +16,7 @@ from mm2.core.copy import (
     going_on,
     instructions,
     java_stretch,
+    open_transactions,
     opening,
     outcomes,
     pairing,
@@ -366,17 +367,9 @@ def _hindrance(
     attempt: outcomes.Attempt, position: Position, left: tail.Tail
 ) -> stops.Stop | outcomes.BeginAgain | None:
     """What stands in the tail that a person must look at first."""
-    where = attempt.where
-    if left.foreign is not None and where.target_topics is setup.TargetTopics.EXCLUSIVE:
+    alone = attempt.where.target_topics is setup.TargetTopics.EXCLUSIVE
+    if alone and left.foreign is not None:
         return from_java.stranger(attempt, left.foreign, copied=position.source)
     if left.hanging is not None and not left.lost:
-        at = left.hanging.offset
-        hanging = stops.hanging(where, offset=at, retry_after_s=walk.RETRY_S)
-        if attempt.fence.holds:
-            return hanging
-        # Nor did anybody end what a fenced owner before us had open: its coordinator will.
-        return outcomes.BeginAgain(
-            reason=f"{where.mirror}: the transaction that begins at offset {at} has not ended",
-            lasting=hanging,
-        )
+        return open_transactions.hangs(attempt, left.hanging)
     return None

@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from mm2.core import commands
-from mm2.core.copy import remedies, setup, source_batches, tail
+from mm2.core.copy import instructions, remedies, setup, source_batches, tail
 from mm2.formats import map_record
 
 DAMAGED_RETRY_S = 30.0
@@ -234,22 +234,65 @@ def ahead_of_source(
     )
 
 
-def hanging(where: setup.PartitionSetup, *, offset: int, retry_after_s: float) -> Stop:
-    line = where.operator.target.abort_transaction(
-        where.remote_topic, partition=where.partition, start=offset
-    )
+def hanging(
+    where: setup.PartitionSetup, found: instructions.OpenTransaction, *, retry_after_s: float
+) -> Stop:
+    """A transaction of ours that only a person can end."""
     return Stop(
         cause=Cause.HANGING,
         message=(
-            f"{where.mirror}: a transaction of this flow that begins at offset {offset} has no "
-            "marker (an unclean leader election lost it, or, on brokers before 3.6, a batch came "
-            "late, from a writer that was fenced and forgotten) and its producer id has expired, "
-            "or may not be used any more, so nothing ends it, and read_committed readers stand "
-            "still there. "
+            f"{where.mirror}: a transaction of this flow that begins at offset {found.start}, of "
+            f"producer id {found.producer_id}, has no marker (an unclean leader election lost it, "
+            "or, on brokers before 3.6, a batch came late, from a writer that was fenced and "
+            "forgotten) and that producer id has expired, or may not be used any more, so nothing "
+            "ends it, and read_committed readers stand still there, or where the log starts since. "
+            "Aborting it loses nothing: what it holds is copied again where it is missing. "
+            f"{_abort(where, found)}"
+        ),
+        retry_after_s=retry_after_s,
+    )
+
+
+def others_open(
+    where: setup.PartitionSetup, found: instructions.OpenTransaction, *, retry_after_s: float
+) -> Stop:
+    """A transaction of somebody else's on a mirror that is ours alone; it may end yet."""
+    producers = where.operator.target.show_producers(where.remote_topic, partition=where.partition)
+    return Stop(
+        cause=Cause.HANGING,
+        message=(
+            f"{where.mirror}: producer id {found.producer_id}, which is not this flow's, began a "
+            f"transaction at offset {found.start} and has not ended it, so read_committed readers "
+            f"stand still there. Find that producer ({producers}) and end it: its coordinator "
+            "aborts the transaction when its timeout has passed. If nobody is there any more, "
+            f"abort it yourself. {_abort(where, found)}"
+        ),
+        retry_after_s=retry_after_s,
+    )
+
+
+def standing_still(
+    where: setup.PartitionSetup, why: str, *, stable: int, retry_after_s: float
+) -> Stop:
+    """A transaction is open on the mirror, and nobody tells whose it is."""
+    line = where.operator.target.show_producers(where.remote_topic, partition=where.partition)
+    return Stop(
+        cause=Cause.HANGING,
+        message=(
+            f"{where.mirror}: read_committed readers stand still at offset {stable}: a transaction "
+            f"has not ended, and which one could not be found out: {why}. See where it begins "
+            "(CurrentTransactionStartOffset) and abort it. "
             f"{commands.to_go_on(line)}"
         ),
         retry_after_s=retry_after_s,
     )
+
+
+def _abort(where: setup.PartitionSetup, found: instructions.OpenTransaction) -> str:
+    line = where.operator.target.abort_transaction(
+        where.remote_topic, partition=where.partition, start=found.start
+    )
+    return commands.to_go_on(line)
 
 
 def mirror_unreadable(where: setup.PartitionSetup, *, offset: int, why: str) -> Stop:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 
+from mm2.core.copy import instructions
 from mm2.formats import record_batch
 
 _KEPT_ATTRIBUTES = record_batch.CODEC_MASK | record_batch.LOG_APPEND_TIME
@@ -78,11 +79,14 @@ class Tail:
         return self.at > self.marker or bool(self.lost)
 
     @property
-    def hanging(self) -> OurBatch | None:
-        """First batch of a transaction that nothing ends: its producer id has expired, or is denied
-        to us."""
-        first = [each[0] for each in self._open.values()]
-        return min(first, key=lambda each: each.offset, default=None)
+    def hanging(self) -> instructions.OpenTransaction | None:
+        """The first transaction that nothing ends: its producer id has expired, or is denied to
+        us."""
+        first = [
+            instructions.OpenTransaction(producer_id=producer_id, start=each[0].offset)
+            for producer_id, each in self._open.items()
+        ]
+        return min(first, key=lambda each: each.start, default=None)
 
     @property
     def committed(self) -> list[OurBatch]:

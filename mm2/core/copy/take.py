@@ -17,6 +17,7 @@ from mm2.core.copy import (
     from_java,
     instructions,
     map_writer,
+    open_transactions,
     outcomes,
     resume,
     setup,
@@ -35,11 +36,15 @@ def take(context: outcomes.Context) -> instructions.Script[outcomes.Outcome]:
     if not isinstance(known, facts.Facts):
         return outcomes.again("reading the offset map", known)
     attempt = outcomes.Attempt(context=context, fence=fenced, known=known)
-    if known.request is not None:
-        return (yield from eras.requested_era(attempt))
-    another_topic = recreated(context.where, known.era)
+    asked = known.request is not None
+    another_topic = None if asked else recreated(context.where, known.era)
     if another_topic is not None:
         return another_topic
+    hinders = yield from open_transactions.look(attempt)
+    if hinders is not None:
+        return hinders
+    if asked:
+        return (yield from eras.requested_era(attempt))
     if known.era is None:
         begin = eras.first_start if known.java is None else from_java.first_take
         return (yield from begin(attempt))

@@ -153,6 +153,7 @@ class Owner:
                 producers=around.opposite.whose(each.producers)
             ),
             instructions.FindEpochEnd: self._epoch_end,
+            instructions.FindOpenTransactions: self._open_transactions,
             instructions.FindSourceOffset: lambda each: instructions.SourceOffset(
                 offset=around.source.offset_of(each.position)
             ),
@@ -563,6 +564,16 @@ class Owner:
             records=memoryview(self._as_read(records, damaged_from=record_batch.HEADER_BYTES)),
             log_start=log_start,
             end=end,
+            last_stable=self.world.target.last_stable,
+        )
+
+    def _open_transactions(self, _: instructions.FindOpenTransactions) -> instructions.Answer:
+        found = self.world.target.open_transactions
+        return self._wrong_leader() or instructions.OpenTransactions(
+            transactions=tuple(
+                instructions.OpenTransaction(producer_id=producer, start=start)
+                for producer, start in found.items()
+            )
         )
 
     def _read_source(self, asked: instructions.ReadSource) -> instructions.Answer:

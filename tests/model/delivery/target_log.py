@@ -402,6 +402,21 @@ class TargetLog:
 
     # Reading
 
+    @property
+    def open_transactions(self) -> dict[int, int]:
+        """Where the open transaction of a producer begins, by its id (DescribeProducers)."""
+        return {
+            producer: state.transaction
+            for producer, state in self._producers.items()
+            if state.transaction is not None
+        }
+
+    @property
+    def last_stable(self) -> int:
+        """It stays at the log's start where retention deleted what a transaction began with."""
+        first = min(self.open_transactions.values(), default=self.told_end)
+        return min(max(first, self.log_start), self.told_end)
+
     def fetch(self, offset: int) -> source_log.Refusal | tuple[bytes, int, int]:
         """Fetch(read_uncommitted): (batches up to the high watermark, log start, watermark)."""
         if not self.log_start <= offset <= self.end:

@@ -336,11 +336,50 @@ def test_the_end_of_an_epoch_is_asked_of_the_mirrors_leader():
     assert found[1] == instructions.Unanswered(reason="the response does not name it")
 
 
+def producers(number, *states, error_code=0):
+    """Of one partition: (producer id, where its open transaction begins, -1 for none)."""
+    return SimpleNamespace(
+        partition_index=number,
+        error_code=error_code,
+        active_producers=[
+            SimpleNamespace(producer_id=producer_id, current_txn_start_offset=start)
+            for producer_id, start in states
+        ],
+    )
+
+
+def test_open_transactions_are_asked_of_the_mirrors_leader():
+    world = World()
+    world.ask(instructions.FindOpenTransactions(), 0, 1, 2)
+    ((to, message, _),) = world.target.calls
+    assert (to, message.api) == (NODE, "describe_producers")
+    assert entity(message, 0).topics[0].partition_indexes == (0, 1, 2)
+    told = [producers(0, (5, -1), (7, 40), (9, 0)), producers(1, error_code=6)]
+    body = SimpleNamespace(topics=[SimpleNamespace(name="a.orders", partitions=told)])
+    world.target.answer(body)
+    found = world.answered()
+    begun = [(each.producer_id, each.start) for each in found[0].transactions]
+    assert begun == [(7, 40), (9, 0)]
+    assert (type(found[1]), found[1].code) == (instructions.Refused, 6)
+    assert found[2] == instructions.Unanswered(reason="the response does not name it")
+
+
+def test_a_broker_that_does_not_know_the_question_refuses_it():
+    world = World()
+    world.ask(instructions.FindOpenTransactions())
+    unknown = failures.UnsupportedVersion(
+        "describe_producers", ours=(0, 0), theirs=None, address="a:9092"
+    )
+    world.target.answer(None, failure=unknown)
+    assert world.answered() == {0: instructions.Refused(code=35, message=str(unknown))}
+
+
 @pytest.mark.parametrize(
     "instruction",
     [
         instructions.NoteTargetEnd(),
         instructions.FindEpochEnd(leader_epoch=3, current_leader_epoch=4),
+        instructions.FindOpenTransactions(),
     ],
 )
 def test_a_leader_that_does_not_answer_leaves_all_its_questions_unanswered(instruction):
@@ -363,6 +402,7 @@ def test_a_leader_that_does_not_answer_leaves_all_its_questions_unanswered(instr
     [
         instructions.NoteTargetEnd(),
         instructions.FindEpochEnd(leader_epoch=3, current_leader_epoch=4),
+        instructions.FindOpenTransactions(),
         instructions.ReadTarget(offset=3),
     ],
 )
@@ -403,9 +443,11 @@ def fetched(topic, *partitions, error_code=0):
 
 
 @pytest.mark.parametrize(
-    ("of_target", "end"), [(True, 20), (False, 15)], ids=["of the target", "of the source"]
+    ("of_target", "end", "stable"),
+    [(True, 20, 15), (False, 15, None)],
+    ids=["of the target", "of the source"],
 )
-def test_what_is_read_ends_where_its_reader_may_see(of_target, end):
+def test_what_is_read_ends_where_its_reader_may_see(of_target, end, stable):
     world = World()
     side, topic = (world.target, "a.orders") if of_target else (world.source, "orders")
     question = instructions.ReadTarget if of_target else instructions.ReadSource
@@ -414,6 +456,7 @@ def test_what_is_read_ends_where_its_reader_may_see(of_target, end):
     side.answer_raw(fetched(topic, (0, 0, 2, b"batches")))
     found = world.answered()
     assert (bytes(found[0].records), found[0].log_start, found[0].end) == (b"batches", 2, end)
+    assert found[0].last_stable == stable
     assert found[1] == instructions.Unanswered(reason="the response does not name it")
 
 

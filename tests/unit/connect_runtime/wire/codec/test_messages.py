@@ -20,6 +20,7 @@ ALL = {
     "epochs": messages.offsets_for_leader_epochs(
         {"t": [messages.EpochQuery(partition=0, current_epoch=4, leader_epoch=3)]}
     ),
+    "describe_producers": messages.describe_producers({"t": [0, 1]}),
 }
 
 

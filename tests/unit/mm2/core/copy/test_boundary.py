@@ -25,7 +25,7 @@ def answers(**changed):
 
 
 def test_a_commit_ends_behind_its_marker():
-    played = scripts.play(boundary.commit(US, next_target=40), answers())
+    played = scripts.play(boundary.commit(US, next_target=40, alone=True), answers())
     assert played.outcome == boundary.Boundary(next_target=41, leader_epoch=5)
     assert played.asked == [
         instructions.CommitTransaction(producer=US),
@@ -34,7 +34,7 @@ def test_a_commit_ends_behind_its_marker():
 
 
 def test_renewing_is_an_empty_transaction():
-    played = scripts.play(boundary.renew(US, next_target=40), answers())
+    played = scripts.play(boundary.renew(US, next_target=40, alone=True), answers())
     assert played.outcome == boundary.Boundary(next_target=41, leader_epoch=5)
     assert played.asked == [
         instructions.AddToTransaction(producer=US),
@@ -53,13 +53,13 @@ def test_opening_a_transaction_only_adds_the_partition():
     ("step", "same"),
     [
         (transactions.Step.OPEN, boundary.open_transaction(US)),
-        (transactions.Step.COMMIT, boundary.commit(US, next_target=40)),
-        (transactions.Step.RENEW, boundary.renew(US, next_target=40)),
+        (transactions.Step.COMMIT, boundary.commit(US, next_target=40, alone=True)),
+        (transactions.Step.RENEW, boundary.renew(US, next_target=40, alone=True)),
     ],
     ids=lambda each: str(each)[:12],
 )
 def test_each_step_has_its_script(step, same):
-    played = scripts.play(boundary.cross(step, US, next_target=40), answers())
+    played = scripts.play(boundary.cross(step, US, next_target=40, alone=True), answers())
     assert played == scripts.play(same, answers())
 
 
@@ -74,11 +74,13 @@ def test_each_step_has_its_script(step, same):
 )
 def test_what_goes_wrong_is_told_and_nothing_more_is_asked(answer, kind):
     lost_commit = scripts.play(
-        boundary.commit(US, next_target=40), answers(CommitTransaction=answer)
+        boundary.commit(US, next_target=40, alone=True), answers(CommitTransaction=answer)
     )
     assert isinstance(lost_commit.outcome, kind)
     assert len(lost_commit.asked) == 1
-    lost_add = scripts.play(boundary.renew(US, next_target=40), answers(AddToTransaction=answer))
+    lost_add = scripts.play(
+        boundary.renew(US, next_target=40, alone=True), answers(AddToTransaction=answer)
+    )
     assert isinstance(lost_add.outcome, kind)
     assert len(lost_add.asked) == 1
     opened = scripts.play(boundary.open_transaction(US), answers(AddToTransaction=answer))
@@ -87,15 +89,51 @@ def test_what_goes_wrong_is_told_and_nothing_more_is_asked(answer, kind):
 
 @pytest.mark.parametrize("answer", [instructions.Refused(code=1), scripts.LOST])
 def test_a_marker_that_cannot_be_read_begins_again(answer):
-    for script in (boundary.commit(US, next_target=40), boundary.renew(US, next_target=40)):
+    for script in (
+        boundary.commit(US, next_target=40, alone=True),
+        boundary.renew(US, next_target=40, alone=True),
+    ):
         played = scripts.play(script, answers(ReadTarget=answer))
         assert isinstance(played.outcome, fence.Disturbed)
+
+
+def told(stable):
+    """Our marker at 40, and up to where readers of committed records see."""
+    return scripts.records(scripts.marker(40, (7, 3), leader_epoch=5), end=41, last_stable=stable)
+
+
+def test_a_marker_that_readers_of_committed_records_do_not_reach_begins_again():
+    script = boundary.commit(US, next_target=40, alone=True)
+    played = scripts.play(script, answers(ReadTarget=told(12)))
+    assert isinstance(played.outcome, fence.Disturbed)
+    assert "a transaction is open before our marker at 40" in played.outcome.reason
+    assert "stand still at 12" in played.outcome.reason
+    assert len(played.asked) == 2 + boundary.STABLE_LOOKS
+
+
+def test_a_broker_may_tell_a_moment_late_how_far_they_see():
+    script = boundary.renew(US, next_target=40, alone=True)
+    played = scripts.play(script, answers(ReadTarget=[told(40), told(40), told(41)]))
+    assert played.outcome == boundary.Boundary(next_target=41, leader_epoch=5)
+    assert played.asked[-1] == instructions.ReadTarget(offset=40)
+
+
+def test_where_others_write_too_theirs_may_be_open():
+    script = boundary.commit(US, next_target=40, alone=False)
+    played = scripts.play(script, answers(ReadTarget=[told(12)]))
+    assert played.outcome == boundary.Boundary(next_target=41, leader_epoch=5)
+
+
+def test_a_marker_that_cannot_be_read_once_more_begins_again():
+    script = boundary.commit(US, next_target=40, alone=True)
+    played = scripts.play(script, answers(ReadTarget=[told(12), scripts.LOST]))
+    assert isinstance(played.outcome, fence.Disturbed)
 
 
 # Who fenced us?
 
 
-def told(ordinal, epoch, *, owner, producers=None):
+def known(ordinal, epoch, *, owner, producers=None):
     key = map_record.SegmentKey(
         topic="t", partition=0, era=1, ordinal=ordinal, epoch=epoch, first_source=0
     )
@@ -120,15 +158,15 @@ def by_another(*facts_told):
 
 
 def test_a_newer_anchor_of_another_owner_means_that_it_took_over():
-    assert by_another(told(1, 4, owner=OTHER)).outcome is True
+    assert by_another(known(1, 4, owner=OTHER)).outcome is True
 
 
 def test_a_newer_producer_id_counts_whatever_its_epoch():
-    assert by_another(told(2, 0, owner=OTHER)).outcome is True
+    assert by_another(known(2, 0, owner=OTHER)).outcome is True
 
 
 def test_the_new_owner_may_take_a_while_to_store_its_anchor():
-    played = by_another(told(1, 3, owner=ME), scripts.LOST, told(1, 5, owner=OTHER))
+    played = by_another(known(1, 3, owner=ME), scripts.LOST, known(1, 5, owner=OTHER))
     assert played.outcome is True
     assert len(played.asked) == 3
 
@@ -136,10 +174,10 @@ def test_the_new_owner_may_take_a_while_to_store_its_anchor():
 @pytest.mark.parametrize(
     "answer",
     [
-        told(1, 4, owner=ME),
-        told(1, 3, owner=OTHER),
-        told(1, 2, owner=OTHER),
-        told(1, 4, owner=OTHER, producers={}),
+        known(1, 4, owner=ME),
+        known(1, 3, owner=OTHER),
+        known(1, 2, owner=OTHER),
+        known(1, 4, owner=OTHER, producers={}),
         facts.Facts(),
         scripts.LOST,
         instructions.Refused(code=3),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mm2.core import commands
-from mm2.core.copy import setup, source_batches, stops
+from mm2.core.copy import instructions, setup, source_batches, stops
 from mm2.formats import map_record
 
 WHERE = setup.PartitionSetup(
@@ -12,6 +12,10 @@ WHERE = setup.PartitionSetup(
 WAY_ON = "mm2 resume 'a->b' --topic orders --partition 7 --new-era --from"
 FILE = "--config clusters.yaml"
 TOOLS = "--bootstrap-server HOST:PORT"
+PLACE = "--topic a.orders --partition 7"
+ABORT = f"kafka-transactions.sh {TOOLS} abort {PLACE} --start-offset 50"
+PRODUCERS = f"kafka-transactions.sh {TOOLS} describe-producers {PLACE}"
+OPEN = instructions.OpenTransaction(producer_id=9, start=50)
 REFUSED = stops.refused(WHERE, "no room", code=29, retry_after_s=30.0)
 DIVERGED = stops.source_diverged(WHERE, end=40, copied=50)
 
@@ -24,14 +28,29 @@ TABLE = [
         ["a.orders-7 was taken over by another owner of flow a->b", "mm2 run clusters.yaml"],
     ),
     (
-        stops.hanging(WHERE, offset=50, retry_after_s=30.0),
+        stops.hanging(WHERE, OPEN, retry_after_s=30.0),
         stops.Cause.HANGING,
         [
             "a.orders-7",
+            "begins at offset 50, of producer id 9,",
             "unclean leader election",
             "a batch came late",
-            f"kafka-transactions.sh {TOOLS} abort --topic a.orders --partition 7 --start-offset 50",
+            ABORT,
         ],
+    ),
+    (
+        stops.others_open(WHERE, OPEN, retry_after_s=30.0),
+        stops.Cause.HANGING,
+        [
+            "a.orders-7: producer id 9, which is not this flow's, began a transaction at offset 50",
+            PRODUCERS,
+            ABORT,
+        ],
+    ),
+    (
+        stops.standing_still(WHERE, "no right", stable=50, retry_after_s=30.0),
+        stops.Cause.HANGING,
+        ["a.orders-7", "stand still at offset 50", "no right", PRODUCERS],
     ),
     (
         stops.blocked(WHERE, source_batches.Obstacle(offset=50, why="bad length")),

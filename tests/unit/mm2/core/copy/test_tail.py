@@ -116,7 +116,7 @@ def test_a_marker_ends_only_its_own_producers_transaction():
     found = read(older, ours(11, transactional=True), scripts.marker(20, OURS))
     assert offsets(found) == [11]
     assert found.hanging is not None
-    assert found.hanging.offset == 10
+    assert found.hanging.start == 10
 
 
 def test_interleaved_transactions_count_in_the_order_of_their_offsets():

@@ -1,0 +1,154 @@
+"""Our marker stands at target offset 50; producer ids 5 and 7 are ours, 99 is somebody else's."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from mm2.core.copy import instructions, open_transactions, outcomes, setup, stops, take
+from mm2.formats import map_record
+from tests.fakes import scripts, taking
+
+MARKER = 50
+OLD_ID, STRANGER = 5, 99
+KNOWN = taking.known(taking.anchor(100, 40), producers={OLD_ID: 1, taking.US.id: 2})
+REQUESTED = dataclasses.replace(
+    KNOWN, request=map_record.Request(request="r-1", position="earliest")
+)
+SHARED = setup.TargetTopics.SHARED
+
+
+def began(*found):
+    """What the broker tells: (producer id, where its transaction begins)."""
+    return instructions.OpenTransactions(
+        transactions=tuple(
+            instructions.OpenTransaction(producer_id=producer_id, start=start)
+            for producer_id, start in found
+        )
+    )
+
+
+def looked(*, stable, told=None, known=KNOWN, holds=True, **changed):
+    """`stable` is told with our marker or, where there is none (not `holds`), with a read."""
+    attempt = taking.attempt(known, marker=MARKER, **changed)
+    fenced = dataclasses.replace(attempt.fence, holds=holds, last_stable=stable if holds else None)
+    answers = {
+        instructions.FindOpenTransactions: [told] if told is not None else [],
+        instructions.ReadTarget: scripts.records(end=MARKER + 1, last_stable=stable),
+    }
+    attempt = dataclasses.replace(attempt, fence=fenced)
+    return scripts.play(open_transactions.look(attempt), answers)
+
+
+@pytest.mark.parametrize("stable", [None, MARKER, MARKER + 1])
+def test_where_readers_of_committed_records_get_to_our_marker_nothing_is_asked(stable):
+    played = looked(stable=stable)
+    assert (played.outcome, played.asked) == (None, [])
+
+
+def test_a_transaction_under_an_older_id_of_ours_stops_the_partition():
+    stop = looked(stable=20, told=began((STRANGER, 45), (OLD_ID, 30), (OLD_ID, 20))).outcome
+    assert (stop.cause, stop.retry_after_s) == (stops.Cause.HANGING, 30.0)
+    assert "a transaction of this flow that begins at offset 20, of producer id 5," in stop.message
+    assert stop.message.endswith("abort --topic a.orders --partition 4 --start-offset 20")
+
+
+def test_it_is_named_by_where_it_began_although_that_is_deleted():
+    stop = looked(stable=49, told=began((OLD_ID, 20))).outcome
+    assert stop.message.endswith("--start-offset 20")
+
+
+def test_what_begins_behind_our_marker_is_a_newer_owners():
+    assert looked(stable=49, told=began((OLD_ID, 51), (STRANGER, 60))).outcome is None
+
+
+def test_a_broker_that_was_a_moment_late_knows_of_none():
+    assert looked(stable=49, told=began()).outcome is None
+
+
+def test_a_strangers_transaction_before_our_place_is_waited_for_and_lasts():
+    found = looked(stable=20, told=began((STRANGER, 20))).outcome
+    assert found.reason == "a.orders-4: the transaction that begins at offset 20 has not ended"
+    assert found.lasting.cause is stops.Cause.HANGING
+    assert "producer id 99, which is not this flow's" in found.lasting.message
+
+
+def test_a_strangers_transaction_that_the_tail_shows_is_met_there():
+    """As a foreign write, of which there is more to say."""
+    assert looked(stable=40, told=began((STRANGER, 40))).outcome is None
+
+
+def test_an_era_that_was_asked_for_is_begun_only_when_readers_will_see_it():
+    found = looked(stable=45, told=began((STRANGER, 45)), known=REQUESTED).outcome
+    assert isinstance(found, outcomes.BeginAgain)
+
+
+def test_in_a_shared_topic_only_ours_count():
+    told = began((STRANGER, 20))
+    assert looked(stable=20, told=told, target_topics=SHARED).outcome is None
+    told = began((STRANGER, 20), (OLD_ID, 44))
+    stop = looked(stable=20, told=told, target_topics=SHARED).outcome
+    assert stop.message.endswith("--start-offset 44")
+
+
+# Without a fence
+
+
+def test_without_a_fence_it_is_asked_how_far_they_see():
+    played = looked(stable=MARKER + 1, holds=False)
+    assert (played.outcome, played.asked) == (None, [instructions.ReadTarget(offset=MARKER + 1)])
+
+
+def test_without_a_fence_an_older_owners_coordinator_may_end_it():
+    found = looked(stable=20, told=began((OLD_ID, 20)), holds=False).outcome
+    assert isinstance(found, outcomes.BeginAgain)
+    assert "of producer id 5," in found.lasting.message
+
+
+@pytest.mark.parametrize("answer", [scripts.LOST, instructions.Refused(code=1)])
+def test_without_a_fence_a_read_that_fails_begins_again(answer):
+    attempt = taking.attempt(KNOWN, marker=MARKER)
+    attempt = dataclasses.replace(attempt, fence=dataclasses.replace(attempt.fence, holds=False))
+    played = scripts.play(open_transactions.look(attempt), {instructions.ReadTarget: answer})
+    assert isinstance(played.outcome, outcomes.BeginAgain)
+
+
+def test_without_a_fence_nothing_stands_open_in_an_empty_log():
+    attempt = taking.attempt(KNOWN, marker=-1)
+    attempt = dataclasses.replace(attempt, fence=dataclasses.replace(attempt.fence, holds=False))
+    assert scripts.play(open_transactions.look(attempt), {}).outcome is None
+
+
+# Nobody tells
+
+
+def test_what_is_not_answered_is_asked_again():
+    for changed in ({}, {"target_topics": SHARED}):
+        found = looked(stable=20, told=scripts.LOST, **changed).outcome
+        assert (type(found), found.lasting) == (outcomes.BeginAgain, None)
+
+
+def test_where_it_is_not_told_whose_it_is_an_exclusive_mirror_waits_and_says_why():
+    refused = instructions.Refused(code=35, message="speaks no such version")
+    found = looked(stable=20, told=refused).outcome
+    assert "stand still at offset 20" in found.lasting.message
+    assert "speaks no such version" in found.lasting.message
+    assert "describe-producers --topic a.orders --partition 4" in found.lasting.message
+
+
+def test_where_it_is_not_told_whose_it_is_a_shared_mirror_goes_on():
+    refused = instructions.Refused(code=35, message="speaks no such version")
+    assert looked(stable=20, told=refused, target_topics=SHARED).outcome is None
+
+
+# In a take
+
+
+def test_nothing_is_written_down_before_it_has_ended():
+    held = scripts.Log(scripts.marker(50, taking.OURS, leader_epoch=2), last_stable=20)
+    for known in (KNOWN, REQUESTED):
+        answers = taking.answers(known, ReadTarget=held, FindOpenTransactions=began((OLD_ID, 20)))
+        played = scripts.play(take.take(taking.context()), answers)
+        assert played.outcome.cause is stops.Cause.HANGING
+        assert played.stored == []
