@@ -1,7 +1,11 @@
 """What `mm2 run` counts: the counters and histograms of `core/measures`, as its flows show them.
 
 Tasks count from when they began, on whichever node. What one of this node counts raises ours by
-what it grew; of one that is gone nothing is kept, so that the next begins at nothing, too.
+what it grew; of one that is gone, or has a new life (`flow_status.TaskStatus.life`), nothing is
+kept, so that the next begins at nothing, too.
+
+Missed is what a task counted after the last look before it ended; and, of a partition that one and
+the same task lost and got again between two looks, as much as it had counted before.
 """
 
 from __future__ import annotations
@@ -30,8 +34,9 @@ _OF_FLOWS = (*_OF_TOPICS, measures.RESTARTS, measures.REBALANCES, measures.LATEN
 
 @dataclass(slots=True)
 class _Task:
-    """What a task that runs here has counted, as of the last look."""
+    """What a task that runs here has counted in this life, as of the last look."""
 
+    life: int
     restarts: int = 0
     receipts: dict[tuple[str, str], int] = field(default_factory=dict)
     copied: dict[ids.TopicPartition, flow_status.PartitionStatus] = field(default_factory=dict)
@@ -42,7 +47,7 @@ class Counters:
     """A fold from snapshots; one thread's.
 
     Invariant: counters have grown by exactly what each reading of a task rose by since it was first
-    seen; one that fell had begun again at 0, as a process does that was restarted.
+    seen in this life; one that fell all the same had begun again at 0.
     """
 
     registry: metrics.Registry
@@ -60,12 +65,13 @@ class Counters:
         """At a flow; `before` is that of the last look at it."""
         flow = status.flow
         self.registry.add(measures.RESTARTS, 0, labels=(flow,))
-        running = {each.index for each in status.tasks if _counts(each)}
-        for key in [key for key in self._tasks if key[0] == flow and key[1] not in running]:
-            del self._tasks[key]
+        lives = {(flow, each.index): each.life for each in status.tasks if _counts(each)}
+        for key in [key for key in self._tasks if key[0] == flow]:
+            if lives.get(key) != self._tasks[key].life:
+                del self._tasks[key]
         for task in status.tasks:
-            if task.index in running:
-                known = self._tasks.setdefault((flow, task.index), _Task())
+            if (flow, task.index) in lives:
+                known = self._tasks.setdefault((flow, task.index), _Task(life=task.life))
                 self._count_restarts(flow, task, known)
                 self._count_receipts(flow, task, known)
         moved = _moved(status, before)
@@ -176,7 +182,8 @@ _NOTHING = flow_status.PartitionStatus(
 
 
 def _counts(task: flow_status.TaskStatus) -> bool:
-    return task.state is not flow_status.TaskState.FAILED
+    """Without a life what is shown is of the one before."""
+    return task.life > 0 and task.state is not flow_status.TaskState.FAILED
 
 
 def _rise(before: int, now: int) -> int:
@@ -187,15 +194,19 @@ def _moved(
     status: flow_status.FlowStatus, before: flow_status.FlowStatus | None
 ) -> Sequence[flow_status.PartitionStatus]:
     """Those that are not what they were; all of them, the very same sequence, where others are
-    shown than before."""
+    shown than before, or of other lives."""
     was = () if before is None else before.partitions
-    if len(was) != len(status.partitions):
+    if before is None or len(was) != len(status.partitions) or _lives(status) != _lives(before):
         return status.partitions
     both = zip(status.partitions, was, strict=True)
     moved = [(now, then) for now, then in both if now is not then]
     if any(_owned(now) != _owned(then) for now, then in moved):
         return status.partitions
     return [now for now, _ in moved]
+
+
+def _lives(status: flow_status.FlowStatus) -> list[tuple[int, int]]:
+    return [(each.index, each.life) for each in status.tasks]
 
 
 def _owned(each: flow_status.PartitionStatus) -> tuple[ids.TopicPartition, int]:

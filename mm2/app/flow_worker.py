@@ -49,9 +49,10 @@ class FlowWorker:
         can_copy: Callable[[], bool],
         want_spares: Callable[[str, int], None],
         clock: base_clock.Clock,
+        rebalances: int = 0,
     ) -> None:
         """`can_copy`: is the engine up? `want_spares` is told how many tasks of the flow run
-        elsewhere, again and again."""
+        elsewhere, again and again. `rebalances`: so many the one counted that this one follows."""
         self.plan = plan
         self._can_copy = can_copy
         self._want_spares = want_spares
@@ -68,7 +69,7 @@ class FlowWorker:
         self._failures = failures.Failures(restarts.Restarts(plan.restart_max))
         self._given_up = ""
         self._random = random.Random()  # noqa: S311 - jitter, not secrets
-        self._rebalances: tuple[fleet_member.Member | None, int] = (None, 0)
+        self._rebalances: tuple[fleet_member.Member | None, int] = (None, rebalances)
         """The member that counts, and what those before it have counted; replaced whole."""
         self._asked: dict[str, futures.Future[herder_port.Reply]] = {}
 
@@ -94,7 +95,7 @@ class FlowWorker:
 
     @property
     def rebalances(self) -> int:
-        """How many of its group's this node took part in since it was begun."""
+        """How many of its group's this node took part in since the flow is in its file."""
         member, before = self._rebalances
         return before + (0 if member is None else member.rebalances)
 

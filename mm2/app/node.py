@@ -215,12 +215,15 @@ class Node:
             each.name: each
             for each in flow_plan.plans(after, self._choice, environment=self._environment)
         }
-        running = {each.plan.name: each for each in self._workers if not each.ended}
+        known = {each.plan.name: each for each in self._workers}
+        running = {name: each for name, each in known.items() if not each.ended}
         changing = worker_changes.plan(
             {name: worker.plan.worker_props for name, worker in running.items()},
             {name: plan.worker_props for name, plan in plans.items()},
         )
-        fresh = {name: self._make_worker(plans[name]) for name in changing.begins}
+        fresh = {
+            name: self._make_worker(plans[name], before=known.get(name)) for name in changing.begins
+        }
         self._changing = True
         try:
             self._endings.ask(running[name] for name in changing.ends)
@@ -241,13 +244,16 @@ class Node:
 
     # Wiring
 
-    def _make_worker(self, plan: flow_plan.FlowPlan) -> flow_worker.FlowWorker:
+    def _make_worker(
+        self, plan: flow_plan.FlowPlan, before: flow_worker.FlowWorker | None = None
+    ) -> flow_worker.FlowWorker:
         return flow_worker.FlowWorker(
             plan,
             self._fleet,
             can_copy=lambda: self.engine.warm,
             want_spares=self._want_spares,
             clock=self._clock,
+            rebalances=0 if before is None else before.rebalances,
         )
 
     def _want_spares(self, flow: str, count: int) -> None:

@@ -94,13 +94,18 @@ class ReceiptCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStatus:
-    """`receipts` and `restarts` since the start."""
+    """`receipts` and `restarts` since the start: of this `life`, as all that its partitions tell.
+
+    Whatever makes a task count from nothing again gives it a life that no task of this process had
+    before; 0 while it counts nothing.
+    """
 
     index: int
     state: TaskState
     reason: str
     restarts: int
     receipts: tuple[ReceiptCount, ...] = ()
+    life: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ def task(
     state: flow_status.TaskState = flow_status.TaskState.RUNNING,
     **fields: Any,
 ) -> flow_status.TaskStatus:
-    given: dict[str, Any] = {"reason": "", "restarts": 0}
+    given: dict[str, Any] = {"reason": "", "restarts": 0, "life": 1}
     return flow_status.TaskStatus(index=index, state=state, **(given | fields))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -21,17 +22,19 @@ class Totals(NamedTuple):
 
 
 NOTHING = Totals()
+_LIVES = itertools.count(1)
 
 
 class CopyFigures:
     """`gauges` are what was said last of each partition, by its index in `partitions`; `pulse` is
     that of all copies together, as of now, None before the first has told. Its `ahead_ms` is the
-    largest of about the last minute."""
+    largest of about the last minute. `life` as in `flow_status.TaskStatus`."""
 
     def __init__(
         self, partitions: Sequence[setup.PartitionSetup], *, before: CopyFigures | None = None
     ) -> None:
         """`before`: of the share that this one follows; partitions of both are counted on."""
+        self.life: int = next(_LIVES) if before is None else before.life
         self.gauges: dict[int, messages.Gauge] = {}
         self._names = [each.name for each in partitions]
         known = before.all_totals() if before is not None else {}
@@ -50,7 +53,7 @@ class CopyFigures:
         """The copy's own, which begins at nothing."""
         self._ahead.observe(pulse.ahead_ms, now_s)
         ahead_ms = round(self._ahead.figures(now_s).max)
-        self.pulse = self._pulse_past.followed_by(pulse._replace(ahead_ms=ahead_ms))
+        self.pulse = self._pulse_past.followed_by(pulse._replace(ahead_ms=ahead_ms, life=self.life))
 
     def copy_ended(self, why: str) -> None:
         """Nothing moves until the next copy says so; that one counts from zero."""

@@ -110,6 +110,7 @@ def task_status(copy: copy_supervisor.CopySupervisor) -> flow_status.TaskStatus:
             flow_status.ReceiptCount(topic=topic, kind=kind, count=count)
             for (topic, kind), count in sorted(copy.receipts.counts.items())
         ),
+        life=copy.figures.life,
     )
 
 

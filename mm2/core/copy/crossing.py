@@ -28,7 +28,8 @@ class Pulse(NamedTuple):
     Times are wall-clock ms, -1 while there is none. `ahead_ms`: by how much the newest timestamp
     lay in the future, of what came since the pulse before. `crossed_ms`: when the target last
     acknowledged a batch. `idle_ms`: the last moment at which all of the source that is copied here
-    is known to have been copied, since each of its brokers has answered then.
+    is known to have been copied, since each of its brokers has answered then. `life`: another
+    number where all that is counted began at nothing; 0 in what a copy itself tells.
     """
 
     counts: tuple[int, ...] = (0,) * BUCKETS
@@ -36,10 +37,13 @@ class Pulse(NamedTuple):
     ahead_ms: int = 0
     crossed_ms: int = -1
     idle_ms: int = -1
+    life: int = 0
 
     def since(self, before: Pulse) -> Pulse:
         """What was counted since that pulse; all, where it has begun anew meanwhile."""
-        if any(now < was for now, was in zip(self.counts, before.counts, strict=True)):
+        if self.life != before.life or any(
+            now < was for now, was in zip(self.counts, before.counts, strict=True)
+        ):
             return self
         counts = tuple(now - was for now, was in zip(self.counts, before.counts, strict=True))
         return self._replace(counts=counts, sum_ms=max(0, self.sum_ms - before.sum_ms))

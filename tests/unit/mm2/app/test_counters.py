@@ -96,6 +96,39 @@ def test_receipts_and_restarts_of_a_new_task_come_on_top():
     assert counted[measures.RESTARTS] == {FLOW: 7}
 
 
+def test_a_task_that_begins_anew_between_two_looks_is_counted_from_nothing():
+    """It is shown at once with more than the one before it had."""
+    counted = Counted().sees(
+        statuses.partition(records=100, batches=3, made=1),
+        tasks=[statuses.task(life=1, restarts=1, receipts=receipts(2))],
+    )
+    for _ in range(2):
+        counted.sees(
+            statuses.partition(records=150, batches=4, made=1),
+            tasks=[statuses.task(life=2, restarts=1, receipts=receipts(5))],
+        )
+    assert counted[measures.RECORDS] == {ORDERS: 250}
+    assert counted[measures.BATCHES] == {(*ORDERS, "passed"): 5, (*ORDERS, "opened"): 2}
+    assert counted[measures.RESTARTS] == {FLOW: 2}
+    assert counted[measures.RECEIPTS] == {(*ORDERS, "source-gone"): 7}
+
+
+def test_that_begins_anew_with_the_very_same_figures_too():
+    same = statuses.partition(records=100)
+    counted = Counted().sees(same, tasks=[statuses.task(life=1)])
+    counted.sees(same, tasks=[statuses.task(life=2)])
+    assert counted[measures.RECORDS] == {ORDERS: 200}
+
+
+def test_while_a_task_starts_what_is_shown_is_of_its_life_before():
+    last, starts = statuses.partition(records=100, phase="waiting"), flow_status.TaskState.STARTING
+    counted = Counted().sees(statuses.partition(records=100), tasks=[statuses.task(life=1)])
+    counted.sees(last, tasks=[statuses.task(0, starts, life=0)])
+    assert counted[measures.RECORDS] == {ORDERS: 100}
+    counted.sees(statuses.partition(records=150), tasks=[statuses.task(life=2)])
+    assert counted[measures.RECORDS] == {ORDERS: 250}
+
+
 def test_of_copies_that_are_gone_nothing_is_kept():
     def pulse(count):
         return crossing.Pulse(counts=(count,) + (0,) * (crossing.BUCKETS - 1), sum_ms=count)
@@ -104,6 +137,14 @@ def test_of_copies_that_are_gone_nothing_is_kept():
     for told in ({0: pulse(10)}, {1: pulse(1)}, {0: pulse(20)}):
         counted.counters.look_at_pulses({"east->west": told})
     assert counted[measures.LATENCY][FLOW].counts[0] == 31
+
+
+def test_of_a_task_that_begins_anew_between_two_looks_all_latencies_count():
+    counted = Counted()
+    for count, life in ((10, 1), (20, 2), (25, 2)):
+        told = crossing.Pulse(counts=(count,) + (0,) * (crossing.BUCKETS - 1), life=life)
+        counted.counters.look_at_pulses({"east->west": {0: told}})
+    assert counted[measures.LATENCY][FLOW].counts[0] == 35
 
 
 def test_rebalances_of_a_flow_that_was_away_come_on_top():

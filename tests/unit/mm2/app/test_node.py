@@ -179,12 +179,16 @@ def test_a_reload_begins_and_ends_flows(running):
 
 
 def test_a_worker_whose_own_settings_change_ends_before_another_begins(running):
-    found = running().begins()
+    found = running()
+    found.fleet.next.extend([fleets.Member(rebalances=3), fleets.Member(rebalances=1)])
+    found.begins()
+    assert found.node.rebalances() == {"a->b": 3}
     found.reloads("b.offset.flush.interval.ms=4711")
     found.settles()
     (_, before), (_, after) = found.fleet.made
     assert before.calls == ["start", "stop"]
     assert after.calls == ["start"]
+    assert found.node.rebalances() == {"a->b": 4}
 
 
 def test_a_file_whose_worker_cannot_be_used_changes_nothing(running):

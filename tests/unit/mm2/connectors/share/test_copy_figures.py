@@ -70,16 +70,23 @@ def pulse(records: int, **told: int) -> crossing.Pulse:
 def test_pulses_of_copies_that_follow_each_other_are_one():
     assert copy_figures.CopyFigures([ZERO]).pulse is None
     figures = copy_figures.CopyFigures([ZERO])
+    life = figures.life
     figures.note_pulse(pulse(5, crossed_ms=100, idle_ms=90), 0.0)
     figures.copy_ended("killed")
-    assert figures.pulse == pulse(5, crossed_ms=100, idle_ms=90)
+    assert figures.pulse == pulse(5, crossed_ms=100, idle_ms=90, life=life)
     figures.note_pulse(pulse(2), 1.0)
-    assert figures.pulse == pulse(7, crossed_ms=100, idle_ms=90)
+    assert figures.pulse == pulse(7, crossed_ms=100, idle_ms=90, life=life)
     figures.note_pulse(pulse(3, crossed_ms=200), 2.0)
-    assert figures.pulse == pulse(8, crossed_ms=200, idle_ms=90)
+    assert figures.pulse == pulse(8, crossed_ms=200, idle_ms=90, life=life)
     after = copy_figures.CopyFigures([ZERO], before=figures)
     after.note_pulse(pulse(1), 3.0)
-    assert after.pulse == pulse(9, crossed_ms=200, idle_ms=90)
+    assert after.pulse == pulse(9, crossed_ms=200, idle_ms=90, life=life)
+
+
+def test_what_counts_from_nothing_has_a_life_of_its_own():
+    one, other = copy_figures.CopyFigures([ZERO]), copy_figures.CopyFigures([ZERO])
+    assert 0 < one.life < other.life
+    assert copy_figures.CopyFigures([ONE], before=one).life == one.life
 
 
 def test_clocks_that_were_ahead_are_told_of_for_a_while():

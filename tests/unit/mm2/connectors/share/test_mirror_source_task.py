@@ -435,6 +435,8 @@ def test_its_copys_pulse_is_on_the_board_until_it_stops(running):
     assert 3 not in board.BOARD.seen().pulses.get("A->B", {})
     found.runs()
     found.turn(1.0)
-    assert board.BOARD.seen().pulses["A->B"][3] == crossing.Pulse()
+    pulse = board.BOARD.seen().pulses["A->B"][3]
+    assert pulse == crossing.Pulse(life=pulse.life)
+    assert pulse.life == board.BOARD.seen().tasks["A->B"][3].status.life > 0
     found.task.stop()
     assert 3 not in board.BOARD.seen().pulses.get("A->B", {})

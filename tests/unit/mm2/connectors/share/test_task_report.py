@@ -44,6 +44,10 @@ def test_without_a_copy_the_reason_is_shown():
     before = report.shown
     report.make(None, reason="asking clusters")
     assert report.shown is before
+    assert before.status.life == 0
+    task = Task(gauge(0))
+    report.make(task.made, reason="")
+    assert report.shown.status.life == task.figures.life
 
 
 def test_partitions_are_made_anew_only_where_they_moved():

@@ -72,3 +72,13 @@ def test_when_all_was_copied_last_is_remembered():
     assert [made.take(idle_ms=each).idle_ms for each in (-1, 50, -1, 60, -1)] == [
         -1, 50, 50, 60, 60,
     ]  # fmt: skip
+
+
+def test_what_a_pulse_has_counted_since_another():
+    def pulse(count: int, life: int = 1) -> crossing.Pulse:
+        counts = (count, *[0] * (crossing.BUCKETS - 1))
+        return crossing.Pulse(counts=counts, sum_ms=10 * count, life=life)
+
+    assert pulse(7).since(pulse(5)) == pulse(2)
+    assert pulse(3).since(pulse(5)) == pulse(3)
+    assert pulse(7, life=2).since(pulse(5)) == pulse(7, life=2)
