@@ -27,14 +27,15 @@ setup: $(READY) ## make .venv with everything in requirements.lock (implied by e
 demo: $(READY) ## two Kafka clusters on this machine, real traffic, mirrored and proven equal
 	@$(BIN)/mm2 demo
 
-# Two processes for tests with brokers, whole files at a time; a third beside them for those without,
-# since the others often wait. What it says comes in one piece, when it is done.
+# Three processes for tests with brokers, whole files at a time, and one beside them for those without:
+# more than there may be processors, since they mostly wait. What the one says comes in one piece. A
+# process that dies ends the run: xdist's second one for its file never comes to an end.
 test: $(READY) ## every test that fits into a coffee break (properties: some examples)
 	@$(AT_ONCE) test-brokers test-units
 
 .PHONY: test-brokers test-units
 test-brokers: $(READY)
-	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "$(QUICK)" \
+	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart=0 -m "$(QUICK)" \
 	  tests $(addprefix --ignore=,$(UNITS)) $(PYTEST_ARGS) $(OR_NONE)
 test-units: export MM2_EXAMPLES := some
 test-units: $(READY)

@@ -72,10 +72,11 @@ class LastDrills:
         self._found: Mapping[str, float] = {}
         self._told = ""
 
-    def passed_s(self) -> Mapping[str, float]:
-        """Unix time by flow; nothing without a file, or one that cannot be read, which is told."""
+    def passed_s(self) -> Mapping[str, float] | None:
+        """Unix time by flow; nothing while there is no such file, or one that cannot be read, which
+        is told. None where no file is named."""
         if self._path is None:
-            return self._found
+            return None
         try:
             seen = os.stat(self._path)
         except OSError:

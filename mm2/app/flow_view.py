@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from connect_runtime.app import fleet_member
 from connect_runtime.base import errors, ids
 from connect_runtime.core.state import cluster_config, status_records
-from mm2.app import flow_plan, flow_statuses
+from mm2.app import flow_plan, flow_statuses, held
 from mm2.connectors import board
 from mm2.core import holds as holding
 from mm2.core.configs import live
@@ -140,14 +140,13 @@ def _holds(config: cluster_config.ClusterConfig, plan: flow_plan.FlowPlan) -> ho
     """As the group's configuration says: an operator's wishes, and the leader's file."""
     stored, ours = _texts(config.config(flow_plan.SOURCE)), plan.connectors[flow_plan.SOURCE]
     known = {key: plan.source[key] for key in ours if stored.get(key) == ours[key]}
-    state = config.target_state(flow_plan.SOURCE)
-    stopped = state is cluster_config.TargetState.STOPPED
-    paused = stopped or state is cluster_config.TargetState.PAUSED
+    how = held.by(config, flow_plan.SOURCE)
     try:
-        found = live.holds({**stored, **known}, is_paused=paused)
+        found = live.holds({**stored, **known}, is_paused=how is not None)
     except errors.ConnectError:  # another's file, with values that this node cannot fill in
-        found = holding.Holds(paused=paused)
-    return dataclasses.replace(found, stopped=stopped)
+        found = holding.Holds(paused=how is not None)
+    stopped = how is holding.By.STOPPED
+    return dataclasses.replace(found, stopped=stopped, beside=held.beside(config))
 
 
 def _is_planned(props: Mapping[str, str], plan: flow_plan.FlowPlan) -> bool:

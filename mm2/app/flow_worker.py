@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
 
 from connect_runtime.app import fleet, fleet_member
@@ -24,10 +24,12 @@ from mm2.app import (
     flow_plan,
     flow_statuses,
     flow_view,
+    held,
     restarts,
 )
 from mm2.connectors import board, flow_status
 from mm2.core import health
+from mm2.core import holds as holding
 
 TURN_S = 0.2
 AGAIN_FIRST_S, AGAIN_MOST_S = 0.5, 10.0
@@ -98,6 +100,13 @@ class FlowWorker:
         """How many of its group's this node took part in since the flow is in its file."""
         member, before = self._rebalances
         return before + (0 if member is None else member.rebalances)
+
+    @property
+    def held(self) -> Mapping[str, holding.By]:
+        """`holds.Holds.beside`, also of a flow that does not mirror; nothing while it is not
+        known."""
+        member = self._member
+        return {} if member is None else held.beside(member.herder.config())
 
     @property
     def standing(self) -> health.Standing:

@@ -13,6 +13,7 @@ from typing import Protocol
 from connect_runtime.base import clock as base_clock
 from connect_runtime.ports import pages
 from connect_runtime.system import kept
+from mm2.app import overview
 from mm2.connectors import board, flow_status
 from mm2.core import health
 
@@ -108,7 +109,9 @@ def flows(running: Running, crossings: health.Crossings, *, now_ms: int) -> list
 def _held(status: flow_status.FlowStatus) -> str:
     if status.state is not flow_status.FlowState.RUNNING:
         return f"it is {status.state.value}" + (f": {status.reason}" if status.reason else "")
-    return "it is paused, until mm2 resume" if status.holds.paused else ""
+    if status.holds.paused:
+        return "it is paused, until mm2 resume"
+    return overview.NOTHING_TO_COPY if status.empty else ""
 
 
 def _page(judge: Callable[[], health.Verdict]) -> pages.Make:

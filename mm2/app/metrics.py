@@ -14,6 +14,7 @@ from connect_runtime.base import metrics
 from mm2.app import counters, overview, version
 from mm2.connectors import board, flow_status
 from mm2.core import health, measures, naming
+from mm2.core import holds as holding
 from mm2.core.copy import crossing, standing
 
 Found = dict[tuple[str, ...], float]
@@ -32,14 +33,16 @@ def make_registry() -> metrics.Registry:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
     """What is measured beside the flows' statuses. `pulses` and `groups` as in `board.Snapshot`;
-    `rebalances` by flow, of the worker that runs now; `slots`: used and free, None while unknown;
-    `drills`: by flow when one passed last, in seconds of Unix time."""
+    `rebalances` by flow; `held` by flow and connector, as in
+    `holds.Holds.beside`; `slots`: used and free, None while unknown; `drills`: by flow when one
+    passed last, in seconds of Unix time, None where drills are not noted."""
 
     pulses: Mapping[str, Mapping[int, crossing.Pulse]] = field(default_factory=dict)
     groups: Mapping[str, Mapping[int, board.GroupsShown]] = field(default_factory=dict)
     rebalances: Mapping[str, int] = field(default_factory=dict)
+    held: Mapping[str, Mapping[str, holding.By]] = field(default_factory=dict)
     slots: tuple[int, int] | None = None
-    drills: Mapping[str, float] = field(default_factory=dict)
+    drills: Mapping[str, float] | None = None
 
 
 @dataclass(slots=True)
@@ -173,10 +176,21 @@ class FlowMetrics:
             used, free = beside.slots
             slots = {("used",): used, ("free",): free}
         self.registry.replace(measures.SLOTS, slots)
-        drills: Found = {
-            (flow,): at_s for flow, at_s in beside.drills.items() if flow in self._seen
+        held: Found = {
+            (flow, connector, by.value): 1
+            for flow, found in beside.held.items()
+            for connector, by in found.items()
         }
-        self.registry.replace(measures.DRILL, drills)
+        self.registry.replace(measures.CONNECTOR_HELD, held)
+        self._set_drills(beside.drills)
+
+    def _set_drills(self, passed_s: Mapping[str, float] | None) -> None:
+        noted: Found = {} if passed_s is None else {(flow,): 1 for flow in self._seen}
+        drills: Found = {(flow,): at_s for flow, at_s in (passed_s or {}).items()}
+        self.registry.replace(measures.DRILLS_NOTED, noted)
+        self.registry.replace(
+            measures.DRILL, {labels: at_s for labels, at_s in drills.items() if labels in noted}
+        )
 
     def _set_crossed(
         self, pulses: Mapping[str, Mapping[int, crossing.Pulse]], wall_ms: int

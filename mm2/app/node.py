@@ -24,6 +24,7 @@ from mm2.app.settings import settings as app_settings
 from mm2.app.ui import site
 from mm2.connectors import board, flow_status, operators
 from mm2.core import health
+from mm2.core import holds as holding
 from mm2.pipeline import data_plane, engine
 
 STOP_S = 2.7
@@ -128,6 +129,10 @@ class Node:
     def rebalances(self) -> Mapping[str, int]:
         """By flow, of its group: how many this node took part in."""
         return {each.plan.name: each.rebalances for each in self._workers}
+
+    def held(self) -> Mapping[str, Mapping[str, holding.By]]:
+        """By flow and name: connectors beside the source's that an operator holds."""
+        return {each.plan.name: each.held for each in self._workers}
 
     def standings(self) -> Sequence[health.Standing]:
         """How far each flow's worker is, as of the last `statuses`."""

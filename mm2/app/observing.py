@@ -74,6 +74,7 @@ class Observing:
             pulses=seen.pulses,
             groups=seen.groups,
             rebalances=self._running.rebalances(),
+            held=self._running.held(),
             slots=self._running.slots,
             drills=self._drills.passed_s(),
         )

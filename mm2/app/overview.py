@@ -16,6 +16,7 @@ from mm2.app import rates as app_rates
 from mm2.connectors import flow_status
 
 NO_TOPIC = "no topic of the source matches; see topics and topics.exclude of the flow"
+NOTHING_TO_COPY = f"it has nothing to copy: {NO_TOPIC}"
 
 PAUSED = "paused"
 _WORST_FIRST = ("fenced", "stopped", "waiting", "taking", PAUSED, "closed", "copying")

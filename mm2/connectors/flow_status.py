@@ -151,6 +151,12 @@ class FlowStatus:
         return bool(self.tasks) or any(each.task >= 0 for each in self.partitions)
 
     @property
+    def empty(self) -> bool:
+        """Is it known to have nothing to copy, on whichever node?"""
+        nothing = not self.partitions and not self.elsewhere
+        return self.state is FlowState.RUNNING and nothing
+
+    @property
     def all_move(self) -> bool:
         """Is everything that this node has of it being copied right now?"""
         return all(each.state is TaskState.RUNNING for each in self.tasks) and all(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mm2.core import flows
@@ -10,7 +11,7 @@ from mm2.core import flows
 
 class By(enum.Enum):
     """How an operator holds a whole flow: with `mm2 pause`; or with `mm2 failover`, or over REST,
-    and then it has no tasks meanwhile."""
+    and then it has no tasks meanwhile. So a connector of it, over REST."""
 
     PAUSED = "paused"
     STOPPED = "stopped"
@@ -19,12 +20,14 @@ class By(enum.Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holds:
     """`paused`: the whole flow, which is also so while it is `stopped`; `paused_topics` are names
-    on the source. `budgets` are those in force, of all nodes together."""
+    on the source. `budgets` are those in force, of all nodes together. `beside`: of the flow's
+    connectors other than its source connector those that are held, by name."""
 
     paused: bool = False
     stopped: bool = False
     paused_topics: frozenset[str] = frozenset()
     budgets: flows.Budgets = field(default_factory=flows.Budgets)
+    beside: Mapping[str, By] = field(default_factory=dict)
 
     @property
     def by(self) -> By | None:

@@ -82,6 +82,14 @@ HELD = metrics.Metric(
     "or over REST). Absent otherwise.",
     labels=("flow", "by"),
 )
+CONNECTOR_HELD = metrics.Metric(
+    name="mm2_connector_held",
+    kind=metrics.Kind.GAUGE,
+    help="1 while an operator holds a connector of the flow other than its source connector: paused, "
+    "or stopped (mm2 failover, or over REST). Absent otherwise; of the source connector "
+    "mm2_flow_held tells.",
+    labels=("flow", "connector", "by"),
+)
 STOPPED = metrics.Metric(
     name="mm2_stopped_partitions",
     kind=metrics.Kind.GAUGE,
@@ -253,6 +261,13 @@ DRILL = metrics.Metric(
     unit="seconds",
     labels=("flow",),
 )
+DRILLS_NOTED = metrics.Metric(
+    name="mm2_drills_noted",
+    kind=metrics.Kind.GAUGE,
+    help="1 for the flows that run here where drill.report names the file that drills are noted in, "
+    "whether or not one passed. Absent otherwise: then nobody is reminded of drills.",
+    labels=("flow",),
+)
 
 ALL = (
     BUILD,
@@ -267,6 +282,7 @@ ALL = (
     PARTITIONS,
     WANTED_PARTITIONS,
     HELD,
+    CONNECTOR_HELD,
     STOPPED,
     OPENED,
     UNFENCED,
@@ -287,6 +303,7 @@ ALL = (
     GROUP_SYNC_AGE,
     SYNCED_GROUPS,
     DRILL,
+    DRILLS_NOTED,
 )
 
 PARTITION_LAG_RECORDS = metrics.Metric(

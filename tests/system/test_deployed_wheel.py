@@ -146,6 +146,7 @@ def test_what_writes_elsewhere_is_seen(image):
     assert "Read-only file system" in run(argv).stderr
 
 
+@pytest.mark.full
 def test_the_demo_runs_in_it(image, state):
     volume = state(10_001)
     done = run(

@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 FOLDER = mirror.ROOT / "deploy" / "guides"
 FOLLOW_S = 600.0
 INSTALL = FOLDER / "install.md"
+FAILOVER = FOLDER / "failover.md"
 PAGES = sorted(
     page
     for page in FOLDER.glob("*.md")
@@ -48,7 +49,12 @@ def obeyed(asked: list[guides.Block], folder: Path, timeout_s: float = FOLLOW_S)
     return guides.wrong(asked, said, code)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    # What the longest does is proven by tests of its own as well: test_failover*.py.
+    [pytest.param(page, marks=pytest.mark.full if page == FAILOVER else ()) for page in PAGES],
+    ids=lambda page: page.stem,
+)
 def test_a_guide_works_as_printed(page: Path, folder: Path):
     found = followed(page.read_text(encoding="utf-8"), folder)
     assert not found, "\n\n".join(found)

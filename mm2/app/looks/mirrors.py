@@ -14,9 +14,9 @@ from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
-from mm2.app.looks import receipts
+from mm2.app.looks import partition_ends, receipts
 from mm2.app.looks import sides as app_sides
-from mm2.cluster import admin, logs, map_reader
+from mm2.cluster import admin, map_reader
 from mm2.core import flows, naming
 from mm2.core.failover import fences, mirroring, seen
 from mm2.core.offsets import log_ends, offset_map
@@ -28,7 +28,6 @@ TIMES_S = 5.0
 """Records' times are worth no longer a wait: without them a lag has no age."""
 
 _Ends = Mapping[ids.TopicPartition, log_ends.Ends]
-_Topics = Mapping[str, admin.TopicDescription]
 _LOST = frozenset({receipt.ReceiptKind.SOURCE_GONE, receipt.ReceiptKind.NEW_ERA_REQUESTED})
 
 
@@ -58,7 +57,7 @@ class _Source:
     """What the source says of the flow's topics. `missing`: those that it has no more; `failed`:
     why it does not answer for a partition, `untold`: for a topic."""
 
-    topics: _Topics = field(default_factory=dict)
+    topics: partition_ends.Topics = admin.PerTopic(done={}, failed={})
     ends: _Ends = field(default_factory=dict)
     missing: frozenset[str] = frozenset()
     failed: Mapping[ids.TopicPartition, errors.ConnectError] = field(default_factory=dict)
@@ -98,7 +97,7 @@ def look(
     left_out = _left_out(flow, begun, source)
     partitions = sorted(
         each
-        for each in begun | _partitions(source.topics)
+        for each in begun.union(partition_ends.of_topics(source.topics))
         if each.topic not in left_out and not naming.is_heartbeats_topic(flow.policy, each.topic)
     )
     return Mirrors(
@@ -131,10 +130,10 @@ def _mirrored(
     clock: base_clock.Clock,
 ) -> tuple[seen.Mirrored, ...]:
     mirror = {each: _mirror(sides.flow, each) for each in partitions}
-    ends = sides.target.logs.ends(set(mirror.values()), left.left_s(clock.now_s()))
     targets = sides.target.admin.describe_topics(
         {each.topic for each in mirror.values()}, left.left_s(clock.now_s())
-    ).done
+    )
+    ends = partition_ends.look(sides.target, mirror.values(), targets, end=left, clock=clock)
     untold = {mirror[each] for each in mirror.keys() - source.ends}
     newest_ms = sides.target.logs.newest_ms(
         {each: ends.done[each] for each in untold if each in ends.done},
@@ -145,11 +144,7 @@ def _mirrored(
         here=source.ends,
         there=ends.done,
         unknown={each: str(why) for each, why in source.failed.items()},
-        unheard={
-            each: str(error)
-            for each, error in ends.failed.items()
-            if not isinstance(error, kafka_errors.TopicMissingError)
-        },
+        unheard=partition_ends.unheard(ends),
         waiting_ms=_waiting_ms(sides.source, mirroring.waits_at(known, source.ends)),
         newest_ms=newest_ms,
         source_ids=_ids(source.topics),
@@ -189,9 +184,10 @@ def _ask_source(
     listed = side.admin.list_topics(timeout_s)
     wanted = {each for each in listed if sides.flow.should_replicate_topic(each)}
     described = side.admin.describe_topics(wanted, end.left_s(clock.now_s()))
-    ends = _ends(side, described.done, end=end, clock=clock)
+    asked = list(partition_ends.of_topics(described))
+    ends = partition_ends.look(side, asked, described, end=end, clock=clock, raises=True)
     return _Source(
-        topics=described.done,
+        topics=described,
         ends=ends.done,
         missing=frozenset(known) - listed,
         failed=ends.failed,
@@ -203,54 +199,12 @@ def _ask_source(
     )
 
 
-def _ends(
-    side: app_sides.OneSide,
-    topics: _Topics,
-    *,
-    end: base_deadline.Deadline,
-    clock: base_clock.Clock,
-) -> logs.PerPartition[log_ends.Ends]:
-    """Leader by leader, as one that is away must not be waited for on behalf of all. Raises where
-    none of them answers."""
-    done: dict[ids.TopicPartition, log_ends.Ends] = {}
-    failed: dict[ids.TopicPartition, errors.ConnectError] = {}
-    led: dict[int, list[ids.TopicPartition]] = {}
-    for each in sorted(_partitions(topics)):
-        leader = topics[each.topic].leaders[each.partition]
-        if leader is None:
-            failed[each] = errors.RetriableError("no broker leads it")
-        else:
-            led.setdefault(leader, []).append(each)
-    silent: list[errors.RetriableError] = []
-    for number, partitions in enumerate(led.values()):
-        share_s = end.left_s(clock.now_s()) / (len(led) - number)
-        try:
-            answer = side.logs.ends(partitions, share_s)
-        except errors.RetriableError as error:
-            silent.append(error)
-            failed |= dict.fromkeys(partitions, error)
-        else:
-            done |= answer.done
-            failed |= answer.failed
-    if silent and len(silent) == len(led):
-        raise silent[0]
-    return logs.PerPartition(done=done, failed=failed)
-
-
-def _partitions(topics: _Topics) -> frozenset[ids.TopicPartition]:
-    return frozenset(
-        ids.TopicPartition(name, number)
-        for name, topic in topics.items()
-        for number in range(topic.partitions)
-    )
-
-
 def _mirror(flow: flows.Flow, partition: ids.TopicPartition) -> ids.TopicPartition:
     return ids.TopicPartition(flow.remote_topic(partition.topic), partition.partition)
 
 
-def _ids(topics: _Topics) -> Mapping[str, uuid.UUID | None]:
-    return {name: topic.topic_id for name, topic in topics.items()}
+def _ids(topics: partition_ends.Topics) -> Mapping[str, uuid.UUID | None]:
+    return {name: topic.topic_id for name, topic in topics.done.items()}
 
 
 def _waiting_ms(

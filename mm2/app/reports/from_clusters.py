@@ -7,13 +7,14 @@ its logs is seen from here, too.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors, ids
 from connect_runtime.core.state import cluster_config, config_records, status_records
-from mm2.app import flow_plan, flow_statuses, overview
+from mm2.app import flow_plan, flow_statuses, held, overview
 from mm2.app.looks import mirrors, sides, workers
 from mm2.app.reports import flow_report, source_looks, words
 from mm2.app.settings import settings as app_settings
@@ -86,7 +87,7 @@ def make(
         tasks=tasks,
         partitions=partitions,
         troubles=tuple(_troubles(group)),
-        warnings=tuple(_warnings(flow, group, found, partitions=partitions)),
+        warnings=tuple(_warnings(flow, group, found, holds=holds, partitions=partitions)),
     )
 
 
@@ -174,12 +175,15 @@ def _troubles(group: workers.Workers) -> Iterator[flow_report.Trouble]:
 def _holds(config: cluster_config.ClusterConfig) -> holding.Holds:
     """What an operator wishes, as far as it is written down in plain words."""
     stored = config.config(flow_plan.SOURCE) or {}
-    at_rest = config.target_state(flow_plan.SOURCE) is cluster_config.TargetState.PAUSED
+    how = held.by(config, flow_plan.SOURCE)
+    at_rest = how is holding.By.PAUSED
     try:
         texts = {key: value for key, value in stored.items() if value is not None}
-        return live.holds(texts, is_paused=at_rest)
+        found = live.holds(texts, is_paused=at_rest)
     except errors.ConnectError:
-        return holding.Holds(paused=at_rest)
+        found = holding.Holds(paused=at_rest)
+    stopped = how is holding.By.STOPPED
+    return dataclasses.replace(found, stopped=stopped, beside=held.beside(config))
 
 
 # Partitions
@@ -245,6 +249,7 @@ def _warnings(
     group: workers.Workers,
     found: mirrors.Mirrors,
     *,
+    holds: holding.Holds,
     partitions: tuple[flow_report.Partition, ...],
 ) -> Iterator[str]:
     if found.silent:
@@ -253,6 +258,7 @@ def _warnings(
         yield "whether anybody is in its group may not be asked (DESCRIBE on the group)"
     if not partitions and not found.silent:
         yield overview.NO_TOPIC
+    yield from held.in_words(flow.name, holds)
     if found.losses:
         yield f"{found.losses} receipts say that records were lost; mm2 receipts lists them"
     wrong = [each for each in partitions if each.reason]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from connect_runtime.base import ids
-from mm2.app import overview
+from mm2.app import held, overview
 from mm2.app.reports import flow_report, history, source_looks
 from mm2.connectors import flow_status
 from mm2.core import flows
@@ -113,9 +113,9 @@ def _warnings(status: flow_status.FlowStatus) -> list[str]:
         )
     if status.slots_missing:
         found.append(f"its tasks need {status.slots_missing} more Spark slots")
-    running = status.state is flow_status.FlowState.RUNNING
-    if running and not status.partitions and not status.elsewhere:
+    if status.empty:
         found.append(overview.NO_TOPIC)
+    found.extend(held.in_words(status.flow, status.holds))
     found.extend(overview.throttled(status.holds.budgets.flow))
     receipts = Counter[str]()
     for task in status.tasks:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mm2.app import figures
+from mm2.app import figures, overview
 from mm2.app.reports import flow_report, words
 from mm2.app.ui import tones
 from mm2.core import flows
@@ -46,7 +46,7 @@ class Estimate:
 def make(report: flow_report.FlowReport, flow: flows.Flow, *, stuck: str = "") -> Estimate:
     """Of a flow as its process sees it. `stuck`: why it does not replicate, "" where it does."""
     found = list(_find(report, flow))
-    if stuck:
+    if stuck and stuck not in (text for _, text in found):
         found.append((Kind.UNKNOWN, stuck))
     kinds = [kind for kind, _ in found]
     return Estimate(
@@ -86,7 +86,9 @@ def _find(report: flow_report.FlowReport, flow: flows.Flow) -> Iterator[tuple[Ki
             "whose pages tell",
         )
     if not parts:
-        yield Kind.UNKNOWN, "no partition is copied here"
+        running = report.state is flow_report.State.RUNNING
+        empty = running and not report.elsewhere
+        yield Kind.UNKNOWN, overview.NOTHING_TO_COPY if empty else "no partition is copied here"
         return
     lag = flow_report.lag(parts, report.at_ms)
     if not lag.complete:

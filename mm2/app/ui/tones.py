@@ -109,6 +109,8 @@ def in_words(report: flow_report.FlowReport, *, crosses: bool = True) -> str:
         return f"{word} here" if report.elsewhere else word
     if tone is Tone.OFF and not report.partitions:
         return f"{word} elsewhere"
+    if tone is Tone.WAIT and not report.partitions:
+        return f"{word}, nothing to copy"
     standing = sum(each.state in flow_report.STANDING for each in report.partitions)
     if standing:
         return f"{word}, {standing} stopped"

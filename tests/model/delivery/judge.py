@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mm2.core.copy import standing, stops
 from mm2.core.offsets import era_runs
 from mm2.formats import receipt, record_batch, records
-from tests.model.delivery import opposite_flow, target_log
+from tests.model.delivery import opposite_flow, person, target_log
 
 if TYPE_CHECKING:
     from tests.model.delivery import world
@@ -333,7 +333,7 @@ def _anchor_behind(around: world.World) -> list[str]:
 
 def _unjustified_stops(around: world.World) -> list[str]:
     """Copies that stand still though nothing happened that could excuse it."""
-    found = []
+    found = [f"{Kind.STOPPED}: {each}" for each in around.person.misled]
     alive = [each for each in around.owners if each.alive]
     for each in alive:
         machine = each.machine
@@ -409,12 +409,7 @@ def _justified(around: world.World, stop: stops.Stop) -> bool:
             target = around.target
             return truncated or target.lost_something or bool(target.unfenced_writes)
         case stops.Cause.HANGING:
-            target = around.target
-            # What a forgotten writer begins late, nobody ends: brokers before 3.6 let it.
-            late = not around.weather.verified and target.unfenced_writes > 0
-            # What was lost is ended by who writes next as the same producer, unless nobody may.
-            other = len(around.coordinator.ids_given) > 1 or around.weather.unfenced
-            return late or (target.lost_something and other)
+            return person.begins_at(stop) in around.target.open_transactions.values()
         case stops.Cause.NOT_EMPTY:
             # Java may have been killed before it told anybody that it was there.
             return around.target.log_start > 0 or around.weather.java == "turns"

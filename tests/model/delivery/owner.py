@@ -24,7 +24,7 @@ QUEUE_MAX = 4
 LONG_POLL_S = 0.5
 STREAM_DELAY_MAX_S = 40.0
 """Longer than that and the worker would end its copy."""
-HOPELESS = (stops.Cause.SOURCE_TRUNCATED, stops.Cause.HANGING, stops.Cause.NOT_PAIRED)
+HOPELESS = (stops.Cause.SOURCE_TRUNCATED, stops.Cause.NOT_PAIRED)
 NOT_MINE = instructions.Refused(code=-1, message="another copy of this worker has it")
 
 MakeCopy = Callable[..., partition.PartitionCopy]
@@ -203,12 +203,9 @@ class Owner:
     def _given_up(self) -> bool:
         """It would be tried again for ever, and nothing will change."""
         stop = self.machine.standing.stop
-        if stop is None or not self._network.calm:
+        if stop is None or not self._network.calm or self.world.weather.java == "turns":
             return False
-        # Without a fence nobody ended it: the coordinator will.
-        passes = stop.cause is stops.Cause.HANGING and self.world.weather.unfenced
-        passes = passes or self.world.weather.java == "turns"
-        return stop.cause in HOPELESS and not passes
+        return stop.cause in HOPELESS
 
     @property
     def caught_up(self) -> bool:
@@ -246,6 +243,8 @@ class Owner:
             self._trace_phase()
         if self.machine.standing.phase is standing.Phase.FENCED and self.justly_fenced is None:
             self.justly_fenced = self._somebody_took_over()
+        if self.machine.standing.phase is standing.Phase.STOPPED:
+            self.world.person.looks_at(self)
         if self.machine.standing.phase is standing.Phase.COPYING:
             self._told.copied_to(figures.copied_to(self.machine))
         self._plan_tick()

@@ -193,7 +193,18 @@ class TargetLog:
             return INVALID_TXN_STATE, -1
         return 0, -1
 
-    def append_marker(self, producer: int, epoch: int, *, commit: bool, reply: Reply) -> None:
+    def abort(self, start: int) -> None:
+        """A person ends the transaction that begins there, if there is one (WriteTxnMarkers)."""
+        for producer, begun in self.open_transactions.items():
+            if begun == start:
+                epoch = self._producers[producer].epoch
+                self.append_marker(
+                    producer, epoch, commit=False, reply=lambda _code, _base: None, by_person=True
+                )
+
+    def append_marker(
+        self, producer: int, epoch: int, *, commit: bool, reply: Reply, by_person: bool = False
+    ) -> None:
         """A transaction coordinator writes the end of a transaction."""
         state = self._state(producer)
         if state is not None and epoch < state.epoch:
@@ -216,12 +227,12 @@ class TargetLog:
             for each in self.entries:
                 if each.producer == producer and each.base >= state.transaction:
                     each.once_committed = True
-        self._append(entry)
+        self._append(entry, by_person=by_person)
         return self._when_replicated(self.end, entry.base, reply)
 
-    def _append(self, entry: Entry) -> None:
+    def _append(self, entry: Entry, *, by_person: bool = False) -> None:
         entry.life = self.life
-        if entry.producer >= 0:
+        if entry.producer >= 0 and not by_person:
             writer = (entry.producer, entry.producer_epoch)
             entry.unfenced = writer < self._newest_writer
             self.unfenced_writes += entry.unfenced

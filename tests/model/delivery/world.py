@@ -12,6 +12,7 @@ from tests.model.delivery import (
     java_writer,
     opposite_flow,
     owner,
+    person,
     source_log,
     target_log,
     weather,
@@ -44,6 +45,7 @@ class World:
         self.log = flow_log.FlowLog(self.events, self.target, java, source=self.source, seed=seed)
         self.java_writer: java_writer.JavaWriter | None = None
         self.owners: list[owner.Owner] = []
+        self.person = person.Person(self)
         self.newest: dict[bytes, owner.Owner] = {}
         self.finished = False
         self.late_takes = 0
