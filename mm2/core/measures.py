@@ -85,9 +85,9 @@ HELD = metrics.Metric(
 CONNECTOR_HELD = metrics.Metric(
     name="mm2_connector_held",
     kind=metrics.Kind.GAUGE,
-    help="1 while an operator holds a connector of the flow other than its source connector: paused, "
-    "or stopped (mm2 failover, or over REST). Absent otherwise; of the source connector "
-    "mm2_flow_held tells.",
+    help="1 while an operator holds a connector of the flow other than its source connector: "
+    "paused (over REST), or stopped (mm2 failover, or over REST). Absent otherwise; of the source "
+    "connector mm2_flow_held tells.",
     labels=("flow", "connector", "by"),
 )
 STOPPED = metrics.Metric(
@@ -264,8 +264,8 @@ DRILL = metrics.Metric(
 DRILLS_NOTED = metrics.Metric(
     name="mm2_drills_noted",
     kind=metrics.Kind.GAUGE,
-    help="1 for the flows that run here where drill.report names the file that drills are noted in, "
-    "whether or not one passed. Absent otherwise: then nobody is reminded of drills.",
+    help="1 for the flows that run here where drill.report names the file that drills are noted "
+    "in, whether or not one passed. Absent otherwise: then nobody is reminded of drills.",
     labels=("flow",),
 )
 
