@@ -13,7 +13,16 @@ from random import Random
 
 import pytest
 
-from tests.model.delivery import faults, judge, openings, owner, schedule, silences, weather
+from tests.model.delivery import (
+    faults,
+    judge,
+    open_faults,
+    openings,
+    owner,
+    schedule,
+    silences,
+    weather,
+)
 from tests.support import examples
 
 QUICK = 300
@@ -56,6 +65,21 @@ QUIET = weather.with_some(
     refusals=False,
 )
 """Nothing but owners that freeze: two write, and nothing else makes them take again."""
+HANGING = weather.with_some(
+    unclean_elections=True,
+    target_retention=True,
+    few_epochs=True,
+    timestamps="old",
+    days=True,
+    compaction=False,
+    unfenced=False,
+)
+"""Elections take the markers of transactions that no producer id of now can end."""
+HANGING_SEEDS = (5, 13, 18, 43, 44, 49)
+DELETED_BEGINNING = 14641
+"""An unclean election takes the marker of a transaction, another producer id follows, and retention
+deletes what it begins with: readers of committed records stand still at the log's start."""
+TYPED = "person   types kafka-transactions.sh"
 LOSSY = weather.with_some(lost=0.04, slow=0.1, stuck=0.02)
 
 
@@ -145,6 +169,13 @@ PLANTED = {
         make=openings.GapsUnmapped, kind=judge.Kind.MAP, conditions=weather.with_some(filtered=True)
     ),
     "one batch too many joined": Planted(make=openings.OneTooMany, kind=LOST),
+    "last stable offset unseen": Planted(
+        make=open_faults.StableUnseen, kind=LOST, conditions=HANGING
+    ),
+    "open transaction made up": Planted(make=open_faults.OpenMadeUp, kind=STOPPED),
+    "open transaction misnamed": Planted(
+        make=open_faults.BeginsAtStable, kind=STOPPED, conditions=HANGING
+    ),
     "fenced, takes again at once": Planted(make=faults.TakesAgainAtOnce, kind=UNSETTLED),
 }
 CONTENT_SEES = {LOST: "aborted tail counted", DOUBLED: "tail ignored"}
@@ -162,6 +193,23 @@ def violations(seeds: range) -> list[str]:
 @pytest.mark.timeout(120)
 def test_nothing_is_lost_and_nothing_doubled_in_random_schedules() -> None:
     assert violations(range(examples.of(QUICK))) == []
+
+
+def test_a_transaction_that_nobody_ends_is_told_and_copied_again_once_a_person_aborts_it() -> None:
+    """Also where it began is deleted: it must be named all the same."""
+    found = schedule.run(DELETED_BEGINNING, tracing=True)
+    assert found.violations == []
+    typed = [each for each in found.trace if TYPED in each]
+    assert [each.partition("abort ")[2] for each in typed] == [
+        "--topic a.t --partition 0 --start-offset 11"
+    ]
+
+
+@pytest.mark.timeout(120)
+def test_nothing_is_lost_where_transactions_are_left_that_nobody_ends() -> None:
+    found = [schedule.run(seed, conditions=HANGING, tracing=True) for seed in HANGING_SEEDS]
+    assert [each.violations for each in found if each.violations] == []
+    assert any(TYPED in line for each in found for line in each.trace)
 
 
 @pytest.mark.full

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mm2.core.copy import facts, fence, instructions, transactions
+from mm2.core.copy import facts, fence, instructions, open_transactions, outcomes, transactions
 
 FENCE_CHECK_S = 10.0
 FENCE_CHECK_STEP_S = 0.5
-STABLE_LOOKS = 6
-"""A broker may tell a moment late how far readers of committed records see."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,34 +35,40 @@ def cross(
     producer: instructions.ProducerIdentity,
     *,
     next_target: int,
-    alone: bool,
+    context: outcomes.Context,
 ) -> Crossing:
-    """The script of a step; `next_target` is where its marker stands at the earliest. `alone`:
-    nobody else writes there, so that no transaction but ours may be open."""
+    """The script of a step; `next_target` is where its marker stands at the earliest."""
     match step:
         case transactions.Step.OPEN:
             return open_transaction(producer)
         case transactions.Step.COMMIT:
-            return commit(producer, next_target=next_target, alone=alone)
+            return commit(producer, next_target=next_target, context=context)
         case transactions.Step.RENEW:
-            return renew(producer, next_target=next_target, alone=alone)
+            return renew(producer, next_target=next_target, context=context)
 
 
-def commit(producer: instructions.ProducerIdentity, *, next_target: int, alone: bool) -> Crossing:
+def commit(
+    producer: instructions.ProducerIdentity, *, next_target: int, context: outcomes.Context
+) -> Crossing:
     """Commit the open transaction and read its marker."""
     failed = yield from fence.commit(producer)
     if failed is not None:
         return failed
-    return (yield from _marked(producer, next_target=next_target, alone=alone))
+    # Where others write, too, theirs may be open at any time: one look at each renewal will do.
+    alone = open_transactions.is_alone(context)
+    looks = context if alone else None
+    return (yield from _marked(producer, next_target=next_target, looks=looks))
 
 
-def renew(producer: instructions.ProducerIdentity, *, next_target: int, alone: bool) -> Crossing:
+def renew(
+    producer: instructions.ProducerIdentity, *, next_target: int, context: outcomes.Context
+) -> Crossing:
     """An empty transaction: keeps the fence in the brokers' memory and the transactional id
     alive."""
     failed = yield from fence.empty_transaction(producer)
     if failed is not None:
         return failed
-    return (yield from _marked(producer, next_target=next_target, alone=alone))
+    return (yield from _marked(producer, next_target=next_target, looks=context))
 
 
 def open_transaction(producer: instructions.ProducerIdentity) -> Crossing:
@@ -72,31 +76,19 @@ def open_transaction(producer: instructions.ProducerIdentity) -> Crossing:
     return Opened() if failed is None else failed
 
 
-def _marked(producer: instructions.ProducerIdentity, *, next_target: int, alone: bool) -> Crossing:
+def _marked(
+    producer: instructions.ProducerIdentity, *, next_target: int, looks: outcomes.Context | None
+) -> Crossing:
+    """`looks`: it is made sure that readers of committed records get past the marker."""
     marker = yield from fence.read_marker(producer, start=next_target)
     if not isinstance(marker, fence.Marker):
         return marker
-    hidden = (yield from _hidden(marker)) if alone else None
-    if hidden is not None:
-        return hidden
+    if looks is not None and (yield from open_transactions.hides(marker, looks)):
+        return fence.Disturbed(
+            reason=f"{looks.where.mirror}: a transaction is open before our marker at "
+            f"{marker.offset}: readers of committed records stand still at {marker.last_stable}"
+        )
     return Boundary(next_target=marker.offset + 1, leader_epoch=marker.leader_epoch)
-
-
-def _hidden(marker: fence.Marker) -> instructions.Script[fence.Failure | None]:
-    """Is a transaction open before the marker, so that readers of committed records do not get
-    there? A take finds out which."""
-    stable = marker.last_stable
-    for _ in range(STABLE_LOOKS):
-        if stable is None or stable > marker.offset:
-            return None
-        answer = yield instructions.ReadTarget(offset=marker.offset)
-        if not isinstance(answer, instructions.Records):
-            return fence.failure("reading our marker again", answer)
-        stable = answer.last_stable
-    return fence.Disturbed(
-        reason=f"a transaction is open before our marker at {marker.offset}: readers of committed "
-        f"records stand still at {stable}"
-    )
 
 
 def who_fenced_us(

@@ -8,7 +8,7 @@ was written under the same producer id; under an older one nobody ends it but a 
 
 from __future__ import annotations
 
-from mm2.core.copy import instructions, outcomes, setup, stops, walk
+from mm2.core.copy import fence, instructions, outcomes, setup, stops, walk
 
 
 def look(
@@ -31,7 +31,7 @@ def look(
     again = outcomes.again(doing, answer)
     if isinstance(answer, instructions.Unanswered):
         return again
-    if attempt.where.target_topics is setup.TargetTopics.SHARED:
+    if not is_alone(attempt.context):
         return None  # what the tail shows of ours is seen there
     lasting = stops.standing_still(
         attempt.where, again.reason, stable=stable, retry_after_s=walk.RETRY_S
@@ -58,7 +58,7 @@ def _judged(
     """The earliest that matters. Of others' only those that nobody would meet who reads the tail:
     there is more to say of them."""
     end, known = attempt.fence.tail_end, attempt.known
-    alone = attempt.where.target_topics is setup.TargetTopics.EXCLUSIVE
+    alone = is_alone(attempt.context)
     place = known.anchor.segment.target_next if known.anchor is not None else 0
     unread = end if known.request is not None else min(place, end)
     for each in sorted(told.transactions, key=lambda each: each.start):
@@ -66,6 +66,27 @@ def _judged(
         if ours or (alone and each.start < unread):
             return hangs(attempt, each)
     return None
+
+
+def hides(marker: fence.Marker, context: outcomes.Context) -> instructions.Script[bool]:
+    """While we copy: does a transaction that began before our marker keep readers of committed
+    records from it? A take finds out what that means. A broker may tell the last stable offset a
+    moment late, so that it is asked which are open."""
+    if marker.last_stable is None or marker.last_stable > marker.offset:
+        return False
+    alone = is_alone(context)
+    answer = yield instructions.FindOpenTransactions()
+    if not isinstance(answer, instructions.OpenTransactions):
+        return alone
+    return any(
+        each.start < marker.offset and (alone or each.producer_id in context.ours)
+        for each in answer.transactions
+    )
+
+
+def is_alone(context: outcomes.Context) -> bool:
+    """May nobody else write to the mirror?"""
+    return context.where.target_topics is setup.TargetTopics.EXCLUSIVE
 
 
 def hangs(

@@ -14,7 +14,7 @@ from mm2.formats import map_record
 class Context:
     """Who takes what: `owner` marks this worker's anchors, `wall_ms` is read for receipts only,
     `transform` is what is done to the records on their way. `opposite`: the source's producers as
-    far as they are known.
+    far as they are known. `ours`: the producer ids that the last take knew for ours.
     """
 
     where: setup.PartitionSetup
@@ -22,6 +22,7 @@ class Context:
     wall_ms: Callable[[], int]
     transform: opening.Transform | None = None
     opposite: copy_opposite.Known = field(default_factory=copy_opposite.Known)
+    ours: set[int] = field(default_factory=set)
 
     @property
     def producers(self) -> Mapping[int, bool] | None:

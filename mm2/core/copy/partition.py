@@ -321,7 +321,7 @@ class PartitionCopy:
 
     def _boundary(self, step: transactions.Step) -> instructions.Script[object]:
         producer, to = self.window.producer, self.window.next_target
-        return boundary.cross(step, producer, next_target=to, alone=self._alone)
+        return boundary.cross(step, producer, next_target=to, context=self._context)
 
     def _cross(self, script: instructions.Script[object], now_s: float) -> Instructions:
         assert not self.window.in_flight

@@ -36,6 +36,7 @@ def take(context: outcomes.Context) -> instructions.Script[outcomes.Outcome]:
     if not isinstance(known, facts.Facts):
         return outcomes.again("reading the offset map", known)
     attempt = outcomes.Attempt(context=context, fence=fenced, known=known)
+    context.ours.update(known.producers)
     asked = known.request is not None
     another_topic = None if asked else recreated(context.where, known.era)
     if another_topic is not None:

@@ -114,6 +114,7 @@ class Owner:
         self.frozen = False
         self.given_ids: list[instructions.ProducerIdentity] = []
         self.justly_fenced: bool | None = None
+        self._last_stop: stops.Stop | None = None
         self.held = budget.Budget(limit_bytes=1 << 30)
         self.machine = make(
             around.setup,
@@ -243,8 +244,10 @@ class Owner:
             self._trace_phase()
         if self.machine.standing.phase is standing.Phase.FENCED and self.justly_fenced is None:
             self.justly_fenced = self._somebody_took_over()
-        if self.machine.standing.phase is standing.Phase.STOPPED:
-            self.world.person.looks_at(self)
+        stop = self.machine.standing.stop
+        if stop is not None and stop is not self._last_stop:
+            self.world.person.hears(self, stop)
+        self._last_stop = stop
         if self.machine.standing.phase is standing.Phase.COPYING:
             self._told.copied_to(figures.copied_to(self.machine))
         self._plan_tick()

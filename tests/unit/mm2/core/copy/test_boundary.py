@@ -2,13 +2,18 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.copy import boundary, facts, fence, instructions, transactions
+from mm2.core.copy import boundary, facts, fence, instructions, setup, transactions
 from mm2.core.offsets import offset_map
 from mm2.formats import map_record
-from tests.fakes import scripts
+from tests.fakes import scripts, taking
 
 US = instructions.ProducerIdentity(id=7, epoch=3)
 ME, OTHER = b"me______", b"other___"
+OLD_ID = 5
+ALONE = taking.context()
+SHARED = taking.context(target_topics=setup.TargetTopics.SHARED)
+for each in (ALONE, SHARED):
+    each.ours.update((OLD_ID, US.id))
 
 
 def log():
@@ -25,7 +30,7 @@ def answers(**changed):
 
 
 def test_a_commit_ends_behind_its_marker():
-    played = scripts.play(boundary.commit(US, next_target=40, alone=True), answers())
+    played = scripts.play(boundary.commit(US, next_target=40, context=ALONE), answers())
     assert played.outcome == boundary.Boundary(next_target=41, leader_epoch=5)
     assert played.asked == [
         instructions.CommitTransaction(producer=US),
@@ -34,7 +39,7 @@ def test_a_commit_ends_behind_its_marker():
 
 
 def test_renewing_is_an_empty_transaction():
-    played = scripts.play(boundary.renew(US, next_target=40, alone=True), answers())
+    played = scripts.play(boundary.renew(US, next_target=40, context=ALONE), answers())
     assert played.outcome == boundary.Boundary(next_target=41, leader_epoch=5)
     assert played.asked == [
         instructions.AddToTransaction(producer=US),
@@ -53,13 +58,13 @@ def test_opening_a_transaction_only_adds_the_partition():
     ("step", "same"),
     [
         (transactions.Step.OPEN, boundary.open_transaction(US)),
-        (transactions.Step.COMMIT, boundary.commit(US, next_target=40, alone=True)),
-        (transactions.Step.RENEW, boundary.renew(US, next_target=40, alone=True)),
+        (transactions.Step.COMMIT, boundary.commit(US, next_target=40, context=ALONE)),
+        (transactions.Step.RENEW, boundary.renew(US, next_target=40, context=ALONE)),
     ],
     ids=lambda each: str(each)[:12],
 )
 def test_each_step_has_its_script(step, same):
-    played = scripts.play(boundary.cross(step, US, next_target=40, alone=True), answers())
+    played = scripts.play(boundary.cross(step, US, next_target=40, context=ALONE), answers())
     assert played == scripts.play(same, answers())
 
 
@@ -74,12 +79,12 @@ def test_each_step_has_its_script(step, same):
 )
 def test_what_goes_wrong_is_told_and_nothing_more_is_asked(answer, kind):
     lost_commit = scripts.play(
-        boundary.commit(US, next_target=40, alone=True), answers(CommitTransaction=answer)
+        boundary.commit(US, next_target=40, context=ALONE), answers(CommitTransaction=answer)
     )
     assert isinstance(lost_commit.outcome, kind)
     assert len(lost_commit.asked) == 1
     lost_add = scripts.play(
-        boundary.renew(US, next_target=40, alone=True), answers(AddToTransaction=answer)
+        boundary.renew(US, next_target=40, context=ALONE), answers(AddToTransaction=answer)
     )
     assert isinstance(lost_add.outcome, kind)
     assert len(lost_add.asked) == 1
@@ -90,8 +95,8 @@ def test_what_goes_wrong_is_told_and_nothing_more_is_asked(answer, kind):
 @pytest.mark.parametrize("answer", [instructions.Refused(code=1), scripts.LOST])
 def test_a_marker_that_cannot_be_read_begins_again(answer):
     for script in (
-        boundary.commit(US, next_target=40, alone=True),
-        boundary.renew(US, next_target=40, alone=True),
+        boundary.commit(US, next_target=40, context=ALONE),
+        boundary.renew(US, next_target=40, context=ALONE),
     ):
         played = scripts.play(script, answers(ReadTarget=answer))
         assert isinstance(played.outcome, fence.Disturbed)
@@ -102,32 +107,59 @@ def told(stable):
     return scripts.records(scripts.marker(40, (7, 3), leader_epoch=5), end=41, last_stable=stable)
 
 
-def test_a_marker_that_readers_of_committed_records_do_not_reach_begins_again():
-    script = boundary.commit(US, next_target=40, alone=True)
-    played = scripts.play(script, answers(ReadTarget=told(12)))
-    assert isinstance(played.outcome, fence.Disturbed)
-    assert "a transaction is open before our marker at 40" in played.outcome.reason
-    assert "stand still at 12" in played.outcome.reason
-    assert len(played.asked) == 2 + boundary.STABLE_LOOKS
+def open_(*found):
+    """What the broker tells: (producer id, where its transaction begins)."""
+    return instructions.OpenTransactions(
+        transactions=tuple(
+            instructions.OpenTransaction(producer_id=producer_id, start=start)
+            for producer_id, start in found
+        )
+    )
 
 
-def test_a_broker_may_tell_a_moment_late_how_far_they_see():
-    script = boundary.renew(US, next_target=40, alone=True)
-    played = scripts.play(script, answers(ReadTarget=[told(40), told(40), told(41)]))
+def crossed(step, context, *, stable, found=None):
+    """How far readers of committed records see, told with our marker, and what is open there."""
+    given = answers(ReadTarget=told(stable), FindOpenTransactions=[found] if found else [])
+    return scripts.play(boundary.cross(step, US, next_target=40, context=context), given)
+
+
+COMMIT, RENEW = transactions.Step.COMMIT, transactions.Step.RENEW
+HANGING = open_((OLD_ID, 12))
+
+
+@pytest.mark.parametrize("step", [COMMIT, RENEW])
+def test_a_marker_that_readers_of_committed_records_do_not_reach_begins_again(step):
+    outcome = crossed(step, ALONE, stable=12, found=HANGING).outcome
+    assert isinstance(outcome, fence.Disturbed)
+    assert outcome.reason == (
+        "a.orders-4: a transaction is open before our marker at 40: readers of committed records "
+        "stand still at 12"
+    )
+
+
+@pytest.mark.parametrize("step", [COMMIT, RENEW])
+def test_a_broker_may_tell_a_moment_late_how_far_they_see(step):
+    played = crossed(step, ALONE, stable=40, found=open_((US.id, 41)))
     assert played.outcome == boundary.Boundary(next_target=41, leader_epoch=5)
-    assert played.asked[-1] == instructions.ReadTarget(offset=40)
 
 
-def test_where_others_write_too_theirs_may_be_open():
-    script = boundary.commit(US, next_target=40, alone=False)
-    played = scripts.play(script, answers(ReadTarget=[told(12)]))
-    assert played.outcome == boundary.Boundary(next_target=41, leader_epoch=5)
+def test_where_they_see_our_marker_nobody_is_asked():
+    assert crossed(COMMIT, ALONE, stable=41).outcome == boundary.Boundary(
+        next_target=41, leader_epoch=5
+    )
 
 
-def test_a_marker_that_cannot_be_read_once_more_begins_again():
-    script = boundary.commit(US, next_target=40, alone=True)
-    played = scripts.play(script, answers(ReadTarget=[told(12), scripts.LOST]))
-    assert isinstance(played.outcome, fence.Disturbed)
+def test_where_it_cannot_be_told_whose_it_is_an_exclusive_mirror_is_taken_again():
+    refused = instructions.Refused(code=35)
+    assert isinstance(crossed(RENEW, ALONE, stable=12, found=refused).outcome, fence.Disturbed)
+    assert isinstance(crossed(RENEW, SHARED, stable=12, found=refused).outcome, boundary.Boundary)
+
+
+def test_where_others_write_too_only_ours_count_and_only_at_renewals():
+    theirs = open_((99, 12))
+    assert isinstance(crossed(RENEW, SHARED, stable=12, found=theirs).outcome, boundary.Boundary)
+    assert isinstance(crossed(RENEW, SHARED, stable=12, found=HANGING).outcome, fence.Disturbed)
+    assert isinstance(crossed(COMMIT, SHARED, stable=12).outcome, boundary.Boundary)
 
 
 # Who fenced us?

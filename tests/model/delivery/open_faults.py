@@ -1,0 +1,59 @@
+"""Machines that are wrong about transactions that nobody ends: each has to end as a broken promise.
+
+They do not see one, tell of one that is not there, or of another place than where it begins.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from mm2.core.copy import instructions
+from tests.model.delivery import faults
+
+
+class StableUnseen(faults.BentCopy):
+    """Does not look how far readers of committed records see."""
+
+    def bend(self, question: instructions.Instruction) -> faults.Bent:
+        answer = yield question
+        if isinstance(answer, instructions.Records):
+            return dataclasses.replace(answer, last_stable=None)
+        return answer
+
+
+class OpenMadeUp(faults.BentCopy):
+    """Takes its own first transaction for one that stands open."""
+
+    def bend(self, question: instructions.Instruction) -> faults.Bent:
+        answer = yield question
+        if isinstance(question, instructions.ReadTarget):
+            if isinstance(answer, instructions.Records):
+                return dataclasses.replace(answer, last_stable=0)
+        elif isinstance(answer, instructions.OpenTransactions):
+            mine = (instructions.OpenTransaction(producer_id=each, start=0) for each in self.ids)
+            return instructions.OpenTransactions(transactions=tuple(mine))
+        return answer
+
+    @property
+    def ids(self) -> list[int]:
+        return list(self.facts.producers)
+
+
+class BeginsAtStable(faults.BentCopy):
+    """Believes that it begins where readers of committed records stand still."""
+
+    stable = 0
+
+    def bend(self, question: instructions.Instruction) -> faults.Bent:
+        answer = yield question
+        if isinstance(question, instructions.ReadTarget):
+            if isinstance(answer, instructions.Records) and answer.last_stable is not None:
+                self.stable = answer.last_stable
+        elif isinstance(answer, instructions.OpenTransactions):
+            return instructions.OpenTransactions(
+                transactions=tuple(
+                    dataclasses.replace(each, start=max(each.start, self.stable))
+                    for each in answer.transactions
+                )
+            )
+        return answer
