@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connect_runtime.base import ids
+from mm2.app import flow_plan
 from mm2.app.reports import flow_report
 from mm2.app.ui import flow_documents
 from mm2.connectors import board
@@ -34,10 +35,12 @@ def groups_json(
     }
     rounds = [each.round_ms for each in told]
     known = [each for each in rounds if each is not None]
+    how = one.status.holds.beside.get(flow_plan.CHECKPOINT)
     return {
         **flow_documents.head(seen),
         "flow": one.flow.name,
         "tasks_here": len(told),
+        "held": None if how is None else how.value,
         "round_ms": min(known) if known and len(known) == len(rounds) else None,
         "group_count": sum(each.known for each in found),
         "groups_found": sum(each.matching for each in found),

@@ -38,8 +38,8 @@ def test_a_file_that_changes_is_read_again(path):
     assert drills.passed_s() == {}
 
 
-def test_without_a_file_there_is_no_time():
-    assert drill_report.LastDrills(None).passed_s() == {}
+def test_without_a_name_of_a_file_drills_are_not_noted():
+    assert drill_report.LastDrills(None).passed_s() is None
 
 
 @pytest.mark.parametrize(

@@ -143,3 +143,12 @@ def test_what_holds_a_flow_back_is_as_the_group_says(member, plan):
     assert see(member, plan, view=view).holds.by is holding.By.PAUSED
     member.herder.set_target_state(NAME, cluster_config.TargetState.STOPPED)
     assert see(member, plan, view=view).holds.by is holding.By.STOPPED
+
+
+def test_what_operators_hold_beside_the_source_connector(member, plan):
+    view, name = flow_view.FlowView(), flow_plan.CHECKPOINT
+    member.herder.write(config_records.creation(name, dict(plan.connectors[name]), None))
+    assert see(member, plan, view=view).holds.beside == {}
+    member.herder.set_target_state(name, cluster_config.TargetState.PAUSED)
+    found = see(member, plan, view=view).holds
+    assert (found.by, found.beside) == (None, {name: holding.By.PAUSED})

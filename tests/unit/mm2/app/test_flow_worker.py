@@ -12,10 +12,11 @@ import pytest
 
 from connect_runtime.base import errors, ids
 from connect_runtime.core.herder import requests
-from connect_runtime.core.state import config_records, status_records
+from connect_runtime.core.state import cluster_config, config_records, status_records
 from mm2.app import connector_writes, flow_plan, flow_worker
 from mm2.app.settings import load
 from mm2.connectors import board, flow_status
+from mm2.core import holds
 from tests.fakes import fleets, plugin_contexts
 
 FILE = """clusters=a,b
@@ -403,3 +404,20 @@ def test_rebalances_are_counted_over_its_workers():
     assert (found[0], found[-1]) == (3, 4)
     assert found == sorted(found), "none is forgotten in between"
     assert flow.worker.rebalances == 4
+
+
+def test_connectors_that_are_held_are_those_of_the_group():
+    flow, found = Flow(), list[object]()
+
+    def holds_checkpoints() -> None:
+        herder = flow.member.herder
+        herder.write(config_records.creation(flow_plan.CHECKPOINT, {}, None))
+        herder.set_target_state(flow_plan.CHECKPOINT, cluster_config.TargetState.PAUSED)
+
+    def look() -> None:
+        found.append(flow.worker.held)
+
+    look()
+    flow.does(look, holds_checkpoints, look)
+    assert found == [{}, {}, {flow_plan.CHECKPOINT: holds.By.PAUSED}]
+    assert flow.worker.held == {}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from connect_runtime.ports import pages
-from mm2.app import health_pages
+from mm2.app import health_pages, overview
 from mm2.connectors import board, flow_status
 from mm2.core import health
 from mm2.core import holds as holding
@@ -109,6 +109,22 @@ def test_replicating_is_told_of_all_flows_or_of_one(served):
         assert served.ask(health_pages.REPLICATING, flow="a->b")[0] == 404
     finally:
         place.leave()
+
+
+@pytest.mark.parametrize(
+    ("flow", "reason"),
+    [
+        (statuses.flow(), overview.NOTHING_TO_COPY),
+        (statuses.flow(elsewhere=3), "nothing has crossed yet"),
+        (statuses.flow(holds=holding.Holds(paused=True)), "it is paused, until mm2 resume"),
+        (statuses.flow(state=flow_status.FlowState.PLANNING, reason="x"), "it is PLANNING: x"),
+    ],
+)
+def test_why_a_flow_does_not_replicate_is_told(served, flow, reason):
+    served.running.flows = [flow]
+    status, told = served.ask(health_pages.REPLICATING)
+    assert status == 503
+    assert told["findings"][0]["reason"].startswith(reason)
 
 
 @pytest.fixture

@@ -362,6 +362,27 @@ def test_a_checkpoint_task_that_never_began_is_waited_for():
 def test_drills_are_those_of_the_flows_that_run_here():
     seen = Observed().saw(drills={"east->west": 1.7e9, "gone->away": 1.6e9})
     assert seen[measures.DRILL] == {FLOW: 1.7e9}
+    assert seen[measures.DRILLS_NOTED] == {FLOW: 1}
+
+
+def test_where_drills_are_noted_it_is_told_before_the_first_and_else_never():
+    seen = Observed().saw(drills={})
+    assert (seen[measures.DRILL], seen[measures.DRILLS_NOTED]) == ({}, {FLOW: 1})
+    assert Observed().saw(drills=None)[measures.DRILLS_NOTED] == {}
+
+
+def test_connectors_that_are_held_also_of_flows_that_do_not_mirror():
+    held = {
+        "east->west": {"MirrorCheckpointConnector": holding.By.PAUSED},
+        "west->east": {"MirrorHeartbeatConnector": holding.By.STOPPED},
+        "east->south": {},
+    }
+    seen = Observed().saw(held=held)
+    assert seen[measures.CONNECTOR_HELD] == {
+        (*FLOW, "MirrorCheckpointConnector", "paused"): 1,
+        ("west->east", "MirrorHeartbeatConnector", "stopped"): 1,
+    }
+    assert seen.saw(held={"east->west": {}})[measures.CONNECTOR_HELD] == {}
 
 
 def test_rebalances_slots_and_drills():

@@ -14,7 +14,7 @@ from connect_runtime.ports import pages
 from mm2.app import drill_report, health_pages, node, observing, overview, rates
 from mm2.app.settings import load
 from mm2.connectors import board, flow_status
-from mm2.core import health, measures
+from mm2.core import health, holds, measures
 from mm2.core.copy import crossing
 from tests.fakes import plugin_contexts
 from tests.support import statuses
@@ -45,6 +45,9 @@ class Running:
 
     def rebalances(self) -> dict[str, int]:
         return {FLOW: 2}
+
+    def held(self) -> dict[str, dict[str, holds.By]]:
+        return {FLOW: {"MirrorCheckpointConnector": holds.By.PAUSED}}
 
     def standings(self) -> list[health.Standing]:
         return [health.Standing(flow=FLOW, joined=True, configured=True, serves=True)]
@@ -104,6 +107,9 @@ def test_a_look_becomes_what_is_scraped_with_what_is_beside_it(observed, pulse, 
     assert series["mm2_flow_crossing_age_seconds"] == {(FLOW,): 4.0}
     assert series["mm2_rebalances_total"] == {(FLOW,): 2}
     assert series["mm2_spark_slots"] == {("used",): 1, ("free",): 3}
+    held = {(FLOW, "MirrorCheckpointConnector", "paused"): 1}
+    assert series["mm2_connector_held"] == held
+    assert series["mm2_drills_noted"] == {(FLOW,): 1}
     assert series["mm2_last_drill_timestamp_seconds"] == {(FLOW,): 5.0}
     assert series["mm2_source_loss_seconds"] == {(FLOW, "orders"): 9.0}
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 from types import MappingProxyType
 from typing import Any
@@ -158,6 +159,11 @@ def test_what_an_operator_holds_back():
 
 def test_warnings():
     assert report().warnings == (overview.NO_TOPIC,)
+    paused = cluster_config.ConnectorEntry(config={}, target_state=Target.PAUSED)
+    held = group()
+    entries = {**held.config.entries, flow_plan.CHECKPOINT: paused}
+    held = dataclasses.replace(held, config=cluster_config.ClusterConfig(entries=entries))
+    assert "MirrorCheckpointConnector is paused" in report(held, mirrored()).warnings[0]
     assert "may not be asked" in report(group(hosts=None), mirrored()).warnings[0]
     assert "2 receipts" in report(None, mirrored(), losses=2).warnings[0]
     many = [

@@ -96,7 +96,9 @@ def test_warnings():
         tasks=[statuses.task(receipts=receipts)],
         slots_missing=2,
         holds=holds.Holds(
-            paused_topics=frozenset({"bills"}), budgets=flows.Budgets(flow=5_000_000)
+            paused_topics=frozenset({"bills"}),
+            budgets=flows.Budgets(flow=5_000_000),
+            beside={"MirrorCheckpointConnector": holds.By.PAUSED},
         ),
     )
     status = dataclasses.replace(status, fencing="kafka-acls.sh …", warnings=("a mirror is short",))
@@ -109,6 +111,7 @@ def test_warnings():
         "paused topics: bills",
         "throttled to 5.0 MB/s",
         "a mirror is short",
+        "MirrorCheckpointConnector is paused, by an operator",
     ):
         assert words in told
     assert report(statuses.flow()).warnings == (overview.NO_TOPIC,)

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from mm2.app import overview
 from mm2.app.reports import flow_report
 from mm2.app.ui import estimates, tones
 from mm2.core import flows, time_to_loss
@@ -52,7 +53,7 @@ def test_what_is_not_copied_yet_costs_and_is_counted():
         ([{}], {"elsewhere": 2}, Kind.UNKNOWN, "2 partitions are copied by other processes"),
         ([{}], {"state": flow_report.State.PLANNING}, Kind.UNKNOWN, "the flow is PLANNING"),
         ([{}], {"state": flow_report.State.PAUSED}, Kind.UNKNOWN, "the flow is PAUSED"),
-        ([], {}, Kind.UNKNOWN, "no partition is copied here"),
+        ([], {}, Kind.UNKNOWN, "it has nothing to copy: no topic of the source matches"),
         (
             [{"outlook": time_to_loss.Outlook(kind=time_to_loss.Kind.GONE, gone=7)}],
             {},
@@ -89,3 +90,12 @@ def test_a_flow_that_does_not_replicate_cannot_be_judged():
     )
     found = estimates.make(report, FLOW, stuck="nothing since 90 s")
     assert (found.kind, found.findings) == (Kind.UNKNOWN, ("nothing since 90 s",))
+
+
+def test_where_nothing_is_copied_why_is_told_once():
+    where = {"flow": FLOW.name, "seen_by": (), "at_ms": NOW_MS}
+    empty = flow_report.FlowReport(**where, state=flow_report.State.RUNNING)
+    found = estimates.make(empty, FLOW, stuck=overview.NOTHING_TO_COPY)
+    assert (found.kind, found.findings) == (Kind.UNKNOWN, (overview.NOTHING_TO_COPY,))
+    others = dataclasses.replace(empty, elsewhere=3)
+    assert "no partition is copied here" in estimates.make(others, FLOW).findings

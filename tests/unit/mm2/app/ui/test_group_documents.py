@@ -5,8 +5,9 @@ import json
 from connect_runtime.base import ids
 from mm2.app.ui import group_documents
 from mm2.connectors import board
+from mm2.core import holds as holding
 from mm2.formats import checkpoint
-from tests.support import seen_flows
+from tests.support import seen_flows, statuses
 
 
 def point(group, topic="east.orders", number=0, *, upstream=4, downstream=7):
@@ -34,8 +35,9 @@ def shown(*points, round_ms=5):
     return board.GroupsShown(round_ms=round_ms, find=find)
 
 
-def told(*tasks, text=""):
-    one = seen_flows.flow(seen_flows.part(end=20))
+def told(*tasks, text="", holds=holding.NOTHING):
+    status = statuses.flow(holds=holds)
+    one = seen_flows.flow(seen_flows.part(end=20), status=status)
     found = group_documents.groups_json(seen_flows.seen(one), one, tasks, text=text)
     assert json.loads(json.dumps(found)) == found
     return found
@@ -88,6 +90,13 @@ def test_groups_of_all_tasks_are_shown_by_name_and_counted():
 
 def test_as_long_as_one_task_is_not_through_nobody_says_of_when_it_is():
     assert told(shown(point("a")), shown(point("b"), round_ms=None))["round_ms"] is None
+
+
+def test_that_somebody_holds_checkpoints_back_is_told():
+    for by in holding.By:
+        beside = {"MirrorCheckpointConnector": by}
+        assert told(shown(point("a")), holds=holding.Holds(beside=beside))["held"] == by.value
+    assert told(shown(point("a")), holds=holding.Holds(paused=True))["held"] is None
 
 
 def test_without_a_task_here_nothing_is_known():

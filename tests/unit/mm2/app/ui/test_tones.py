@@ -131,6 +131,8 @@ def test_of_nothing_nothing_is_known():
         (flow(GOOD, partition(end=None), elsewhere=1), "running, not all known"),
         (flow(elsewhere=1), "running elsewhere"),
         (flow(elsewhere=1, state=State.PAUSED), "paused"),
+        (flow(), "running, nothing to copy"),
+        (flow(warnings=("something",)), "running, nothing to copy"),
         (flow(GOOD, warnings=("something",)), "running, have a look"),
         (flow(partition(state="closed")), "running, in part"),
         (flow(GOOD, state=State.NOT_RUNNING), "not running"),
@@ -147,7 +149,7 @@ def test_a_flow_that_runs_and_is_not_well_says_so(report, words):
         (flow(GOOD), Tone.UNKNOWN, "running, nothing crosses"),
         (flow(partition(state="stopped")), Tone.BAD, "running, 1 stopped"),
         (flow(GOOD, state=State.PAUSED), Tone.WAIT, "paused"),
-        (flow(), Tone.WAIT, "running, have a look"),
+        (flow(), Tone.WAIT, "running, nothing to copy"),
     ],
 )
 def test_where_nothing_crosses_what_was_known_counts_for_nothing(report, tone, words):
