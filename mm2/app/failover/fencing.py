@@ -8,7 +8,7 @@ did not live to record them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
@@ -16,13 +16,15 @@ from connect_runtime.base import errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.wire.codec import failures, messages, targets
 from mm2.app.failover import crews, scans
-from mm2.app.looks import sides
+from mm2.app.looks import partition_ends, sides
 from mm2.core import flows
 from mm2.core.failover import fences, whose
 from mm2.core.offsets import offset_map
 from mm2.pipeline import fenced_partition, single_questions
 
 NO_RIGHT = 53
+ANSWER_S = 5.0
+"""So long a broker is asked where its partitions end before they are fenced."""
 
 
 class PartlyFencedError(errors.RetriableError):
@@ -74,25 +76,48 @@ def fence(
 
 def to_fence(
     both: sides.TwoSides, known: offset_map.OffsetMap, *, timeout_s: float
-) -> dict[ids.TopicPartition, bool]:
+) -> dict[ids.TopicPartition, int | None]:
     """All that anybody ever copied, as long as its mirror exists: that one does not answer for it
-    now does not lock its writers out. By partition: does any broker lead the mirror? Raises
-    `RetriableError`."""
+    now does not lock its writers out. By partition the broker that leads its mirror, None where
+    that is not told. Raises `RetriableError`."""
     flow = both.flow
     begun = fences.begun(known)
     names = {each.topic: flow.remote_topic(each.topic) for each in begun}
     found = both.target.admin.describe_topics(set(names.values()), timeout_s)
 
-    wanted = {}
+    wanted: dict[ids.TopicPartition, int | None] = {}
     for each in begun:
         name = names[each.topic]
         topic = found.done.get(name)
         if topic is None:
             if not isinstance(found.failed.get(name), kafka_errors.TopicMissingError):
-                wanted[each] = False
+                wanted[each] = None
         elif each.partition < topic.partitions:
-            wanted[each] = topic.leaders[each.partition] is not None
+            wanted[each] = topic.leaders[each.partition]
     return wanted
+
+
+def silent(
+    both: sides.TwoSides, led: Mapping[ids.TopicPartition, int | None], *, clock: base_clock.Clock
+) -> dict[ids.TopicPartition, str]:
+    """Of these, those whose mirror's leader does not answer for it, and why: who hangs is waited
+    for once, and not by each that copies. `led` as `to_fence` tells."""
+    flow = both.flow
+    names = {
+        each: ids.TopicPartition(flow.remote_topic(each.topic), each.partition) for each in led
+    }
+    asked: partition_ends.Led = {
+        names[each]: errors.RetriableError(partition_ends.NO_LEADER) if leader is None else leader
+        for each, leader in led.items()
+    }
+    patience_s = ANSWER_S * len({leader for leader in led.values() if leader is not None})
+    end = base_deadline.Deadline.after(patience_s, now_s=clock.now_s())
+    failed = partition_ends.look(both.target, asked, end=end, clock=clock).failed
+    return {
+        each: str(failed[name])
+        for each, name in names.items()
+        if isinstance(failed.get(name), errors.RetriableError)
+    }
 
 
 def _fence(

@@ -13,6 +13,7 @@ from mm2.app import figures
 from mm2.app.failover import (
     closing,
     exporting,
+    fence_turns,
     group_writes,
     hooks,
     journal_file,
@@ -130,7 +131,7 @@ class Mover:
         why = going_on.why_changed(
             found,
             known=known,
-            to_fence=closing.to_fence(about, known),
+            to_fence=fence_turns.to_fence(about, known),
             mirrored=self._mirrors().mirrored if self._wanted.planned else (),
         )
         if why:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors, ids
 from mm2.app.failover import left_behind, opposites
-from mm2.app.looks import mirrors, positions, sides, syncs
+from mm2.app.looks import mirrors, partition_ends, positions, sides, syncs
+from mm2.cluster import logs
 from mm2.core.failover import doubts, fences, orders, places, plan, seen, tails
+from mm2.core.offsets import log_ends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +70,14 @@ class Planner:
             left=opposite.left,
             still=closed is not None,
         )
-        ends = both.target.logs.ends(where.of_groups(standing.groups), self._left_s(end))
+        ends = self._ends(where.of_groups(standing.groups), self._left_s(end))
         what = seen.Seen(
             at_ms=self.clock.wall_ms(),
             flow=both.flow.name,
             mirrored=mirrored,
             groups=standing.groups,
             logs=ends.done,
+            unheard=partition_ends.unheard(ends),
             silent=self._silent(found),
             unlisted=standing.unlisted,
             checkpointed_ms=standing.checkpointed_ms,
@@ -88,6 +91,16 @@ class Planner:
             before=known.before,
         )
         return plan.make(wanted, what, where.translate, settled=known.settled), opposite.left
+
+    def _ends(
+        self, places: Collection[ids.TopicPartition], timeout_s: float
+    ) -> logs.PerPartition[log_ends.Ends]:
+        """Of the cluster gone to."""
+        end = base_deadline.Deadline.after(timeout_s, now_s=self.clock.now_s())
+        side = self.both.target
+        topics = side.admin.describe_topics({each.topic for each in places}, timeout_s)
+        led = partition_ends.leaders(places, topics)
+        return partition_ends.look(side, led, end=end, clock=self.clock)
 
     def _left_s(self, end: base_deadline.Deadline) -> float:
         """What comes last is asked for long enough, too."""

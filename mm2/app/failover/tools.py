@@ -18,6 +18,7 @@ from mm2.core.offsets import offset_map
 
 WRITE_S = 60.0
 TURN_S = 1.0
+TELL_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +50,13 @@ class Tools:
     def await_(
         self, done: Callable[[], bool], why: Callable[[], str], *, most_s: float | None = None
     ) -> None:
-        """What fails and may heal is not done yet. Raises `RetriableError` when time is up, with
-        what failed last, or else `why` it is not done."""
+        """What fails and may heal is not done yet; every few seconds the operator is told what is
+        waited for, and how long still. Raises `RetriableError` when time is up, with what failed
+        last, or else `why` it is not done."""
         wait_s = self.wait_s if most_s is None else min(most_s, self.wait_s)
         end = base_deadline.Deadline.after(wait_s, now_s=self.clock.now_s())
         failure: errors.RetriableError | None = None
+        tell_s = self.clock.now_s() + TELL_S
         while True:
             try:
                 if done():
@@ -61,9 +64,13 @@ class Tools:
                 failure = None
             except errors.RetriableError as error:
                 failure = error
-            if end.passed(self.clock.now_s()):
+            now_s = self.clock.now_s()
+            if end.passed(now_s) or now_s >= tell_s:
                 said = why() if failure is None else str(failure)
-                raise errors.RetriableError(f"after {wait_s:g} s {said}")
+                if end.passed(now_s):
+                    raise errors.RetriableError(f"after {wait_s:g} s {said}")
+                self.tell(f"waiting for {end.left_s(now_s):.0f} s more at most: {said}")
+                tell_s = now_s + TELL_S
             self.pause(TURN_S)
 
     def known(self) -> offset_map.OffsetMap:

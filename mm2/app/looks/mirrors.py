@@ -57,7 +57,9 @@ class _Source:
     """What the source says of the flow's topics. `missing`: those that it has no more; `failed`:
     why it does not answer for a partition, `untold`: for a topic."""
 
-    topics: partition_ends.Topics = admin.PerTopic(done={}, failed={})
+    topics: partition_ends.Topics = field(
+        default_factory=lambda: admin.PerTopic(done={}, failed={})
+    )
     ends: _Ends = field(default_factory=dict)
     missing: frozenset[str] = frozenset()
     failed: Mapping[ids.TopicPartition, errors.ConnectError] = field(default_factory=dict)
@@ -133,7 +135,8 @@ def _mirrored(
     targets = sides.target.admin.describe_topics(
         {each.topic for each in mirror.values()}, left.left_s(clock.now_s())
     )
-    ends = partition_ends.look(sides.target, mirror.values(), targets, end=left, clock=clock)
+    led = partition_ends.leaders(mirror.values(), targets)
+    ends = partition_ends.look(sides.target, led, end=left, clock=clock)
     untold = {mirror[each] for each in mirror.keys() - source.ends}
     newest_ms = sides.target.logs.newest_ms(
         {each: ends.done[each] for each in untold if each in ends.done},
@@ -184,8 +187,8 @@ def _ask_source(
     listed = side.admin.list_topics(timeout_s)
     wanted = {each for each in listed if sides.flow.should_replicate_topic(each)}
     described = side.admin.describe_topics(wanted, end.left_s(clock.now_s()))
-    asked = list(partition_ends.of_topics(described))
-    ends = partition_ends.look(side, asked, described, end=end, clock=clock, raises=True)
+    led = partition_ends.leaders(list(partition_ends.of_topics(described)), described)
+    ends = partition_ends.look(side, led, end=end, clock=clock, raises=True)
     return _Source(
         topics=described,
         ends=ends.done,

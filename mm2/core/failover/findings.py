@@ -161,7 +161,9 @@ def _of_mirror(wanted: orders.Wanted, each: seen.Mirrored) -> Iterator[verdicts.
         yield _Finding(
             weight=_Weight.FORBIDS,
             code="mirror-unknown",
-            text=f"{name}: {wanted.destination} does not answer for {each.mirror} ({each.unheard})",
+            text=f"{name}: {wanted.destination} does not answer for {each.mirror} "
+            f"({each.unheard}): ask again when it has a leader that does. Where this is accepted, "
+            "groups go by the map alone, and who still copies it is not locked out",
         )
     elif each.there is None:
         yield _Finding(

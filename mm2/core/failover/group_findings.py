@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mm2.core.failover import group_moves, orders, seen, verdicts
+from mm2.core.failover import codes, group_moves, orders, seen, verdicts
 from mm2.core.offsets import group_sync
 
 _Way, _Weight, _Finding = group_moves.Way, verdicts.Weight, verdicts.Finding
@@ -116,12 +116,21 @@ def _of_move(
     *,
     waits: bool,
 ) -> Iterator[verdicts.Finding]:
-    for weight, code, text in (*_of_way(each), *_of_reading(wanted, each, waits=waits)):
+    for weight, code, text in (*_of_way(wanted, each), *_of_reading(wanted, each, waits=waits)):
         told = f"group {group.group}, {each.partition}: {text}"
         yield _Finding(weight=weight, code=code, text=told, group=group.group)
 
 
-def _of_way(each: group_moves.PartitionMove) -> Iterator[tuple[verdicts.Weight, str, str]]:
+def _of_way(
+    wanted: orders.Wanted, each: group_moves.PartitionMove
+) -> Iterator[tuple[verdicts.Weight, str, str]]:
+    if each.unheard:
+        place = f", {each.to} by the map," if each.to is not None else ""
+        text = (
+            f"{wanted.destination} does not answer for {each.mirror} ({each.unheard}), so its "
+            f"place there{place} could not be looked at: ask again when it has a leader that does"
+        )
+        yield _Weight.FORBIDS, codes.MIRROR_UNKNOWN, text
     match each.way:
         case _Way.UNTRANSLATED:
             text = f"its offset {each.committed} has no place there ({each.why})"

@@ -16,6 +16,7 @@ from mm2.core.failover import seen
 from mm2.core.offsets import checkpoints, group_sync, log_ends, translation
 
 _State = group_sync.GroupState
+_ALL_HEARD: Mapping[ids.TopicPartition, str] = {}
 
 
 class Way(enum.Enum):
@@ -33,7 +34,8 @@ class Way(enum.Enum):
     UNTRANSLATED = "untranslated"
     """Nobody can say where it is there; the outcome says why."""
     MISSING = "no mirror"
-    """There is no such partition there (any more)."""
+    """There is no such partition there (any more); of one that nobody answers for that is not
+    known, and its place is where the map says."""
     PAST_THE_END = "past the end"
     """It would be behind the end of the log there, which was cut or made anew."""
     NO_OFFSET = "no offset"
@@ -53,7 +55,8 @@ class PartitionMove:
     records are read again. `unmirrored` records, at most, were read on the cluster that is left and
     never reached this one. `gone` records were deleted here before the group read them, by offsets.
     `oldest`: its place is before all that is known, so it goes on at the first record that is left.
-    `unsure` and `stopped` as in `seen.Place`.
+    `unsure` and `stopped` as in `seen.Place`; `unheard`: why the cluster gone to does not answer
+    for the partition there, "" where it does.
     """
 
     partition: ids.TopicPartition
@@ -71,6 +74,7 @@ class PartitionMove:
     oldest: bool = False
     unsure: str = ""
     stopped: str = ""
+    unheard: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,10 +141,11 @@ def plan(
     *,
     mirrored: Mapping[ids.TopicPartition, seen.Mirrored],
     logs: Mapping[ids.TopicPartition, log_ends.Ends],
+    unheard: Mapping[ids.TopicPartition, str] = _ALL_HEARD,
     sets_back: bool = False,
 ) -> GroupMove:
-    """`mirrored` by name on the cluster that is left, `logs` as in `seen.Seen`. `sets_back`: also
-    write positions that are behind where the group has got there."""
+    """`mirrored` by name on the cluster that is left, `logs` and `unheard` as in `seen.Seen`.
+    `sets_back`: also write positions that are behind where the group has got there."""
     there = group.there
     positions = there.positions if there.state is _State.EMPTY else {}
 
@@ -162,6 +167,7 @@ def plan(
             mirrored=mirrored.get(partition),
             log=log,
             at=None if at is None else at.offset,
+            unheard=unheard.get(place.partition, ""),
             sets_back=sets_back,
         )
 
@@ -199,6 +205,7 @@ def _move(
     mirrored: seen.Mirrored | None,
     log: log_ends.Ends | None,
     at: int | None,
+    unheard: str,
     sets_back: bool,
 ) -> PartitionMove:
     outcome = place.outcome
@@ -213,12 +220,13 @@ def _move(
             mirror=place.partition,
             at=at,
             why=outcome.value,
+            unheard=unheard,
         )
     # Where retention has taken the place a consumer would reset, by default to the end.
     to = outcome.downstream if log is None else max(outcome.downstream, log.start)
     return PartitionMove(
         partition=partition,
-        way=_way(to, at=at, log=log, sets_back=sets_back),
+        way=_way(to, at=at, log=log, unheard=unheard, sets_back=sets_back),
         committed=committed.offset,
         mirror=place.partition,
         to=to,
@@ -231,6 +239,7 @@ def _move(
         oldest=oldest,
         unsure=place.unsure,
         stopped=place.stopped,
+        unheard=unheard,
     )
 
 
@@ -264,14 +273,17 @@ def _beyond(committed: int, mirrored: seen.Mirrored | None) -> int:
     return max(0, committed - mirrored.copied_to)
 
 
-def _way(to: int, *, at: int | None, log: log_ends.Ends | None, sets_back: bool) -> Way:
-    if log is None:
+def _way(
+    to: int, *, at: int | None, log: log_ends.Ends | None, unheard: str, sets_back: bool
+) -> Way:
+    if log is None and not unheard:
         return Way.MISSING
     # Its place may be behind a transaction that is open: it is known by the record's own offset.
-    if to > log.high_watermark:
+    if log is not None and to > log.high_watermark:
         return Way.PAST_THE_END
     if at == to:
         return Way.IS_THERE
-    if at is not None and to < at <= log.high_watermark and not sets_back:
+    was_cut = log is not None and at is not None and at > log.high_watermark
+    if at is not None and to < at and not was_cut and not sets_back:
         return Way.IS_AHEAD
     return Way.MOVES

@@ -76,7 +76,12 @@ def make(
     mirrored = {each.partition: each for each in found.mirrored}
     groups = tuple(
         group_moves.plan(
-            each, translate, mirrored=mirrored, logs=found.logs, sets_back=wanted.sets_back
+            each,
+            translate,
+            mirrored=mirrored,
+            logs=found.logs,
+            unheard=found.unheard,
+            sets_back=wanted.sets_back,
         )
         for each in sorted(found.groups, key=lambda group: group.name)
     )

@@ -152,7 +152,8 @@ def further(one: checkpoints.Positions, other: checkpoints.Positions) -> checkpo
 class Seen:
     """Everything, as of `at_ms`.
 
-    `logs` are partitions of `to`, by their names there, as far as groups go there. `silent` says
+    `logs` are partitions of `to`, by their names there, as far as groups go there; `unheard` are
+    those of them that `to` does not answer for, though they may exist, and why. `silent` says
     why `from` does not answer, `unlisted` why not all of its groups may be known, `checkpointed_ms`
     when the newest checkpoint was written, None for never, `way_back` why the flow that leads back
     could not be looked at there, `unsynced` why the flow's own offset syncs could not be read, ""
@@ -167,6 +168,7 @@ class Seen:
     mirrored: tuple[Mirrored, ...]
     groups: tuple[Group, ...]
     logs: Mapping[ids.TopicPartition, log_ends.Ends] = field(default_factory=dict)
+    unheard: Mapping[ids.TopicPartition, str] = field(default_factory=dict)
     silent: str = ""
     unlisted: str = ""
     checkpointed_ms: int | None = None

@@ -15,7 +15,7 @@ from mm2.core.failover import fences
 from mm2.core.offsets import offset_map
 from mm2.formats import map_record, record_batch
 from mm2.pipeline import fenced_partition
-from tests.fakes import batches, copied_map
+from tests.fakes import batches, copied_map, two_sides
 
 HERE, THERE = ids.TopicPartition("orders", 0), ids.TopicPartition("east.orders", 0)
 OURS, OTHER = 70, 90
@@ -133,3 +133,21 @@ def test_what_could_not_be_fenced_in_time_is_named():
             timeout_s=0.3,
         )
     assert caught.value.fenced == []
+
+
+def test_who_hangs_is_asked_once_for_all_that_he_leads():
+    """And who refuses an answer is not silent: fencing it is tried."""
+    sides = two_sides.FakeSides(flows.Flow(source="east", target="west"))
+    led = {ids.TopicPartition("orders", number): number % 2 for number in range(4)}
+    led[ids.TopicPartition("orders", 4)] = None
+    for number in range(5):
+        sides.target.log("east.orders", 3, partition=number)
+    sides.target.logs.unheard = {ids.TopicPartition("east.orders", 1)}
+    no_right = errors.FatalError("we may not")
+    sides.target.logs.failures = {ids.TopicPartition("east.orders", 2): no_right}
+    found = fencing.silent(sides, led, clock=CLOCK)
+    assert {each.partition: why for each, why in found.items()} == {
+        1: "its broker does not answer",
+        3: "its broker does not answer",
+        4: "no broker leads it",
+    }

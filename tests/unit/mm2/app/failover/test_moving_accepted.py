@@ -14,6 +14,7 @@ from mm2.core.failover import journal, orders, steps
 from mm2.core.offsets import group_sync
 from tests.fakes.moves import (
     COPIED,
+    DELTA,
     EXPECTED,
     HERE,
     OTHER,
@@ -136,34 +137,23 @@ def test_a_mirror_that_goes_away_meanwhile_is_told_with_its_code(world: World, t
 
     world.on = leave
     path = tmp_path / "move.jsonl"
-    with pytest.raises(errors.RetriableError, match=r"time is up.*--accept mirror-unknown"):
+    with pytest.raises(errors.RetriableError, match=r"nobody answers.*--accept mirror-unknown"):
         move(world, wanted(Kind.EMERGENCY), path)
     accept(path, "mirror-unknown")
     move(world, wanted(Kind.EMERGENCY), path)
     assert stands(world) == EXPECTED
 
 
-def test_a_mirror_whose_leader_hangs_is_left_when_time_is_up(world: World, tmp_path: Path):
-    also_copied(world)
-    world.unfenced = lambda asked: asked & {OTHER}
-    path = tmp_path / "move.jsonl"
-    move(world, wanted(Kind.EMERGENCY, accepted=frozenset({"mirror-unknown"})), path)
-    assert (stands(world), world.locked_out) == (EXPECTED, {HERE})
-
-
-def test_what_no_broker_leads_is_fenced_last(world: World, tmp_path: Path):
-    also_copied(world)
-    world.sides.target.cluster.topics["east.orders"].leaders = (None, 1)
-    asked: list[list[ids.TopicPartition]] = []
-    real = world.fence
-
-    def fence(known: object, partitions: list[ids.TopicPartition]) -> object:
-        asked.append(partitions)
-        return real(known, partitions)
-
-    world.fence = fence  # type: ignore[assignment,method-assign]
-    move(world, wanted(Kind.EMERGENCY), tmp_path / "move.jsonl")
-    assert asked == [[OTHER, HERE]]
+def test_a_group_goes_by_the_map_where_nobody_answers_for_its_mirror(world: World, tmp_path: Path):
+    no_leader(world)
+    world.sides.source.members.commit("billing", {HERE: 40, OTHER: 30})
+    move(
+        world,
+        wanted(Kind.EMERGENCY, accepted=frozenset({"mirror-unknown"})),
+        tmp_path / "move.jsonl",
+    )
+    away = ids.TopicPartition("east.orders", 1)
+    assert world.sides.target.members.offsets("billing")[away] == 30 + DELTA
 
 
 def test_a_group_that_reads_on_is_told_with_its_code(world: World, tmp_path: Path):

@@ -134,8 +134,21 @@ def test_a_mirror_whose_leader_is_away_is_not_taken_for_missing():
     sides = scene()
     sides.target.logs.failures[THERE] = errors.RetriableError("no broker leads it")
     found = made(sides)
-    assert codes(found)["mirror-unknown"] is Weight.FORBIDS
-    assert "mirror-missing" not in codes(found)
+    assert codes(found) == {"mirror-unknown": Weight.FORBIDS}
+    assert [each.group for each in found.findings] == ["", "billing"]
+    assert (only(found).way, only(found).to) == (Way.MOVES, 40 + DELTA)
+
+
+def test_a_leader_that_hangs_there_is_not_waited_for_on_behalf_of_the_others():
+    sides = scene()
+    sides.target.cluster.topics[THERE.topic].partitions = 2
+    sides.target.cluster.topics[THERE.topic].leaders = (1, 2)
+    sides.target.logs.unheard = {ids.TopicPartition(THERE.topic, 1)}
+    sides.source.members.commit("billing", {HERE: 40, OTHER: 5})
+    found = made(sides)
+    here, other = found.groups[0].partitions
+    assert (here.way, here.unheard) == (Way.MOVES, "")
+    assert other.unheard == "its broker does not answer"
 
 
 def test_a_topic_that_is_not_described_is_told():

@@ -30,7 +30,7 @@ class Growing:
         self.closed += 1
 
 
-def about(tail: Growing | None = None) -> tools.Tools:
+def about(tail: Growing | None = None, told: list[str] | None = None) -> tools.Tools:
     both, clock = two_sides.FakeSides(flows.Flow(source="east", target="west")), moves.Clock()
     unused: Any = None
     return tools.Tools(
@@ -43,7 +43,7 @@ def about(tail: Growing | None = None) -> tools.Tools:
         export=unused,
         clock=clock,
         pause=clock.pause,
-        tell=unused,
+        tell=[].append if told is None else told.append,
         wait_s=10.0,
     )
 
@@ -78,6 +78,13 @@ def test_what_fails_and_may_heal_is_waited_for():
 def test_what_never_comes_is_told(most_s: float | None, said: str):
     with pytest.raises(errors.RetriableError, match=said):
         about().await_(lambda: False, lambda: "not yet", most_s=most_s)
+
+
+def test_what_is_waited_for_and_how_long_still_is_told_now_and_then():
+    told: list[str] = []
+    with pytest.raises(errors.RetriableError):
+        about(told=told).await_(lambda: False, lambda: "not yet")
+    assert told == ["waiting for 5 s more at most: not yet"]
 
 
 def test_what_failed_last_is_told():

@@ -112,6 +112,18 @@ def test_a_partition_in_which_it_has_no_position_is_a_note(moves, end, pending, 
     assert weights(*moves, about=about) == ({"no-position": Weight.NOTE} if told else {})
 
 
+@pytest.mark.parametrize(("to", "place"), [(7, "its place there, 7 by the map,"), (None, "place")])
+def test_a_leader_that_is_away_there_is_no_missing_place(to, place):
+    move = group_moves.PartitionMove(
+        partition=HERE, way=Way.MOVES, committed=5, mirror=OTHER, to=to, unheard="it hangs"
+    )
+    (told,) = found(move)
+    assert (told.code, told.weight, told.group) == ("mirror-unknown", Weight.FORBIDS, "g")
+    assert "west does not answer for t-1 (it hangs)" in told.text
+    assert place in told.text
+    assert "ask again" in told.text
+
+
 @pytest.mark.parametrize(
     ("given", "code"),
     [({"stopped": "made anew"}, "stopped"), ({"unsure": "who knows"}, "shared-names")],

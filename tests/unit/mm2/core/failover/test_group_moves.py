@@ -10,6 +10,7 @@ HERE = ids.TopicPartition("t", 0)
 THERE = ids.TopicPartition("east.t", 0)
 Way, State = group_moves.Way, group_sync.GroupState
 EXACT = translation.Exact(downstream=90)
+AWAY = {"unheard": "no broker leads it"}
 
 
 def move(
@@ -25,6 +26,7 @@ def move(
     sets_back=False,
     pair=None,
     known_from=None,
+    unheard="",
 ):
     """Of a group with one partition."""
     there = group_sync.TargetGroup(
@@ -53,6 +55,7 @@ def move(
         logs={}
         if log is None
         else {THERE: log_ends.Ends(start=log[0], end=log[1], pending=pending)},
+        unheard={THERE: unheard} if unheard else {},
         sets_back=sets_back,
     )
 
@@ -79,6 +82,11 @@ def test_a_position_moves_with_its_note_and_reads_nothing_again():
         ({"at": 91, "sets_back": True}, Way.MOVES),
         ({"at": 500}, Way.IS_AHEAD),
         ({"log": None}, Way.MISSING),
+        ({"log": None, **AWAY}, Way.MOVES),
+        ({"log": None, "at": 90, **AWAY}, Way.IS_THERE),
+        ({"log": None, "at": 91, **AWAY}, Way.IS_AHEAD),
+        ({"log": None, "at": 91, "sets_back": True, **AWAY}, Way.MOVES),
+        ({"log": None, "outcome": translation.Untranslated.TOO_OLD, **AWAY}, Way.UNTRANSLATED),
         ({"log": (0, 89)}, Way.PAST_THE_END),
         ({"log": (0, 90)}, Way.MOVES),
         ({"log": (0, 80), "pending": 9}, Way.PAST_THE_END),
@@ -95,6 +103,12 @@ def test_what_becomes_of_a_position(given, way):
     assert bool(moves.write) == (way is Way.MOVES)
     assert bool(moves.expected) == (way in {Way.MOVES, Way.IS_THERE, Way.IS_AHEAD})
     assert bool(moves.sets_back) == bool(given.get("sets_back"))
+
+
+def test_where_nobody_answers_for_the_mirror_the_map_says_the_place():
+    """Who had no position there would begin by auto.offset.reset: latest passes all over."""
+    found = only(log=None, **AWAY)
+    assert (found.to, found.unread, found.unheard) == (90, None, "no broker leads it")
 
 
 def test_who_stands_beyond_the_end_of_a_log_that_was_cut_is_set_back():
