@@ -1,4 +1,4 @@
-"""A transaction of ours that nobody ends, on real brokers: it is told, named, and gone once a person
+"""A transaction of ours that nobody ends, on real brokers: it is told, named, and gone once somebody
 has typed what is told.
 
 Brokers that ask no coordinator before a transaction begins, as those before 3.6 do, let one begin
