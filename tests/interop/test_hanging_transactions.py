@@ -1,5 +1,5 @@
-"""A transaction of ours that nobody ends, on real brokers: it is told, named, and gone once somebody
-has typed what is told.
+"""A transaction of ours that nobody ends, on real brokers: it is told, named, and gone once
+somebody has typed what is told.
 
 Brokers that ask no coordinator before a transaction begins, as those before 3.6 do, let one begin
 under a producer id that its transactional id has lost since.
