@@ -6,7 +6,7 @@ What cannot be read is never passed over: what it replaces would be taken for th
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from connect_runtime.base import errors
 from connect_runtime.kafka_client import errors as kafka_errors
@@ -15,19 +15,9 @@ from mm2.core.offsets import offset_map
 from mm2.formats import map_record
 
 
-def fold(found: Iterable[state_topics.TopicRecord], *, where: str) -> offset_map.OffsetMap:
-    """The map that these records of the topic make; `where`: what the cluster is called.
-
-    Raises `FatalError` where another release wrote some of it.
-    """
-    known = offset_map.OffsetMap()
-    for each in found:
-        _apply(known, each, where)
-    return known
-
-
 class MapReader:
-    """The map of one flow, kept up to date. One thread at a time."""
+    """The map of one flow, kept up to date: of what the topic holds no more stays in memory than
+    counts. One thread at a time."""
 
     def __init__(
         self,
@@ -53,8 +43,7 @@ class MapReader:
             self._known = offset_map.OffsetMap(keeps=self._keeps)
             self._tail = self._connect()
         try:
-            for each in self._tail.read_to_end(timeout_s):
-                _apply(self._known, each, self._where)
+            self._tail.feed_to_end(timeout_s, self._take)
         except kafka_errors.TopicMissingError:
             self.close()
             self._known = offset_map.OffsetMap(keeps=self._keeps)
@@ -69,12 +58,11 @@ class MapReader:
         if tail is not None:
             tail.close()
 
-
-def _apply(known: offset_map.OffsetMap, record: state_topics.TopicRecord, where: str) -> None:
-    try:
-        known.apply(record.key or b"", record.value)
-    except (map_record.UnknownVersionError, struct.error, ValueError, IndexError) as error:
-        raise errors.FatalError(
-            f"reading {record.topic} of {where} at offset {record.offset}: {error}. Another "
-            "release, or another program, wrote it: use that release"
-        ) from error
+    def _take(self, record: state_topics.TopicRecord) -> None:
+        try:
+            self._known.apply(record.key or b"", record.value)
+        except (map_record.UnknownVersionError, struct.error, ValueError, IndexError) as error:
+            raise errors.FatalError(
+                f"reading {record.topic} of {self._where} at offset {record.offset}: {error}. "
+                "Another release, or another program, wrote it: use that release"
+            ) from error

@@ -5,6 +5,7 @@ They are compacted: the last record of a key counts. One thread calls.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,6 +20,9 @@ class TopicRecord:
     key: bytes | None
     value: bytes | None
     time_ms: int = -1
+
+
+Take = Callable[[TopicRecord], object]
 
 
 class StateTopics(Protocol):
@@ -49,6 +53,10 @@ class TopicTail(Protocol):
         Raises `LogTruncatedError` when records that were read are gone: begin anew with another
         tail. What else is raised leaves nothing out: the next call gives what was read so far, too.
         """
+
+    def feed_to_end(self, timeout_s: float, take: Take) -> None:
+        """The same, for who need not hold it all: `take` is given each record as it is read, and
+        none again."""
 
     def close(self) -> None:
         """Let go of the connections."""

@@ -31,6 +31,7 @@ _CONSUMER: dict[str, object] = {
     "fetch.error.backoff.ms": 50,
     "fetch.queue.backoff.ms": 10,
     "socket.timeout.ms": 15_000,
+    "queued.max.messages.kbytes": 16_384,  # what is read and not taken yet
 }
 _BATCH = 10_000
 _STALLED_S = 1.0
@@ -42,8 +43,8 @@ _Place = tuple[str, int]
 
 @dataclasses.dataclass(slots=True)
 class _Position:
-    """Where reading goes on. Invariant: every record below `next_offset` was handed out or is
-    in `_found`."""
+    """Where reading goes on. Invariant: every record below `next_offset` was taken, or is in
+    `_found`."""
 
     name: str
     partition: int = 0
@@ -89,6 +90,18 @@ class TopicReader:
         `LogTruncatedError` when records that were read are gone: begin anew with another reader.
         What else is raised leaves nothing out: the next call gives what was read so far, too.
         """
+        self.feed_to_end(timeout_s, self._found.append, at_least=at_least)
+        found, self._found = self._found, []
+        return found
+
+    def feed_to_end(
+        self,
+        timeout_s: float,
+        take: state_topics.Take,
+        *,
+        at_least: Mapping[str, int] = _NOTHING,
+    ) -> None:
+        """The same, with `take` given each record as it is read, and none again."""
         end = base_deadline.Deadline.after(timeout_s, now_s=self._clock.now_s())
         ends = {
             place: self._end_offset(position, end, at_least=at_least.get(position.name, 0))
@@ -97,11 +110,9 @@ class TopicReader:
         if self._behind(ends):
             self._assign()
             try:
-                self._consume_to(ends, end)
+                self._consume_to(ends, end, take)
             finally:
                 self._consumer.unassign()
-        found, self._found = self._found, []
-        return found
 
     def serve(self) -> None:
         """Let the library say what it has to say; between reads it has no records to give."""
@@ -168,13 +179,15 @@ class TopicReader:
             ]
         )
 
-    def _consume_to(self, ends: Mapping[_Place, int], end: base_deadline.Deadline) -> None:
+    def _consume_to(
+        self, ends: Mapping[_Place, int], end: base_deadline.Deadline, take: state_topics.Take
+    ) -> None:
         moved_s = self._clock.now_s()
         while self._behind(ends):
             first = self._consumer.poll(0.1)
             if first is not None:
                 for message in [first, *self._consumer.consume(_BATCH, 0)]:
-                    self._take(message, end)
+                    self._take(message, end, take)
                 moved_s = self._clock.now_s()
                 continue
             stalled = self._clock.now_s() - moved_s >= _STALLED_S
@@ -185,7 +198,9 @@ class TopicReader:
                     self._refresh_leader(name, end)
                 moved_s = self._clock.now_s()
 
-    def _take(self, message: confluent_kafka.Message, end: base_deadline.Deadline) -> None:
+    def _take(
+        self, message: confluent_kafka.Message, end: base_deadline.Deadline, take: state_topics.Take
+    ) -> None:
         error = message.error()
         position = self._positions.get((message.topic() or "", message.partition() or 0))
         offset = message.offset()
@@ -197,7 +212,7 @@ class TopicReader:
             return
         assert position is not None, message.topic()
         assert offset is not None
-        self._found.append(
+        take(
             state_topics.TopicRecord(
                 topic=position.name,
                 offset=offset,

@@ -41,6 +41,10 @@ class FakeTail:
         self.at = len(self.log)
         return found
 
+    def feed_to_end(self, timeout_s: float, take: state_topics.Take) -> None:
+        for each in self.read_to_end(timeout_s):
+            take(each)
+
     def close(self) -> None:
         self.closed = True
 

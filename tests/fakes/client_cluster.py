@@ -20,6 +20,10 @@ class FakeTail:
         self._next += len(found)
         return found
 
+    def feed_to_end(self, timeout_s: float, take: state_topics_port.Take) -> None:
+        for each in self.read_to_end(timeout_s):
+            take(each)
+
     def close(self) -> None:
         self.closed = True
 

@@ -24,6 +24,10 @@ class _Tail:
         self.read += len(found)
         return found
 
+    def feed_to_end(self, timeout_s: float, take: state_topics.Take) -> None:
+        for each in self.read_to_end(timeout_s):
+            take(each)
+
     def close(self) -> None:
         pass
 

@@ -6,6 +6,7 @@ known.
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from connect_runtime.base import errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app.looks import partition_ends, receipts
 from mm2.app.looks import sides as app_sides
-from mm2.cluster import admin, map_reader
+from mm2.cluster import admin
 from mm2.core import flows, naming
 from mm2.core.failover import fences, mirroring, seen
 from mm2.core.offsets import log_ends, offset_map
@@ -163,8 +164,9 @@ def read_map(side: app_sides.OneSide, source_alias: str, timeout_s: float) -> of
     """
     topic = naming.map_topic(source_alias)
     if topic not in side.topics.list_topics(timeout_s):  # whoever reads one waits for it
-        return map_reader.fold([], where=side.alias)
-    return map_reader.fold(side.topics.read_topic(topic, timeout_s), where=side.alias)
+        return offset_map.OffsetMap()
+    with contextlib.closing(side.map_reader(source_alias)) as reader:
+        return reader.read(timeout_s)
 
 
 def _losses(side: app_sides.OneSide, source_alias: str, timeout_s: float) -> int:

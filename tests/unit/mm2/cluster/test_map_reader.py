@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 
 from connect_runtime.base import errors
@@ -12,10 +14,6 @@ from tests.fakes import client_cluster, copied_map
 
 T7 = copied_map.T7
 TOPIC = "mm2-offset-map.a.internal"
-
-
-def record(key, value, offset=0):
-    return state_topics.TopicRecord(topic=TOPIC, offset=offset, key=key, value=value)
 
 
 @pytest.fixture
@@ -29,16 +27,50 @@ def place(known, upstream=29):
     return map_translation.translate(known.partition(T7), upstream)
 
 
-def test_once():
-    found = [record(*each) for each in copied_map.log(T7, through=30, delta=-5, start=10)]
-    assert place(map_reader.fold(found, where="b")) == translation.Exact(downstream=24)
-    assert map_reader.fold([], where="b").partitions() == []
-
-
 @pytest.mark.parametrize(("key", "value"), [(None, b""), (b"?", b""), (b"\x09\x01", b"")])
-def test_what_cannot_be_read_is_told(key, value):
-    with pytest.raises(errors.FatalError, match=f"reading {TOPIC} of b at offset 7"):
-        map_reader.fold([record(key, value, offset=7)], where="b")
+def test_what_cannot_be_read_is_told(cluster, key, value):
+    at = len(cluster.topics.topics[TOPIC])
+    cluster.topics.topics[TOPIC] += [(key, value)]
+    with pytest.raises(errors.FatalError, match=f"reading {TOPIC} of b at offset {at}"):
+        map_reader.MapReader(lambda: cluster.tail(TOPIC), where="b").read(1.0)
+
+
+class Counted(state_topics.TopicRecord):
+    """A record that is known to be there as long as anybody holds it."""
+
+    __slots__ = ("__weakref__",)
+
+
+class CountedTail:
+    """A map topic of many records, of which each replaces the one before. `most` are those that
+    were there at once."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.there = weakref.WeakSet()
+        self.most = 0
+
+    def feed_to_end(self, timeout_s, take):
+        for through in range(30, 30 + self.count):
+            for key, value in copied_map.log(T7, through=through, delta=-5, start=10):
+                take(self.made(key, value))
+                self.most = max(self.most, len(self.there))
+
+    def made(self, key, value):
+        found = Counted(topic=TOPIC, offset=0, key=key, value=value)
+        self.there.add(found)
+        return found
+
+    def close(self):
+        pass
+
+
+def test_of_all_that_was_written_no_more_is_held_than_counts():
+    tail = CountedTail(2_000)
+    known = map_reader.MapReader(lambda: tail, where="b").read(1.0)
+    assert place(known, 2_028) == translation.Exact(downstream=2_023)
+    assert tail.most <= 1
+    assert len(known.partition(T7).segments) == 1
 
 
 def test_again_and_again(cluster):

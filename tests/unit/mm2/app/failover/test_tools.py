@@ -26,6 +26,10 @@ class Growing:
             for key, value in (self.left.pop(0) if self.left else ())
         ]
 
+    def feed_to_end(self, timeout_s: float, take: state_topics.Take) -> None:
+        for each in self.read_to_end(timeout_s):
+            take(each)
+
     def close(self) -> None:
         self.closed += 1
 
