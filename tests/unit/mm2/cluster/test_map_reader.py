@@ -47,8 +47,11 @@ class CountedTail:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self.there = weakref.WeakSet()
+        self.there: weakref.WeakSet[Counted] = weakref.WeakSet()
         self.most = 0
+
+    def read_to_end(self, timeout_s):
+        raise AssertionError("it is not to hold all of it")
 
     def feed_to_end(self, timeout_s, take):
         for through in range(30, 30 + self.count):

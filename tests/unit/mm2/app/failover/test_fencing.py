@@ -138,8 +138,8 @@ def test_what_could_not_be_fenced_in_time_is_named():
 def test_who_hangs_is_asked_once_for_all_that_he_leads():
     """And who refuses an answer is not silent: fencing it is tried."""
     sides = two_sides.FakeSides(flows.Flow(source="east", target="west"))
-    led = {ids.TopicPartition("orders", number): number % 2 for number in range(4)}
-    led[ids.TopicPartition("orders", 4)] = None
+    leaders = (0, 1, 0, 1, None)
+    led = {ids.TopicPartition("orders", number): each for number, each in enumerate(leaders)}
     for number in range(5):
         sides.target.log("east.orders", 3, partition=number)
     sides.target.logs.unheard = {ids.TopicPartition("east.orders", 1)}

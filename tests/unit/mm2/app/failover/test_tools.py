@@ -47,7 +47,7 @@ def about(tail: Growing | None = None, told: list[str] | None = None) -> tools.T
         export=unused,
         clock=clock,
         pause=clock.pause,
-        tell=[].append if told is None else told.append,
+        tell=(lambda _: None) if told is None else told.append,
         wait_s=10.0,
     )
 

@@ -53,7 +53,7 @@ def test_under_one_name_it_may_be_on_the_other_cluster(policy: naming.Replicatio
         export=unused,
         clock=clock,
         pause=clock.pause,
-        tell=[].append,
+        tell=lambda _: None,
         settle_s=20.0,
         wait_s=60.0,
     )
