@@ -5,9 +5,12 @@ from __future__ import annotations
 from grafana.generator.board import Board, Row
 from grafana.generator.panels import (
     BAD,
+    FIFTH,
     GOOD,
     HALF,
+    QUIET,
     WARN,
+    WHOLE,
     Column,
     Query,
     Text,
@@ -31,6 +34,7 @@ FOLLOWED = number(
     Query(expr=f"sum by (flow) (mm2_synced_groups{_FLOW})"),
     unit="short",
     steps=((None, WARN), (1, GOOD)),
+    span=FIFTH,
 )
 
 SYNC_AGE = number(
@@ -44,6 +48,7 @@ SYNC_AGE = number(
     Query(expr=f"max by (flow) (mm2_group_sync_age_seconds{_FLOW})"),
     unit="s",
     steps=((None, GOOD), (150, WARN), (300, BAD)),
+    span=FIFTH,
 )
 
 MAP_AGE = number(
@@ -57,6 +62,7 @@ MAP_AGE = number(
     Query(expr=f"max by (flow) (mm2_offset_map_age_seconds{_FLOW})"),
     unit="s",
     steps=((None, GOOD), (30, WARN), (60, BAD)),
+    span=FIFTH,
 )
 
 FOLLOWED_WELL = number(
@@ -74,6 +80,27 @@ FOLLOWED_WELL = number(
     unit="short",
     steps=((None, BAD), (1, GOOD)),
     words={"1": ("yes", GOOD), "0": ("NO", BAD)},
+    span=FIFTH,
+)
+
+HELD = number(
+    Text(
+        title="Held by an operator",
+        about="Connectors that somebody paused or stopped over REST: of checkpoints, and groups "
+        "are not followed; of heartbeats, and none are written to the flow's target. mm2 resume "
+        "lets them go on.",
+        unknown="nobody holds one, or no data",
+        color=QUIET,
+        runbooks=("Mm2ConnectorHeld",),
+    ),
+    Query(
+        expr=f"max by (flow, connector, by) (mm2_connector_held{_FLOW})",
+        legend="{{flow}} {{connector}} {{by}}",
+    ),
+    unit="short",
+    steps=((None, WARN),),
+    words={"1": ("held", WARN)},
+    span=WHOLE - 4 * FIFTH,
 )
 
 SYNC_AGES = graph(
@@ -162,7 +189,7 @@ BOARD = Board(
     about="Where would consumer groups go on on the target, and how exactly?",
     topics=True,
     rows=(
-        Row(title="May groups move?", panels=(FOLLOWED_WELL, SYNC_AGE, MAP_AGE, FOLLOWED)),
+        Row(title="May groups move?", panels=(FOLLOWED_WELL, SYNC_AGE, MAP_AGE, FOLLOWED, HELD)),
         Row(title="Since when?", panels=(SYNC_AGES, MAP_AGES)),
         Row(title="Who follows them?", panels=(CONNECTORS, GROUPS, WRITTEN, COMMITS)),
     ),

@@ -51,9 +51,10 @@ CONDITIONS = rows(
         title="Conditions",
         about="What the verdict is made of. NO, or nobody tells: state and age of the flow are on "
         'this board, partitions and topics on "mm2 flow", what has failed on "mm2 workers and '
-        'rebalances", offsets and groups on "mm2 groups and offsets".',
+        'rebalances", offsets and groups on "mm2 groups and offsets". Where no '
+        "topic is mirrored, nothing is fresh or mapped either.",
         unknown="no data: nobody tells of a flow",
-        runbooks=("Mm2PartitionsWait", "Mm2TaskFailed", "Mm2GroupSyncGone"),
+        runbooks=("Mm2PartitionsWait", "Mm2TaskFailed", "Mm2GroupSyncGone", "Mm2NothingToCopy"),
     ),
     Column(expr=f"mm2:flow:condition{_FLOW}", name="holds", steps=_FROM_1, words=_YES_NO),
     labels=("flow", "condition"),
@@ -146,7 +147,8 @@ NOT_COPIED = number(
     Text(
         title="Partitions that are not copied",
         about="Of those that were handed out: they wait, find their place, stand still, or nobody "
-        "tells of them. Some for a while after a start or a rebalance; 0 is well.",
+        "tells of them. Some for a while after a start or a rebalance; 0 is well, where a topic is "
+        "mirrored.",
         unknown="no data: nobody hands out partitions",
         runbooks=("Mm2PartitionsWait", "Mm2PartitionsStopped"),
     ),
@@ -289,10 +291,14 @@ DRILL = number(
         title="Since the last drill that passed",
         about="From the report that drill.report in clusters.yaml names. What is not rehearsed "
         "does not work by night; without a drill the days count since the flow is known.",
-        unknown="no data: no drill is told of",
+        unknown="no data: drill.report names no file",
         runbooks=("Mm2DrillOverdue",),
     ),
-    Query(expr=f"time() - max by (flow) (mm2_last_drill_timestamp_seconds{_FLOW})"),
+    Query(
+        expr=f"time() - (max by (flow) (mm2_last_drill_timestamp_seconds{_FLOW}) "
+        f"or on (flow) mm2:flow:known_since_timestamp_seconds{_FLOW}) "
+        "and on (flow) mm2_drills_noted"
+    ),
     unit="s",
     steps=((None, GOOD), (5184000, WARN), (7776000, BAD)),
     span=HALF,

@@ -48,6 +48,8 @@ def _take(found: promql.Catalogue) -> None:
     found.take("mm2_flow_tasks", "state", _of(flow_status.TaskState))
     found.take("mm2_flow_partitions", "phase", metrics_of_flows.PHASES)
     found.take("mm2_flow_held", "by", _of(holds.By))
+    found.take("mm2_connector_held", "by", _of(holds.By))
+    found.take("mm2_connector_held", "connector", dedicated.CONNECTORS)
     found.take("mm2_receipts_total", "kind", _of(receipt.ReceiptKind))
     found.take("mm2_stopped_partitions", "cause", _of(stops.Cause))
     found.take("mm2_replicated_batches_total", "path", ("passed", "opened"))

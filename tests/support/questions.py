@@ -17,6 +17,7 @@ ABOUT_TROUBLE = {
     "mm2_stopped_partitions": "a partition that stands still",
     "mm2_receipts_total": "a receipt",
     "mm2_flow_held": "an operator who pauses the flow",
+    "mm2_connector_held|mm2:flow:heartbeats_held": "an operator who pauses another connector",
     "mm2:flow:gone": "a node that is gone with its flow",
     "ALERTS": "an alert",
     "deriv": "a lag that shrinks",

@@ -8,6 +8,7 @@ The tests of this file are about one scene, and run in this order.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import math
 from collections.abc import Iterator
@@ -16,7 +17,9 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from mm2.app import drill_report
+from connect_runtime.adapters.http import peers as http_peers
+from connect_runtime.ports import peers
+from mm2.app import drill_report, flow_plan, run_socket
 from mm2.sandbox import cluster
 from tests.support import (
     beats,
@@ -41,6 +44,7 @@ TROUBLE = ("Mm2LossNear", "Mm2GapDetected", "Mm2PartitionsStopped", "Mm2FlowStal
 ABOUT_TROUBLE = questions.about_trouble(FACTOR)
 NODE_GONE = "mm2:flow:gone"
 STANDSTILL = ("Mm2FlowStalled", "Mm2HeartbeatLost", "Mm2PartitionsWait", "Mm2FreshnessBurnsFast")
+HELD = ((FLOW, flow_plan.CHECKPOINT), ("west->east", flow_plan.HEARTBEAT))
 STANDSTILL_S = 40
 """After so long, at this pace, the first two of them would fire."""
 
@@ -92,10 +96,28 @@ class Scene:
         at = [self.run.metrics_address]
         self.server = stack.enter_context(prometheus.Prometheus(folder, at, factor=FACTOR))
 
-    def tell(self, command: str) -> None:
+    def tell(self, command: str, flow: str = FLOW) -> None:
         """An operator does, by a command of mm2."""
-        done = mirror.mm2(command, FLOW, "--config", self.run.settings_path)
+        done = mirror.mm2(command, flow, "--config", self.run.settings_path)
         assert done.returncode == 0, done.stdout + done.stderr
+
+    def pause(self, flow: str, connector: str) -> None:
+        """An operator does, over REST."""
+        asked = run_socket.ApiQuestion()
+        (told,) = run_socket.ask(
+            self.run.settings_path, asked, where=run_socket.folder(), timeout_s=SOON_S
+        ).values()
+        api = told.detail
+        pair = base64.b64encode(f"{api['user']}:{api['password']}".encode()).decode()
+        done = http_peers.HttpPeers(timeout_s=SOON_S).send_and_wait(
+            peers.Call(
+                url=f"{api['url']}{api['flows'][flow]}",
+                method="PUT",
+                path=peers.connector_path(connector, "pause"),
+                authorization=f"Basic {pair}",
+            )
+        )
+        assert done.status == 202, done
 
     def await_answer(self, expr: str) -> None:
         eventually.eventually(lambda: self.answers(expr), SOON_S, expr, interval_s=0.5)
@@ -154,15 +176,26 @@ def test_a_topic_made_again_stops_its_partitions(scene: Scene):
 
 
 def test_a_flow_that_an_operator_pauses_wakes_nobody(scene: Scene):
+    """Nor do its checkpoints, and heartbeats for it, that are paused over REST."""
     assert not set(STANDSTILL) & scene.server.firing().keys()
     scene.tell("pause")
+    for flow, connector in HELD:
+        scene.pause(flow, connector)
+        scene.await_answer(
+            f'mm2_connector_held{{flow="{flow}", connector="{connector}", by="paused"}} == 1'
+        )
     scene.await_answer(f'mm2_flow_held{{flow="{FLOW}", by="paused"}} == 1')
     scene.await_answer(f"mm2_flow_crossing_age_seconds > {STANDSTILL_S}")
+    scene.await_answer("mm2_group_sync_age_seconds > on () mm2:limit:seconds{of='group_sync'}")
     scene.note_answers()
     assert not set(STANDSTILL) & scene.server.firing().keys()
+    assert scene.server.ask('ALERTS{alertname="Mm2GroupSyncStale"}') == [], "not even pending"
     assert scene.server.ask(f'mm2:flow:stale_bool{{flow="{FLOW}"}}') == []
-    scene.tell("resume")
+    for flow, _ in HELD:
+        scene.tell("resume", flow)
     scene.await_answer("mm2_flow_crossing_age_seconds < 5")
+    scene.await_answer("mm2_group_sync_age_seconds < 5")
+    eventually.eventually(lambda: scene.server.ask("mm2_connector_held") == [], SOON_S)
 
 
 def test_all_that_is_about_trouble_had_something_to_say(scene: Scene):
