@@ -22,9 +22,13 @@ if TYPE_CHECKING:
 
 
 @click.command("drill")
-@click.option("--from", "origin", required=True, metavar="ALIAS", help="The cluster that is left.")
-@click.option("--to", "destination", required=True, metavar="ALIAS", help="The one gone to.")
-@click.option("--planned", is_flag=True, help="Leave it as planned, instead of killing it.")
+@click.option(
+    "--from", "origin", required=True, metavar="ALIAS", help="The cluster that would be left."
+)
+@click.option(
+    "--to", "destination", required=True, metavar="ALIAS", help="The one that would be gone to."
+)
+@click.option("--planned", is_flag=True, help="Leave it in order, instead of killing it.")
 @config_file.option("Where the flow is configured.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
@@ -34,9 +38,15 @@ def command(
 
     The flow runs with the settings of the file, on a topic of the drill's own: an application
     writes, another works in a consumer group, the first cluster is killed (or left as planned), and
-    the group goes on at the second one. Your clusters are not touched, and no hook is run. Needs
-    Java; the first time it downloads Kafka (60 MB). What came of it is noted in the file that
-    drill.report names, if any. The exit code is 0 when all went as it has to.
+    the group goes on at the second one. Your clusters are not touched, and no hook is run: the
+    time that people, DNS and your applications take comes on top. Needs Java; the first time it
+    downloads Kafka (60 MB). What came of it is noted in the file that drill.report names, if any.
+    The exit code is 0 when all went as it has to.
+
+    \b
+    RTO         time from the end of the first cluster until the group worked again
+    RPO         records that were written and never crossed
+    read again  records that the group worked on twice
 
     \b
     Examples:

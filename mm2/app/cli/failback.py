@@ -15,19 +15,24 @@ from mm2.app.cli import moves
 @click.option(
     "--export",
     type=click.Path(path_type=pathlib.Path, dir_okay=False),
-    help="Write the records that never left the cluster gone back to into this file first.",
+    help="First write the records that never left the cluster gone back to into this new file, "
+    "as JSON lines. Without --execute, too, and nothing else is done then.",
 )
 def command(**given: Any) -> int:
     """Say what going back to a cluster that was left would cost, and do it.
 
-    The flow that leads back has to be in the file, and to run. First the records are counted that
-    the cluster gone back to holds and the other one never got; --export writes them to a file, as
-    JSON lines, before anything is touched. Then it is a planned move: both clusters serve,
-    producers and consumers are stopped, both ends agree, groups move.
+    --from is where applications work now, --to the cluster that was left before. The flow FROM->TO
+    has to be in the file, and to run: it brings back what was written meanwhile. First the records
+    are counted that the cluster gone back to holds and the other one never got: groups that go back
+    read them now. Then it is a planned move: both clusters serve, producers and consumers are
+    stopped, both ends agree, groups move. Nothing is changed without --execute. Codes, columns and
+    exit codes are those of mm2 failover.
 
     \b
     Examples:
       mm2 failback --from west --to east
-      mm2 failback --from west --to east --export tail.jsonl --execute
+      mm2 failback --from west --to east --export left.jsonl
+      mm2 failback --from west --to east --execute
+      mm2 failback --from west --to east --resume --journal FILE
     """
     return moves.run(moves.Order(**given, back=True))

@@ -82,48 +82,69 @@ def options(command: F) -> F:
 
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
-        "--from", "origin", required=True, metavar="ALIAS", help="The cluster that is left."
+        "--from",
+        "origin",
+        required=True,
+        metavar="ALIAS",
+        help="The cluster that is left: where applications work now.",
     ),
-    click.option("--to", "destination", required=True, metavar="ALIAS", help="The one gone to."),
+    click.option("--to", "destination", required=True, metavar="ALIAS", help="The one they go to."),
     click.option(
-        "--group", "groups", multiple=True, metavar="G", help="Only this group; repeatable."
+        "--group",
+        "groups",
+        multiple=True,
+        metavar="G",
+        help="Move this consumer group alone; repeatable.  [default: all that read what the flow "
+        "mirrors]",
     ),
     click.option(
         "--accept",
         "accepted",
         multiple=True,
         metavar="CODE[:GROUP]",
-        help="A finding that shall not forbid, of all groups or of one; repeatable.",
+        help="Go although this was found: its code, as the plan has it in brackets, of all groups "
+        "or of one; repeatable.",
     ),
-    click.option("--set-back", "sets_back", is_flag=True, help="Also set groups back there."),
-    click.option("--execute", is_flag=True, help="Do it."),
+    click.option(
+        "--set-back",
+        "sets_back",
+        is_flag=True,
+        help="Also move groups back that have got further there: they read again.",
+    ),
+    click.option("--execute", is_flag=True, help="Do it, if the verdict is GO."),
     click.option(
         "--journal",
         type=click.Path(path_type=pathlib.Path, dir_okay=False),
-        help="Where to note what was done.  [default: the move and the time, .jsonl]",
+        help="Where to note what was done.  [default: a new file here, named after the move and "
+        "the time]",
     ),
     click.option(
-        "--resume", "goes_on", is_flag=True, help="Go on with what the journal has begun."
+        "--resume",
+        "goes_on",
+        is_flag=True,
+        help="Go on with the move that --journal FILE has begun.",
     ),
     usual.seconds(
         "--settle",
         "settle_s",
         60.0,
-        text="How long both ends have to hold the same before a planned move.",
+        text="How long both clusters have to hold the same before a planned move stops the flow.",
         allowed=click.FloatRange(min=SETTLE_LEAST_S),
     ),
     usual.seconds(
         "--wait",
         "wait_s",
         600.0,
-        text="How long to wait for what others do.",
+        text="How long a step may wait for others before it fails: for groups to have no members, "
+        "for all to be copied, for brokers to answer.",
         allowed=click.FloatRange(min=0),
     ),
     usual.seconds(
         "--look",
         "look_s",
         60.0,
-        text="How long a look at both may last.",
+        text="How long a look at both clusters may last. One that is left and has not answered "
+        "for a sixth of it, 10 s at least, is taken for lost.",
         allowed=click.FloatRange(min=1),
     ),
     config_file.option("Where the flow is configured."),
