@@ -38,7 +38,7 @@ def match(
     `all_differ`: no two records of the source were ever alike, those that are gone neither.
     """
     logs = _Logs(source, target)
-    pairs, unknown = logs.filled(_in_order(logs.told_apart()))
+    pairs, unknown = logs.filled(_in_order(logs.told_apart(all_differ=all_differ)))
     found = logs.sure(pairs if all_differ else logs.without_doubt(pairs), unknown)
     return matched_runs.fold(source, target, found) if found.sure else None
 
@@ -73,10 +73,16 @@ class _Logs:
         self._target = target
         self._here = _single(source.digests)
 
-    def told_apart(self) -> list[Pair]:
-        """What occurs once on either side."""
-        there = _single(self._target.digests)
-        found = ((at, there.get(digest, -1)) for digest, at in self._here.items() if at >= 0)
+    def told_apart(self, *, all_differ: bool) -> list[Pair]:
+        """What occurs once on either side. Where some of the source is gone, nothing that was
+        aborted: the copy may be of an equal record that was committed."""
+        source, there = self._source, _single(self._target.digests)
+        may_be = all_differ or not (source.start or source.has_hole(0, len(source) - 1))
+        found = (
+            (at, there.get(digest, -1))
+            for digest, at in self._here.items()
+            if at >= 0 and (may_be or source.is_needed(at))
+        )
         return sorted(Pair(here, at) for here, at in found if at >= 0)
 
     def filled(self, chain: Sequence[Pair]) -> tuple[list[Pair], set[int]]:
@@ -100,20 +106,30 @@ class _Logs:
         """Those before the first that may pass over what was never copied.
 
         What the source has once now may have stood there before, too, and the copy be from then:
-        all behind what was copied last is such, if any of it is paired. So where something has no
-        copy, and no fewer records are gone right before than there are pairs from there on, nobody
-        knows whether that was copied.
+        all behind what was copied last is such, if any of it is paired. So where something is not
+        known to have its copy, and no fewer records are gone right before than there are pairs from
+        there on, nobody knows whether that was copied. Where it surely has none, whatever is gone
+        before may have been copied in place of what follows.
         """
-        source, target = self._source, self._target
+        gone = 0
         for index, (left, right) in enumerate(itertools.pairwise([_BEGIN, *pairs])):
-            copies = set(target.digests[left.target + 1 : right.target])
-            lacks = any(
-                source.is_needed(at) and source.digests[at] not in copies
-                for at in range(left.source + 1, right.source)
-            )
-            if lacks and self._gone_before(left, right) >= len(pairs) - index:
+            here = self._gone_before(left, right)
+            gone += here
+            among = list(filter(self._source.is_needed, range(left.source + 1, right.source)))
+            most = gone if self._has_no_copy(among, left, right) else here if among else -1
+            if most >= len(pairs) - index:
                 return pairs[:index]
         return pairs
+
+    def _has_no_copy(self, among: Sequence[int], left: Pair, right: Pair) -> bool:
+        """Has any of these of the source surely no copy between the two?"""
+        target = self._target
+        if not among or target.has_hole(left.target + 1, right.target):
+            return False
+        if left == _BEGIN and target.start > 0:
+            return False
+        copies = set(target.digests[left.target + 1 : right.target])
+        return any(self._source.digests[at] not in copies for at in among)
 
     def sure(self, pairs: list[Pair], unknown: Set[int]) -> matched_runs.Found:
         """Where a copy of what comes before a pair stands behind it, that pair is not sure."""
@@ -157,7 +173,9 @@ class _Logs:
         last = min(right.source, len(source) - 1), min(right.target, len(target) - 1)
         if source.has_hole(here[0], last[0]) or target.has_hole(there[0], last[1]):
             return None
-        for among in ([at for at in here if source.is_needed(at)], here):
+        needed = [at for at in here if source.is_needed(at)]
+        aborted = [at for at in here if not source.is_needed(at)]
+        for among in (needed,) if any(map(self._has_twin, aborted)) else (needed, here):
             if len(among) == len(there) and all(
                 source.digests[one] == target.digests[other]
                 for one, other in zip(among, there, strict=True)
