@@ -69,8 +69,8 @@ def read_tail(
         if not isinstance(answer, instructions.Records):
             return outcomes.again("reading the tail of the mirror", answer)
         before = left.at
-        found = _add(left, answer.records, us=attempt.fence.producer)
-        if isinstance(found, outcomes.Fenced):
+        found = _add(left, answer.records, attempt.fence)
+        if isinstance(found, outcomes.Fenced | outcomes.BeginAgain):
             return found
         idle = 0 if left.at > before else idle + 1
         if found is not None:
@@ -83,17 +83,28 @@ def read_tail(
 
 
 def _add(
-    left: tail.Tail, records: memoryview, *, us: instructions.ProducerIdentity
-) -> outcomes.Fenced | record_sets.DamagedBatchError | None:
+    left: tail.Tail, records: memoryview, fenced: fence.Fence
+) -> outcomes.Fenced | outcomes.BeginAgain | record_sets.DamagedBatchError | None:
     """What one read brought; the error where damage stands before the tail's end."""
     try:
         for header, batch in sound(records, start=left.start):
-            if fence.is_newer(header, us):
-                return outcomes.Fenced(than=us)
+            if fence.is_newer(header, fenced.producer):
+                return outcomes.Fenced(than=fenced.producer)
+            if _in_markers_place(header, fenced):
+                return cut_again()
             left.add(header, batch)
     except record_sets.DamagedBatchError as error:
         return None if left.complete else error
     return None
+
+
+def _in_markers_place(header: record_batch.BatchHeader, fenced: fence.Fence) -> bool:
+    """Does something else stand where our marker was read? What stands before it may then be a
+    newer owner's, of whom the facts that we read know nothing."""
+    if not fenced.holds or not header.base_offset <= fenced.marker_offset <= header.last_offset:
+        return False
+    us = fenced.producer
+    return (header.producer_id, header.producer_epoch) != (us.id, us.epoch)
 
 
 def sound(

@@ -409,7 +409,8 @@ def _justified(around: world.World, stop: stops.Stop) -> bool:
             target = around.target
             return truncated or target.lost_something or bool(target.unfenced_writes)
         case stops.Cause.HANGING:
-            return person.begins_at(stop) in around.target.open_transactions.values()
+            there = person.begins_at(stop) in around.target.open_transactions.values()
+            return there or around.weather.unfenced
         case stops.Cause.NOT_EMPTY:
             # Java may have been killed before it told anybody that it was there.
             return around.target.log_start > 0 or around.weather.java == "turns"

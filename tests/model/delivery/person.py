@@ -29,7 +29,9 @@ class Person:
         """It has just come to stand still; acts later on, if it says so still."""
         if stop.cause is not stops.Cause.HANGING or not self._world.network.calm:
             return
-        if begins_at(stop) not in self._world.target.open_transactions.values():
+        # Where nobody is fenced, its coordinator may have ended it just now.
+        passes = self._world.weather.unfenced
+        if not passes and begins_at(stop) not in self._world.target.open_transactions.values():
             self.misled[stop.message] = None
         self._world.events.after(COMES_AFTER_S, lambda: self._obeys(copy, stop))
 

@@ -53,6 +53,14 @@ def test_a_newer_epoch_of_ours_says_that_we_are_fenced():
     assert played.outcome == outcomes.Fenced(than=taking.US)
 
 
+def test_where_something_else_stands_in_our_markers_place_a_newer_owner_may_have_written():
+    """Under an id that our facts do not know, so that it would look like a stranger."""
+    newer = scripts.data(49, b"a", b"b", producer=(99, 0))
+    for log in (on_mirror(newer), on_mirror(scripts.marker(50, (99, 0)))):
+        assert read(log).outcome == walk.cut_again()
+    assert isinstance(read(on_mirror(scripts.data(48, b"a", producer=(99, 0)))).outcome, tail.Tail)
+
+
 def test_what_retention_took_is_lost_and_read_no_further():
     later = scripts.Log(scripts.marker(50, taking.OURS), start=45)
     played = read([later, later])
