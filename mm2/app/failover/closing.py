@@ -36,7 +36,7 @@ def stop(about: tools.Tools, wanted: orders.Wanted) -> Stopped:
 
     if stopped:
         with contextlib.suppress(errors.RetriableError):  # they are fenced all the same
-            about.await_(ended, lambda: f"{left} still run", most_s=GIVE_UP_S)
+            about.await_(ended, lambda: f"{', '.join(left)} still run", most_s=GIVE_UP_S)
     return Stopped(connectors=stopped, running=left)
 
 
