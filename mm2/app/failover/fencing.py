@@ -27,6 +27,10 @@ ANSWER_S = 5.0
 """So long a broker is asked where its partitions end before they are fenced."""
 
 
+class ContestedError(errors.RetriableError):
+    """Somebody else took the partition while it was fenced."""
+
+
 class PartlyFencedError(errors.RetriableError):
     """Time was up before all partitions were fenced."""
 
@@ -36,7 +40,7 @@ class PartlyFencedError(errors.RetriableError):
         fenced: Collection[fences.Fenced],
         tried: Collection[ids.TopicPartition] = (),
     ) -> None:
-        """`tried`: those that failed; others were not begun."""
+        """`tried`: those that did not answer; others were not begun, or are contested."""
         super().__init__(said)
         self.fenced = fenced
         self.tried = tried
@@ -64,12 +68,17 @@ def fence(
             transactional_id=flow.transactional_id(each),
             clock=crew.clock,
         )
-        return _fence(each, known.partition(each), place, clock=crew.clock, end=end)
+        try:
+            return _fence(each, known.partition(each), place, clock=crew.clock, end=end)
+        except ContestedError:
+            contested.add(each)
+            raise
 
+    contested: set[ids.TopicPartition] = set()
     found = crew.run(work, partitions, timeout_s=timeout_s)
     fenced = [found.done[each] for each in sorted(found.done)]
     if found.left:
-        tried = [each for each, why in found.left.items() if why]
+        tried = [each for each, why in found.left.items() if why and each not in contested]
         raise PartlyFencedError(f"fencing for {timeout_s:g} s: {found}", fenced, tried)
     return fenced
 
@@ -133,7 +142,7 @@ def _fence(
     if isinstance(locked, fenced_partition.Refused):
         if locked.code == NO_RIGHT:
             return fences.unfenced(partition, known)
-        raise errors.RetriableError(f"fencing {mirror}: {locked}; does somebody else copy it?")
+        raise ContestedError(f"fencing {mirror}: {locked}; does somebody else copy it?")
     if locked is None:
         raise errors.RetriableError(f"fencing {mirror}: our marker did not become readable")
     return fences.fenced(

@@ -135,6 +135,24 @@ def test_what_could_not_be_fenced_in_time_is_named():
     assert caught.value.fenced == []
 
 
+@pytest.mark.parametrize("code", [None, 47])
+def test_what_somebody_else_takes_has_answered(code, monkeypatch: pytest.MonkeyPatch):
+    """It is not left to him as one that hangs is."""
+    refused = None if code is None else fenced_partition.Refused(code=code)
+    place = Place(refused=refused, marker=None)
+    monkeypatch.setattr(fenced_partition, "FencedPartition", lambda *_, **__: place)
+    stands_in: Any = Silent()
+    with pytest.raises(fencing.PartlyFencedError) as caught:
+        fencing.fence(
+            flows.Flow(source="east", target="west"),
+            known(),
+            [HERE],
+            crew=crews.Crew(connect=lambda: stands_in, clock=CLOCK),
+            timeout_s=0.3,
+        )
+    assert caught.value.tried == ([HERE] if code is None else [])
+
+
 def test_who_hangs_is_asked_once_for_all_that_he_leads():
     """And who refuses an answer is not silent: fencing it is tried."""
     sides = two_sides.FakeSides(flows.Flow(source="east", target="west"))
