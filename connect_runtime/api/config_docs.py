@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from connect_runtime.api import config_def, config_types
+from connect_runtime.base import amounts
 
 _BYTES = (("kibibyte", 1024), ("mebibyte", 1024), ("gibibyte", 1024), ("tebibyte", 1024))
 _TIMES = (("second", 1000), ("minute", 60), ("hour", 60), ("day", 24))
@@ -73,5 +74,5 @@ def _in_units(value: int, units: tuple[tuple[str, int], ...]) -> str:
         if value == 0 or value % factor:
             break
         value //= factor
-        found = f" ({value} {unit}{'' if value == 1 else 's'})"
+        found = f" ({amounts.counted(value, unit)})"
     return found

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 from connect_runtime.api import errors, records
 from connect_runtime.api import task as tasks
+from connect_runtime.base import amounts, ids
 from connect_runtime.base import clock as base_clock
-from connect_runtime.base import ids
 from connect_runtime.core.state import status_records
 from connect_runtime.core.task import sink_offsets
 from connect_runtime.ports import clients
@@ -191,7 +191,8 @@ class SinkTaskBody:
         try:
             self._task.put(records_put)
         except errors.RetriableError as error:
-            _LOG.warning("putting %d records failed and is tried again: %s", len(batch), error)
+            records = amounts.counted(len(batch), "record")
+            _LOG.warning("putting %s failed and is tried again: %s", records, error)
             if not self._held:
                 consumer.pause(self._offsets.assigned)
             self._held, self._kept = True, batch

@@ -10,8 +10,8 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from connect_runtime.base import ids
-from mm2.app import figures, overview
+from connect_runtime.base import amounts, ids
+from mm2.app import overview
 from mm2.connectors import flow_status
 from mm2.core import commands
 
@@ -67,7 +67,7 @@ class Changes:
             yield Line(
                 logging.WARNING,
                 f"{row.flow}: its transactional ids may not be used, so nobody can be fenced: "
-                f"{figures.counted(row.unfenced, 'partition')} copied at least once. With the "
+                f"{amounts.counted(row.unfenced, 'partition')} copied at least once. With the "
                 f"right to them it copies exactly once from its next start on. "
                 f"{commands.to_go_on(row.fencing)}",
             )
@@ -85,7 +85,7 @@ class Changes:
             self._missing[row.flow] = row.slots_missing
             yield Line(
                 logging.WARNING,
-                f"{row.flow}: needs {figures.counted(row.slots_missing, 'more Spark slot')}; "
+                f"{row.flow}: needs {amounts.counted(row.slots_missing, 'more Spark slot')}; "
                 "until then its waiting tasks copy nothing. "
                 "Give the cluster more cores or lower tasks.max",
             )

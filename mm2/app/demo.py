@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from connect_runtime.base import clock, ids
+from connect_runtime.base import amounts, clock, ids
 from mm2.app import demo_move, demo_waits, figures, narrator, node
 from mm2.app.settings import load
 from mm2.app.settings import settings as app_settings
@@ -168,8 +168,9 @@ class Demo:
         self._open.callback(traffic.close)
         traffic.create_topics([TRICKLE, demo_move.ORDERS])
         traffic.send_backlog(lambda kind: self._now(f"sending to {SOURCE}: {kind}"))
+        topics = amounts.counted(len(traffic.topic_names), "topic")
         self._step(
-            f"real clients have filled {len(traffic.topic_names)} topics of {SOURCE}: every codec, "
+            f"real clients have filled {topics} of {SOURCE}: every codec, "
             "transactions, Java, headers, nulls, old records, 1 byte to 5 MB"
         )
         return traffic, self._trickle(per_second=TRICKLE_PER_SECOND)
@@ -268,7 +269,8 @@ class Demo:
         def report(part: comparison.PartitionComparison) -> None:
             nonlocal done
             done += 1
-            self._now(f"an ordinary consumer compares both sides: {done} partitions, {part.source}")
+            so_far = amounts.counted(done, "partition")
+            self._now(f"an ordinary consumer compares both sides: {so_far}, {part.source}")
 
         self._now("an ordinary consumer compares both sides")
         found = proof.compare(
@@ -277,7 +279,7 @@ class Demo:
             {name: self._remote(name) for name in names},
             report=report,
         )
-        partitions = figures.counted(len(found.partitions), "partition")
+        partitions = amounts.counted(len(found.partitions), "partition")
         self._step(f"an ordinary consumer compared {partitions} on both sides, record by record")
         return found
 

@@ -47,8 +47,3 @@ def duration(seconds: float | None) -> str:
         if seconds >= 2 * factor or unit == "min":
             return f"{seconds / factor:.1f} {unit}"
     raise AssertionError(seconds)
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 topic`, `2 topics`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

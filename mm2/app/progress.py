@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from connect_runtime.base import ids
-from mm2.app import figures, overview
+from connect_runtime.base import amounts, ids
+from mm2.app import overview
 from mm2.connectors import flow_status
 from mm2.core import catch_up
 
@@ -143,7 +143,7 @@ class Progress:
             for flow, partition, reason in found[:LISTED_MAX]
         ]
         if len(found) > LISTED_MAX:
-            lines.append(f"  … and {figures.counted(len(found) - LISTED_MAX, 'more partition')}")
+            lines.append(f"  … and {amounts.counted(len(found) - LISTED_MAX, 'more partition')}")
         return lines
 
 
@@ -162,5 +162,5 @@ def _partition_reason(each: flow_status.PartitionStatus) -> str:
     if each.stopped:
         return reason
     behind = each.lag_records
-    missing = "" if behind is None else f", {figures.counted(behind, 'record')} behind"
+    missing = "" if behind is None else f", {amounts.counted(behind, 'record')} behind"
     return f"{each.phase}{missing}{': ' + reason if reason else ''}"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from connect_runtime.base import clock
+from connect_runtime.base import amounts, clock
 from mm2.app import changes, displays, exits, figures, metrics, overview, progress, rates, table
 from mm2.connectors import flow_status
 from mm2.core import catch_up
@@ -240,11 +240,11 @@ class RunLoop:
     ) -> tuple[str, ...]:
         everything = [each for flow in self._running.statuses() for each in flow.partitions]
         copied = (
-            f"{figures.counted(sum(each.records for each in everything), 'record')} "
+            f"{amounts.counted(sum(each.records for each in everything), 'record')} "
             f"({figures.size(sum(each.bytes for each in everything))}) "
             f"in {figures.duration(took_s)}"
         )
-        partitions = figures.counted(progressed.partitions, "partition")
+        partitions = amounts.counted(progressed.partitions, "partition")
         if progressed.verdict is catch_up.Verdict.CAUGHT_UP:
             return (f"caught up: {partitions}, {copied}",)
         late = f" within {self._goal.timeout_s:g} s" if why is Why.TIMEOUT else ""

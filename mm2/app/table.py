@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from rich import box, console, progress_bar, table, text
 
+from connect_runtime.base import amounts
 from mm2.app import figures, overview, progress
 from mm2.connectors import flow_status
 
@@ -88,13 +89,13 @@ def flow_line(row: overview.FlowRow) -> str:
         return f"{row.state.value}: {row.reason}, {_copied(row)}"
     parts = [row.state.value, *_held(row), *_tasks(row)]
     if row.slots_missing:
-        parts.append(f"needs {row.slots_missing} more Spark slot{'s' * (row.slots_missing != 1)}")
+        parts.append(f"needs {amounts.counted(row.slots_missing, 'more Spark slot')}")
     if not row.partitions:
         return ", ".join([*parts, row.reason or _nothing_here(row)])
-    parts.append(f"{figures.counted(row.topics, 'topic')}, {_partitions(row)}")
+    parts.append(f"{amounts.counted(row.topics, 'topic')}, {_partitions(row)}")
     parts.append(f"{figures.count(row.rate.records_s)} records/s")
     parts.append(f"{figures.megabytes(row.rate.bytes_s)} MB/s")
-    parts.append(f"lag {lag_records(row.lag)} records, {lag_seconds(row.lag)}")
+    parts.append(f"lag {lag_in_records(row.lag)}, {lag_seconds(row.lag)}")
     return ", ".join(parts)
 
 
@@ -103,7 +104,7 @@ def _held(row: overview.FlowRow) -> list[str]:
 
 
 def _copied(row: overview.FlowRow) -> str:
-    return f"{row.records:,} records ({figures.size(row.bytes)}) copied"
+    return f"{amounts.counted(row.records, 'record')} ({figures.size(row.bytes)}) copied"
 
 
 def _tasks(row: overview.FlowRow) -> list[str]:
@@ -113,7 +114,7 @@ def _tasks(row: overview.FlowRow) -> list[str]:
         flow_status.TaskState.WAITING_FOR_SLOT: waits,
     }
     return [
-        f"{figures.counted(number, 'task')} {words.get(state, state.value.lower())}"
+        f"{amounts.counted(number, 'task')} {words.get(state, state.value.lower())}"
         for state, number in sorted(row.tasks.items(), key=_task_state)
     ]
 
@@ -125,12 +126,12 @@ def _task_state(item: tuple[flow_status.TaskState, int]) -> int:
 def _nothing_here(row: overview.FlowRow) -> str:
     if row.empty:
         return "no topic matches"
-    return f"{figures.counted(row.elsewhere, 'partition')}, none of them here"
+    return f"{amounts.counted(row.elsewhere, 'partition')}, none of them here"
 
 
 def _partitions(row: overview.FlowRow) -> str:
     stopped = f" ({row.stopped} in error)" if row.stopped else ""
-    return f"{figures.counted(row.partitions, 'partition')}{stopped}"
+    return f"{amounts.counted(row.partitions, 'partition')}{stopped}"
 
 
 def lag_records(lag: overview.Lag) -> str:
@@ -138,6 +139,13 @@ def lag_records(lag: overview.Lag) -> str:
     if lag.records is None:
         return figures.UNKNOWN
     return f"{'' if lag.complete else '>'}{figures.count(lag.records)}"
+
+
+def lag_in_records(lag: overview.Lag) -> str:
+    """`lag_records` in words."""
+    if lag.records is None:
+        return f"{figures.UNKNOWN} records"
+    return f"{'' if lag.complete else '>'}{amounts.counted(lag.records, 'record')}"
 
 
 def lag_seconds(lag: overview.Lag) -> str:
@@ -208,7 +216,7 @@ def _topics(frame: Frame, chosen: Choice, *, wide: bool) -> console.RenderableTy
         made.add_row(*([row.flow] if several else []), cells[0], *cells[1 if wide else 2 :])
     if not chosen.hidden:
         return made
-    more = text.Text(f"… and {figures.counted(chosen.hidden, 'more topic')}", style="dim")
+    more = text.Text(f"… and {amounts.counted(chosen.hidden, 'more topic')}", style="dim")
     return console.Group(made, more)
 
 
@@ -242,11 +250,11 @@ def _explain(seen: overview.Overview) -> list[str]:
     causes = _causes(seen)
     lines = []
     for words, others in causes[:STANDSTILLS_MAX]:
-        more = f" (and {figures.counted(others, 'more partition')})" if others else ""
+        more = f" (and {amounts.counted(others, 'more partition')})" if others else ""
         lines.append(f"{words}{more}")
     hidden = len(causes) - STANDSTILLS_MAX
     if hidden > 0:
-        lines.append(f"… and {figures.counted(hidden, 'more reason')}")
+        lines.append(f"… and {amounts.counted(hidden, 'more reason')}")
     return lines
 
 
@@ -263,8 +271,8 @@ def progress_line(seen: progress.Snapshot) -> str:
     """`62 %, 3 of 8 partitions, 1,234 of 2,000 records, 12 s left`."""
     parts = [
         f"{int(seen.fraction * 100)} %",
-        f"{seen.done:,} of {figures.counted(seen.partitions, 'partition')}",
-        f"{seen.copied:,} of {figures.counted(seen.total, 'record')}",
+        f"{seen.done:,} of {amounts.counted(seen.partitions, 'partition')}",
+        f"{seen.copied:,} of {amounts.counted(seen.total, 'record')}",
     ]
     if seen.eta_s is not None:
         parts.append(f"{figures.duration(seen.eta_s)} left")

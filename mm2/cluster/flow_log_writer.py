@@ -14,9 +14,9 @@ from collections.abc import Mapping
 
 import confluent_kafka
 
+from connect_runtime.base import amounts, errors
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
-from connect_runtime.base import errors
 from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.kafka_client import clients as kafka_clients
 from connect_runtime.kafka_client import translate_errors
@@ -133,8 +133,9 @@ class FlowLogWriter:
             self._serve(end.left_s(self._clock.now_s()))
         if self.broken is None and self._fatal is None and self._unanswered:
             self.broken = errors.RetriableError(
-                f"writing {self._names()} on {self._where}: closed before {self._unanswered} "
-                "records were acknowledged; they may or may not be recorded, so read to know"
+                f"writing {self._names()} on {self._where}: closed before "
+                f"{amounts.counted(self._unanswered, 'record', 'were')} acknowledged; they may or "
+                "may not be recorded, so read to know"
             )
         self._give_up()
         self._run_callbacks()
@@ -149,8 +150,9 @@ class FlowLogWriter:
 
     def _full(self, topic: flow_log.LogTopic) -> cluster_errors.FlowLogFullError:
         return cluster_errors.FlowLogFullError(
-            f"appending to {self._topics[topic]} on {self._where}: {self._unanswered} records "
-            f"({self._unanswered_bytes} bytes) wait for their acknowledgement; wait for some"
+            f"appending to {self._topics[topic]} on {self._where}: not acknowledged yet are "
+            f"{amounts.counted(self._unanswered, 'record')} ({self._unanswered_bytes} bytes); "
+            "wait for some"
         )
 
     def _refused(

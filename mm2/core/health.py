@@ -18,6 +18,7 @@ import enum
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from connect_runtime.base import amounts
 from mm2.core.copy import crossing
 
 LIVE_WITHIN_S = 60.0
@@ -195,7 +196,8 @@ def _replicates(of: Flow, *, within_s: float, now_ms: int) -> Finding:
         return Finding(flow=of.flow, well=False, reason=of.held)
     if of.crossed is None:
         if of.elsewhere:
-            reason = f"its {of.elsewhere} partitions are copied by other nodes, which know more"
+            others = amounts.counted(of.elsewhere, "partition", "are")
+            reason = f"its {others} copied by other nodes, which know more"
             return Finding(flow=of.flow, well=True, reason=reason)
         return Finding(flow=of.flow, well=False, reason="it has no partition to copy")
     allowed = f"allowed are {within_s:g} s"

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from connect_runtime.base import ids
+from connect_runtime.base import amounts, ids
 
 _MB = 1_000_000
 _DETAILED_MAX = 4
@@ -132,7 +132,7 @@ def _details(parts: Sequence[PartitionComparison]) -> Iterator[str]:
         if part.cut_short:
             yield f"  {part.source}: and more that was counted, but not told apart"
     if len(wrong) > _DETAILED_MAX:
-        yield f"  and {len(wrong) - _DETAILED_MAX} more partitions"
+        yield f"  and {amounts.counted(len(wrong) - _DETAILED_MAX, 'more partition')}"
 
 
 def _shown(offset: int | None) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import confluent_kafka
 from confluent_kafka import admin as kafka_admin
 
+from connect_runtime.base import amounts
 from connect_runtime.system import polling
 from mm2.sandbox import clients, failures, secure
 
@@ -67,6 +68,6 @@ def await_known(
 
         if not polling.until(knows_all, timeout_s=timeout_s):
             raise failures.SandboxError(
-                f"the broker at {address} did not know all {len(addresses)} brokers after "
-                f"{timeout_s:.0f} s"
+                f"the broker at {address} did not know all "
+                f"{amounts.counted(len(addresses), 'broker')} after {timeout_s:.0f} s"
             )

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from connect_runtime.base import amounts
 from connect_runtime.system import java, polling, processes
 from mm2.pipeline import run_directory
 from mm2.pipeline.spark import jvm
@@ -120,7 +121,7 @@ class SparkCluster:
 
     def await_workers(self, count: int) -> None:
         """Wait until that many workers are registered and alive. Raises SandboxError."""
-        self._await(lambda: self.alive_workers() == count, f"{count} workers")
+        self._await(lambda: self.alive_workers() == count, amounts.counted(count, "worker"))
 
     def alive_workers(self) -> int:
         """Workers that the master believes in."""

@@ -365,7 +365,7 @@ def test_a_sender_gives_up_in_the_end(own_cluster, topic):
     running.kill()
     ends.send(name, [payloads.Outgoing(value=b"v")])
     with pytest.raises(
-        errors.ConnectError, match=rf"1 records not acknowledged.*{running.bootstrap}"
+        errors.ConnectError, match=rf"1 record not acknowledged.*{running.bootstrap}"
     ):
         ends.flush(timeout_s=1.0)
     ends.close(timeout_s=0.1)

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 import confluent_kafka
 
 from connect_runtime.adapters.kafka import log_mark
+from connect_runtime.base import amounts, errors
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
-from connect_runtime.base import errors
 from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.kafka_client import clients as kafka_clients
 from connect_runtime.kafka_client import translate_errors
@@ -106,8 +106,9 @@ class LogWriter:
             raise self._translated(error.args[0]) from error
         except BufferError as error:
             self._waiting.end(number)
+            waiting = amounts.counted(len(self._waiting), "record", "wait")
             raise errors.RetriableError(
-                f"{self._doing()}: {len(self._waiting)} records wait already; look at the brokers"
+                f"{self._doing()}: {waiting} already; look at the brokers"
             ) from error
 
     def settle(self, end: base_deadline.Deadline) -> None:
@@ -119,7 +120,8 @@ class LogWriter:
             return
         reason = self._reports.reason() or translate_errors.timed_out()
         raise errors.RetriableError(
-            f"{self._translated(reason)}; {len(self._waiting)} records are not acknowledged yet"
+            f"{self._translated(reason)}; {amounts.counted(len(self._waiting), 'record', 'are')} "
+            "not acknowledged yet"
         )
 
     def recorded_ends(self) -> Mapping[int, int]:

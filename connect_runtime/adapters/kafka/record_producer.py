@@ -15,7 +15,7 @@ from typing import Any
 import confluent_kafka
 
 from connect_runtime.api import records
-from connect_runtime.base import errors
+from connect_runtime.base import amounts, errors
 from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.kafka_client import clients as kafka_clients
 from connect_runtime.kafka_client import translate_errors
@@ -84,9 +84,10 @@ class KafkaRecordProducer:
             raise self._translated(error.args[0], record.topic) from error
         except BufferError as error:
             self._waiting.end(number)
+            waiting = amounts.counted(len(self._waiting), "record", "wait")
             raise errors.RetriableError(
-                f"writing to {record.topic} on {self._where}: {len(self._waiting)} records wait "
-                "already; look at the brokers"
+                f"writing to {record.topic} on {self._where}: {waiting} already; "
+                "look at the brokers"
             ) from error
 
     def flush(self, timeout_s: float) -> bool:

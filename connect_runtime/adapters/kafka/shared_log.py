@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from connect_runtime.adapters.kafka import log_ends, log_reader, log_writer, topic_admin
+from connect_runtime.base import amounts, errors
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
-from connect_runtime.base import errors
 from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.ports import shared_log
 from connect_runtime.system import polling, threads
@@ -166,10 +166,10 @@ class KafkaSharedLog:
         if not self._grown and any(each >= self._partitions for each in known):
             self._grown = True
             _LOG.error(
-                "%s had %d partitions when this worker started, and has more: restart all workers,"
+                "%s had %s when this worker started, and has more: restart all workers,"
                 " or what they write there is not seen",
                 self._topic,
-                self._partitions,
+                amounts.counted(self._partitions, "partition"),
             )
 
     def _span(self, end: base_deadline.Deadline) -> log_reader.Span:

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from connect_runtime.base import errors
+from connect_runtime.base import amounts, errors
 
 HIDDEN = "[hidden]"
 
@@ -48,10 +48,9 @@ class SettingsError(errors.FatalError):
         self.file = file
         once = dict.fromkeys(problems)  # what defaults say is read for every flow
         self.problems = tuple(sorted(once, key=lambda problem: problem.line))
-        count = len(self.problems)
+        count = amounts.counted(len(self.problems), "problem")
         lines = [problem.describe(file) for problem in self.problems]
-        noun = "problem" if count == 1 else "problems"
-        super().__init__("\n".join([*lines, f"{count} {noun} in {file}, nothing was started"]))
+        super().__init__("\n".join([*lines, f"{count} in {file}, nothing was started"]))
 
 
 def unreadable(file: str, text: str, *, line: int = 0) -> SettingsError:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from connect_runtime.base import ids
+from connect_runtime.base import amounts, ids
 from connect_runtime.core.assignment import work
 from connect_runtime.core.state import config_records, status_log, status_records
 
@@ -37,7 +37,7 @@ class RestartPlan:
         return work.Work(connectors=connectors, tasks=tasks)
 
     def __str__(self) -> str:
-        what = f"{len(self.restarted_tasks())} of {len(self.tasks)} tasks"
+        what = f"{len(self.restarted_tasks())} of {amounts.counted(len(self.tasks), 'task')}"
         connector = "the connector and " if self.restarts_connector else ""
         return f"restart {connector}{what} of {self.request.connector}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from connect_runtime.base import amounts
 from connect_runtime.core.herder import instructions
 
 JOINING = "ensuring membership in the cluster"
@@ -38,7 +39,7 @@ def _written(write: instructions.ConfigWrite) -> str:
         case instructions.RemoveConnector(name):
             return f"the removal of connector {name}"
         case instructions.WriteTaskConfigs(connector=name, configs=configs):
-            return f"{len(configs)} task configs for connector {name}"
+            return f"{amounts.counted(len(configs), 'task config')} for connector {name}"
         case instructions.WriteTargetState(connector=name, state=state):
             return f"the {state.value} target state for connector {name}"
         case instructions.WriteRestart(request):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from connect_runtime.api import config_infos
+from connect_runtime.base import amounts
 from connect_runtime.core.herder import events, instructions, requests, validation
 from connect_runtime.core.state import cluster_config, status_records
 from connect_runtime.ports import herder as port
@@ -131,7 +132,8 @@ class Orders:
             _LOG.warning("there is no log level %s: %s stays as it is", level, namespace)
             return
         changed = self._hands.levels.set(namespace, level)
-        _LOG.info("log level %s for %s: %d loggers", level, namespace, len(changed))
+        loggers = amounts.counted(len(changed), "logger")
+        _LOG.info("log level %s for %s: %s", level, namespace, loggers)
 
     def validate_and_put(self, ticket: int, request: requests.PutConnector) -> None:
         """Validate, on a thread of its own, then submit it with what was found."""

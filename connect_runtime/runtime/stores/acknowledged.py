@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from connect_runtime.base import errors
+from connect_runtime.base import amounts, errors
 from connect_runtime.ports import shared_log
 
 
@@ -26,9 +26,11 @@ def write(
         log.send(record, on_recorded=note)
     with changed:
         if not changed.wait_for(lambda: len(answers) == len(records), timeout=timeout_s):
+            missing = len(records) - len(answers)
             raise errors.RetriableError(
-                f"writing to {log.name}: {len(records) - len(answers)} of {len(records)} records "
-                f"were not acknowledged within {timeout_s:.0f} s; they may be there all the same"
+                f"writing to {log.name}: {missing} of {amounts.counted(len(records), 'record')} "
+                f"{amounts.agreeing(missing, 'were')} not acknowledged within {timeout_s:.0f} s; "
+                "they may be there all the same"
             )
         failed = [error for error in answers if error is not None]
     if failed:

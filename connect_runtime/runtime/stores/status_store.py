@@ -12,8 +12,8 @@ import threading
 from dataclasses import dataclass
 
 from connect_runtime.api import context
+from connect_runtime.base import amounts, errors
 from connect_runtime.base import clock as base_clock
-from connect_runtime.base import errors
 from connect_runtime.core.state import (
     skipped,
     status_log,
@@ -128,8 +128,9 @@ class StatusStore:
         """
         if not self._outstanding.wait(timeout_s):
             raise errors.RetriableError(
-                f"writing to {self._log.name}: {len(self._outstanding)} statuses were not "
-                f"acknowledged within {timeout_s:.0f} s"
+                f"writing to {self._log.name}: "
+                f"{amounts.counted(len(self._outstanding), 'status', 'were')} not acknowledged "
+                f"within {timeout_s:.0f} s"
             )
 
     def _send(self, record: shared_log.Record, ticket: status_writes.WriteTicket | None) -> None:

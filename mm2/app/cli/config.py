@@ -9,6 +9,7 @@ import click
 
 from connect_runtime.adapters.config import yaml_source
 from connect_runtime.app.settings import problems
+from connect_runtime.base import amounts
 from mm2.app import exits
 from mm2.app.cli import config_file
 from mm2.app.settings import convert, load, mirror_maker, settings, show
@@ -39,10 +40,8 @@ def check(file: pathlib.Path) -> None:
     for line in found.warning_lines():
         click.echo(f"warning: {line}", err=True)
     names = ", ".join(flow.name for flow in found.flows)
-    clusters = f"{len(found.clusters)} cluster{'s' * (len(found.clusters) != 1)}"
-    click.echo(
-        f"{file}: {clusters}, {len(found.flows)} flow{'s' * (len(found.flows) != 1)}: {names}"
-    )
+    clusters = amounts.counted(len(found.clusters), "cluster")
+    click.echo(f"{file}: {clusters}, {amounts.counted(len(found.flows), 'flow')}: {names}")
 
 
 @group.command("show")

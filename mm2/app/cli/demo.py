@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from connect_runtime.base import amounts
 from connect_runtime.system import clock, java, signals
 from mm2.app import displays, exits, figures, narrator, noise, run_loop, version
 from mm2.app.cli import run
@@ -98,7 +99,7 @@ def lines(result: demo.Result) -> Iterator[str]:
     yield ""
     yield (
         f"records     {found.records:,} ({figures.size(found.size)} of keys and values) in "
-        f"{figures.counted(len({each.source.topic for each in found.partitions}), 'topic')}"
+        f"{amounts.counted(len({each.source.topic for each in found.partitions}), 'topic')}"
     )
     backlog = result.backlog
     yield (
@@ -114,15 +115,15 @@ def lines(result: demo.Result) -> Iterator[str]:
     if found.equal:
         yield "proof       every record equal: key, value, headers, timestamp, order"
     else:
-        yield f"proof       DIFFERENT in {figures.counted(len(found.differing), 'partition')}"
+        yield f"proof       DIFFERENT in {amounts.counted(len(found.differing), 'partition')}"
     if result.moved is not None:
         yield from _move_lines(result.moved)
 
 
 def _move_lines(moved: demo_move.Moved) -> Iterator[str]:
     yield (
-        f"failover    {moved.before:,} records processed on {moved.origin}, {moved.after:,} on "
-        f"{moved.destination}, {figures.duration(moved.seconds)} in all"
+        f"failover    {amounts.counted(moved.before, 'record')} processed on {moved.origin}, "
+        f"{moved.after:,} on {moved.destination}, {figures.duration(moved.seconds)} in all"
     )
     if moved.exact:
         yield f"            each of the {moved.sent:,} records sent was processed once"

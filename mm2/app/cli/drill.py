@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from connect_runtime.base import amounts
 from connect_runtime.system import clock as system_clock
 from connect_runtime.system import java
 from mm2.app import drill_report, exits, figures
@@ -101,9 +102,9 @@ def lines(result: drill.Result) -> Iterator[str]:
     yield ""
     yield f"RTO          {figures.duration(result.rto_s)} until the group worked again"
     yield f"             {figures.duration(result.all_s)} until it had read what it had not"
-    yield f"RPO          {figures.counted(result.lost, 'record')} of {result.sent:,} lost"
+    yield f"RPO          {amounts.counted(result.lost, 'record')} of {result.sent:,} lost"
     if result.skipped:
         yield f"             WRONG: {result.skipped:,} of them had arrived, and were passed over"
-    again = figures.counted(result.read_again, "record")
+    again = amounts.counted(result.read_again, "record")
     yield f"read again   {again}, of at most {result.report['read_again_max']:,} by the map"
     yield f"processed    {result.before:,} before, {result.after:,} after"

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from connect_runtime.base import amounts
 from connect_runtime.system import clock as system_clock
-from mm2.app import exits, figures
+from mm2.app import exits
 from mm2.app.cli import config_file, flow_names, usual
 from mm2.app.settings import load
 
@@ -347,7 +348,7 @@ def _tell_plan(
     for line in _lines(planned, found.settings):
         click.echo(line)
     if export:
-        records = figures.counted(_export(found, planned), "record")
+        records = amounts.counted(_export(found, planned), "record")
         click.echo(
             f"{export} has what {order.destination} holds and {order.origin} never got: {records}"
         )

@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from connect_runtime.base import amounts, errors
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
-from connect_runtime.base import errors
 from connect_runtime.system import threads
 from mm2.pipeline import single_questions
 
@@ -39,7 +39,8 @@ class Outcome(Generic[K, T]):
 
     def __str__(self) -> str:
         """How far it came, with the first reason that there is."""
-        count = f"{len(self.done):,} of {len(self.done) + len(self.left):,} partitions are done"
+        all_of_them = amounts.counted(len(self.done) + len(self.left), "partition", "are")
+        count = f"{len(self.done):,} of {all_of_them} done"
         why = next((f"; {item}: {why}" for item, why in self.left.items() if why), "")
         return count + why
 
@@ -83,7 +84,8 @@ class Crew:
             next(each for each in running if each.alive).join(TURN_S)
             if self.clock.now_s() - told_s >= TELL_S:
                 told_s = self.clock.now_s()
-                self.tell(f"{self.doing}: {len(shared.done):,} of {shared.count:,} partitions")
+                all_of_them = amounts.counted(shared.count, "partition")
+                self.tell(f"{self.doing}: {len(shared.done):,} of {all_of_them}")
 
 
 class _Shared(Generic[K, T]):

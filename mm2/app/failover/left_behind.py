@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from connect_runtime.base import amounts, errors, ids
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
-from connect_runtime.base import errors, ids
 from mm2.app.failover import crews, scans
 from mm2.core.failover import tails
 from mm2.formats import compression, record_batch, record_sets, records
@@ -119,8 +119,8 @@ def export(
         written = _lines_of(part) - 1
         if written != count:
             raise errors.RetriableError(
-                f"{path}: {count} records were counted, and {written} found: the others were "
-                "deleted meanwhile. Nothing was written; try again"
+                f"{path}: {amounts.counted(count, 'record', 'were')} counted, and {written} found: "
+                "the others were deleted meanwhile. Nothing was written; try again"
             )
         part.replace(path)
         _sync(path.parent)

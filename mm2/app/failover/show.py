@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from connect_runtime.base import amounts
 from mm2.app import columns, figures
 from mm2.core.failover import group_moves, plan, seen, steps, verdicts
 
@@ -101,7 +102,8 @@ def as_json(
 ) -> dict[str, Any]:
     """For programs; `version` says how it reads. Times are UTC milliseconds, lag as DESIGN says:
     null where it cannot be told. Then `newest_ms` is of the newest record that arrived of what it
-    cannot be told of, else null; of the topics `untold` nothing is known."""
+    cannot be told of, else null; of the topics `untold` nothing is known. `mirror_exists` is null
+    where nobody answers for it."""
     wanted = found.wanted
     return {
         "version": JSON_VERSION,
@@ -135,7 +137,7 @@ def rpo(there: str, *, lag_records: int | None, lag_ms: int | None, newest_ms: i
         newest = figures.UNKNOWN if newest_ms is None else moment(newest_ms)
         return f"RPO: unknown; the newest record on {there} is of {newest}"
     seconds = figures.duration(None if lag_ms is None else lag_ms / 1000)
-    return f"RPO: {figures.counted(lag_records, 'record')}, {seconds}"
+    return f"RPO: {amounts.counted(lag_records, 'record')}, {seconds}"
 
 
 def moment(ms: int) -> str:
@@ -171,12 +173,18 @@ def _mirror(each: seen.Mirrored, now_ms: int) -> tuple[str, ...]:
     return (
         each.partition.topic,
         str(each.partition.partition),
-        each.mirror.topic if each.there is not None else f"{each.mirror.topic} (missing)",
+        each.mirror.topic + _absent(each),
         figures.UNKNOWN if each.here is None else str(each.here.end),
         figures.UNKNOWN if each.copied_to is None else str(each.copied_to),
         figures.count(each.lag_records),
         figures.duration(None if lag_ms is None else lag_ms / 1000),
     )
+
+
+def _absent(each: seen.Mirrored) -> str:
+    if each.unheard:
+        return " (no answer)"
+    return " (missing)" if each.there is None else ""
 
 
 def _group(group: group_moves.GroupMove) -> Iterator[tuple[str, ...]]:
@@ -198,7 +206,8 @@ def _group(group: group_moves.GroupMove) -> Iterator[tuple[str, ...]]:
 def _state(group: group_moves.GroupMove, each: group_moves.PartitionMove) -> str:
     if group.barred is not None:
         return f"stays: group is {group.barred.value} there"
-    return each.way.value + (f": {each.why}" if each.why else "")
+    why = each.why or ("no answer there" if each.unheard else "")
+    return each.way.value + (f": {why}" if why else "")
 
 
 def _totals(found: plan.Plan) -> Iterator[str]:
@@ -208,13 +217,13 @@ def _totals(found: plan.Plan) -> Iterator[str]:
     )
     waits = found.wanted.planned and found.lag_records
     yield point + (" as it stands now; the move waits until all is copied" if waits else "")
-    groups = figures.counted(len(found.groups), "group")
-    again = figures.counted(found.again_max, "record")
-    missing = figures.counted(sum(each.unmirrored for each in found.groups), "record")
+    groups = amounts.counted(len(found.groups), "group")
+    again = amounts.counted(found.again_max, "record")
+    missing = amounts.counted(sum(each.unmirrored for each in found.groups), "record")
     yield f"{groups}: at most {again} read again; {there} lacks {missing} that they have read"
     stale = [each for each in found.groups if each.origin is seen.Origin.CHECKPOINTED]
     if stale:
-        behind = figures.counted(len(stale), "group")
+        behind = amounts.counted(len(stale), "group")
         yield f"on top of that {behind} will read again what was read after the last checkpoint"
 
 
@@ -255,7 +264,7 @@ def _mirror_json(each: seen.Mirrored, now_ms: int) -> dict[str, Any]:
         "topic": each.partition.topic,
         "partition": each.partition.partition,
         "mirror": each.mirror.topic,
-        "mirror_exists": each.there is not None,
+        "mirror_exists": None if each.unheard else each.there is not None,
         "source_end": None if each.here is None else each.here.end,
         "copied_to": each.copied_to,
         "lag_records": each.lag_records,

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from connect_runtime.base import amounts
 from mm2.app import columns, figures
 from mm2.app.failover import show
 from mm2.core import commands
@@ -39,8 +40,8 @@ def lines(report: Mapping[str, Any], *, file: str) -> Iterator[str]:
         lag_ms=report["lag_ms"],
         newest_ms=report["newest_ms"],
     )
-    groups = figures.counted(len(report["moved"]), "group")
-    again = figures.counted(report["read_again_max"], "record")
+    groups = amounts.counted(len(report["moved"]), "group")
+    again = amounts.counted(report["read_again_max"], "record")
     yield f"{groups} moved: at most {again} read again"
     yield ""
     yield from columns.lines(_STEP_COLUMNS, [_step(each) for each in report["steps"]])
@@ -109,7 +110,7 @@ def _way_on(report: Mapping[str, Any], file: str) -> Iterator[str]:
         yield f"and so does {forth}, if it was stopped: {operator.go_on(forth, None)}"
     stranded = report["stranded_records"]
     if stranded:
-        yield f"{figures.counted(stranded, 'record')} came to the cluster left after the last look"
+        yield f"{amounts.counted(stranded, 'record')} came to the cluster left after the last look"
 
 
 def _names(groups: Sequence[str]) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from connect_runtime.base import amounts, errors
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
-from connect_runtime.base import errors
 from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app.looks import sides as app_sides
 from mm2.client import checkpoint_reading
@@ -101,7 +101,8 @@ def _why_unlisted(side: app_sides.OneSide, timeout_s: float) -> str:
     alone = 0 if topic is None else topic.leaders.count(None)
     if topic is None or not alone:
         return ""
-    return f"no broker leads {alone} of the {topic.partitions} partitions of {_OFFSETS_TOPIC}"
+    all_of_them = amounts.counted(topic.partitions, "partition")
+    return f"no broker leads {alone} of the {all_of_them} of {_OFFSETS_TOPIC}"
 
 
 def _committed(

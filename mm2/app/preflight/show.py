@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mm2.app import figures
+from connect_runtime.base import amounts
 from mm2.core.preflight import findings
 
 JSON_VERSION = 1
@@ -68,7 +68,7 @@ def as_json(report: findings.Report, file: str) -> dict[str, Any]:
 
 def _summary(report: findings.Report) -> str:
     counts = (
-        figures.counted(number, word)
+        amounts.counted(number, word)
         for weight, word in (
             (findings.Weight.FAILED, "failure"),
             (findings.Weight.WARNING, "warning"),

@@ -10,9 +10,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 
+from connect_runtime.base import amounts, errors, ids
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
-from connect_runtime.base import errors, ids
 from connect_runtime.core.state import cluster_config, config_records, status_records
 from mm2.app import flow_plan, flow_statuses, held, overview
 from mm2.app.looks import mirrors, sides, workers
@@ -260,9 +260,10 @@ def _warnings(
         yield overview.NO_TOPIC
     yield from held.in_words(flow.name, holds)
     if found.losses:
-        yield f"{found.losses} receipts say that records were lost; mm2 receipts lists them"
+        told = amounts.counted(found.losses, "receipt", "say")
+        yield f"{told} that records were lost; mm2 receipts lists them"
     wrong = [each for each in partitions if each.reason]
     for each in wrong[:3]:
         yield f"{each.topic}-{each.partition}: {each.reason}"
     if len(wrong) > 3:
-        yield f"… and {len(wrong) - 3} more partitions; mm2 lag lists them"
+        yield f"… and {amounts.counted(len(wrong) - 3, 'more partition')}; mm2 lag lists them"

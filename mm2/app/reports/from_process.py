@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from connect_runtime.base import ids
+from connect_runtime.base import amounts, ids
 from mm2.app import held, overview
 from mm2.app.reports import flow_report, history, source_looks
 from mm2.connectors import flow_status
@@ -108,11 +108,11 @@ def _warnings(status: flow_status.FlowStatus) -> list[str]:
     if status.fencing:
         count = sum(not each.fenced for each in status.partitions)
         found.append(
-            f"{count} partitions are copied at least once, for nobody can be fenced. "
-            f"To go on: {status.fencing}"
+            f"{amounts.counted(count, 'partition', 'are')} copied at least once, for nobody can be "
+            f"fenced. To go on: {status.fencing}"
         )
     if status.slots_missing:
-        found.append(f"its tasks need {status.slots_missing} more Spark slots")
+        found.append(f"its tasks need {amounts.counted(status.slots_missing, 'more Spark slot')}")
     if status.empty:
         found.append(overview.NO_TOPIC)
     found.extend(held.in_words(status.flow, status.holds))

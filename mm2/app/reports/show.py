@@ -7,6 +7,7 @@ import datetime
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from connect_runtime.base import amounts
 from mm2.app import columns, figures
 from mm2.app.reports import asking, flow_report, words
 
@@ -73,7 +74,7 @@ def _headline(each: flow_report.FlowReport) -> str:
 def _flow(each: flow_report.FlowReport) -> Iterator[str]:
     yield _headline(each)
     of_all = flow_report.lag(each.partitions, each.at_ms)
-    yield f"  lag: {records(of_all)} records, {age(of_all)}; as of {moment(each.at_ms)}"
+    yield f"  lag: {in_records(of_all)}, {age(of_all)}; as of {moment(each.at_ms)}"
     soonest = flow_report.soonest(each.partitions)
     if soonest is not None:
         yield f"  {words.loss(soonest)}"
@@ -98,7 +99,7 @@ def _tasks(each: flow_report.FlowReport) -> Iterator[str]:
         numbers = ", ".join(str(task.number) for task in mine)
         yield f"  {node or 'no node'}: tasks {numbers} ({told})"
     for task in each.tasks:
-        restarts = f", restarted {task.restarts} times" if task.restarts else ""
+        restarts = f", restarted {amounts.counted(task.restarts, 'time')}" if task.restarts else ""
         if task.reason or restarts:
             reason = f": {task.reason}" if task.reason else ""
             yield f"  task {task.number}: {task.state}{restarts}{reason}"
@@ -117,7 +118,7 @@ def _standing(each: flow_report.FlowReport) -> Iterator[str]:
         since = "" if since_ms is None else f" since {moment(since_ms)}"
         yield f"  stopped{since}: {names}{more}: {reason}"
     if len(found) > STANDING_MAX:
-        yield f"  … and {len(found) - STANDING_MAX} more reasons"
+        yield f"  … and {amounts.counted(len(found) - STANDING_MAX, 'more reason')}"
 
 
 def _topic_row(name: str, parts: Sequence[flow_report.Partition], at_ms: int) -> tuple[str, ...]:
@@ -187,6 +188,13 @@ def records(found: flow_report.Lag) -> str:
     if found.records is None:
         return figures.UNKNOWN
     return f"{'' if found.complete else '>'}{found.records}"
+
+
+def in_records(found: flow_report.Lag) -> str:
+    """`records` in words."""
+    if found.records is None:
+        return f"{figures.UNKNOWN} records"
+    return f"{'' if found.complete else '>'}{amounts.counted(found.records, 'record')}"
 
 
 def age(found: flow_report.Lag) -> str:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from connect_runtime.base import amounts, ids
 from connect_runtime.base import clock as base_clock
-from connect_runtime.base import ids
 from mm2.app.reports import source_looks, words
 from mm2.cluster import admin, logs
 from mm2.connectors import flow_status
@@ -193,13 +193,14 @@ class SourceLosses:
             way = f". {commands.to_go_on(line)}" if line else ""
             _log.warning("%s: %s: %s%s", self._flow, each, words.loss(outlook), way)
         if len(due) > LINES_MAX:
-            more = len(due) - LINES_MAX
-            _log.warning("%s: so it is with %d more topics; see mm2 lag", self._flow, more)
+            more = amounts.counted(len(due) - LINES_MAX, "more topic")
+            _log.warning("%s: so it is with %s; see mm2 lag", self._flow, more)
         over = sorted(self._told.keys() - worst.keys())
         for topic in over:
             del self._told[topic]
         if over:
-            more_over = f" and {len(over) - 1} more topics" if len(over) > 1 else ""
+            others = len(over) - 1
+            more_over = f" and {amounts.counted(others, 'more topic')}" if others else ""
             _log.info("%s: %s%s: what waits is in time again", self._flow, over[0], more_over)
 
 

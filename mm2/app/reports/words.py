@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from connect_runtime.base import amounts
 from mm2.app import figures
 from mm2.core import commands, time_to_loss
 
@@ -29,7 +30,7 @@ def loss(outlook: time_to_loss.Outlook) -> str:
     """What the source does to what is not copied yet; "" where it does nothing to it."""
     match outlook.kind:
         case time_to_loss.Kind.GONE:
-            offsets = figures.counted(outlook.gone, "offset")
+            offsets = amounts.counted(outlook.gone, "offset")
             return f"the source deleted {offsets} before they were copied"
         case time_to_loss.Kind.RUNS_OUT:
             assert outlook.by is not None

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from connect_runtime.base import amounts
 from mm2.app import figures, overview
 from mm2.app.reports import flow_report, words
 from mm2.app.ui import tones
@@ -73,7 +74,7 @@ def _find(report: flow_report.FlowReport, flow: flows.Flow) -> Iterator[tuple[Ki
     if standing:
         yield (
             Kind.COSTS,
-            f"{figures.counted(len(standing), 'partition')} stopped: what comes there does not "
+            f"{amounts.counted(len(standing), 'partition')} stopped: what comes there does not "
             f"reach {target}",
         )
     lost = flow_report.soonest(parts)
@@ -82,7 +83,7 @@ def _find(report: flow_report.FlowReport, flow: flows.Flow) -> Iterator[tuple[Ki
     if report.elsewhere:
         yield (
             Kind.UNKNOWN,
-            f"{figures.counted(report.elsewhere, 'partition')} are copied by other processes, "
+            f"{amounts.counted(report.elsewhere, 'partition', 'are')} copied by other processes, "
             "whose pages tell",
         )
     if not parts:
@@ -95,5 +96,5 @@ def _find(report: flow_report.FlowReport, flow: flows.Flow) -> Iterator[tuple[Ki
         yield Kind.UNKNOWN, "of some partitions nobody knows how far they are copied"
     if lag.records:
         age = "" if lag.ms is None else f", {figures.duration(lag.ms / 1000)}"
-        missing = figures.counted(lag.records, "record")
+        missing = amounts.counted(lag.records, "record")
         yield Kind.COSTS, f"up to {missing} of {source} are not on {target} yet{age}"

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from connect_runtime.api import config_def, connector, records, task
 from connect_runtime.api import errors as api_errors
-from connect_runtime.base import deadline, errors
+from connect_runtime.base import amounts, deadline, errors
 from connect_runtime.system import threads
 from mm2.cluster import group_batches, groups
 from mm2.connectors import complaints, internal_topics
@@ -203,8 +203,8 @@ class MirrorCheckpointConnector(connector.SourceConnector):
         self._told = found.unread | found.unwritable
         if change:
             _LOG.info(
-                "%d groups are followed: %d are new, %d have gone",
-                len(found.groups),
+                "%s followed: %d new, %d gone",
+                amounts.counted(len(found.groups), "group", "are"),
                 len(change.new),
                 len(change.gone),
             )

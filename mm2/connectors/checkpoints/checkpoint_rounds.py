@@ -16,8 +16,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from connect_runtime.base import amounts, errors, ids
 from connect_runtime.base import clock as base_clock
-from connect_runtime.base import errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.cluster import errors as cluster_errors
 from mm2.cluster import group_batches, state_topics
@@ -171,7 +171,8 @@ class CheckpointRounds:
         failure = found.first_failure()
         if failure is not None:
             self._failed += len(found.failed)
-            self._complaints.say(GROUPS, f"{failure} ({self._failed} groups)")
+            failing = amounts.counted(self._failed, "group")
+            self._complaints.say(GROUPS, f"{failure} ({failing})")
         self._refresh()
         made: list[Made] = []
         for group, positions in sorted(found.done.items()):
@@ -258,7 +259,8 @@ class CheckpointRounds:
             )
             self._forget_published()
             return False
-        _LOG.info("read the checkpoints of %d groups", len(self.table.groups()))
+        groups = amounts.counted(len(self.table.groups()), "group")
+        _LOG.info("read the checkpoints of %s", groups)
         return True
 
     def _read_published(self) -> None:

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from connect_runtime.api import errors as api_errors
 from connect_runtime.api import records, schema, task
-from connect_runtime.base import errors
+from connect_runtime.base import amounts, errors
 from mm2.connectors import board, complaints, task_metrics
 from mm2.connectors.checkpoints import checkpoint_clients, checkpoint_rounds, group_offset_sync
 from mm2.core import connect_offsets
@@ -164,7 +164,8 @@ class MirrorCheckpointTask(task.SourceTask):
         assert sync is not None
         found = self._tried(GROUP_OFFSETS, lambda: sync.run(rounds.table))
         if found is not None and found.written:
-            _LOG.debug("wrote offsets of %d groups on the target", found.written)
+            groups = amounts.counted(found.written, "group")
+            _LOG.debug("wrote offsets of %s on the target", groups)
         if found is not None and not found.refused:
             at_ms = self.context.clock.wall_ms()
             self._show(dataclasses.replace(self._shown, written_ms=at_ms))

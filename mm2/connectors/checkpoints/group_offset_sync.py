@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from connect_runtime.base import ids
+from connect_runtime.base import amounts, ids
 from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.cluster import admin, group_batches, groups, logs
 from mm2.cluster import errors as cluster_errors
@@ -121,7 +121,8 @@ class GroupOffsetSync:
         for group, refused in sorted(answer.done.items()):
             for place, error in sorted(refused.items()):
                 self._refuse(group, f"{place}: {error}")
-            _LOG.debug("group %s on the target: %d offsets", group, len(plans[group].write))
+            offsets = amounts.counted(len(plans[group].write), "offset")
+            _LOG.debug("group %s on the target: %s", group, offsets)
         return len(answer.done)
 
     def _look(self, names: Sequence[str]) -> dict[str, group_sync.TargetGroup]:

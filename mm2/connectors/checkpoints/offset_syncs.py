@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from connect_runtime.base import ids
+from connect_runtime.base import amounts, ids
 from mm2.cluster import errors as cluster_errors
 from mm2.cluster import state_topics
 from mm2.connectors import record_folds
@@ -51,7 +51,9 @@ class OffsetSyncs:
         if not self._table.ready:
             self._table.read_through()
             _LOG.info(
-                "read %d offset syncs of %d partitions", len(found), len(self._table.partitions())
+                "read %s of %s",
+                amounts.counted(len(found), "offset sync"),
+                amounts.counted(len(self._table.partitions()), "partition"),
             )
 
     def translate(self, partition: ids.TopicPartition, upstream: int) -> translation.Translation:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from connect_runtime.base import amounts
 from mm2.core.copy import messages
 
 _Key = TypeVar("_Key", int, str)
@@ -81,7 +82,8 @@ class Holdups:
         lines = []
         if new:
             first = min(new)
-            more = f" (and {len(new) - 1} more partitions)" if len(new) > 1 else ""
+            others = len(new) - 1
+            more = f" (and {amounts.counted(others, 'more partition')})" if others else ""
             reason = self._waits[first].reason
             lines.append(f"{names[first]} waits{more}: {reason}; it is tried until it works")
         if over and not self._told:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from connect_runtime.base import clock, deadline, errors, ids
+from connect_runtime.base import amounts, clock, deadline, errors, ids
 from mm2.cluster import errors as cluster_errors
 from mm2.cluster import flow_log
 from mm2.connectors.share import flow_ledger
@@ -69,8 +69,9 @@ def _append(
         if failures:
             raise failures[0]
         if end.passed(now.now_s()):
+            all_of_them = amounts.counted(len(wanted), "partition")
             raise errors.RetriableError(
-                f"recording the request: only {len(stored)} of {len(wanted)} partitions' were "
+                f"recording the request: only those of {len(stored)} of {all_of_them} were "
                 f"acknowledged within {TIMEOUT_S:g} s; asking again does no harm"
             )
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 
 from connect_runtime.api import context as contexts
-from connect_runtime.base import errors
+from connect_runtime.base import amounts, errors
 from connect_runtime.system import threads
 from mm2.connectors import board, complaints
 from mm2.connectors.share import task_report
@@ -143,11 +143,13 @@ class SourceWatch:
             if line not in known:
                 _LOG.warning("%s", line)
         if told is None:
+            copyable = found.looked.copyable
             _LOG.info(
-                "%s: %d partitions of %d topics are mirrored",
+                "%s: %s of %s %s mirrored",
                 self._config.flow.name,
-                len(found.looked.copyable),
-                len({each.topic for each in found.looked.copyable}),
+                amounts.counted(len(copyable), "partition"),
+                amounts.counted(len({each.topic for each in copyable}), "topic"),
+                amounts.agreeing(len(copyable), "are"),
             )
         else:
             for line in news.of_partitions(told.looked.copyable, found.looked.copyable):

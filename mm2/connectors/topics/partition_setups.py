@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from connect_runtime.base import clock, deadline, ids
+from connect_runtime.base import amounts, clock, deadline, ids
 from mm2.cluster import admin
 from mm2.connectors.topics import mirror_findings, mirror_topics
 from mm2.core import commands, flows, loops
@@ -217,13 +217,14 @@ class PartitionSetups:
             return Finding(partition=where, cause="same-topic", message=message, spoils=True)
         if number >= topic.partitions:
             cause = "source-too-small"
-            told = f"the source tells of {topic.partitions} partitions, {number} is asked for"
+            count = amounts.counted(topic.partitions, "partition")
+            told = f"the source tells of {count}, {number} is asked for"
             line = self._operator.source.show_topic(topic.name)
         elif number >= mirror.partitions:
             cause = "mirror-too-small"
             told = (
-                f"the target tells of {mirror.partitions} partitions of {mirror.name}, "
-                f"{topic.partitions} are needed"
+                f"the target tells of {amounts.counted(mirror.partitions, 'partition')} of "
+                f"{mirror.name}, {topic.partitions} are needed"
             )
             line = self._operator.target.show_topic(mirror.name)
         else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from connect_runtime.base import amounts
 from mm2.core.copy import (
     eras,
     facts,
@@ -183,7 +184,9 @@ def _stated(attempt: outcomes.Attempt, traced: retracing.Retracing) -> tuple[rec
             attempt,
             kind=receipt.ReceiptKind.DOUBLED_BY_JAVA,
             target=doubled,
-            detail=f"stands a second time; altogether {traced.count} records that others copied do",
+            detail="stands a second time; altogether "
+            f"{amounts.counted(traced.count, 'record')} that others copied "
+            f"{amounts.agreeing(traced.count, 'do')}",
         )
         for doubled in traced.doubled
     ]

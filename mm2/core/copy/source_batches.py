@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from connect_runtime.base import amounts
 from mm2.core.copy import opposite as copy_opposite
 from mm2.formats import compression, record_batch, record_sets
 
@@ -129,7 +130,8 @@ def _damage(
 ) -> Obstacle:
     why = f"the checksum of its {header.size} bytes does not match"
     if header.last_offset_delta < 0:
-        why = f"it claims to end {-header.last_offset_delta} offsets before it begins"
+        offsets = amounts.counted(-header.last_offset_delta, "offset")
+        why = f"it claims to end {offsets} before it begins"
     base = header.base_offset
     return Obstacle(offset=max(base, position), why=why, behind=_next_sound(behind, base))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from connect_runtime.base import ids
+from connect_runtime.base import amounts, ids
 from mm2.core.failover import seen
 
 
@@ -38,12 +38,13 @@ class Agreement:
                     continue
                 return self._disagree(f"{each.partition}: the cluster that is left does not answer")
             if each.here.pending:
+                pending = amounts.counted(each.here.pending, "offset", "stand")
                 return self._disagree(
-                    f"{each.partition}: {each.here.pending} offsets stand behind a transaction "
-                    "that is open"
+                    f"{each.partition}: {pending} behind a transaction that is open"
                 )
             if each.lag_records:
-                return self._disagree(f"{each.partition}: {each.lag_records} records to go")
+                lag = amounts.counted(each.lag_records, "record")
+                return self._disagree(f"{each.partition}: {lag} to go")
             ends[each.partition] = each.here.end
         if self._since_s is None or ends != self.ends:
             self._note_moved(ends)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
+from connect_runtime.base import amounts
 from mm2.core.failover import group_findings, group_moves, orders, seen, verdicts
 
 _Weight, _Finding = verdicts.Weight, verdicts.Finding
@@ -90,7 +91,8 @@ def _of_ends(wanted: orders.Wanted, found: seen.Seen) -> Iterator[verdicts.Findi
         yield _Finding(
             weight=_Weight.NOTE,
             code="losses",
-            text=f"{found.losses} receipts say that records were lost before: see mm2 receipts",
+            text=f"{amounts.counted(found.losses, 'receipt', 'say')} that records were lost before:"
+            " see mm2 receipts",
         )
 
 
@@ -198,20 +200,20 @@ def _of_lag(
     weight, waited = _Weight.COSTS, ""
     if wanted.planned:
         weight = _Weight.NOTE if settled is None else _Weight.FORBIDS
-        waited = " yet; they are waited for" if settled is None else ""
+        waited = " yet; what lacks is waited for" if settled is None else ""
     if each.lag_records:
         yield _Finding(
             weight=weight,
             code="lag",
-            text=f"{name}: {each.lag_records} records of {wanted.origin} are not on "
-            f"{wanted.destination}{waited}",
+            text=f"{name}: {amounts.counted(each.lag_records, 'record')} of {wanted.origin} "
+            f"{amounts.agreeing(each.lag_records, 'are')} not on {wanted.destination}{waited}",
         )
     if here.pending:
         yield _Finding(
             weight=weight,
             code="open-transactions",
-            text=f"{name}: {here.pending} offsets stand behind a transaction that is open on "
-            f"{wanted.origin}: what it commits later is not copied",
+            text=f"{name}: {amounts.counted(here.pending, 'offset', 'stand')} behind a transaction "
+            f"that is open on {wanted.origin}: what it commits later is not copied",
         )
     agreed = None if settled is None else settled.ends.get(each.partition)
     if settled is not None and agreed != here.end:
@@ -227,8 +229,9 @@ def _of_tail(wanted: orders.Wanted, each: seen.Unreplicated) -> Iterator[verdict
     if each.records == 0:
         return
     here, there = wanted.origin, wanted.destination
-    count = f"at least {each.at_least}" if each.records is None else f"{each.records}"
-    text = f"{count} records of {there} never reached {here}; who goes on there reads them now"
+    least = "at least " if each.records is None else ""
+    count = least + amounts.counted(each.records or each.at_least, "record")
+    text = f"{count} of {there} never reached {here}; who goes on there reads them now"
     if each.records is None and not each.at_least:
         why = each.why or "it could not be read to its end in time"
         text = f"what of {there} never reached {here} is not counted: {why}"

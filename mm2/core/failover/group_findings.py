@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from connect_runtime.base import amounts
 from mm2.core.failover import codes, group_moves, orders, seen, verdicts
 from mm2.core.offsets import group_sync
 
@@ -139,9 +140,9 @@ def _of_way(
             text = f"its place there, {each.mirror} at {each.to}, does not exist"
             yield _Weight.FORBIDS, "no-place", text
         case _Way.IS_AHEAD:
-            count = (each.at or 0) - (each.to or 0)
+            count = amounts.counted((each.at or 0) - (each.to or 0), "offset")
             text = (
-                f"it stands at {each.at} there, {count} offsets beyond its place {each.to}, and is "
+                f"it stands at {each.at} there, {count} beyond its place {each.to}, and is "
                 "left there: what of them it has not read is passed over (--set-back would let it "
                 "read again)"
             )
@@ -171,10 +172,13 @@ def _of_reading(
         text = f"its offset {each.committed} is older than all that is known: it goes on at the"
         yield _Weight.COSTS, "too-old", f"{text} first record that is left, {each.to}"
     elif each.again_max:
-        yield weight, "again", f"up to {each.again_max} records are read again{waited}"
+        count = amounts.counted(each.again_max, "record", "are")
+        yield weight, "again", f"up to {count} read again{waited}"
     if each.unmirrored:
-        text = f"{each.unmirrored} records it has read are not on {wanted.destination}{waited}"
+        count = amounts.counted(each.unmirrored, "record")
+        are = amounts.agreeing(each.unmirrored, "are")
+        text = f"{count} it has read {are} not on {wanted.destination}{waited}"
         yield weight, "unmirrored", text
     if each.gone:
-        text = f"{each.gone} records were deleted there before it read them"
-        yield _Weight.COSTS, "gone", text
+        count = amounts.counted(each.gone, "record", "were")
+        yield _Weight.COSTS, "gone", f"{count} deleted there before it had read so far"

@@ -6,9 +6,10 @@ left to the operator nothing, and the steps that will show it are named.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from connect_runtime.base import amounts
 from mm2.core.failover import steps
 
 Detail = Mapping[str, Any]
@@ -34,12 +35,13 @@ def _is_left_to_operator(detail: Detail) -> bool:
 
 def _record(detail: Detail) -> str:
     plan = detail["plan"]
-    groups = _count(plan["groups"], "group")
-    return f"on the disk: {_count(plan['partitions'], 'partition')}, {groups}"
+    groups = amounts.counted(len(plan["groups"]), "group")
+    return f"on the disk: {amounts.counted(len(plan['partitions']), 'partition')}, {groups}"
 
 
 def _export(detail: Detail) -> str:
-    return f"in {detail['file']}, as many as were counted: {_many(detail['records'], 'record')}"
+    records = amounts.counted(detail["records"], "record")
+    return f"in {detail['file']}, as many as were counted: {records}"
 
 
 def _by_hook(detail: Detail) -> str:
@@ -48,11 +50,12 @@ def _by_hook(detail: Detail) -> str:
 
 
 def _idle(detail: Detail) -> str:
-    return f"{_count(detail['groups'], 'group')} without members"
+    return f"{amounts.counted(len(detail['groups']), 'group')} without members"
 
 
 def _agree(detail: Detail) -> str:
-    return f"the same ends on both clusters at two looks: {_count(detail['ends'], 'partition')}"
+    partitions = amounts.counted(len(detail["ends"]), "partition")
+    return f"the same ends on both clusters at two looks: {partitions}"
 
 
 def _stop_flow(detail: Detail) -> str:
@@ -69,20 +72,26 @@ def _fence(detail: Detail) -> str:
     fenced = [each for each in detail["partitions"] if not each["unfenced"]]
     unfenced = len(detail["partitions"]) - len(fenced)
     tail = sum(each["tail"] or 0 for each in fenced)
-    said = f"{_count(fenced, 'marker')} of ours, and nobody has taken a partition since"
+    said = (
+        f"{amounts.counted(len(fenced), 'marker')} of ours, and nobody has taken a partition since"
+    )
     if tail:
-        said += f"; {_many(tail, 'record')} stood there that the flow had not noted yet"
+        said += f"; {amounts.counted(tail, 'record')} stood there that the flow had not noted yet"
     return f"{said}; {unfenced} not fenced" if unfenced else said
 
 
 def _look_again(detail: Detail) -> str:
     again = detail["fenced_again"]
-    fences = f"{_count(again, 'partition')} fenced once more" if again else "the fences hold"
-    return f"{fences}; final positions of {_count(detail['groups'], 'group')}"
+    fences = (
+        f"{amounts.counted(len(again), 'partition')} fenced once more"
+        if again
+        else "the fences hold"
+    )
+    return f"{fences}; final positions of {amounts.counted(len(detail['groups']), 'group')}"
 
 
 def _move_groups(detail: Detail) -> str:
-    moved, left = _count(detail["groups"], "group"), detail["left"]
+    moved, left = amounts.counted(len(detail["groups"]), "group"), detail["left"]
     said = f"the coordinators have taken {moved}; {Step.VERIFY.value} reads them"
     return f"{said}; left as they are, as was accepted: {', '.join(left)}" if left else said
 
@@ -91,7 +100,7 @@ def _verify(detail: Detail) -> str:
     found = detail["positions"]
     before = sum(each["before"] for each in found)
     further = sum(not each["before"] and each["stands_at"] > each["moved_to"] for each in found)
-    said = f"{_count(found, 'position')}: {len(found) - before - further} as written"
+    said = f"{amounts.counted(len(found), 'position')}: {len(found) - before - further} as written"
     if further:
         said += f", {further} further"
     return f"{said}, {before} before, as was accepted" if before else said
@@ -123,11 +132,3 @@ _TEXTS: Mapping[steps.Step, Callable[[Detail], str]] = {
     Step.START_PRODUCERS: _by_hook,
     Step.REPORT: _report,
 }
-
-
-def _count(found: Collection[object], noun: str) -> str:
-    return _many(len(found), noun)
-
-
-def _many(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from connect_runtime.base import amounts
 from mm2.core.preflight import findings
 
 Configs = Mapping[str, str | None]
@@ -91,19 +92,20 @@ class _Told:
     def factor(self) -> Iterator[findings.Finding]:
         wanted, key = self._wanted()
         brokers = self.target.brokers
+        count = amounts.counted(brokers, "broker")
         if wanted is None:
             return
         if wanted > brokers:
             yield self._finding(
                 "replication-factor",
-                f"{key} is {wanted}, {self.target.alias} has {_counted(brokers)}",
+                f"{key} is {wanted}, {self.target.alias} has {count}",
                 means="mirror topics cannot be made",
                 mend=f"set replication.factor of {self.flow} to at most {brokers}",
             )
         elif wanted == 1 and brokers >= _SAFE_BROKERS:
             yield self._finding(
                 "replication-factor-one",
-                f"{key} is 1, {self.target.alias} has {_counted(brokers)}",
+                f"{key} is 1, {self.target.alias} has {count}",
                 means="a broker that is lost takes mirrors with it",
                 mend=f"set replication.factor of {self.flow} to {_SAFE_BROKERS}",
                 weight=findings.Weight.WARNING,
@@ -126,13 +128,14 @@ class _Told:
         )
 
     def state_topics(self) -> Iterator[findings.Finding]:
+        brokers = amounts.counted(self.target.brokers, "broker")
         for name, topic in _STATE_FACTORS.items():
             wanted = self._number(name)
             if wanted is None or wanted <= self.target.brokers or topic in self.target.topics:
                 continue
             yield self._finding(
                 "broker-state-factor",
-                f"{name} is {wanted}, {self.target.alias} has {_counted(self.target.brokers)}",
+                f"{name} is {wanted}, {self.target.alias} has {brokers}",
                 means=f"{topic} cannot be made: no group and no transaction begins there",
                 mend=f"set {name} to at most {self.target.brokers} on the brokers",
             )
@@ -229,7 +232,3 @@ def retention_ms(configs: Configs | None) -> int | None:
         if value is not None:
             return -1 if int(value) < 0 else int(value) * unit_ms
     return None
-
-
-def _counted(brokers: int) -> str:
-    return f"{brokers} broker{'s' * (brokers != 1)}"

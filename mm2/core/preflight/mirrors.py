@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from connect_runtime.base import amounts
 from mm2.core import commands, flows
 from mm2.core.preflight import findings
 from mm2.core.topics import plan as topic_plan
@@ -81,12 +82,13 @@ def _each(seen: Mirrors, operator: commands.Operator) -> Iterator[tuple[str, fin
         )
     for name, partitions in sorted(seen.leaderless.items()):
         numbers = ", ".join(map(str, sorted(partitions)[:_NAMES_TOLD]))
+        have = amounts.agreeing(len(partitions), "have")
         yield (
             name,
             _finding(
                 seen,
                 "no-leader",
-                f"{len(partitions)} of its partitions have no leader ({numbers})",
+                f"{len(partitions)} of its partitions {have} no leader ({numbers})",
                 means="these can be neither read nor written until a broker leads them",
                 mend="start the brokers that hold them",
                 command=(operator.source if name in seen.source else operator.target).show_topic(

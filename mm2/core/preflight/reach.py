@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from connect_runtime.base import amounts
 from connect_runtime.wire.codec import failures
 from mm2.core import commands
 from mm2.core.preflight import findings
@@ -108,7 +109,7 @@ class Reached:
             word=_Word.TLS,
             weight=findings.Weight.WARNING,
             code="tls-expires-soon",
-            text=f"{what} ends in {days} days",
+            text=f"{what} ends in {amounts.counted(days, 'day')}",
             means="from then on nobody gets in",
             mend="have it renewed before",
             command=commands.show_certificate(address) if address else "",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from connect_runtime.base import amounts
 from mm2.core import commands
 from mm2.core.preflight import findings
 
@@ -46,10 +47,11 @@ def judge(seen: Seen) -> Iterator[findings.Finding]:
         none = seen.slots == 0
         yield _finding(
             "spark-no-slots" if none else "spark-few-slots",
-            f"{seen.master} gives {seen.slots} slots, the flows' tasks need {seen.wanted}",
+            f"{seen.master} gives {amounts.counted(seen.slots, 'slot')}, the flows' tasks need "
+            f"{seen.wanted}",
             means="no copy runs, until others free cores"
             if none
-            else f"{seen.wanted - seen.slots} copies wait until others end",
+            else f"{amounts.counted(seen.wanted - seen.slots, 'copy', 'wait')} until others end",
             mend="lower tasks.max, or give Spark more cores: more workers, spark.cores.max, or "
             "local[N]",
             weight=findings.Weight.FAILED if none else findings.Weight.WARNING,

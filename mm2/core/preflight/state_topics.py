@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from connect_runtime.base import amounts
 from mm2.core import commands
 from mm2.core.preflight import findings
 
@@ -47,7 +48,7 @@ def judge(
             word=findings.Word.TOPICS,
             weight=weight,
             code="state-topic-partitions",
-            text=f"topic {topic.name} has {seen.partitions} partitions",
+            text=f"topic {topic.name} has {amounts.counted(seen.partitions, 'partition')}",
             means=f"it must have {topic.partitions}: the order of {topic.holds} is lost"
             + (", and the flow does not begin" if topic.refused else ""),
             mend="delete it if this flow has never run: it is made anew",
@@ -85,8 +86,8 @@ def factors(
             word=findings.Word.SETTINGS,
             weight=findings.Weight.FAILED,
             code="replication-factor",
-            text=f"{key} is {factor}, the cluster of {', '.join(names)} has {brokers} "
-            f"broker{'s' * (brokers != 1)}",
+            text=f"{key} is {factor}, the cluster of {', '.join(names)} has "
+            f"{amounts.counted(brokers, 'broker')}",
             means="such topics cannot be made: the flow does not begin",
             mend=f"set {key} of {flow} to at most {brokers}",
         )

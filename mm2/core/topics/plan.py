@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from connect_runtime.base import amounts
 from mm2.core import commands, flows, naming
 from mm2.core.topics import snapshot
 
@@ -43,7 +44,8 @@ class CreateTopic:
 
     def __str__(self) -> str:
         copies = self.replication_factor or "the brokers' default"
-        line = f"create {self.name}: {self.partitions} partitions, replication factor {copies}"
+        count = amounts.counted(self.partitions, "partition")
+        line = f"create {self.name}: {count}, replication factor {copies}"
         return ", ".join([line, *(f"{key}={value}" for key, value in self.configs.items())])
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import confluent_kafka
 
+from connect_runtime.base import amounts, deadline
 from connect_runtime.base import clock as base_clock
-from connect_runtime.base import deadline
 from mm2.sandbox import clients
 from mm2.sandbox.traffic import payloads
 
@@ -54,7 +54,9 @@ class Sender:
         left = self.producer.flush(timeout_s)
         self._raise_refusal()
         if left:
-            raise self._clients.overdue(f"sending: {left} records not acknowledged")
+            raise self._clients.overdue(
+                f"sending: {amounts.counted(left, 'record')} not acknowledged"
+            )
 
     def close(self, *, timeout_s: float = 5.0) -> None:
         """Flush what can be, and drop the rest."""

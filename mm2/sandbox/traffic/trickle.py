@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import confluent_kafka
 
+from connect_runtime.base import amounts
 from connect_runtime.base import clock as base_clock
 from connect_runtime.kafka_client import translate_errors
 from mm2.sandbox import clients, log_reader
@@ -86,7 +87,8 @@ class Trickle(loops.Loop):
         left = producer.flush(loops.STOP_S / 2)
         self._raise_refusal()
         if left:
-            raise self._clients.overdue(f"trickle: {left} records were not acknowledged")
+            records = amounts.counted(left, "record", "were")
+            raise self._clients.overdue(f"trickle: {records} not acknowledged")
 
     def _send(self, producer: confluent_kafka.Producer, number: int) -> None:
         now_ns = int(self._clock.now_s() * 1e9)

@@ -59,9 +59,3 @@ def test_sizes(number, text):
 )
 def test_durations(seconds, text):
     assert figures.duration(seconds) == text
-
-
-def test_nouns():
-    assert figures.counted(1, "topic") == "1 topic"
-    assert figures.counted(0, "topic") == "0 topics"
-    assert figures.counted(1200, "partition") == "1,200 partitions"

@@ -67,7 +67,7 @@ def test_who_sends_too_much_is_asked_to_wait(made):
         for _ in range(count):
             producer.send(big, on_delivered=lambda _metadata, _error: None)
 
-    with pytest.raises(errors.RetriableError, match="records wait already"):
+    with pytest.raises(errors.RetriableError, match="1 record waits already"):
         send(10)
     producer.close(0.05)
 

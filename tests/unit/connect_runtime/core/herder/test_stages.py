@@ -37,7 +37,7 @@ WRITES = [
      "a config for connector c"),
     (instructions.RemoveConnector("c"), "the removal of connector c"),
     (instructions.WriteTaskConfigs(connector="c", configs=[{"p": "hunter2"}]),
-     "1 task configs for connector c"),
+     "1 task config for connector c"),
     (instructions.WriteTargetState(connector="c", state=STATE),
      "the STOPPED target state for connector c"),
     (instructions.WriteRestart(config_records.RestartRequest(connector="c")),

@@ -95,8 +95,8 @@ def test_statuses_are_waited_for_and_who_gives_up_on_them_says_so(
         node.orders.obey(instructions.SayRestarting(work.Work(connectors=("c",))))
         outcome = node.questions.answer(instructions.FlushStatuses())
         assert isinstance(outcome, events.Failed)
-        assert "1 statuses" in outcome.reason
-        assert "1 statuses" in caplog.text
+        assert "1 status was" in outcome.reason
+        assert "1 status was" in caplog.text
 
 
 def test_starts_what_is_configured_now_and_names_what_cannot_be(node):

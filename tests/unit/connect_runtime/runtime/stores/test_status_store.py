@@ -111,7 +111,7 @@ def test_what_is_refused_for_good_is_said_and_not_waited_for(store, topic, caplo
 def test_flushing_ends_at_its_deadline(store, topic):
     with topic.unreachable():
         store.put(TASK, says(State.RUNNING))
-        with pytest.raises(errors.RetriableError, match="1 statuses"):
+        with pytest.raises(errors.RetriableError, match="1 status was"):
             store.flush(0.01)
     store.flush(1.0)
 

@@ -23,13 +23,21 @@ GROUP = seen.Group(
 ANSWERS = log_ends.Ends(start=0, end=130)
 
 
-def made(here: log_ends.Ends | None = ANSWERS) -> plan.Plan:
+THERE_ENDS = log_ends.Ends(start=0, end=120)
+
+
+def made(
+    here: log_ends.Ends | None = ANSWERS,
+    there: log_ends.Ends | None = THERE_ENDS,
+    unheard: str = "",
+) -> plan.Plan:
     mirrored = seen.Mirrored(
         partition=HERE,
         mirror=THERE,
         copied_to=100,
         here=here,
-        there=log_ends.Ends(start=0, end=120),
+        there=there,
+        unheard=unheard,
         waiting_since_ms=4_000,
         newest_ms=5_000,
     )
@@ -38,7 +46,8 @@ def made(here: log_ends.Ends | None = ANSWERS) -> plan.Plan:
         flow="east->west",
         mirrored=(mirrored,),
         groups=(GROUP,),
-        logs={THERE: log_ends.Ends(start=0, end=120)},
+        logs={} if there is None else {THERE: there},
+        unheard={THERE: unheard} if unheard else {},
         silent="" if here is not None else "no route",
     )
     wanted = orders.Wanted(origin="east", destination="west", kind=orders.Kind.EMERGENCY)
@@ -154,3 +163,18 @@ def test_what_nobody_counted_is_not_called_none():
     assert ["east.orders", "0", "5", "9", "-", "-", "-"] in rows
     (told,) = show.as_json(found, [], {})["unreplicated"]
     assert (told["records"], told["why"]) == (None, "away")
+
+
+@pytest.mark.parametrize(
+    ("unheard", "mirror", "exists", "state"),
+    [
+        ("it hangs", "east.orders (no answer)", None, "moves: no answer there"),
+        ("", "east.orders (missing)", False, "no mirror"),
+    ],
+)
+def test_a_mirror_that_nobody_answers_for_is_not_called_missing(unheard, mirror, exists, state):
+    found = made(there=None, unheard=unheard)
+    said = "\n".join(show.lines(found, [], {}))
+    assert mirror in said
+    assert state in said
+    assert show.as_json(found, [], {})["partitions"][0]["mirror_exists"] is exists

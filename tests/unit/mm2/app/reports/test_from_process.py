@@ -104,7 +104,7 @@ def test_warnings():
     status = dataclasses.replace(status, fencing="kafka-acls.sh …", warnings=("a mirror is short",))
     told = "\n".join(report(status).warnings)
     for words in (
-        "1 partitions are copied at least once",
+        "1 partition is copied at least once",
         "To go on: kafka-acls.sh …",
         "need 2 more Spark slots",
         "receipts since the start: 2 source-gone",

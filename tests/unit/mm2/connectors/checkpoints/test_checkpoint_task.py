@@ -378,7 +378,7 @@ def test_one_group_that_cannot_be_read_does_not_stand_in_the_others_way(clusters
     running = start()
     running.load()
     assert running.emits() == [point(20, 20)]
-    assert "not allowed (1 groups)" in caplog.text
+    assert "not allowed (1 group)" in caplog.text
     clusters.source.failures.clear()
     running.later(60)
     assert running.emits() == [point(20, 20, group="g2")]

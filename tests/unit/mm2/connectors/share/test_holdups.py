@@ -38,7 +38,7 @@ def test_a_lasting_wait_is_told_once_and_when_it_is_over():
         found.note(gauge(index, "waiting", f"reason {index}"), 10.0)
     found.note(gauge(1, "taking", "reason 3"), 12.0)
     assert found.news(NAMES, 10.0 + LONG_S) == [
-        "orders-1 waits (and 1 more partitions): reason 3; it is tried until it works"
+        "orders-1 waits (and 1 more partition): reason 3; it is tried until it works"
     ]
     assert found.news(NAMES, 11.0 + LONG_S) == []
     found.note(gauge(1, "copying"), 30.0)

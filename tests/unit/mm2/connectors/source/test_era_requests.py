@@ -47,5 +47,7 @@ def test_what_is_not_acknowledged_in_time_is_told():
         work(timeout_s)
 
     made.work = work_in_vain  # type: ignore[method-assign]  # the target goes away
-    with pytest.raises(errors.RetriableError, match="0 of 50 partitions' were acknowledged"):
+    with pytest.raises(
+        errors.RetriableError, match="only those of 0 of 50 partitions were acknowledged"
+    ):
         era_requests.record(MANY, made, now=now, new_id=lambda: "r")

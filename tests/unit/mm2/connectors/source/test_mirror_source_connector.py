@@ -441,7 +441,7 @@ def test_who_was_stopped_starts_again(running):
 def test_what_is_mirrored_is_told(running, caplog):
     with caplog.at_level(logging.INFO):
         running.start()
-    assert "A->B: 2 partitions of 1 topics are mirrored" in caplog.text
+    assert "A->B: 2 partitions of 1 topic are mirrored" in caplog.text
 
 
 # Its configuration
