@@ -93,8 +93,9 @@ def test_a_flow_that_does_not_replicate_cannot_be_judged():
 
 
 def test_where_nothing_is_copied_why_is_told_once():
-    where = {"flow": FLOW.name, "seen_by": (), "at_ms": NOW_MS}
-    empty = flow_report.FlowReport(**where, state=flow_report.State.RUNNING)
+    empty = flow_report.FlowReport(
+        flow=FLOW.name, seen_by=(), at_ms=NOW_MS, state=flow_report.State.RUNNING
+    )
     found = estimates.make(empty, FLOW, stuck=overview.NOTHING_TO_COPY)
     assert (found.kind, found.findings) == (Kind.UNKNOWN, (overview.NOTHING_TO_COPY,))
     others = dataclasses.replace(empty, elsewhere=3)
