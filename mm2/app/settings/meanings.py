@@ -108,7 +108,7 @@ HEALTH: Mapping[str, str] = {
 
 DRILL: Mapping[str, str] = {
     "report": "File that `mm2 drill` notes its results in, and of which "
-    "`mm2_last_drill_timestamp_seconds` is made.",
+    "`mm2_last_drill_timestamp_seconds` is made. Without it nobody is reminded of drills.",
 }
 
 HOOKS: Mapping[str, str] = {
