@@ -62,7 +62,8 @@ class Scene:
         self.running = mirror.Mirror(folder, given)
 
     def _create_mirror(self) -> None:
-        new = cimpl.NewTopic(MIRROR, replica_assignment=[[leader] for leader in LEADERS])
+        assigned = [[leader] for leader in LEADERS]
+        new = cimpl.NewTopic(MIRROR, PARTITIONS, replica_assignment=assigned)
         client = kafka.admin_client(self.target)
         client.create_topics([new])[MIRROR].result(30)
 
