@@ -44,7 +44,6 @@ TROUBLE = ("Mm2LossNear", "Mm2GapDetected", "Mm2PartitionsStopped", "Mm2FlowStal
 ABOUT_TROUBLE = questions.about_trouble(FACTOR)
 NODE_GONE = "mm2:flow:gone"
 STANDSTILL = ("Mm2FlowStalled", "Mm2HeartbeatLost", "Mm2PartitionsWait", "Mm2FreshnessBurnsFast")
-HELD = ((FLOW, flow_plan.CHECKPOINT), ("west->east", flow_plan.HEARTBEAT))
 STANDSTILL_S = 40
 """After so long, at this pace, the first two of them would fire."""
 
@@ -96,12 +95,12 @@ class Scene:
         at = [self.run.metrics_address]
         self.server = stack.enter_context(prometheus.Prometheus(folder, at, factor=FACTOR))
 
-    def tell(self, command: str, flow: str = FLOW) -> None:
+    def tell(self, command: str) -> None:
         """An operator does, by a command of mm2."""
-        done = mirror.mm2(command, flow, "--config", self.run.settings_path)
+        done = mirror.mm2(command, FLOW, "--config", self.run.settings_path)
         assert done.returncode == 0, done.stdout + done.stderr
 
-    def pause(self, flow: str, connector: str) -> None:
+    def pause(self, connector: str) -> None:
         """An operator does, over REST."""
         asked = run_socket.ApiQuestion()
         (told,) = run_socket.ask(
@@ -111,7 +110,7 @@ class Scene:
         pair = base64.b64encode(f"{api['user']}:{api['password']}".encode()).decode()
         done = http_peers.HttpPeers(timeout_s=SOON_S).send_and_wait(
             peers.Call(
-                url=f"{api['url']}{api['flows'][flow]}",
+                url=f"{api['url']}{api['flows'][FLOW]}",
                 method="PUT",
                 path=peers.connector_path(connector, "pause"),
                 authorization=f"Basic {pair}",
@@ -176,14 +175,12 @@ def test_a_topic_made_again_stops_its_partitions(scene: Scene):
 
 
 def test_a_flow_that_an_operator_pauses_wakes_nobody(scene: Scene):
-    """Nor do its checkpoints, and heartbeats for it, that are paused over REST."""
+    """Nor do its checkpoints, which are paused over REST."""
     assert not set(STANDSTILL) & scene.server.firing().keys()
     scene.tell("pause")
-    for flow, connector in HELD:
-        scene.pause(flow, connector)
-        scene.await_answer(
-            f'mm2_connector_held{{flow="{flow}", connector="{connector}", by="paused"}} == 1'
-        )
+    scene.pause(flow_plan.CHECKPOINT)
+    held = f'flow="{FLOW}", connector="{flow_plan.CHECKPOINT}", by="paused"'
+    scene.await_answer(f"mm2_connector_held{{{held}}} == 1")
     scene.await_answer(f'mm2_flow_held{{flow="{FLOW}", by="paused"}} == 1')
     scene.await_answer(f"mm2_flow_crossing_age_seconds > {STANDSTILL_S}")
     scene.await_answer("mm2_group_sync_age_seconds > on () mm2:limit:seconds{of='group_sync'}")
@@ -191,8 +188,7 @@ def test_a_flow_that_an_operator_pauses_wakes_nobody(scene: Scene):
     assert not set(STANDSTILL) & scene.server.firing().keys()
     assert scene.server.ask('ALERTS{alertname="Mm2GroupSyncStale"}') == [], "not even pending"
     assert scene.server.ask(f'mm2:flow:stale_bool{{flow="{FLOW}"}}') == []
-    for flow, _ in HELD:
-        scene.tell("resume", flow)
+    scene.tell("resume")
     scene.await_answer("mm2_flow_crossing_age_seconds < 5")
     scene.await_answer("mm2_group_sync_age_seconds < 5")
     eventually.eventually(lambda: scene.server.ask("mm2_connector_held") == [], SOON_S)
