@@ -36,9 +36,10 @@ UNVERIFIED = {"transaction.partition.verification.enable": "false"}
 
 
 @pytest.mark.parametrize("version", ["2.8", pytest.param("4.3", marks=pytest.mark.full)])
-def test_it_stops_its_partition_although_its_beginning_is_deleted_until_it_is_aborted(
+def test_its_partition_stops_until_it_is_aborted(
     tmp_path: Path, east: Any, own_cluster: Any, topic: Any, version: str
 ):
+    """Also where its beginning is deleted, so that nothing in the log tells of it."""
     more = {} if version == "2.8" else UNVERIFIED
     west = own_cluster("west", kafka_version=version, settings=FORGETFUL | more)
     source, target = east.client_properties(), west.client_properties()
