@@ -28,8 +28,8 @@ it."""
 NOT_MADE = {
     "unfenced-take-over": "a take-over after the transactional id has expired takes a week, and "
     "one of a mirror whose end does not pair, or that Java doubled, another history",
-    "mm2:flow:heartbeats_held": "heartbeats of a source are written by a flow that leads there, and "
-    "the run has none",
+    "mm2:flow:heartbeats_held": "a flow that leads to the source writes heartbeats there, and the "
+    "run has none",
     "mm2:flow:known": "a day takes a day, and a tenth of it hours",
 }
 """Parts of expressions that get no answer from a run even then, and why. Recorded series, in
