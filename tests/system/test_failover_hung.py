@@ -55,7 +55,7 @@ class Scene:
             self.target,
             topics=[TOPIC],
             spark={"engine": "inline"},
-            replication_factor=2,
+            replication_factor=-1,
             emit_checkpoints_interval_seconds=1,
             refresh_groups_interval_seconds=1,
         )
