@@ -114,6 +114,7 @@ class Owner:
         self.frozen = False
         self.given_ids: list[instructions.ProducerIdentity] = []
         self.justly_fenced: bool | None = None
+        self.thawed_s = -1.0
         self._last_stop: stops.Stop | None = None
         self.held = budget.Budget(limit_bytes=1 << 30)
         self.machine = make(
@@ -180,6 +181,7 @@ class Owner:
         if not self.frozen:
             return
         self.frozen = False
+        self.thawed_s = self._events.now_s
         self._note("thaws")
         waiting, self._mailbox = self._mailbox, []
         if self._events.random.random() < 0.5:

@@ -29,8 +29,9 @@ class Person:
         """It has just come to stand still; acts later on, if it says so still."""
         if stop.cause is not stops.Cause.HANGING or not self._world.network.calm:
             return
-        # Where nobody is fenced, its coordinator may have ended it just now.
-        passes = self._world.weather.unfenced
+        # Where nobody is fenced, its coordinator may have ended it just now; and who has thawed
+        # was told before it froze.
+        passes = self._world.weather.unfenced or copy.thawed_s == self._world.events.now_s
         if not passes and begins_at(stop) not in self._world.target.open_transactions.values():
             self.misled[stop.message] = None
         self._world.events.after(COMES_AFTER_S, lambda: self._obeys(copy, stop))
