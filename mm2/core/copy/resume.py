@@ -119,6 +119,8 @@ def _cut_back(
     assert back.source_position is not None
     assert back.target_position is not None
     target = min(target, back.target_position)
+    if target > attempt.fence.marker_offset + 1:
+        return outcomes.BeginAgain(reason="a new leader told the mirror's end too early")
     lost = "" if era.first_target <= target else "the target lost what an older era wrote"
     return Position(
         era=attempt.known.era_number,

@@ -125,6 +125,22 @@ def test_where_the_map_is_thin_it_is_paired_from_farther_back():
     assert played.outcome == resume.Position(era=1, source=70, target=20, source_epoch=9, cut=True)
 
 
+def test_a_cut_behind_the_end_that_a_new_leader_told_too_early_begins_again():
+    """Without a marker nobody made sure that the end is the end: an anchor there would leave out
+    what stands behind it."""
+    changed = {
+        instructions.FindEpochEnd: instructions.EpochEnd(offset=52),
+        instructions.ReadTarget: scripts.Log(copied(51, b"a")),
+        instructions.ReadFacts: taking.known(source_position=90, target_position=52),
+    }
+    attempt = taking.attempt(taking.known(taking.anchor(100, 60)), marker=50)
+    attempt = dataclasses.replace(attempt, fence=dataclasses.replace(attempt.fence, holds=False))
+    played = scripts.play(resume.where_we_were(attempt), changed)
+    assert played.outcome == outcomes.BeginAgain(
+        reason="a new leader told the mirror's end too early"
+    )
+
+
 def test_a_transaction_whose_marker_was_cut_off_is_paired_from_its_beginning():
     held = [
         scripts.marker(31, taking.BEFORE),
