@@ -56,8 +56,9 @@ def test_its_partition_stops_until_it_is_aborted(
         told = run.await_log(rf"east\.{name}-0: a transaction of this flow that begins at .*")[0]
         line = commands.found_in(told)
         assert line.endswith(f"abort --topic east.{name} --partition 0 --start-offset {begins}")
-        readable = kafka.offsets(target, f"east.{name}", isolation="read_committed")
-        assert readable == (begins + 1, begins + 1)
+        # Where the transaction begins, or, with older brokers, where the log starts since.
+        stable = min(kafka.offsets(target, f"east.{name}", isolation="read_committed"))
+        assert begins <= stable <= begins + 1
         ((code, said),) = java_tools.run([line], folder=tmp_path)
         assert code == 0, said
         run.await_records(7, SOON_S, topic=name)
