@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -16,7 +17,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from connect_runtime.adapters.http import peers as http_peers
+from connect_runtime.ports import peers
 from connect_runtime.system import clock, processes
+from mm2.app import run_socket
 from mm2.sandbox import ports
 from tests.support import eventually, kafka
 
@@ -142,6 +146,23 @@ class Mirror:
         )
         assert match is not None
         return match
+
+    # What an operator asks of it over REST
+
+    def pause_connector(self, connector: str, *, flow: str = FLOW) -> None:
+        asked = run_socket.ask(
+            self.settings_path, run_socket.ApiQuestion(), where=run_socket.folder(), timeout_s=20.0
+        )
+        (api,) = (each.detail for each in asked.values())
+        pair = base64.b64encode(f"{api['user']}:{api['password']}".encode()).decode()
+        http_peers.HttpPeers(timeout_s=20.0).send_and_wait(
+            peers.Call(
+                url=f"{api['url']}{api['flows'][flow]}",
+                method="PUT",
+                path=peers.connector_path(connector, "pause"),
+                authorization=f"Basic {pair}",
+            )
+        )
 
     # Figures
 

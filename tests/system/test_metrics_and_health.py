@@ -18,7 +18,7 @@ from prometheus_client import parser
 
 from connect_runtime.base import ids, metrics
 from connect_runtime.core.task import metric_groups, metric_names
-from mm2.app import drill_report
+from mm2.app import drill_report, flow_plan
 from mm2.core import measures
 from mm2.formats import map_record
 from mm2.sandbox import cluster
@@ -37,6 +37,7 @@ WHEN_IT_GOES_WRONG = {
     "mm2_stopped_partitions",
     "mm2_opened_partitions",
     "mm2_flow_held",
+    "mm2_connector_held",
 }
 """Without a series here: nothing was lost, stands still, or had to be opened, or is held."""
 WHERE_IT_WAITS = {"mm2_source_loss_seconds"}
@@ -50,9 +51,9 @@ class Scene:
     orders: str
     group: str
 
-    def tell(self, command: str, *arguments: str) -> None:
+    def tell(self, command: str, *arguments: str, flow: str = FLOW) -> None:
         """An operator does it."""
-        found = mirror.mm2(command, FLOW, *arguments, "--config", self.run.settings_path)
+        found = mirror.mm2(command, flow, *arguments, "--config", self.run.settings_path)
         assert found.returncode == 0, found.stdout + found.stderr
 
     def get(self, path: str) -> tuple[int, str]:
@@ -140,6 +141,7 @@ def test_all_is_measured_and_health_turns(scene: Scene):
     it_replicates_at_rest(scene)
     what_is_frozen_does_not_replicate(scene)
     what_is_paused_says_so(scene)
+    heartbeats_that_are_paused_are_told_of(scene)
     a_task_that_fails_is_counted_and_copies_nothing(scene)
     where_all_tasks_fail_nothing_is_ready(scene)
 
@@ -231,6 +233,7 @@ def figures_are_sane(scene: Scene) -> None:
     )
     assert max(series(scene, measures.MAP_AGE, **one)) < 10.0
     assert series(scene, measures.DRILL, **one) == [DRILL_S]
+    assert series(scene, measures.DRILLS_NOTED, **one) == [1.0]
     (rebalances,) = series(scene, measures.REBALANCES, **one)
     assert rebalances >= 1
     assert series(scene, measures.REBALANCES, flow=BACK) != []
@@ -322,6 +325,17 @@ def what_is_paused_says_so(scene: Scene) -> None:
     scene.tell("resume")
     scene.await_health("replicating", 200)
     eventually.eventually(lambda: series(scene, measures.HELD) == [], SOON_S)
+
+
+def heartbeats_that_are_paused_are_told_of(scene: Scene) -> None:
+    """By the flow that leads back, which mirrors nothing itself."""
+    back = "west->east"
+    scene.run.pause_connector(flow_plan.HEARTBEAT, flow=back)
+    held = {"flow": back, "connector": flow_plan.HEARTBEAT, "by": "paused"}
+    eventually.eventually(lambda: series(scene, measures.CONNECTOR_HELD, **held) == [1.0], SOON_S)
+    assert series(scene, measures.HELD) == []
+    scene.tell("resume", flow=back)
+    eventually.eventually(lambda: series(scene, measures.CONNECTOR_HELD) == [], SOON_S)
 
 
 def a_task_that_fails_is_counted_and_copies_nothing(scene: Scene) -> None:

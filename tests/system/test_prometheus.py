@@ -8,7 +8,6 @@ The tests of this file are about one scene, and run in this order.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import math
 from collections.abc import Iterator
@@ -17,9 +16,7 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from connect_runtime.adapters.http import peers as http_peers
-from connect_runtime.ports import peers
-from mm2.app import drill_report, flow_plan, run_socket
+from mm2.app import drill_report, flow_plan
 from mm2.sandbox import cluster
 from tests.support import (
     beats,
@@ -100,24 +97,6 @@ class Scene:
         done = mirror.mm2(command, FLOW, "--config", self.run.settings_path)
         assert done.returncode == 0, done.stdout + done.stderr
 
-    def pause(self, connector: str) -> None:
-        """An operator does, over REST."""
-        asked = run_socket.ApiQuestion()
-        (told,) = run_socket.ask(
-            self.run.settings_path, asked, where=run_socket.folder(), timeout_s=SOON_S
-        ).values()
-        api = told.detail
-        pair = base64.b64encode(f"{api['user']}:{api['password']}".encode()).decode()
-        done = http_peers.HttpPeers(timeout_s=SOON_S).send_and_wait(
-            peers.Call(
-                url=f"{api['url']}{api['flows'][FLOW]}",
-                method="PUT",
-                path=peers.connector_path(connector, "pause"),
-                authorization=f"Basic {pair}",
-            )
-        )
-        assert done.status == 202, done
-
     def await_answer(self, expr: str) -> None:
         eventually.eventually(lambda: self.answers(expr), SOON_S, expr, interval_s=0.5)
 
@@ -178,7 +157,7 @@ def test_a_flow_that_an_operator_pauses_wakes_nobody(scene: Scene):
     """Nor do its checkpoints, which are paused over REST."""
     assert not set(STANDSTILL) & scene.server.firing().keys()
     scene.tell("pause")
-    scene.pause(flow_plan.CHECKPOINT)
+    scene.run.pause_connector(flow_plan.CHECKPOINT)
     held = f'flow="{FLOW}", connector="{flow_plan.CHECKPOINT}", by="paused"'
     scene.await_answer(f"mm2_connector_held{{{held}}} == 1")
     scene.await_answer(f'mm2_flow_held{{flow="{FLOW}", by="paused"}} == 1')
