@@ -143,7 +143,7 @@ def apart(browser: browsers.Browser, planted: str = "") -> list[str]:
         ({"elsewhere": 3, "partitions": ()}, "running elsewhere"),
         ({"elsewhere": 3, "partitions": (seen_flows.part(end=None),)}, "running, not all known"),
         ({"partitions": (seen_flows.part(end=None),)}, "running, not all known"),
-        ({"partitions": ()}, "running, have a look"),
+        ({"partitions": ()}, "running, nothing to copy"),
         ({"state": flow_report.State.NOT_RUNNING}, "not running"),
     ],
 )
