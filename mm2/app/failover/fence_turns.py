@@ -108,7 +108,7 @@ class FenceTurns:
         if not self._leaves:
             return said + self._way_on
         left_s = max(0.0, max(map(self._left_s, self.late)))
-        return f"{said}; in {left_s:.0f} s what does not is left unfenced, as was accepted"
+        return f"{said}; who has not within {left_s:.0f} s is left unfenced, as was accepted"
 
     @property
     def _way_on(self) -> str:

@@ -69,7 +69,7 @@ class Tools:
                 said = why() if failure is None else str(failure)
                 if end.passed(now_s):
                     raise errors.RetriableError(f"after {wait_s:g} s {said}")
-                self.tell(f"waiting for {end.left_s(now_s):.0f} s more at most: {said}")
+                self.tell(f"waiting, {end.left_s(now_s):.0f} s more at most: {said}")
                 tell_s = now_s + TELL_S
             self.pause(TURN_S)
 

@@ -84,8 +84,11 @@ def test_who_hangs_is_left_once_he_is_as_good_as_dead(scene: Scene):
 def test_it_is_told_what_is_waited_for_and_for_how_long(scene: Scene):
     scene.run(leaves=True)
     assert len(scene.told) == 5
-    assert "the mirror of orders-1 (its broker does not answer); in 25 s what" in scene.told[0]
-    assert "; in 5 s what does not is left unfenced, as was accepted" in scene.told[-1]
+    assert (
+        "the mirror of orders-1 (its broker does not answer); who has not within 25 s is"
+        in scene.told[0]
+    )
+    assert "; who has not within 5 s is left unfenced, as was accepted" in scene.told[-1]
 
 
 def test_where_that_is_not_accepted_it_is_waited_for_and_the_way_on_is_told(scene: Scene):

@@ -88,7 +88,7 @@ def test_what_is_waited_for_and_how_long_still_is_told_now_and_then():
     told: list[str] = []
     with pytest.raises(errors.RetriableError):
         about(told=told).await_(lambda: False, lambda: "not yet")
-    assert told == ["waiting for 5 s more at most: not yet"]
+    assert told == ["waiting, 5 s more at most: not yet"]
 
 
 def test_what_failed_last_is_told():
