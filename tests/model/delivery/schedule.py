@@ -283,18 +283,12 @@ class _Schedule:
         self._world.finished = any(each.caught_up for each in self._world.running)
         self._events.run(self._events.now_s + 20.0)
         takes = self._world.coordinator.asked
-        rests = self._somebody_rests()
         self._events.run(self._events.now_s + 20.0)
-        if not rests:  # whoever stands still looks again what has become of it
-            self._world.late_takes = self._world.coordinator.asked - takes
+        self._world.late_takes = self._world.coordinator.asked - takes
         for each in self._world.running:
             if each.machine.standing.phase is not standing.Phase.STOPPED:
                 each.close()
         self._events.run(self._events.now_s + 5.0)
-
-    def _somebody_rests(self) -> bool:
-        phases = [each.machine.standing.phase for each in self._world.running]
-        return standing.Phase.STOPPED in phases
 
     def _let_finish(self) -> None:
         """Until a copy has caught up; if none is left, somebody starts the flow (thrice)."""
