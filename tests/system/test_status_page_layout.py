@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.base import ids
+from mm2.app import held as words
 from mm2.app.reports import flow_report
 from mm2.app.ui import questions, timeline
 from mm2.connectors import board
+from mm2.core import holds
 from mm2.formats import checkpoint
 from tests.support import browser as browsers
-from tests.support import eventually, made_up_page, seen_flows
+from tests.support import eventually, made_up_page, seen_flows, statuses
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
 
@@ -171,6 +173,23 @@ def test_what_is_well_here_says_that_there_is_more_elsewhere(browser: browsers.B
         browser.await_text("#know", "3 partitions are copied by other nodes (a, b), whose pages")
         browser.await_text("#verdict", "cannot be told")
         assert browser.title == "well here · mm2"
+
+
+def test_what_operators_hold_and_that_nothing_matches_is_said_in_words(browser: browsers.Browser):
+    held = holds.Holds(beside={"MirrorCheckpointConnector": holds.By.PAUSED})
+    shown = seen_flows.flow(
+        seen_flows.part(),
+        status=statuses.flow(statuses.partition(), holds=held),
+        warnings=tuple(words.in_words("east->west", held)),
+    )
+    made = made_up_page.MadeUp(flows=[shown])
+    with made_up_page.served(made) as url:
+        browser.open(url)
+        browser.await_text("#groups-note", "Checkpoints are paused, by an operator: none are made")
+        browser.await_text("#know", "MirrorCheckpointConnector is paused, by an operator")
+        made.flows = [seen_flows.flow()]
+        browser.await_text("#flows td:nth-child(2)", "running, nothing to copy")
+        browser.await_text("#verdict", "it has nothing to copy: no topic of the source matches")
 
 
 def test_of_flows_that_are_gone_nothing_stays_on_the_page(browser: browsers.Browser):

@@ -43,7 +43,7 @@ function drawKnow(found) {
   if (found.holds.paused) lines.push({ tone: "wait", text: `the flow is paused; mm2 resume '${found.flow}' lets it go on` });
   if (found.stuck) lines.push({ tone: "unknown", text: found.stuck });
   for (const each of found.warnings) lines.push({ tone: "wait", text: each });
-  if (found.elsewhere) lines.push({ tone: "off", text: `${counted(found.elsewhere, "partition")} are copied by other nodes (${found.nodes.join(", ")}), whose pages show them` });
+  if (found.elsewhere) lines.push({ tone: "off", text: `${counted(found.elsewhere, "partition")} ${found.elsewhere === 1 ? "is" : "are"} copied by other nodes (${found.nodes.join(", ")}), whose pages show more` });
   for (const each of found.troubles) lines.push({ tone: "off", text: `${each.at_ms === null ? "" : `${moment(each.at_ms)}: `}${each.text}` });
   if (!lines.length) lines.push({ tone: "off", text: "nothing was noted since the start" });
   list($("know"), lines, (each) => each.text, () => element("li"), (on, each) => on.replaceChildren(element("span", { class: `tone-${each.tone}` }, sign(each.tone)), " ", each.text));
