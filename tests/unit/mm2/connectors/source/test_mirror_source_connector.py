@@ -19,7 +19,7 @@ from connect_runtime.system import clock, polling
 from mm2.connectors import board, flow_status
 from mm2.connectors.share import task_report
 from mm2.connectors.source import mirror_source_connector
-from mm2.connectors.topics import partition_setups
+from mm2.connectors.topics import mirror_topics, partition_setups
 from mm2.core import naming
 from mm2.core.offsets import offset_map
 from mm2.core.topics import acls
@@ -270,7 +270,8 @@ def test_no_answer_while_others_are_written_is_no_reason_to_begin_anew(running):
     assert running.tasks(1) == ["orders-1 orders-0"]
 
 
-def test_what_cannot_be_seen_for_a_while_stays_with_its_task(running, caplog):
+def test_what_cannot_be_seen_for_a_while_stays_with_its_task(running, caplog, monkeypatch):
+    monkeypatch.setattr(mirror_topics, "AGAIN_S", 1.0)
     running.source.create("users")
     running.start()
     assert running.tasks() == ["orders-0 users-0", "orders-1"]
