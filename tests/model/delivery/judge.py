@@ -177,7 +177,8 @@ def _compare(around: world.World, entries: list[target_log.Entry], *, reader: st
         lives[each.entry.life].append(each)
     for life, part in lives.items():
         found += _order(part, origins, reader=f"{reader}, life {life}")
-    gone = _records([each for each in around.target.entries if each.seen])
+    taken = [each for each in around.target.entries if each.never_seen and each.once_committed]
+    gone = _records([each for each in around.target.entries if each.seen] + taken)
     copied = {origins[each.content].offset for each in (*seen, *gone) if each.content in origins}
     missing = _missing(around, copied, origins)
     if missing:

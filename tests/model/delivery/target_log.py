@@ -48,8 +48,9 @@ class Entry:
     """One batch in the log. `life`: how many requested eras began before it was written.
     `written` is what it was before the cleaner came.
 
-    `seen`: it was committed, at least for a while, and retention took it. A receipt
-    named its offsets from `named_from` on: they may hold what is copied again.
+    `seen`: it was committed, at least for a while, and retention took it; `never_seen`: it took it
+    while its transaction was open. A receipt named its offsets from `named_from` on: they may hold
+    what is copied again.
     `unfenced`: its writer was older than one before it, and the broker had forgotten that.
     `java`: Java wrote it; `late`: one of ours that Java had followed, and did not fence.
     """
@@ -70,6 +71,7 @@ class Entry:
     named_from: float = float("inf")
     once_committed: bool = False
     seen: bool = False
+    never_seen: bool = False
     unfenced: bool = False
     java: bool = False
     late: bool = False
@@ -223,10 +225,11 @@ class TargetLog:
             control=True,
             commit=commit,
         )
-        if commit and state is not None and state.transaction is not None:
+        if state is not None and state.transaction is not None:
             for each in self.entries:
                 if each.producer == producer and each.base >= state.transaction:
-                    each.once_committed = True
+                    each.never_seen = each.last < self.log_start
+                    each.once_committed |= commit
         self._append(entry, by_person=by_person)
         return self._when_replicated(self.end, entry.base, reply)
 
@@ -493,5 +496,8 @@ def committed_view(target: TargetLog) -> list[Entry]:
     return [
         each
         for each in target.entries
-        if not each.control and each.base not in aborted and each.base < stable
+        if not each.control
+        and not each.never_seen
+        and each.base not in aborted
+        and each.base < stable
     ]
