@@ -1,4 +1,4 @@
-"""The guide's table of findings is that of the code: who reads a code finds it there."""
+"""The table of findings is that of the code: who reads a code finds it there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from mm2.core.failover import codes, findings, group_findings, readiness, verdicts
 from tests.support.deployed import image
 
-GUIDE = image.ROOT / "deploy" / "guides" / "failover.md"
+GUIDE = image.ROOT / "deploy" / "guides" / "failover-verdicts.md"
 _ROW = re.compile(r"^\| `([a-z-]+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 WORDS = {
     verdicts.Weight.FORBIDS.name: "NO-GO",
