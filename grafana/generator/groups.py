@@ -39,7 +39,7 @@ FOLLOWED = number(
 
 SYNC_AGE = number(
     Text(
-        title="Since the last round of checkpoints",
+        title="Since the last round",
         about="A group that moves goes on where it was then. Before the first round: since a task "
         "waits for it. Red beyond the limit.",
         unknown="no data: checkpoints are off, or nobody tells",
@@ -53,7 +53,7 @@ SYNC_AGE = number(
 
 MAP_AGE = number(
     Text(
-        title="Map of offsets behind what is copied",
+        title="Map of offsets behind copies",
         about="The worst topic. So much groups that move now would read again. Red: do not fail "
         "over, if you can choose.",
         unknown="no data: nobody tells of a map",

@@ -161,4 +161,4 @@ def test_a_metric_that_nobody_shows_is_told():
 def test_a_series_that_went_away_is_missed_where_it_was_shown():
     less = exported.catalogue([each for each in measures.ALL if each is not measures.MAP_AGE])
     wrong = {each.where for each in ASKED if less.judge(each.expr)}
-    assert "mm2-groups: Map of offsets behind what is copied" in wrong
+    assert "mm2-groups: Map of offsets behind copies" in wrong
