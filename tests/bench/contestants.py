@@ -148,6 +148,7 @@ class Mm2Run:
                     "to": flow.target,
                     "topics": [re.escape(topic) for topic in flow.topics],
                     "replication.factor": flow.replication,
+                    "offset-syncs.topic.replication.factor": 1,  # they are at the source
                     **self.flow_settings,
                 }
             ],
