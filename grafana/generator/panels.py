@@ -24,7 +24,14 @@ HALF, THIRD, QUARTER, FIFTH, WHOLE = 12, 8, 6, 5, 24
 Builder = stat.Panel | timeseries.Panel | table.Panel
 _LEAST_TOPS = {"percentunit": 0.02, "Bps": 1000}
 """By unit: an axis goes up to there at least, so that a line of zeros has one."""
-_WIDTHS = {"flow": 90, "connector": 210, "status": 90, "instance": 150, "version": 90}
+_WIDTHS = {
+    "flow": 90,
+    "connector": 210,
+    "status": 90,
+    "instance": 150,
+    "version": 90,
+    "why": 290,
+}
 """Of columns, in pixels; the others share what is left."""
 _Panel = TypeVar("_Panel", stat.Panel, timeseries.Panel, table.Panel)
 _SOURCE = dashboard.DataSourceRef(type_val="prometheus", uid="${datasource}")
