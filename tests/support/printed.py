@@ -92,7 +92,8 @@ def _stops(where: setup.PartitionSetup, *, hanging: int) -> Iterator[stops.Stop]
     transaction = instructions.OpenTransaction(producer_id=5, start=hanging)
     yield stops.hanging(where, transaction, retry_after_s=1.0)
     yield stops.others_open(where, transaction, retry_after_s=1.0)
-    yield stops.standing_still(where, "no", stable=hanging, retry_after_s=1.0)
+    for code in (29, 35):
+        yield stops.standing_still(where, "no", code=code, stable=hanging, retry_after_s=1.0)
     yield stops.mirror_unknown(where, copied=9, leader_epoch=3)
     yield stops.mirror_unreadable(where, offset=5, why="it is damaged")
     damaged = source_batches.Obstacle(offset=5, why="no")

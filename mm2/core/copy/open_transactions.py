@@ -27,16 +27,31 @@ def look(
     answer = yield instructions.FindOpenTransactions()
     if isinstance(answer, instructions.OpenTransactions):
         return _judged(attempt, answer)
-    doing = "asking which transactions are open on the mirror"
-    again = outcomes.again(doing, answer)
-    if isinstance(answer, instructions.Unanswered):
+    again = outcomes.again("asking which transactions are open (DescribeProducers)", answer)
+    if not isinstance(answer, instructions.Refused):
         return again
     if not is_alone(attempt.context):
         return None  # what the tail shows of ours is seen there
-    lasting = stops.standing_still(
-        attempt.where, again.reason, stable=stable, retry_after_s=walk.RETRY_S
-    )
-    return outcomes.BeginAgain(reason=again.reason, lasting=lasting)
+    return (yield from _untold(attempt, code=answer.code, why=again.reason))
+
+
+def _untold(
+    attempt: outcomes.Attempt, *, code: int, why: str
+) -> instructions.Script[outcomes.BeginAgain | None]:
+    """The target refuses to tell which are open. The tail does where it shows the beginning, which
+    may be deleted where readers of committed records stand at the log's start."""
+    end = attempt.fence.tail_end
+    found = yield from _read_again(end)
+    if not isinstance(found, instructions.Records):
+        return found
+    stable = found.last_stable
+    if stable is None or stable >= end:
+        return None
+    if stable >= _unread(attempt) and (stable == 0 or stable > found.log_start):
+        return None
+    where = attempt.where
+    lasting = stops.standing_still(where, why, code=code, stable=stable, retry_after_s=walk.RETRY_S)
+    return outcomes.BeginAgain(reason=why, lasting=lasting)
 
 
 def _last_stable(
@@ -46,10 +61,21 @@ def _last_stable(
     fenced = attempt.fence
     if fenced.holds or fenced.tail_end == 0:
         return fenced.last_stable
-    answer = yield instructions.ReadTarget(offset=fenced.tail_end)
-    if not isinstance(answer, instructions.Records):
-        return outcomes.again("asking how far the mirror is stable", answer)
-    return answer.last_stable
+    found = yield from _read(fenced.tail_end)
+    return found.last_stable if isinstance(found, instructions.Records) else found
+
+
+def _read_again(offset: int) -> instructions.Script[instructions.Records | outcomes.BeginAgain]:
+    """A broker may tell the last stable offset a moment late."""
+    yield instructions.Sleep(delay_s=walk.LOOK_AGAIN_S)
+    return (yield from _read(offset))
+
+
+def _read(offset: int) -> instructions.Script[instructions.Records | outcomes.BeginAgain]:
+    answer = yield instructions.ReadTarget(offset=offset)
+    if isinstance(answer, instructions.Records):
+        return answer
+    return outcomes.again("asking how far the mirror is stable", answer)
 
 
 def _judged(
@@ -57,10 +83,8 @@ def _judged(
 ) -> outcomes.BeginAgain | stops.Stop | None:
     """The earliest that matters. Of others' only those that nobody would meet who reads the tail:
     there is more to say of them."""
-    end, known = attempt.fence.tail_end, attempt.known
+    end, unread = attempt.fence.tail_end, _unread(attempt)
     alone = is_alone(attempt.context)
-    place = known.anchor.segment.target_next if known.anchor is not None else 0
-    unread = end if known.request is not None else min(place, end)
     for each in sorted(told.transactions, key=lambda each: each.start):
         ours = each.start < end and _is_ours(attempt, each)
         if ours or (alone and each.start < unread):
@@ -68,20 +92,37 @@ def _judged(
     return None
 
 
+def _unread(attempt: outcomes.Attempt) -> int:
+    """The target offset before which nobody reads the tail: our place, or all of it for an era that
+    was asked for."""
+    end, known = attempt.fence.tail_end, attempt.known
+    if known.request is not None:
+        return end
+    return min(known.anchor.segment.target_next, end) if known.anchor is not None else 0
+
+
 def hides(marker: fence.Marker, context: outcomes.Context) -> instructions.Script[bool]:
     """While we copy: does a transaction that began before our marker keep readers of committed
     records from it? A take finds out what that means. A broker may tell the last stable offset a
-    moment late, so that it is asked which are open."""
-    if marker.last_stable is None or marker.last_stable > marker.offset:
+    moment late, so that it is asked which are open, or, if it does not say, for that offset again.
+    """
+    if not _stands_before(marker, marker.last_stable):
         return False
     alone = is_alone(context)
     answer = yield instructions.FindOpenTransactions()
-    if not isinstance(answer, instructions.OpenTransactions):
-        return alone
-    return any(
-        each.start < marker.offset and (alone or each.producer_id in context.ours)
-        for each in answer.transactions
-    )
+    if isinstance(answer, instructions.OpenTransactions):
+        return any(
+            each.start < marker.offset and (alone or each.producer_id in context.ours)
+            for each in answer.transactions
+        )
+    if not alone:
+        return False
+    found = yield from _read_again(marker.offset)
+    return not isinstance(found, instructions.Records) or _stands_before(marker, found.last_stable)
+
+
+def _stands_before(marker: fence.Marker, stable: int | None) -> bool:
+    return stable is not None and stable <= marker.offset
 
 
 def is_alone(context: outcomes.Context) -> bool:
@@ -94,10 +135,12 @@ def hangs(
 ) -> outcomes.BeginAgain | stops.Stop:
     """What it means that this one is open before our fence. Nobody ends what an older producer id
     of ours began; but where nobody is fenced its coordinator may, and so it may of others'."""
-    where = attempt.where
+    where, us = attempt.where, attempt.fence
+    if us.holds and found.producer_id == us.producer.id:
+        return walk.cut_again()  # our marker, which ended it, was lost with its leader
     if _is_ours(attempt, found):
         stop = stops.hanging(where, found, retry_after_s=walk.RETRY_S)
-        if attempt.fence.holds:
+        if us.holds:
             return stop
     else:
         stop = stops.others_open(where, found, retry_after_s=walk.RETRY_S)

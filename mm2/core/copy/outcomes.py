@@ -14,7 +14,7 @@ from mm2.formats import map_record
 class Context:
     """Who takes what: `owner` marks this worker's anchors, `wall_ms` is read for receipts only,
     `transform` is what is done to the records on their way. `opposite`: the source's producers as
-    far as they are known. `ours`: the producer ids that the last take knew for ours.
+    far as they are known. `ours`: the producer ids that takes have known for ours.
     """
 
     where: setup.PartitionSetup

@@ -15,6 +15,8 @@ WIDEST_MS = str(2**63 - 1)
 SEGMENT_BYTES = str(2**30)
 """Kafka's own default, which also is nearly the most that a segment may have."""
 
+TOPIC_DENIED = 29
+"""TOPIC_AUTHORIZATION_FAILED"""
 TOPIC_RIGHTS = ("Describe", "Read", "Write")
 """On a mirror topic: it is written, and read when a partition is taken."""
 
@@ -30,6 +32,22 @@ def of_target(where: setup.PartitionSetup, code: int, *, size: int = -1) -> str:
 def of_source(where: setup.PartitionSetup, code: int) -> str:
     """What to do when the source does not let the copy read."""
     return _OF_SOURCE.get(code, _look_at_source)(where, -1)
+
+
+def untold(where: setup.PartitionSetup, code: int) -> str:
+    """What to do when the target refuses with `code` to tell which transactions are open."""
+    if code == TOPIC_DENIED:
+        line = where.operator.target.allow_topic(where.remote_topic, "Describe", "Read")
+        return (
+            "Allow the flow's principal READ on the mirror topic, which DescribeProducers takes: "
+            f"mm2 asks again, and names it. {commands.to_go_on(line)}"
+        )
+    line = where.operator.target.show_versions()
+    return (
+        "Every broker since 2.8 knows DescribeProducers: have whatever stands between mm2 and the "
+        "brokers (a proxy, a gateway) let it pass: mm2 asks again, and names it. This lists what "
+        f"they offer. {commands.to_go_on(line)}"
+    )
 
 
 def fencing(flow: str, operator: commands.Operator) -> str:
@@ -144,7 +162,7 @@ def _look_at_source(where: setup.PartitionSetup, size: int) -> str:
 _OF_TARGET: Mapping[int, Remedy] = {
     10: _too_large,
     18: _list_too_large,
-    29: _topic_right,
+    TOPIC_DENIED: _topic_right,
     30: _group_right,
     31: _cluster_right,
     32: _timestamp,
@@ -155,7 +173,7 @@ _OF_TARGET: Mapping[int, Remedy] = {
 }
 _OF_SOURCE: Mapping[int, Remedy] = {
     3: _gone,
-    29: _read_right,
+    TOPIC_DENIED: _read_right,
     100: _another_topic,
     103: _another_topic,
 }

@@ -272,17 +272,15 @@ def others_open(
 
 
 def standing_still(
-    where: setup.PartitionSetup, why: str, *, stable: int, retry_after_s: float
+    where: setup.PartitionSetup, why: str, *, code: int, stable: int, retry_after_s: float
 ) -> Stop:
-    """A transaction is open on the mirror, and nobody tells whose it is."""
-    line = where.operator.target.show_producers(where.remote_topic, partition=where.partition)
+    """A transaction is open on the mirror, and the target refuses with `code` to tell which."""
     return Stop(
         cause=Cause.HANGING,
         message=(
             f"{where.mirror}: read_committed readers stand still at offset {stable}: a transaction "
-            f"has not ended, and which one could not be found out: {why}. See where it begins "
-            "(CurrentTransactionStartOffset) and abort it. "
-            f"{commands.to_go_on(line)}"
+            f"has not ended, and which one could not be found out: {why}. "
+            f"{remedies.untold(where, code)}"
         ),
         retry_after_s=retry_after_s,
     )

@@ -149,6 +149,26 @@ def test_where_they_see_our_marker_nobody_is_asked():
     )
 
 
+@pytest.mark.parametrize("untold", [instructions.Refused(code=29), scripts.LOST])
+@pytest.mark.parametrize(
+    ("later", "outcome"),
+    [
+        (told(41), boundary.Boundary),
+        (told(None), boundary.Boundary),
+        (told(40), fence.Disturbed),
+        (scripts.LOST, fence.Disturbed),
+    ],
+)
+def test_where_it_is_not_said_which_are_open_it_is_read_once_more_how_far_they_see(
+    untold, later, outcome
+):
+    given = answers(ReadTarget=[told(40), later], FindOpenTransactions=[untold])
+    played = scripts.play(boundary.commit(US, next_target=40, context=ALONE), given)
+    assert isinstance(played.outcome, outcome)
+    assert played.slept == [0.5]
+    assert played.asked[-1] == instructions.ReadTarget(offset=40)
+
+
 def test_where_it_cannot_be_told_whose_it_is_an_exclusive_mirror_is_taken_again():
     refused = instructions.Refused(code=35)
     assert isinstance(crossed(RENEW, ALONE, stable=12, found=refused).outcome, fence.Disturbed)

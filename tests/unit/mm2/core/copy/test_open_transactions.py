@@ -29,13 +29,18 @@ def began(*found):
     )
 
 
-def looked(*, stable, told=None, known=KNOWN, holds=True, **changed):
-    """`stable` is told with our marker or, where there is none (not `holds`), with a read."""
+def looked(*, stable, told=None, later=None, known=KNOWN, holds=True, log_start=0, **changed):
+    """`stable` is told with our marker or, where there is none (not `holds`), with a read, and
+    `later` when it is read once more; `told`: which are open."""
     attempt = taking.attempt(known, marker=MARKER, **changed)
     fenced = dataclasses.replace(attempt.fence, holds=holds, last_stable=stable if holds else None)
     answers = {
         instructions.FindOpenTransactions: [told] if told is not None else [],
-        instructions.ReadTarget: scripts.records(end=MARKER + 1, last_stable=stable),
+        instructions.ReadTarget: scripts.records(
+            log_start=log_start,
+            end=MARKER + 1,
+            last_stable=later if later is not None else stable,
+        ),
     }
     attempt = dataclasses.replace(attempt, fence=fenced)
     return scripts.play(open_transactions.look(attempt), answers)
@@ -52,6 +57,13 @@ def test_a_transaction_under_an_older_id_of_ours_stops_the_partition():
     assert (stop.cause, stop.retry_after_s) == (stops.Cause.HANGING, 30.0)
     assert "a transaction of this flow that begins at offset 20, of producer id 5," in stop.message
     assert stop.message.endswith("abort --topic a.orders --partition 4 --start-offset 20")
+
+
+@pytest.mark.parametrize("changed", [{}, {"target_topics": SHARED}, {"known": REQUESTED}])
+def test_one_of_our_own_id_says_that_our_marker_was_lost_and_the_next_take_ends_it(changed):
+    found = looked(stable=45, told=began((taking.US.id, 45)), **changed).outcome
+    assert (type(found), found.lasting) == (outcomes.BeginAgain, None)
+    assert found.reason == "the mirror's log was cut back meanwhile"
 
 
 def test_it_is_named_by_where_it_began_although_that_is_deleted():
@@ -129,17 +141,51 @@ def test_what_is_not_answered_is_asked_again():
         assert (type(found), found.lasting) == (outcomes.BeginAgain, None)
 
 
-def test_where_it_is_not_told_whose_it_is_an_exclusive_mirror_waits_and_says_why():
-    refused = instructions.Refused(code=35, message="speaks no such version")
+REFUSED = instructions.Refused(code=35, message="speaks no such version")
+
+
+@pytest.mark.parametrize(("code", "says"), [(29, "READ"), (35, "a proxy")])
+def test_where_it_is_not_told_whose_it_is_an_exclusive_mirror_waits_and_says_why(code, says):
+    refused = instructions.Refused(code=code, message="not that")
     found = looked(stable=20, told=refused).outcome
-    assert "stand still at offset 20" in found.lasting.message
-    assert "speaks no such version" in found.lasting.message
-    assert "describe-producers --topic a.orders --partition 4" in found.lasting.message
+    assert found.reason == "asking which transactions are open (DescribeProducers): not that"
+    for word in ("stand still at offset 20", "(DescribeProducers): not that", says):
+        assert word in found.lasting.message
+    assert "describe-producers" not in found.lasting.message
+
+
+def test_where_it_is_not_told_how_far_they_see_is_read_once_more():
+    played = looked(stable=20, later=MARKER, told=REFUSED)
+    assert (played.outcome, played.slept) == (None, [0.5])
+    assert played.asked[1:] == [instructions.ReadTarget(offset=MARKER)]
+    assert "at offset 30" in looked(stable=20, later=30, told=REFUSED).outcome.lasting.message
+
+
+@pytest.mark.parametrize("answer", [scripts.LOST, instructions.Refused(code=1)])
+def test_where_that_cannot_be_read_either_it_begins_again(answer):
+    attempt = taking.attempt(KNOWN, marker=MARKER)
+    fenced = dataclasses.replace(attempt.fence, last_stable=20)
+    attempt = dataclasses.replace(attempt, fence=fenced)
+    answers = {instructions.FindOpenTransactions: REFUSED, instructions.ReadTarget: answer}
+    found = scripts.play(open_transactions.look(attempt), answers).outcome
+    assert (type(found), found.lasting) == (outcomes.BeginAgain, None)
+
+
+def test_what_begins_in_the_tail_is_named_there_although_it_is_not_told():
+    assert looked(stable=40, told=REFUSED).outcome is None
+    assert (
+        looked(stable=0, told=REFUSED, known=taking.known(era_number=0, era=None)).outcome is None
+    )
+
+
+@pytest.mark.parametrize("place", [{"known": REQUESTED}, {"log_start": 45}])
+def test_nor_where_nobody_reads_the_tail_or_retention_deleted_where_it_began(place):
+    assert "at offset 45" in looked(stable=45, told=REFUSED, **place).outcome.lasting.message
 
 
 def test_where_it_is_not_told_whose_it_is_a_shared_mirror_goes_on():
-    refused = instructions.Refused(code=35, message="speaks no such version")
-    assert looked(stable=20, told=refused, target_topics=SHARED).outcome is None
+    played = looked(stable=20, told=REFUSED, target_topics=SHARED)
+    assert (played.outcome, played.slept) == (None, [])
 
 
 # In a take

@@ -55,6 +55,10 @@ TARGET = [
         "kafka-topics.sh --bootstrap-server west:9092 --describe --topic a.orders",
     ),
 ]
+UNTOLD = [
+    (29, "READ on the mirror topic", f"{ACLS}Describe --operation Read --topic a.orders"),
+    (35, "(a proxy, a gateway)", "kafka-broker-api-versions.sh --bootstrap-server west:9092"),
+]
 SHOW = "kafka-topics.sh --bootstrap-server east:9092 --describe --topic orders"
 ANEW = "mm2 resume 'a->b' --topic orders --new-era --from earliest --config c.yaml"
 SOURCE = [
@@ -82,5 +86,12 @@ def test_what_the_target_refuses_has_its_command(code, said, line):
 @pytest.mark.parametrize(("code", "said", "line"), SOURCE)
 def test_what_the_source_refuses_has_its_command(code, said, line):
     told = remedies.of_source(WHERE, code)
+    assert said in told
+    assert told.endswith(f". {commands.to_go_on(line)}")
+
+
+@pytest.mark.parametrize(("code", "said", "line"), UNTOLD)
+def test_who_is_not_told_which_transactions_are_open_sees_what_is_in_the_way(code, said, line):
+    told = remedies.untold(WHERE, code)
     assert said in told
     assert told.endswith(f". {commands.to_go_on(line)}")

@@ -14,6 +14,11 @@ FILE = "--config clusters.yaml"
 TOOLS = "--bootstrap-server HOST:PORT"
 PLACE = "--topic a.orders --partition 7"
 ABORT = f"kafka-transactions.sh {TOOLS} abort {PLACE} --start-offset 50"
+RIGHT = (
+    f"kafka-acls.sh {TOOLS} --add --allow-principal User:NAME "
+    "--operation Describe --operation Read --topic a.orders"
+)
+VERSIONS = f"kafka-broker-api-versions.sh {TOOLS}"
 PRODUCERS = f"kafka-transactions.sh {TOOLS} describe-producers {PLACE}"
 OPEN = instructions.OpenTransaction(producer_id=9, start=50)
 REFUSED = stops.refused(WHERE, "no room", code=29, retry_after_s=30.0)
@@ -48,9 +53,14 @@ TABLE = [
         ],
     ),
     (
-        stops.standing_still(WHERE, "no right", stable=50, retry_after_s=30.0),
+        stops.standing_still(WHERE, "no right", code=29, stable=50, retry_after_s=30.0),
         stops.Cause.HANGING,
-        ["a.orders-7", "stand still at offset 50", "no right", PRODUCERS],
+        ["a.orders-7", "stand still at offset 50", "no right", "READ", RIGHT],
+    ),
+    (
+        stops.standing_still(WHERE, "unknown", code=35, stable=50, retry_after_s=30.0),
+        stops.Cause.HANGING,
+        ["a.orders-7", "stand still at offset 50", "unknown", "proxy", VERSIONS],
     ),
     (
         stops.blocked(WHERE, source_batches.Obstacle(offset=50, why="bad length")),
