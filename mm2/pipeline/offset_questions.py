@@ -1,5 +1,5 @@
 """What partitions' scripts ask of leaders about offsets and transactions: one request per leader
-and kind."""
+and kind, and about transactions one at a time."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from mm2.core.copy import instructions
 from mm2.pipeline import asked
 
 LANE = "questions"
+PRODUCERS_PARTITIONS = 50
+"""Of each a leader tells all producers that wrote in the last days: thousands, where ids come and
+go."""
 LATEST, EARLIEST = -1, -2
 OUT_OF_RANGE = 1
 UNSUPPORTED_VERSION = 35
@@ -31,7 +34,10 @@ class LogStart:
 
 
 class OffsetQuestions:
-    """`ask_offset`, `ask_epoch_end` and `ask_producers` collect, `flush` sends."""
+    """`ask_offset`, `ask_epoch_end` and `ask_producers` collect, `flush` sends.
+
+    Invariant: `_describing` are the node ids of leaders that have one of our DescribeProducers.
+    """
 
     def __init__(self, *, source: asked.Side, target: asked.Side, reply: asked.Reply) -> None:
         self._sides = (source, target)
@@ -40,6 +46,7 @@ class OffsetQuestions:
         self._offsets: list[tuple[asked.Side, asked.Asked]] = []
         self._epochs: list[asked.Asked] = []
         self._producers: list[asked.Asked] = []
+        self._describing: set[int] = set()
 
     def ask_offset(self, side: asked.Side, question: asked.Asked) -> None:
         """NoteTargetEnd, FindSourceOffset or LogStart."""
@@ -120,25 +127,28 @@ class OffsetQuestions:
     def _send_producers(self) -> None:
         waiting, self._producers = self._producers, []
         for node_id, group in self._target.by_leader(waiting, reply=self._reply).items():
-            self._describe_producers(node_id, group)
+            room = 0 if node_id in self._describing else PRODUCERS_PARTITIONS
+            self._producers.extend(group[room:])
+            if room:
+                self._describe_producers(node_id, group[:room])
 
     def _describe_producers(self, node_id: int, group: list[asked.Asked]) -> None:
         topics: dict[str, list[int]] = defaultdict(list)
         for each in group:
             topics[self._target.topic(each.copy)].append(each.copy.where.partition)
+        self._describing.add(node_id)
         self._target.cluster.call(
             targets.Node(node_id),
             messages.describe_producers(topics),
-            done=lambda reply: self._settle(
-                self._target,
-                group,
-                reply,
-                found=_by_name(reply.body),
-                make=_open_transactions_of,
-            ),
+            done=lambda reply: self._described(node_id, group, reply),
             timeout_s=asked.CALL_TIMEOUT_S,
             lane=LANE,
         )
+
+    def _described(self, node_id: int, group: list[asked.Asked], reply: cluster.Reply) -> None:
+        self._describing.discard(node_id)
+        found = _by_name(reply.body)
+        self._settle(self._target, group, reply, found=found, make=_open_transactions_of)
 
     def _settle(
         self,

@@ -176,5 +176,10 @@ def _records_of(side: asked.Side, found: fetch.FetchedPartition | None) -> instr
         log_start=found.log_start_offset,
         end=found.high_watermark if side.is_target else found.last_stable_offset,
         aborted=tuple(found.aborted),
-        last_stable=found.last_stable_offset if side.is_target else None,
+        last_stable=_told_stable(found) if side.is_target else None,
     )
+
+
+def _told_stable(found: fetch.FetchedPartition) -> int | None:
+    """-1 is how brokers say that they do not know it."""
+    return found.last_stable_offset if found.last_stable_offset >= 0 else None

@@ -81,7 +81,7 @@ class Side:
 
 
 class World:
-    def __init__(self, *, granted=False):
+    def __init__(self, *, granted=False, partitions=3):
         self.source, self.target = Side(), Side()
         self.answers: list[tuple[int, Any]] = []
         self.questions = questions.Questions(
@@ -98,7 +98,7 @@ class World:
                     where=taking.where(partition=each), script=SimpleNamespace(token=1)
                 ),
             )
-            for each in range(3)
+            for each in range(partitions)
         ]
 
     def ask(self, instruction, *partitions, flush=True):
@@ -364,6 +364,35 @@ def test_open_transactions_are_asked_of_the_mirrors_leader():
     assert found[2] == instructions.Unanswered(reason="the response does not name it")
 
 
+def test_of_open_transactions_a_leader_is_asked_50_partitions_at_a_time():
+    world = World(partitions=120)
+    world.target.leaders = {("a.orders", 119): 2}
+    world.ask(instructions.FindOpenTransactions(), *range(120))
+    world.questions.flush(11.0)
+    assert [to for to, _, _ in world.target.calls] == [NODE, targets.Node(2)]
+    sizes = []
+    while world.target.calls:
+        _, message, _ = world.target.calls[0]
+        asked = entity(message, 0).topics[0].partition_indexes
+        sizes.append(len(asked))
+        told = [producers(each) for each in asked]
+        body = SimpleNamespace(topics=[SimpleNamespace(name="a.orders", partitions=told)])
+        world.target.answer(body)
+        world.questions.flush(12.0)
+    assert sizes == [50, 1, 50, 19]
+    assert len(world.answered()) == 120
+
+
+def test_where_one_such_question_is_lost_the_next_is_asked():
+    world = World(partitions=60)
+    world.ask(instructions.FindOpenTransactions(), *range(60))
+    world.target.answer(None, failure=LOST)
+    world.questions.flush(11.0)
+    assert len(world.answered()) == 50
+    ((_, message, _),) = world.target.calls
+    assert len(entity(message, 0).topics[0].partition_indexes) == 10
+
+
 def test_a_broker_that_does_not_know_the_question_refuses_it():
     world = World()
     world.ask(instructions.FindOpenTransactions())
@@ -418,14 +447,14 @@ def test_a_partition_without_a_leader_is_answered_so(instruction, error_code, co
 # Reading
 
 
-def fetched(topic, *partitions, error_code=0):
+def fetched(topic, *partitions, error_code=0, stable=15):
     module = kio.index.load_payload_module(1, VERSION, EntityType.response)
     held = tuple(
         module.PartitionData(
             partition_index=number,
             error_code=ErrorCode(code),
             high_watermark=20,
-            last_stable_offset=15,
+            last_stable_offset=stable,
             log_start_offset=log_start,
             aborted_transactions=(),
             preferred_read_replica=-1,
@@ -458,6 +487,13 @@ def test_what_is_read_ends_where_its_reader_may_see(of_target, end, stable):
     assert (bytes(found[0].records), found[0].log_start, found[0].end) == (b"batches", 2, end)
     assert found[0].last_stable == stable
     assert found[1] == instructions.Unanswered(reason="the response does not name it")
+
+
+def test_a_last_stable_offset_that_the_broker_does_not_know_is_not_told():
+    world = World()
+    world.ask(instructions.ReadTarget(offset=3))
+    world.target.answer_raw(fetched("a.orders", (0, 0, 2, b""), stable=-1))
+    assert world.answered()[0].last_stable is None
 
 
 def test_a_topic_without_an_id_is_read_by_name():
