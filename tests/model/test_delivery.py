@@ -80,6 +80,40 @@ DELETED_BEGINNING = 14641
 """An unclean election takes the marker of a transaction, another producer id follows, and retention
 deletes what it begins with: readers of committed records stand still at the log's start."""
 TYPED = "person   types kafka-transactions.sh"
+GRANTED = "person   types kafka-acls.sh"
+UNTOLD = weather.with_some(
+    undescribed=True,
+    late_stable=True,
+    unclean_elections=True,
+    target_retention=True,
+    few_epochs=True,
+    timestamps="old",
+    days=True,
+    compaction=False,
+    unfenced=False,
+)
+"""The target does not say which transactions are open, and tells late how far readers see."""
+UNTOLD_SEEDS = (12, 17, 22, 41, 45, 49)
+HEALTHY = weather.with_some(
+    undescribed=True,
+    late_stable=True,
+    always_transactional=True,
+    owners=1,
+    days=False,
+    crashes=False,
+    freezes=False,
+    restarts=False,
+    refusals=False,
+    requests=False,
+    clean_elections=False,
+    unclean_elections=False,
+    target_retention=False,
+    lost=0.0,
+    stuck=0.0,
+    unfenced=False,
+    shared=False,
+)
+"""The same, and nothing is wrong."""
 LOSSY = weather.with_some(lost=0.04, slow=0.1, stuck=0.02)
 
 
@@ -210,6 +244,21 @@ def test_nothing_is_lost_where_transactions_are_left_that_nobody_ends() -> None:
     found = [schedule.run(seed, conditions=HANGING, tracing=True) for seed in HANGING_SEEDS]
     assert [each.violations for each in found if each.violations] == []
     assert any(TYPED in line for each in found for line in each.trace)
+
+
+def test_who_is_not_told_which_transactions_are_open_asks_for_that_right_or_finds_them() -> None:
+    found = [schedule.run(seed, conditions=UNTOLD, tracing=True) for seed in UNTOLD_SEEDS]
+    assert [each.violations for each in found if each.violations] == []
+    typed = [(GRANTED in text, TYPED in text) for text in ("\n".join(each.trace) for each in found)]
+    assert {(True, True), (False, True)} <= set(typed)
+
+
+def test_a_sound_mirror_is_not_taken_again_because_nobody_says_which_are_open() -> None:
+    found = [schedule.run(seed, conditions=HEALTHY, tracing=True) for seed in range(10)]
+    assert [each.violations for each in found if each.violations] == []
+    trace = [line for each in found for line in each.trace]
+    assert any("FindOpenTransactions -> Refused" in line for line in trace)
+    assert not any("a transaction is open before our marker" in line for line in trace)
 
 
 @pytest.mark.full

@@ -410,8 +410,7 @@ def _justified(around: world.World, stop: stops.Stop) -> bool:
             target = around.target
             return truncated or target.lost_something or bool(target.unfenced_writes)
         case stops.Cause.HANGING:
-            there = person.begins_at(stop) in around.target.open_transactions.values()
-            return there or around.weather.unfenced
+            return person.stands_open(around, stop) or around.weather.unfenced
         case stops.Cause.NOT_EMPTY:
             # Java may have been killed before it told anybody that it was there.
             return around.target.log_start > 0 or around.weather.java == "turns"

@@ -25,6 +25,7 @@ LONG_POLL_S = 0.5
 STREAM_DELAY_MAX_S = 40.0
 """Longer than that and the worker would end its copy."""
 HOPELESS = (stops.Cause.SOURCE_TRUNCATED, stops.Cause.NOT_PAIRED)
+DENIED = instructions.Refused(code=29, message="TOPIC_AUTHORIZATION_FAILED")
 NOT_MINE = instructions.Refused(code=-1, message="another copy of this worker has it")
 
 MakeCopy = Callable[..., partition.PartitionCopy]
@@ -568,11 +569,13 @@ class Owner:
             records=memoryview(self._as_read(records, damaged_from=record_batch.HEADER_BYTES)),
             log_start=log_start,
             end=end,
-            last_stable=self.world.target.last_stable,
+            last_stable=self.world.target.told_stable,
         )
 
     def _open_transactions(self, _: instructions.FindOpenTransactions) -> instructions.Answer:
         found = self.world.target.open_transactions
+        if not self.world.described:
+            return DENIED
         return self._wrong_leader() or instructions.OpenTransactions(
             transactions=tuple(
                 instructions.OpenTransaction(producer_id=producer, start=start)

@@ -32,7 +32,7 @@ class Person:
         # Where nobody is fenced, its coordinator may have ended it just now; and who has thawed
         # was told before it froze.
         passes = self._world.weather.unfenced or copy.thawed_s == self._world.events.now_s
-        if not passes and begins_at(stop) not in self._world.target.open_transactions.values():
+        if not passes and not stands_open(self._world, stop):
             self.misled[stop.message] = None
         self._world.events.after(COMES_AFTER_S, lambda: self._obeys(copy, stop))
 
@@ -40,10 +40,23 @@ class Person:
         told = copy.machine.standing.phase is standing.Phase.STOPPED
         if copy.alive and told and copy.machine.standing.stop is stop:
             self._world.events.note("person", f"types {commands.found_in(stop.message)}")
-            self._world.target.abort(begins_at(stop))
+            start = _begins_at(stop)
+            if start is None:
+                self._world.described = True
+            else:
+                self._world.target.abort(start)
 
 
-def begins_at(stop: stops.Stop) -> int:
-    """The offset at which the transaction begins that the stop wants to be aborted."""
+def stands_open(around: world.World, stop: stops.Stop) -> bool:
+    """Is the transaction there of which the stop tells?"""
+    start, there = _begins_at(stop), around.target.open_transactions.values()
+    if start is None:
+        return not around.described and bool(there)
+    return start in there
+
+
+def _begins_at(stop: stops.Stop) -> int | None:
+    """The offset at which the transaction begins that the stop wants to be aborted; None: it wants
+    the right to ask for it."""
     words = shlex.split(commands.found_in(stop.message))
-    return int(words[words.index(_ABORT) + 1])
+    return int(words[words.index(_ABORT) + 1]) if _ABORT in words else None

@@ -35,6 +35,7 @@ INVALID_RECORD = 87
 EXPIRATION_MS = 86_400_000
 EXPIRY_CHECK_MS = 600_000
 REQUEST_TIMEOUT_S = 20.0
+STABLE_LATE_S = 0.2
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _BASE_AND_LENGTH = struct.Struct(">qii")
@@ -111,6 +112,8 @@ class TargetLog:
         self.end = 0
         self.high_watermark = 0
         self._known_to = float("inf")
+        self._stable_before = 0
+        self._stable_late_until_s = 0.0
         self.leader = 1
         self.epochs: list[tuple[int, int]] = [(0, 0)]
         self.life = 0
@@ -208,6 +211,7 @@ class TargetLog:
         self, producer: int, epoch: int, *, commit: bool, reply: Reply, by_person: bool = False
     ) -> None:
         """A transaction coordinator writes the end of a transaction."""
+        self._stable_before = self.last_stable
         state = self._state(producer)
         if state is not None and epoch < state.epoch:
             return reply(OLD_EPOCH, -1)
@@ -276,6 +280,8 @@ class TargetLog:
             self._world.after(REQUEST_TIMEOUT_S, timed_out)
 
     def _advance(self, end: int) -> None:
+        if self._weather.late_stable:
+            self._stable_late_until_s = self._world.now_s + STABLE_LATE_S
         self.high_watermark = max(self.high_watermark, min(end, self.end))
         if not self._pending:
             return
@@ -430,6 +436,12 @@ class TargetLog:
         """It stays at the log's start where retention deleted what a transaction began with."""
         first = min(self.open_transactions.values(), default=self.told_end)
         return min(max(first, self.log_start), self.told_end)
+
+    @property
+    def told_stable(self) -> int:
+        """As its leader tells it: with `late_stable`, for a moment what it was before a marker."""
+        late = self._world.now_s < self._stable_late_until_s
+        return min(self._stable_before, self.last_stable) if late else self.last_stable
 
     def fetch(self, offset: int) -> source_log.Refusal | tuple[bytes, int, int]:
         """Fetch(read_uncommitted): (batches up to the high watermark, log start, watermark)."""

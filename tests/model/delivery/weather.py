@@ -23,6 +23,8 @@ class Weather:
     `verified`: brokers ask the coordinator before they begin a transaction (they do since 3.6).
     `java`: what MirrorMaker 2 would find is written ("told"), or it takes turns with us ("turns"),
     where `uncommitted` it copies what is not committed, too, and with `overlaps` both may run.
+    `undescribed`: the target refuses DescribeProducers until somebody grants it; `late_stable`: it
+    tells the last stable offset a moment late.
     `crowded`: other partitions fill the answer to a read; `damaged`: a read brings other bits.
     """
 
@@ -56,6 +58,8 @@ class Weather:
     few_epochs: bool = False
     id_expiry_s: float = 7 * DAY_S
     verified: bool = True
+    undescribed: bool = False
+    late_stable: bool = False
     crowded: float = 0.0
     damaged: float = 0.0
     lost: float = 0.01

@@ -48,6 +48,7 @@ class World:
         self.person = person.Person(self)
         self.newest: dict[bytes, owner.Owner] = {}
         self.finished = False
+        self.described = not conditions.undescribed
         self.late_takes = 0
         self.idle_tick_s = 6 * 3600.0 if conditions.days else 20.0
         self.setup = _setup(conditions)
