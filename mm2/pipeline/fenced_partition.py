@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect_runtime.base import clock as base_clock
-from connect_runtime.base import errors, ids
+from connect_runtime.base import ids
 from connect_runtime.wire.codec import failures, messages, targets
 from mm2.formats import record_batch, record_sets
 from mm2.pipeline import single_questions
@@ -147,8 +147,8 @@ class FencedPartition:
         message = messages.list_offsets({place.topic: [query]}, read_committed=False)
         ((found,),) = (each.partitions for each in self.questions.ask(node, message).topics)
         if int(found.error_code):
-            raise errors.RetriableError(
-                f"asking for the {what} of {place}: {failures.error_name(found.error_code)}"
+            raise single_questions.AnsweredError(
+                f"asking for the {what} of {place}", int(found.error_code)
             )
         return int(found.offset)
 

@@ -31,6 +31,14 @@ _TURN_S = 0.05
 _LANE = "questions"
 
 
+class AnsweredError(errors.RetriableError):
+    """A broker answers, with this Kafka error code; waiting may help."""
+
+    def __init__(self, doing: str, error_code: int) -> None:
+        super().__init__(f"{doing}: {failures.error_name(error_code)}")
+        self.error_code = error_code
+
+
 class SingleQuestions:
     """Every call waits; raises `ConnectError` for no answer within `TIMEOUT_S`. Close it."""
 
@@ -92,12 +100,19 @@ class SingleQuestions:
     def leader(self, topic: str, partition: int = 0) -> int:
         """The node that leads the partition, once there is one."""
         self._cluster.want_topics([topic])
+        doing = f"looking for the leader of {topic}-{partition}"
 
         def known() -> int | None:
             found = self._cluster.view.leader(topic, partition)
             return None if found is None else found.node_id
 
-        return self.until(known, f"looking for the leader of {topic}-{partition}")
+        try:
+            return self.until(known, doing)
+        except errors.RetriableError as error:
+            told = self._cluster.view.topic(topic)
+            if told is None or not told.error_code:
+                raise
+            raise AnsweredError(doing, told.error_code) from error
 
     def topic_id(self, topic: str) -> bytes:
         """16 bytes, all zero where there are none; of a topic whose leader was asked for."""
@@ -180,12 +195,10 @@ class SingleQuestions:
             if found.error_code == 0:
                 return found
             self._cluster.refresh_metadata()
-            raise errors.RetriableError(
-                f"reading {topic}-{partition}: {failures.error_name(found.error_code)}"
-            )
+            raise AnsweredError(f"reading {topic}-{partition}", found.error_code)
         if response.error_code == 0:
             return None
-        raise errors.RetriableError(f"reading {topic}: {failures.error_name(response.error_code)}")
+        raise AnsweredError(f"reading {topic}", response.error_code)
 
     def _needed(self, node_id: int, api_key: int, asked: tuple[int, int]) -> int:
         version = self.spoken(node_id, api_key, asked)

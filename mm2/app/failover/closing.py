@@ -42,7 +42,8 @@ def stop(about: tools.Tools, wanted: orders.Wanted) -> Stopped:
 
 def fence(about: tools.Tools, wanted: orders.Wanted) -> list[fences.Fenced]:
     """Once more where somebody takes a partition meanwhile, or begins one: he has not read yet
-    that the flow is stopped. What does not answer is left unfenced where that is accepted."""
+    that the flow is stopped. What does not answer is left unfenced where that is accepted; what
+    answers never is. Raises `ConnectError`."""
     leaves = wanted.accepts(codes.MIRROR_UNKNOWN)
     turns = fence_turns.FenceTurns(about, leaves=leaves)
     try:
@@ -50,7 +51,7 @@ def fence(about: tools.Tools, wanted: orders.Wanted) -> list[fences.Fenced]:
     except errors.RetriableError:
         if not (leaves and turns.late):
             raise
-        turns.leave(list(turns.late), about.known())
+        turns.leave_late()
     found = turns.found
     return [found[each] for each in sorted(found)]
 

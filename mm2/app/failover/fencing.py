@@ -18,16 +18,27 @@ from connect_runtime.wire.codec import failures, messages, targets
 from mm2.app.failover import crews, scans
 from mm2.app.looks import partition_ends, sides
 from mm2.core import flows
+from mm2.core.copy import fence as copy_fence
 from mm2.core.failover import fences, whose
 from mm2.core.offsets import offset_map
 from mm2.pipeline import fenced_partition, single_questions
 
 NO_RIGHT = 53
+_RIGHTS = {
+    29: "DESCRIBE, READ and WRITE on the topic",
+    31: "IDEMPOTENT_WRITE on the cluster",
+}
+"""What TOPIC_ and CLUSTER_AUTHORIZATION_FAILED say is missing."""
+_CONTESTED = copy_fence.FENCED | {copy_fence.INVALID_TXN_STATE}
 ANSWER_S = 5.0
 """So long a broker is asked where its partitions end before they are fenced."""
 
 
-class ContestedError(errors.RetriableError):
+class RefusedError(errors.RetriableError):
+    """The target answers, and does not let the partition be fenced."""
+
+
+class ContestedError(RefusedError):
     """Somebody else took the partition while it was fenced."""
 
 
@@ -38,12 +49,16 @@ class PartlyFencedError(errors.RetriableError):
         self,
         said: str,
         fenced: Collection[fences.Fenced],
-        tried: Collection[ids.TopicPartition] = (),
+        *,
+        silent: Mapping[ids.TopicPartition, str] | None = None,
+        refused: Mapping[ids.TopicPartition, str] | None = None,
     ) -> None:
-        """`tried`: those that did not answer; others were not begun, or are contested."""
+        """`silent`: those that did not answer, and what failed; `refused`: those that did, and
+        what they said. Others were not begun."""
         super().__init__(said)
         self.fenced = fenced
-        self.tried = tried
+        self.silent = silent or {}
+        self.refused = refused or {}
 
 
 def fence(
@@ -55,7 +70,7 @@ def fence(
     timeout_s: float,
 ) -> list[fences.Fenced]:
     """In this order. Raises `PartlyFencedError` where some of the target does not answer in time,
-    and `ConnectError` where it refuses; doing it again does no harm."""
+    and `FatalError` where a right is missing; doing it again does no harm."""
 
     def work(
         questions: single_questions.SingleQuestions,
@@ -70,62 +85,64 @@ def fence(
         )
         try:
             return _fence(each, known.partition(each), place, clock=crew.clock, end=end)
-        except ContestedError:
-            contested.add(each)
+        except RefusedError:
+            answered.add(each)
             raise
 
-    contested: set[ids.TopicPartition] = set()
+    answered: set[ids.TopicPartition] = set()
     found = crew.run(work, partitions, timeout_s=timeout_s)
     fenced = [found.done[each] for each in sorted(found.done)]
     if found.left:
-        tried = [each for each, why in found.left.items() if why and each not in contested]
-        raise PartlyFencedError(f"fencing for {timeout_s:g} s: {found}", fenced, tried)
+        failed = {each: why for each, why in found.left.items() if why}
+        raise PartlyFencedError(
+            f"fencing for {timeout_s:g} s: {found}",
+            fenced,
+            silent={each: why for each, why in failed.items() if each not in answered},
+            refused={each: why for each, why in failed.items() if each in answered},
+        )
     return fenced
 
 
 def to_fence(
     both: sides.TwoSides, known: offset_map.OffsetMap, *, timeout_s: float
-) -> dict[ids.TopicPartition, int | None]:
+) -> dict[ids.TopicPartition, int | errors.ConnectError]:
     """All that anybody ever copied, as long as its mirror exists: that one does not answer for it
-    now does not lock its writers out. By partition the broker that leads its mirror, None where
-    that is not told. Raises `RetriableError`."""
-    flow = both.flow
-    begun = fences.begun(known)
-    names = {each.topic: flow.remote_topic(each.topic) for each in begun}
-    found = both.target.admin.describe_topics(set(names.values()), timeout_s)
-
-    wanted: dict[ids.TopicPartition, int | None] = {}
-    for each in begun:
-        name = names[each.topic]
-        topic = found.done.get(name)
-        if topic is None:
-            if not isinstance(found.failed.get(name), kafka_errors.TopicMissingError):
-                wanted[each] = None
-        elif each.partition < topic.partitions:
-            wanted[each] = topic.leaders[each.partition]
-    return wanted
+    now does not lock its writers out. By partition the broker that leads its mirror, or why that
+    is not told. Raises `RetriableError`."""
+    mirrors = _mirrors(both.flow, fences.begun(known))
+    names = {each.topic for each in mirrors.values()}
+    topics = both.target.admin.describe_topics(names, timeout_s)
+    led = partition_ends.leaders(mirrors.values(), topics)
+    return {
+        each: led[mirror]
+        for each, mirror in mirrors.items()
+        if not isinstance(led[mirror], kafka_errors.TopicMissingError)
+    }
 
 
 def silent(
-    both: sides.TwoSides, led: Mapping[ids.TopicPartition, int | None], *, clock: base_clock.Clock
+    both: sides.TwoSides, led: partition_ends.Led, *, clock: base_clock.Clock
 ) -> dict[ids.TopicPartition, str]:
     """Of these, those whose mirror's leader does not answer for it, and why: who hangs is waited
     for once, and not by each that copies. `led` as `to_fence` tells."""
-    flow = both.flow
-    names = {
-        each: ids.TopicPartition(flow.remote_topic(each.topic), each.partition) for each in led
-    }
-    asked: partition_ends.Led = {
-        names[each]: errors.RetriableError(partition_ends.NO_LEADER) if leader is None else leader
-        for each, leader in led.items()
-    }
-    patience_s = ANSWER_S * len({leader for leader in led.values() if leader is not None})
+    names = _mirrors(both.flow, led)
+    patience_s = ANSWER_S * len({leader for leader in led.values() if isinstance(leader, int)})
     end = base_deadline.Deadline.after(patience_s, now_s=clock.now_s())
+    asked = {names[each]: leader for each, leader in led.items()}
     failed = partition_ends.look(both.target, asked, end=end, clock=clock).failed
     return {
         each: str(failed[name])
         for each, name in names.items()
         if isinstance(failed.get(name), errors.RetriableError)
+    }
+
+
+def _mirrors(
+    flow: flows.Flow, partitions: Collection[ids.TopicPartition]
+) -> dict[ids.TopicPartition, ids.TopicPartition]:
+    return {
+        each: ids.TopicPartition(flow.remote_topic(each.topic), each.partition)
+        for each in partitions
     }
 
 
@@ -138,11 +155,16 @@ def _fence(
     end: base_deadline.Deadline,
 ) -> fences.Fenced:
     mirror = place.partition
-    locked = place.lock_out()
+    try:
+        locked = place.lock_out()
+    except single_questions.AnsweredError as error:
+        if error.error_code in _RIGHTS:
+            raise _refusal(mirror, error.error_code) from error
+        raise
     if isinstance(locked, fenced_partition.Refused):
         if locked.code == NO_RIGHT:
             return fences.unfenced(partition, known)
-        raise ContestedError(f"fencing {mirror}: {locked}; does somebody else copy it?")
+        raise _refusal(mirror, locked.code)
     if locked is None:
         raise errors.RetriableError(f"fencing {mirror}: our marker did not become readable")
     return fences.fenced(
@@ -153,6 +175,15 @@ def _fence(
         marker=locked.marker,
         tail=_tail(place, known, locked.marker, clock=clock, end=end),
     )
+
+
+def _refusal(mirror: ids.TopicPartition, code: int) -> errors.ConnectError:
+    said = f"fencing {mirror}: {failures.error_name(code)}"
+    if (right := _RIGHTS.get(code)) is not None:
+        return errors.FatalError(f"{said}; the flow's principal needs {right} there")
+    if code in _CONTESTED:
+        return ContestedError(f"{said}; somebody else seems to copy it")
+    return RefusedError(f"{said}; look at the broker's log")
 
 
 def _tail(

@@ -19,6 +19,10 @@ Led = Mapping[ids.TopicPartition, int | errors.ConnectError]
 NO_LEADER = "no broker leads it"
 
 
+class NoLeaderError(errors.RetriableError):
+    """There is nobody who could be asked, and not one who does not answer."""
+
+
 def of_topics(topics: Topics) -> Iterator[ids.TopicPartition]:
     """All partitions of those that were described."""
     for name, topic in topics.done.items():
@@ -81,4 +85,4 @@ def _leader(partition: ids.TopicPartition, topics: Topics) -> int | errors.Conne
     if partition.partition >= topic.partitions:
         return kafka_errors.TopicMissingError(f"there is no {partition}")
     leader = topic.leaders[partition.partition]
-    return errors.RetriableError(NO_LEADER) if leader is None else leader
+    return NoLeaderError(NO_LEADER) if leader is None else leader

@@ -17,7 +17,6 @@ Order = tuple[int, int]
 """Who is the newer owner: the ordinal of its producer id, and its epoch."""
 NOBODY: Order = (0, -1)
 NO_RIGHT = "we have no right to the transactional id"
-UNANSWERED = "nobody answers for its mirror, as was accepted"
 EXPIRED = "the producer id of who copied last has expired, and a new one fences nobody"
 
 
@@ -85,6 +84,11 @@ def unfenced(
 ) -> Fenced:
     """Nobody is locked out; `why`: by default for want of the right to."""
     return Fenced(partition=partition, marker=None, order=newest(known), tail=None, unfenced=why)
+
+
+def unanswered(why: str) -> str:
+    """Of a mirror that nobody answers for, which was accepted: why nobody is locked out."""
+    return f"nobody answers for its mirror, as was accepted: {why}"
 
 
 def fenced(

@@ -60,5 +60,21 @@ def test_an_answer_without_the_partition_is_no_error_but_asked_again():
 def test_what_the_broker_says_is_told():
     refused = SimpleNamespace(error_code=6)
     for each in (answer(refused), answer(error_code=6)):
-        with pytest.raises(errors.RetriableError, match="NOT_LEADER"):
+        with pytest.raises(single_questions.AnsweredError, match="NOT_LEADER") as caught:
             Questions(each).fetch("orders", 5)
+        assert caught.value.error_code == 6
+
+
+@pytest.mark.parametrize(("code", "told"), [(29, "TOPIC_AUTHORIZATION_FAILED"), (0, "nothing")])
+def test_why_a_leader_is_not_found_is_told_as_the_broker_says_it(
+    code: int, told: str, monkeypatch: pytest.MonkeyPatch
+):
+    questions = Questions()
+    view = SimpleNamespace(leader=lambda *_: None, topic=lambda _: SimpleNamespace(error_code=code))
+    monkeypatch.setattr(questions._cluster, "view", view, raising=False)
+    monkeypatch.setattr(questions._cluster, "want_topics", len, raising=False)
+    monkeypatch.setattr(
+        questions._poller, "poll", lambda _: setattr(questions.time, "now", questions.time.now + 1)
+    )
+    with pytest.raises(errors.RetriableError, match=f"leader of orders-0: {told}"):
+        single_questions.SingleQuestions.leader(questions, "orders")

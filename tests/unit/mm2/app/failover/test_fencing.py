@@ -10,11 +10,12 @@ import pytest
 from connect_runtime.base import deadline, errors, ids
 from connect_runtime.system import clock as system_clock
 from mm2.app.failover import crews, fencing
+from mm2.app.looks import partition_ends
 from mm2.core import flows
 from mm2.core.failover import fences
 from mm2.core.offsets import offset_map
 from mm2.formats import map_record, record_batch
-from mm2.pipeline import fenced_partition
+from mm2.pipeline import fenced_partition, single_questions
 from tests.fakes import batches, copied_map, two_sides
 
 HERE, THERE = ids.TopicPartition("orders", 0), ids.TopicPartition("east.orders", 0)
@@ -98,10 +99,36 @@ def test_another_producer_id_locks_nobody_out():
     assert found.tail == 2
 
 
-@pytest.mark.parametrize("code", [47, 49, 90])
+@pytest.mark.parametrize("code", [47, 48, 49, 90])
 def test_who_is_taken_over_meanwhile_tries_again(code):
-    with pytest.raises(errors.RetriableError, match="does somebody else copy it"):
+    with pytest.raises(errors.RetriableError, match=r"; somebody else seems to copy it$"):
         fence(Place(refused=fenced_partition.Refused(code=code)))
+
+
+def test_what_else_is_answered_is_told_as_it_is():
+    """Nobody is blamed for it."""
+    with pytest.raises(fencing.RefusedError, match="UNKNOWN_SERVER_ERROR") as caught:
+        fence(Place(refused=fenced_partition.Refused(code=-1)))
+    assert not isinstance(caught.value, fencing.ContestedError)
+
+
+@pytest.mark.parametrize(
+    ("code", "right"), [(29, "READ and WRITE on the topic"), (31, "IDEMPOTENT_WRITE")]
+)
+@pytest.mark.parametrize("raised", [False, True])
+def test_a_right_that_is_missing_is_told_at_once(
+    code: int, right: str, raised: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """Waiting gives nobody a right; brokers tell of it with the end and the marker, too."""
+    place = Place(refused=fenced_partition.Refused(code=code))
+
+    def lock_out() -> Any:
+        raise single_questions.AnsweredError("asking for the end of east.orders-0", code)
+
+    if raised:
+        monkeypatch.setattr(place, "lock_out", lock_out)
+    with pytest.raises(errors.FatalError, match=rf"_AUTHORIZATION_FAILED .* needs .*{right}"):
+        fence(place)
 
 
 def test_a_marker_that_is_not_seen_fences_nobody():
@@ -135,7 +162,7 @@ def test_what_could_not_be_fenced_in_time_is_named():
     assert caught.value.fenced == []
 
 
-@pytest.mark.parametrize("code", [None, 47])
+@pytest.mark.parametrize("code", [None, 47, -1])
 def test_what_somebody_else_takes_has_answered(code, monkeypatch: pytest.MonkeyPatch):
     """It is not left to him as one that hangs is."""
     refused = None if code is None else fenced_partition.Refused(code=code)
@@ -150,13 +177,15 @@ def test_what_somebody_else_takes_has_answered(code, monkeypatch: pytest.MonkeyP
             crew=crews.Crew(connect=lambda: stands_in, clock=CLOCK),
             timeout_s=0.3,
         )
-    assert caught.value.tried == ([HERE] if code is None else [])
+    assert caught.value.silent.keys() == ({HERE} if code is None else set())
+    assert caught.value.refused.keys() == (set() if code is None else {HERE})
 
 
 def test_who_hangs_is_asked_once_for_all_that_he_leads():
     """And who refuses an answer is not silent: fencing it is tried."""
     sides = two_sides.FakeSides(flows.Flow(source="east", target="west"))
-    leaders = (0, 1, 0, 1, None)
+    nobody = partition_ends.NoLeaderError(partition_ends.NO_LEADER)
+    leaders: tuple[int | errors.ConnectError, ...] = (0, 1, 0, 1, nobody)
     led = {ids.TopicPartition("orders", number): each for number, each in enumerate(leaders)}
     for number in range(5):
         sides.target.log("east.orders", 3, partition=number)
@@ -169,3 +198,19 @@ def test_who_hangs_is_asked_once_for_all_that_he_leads():
         3: "its broker does not answer",
         4: "no broker leads it",
     }
+
+
+def test_why_a_topic_could_not_be_described_is_kept():
+    """It may well have a leader."""
+    sides = two_sides.FakeSides(flows.Flow(source="east", target="west"))
+    sides.target.log("east.orders", 3)
+    late = errors.RetriableError("describing topic east.orders: REQUEST_TIMED_OUT")
+    sides.target.cluster.failures["describe_topics", "east.orders"] = late
+    led = fencing.to_fence(sides, known(), timeout_s=9.0)
+    assert led == {HERE: late}
+    assert fencing.silent(sides, led, clock=CLOCK) == {HERE: str(late)}
+
+
+def test_a_mirror_that_is_no_more_is_not_fenced():
+    sides = two_sides.FakeSides(flows.Flow(source="east", target="west"))
+    assert fencing.to_fence(sides, known(), timeout_s=9.0) == {}
