@@ -35,7 +35,8 @@ class MapReader:
         self._known = offset_map.OffsetMap(keeps=keeps)
 
     def read(self, timeout_s: float) -> offset_map.OffsetMap:
-        """All that stands in the topic now; empty where there is none.
+        """All that stands in the topic now; empty where there is none. What was returned before
+        goes on changing, also by a read that fails.
 
         Raises `RetriableError` and `FatalError`: asked again it begins anew.
         """
