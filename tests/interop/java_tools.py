@@ -17,6 +17,7 @@ from mm2.sandbox import artefacts
 
 TOOLS = {
     "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
+    "kafka-broker-api-versions.sh": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "kafka-configs.sh": "kafka.admin.ConfigCommand",
     "kafka-consumer-groups.sh": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
