@@ -6,10 +6,11 @@ FAST := not integration and not system and not chaos and not full and not bench
 QUICK := not full and not bench
 UNITS := tests/unit tests/model
 WORKER := tests/unit/connect_runtime
-# They wait more than they compute.
-WAITERS := tests/unit/mm2/connectors tests/unit/deploy
+# They wait more than they compute, the latter for promtool.
+CONNECTORS := tests/unit/mm2/connectors
+DEPLOY := tests/unit/deploy
 # Side by side, and each to its end although another fails.
-AT_ONCE = $(MAKE) --no-print-directory --keep-going --jobs=5
+AT_ONCE = $(MAKE) --no-print-directory --keep-going --jobs=6
 PYTEST_ARGS ?=
 # Who picks tests, as with PYTEST_ARGS="-k word", may find none in one of several runs.
 OR_NONE = $(if $(strip $(PYTEST_ARGS)),|| [ $$? -eq 5 ])
@@ -48,16 +49,18 @@ test-full: $(READY) ## every test, the long ones too
 	@$(BIN)/pytest -m "not bench" $(PYTEST_ARGS)
 
 check: $(READY) ## format, lint, types, import contracts, unit and model tests (few examples): no brokers
-	@$(AT_ONCE) --output-sync=target check-mm2 check-waiters check-worker check-types check-style
+	@$(AT_ONCE) --output-sync=target check-mm2 check-connectors check-deploy check-worker check-types check-style
 
 # Without xdist, whose workers each collect all; it also takes 2 ms to hand on what became of a test.
-.PHONY: check-mm2 check-waiters check-worker check-types check-style
-check-mm2 check-waiters check-worker: export MM2_EXAMPLES := few
+.PHONY: check-mm2 check-connectors check-deploy check-worker check-types check-style
+check-mm2 check-connectors check-deploy check-worker: export MM2_EXAMPLES := few
 check-mm2: $(READY)
-	@$(BIN)/pytest -q -m "$(FAST) and not judges" tests/unit $(addprefix --ignore=,$(WORKER) $(WAITERS)) \
+	@$(BIN)/pytest -q -m "$(FAST) and not judges" tests/unit $(addprefix --ignore=,$(WORKER) $(CONNECTORS) $(DEPLOY)) \
 	  $(PYTEST_ARGS) $(OR_NONE)
-check-waiters: $(READY)
-	@$(BIN)/pytest -q -m "$(FAST) and not judges" $(WAITERS) $(PYTEST_ARGS) $(OR_NONE)
+check-connectors: $(READY)
+	@$(BIN)/pytest -q -m "$(FAST) and not judges" $(CONNECTORS) $(PYTEST_ARGS) $(OR_NONE)
+check-deploy: $(READY)
+	@$(BIN)/pytest -q -m "$(FAST) and not judges" $(DEPLOY) $(PYTEST_ARGS) $(OR_NONE)
 check-worker: $(READY)
 	@$(BIN)/pytest -q -m "$(FAST) and not judges" $(WORKER) tests/model $(PYTEST_ARGS) $(OR_NONE)
 check-types: $(READY)
