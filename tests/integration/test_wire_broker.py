@@ -72,7 +72,7 @@ def test_versions_brokers_topics_and_ids_are_known(east, topic):
 def test_batches_of_every_codec_pass_through_and_an_ordinary_client_reads_them(east, topic, codec):
     properties = east.client_properties()
     source, target = (kafka.create_topic(properties, topic(label)) for label in ("from", "to"))
-    kafka.produce(properties, source, outgoing(2000), compression_type=codec, linger_ms=20)
+    kafka.produce(properties, source, outgoing(2000), compression_type=codec)
     with wire.Driver(properties) as driver:
         copied(driver, source, target)
     one, other = (kafka.read_partition(properties, name, 0) for name in (source, target))

@@ -23,6 +23,10 @@ Headers = tuple[tuple[str, bytes | None], ...]
 CREATE_TIME = confluent_kafka.TIMESTAMP_CREATE_TIME
 LOG_APPEND_TIME = confluent_kafka.TIMESTAMP_LOG_APPEND_TIME
 
+# However slow the machine, what one call sends lies in as few batches as it may: a flush does not
+# wait for this.
+_LINGER_MS = 10_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
@@ -93,7 +97,8 @@ def produce(
     properties: Properties, topic: str, records: Iterable[Outgoing], **settings: object
 ) -> None:
     """Send and wait until all are acknowledged; `settings` are librdkafka's, `_` for `.`."""
-    producer = confluent_kafka.Producer(client_config(properties, **settings))
+    together: dict[str, object] = {"linger_ms": _LINGER_MS}
+    producer = confluent_kafka.Producer(client_config(properties, **together | settings))
     send(producer, topic, records)
     flush(producer)
 
@@ -108,7 +113,7 @@ def produce_transaction(
 ) -> None:
     """Send in one transaction and end it with a commit or an abort."""
     producer = confluent_kafka.Producer(
-        client_config(properties, transactional_id=transactional_id)
+        client_config(properties, transactional_id=transactional_id, linger_ms=_LINGER_MS)
     )
     producer.init_transactions(30)
     producer.begin_transaction()

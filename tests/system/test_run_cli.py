@@ -63,7 +63,7 @@ def fill(properties: kafka.Properties, topic: str, *, partitions: int, records: 
             )
             for number in range(records)
         ]
-        kafka.produce(properties, topic, outgoing, compression_type=codec, linger_ms=20)
+        kafka.produce(properties, topic, outgoing, compression_type=codec)
 
 
 def must_be_equal(
