@@ -3,6 +3,9 @@
 librdkafka keeps the order across retries as long as nothing fails for good. Its two ways of
 letting a later record pass a failed one are closed: records never time out
 (`message.timeout.ms` 0), and any other gap is fatal to the producer (`enable.gapless.guarantee`).
+
+It is handed one burst after the other. While five records of a partition are unanswered and more
+lie behind them, librdkafka (2.16) asks its socket again without a pause, which costs a core.
 """
 
 from __future__ import annotations
@@ -28,14 +31,18 @@ _PRODUCER: dict[str, object] = {
     "enable.gapless.guarantee": True,
     "acks": "all",
     "message.timeout.ms": 0,
-    "linger.ms": 2,  # enough to batch a burst, too little to be felt
+    "linger.ms": 5,  # enough to hand over a burst, too little to be felt
     "batch.size": 262_144,
     "message.max.bytes": 100_000_000,  # what is too large, the topic says
     "socket.timeout.ms": 15_000,  # how long a silent leader holds up what it was sent
     "allow.auto.create.topics": False,
 }
 
-
+_BURST_BYTES = 196_608
+"""One batch in the library, with what it adds to each record."""
+_ADDED_BYTES = 64
+_ALWAYS_UNDER_WAY = 5
+"""So few may be unanswered beside each other."""
 _LAST_REPORTS_S = 5.0  # after a purge the library answers at once, if it gets a core
 
 
@@ -50,8 +57,23 @@ class Bounds:
 DEFAULT_BOUNDS = Bounds()
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Record:
+    topic: flow_log.LogTopic
+    key: bytes
+    value: bytes | None
+    on_recorded: flow_log.OnRecorded
+
+    @property
+    def size(self) -> int:
+        return len(self.key) + len(self.value or b"")
+
+
 class FlowLogWriter:
-    """One producer's life. After `broken` is set nothing more goes out; make a new writer."""
+    """One producer's life. After `broken` is set nothing more goes out; make a new writer.
+
+    Invariant: `_unanswered` counts what waits in `_queue` and the `_handed` that the library has.
+    """
 
     def __init__(
         self,
@@ -72,17 +94,15 @@ class FlowLogWriter:
         ] = collections.deque()
         self._fatal: confluent_kafka.KafkaError | None = None
         self._closing = False
+        self._queue: collections.deque[_Record] = collections.deque()
+        self._handed = 0
         self._unanswered = 0
         self._unanswered_bytes = 0
         self.broken: errors.ConnectError | None = None
         self.recorded_through: dict[flow_log.LogTopic, int] = {}
         """Offset after the newest acknowledged record, per topic."""
-        extra = {
-            **_PRODUCER,
-            "queue.buffering.max.messages": bounds.records + 1,  # ours is reached first
-        }
         self._producer = kafka_clients.producer(
-            access, client_id=client_id, settings=extra, reports=self._reports
+            access, client_id=client_id, settings=_PRODUCER, reports=self._reports
         )
 
     @property
@@ -100,24 +120,18 @@ class FlowLogWriter:
         """See `FlowLog.append`."""
         if self.broken is not None:
             raise self._behind()
-        size = len(key) + len(value or b"")
-        self._check_bounds(topic, size)
-        answer = functools.partial(
-            self._on_delivery, topic=topic, size=size, on_recorded=on_recorded
-        )
-        try:
-            self._producer.produce(self._topics[topic], value, key, partition=0, on_delivery=answer)
-        except confluent_kafka.KafkaException as error:
-            raise self._refused(topic, error.args[0]) from error
-        except BufferError as error:
-            raise self._full(topic) from error
+        record = _Record(topic=topic, key=key, value=value, on_recorded=on_recorded)
+        self._check_bounds(topic, record.size)
+        self._queue.append(record)
         self._unanswered += 1
-        self._unanswered_bytes += size
+        self._unanswered_bytes += record.size
 
     def poll(self, timeout_s: float) -> int:
         """See `FlowLog.poll`."""
+        self._hand_over()
         if not self._finished:
             self._serve(timeout_s)
+            self._hand_over()
         if self._fatal is not None and self.broken is None:
             self._serve(0.1)  # the reports that say what it was about
             self._give_up()
@@ -130,6 +144,7 @@ class FlowLogWriter:
         self._closing = True
         end = base_deadline.Deadline.after(timeout_s, now_s=self._clock.now_s())
         while self._unanswered and not self._failing and not end.passed(self._clock.now_s()):
+            self._hand_over()
             self._serve(end.left_s(self._clock.now_s()))
         if self.broken is None and self._fatal is None and self._unanswered:
             self.broken = errors.RetriableError(
@@ -155,33 +170,53 @@ class FlowLogWriter:
             "wait for some"
         )
 
-    def _refused(
-        self, topic: flow_log.LogTopic, error: confluent_kafka.KafkaError
-    ) -> errors.ConnectError:
-        """The library did not even take the record: as good as a failed one."""
-        self.broken = self.broken or self._translated(self._topics[topic], error)
-        return self._behind()
+    def _hand_over(self) -> None:
+        """All that waits where it is little, else the next burst once the last one is answered."""
+        if self._handed and self._handed + len(self._queue) > _ALWAYS_UNDER_WAY:
+            return
+        room = _BURST_BYTES
+        while self._queue and room > 0 and not self._failing:
+            record = self._queue.popleft()
+            room -= record.size + _ADDED_BYTES
+            try:
+                self._producer.produce(
+                    self._topics[record.topic],
+                    record.value,
+                    record.key,
+                    partition=0,
+                    on_delivery=functools.partial(self._on_delivery, record=record),
+                )
+            except confluent_kafka.KafkaException as error:  # not even taken
+                self._answered(record, error.args[0])
+            else:
+                self._handed += 1
 
     def _on_delivery(
         self,
         error: confluent_kafka.KafkaError | None,
         message: confluent_kafka.Message,
         *,
-        topic: flow_log.LogTopic,
-        size: int,
-        on_recorded: flow_log.OnRecorded,
+        record: _Record,
     ) -> None:
         """Runs inside the library's poll, where nothing may be raised: only note what happened."""
-        self._unanswered -= 1
-        self._unanswered_bytes -= size
+        self._handed -= 1
+        self._answered(record, error, offset=message.offset() or 0)
+
+    def _answered(
+        self, record: _Record, error: confluent_kafka.KafkaError | None, *, offset: int = 0
+    ) -> None:
         if error is None:
             self._reports.forget()
-            self._finished.append((on_recorded, self._acknowledged(topic, message.offset() or 0)))
+            self._finish(record, self._acknowledged(record.topic, offset))
             return
-        first = self.broken is None
-        self.broken = self.broken or self._translated(self._topics[topic], error)
-        whole = first or self._closing
-        self._finished.append((on_recorded, self.broken if whole else self._behind()))
+        whole = self.broken is None or self._closing
+        self.broken = self.broken or self._translated(self._topics[record.topic], error)
+        self._finish(record, self.broken if whole else self._behind())
+
+    def _finish(self, record: _Record, error: errors.ConnectError | None) -> None:
+        self._unanswered -= 1
+        self._unanswered_bytes -= record.size
+        self._finished.append((record.on_recorded, error))
 
     def _acknowledged(self, topic: flow_log.LogTopic, offset: int) -> errors.ConnectError | None:
         """Acknowledged offsets only grow; else the log under us is another one."""
@@ -213,11 +248,13 @@ class FlowLogWriter:
         """Fail all that is left, in order, and hear the library say so."""
         self._producer.purge(in_queue=True, in_flight=True, blocking=True)
         end = base_deadline.Deadline.after(_LAST_REPORTS_S, now_s=self._clock.now_s())
-        while self._unanswered and not end.passed(self._clock.now_s()):
+        while self._handed and not end.passed(self._clock.now_s()):
             self._serve(end.left_s(self._clock.now_s()))
-        assert self._unanswered == 0, self._unanswered
+        assert self._handed == 0, self._handed
         if self.broken is None and self._fatal is not None:
             self.broken = self._translated(self._names(), self._fatal)
+        while self._queue:
+            self._finish(self._queue.popleft(), self.broken if self._closing else self._behind())
 
     def _run_callbacks(self) -> int:
         ran = 0

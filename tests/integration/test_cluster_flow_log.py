@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -19,6 +20,8 @@ pytestmark = pytest.mark.integration
 
 MAP, RECEIPTS = flow_log.LogTopic.MAP, flow_log.LogTopic.RECEIPTS
 WAIT_S = 60.0
+LOOK_S = 3.0
+CORES_AT_REST = 0.2
 
 
 class Writer:
@@ -160,6 +163,28 @@ def caught_up(running: cluster.Cluster) -> None:
         return all(len(found[name].partitions[0].isrs) == 3 for name in names)
 
     eventually.eventually(in_sync, WAIT_S, "all replicas are in sync")
+
+
+@pytest.mark.timeout(120)
+def test_waiting_for_a_silent_broker_costs_nothing(own_cluster, logs):
+    """However much waits behind what it was sent; it is all recorded in order afterwards."""
+    running = own_cluster("silent")
+    writer = Writer("w", logs(cluster_access.of(running)))
+    writer.append(MAP)
+    writer.settle()
+    running.freeze()
+    for _ in range(3):
+        for _ in range(500):
+            writer.append(MAP)
+        writer.log.poll(0.1)
+    began_s, busy_s = cluster_access.CLOCK.now_s(), time.process_time()
+    while cluster_access.CLOCK.now_s() - began_s < LOOK_S:
+        writer.log.poll(0.2)
+    assert time.process_time() - busy_s < CORES_AT_REST * LOOK_S
+    running.thaw()
+    writer.settle()
+    assert (len(writer.recorded[MAP]), writer.refused) == (1501, [])
+    judge(running, [writer], [])
 
 
 def test_a_hundred_thousand_records_are_read_in_seconds(east, logs):
