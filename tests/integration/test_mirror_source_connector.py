@@ -226,7 +226,7 @@ def test_rights_follow_from_an_authorizer_to_another(own_cluster, caplog):
         soon(lambda: "--operation Describe --cluster" in caplog.text, lambda: caplog.text)
 
 
-def test_who_stops_it_does_not_wait_for_a_cluster_that_is_silent(own_cluster, east):
+def test_who_stops_it_does_not_wait_for_a_cluster_that_is_silent(own_cluster, east, caplog):
     silent = own_cluster("silent")
     kafka.create_topic(silent.client_properties(), "t")
     source, target = silent.client_properties(), east.client_properties()
@@ -235,8 +235,7 @@ def test_who_stops_it_does_not_wait_for_a_cluster_that_is_silent(own_cluster, ea
         assert made.shares() == ["t-0"]
         silent.freeze()
         assert made.stays_quiet(2.5)  # and in the middle of a look
-        began_s = cluster_access.CLOCK.now_s()
-    assert cluster_access.CLOCK.now_s() - began_s < 4.0
+    assert "did not stop in time" not in caplog.text
     silent.thaw()
 
 

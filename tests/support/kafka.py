@@ -25,7 +25,7 @@ LOG_APPEND_TIME = confluent_kafka.TIMESTAMP_LOG_APPEND_TIME
 
 # However slow the machine, what one call sends lies in as few batches as it may: a flush does not
 # wait for this.
-_LINGER_MS = 10_000
+_LINGER_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
