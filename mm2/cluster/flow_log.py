@@ -65,7 +65,8 @@ class FlowLog(Protocol):
     def append(
         self, topic: LogTopic, key: bytes, value: bytes | None, *, on_recorded: OnRecorded
     ) -> None:
-        """Hand over one record; never waits. `on_recorded` comes from a later `poll`.
+        """Hand over one record; never waits. It is sent by a later `poll`, or by `close`, and
+        `on_recorded` comes from a later one.
 
         Per topic, the order of calls is the order in the log. No record overtakes a failed one
         unnoticed: the first failure breaks the log, all that was handed over behind it fails
@@ -77,7 +78,8 @@ class FlowLog(Protocol):
         """
 
     def poll(self, timeout_s: float) -> int:
-        """Run due callbacks; wait up to `timeout_s` for the first. Returns how many ran.
+        """Send what was appended, run due callbacks; wait up to `timeout_s` for the first. Returns
+        how many ran.
 
         Must be called regularly, also while nothing is pending: it carries the library's log.
         """

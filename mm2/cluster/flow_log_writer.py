@@ -4,8 +4,9 @@ librdkafka keeps the order across retries as long as nothing fails for good. Its
 letting a later record pass a failed one are closed: records never time out
 (`message.timeout.ms` 0), and any other gap is fatal to the producer (`enable.gapless.guarantee`).
 
-It is handed one burst after the other. While five records of a partition are unanswered and more
-lie behind them, librdkafka (2.16) asks its socket again without a pause, which costs a core.
+It is handed one burst after the other, of both topics together. While five records of a partition
+are unanswered and more lie behind them, librdkafka (2.16) asks its socket again without a pause,
+which costs a core.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import itertools
 from collections.abc import Mapping
+from typing import Any
 
 import confluent_kafka
 
@@ -39,7 +42,8 @@ _PRODUCER: dict[str, object] = {
 }
 
 _BURST_BYTES = 196_608
-"""One batch in the library, with what it adds to each record."""
+"""At most, but for one record that is larger: one batch in the library, with what it adds to each
+record."""
 _ADDED_BYTES = 64
 _ALWAYS_UNDER_WAY = 5
 """So few may be unanswered beside each other."""
@@ -174,22 +178,47 @@ class FlowLogWriter:
         """All that waits where it is little, else the next burst once the last one is answered."""
         if self._handed and self._handed + len(self._queue) > _ALWAYS_UNDER_WAY:
             return
+        for topic, burst in itertools.groupby(self._burst(), key=lambda each: each.topic):
+            if not self._failing:
+                self._produce(topic, list(burst))
+
+    def _burst(self) -> list[_Record]:
+        burst: list[_Record] = []
         room = _BURST_BYTES
-        while self._queue and room > 0 and not self._failing:
-            record = self._queue.popleft()
+        for record in self._queue:
             room -= record.size + _ADDED_BYTES
-            try:
-                self._producer.produce(
-                    self._topics[record.topic],
-                    record.value,
-                    record.key,
-                    partition=0,
-                    on_delivery=functools.partial(self._on_delivery, record=record),
-                )
-            except confluent_kafka.KafkaException as error:  # not even taken
-                self._answered(record, error.args[0])
-            else:
-                self._handed += 1
+            if room < 0 and burst:
+                break
+            burst.append(record)
+        return burst
+
+    def _produce(self, topic: flow_log.LogTopic, burst: list[_Record]) -> None:
+        """The first of the queue, by one call: the library lets them linger from one moment on, and
+        so sends them together."""
+        messages: list[dict[str, Any]] = [
+            {
+                "key": each.key,
+                "value": each.value,
+                "callback": functools.partial(self._on_delivery, record=each),
+            }
+            for each in burst
+        ]
+        try:
+            self._producer.produce_batch(self._topics[topic], messages, partition=0)
+        except confluent_kafka.KafkaException as error:
+            self._fatal = error.args[0]
+            return
+        for _ in burst:
+            self._queue.popleft()
+        refused = [
+            (record, message["_error"])
+            for record, message in zip(burst, messages, strict=True)
+            if "_error" in message
+        ]
+        self._handed += len(burst) - len(refused)
+        if refused:
+            self._queue.extendleft(record for record, _ in reversed(refused))
+            self._fatal = refused[0][1]
 
     def _on_delivery(
         self,
