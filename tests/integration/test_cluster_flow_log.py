@@ -12,7 +12,7 @@ from confluent_kafka import admin as library
 from connect_runtime.base import errors
 from connect_runtime.kafka_client import access as kafka_access
 from mm2.cluster import errors as cluster_errors
-from mm2.cluster import flow_log, kafka_flow_log
+from mm2.cluster import flow_log, flow_log_writer, kafka_flow_log
 from mm2.sandbox import cluster
 from tests.support import cluster_access, eventually, kafka, log_judge
 
@@ -22,6 +22,8 @@ MAP, RECEIPTS = flow_log.LogTopic.MAP, flow_log.LogTopic.RECEIPTS
 WAIT_S = 60.0
 LOOK_S = 3.0
 CORES_AT_REST = 0.2
+LIBRARYS_BYTES = 100_000_000
+"""No record that is handed to the library may be larger."""
 
 
 class Writer:
@@ -185,6 +187,25 @@ def test_waiting_for_a_silent_broker_costs_nothing(own_cluster, logs):
     writer.settle()
     assert (len(writer.recorded[MAP]), writer.refused) == (1501, [])
     judge(running, [writer], [])
+
+
+def test_what_the_library_itself_refuses_breaks_the_log(east):
+    """And nothing behind it is sent."""
+    bounds = flow_log_writer.Bounds(bytes=2 * LIBRARYS_BYTES)
+    log = cluster_access.flow_log(cluster_access.of(east), "refused", bounds=bounds)
+    log.open(WAIT_S)
+    told: list[errors.ConnectError | None] = []
+    for value in (bytes(LIBRARYS_BYTES + 1), b"small"):
+        log.append(MAP, b"key", value, on_recorded=told.append)
+    log.poll(0.1)
+    refused, behind = told
+    assert "Message size too large" in str(refused)
+    assert isinstance(behind, cluster_errors.FlowLogBrokenError)
+    with pytest.raises(cluster_errors.FlowLogBrokenError):
+        log.append(MAP, b"key", b"small", on_recorded=told.append)
+    log.open(WAIT_S)
+    assert log.read_to_end(WAIT_S) == []
+    log.close(0.0)
 
 
 def test_a_hundred_thousand_records_are_read_in_seconds(east, logs):

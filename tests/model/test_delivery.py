@@ -65,15 +65,16 @@ QUIET = weather.with_some(
     refusals=False,
 )
 """Nothing but owners that freeze: two write, and nothing else makes them take again."""
-HANGING = weather.with_some(
-    unclean_elections=True,
-    target_retention=True,
-    few_epochs=True,
-    timestamps="old",
-    days=True,
-    compaction=False,
-    unfenced=False,
-)
+LEFT_OPEN = {
+    "unclean_elections": True,
+    "target_retention": True,
+    "few_epochs": True,
+    "timestamps": "old",
+    "days": True,
+    "compaction": False,
+    "unfenced": False,
+}
+HANGING = weather.with_some(**LEFT_OPEN)
 """Elections take the markers of transactions that no producer id of now can end."""
 HANGING_SEEDS = (5, 13, 18, 43, 44, 49)
 DELETED_BEGINNING = 14641
@@ -81,17 +82,7 @@ DELETED_BEGINNING = 14641
 deletes what it begins with: readers of committed records stand still at the log's start."""
 TYPED = "person   types kafka-transactions.sh"
 GRANTED = "person   types kafka-acls.sh"
-UNTOLD = weather.with_some(
-    undescribed=True,
-    late_stable=True,
-    unclean_elections=True,
-    target_retention=True,
-    few_epochs=True,
-    timestamps="old",
-    days=True,
-    compaction=False,
-    unfenced=False,
-)
+UNTOLD = weather.with_some(undescribed=True, late_stable=True, **LEFT_OPEN)
 """The target does not say which transactions are open, and tells late how far readers see."""
 UNTOLD_SEEDS = (12, 17, 22, 41, 45, 49)
 HEALTHY = weather.with_some(
