@@ -55,7 +55,7 @@ def translate_offsets(
 ) -> Mapping[str, mirror_client.GroupOffsets]: ...
 
 
-def translate_offsets(  # noqa: PLR0917 - the order of arguments is Java's
+def translate_offsets(
     properties: settings.Properties,
     remote_alias: str,
     group: str | re.Pattern[str],

@@ -52,7 +52,7 @@ class Cluster:
     - `in_containers`: brokers run in Docker, from Apache's image of that release.
     """
 
-    def __init__(  # noqa: PLR0913 - independent options, all by keyword, all with defaults
+    def __init__(
         self,
         name: str,
         *,

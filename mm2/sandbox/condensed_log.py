@@ -103,7 +103,7 @@ class CondensedLog:
         key = bytes(other._keys[index * _KEY_BYTES : (index + 1) * _KEY_BYTES])
         self._append(other.offsets[index], key, other.sum(index), other.is_tombstone(index))
 
-    def _append(self, offset: int, key: bytes, content: bytes, tombstone: bool) -> None:  # noqa: PLR0917
+    def _append(self, offset: int, key: bytes, content: bytes, tombstone: bool) -> None:
         self.offsets.append(offset)
         self._keys += key
         self._sums += content

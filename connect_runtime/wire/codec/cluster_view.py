@@ -98,9 +98,7 @@ class ClusterView:
         """Something did not fit: ask as soon as the backoff allows."""
         self._due_s = min(self._due_s, self._not_before_s)
 
-    def leader_seen(  # noqa: PLR0917 - the last two are what responses hold as one tuple
-        self, topic: str, partition: int, node_id: int, epoch: int
-    ) -> None:
+    def leader_seen(self, topic: str, partition: int, node_id: int, epoch: int) -> None:
         """A response named a partition's leader; of use if it is newer than what is known."""
         view = self._topics.get(topic)
         known = view.leaders.get(partition) if view is not None else None

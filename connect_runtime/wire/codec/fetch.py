@@ -82,7 +82,7 @@ class FetchResponse(NamedTuple):
     partitions: list[FetchedPartition]
 
 
-def encode_fetch_request(  # noqa: PLR0913 - the message has these fields
+def encode_fetch_request(
     version: int,
     *,
     max_wait_ms: int,
@@ -147,7 +147,7 @@ def _decode(version: int, body: memoryview) -> FetchResponse:
     return FetchResponse(throttle_ms, error_code, session_id, found)
 
 
-def _decode_partition(  # noqa: PLR0917 - the hot path: keywords cost more than they tell
+def _decode_partition(
     body: memoryview, position: int, topic: str, topic_id: bytes
 ) -> tuple[FetchedPartition, int]:
     index, error_code, high, stable, start = _PARTITION.unpack_from(body, position)

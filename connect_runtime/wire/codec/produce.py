@@ -139,7 +139,7 @@ def _decode_flexible(version: int, body: memoryview) -> tuple[ProduceResponse, i
     return ProduceResponse(throttle_ms, found), varints.skip_tags(body, position + 4)
 
 
-def _decode_partition(  # noqa: PLR0917 - the hot path: keywords cost more than they tell
+def _decode_partition(
     body: memoryview, position: int, topic: str, topic_id: bytes
 ) -> tuple[ProducedPartition, int]:
     fixed = _PARTITION.unpack_from(body, position)

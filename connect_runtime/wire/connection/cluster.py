@@ -151,9 +151,7 @@ class ClusterConnections:
         if not self._closed and not place.send_now(request) and self._admit(request):
             place.submit(request)
 
-    def version_for(  # noqa: PLR0917 - a range reads best in order
-        self, node_id: int, api_key: int, low: int, high: int
-    ) -> int | None:
+    def version_for(self, node_id: int, api_key: int, low: int, high: int) -> int | None:
         """The version to speak, None until connected; begins that. Raises UnsupportedVersion."""
         known = self._brokers.versions.get(node_id)
         if known is None:

@@ -239,7 +239,7 @@ def _of_clusters(wanted: Wanted) -> Iterator[Need]:
         )
 
 
-def _need(  # noqa: PLR0917 - who, what and which name read best in order
+def _need(
     client: Client,
     kind: Kind,
     name: str,
