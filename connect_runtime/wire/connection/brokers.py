@@ -74,6 +74,13 @@ class Brokers:
     def any_connected(self) -> bool:
         return any(lane.node_state().connected for lane in self._lanes.values())
 
+    def answered_s(self, node_id: int) -> float:
+        """When the broker last answered on any lane; -inf before its first answer."""
+        return max(
+            (lane.answered_s for (node, _), lane in self._lanes.items() if node == node_id),
+            default=-math.inf,
+        )
+
     # trouble
 
     def trouble(self, node_id: int) -> errors.ConnectError | None:

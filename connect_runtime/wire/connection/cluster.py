@@ -179,6 +179,10 @@ class ClusterConnections:
         """All that cannot be reached at present: brokers, and bootstrap addresses while needed."""
         return self._brokers.troubles()
 
+    def answered_s(self, node_id: int) -> float:
+        """When the broker last answered any request, by the clock; -inf before its first answer."""
+        return self._brokers.answered_s(node_id)
+
     def rtt_s(self, node_id: int) -> float | None:
         """The shortest time a small request to this broker took: about one round trip."""
         return self._brokers.rtt_s.get(node_id)

@@ -92,6 +92,8 @@ class Connection:
         self._correlation_id = 0
         self._progress_s = self.used_s
         self.answered_any = False
+        self.answered_s = -math.inf
+        """When a response, or a part of one, last arrived on the ready connection."""
 
     # using it
 
@@ -360,6 +362,7 @@ class Connection:
             self._take(frame)
         if self._reader.midway():
             self._progress_s = self.used_s
+            self._note_answer()
         if self._transport is not None and self._transport.holds_bytes():
             self.next_due_s = -math.inf
 
@@ -377,10 +380,15 @@ class Connection:
             return
         self._pending.popleft()
         self.answered_any = self.answered_any or self.state is State.READY
+        self._note_answer()
         elapsed_s = self.used_s - (request.sent_s or self.used_s)
         if self._conversation is not None:
             self.rtt_s = min(self.rtt_s, elapsed_s)
         request.done(framing.Outcome(body, None, True, elapsed_s))
+
+    def _note_answer(self) -> None:
+        if self.state is State.READY:
+            self.answered_s = self.used_s
 
     def _lost(self, error: Exception) -> None:
         stage = diagnosis.stage(

@@ -54,6 +54,7 @@ class Lane:
         self.retry_at_s = -math.inf
         self.tried_s = -math.inf
         self.ready_s = -math.inf
+        self._answered_s = -math.inf
         self._trouble: errors.ConnectError | None = None
         self._trouble_s = -math.inf
         self._address = address
@@ -99,6 +100,12 @@ class Lane:
         """
         fresh = self._queue or self._wanted or now_s - self._trouble_s < _NEWS_S
         return self._trouble if fresh and self._trouble_s >= broker_ready_s else None
+
+    @property
+    def answered_s(self) -> float:
+        """When the broker last answered a request on this lane; -inf before the first answer."""
+        link = self.connection
+        return self._answered_s if link is None else max(self._answered_s, link.answered_s)
 
     def node_state(self) -> cluster_view.NodeState:
         link = self.connection
@@ -216,6 +223,7 @@ class Lane:
         if self.connection is not link:
             return
         self.connection = None
+        self._answered_s = max(self._answered_s, link.answered_s)
         self._owner.wake(self)
         if failure is None:
             return
