@@ -7,6 +7,7 @@ answer its log ends, and with them the lag, are unknown.
 from __future__ import annotations
 
 import datetime
+import enum
 from dataclasses import dataclass
 
 LIMIT_S = 10.0
@@ -15,20 +16,31 @@ PROBE_S = 2.5
 """A broker that had nothing to answer for this long is sent a small request."""
 
 
+class Side(enum.Enum):
+    """The part that a cluster plays in a flow."""
+
+    SOURCE = "source"
+    TARGET = "target"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreachable:
-    """A cluster that does not answer. `since_ms`: wall-clock time of its last answer, or of the
-    first attempt where it never answered; None if unknown. `reason`: the last connection error."""
+    """A cluster, or one of its brokers, that does not answer. `since_ms`: wall-clock time of its
+    last answer, or of the first attempt where it never answered; None if unknown. `reason`: the
+    last connection error, "" if none was seen. `broker`: "" for the whole cluster."""
 
+    side: Side
     cluster: str
     reason: str
     since_ms: int | None = None
+    broker: str = ""
 
-    def describe(self, side: str) -> str:
-        """`source east unreachable since 22:03:28Z: connection refused (127.0.0.1:9092)`."""
+    def describe(self) -> str:
+        """`source east unreachable since 22:03:28Z: connection to 127.0.0.1:9092: refused`."""
+        broker = f" broker {self.broker}" if self.broker else ""
         since = "" if self.since_ms is None else f" since {clock_time(self.since_ms)}"
         reason = f": {self.reason}" if self.reason else ""
-        return f"{side} {self.cluster} unreachable{since}{reason}"
+        return f"{self.side.value} {self.cluster}{broker} unreachable{since}{reason}"
 
 
 def clock_time(at_ms: int) -> str:

@@ -8,11 +8,13 @@ send.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import inf
 from random import Random
 
 from connect_runtime.base import clock, errors
 from connect_runtime.wire.connection import cluster, poller
+from mm2.core import reachability
 from mm2.core.copy import (
     budget,
     crossing,
@@ -27,7 +29,7 @@ from mm2.core.copy import (
 )
 from mm2.pipeline import (
     client_options,
-    leaders,
+    leader_watch,
     questions,
     source_side,
     target_side,
@@ -37,6 +39,7 @@ from mm2.pipeline import (
 TICK_S = 0.02
 GAUGES_S = 0.5
 SWEEP_S = 10.0
+LEADERS_S = 1.0
 IDLE_POLL_S = 0.25
 TAKES_MAX = 256
 """Partitions that are fenced and paired at the same time."""
@@ -102,9 +105,20 @@ class CopyLoop:
         self._index = {id(each): index for index, each in enumerate(self.copies)}
         self._moved = set(self._index)
         self._behind = set(range(len(self.copies)))
-        self._leaderless: dict[int, str] = {}
+        self._obstacles: dict[int, leader_watch.Obstacle | None] = {}
+        self._watched = tuple(
+            _Watched(
+                side=side,
+                alias=alias,
+                connections=connections,
+                watch=leader_watch.LeaderWatch(connections),
+            )
+            for side, alias, connections in zip(
+                reachability.Side, self._aliases, (source, target), strict=True
+            )
+        )
         self._generations = (-1, -1)
-        self._next_tick_s = self._next_gauges_s = self._next_sweep_s = 0.0
+        self._next_tick_s = self._next_gauges_s = self._next_sweep_s = self._next_leaders_s = 0.0
         self._waiting_since_s = 0.0
         self._closing = False
 
@@ -144,6 +158,9 @@ class CopyLoop:
         self._poller.poll(max(0.0, wait_s), woken=self._woken)
         now_s = self._clock.now_s()
         self._watch_leaders(now_s)
+        if now_s >= self._next_leaders_s:
+            self._next_leaders_s = now_s + LEADERS_S
+            self._find_silent_leaders(now_s)
         if now_s >= self._next_tick_s:
             self._next_tick_s = now_s + TICK_S
             self._tick(now_s)
@@ -202,14 +219,27 @@ class CopyLoop:
         where = copy.where
         return self._target.view.leader(where.remote_topic, where.partition) is not None
 
-    def _look_at_source(self, now_s: float) -> None:
-        """Has each partition a leader (on the target too), and is its topic there?"""
+    def _find_silent_leaders(self, now_s: float) -> None:
+        """Ask both clusters which leaders stopped answering, or answer again."""
+        wall_ms = self._clock.wall_ms()
+        changed = [each.check(self.copies, now_s, wall_ms) for each in self._watched]
+        if any(changed):
+            self._find_obstacles()
+
+    def _find_obstacles(self) -> None:
+        """Note for each partition whether both of its leaders are there and answer."""
         source, target = self._source.view, self._target.view
         for copy in self.copies:
-            without = leaders.missing(copy.where, source=source, target=target)
-            if without != self._leaderless.get(id(copy), ""):
+            found = next(filter(None, (each.silence(copy) for each in self._watched)), None)
+            found = found or leader_watch.missing_leader(copy.where, source=source, target=target)
+            if found != self._obstacles.get(id(copy)):
                 self._moved.add(id(copy))
-                self._leaderless[id(copy)] = without
+                self._obstacles[id(copy)] = found
+
+    def _look_at_source(self, now_s: float) -> None:
+        """Has each partition a leader (on the target too), and is its topic there?"""
+        self._find_obstacles()
+        for copy in self.copies:
             self._look_at_topic(copy, self._source, on_target=False, now_s=now_s)
 
     def _look_at_topic(
@@ -331,9 +361,9 @@ class CopyLoop:
         moved, self._moved = self._moved, set()
         for index in sorted(self._index[each] for each in moved):
             copy = self.copies[index]
-            gauge = leaders.told(
+            gauge = leader_watch.with_obstacle(
                 messages.gauge(index, copy, now_s=now_s, wall_ms=wall_ms),
-                self._leaderless.get(id(copy), ""),
+                self._obstacles.get(id(copy)),
             )
             (self._behind.discard if _has_all(copy, gauge) else self._behind.add)(index)
             if self._gauges.get(index) != gauge:
@@ -355,6 +385,62 @@ class CopyLoop:
             for alias, side in sides
             for where, trouble in side.troubles().items()
         }
+
+
+@dataclass(slots=True, kw_only=True)
+class _Watched:
+    """One cluster's leaders, and which of them are silent, as of the last check."""
+
+    side: reachability.Side
+    alias: str
+    connections: cluster.ClusterConnections
+    watch: leader_watch.LeaderWatch
+    silent: dict[int, reachability.Unreachable] = field(default_factory=dict)
+    _leaders: frozenset[int] = frozenset()
+    _generation: int = -1
+
+    def check(self, copies: Sequence[partition.PartitionCopy], now_s: float, wall_ms: int) -> bool:
+        """Has a leader fallen silent, or answered again, since the last check?"""
+        view = self.connections.view
+        if view.generation != self._generation:
+            self._generation = view.generation
+            found = (view.leader(*self._mirrored(copy)) for copy in copies)
+            self._leaders = frozenset(each.node_id for each in found if each is not None)
+        silent = self.watch.check(self._leaders, now_s)
+        if silent.keys() == self.silent.keys():
+            return False
+        self.silent = {
+            node_id: self.silent.get(node_id) or self._unreachable(node_id, now_s - last_s, wall_ms)
+            for node_id, last_s in silent.items()
+        }
+        return True
+
+    def silence(self, copy: partition.PartitionCopy) -> leader_watch.Obstacle | None:
+        """What the silence of this cluster's leader of the partition means for it."""
+        if not self.silent:
+            return None
+        leader = self.connections.view.leader(*self._mirrored(copy))
+        found = None if leader is None else self.silent.get(leader.node_id)
+        if found is None:
+            return None
+        return leader_watch.Obstacle(side=self.side, reason=found.describe(), silent=True)
+
+    def _mirrored(self, copy: partition.PartitionCopy) -> tuple[str, int]:
+        """The partition's topic on this cluster, and its number."""
+        on_source = self.side is reachability.Side.SOURCE
+        return copy.where.topic if on_source else copy.where.remote_topic, copy.where.partition
+
+    def _unreachable(self, node_id: int, silent_s: float, wall_ms: int) -> reachability.Unreachable:
+        trouble = self.connections.trouble(node_id)
+        broker = self.connections.view.brokers.get(node_id)
+        where = "" if broker is None else f" ({broker.host}:{broker.port})"
+        return reachability.Unreachable(
+            side=self.side,
+            cluster=self.alias,
+            broker=f"{node_id}{where}",
+            reason="" if trouble is None else str(trouble),
+            since_ms=wall_ms - round(silent_s * 1000),
+        )
 
 
 def _has_all(copy: partition.PartitionCopy, gauge: messages.Gauge) -> bool:

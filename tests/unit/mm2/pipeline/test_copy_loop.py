@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from mm2.core import reachability
 from mm2.core.copy import figures, limits, messages, standing
 from mm2.pipeline import copy_loop, target_side, worker_link
 from tests.fakes import copying, metadata, taking
@@ -20,6 +21,11 @@ class Cluster:
 
     def __init__(self, topic):
         self.view = metadata.view(topic)
+        self.answered: float | None = None
+        """When its broker last answered; None: it always answers."""
+
+    def answered_s(self, node_id):
+        return float("inf") if self.answered is None else self.answered
 
     def want_topics(self, topics):
         assert topics == set(self.view.wanted())
@@ -90,10 +96,14 @@ class Loop:
         return messages.read_pulse([each for each in self.sent if each["type"] == "gauges"][-1])
 
     @property
+    def gauge(self):
+        """The newest one."""
+        return [each for message in self.sent for each in _gauges(message)][-1]
+
+    @property
     def told(self):
         """(phase, reason) of the newest gauge."""
-        found = [each for message in self.sent for each in _gauges(message)]
-        return found[-1].phase, found[-1].reason
+        return self.gauge.phase, self.gauge.reason
 
 
 def _gauges(message):
@@ -113,6 +123,29 @@ def test_a_partition_without_a_leader_waits_until_it_has_one(side):
     metadata.say(view)
     loop.turn()
     assert loop.told == ("copying", "")
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_partition_whose_leader_stopped_answering_says_since_when_and_its_lag_is_unknown(side):
+    loop = Loop()
+    loop.world.copy.source.end = known_end = 20
+    loop.turn()
+    assert loop.told == ("copying", "")
+    assert loop.gauge.source_end == known_end
+    cluster = getattr(loop, side)
+    cluster.answered = loop.now_s
+    alias = {"source": "a", "target": "b"}[side]
+    since = reachability.clock_time(50_000 - 11_000)
+    for _ in range(11):
+        assert loop.told == ("copying", "")
+        loop.turn(1.0)
+    reason = f"{side} {alias} broker 1 (a:9092) unreachable since {since}"
+    assert loop.told == ("waiting", reason)
+    assert loop.gauge.source_end == (-1 if side == "source" else known_end)
+    cluster.answered = None
+    loop.turn(1.0)
+    assert loop.told == ("copying", "")
+    assert loop.gauge.source_end == known_end
 
 
 def test_a_source_topic_that_metadata_miss_ends_the_copying():
