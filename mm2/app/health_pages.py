@@ -13,8 +13,8 @@ from typing import Protocol
 from connect_runtime.base import clock as base_clock
 from connect_runtime.ports import pages
 from connect_runtime.system import kept
-from mm2.app import overview
-from mm2.connectors import board, flow_status
+from mm2.app.reports import flow_report, flow_verdict
+from mm2.connectors import flow_status
 from mm2.core import health
 
 LIVE, READY, REPLICATING = "/health/live", "/health/ready", "/health/replicating"
@@ -37,6 +37,10 @@ class Running(Protocol):
     def statuses(self) -> Sequence[flow_status.FlowStatus]: ...
 
 
+Reports = Callable[[], Sequence[flow_report.FlowReport]]
+"""Of all flows that mirror, as of now."""
+
+
 class Beats:
     """When the main loop came round; it tells, anybody asks."""
 
@@ -55,12 +59,12 @@ class Beats:
 def served(
     running: Running,
     beats: Beats,
-    crossings: health.Crossings,
+    reports: Reports,
     *,
     within_s: float,
     clock: base_clock.Clock,
 ) -> Mapping[str, pages.Make]:
-    """By path; `within_s` is the objective of replicating."""
+    """By path; `within_s` as in `flow_verdict.judge`."""
 
     def live() -> health.Verdict:
         return health.live(silent_s=beats.silent_s, crashed=running.crashed)
@@ -70,9 +74,7 @@ def served(
         return health.ready(running.standings(), engine_ready=running.engine_ready)
 
     def replicating() -> health.Verdict:
-        now_ms = clock.wall_ms()
-        seen = flows(running, crossings, now_ms=now_ms)
-        return health.replicating(seen, within_s=within_s, now_ms=now_ms)
+        return replicating_verdict(reports(), within_s=within_s)
 
     def probe(judge: Callable[[], health.Verdict]) -> pages.Make:
         judged = kept.Kept(judge, for_s=KEPT_S, clock=clock)
@@ -85,33 +87,25 @@ def served(
     }
 
 
-def flows(running: Running, crossings: health.Crossings, *, now_ms: int) -> list[health.Flow]:
-    """All that mirror, as they are now; `crossings` are told of it."""
-    statuses, pulses = running.statuses(), board.BOARD.seen().pulses
-    crossings.keep([each.flow for each in statuses])
-    return [
-        health.Flow(
-            flow=status.flow,
-            held=_held(status),
-            elsewhere=status.elsewhere,
-            crossed=crossings.look(
-                status.flow,
-                pulses.get(status.flow, {}).values(),
-                copies=status.copies_here,
-                all_move=status.all_move,
-                now_ms=now_ms,
-            ),
+def replicating_verdict(
+    reports: Sequence[flow_report.FlowReport], *, within_s: float
+) -> health.Verdict:
+    """`flow_verdict.judge` of each flow, as findings; without a flow nothing replicates."""
+    if not reports:
+        return health.Verdict(
+            findings=(health.Finding(well=False, reason="the file has no flow that replicates"),)
         )
-        for status in statuses
-    ]
-
-
-def _held(status: flow_status.FlowStatus) -> str:
-    if status.state is not flow_status.FlowState.RUNNING:
-        return f"it is {status.state.value}" + (f": {status.reason}" if status.reason else "")
-    if status.holds.paused:
-        return "it is paused, until mm2 resume"
-    return overview.NOTHING_TO_COPY if status.empty else ""
+    judged = ((each.flow, flow_verdict.judge(each, within_s=within_s)) for each in reports)
+    return health.Verdict(
+        findings=tuple(
+            health.Finding(
+                flow=flow,
+                well=verdict.is_healthy,
+                reason="; ".join(verdict.reasons) or verdict.health.value,
+            )
+            for flow, verdict in judged
+        )
+    )
 
 
 def _page(judge: Callable[[], health.Verdict]) -> pages.Make:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Protocol
 
 from connect_runtime.base import clock as base_clock
@@ -20,12 +20,12 @@ from mm2.app import connections, overview
 from mm2.app.looks import mirrors, sides
 from mm2.app.reports import flow_report, from_process, history, source_looks, source_losses
 from mm2.app.settings import settings as app_settings
-from mm2.connectors import flow_status
-from mm2.core import flows
+from mm2.connectors import board, flow_status
+from mm2.core import flows, health, reachability
 
 TURN_S = 1.0
-LOOK_EVERY_S = 10.0
-STALE_S = 12 * LOOK_EVERY_S
+LOOK_EVERY_S = 5.0
+STALE_S = 24 * LOOK_EVERY_S
 """What was seen longer ago says nothing about now: the looks take too long, or have ended."""
 NOTE_SHARE = 0.01
 """Of a core: thousands of partitions are noted less often."""
@@ -71,13 +71,28 @@ def open_source(settings: app_settings.Settings, flow: flows.Flow) -> source_los
 OpenSource = Callable[[app_settings.Settings, flows.Flow], source_losses.SourceLosses]
 
 
+FindUnreachable = Callable[[flows.Flow], tuple[reachability.Unreachable, ...]]
+"""Clusters of a flow, or brokers of theirs, that do not answer: `cluster_watch.ClusterWatch`."""
+
+
+def _nothing_unreachable(_: flows.Flow) -> tuple[reachability.Unreachable, ...]:
+    return ()
+
+
 class LossWatch:
     """`run` is its thread's body; `reports` may be asked by any."""
 
     def __init__(
-        self, running: Running, *, open_source: OpenSource, clock: base_clock.Clock
+        self,
+        running: Running,
+        *,
+        open_source: OpenSource,
+        clock: base_clock.Clock,
+        unreachable: FindUnreachable = _nothing_unreachable,
     ) -> None:
         self._running = running
+        self._unreachable = unreachable
+        self._crossings = health.Crossings()
         self._open = open_source
         self._clock = clock
         self._history = history.History()
@@ -111,19 +126,37 @@ class LossWatch:
         wall_ms = self._clock.wall_ms()
         with self._lock:
             self._history.observe(list(statuses.values()), wall_ms)
-            looks = self._fresh()
+            looks, crossed = self._fresh(), self._crossed(statuses.values(), wall_ms)
             return [
                 from_process.report(
                     flow,
                     statuses[flow.name],
                     self._history,
                     looks=looks.get(flow.name, {}),
+                    unreachable=self._unreachable(flow),
+                    crossed=crossed[flow.name],
                     process=os.getpid(),
                     wall_ms=wall_ms,
                 )
                 for flow in self._running.settings.flows
                 if flow.name in statuses
             ]
+
+    def _crossed(
+        self, statuses: Iterable[flow_status.FlowStatus], wall_ms: int
+    ) -> dict[str, health.Crossed | None]:
+        """By flow, when its last batch was replicated here."""
+        pulses, found = board.BOARD.seen().pulses, {}
+        for each in statuses:
+            found[each.flow] = self._crossings.look(
+                each.flow,
+                pulses.get(each.flow, {}).values(),
+                copies=each.copies_here,
+                all_move=each.all_move,
+                now_ms=wall_ms,
+            )
+        self._crossings.keep(found.keys())
+        return found
 
     def left_s(self) -> dict[tuple[str, ...], float]:
         """By flow and topic: after how many seconds what waits begins to be deleted, 0 where it has
@@ -159,7 +192,7 @@ class LossWatch:
             if stop.is_set():
                 return
             flow = by_name[status.flow]
-            waiting = self._waiting(status)
+            waiting = self._waiting(status, flow)
             found: source_looks.Looks = {}
             if waiting:
                 found = self._ask(settings, flow, waiting)
@@ -179,17 +212,24 @@ class LossWatch:
             self._forget(name)
 
     def _waiting(
-        self, status: flow_status.FlowStatus
+        self, status: flow_status.FlowStatus, flow: flows.Flow
     ) -> dict[ids.TopicPartition, flow_status.PartitionStatus]:
-        """What lags, stands still, or has not moved for a while; what of the flow is elsewhere is
-        looked at there."""
+        """What lags, is paused or stopped, or has not moved for a while; what of the flow is
+        elsewhere is looked at there."""
+        target_lost = any(each.side is reachability.Side.TARGET for each in self._unreachable(flow))
         wall_ms, found = self._clock.wall_ms(), {}
         for each in status.partitions:
             state = overview.state_of(each, paused=status.holds.pauses(each.partition.topic))
             age_s = each.lag_s(wall_ms)
             late = age_s is not None and age_s >= LATE_S
             known = state == flow_report.COPYING and age_s is not None
-            if late or each.stopped or (not known and self._stays(status.flow, each, wall_ms)):
+            paused = state == overview.PAUSED
+            if (
+                late
+                or paused
+                or each.stopped
+                or (not known and (target_lost or self._stays(status.flow, each, wall_ms)))
+            ):
                 found[each.partition] = each
         return found
 

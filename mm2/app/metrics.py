@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 from connect_runtime.base import metrics
 from mm2.app import counters, overview, version
+from mm2.app.reports import flow_report, flow_verdict
 from mm2.connectors import board, flow_status
-from mm2.core import health, measures, naming
 from mm2.core import holds as holding
+from mm2.core import measures, naming, reachability
 from mm2.core.copy import crossing, standing
 
 Found = dict[tuple[str, ...], float]
@@ -43,6 +44,7 @@ class Beside:
     held: Mapping[str, Mapping[str, holding.By]] = field(default_factory=dict)
     slots: tuple[int, int] | None = None
     drills: Mapping[str, float] | None = None
+    reports: Sequence[flow_report.FlowReport] = ()
 
 
 @dataclass(slots=True)
@@ -51,8 +53,6 @@ class _Seen:
     topic: since when (ms) the map lacks something, the longest, 0 where it lacks nothing."""
 
     status: flow_status.FlowStatus
-    copies_here: bool
-    all_move: bool
     phases: Found
     heartbeats: flow_status.PartitionStatus | None
     unrecorded: Mapping[str, int]
@@ -69,7 +69,8 @@ class FlowMetrics:
     losses: Callable[[], metrics.Series] = dict
     beside: Callable[[], Beside] = Beside
     wall_ms: Callable[[], int] = lambda: 0
-    crossings: health.Crossings = field(default_factory=health.Crossings)
+    within_s: float = 60.0
+    """As in `flow_verdict.judge`."""
     statuses: tuple[flow_status.FlowStatus, ...] = ()
     """Of the last look: any thread may read them."""
     _counters: counters.Counters = field(init=False)
@@ -167,7 +168,7 @@ class FlowMetrics:
         for flow, pulses in beside.pulses.items():
             skews[(flow,)] = max(each.ahead_ms for each in pulses.values()) / 1000
         self.registry.replace(measures.CLOCK_SKEW, skews)
-        self._set_crossed(beside.pulses, wall_ms)
+        self._set_verdicts(beside.reports, wall_ms)
         self._set_groups(beside.groups, wall_ms)
         self._counters.look_at_pulses(beside.pulses)
         self._counters.look_at_rebalances(beside.rebalances)
@@ -192,22 +193,21 @@ class FlowMetrics:
             measures.DRILL, {labels: at_s for labels, at_s in drills.items() if labels in noted}
         )
 
-    def _set_crossed(
-        self, pulses: Mapping[str, Mapping[int, crossing.Pulse]], wall_ms: int
-    ) -> None:
+    def _set_verdicts(self, reports: Sequence[flow_report.FlowReport], wall_ms: int) -> None:
         ages: Found = {}
-        self.crossings.keep(self._seen.keys())
-        for flow, seen in self._seen.items():
-            found = self.crossings.look(
-                flow,
-                pulses.get(flow, {}).values(),
-                copies=seen.copies_here,
-                all_move=seen.all_move,
-                now_ms=wall_ms,
-            )
-            if found is not None:
-                ages[(flow,)] = _age_s(found.at_ms, wall_ms)
+        healthy: Found = {}
+        reachable: Found = {}
+        for each in reports:
+            if each.crossed is not None:
+                ages[(each.flow,)] = _age_s(each.crossed.at_ms, wall_ms)
+            verdict = flow_verdict.judge(each, within_s=self.within_s)
+            if verdict.health is not flow_verdict.Health.UNKNOWN:
+                healthy[(each.flow,)] = int(verdict.is_healthy)
+            for side in reachability.Side:
+                reachable[each.flow, side.value] = int(each.lost_cluster(side) is None)
         self.registry.replace(measures.CROSSING_AGE, ages)
+        self.registry.replace(measures.HEALTHY, healthy)
+        self.registry.replace(measures.REACHABLE, reachable)
 
     def _set_groups(
         self, groups: Mapping[str, Mapping[int, board.GroupsShown]], wall_ms: int
@@ -276,8 +276,6 @@ def _look(status: flow_status.FlowStatus) -> _Seen:
             beats = each
     return _Seen(
         status=status,
-        copies_here=status.copies_here,
-        all_move=status.all_move,
         phases={(status.flow, phase): phases[phase] for phase in PHASES},
         heartbeats=beats,
         unrecorded=unrecorded,

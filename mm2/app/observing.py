@@ -5,25 +5,22 @@ A composition root, for whatever command has a node running.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from connect_runtime.adapters.http import metrics_exporter
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import metrics as base_metrics
 from connect_runtime.ports import pages
 from connect_runtime.system import kept
-from mm2.app import drill_report, health_pages, metrics, node, node_metrics
+from mm2.app import drill_report, health_pages, loss_watch, metrics, node, node_metrics
 from mm2.app.settings import settings as app_settings
 from mm2.connectors import board
-from mm2.core import health
 
 JAVA_PATH = "/metrics/java"
+REPORTS_KEPT_S = 1.0
+"""So old the reports may be that metrics and /health/replicating are made of."""
 JAVA_KEPT_S = 5.0
 """So old these figures, which are many, may be: several who scrape share them."""
-
-
-def _no_losses() -> base_metrics.Series:
-    return {}
 
 
 class Observing:
@@ -36,15 +33,16 @@ class Observing:
         settings: app_settings.Settings,
         *,
         clock: base_clock.Clock,
-        losses: Callable[[], base_metrics.Series] = _no_losses,
+        watch: loss_watch.LossWatch,
     ) -> None:
-        """`losses` as in `metrics.FlowMetrics`."""
+        """`watch` makes the reports that are judged, and knows what sources will delete."""
         self._running = running
         self._clock = clock
         self._drills = drill_report.LastDrills(settings.watch.drill_report)
-        crossings = health.Crossings()
+        within_s = settings.watch.replicating_within_s
+        self._reports = kept.Kept(watch.reports, for_s=REPORTS_KEPT_S, clock=clock)
         self.metrics = metrics.FlowMetrics(
-            losses=losses, beside=self._beside, wall_ms=clock.wall_ms, crossings=crossings
+            losses=watch.left_s, beside=self._beside, wall_ms=clock.wall_ms, within_s=within_s
         )
         self.beats = health_pages.Beats(clock)
         self.source = node_metrics.NodeMetrics(
@@ -59,8 +57,8 @@ class Observing:
             **health_pages.served(
                 running,
                 self.beats,
-                crossings,
-                within_s=settings.watch.replicating_within_s,
+                self._reports.get,
+                within_s=within_s,
                 clock=clock,
             ),
         }
@@ -77,4 +75,5 @@ class Observing:
             held=self._running.held(),
             slots=self._running.slots,
             drills=self._drills.passed_s(),
+            reports=self._reports.get(),
         )

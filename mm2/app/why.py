@@ -87,7 +87,7 @@ class InFlow:
         lag = self.lag
         if lag is None:
             return ""
-        return f"; it lags by {show.in_records(lag)}, {show.age(lag)}"
+        return f"; lag: {show.in_words(lag)}"
 
     def _alike(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}

@@ -1,15 +1,9 @@
-"""Is a process well: does it live, is it ready, does it replicate? Judged here, asked over HTTP.
+"""Is a process alive and ready? And when was something of a flow last replicated?
 
 Live: its main loop comes round. Ready: each flow's worker has joined its group, the connectors are
 configured as the file says, and what this node was given to run has begun, and has not failed
-altogether; a flow that an operator has stopped or paused is as ready as it can be. Replicating: of
-each flow that mirrors, a batch (of a heartbeat, too) was acknowledged by the target within the
-objective, or all of the source was known to be copied, each of its brokers having answered within
-the objective. Of a flow of which this node copies nothing, and others do, nothing is judged here:
-it counts as well.
-
-What an operator has stopped or paused does not replicate, and nor does a flow without a topic: that
-is said, whatever it is for.
+altogether; a flow that an operator has stopped or paused is as ready as it can be. Whether a flow
+replicates is judged by `mm2.app.reports.flow_verdict`.
 """
 
 from __future__ import annotations
@@ -18,7 +12,6 @@ import enum
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from connect_runtime.base import amounts
 from mm2.core.copy import crossing
 
 LIVE_WITHIN_S = 60.0
@@ -119,18 +112,6 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flow:
-    """A flow that mirrors, as this process sees it. `held`: why it does not replicate by somebody's
-    will, or for good, "" where it should. `elsewhere`: so many of its partitions others copy.
-    `crossed`: None where nothing of it is copied here."""
-
-    flow: str
-    held: str
-    elsewhere: int
-    crossed: Crossed | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """About one flow, or the process (`flow` "")."""
 
@@ -181,31 +162,3 @@ def _readiness(of: Standing) -> Finding:
         return Finding(flow=of.flow, well=True, reason=of.reason or "joined, configured, serving")
     told = f"{missing}: {of.reason}" if of.reason else missing
     return Finding(flow=of.flow, well=False, reason=told)
-
-
-def replicating(flows: Sequence[Flow], *, within_s: float, now_ms: int) -> Verdict:
-    """`within_s` is the objective."""
-    if not flows:
-        return Verdict(findings=(Finding(well=False, reason="there is no flow that mirrors"),))
-    findings = tuple(_replicates(each, within_s=within_s, now_ms=now_ms) for each in flows)
-    return Verdict(findings=findings)
-
-
-def _replicates(of: Flow, *, within_s: float, now_ms: int) -> Finding:
-    if of.held:
-        return Finding(flow=of.flow, well=False, reason=of.held)
-    if of.crossed is None:
-        if of.elsewhere:
-            others = amounts.counted(of.elsewhere, "partition", "are")
-            reason = f"its {others} copied by other nodes, which know more"
-            return Finding(flow=of.flow, well=True, reason=reason)
-        return Finding(flow=of.flow, well=False, reason="it has no partition to copy")
-    allowed = f"allowed are {within_s:g} s"
-    last = of.crossed.last
-    if last is None:
-        return Finding(flow=of.flow, well=False, reason=f"nothing has crossed yet; {allowed}")
-    age_s = max(0, now_ms - last.at_ms) / 1000
-    reason = f"{age_s:.1f} s ago {last.by.value}"
-    if age_s <= within_s:
-        return Finding(flow=of.flow, well=True, reason=reason)
-    return Finding(flow=of.flow, well=False, reason=f"nothing since: {reason}; {allowed}")

@@ -31,6 +31,20 @@ FLOW_STATE = metrics.Metric(
     help="1 for the state that the flow is in, 0 for the others.",
     labels=("flow", "state"),
 )
+HEALTHY = metrics.Metric(
+    name="mm2_flow_healthy",
+    kind=metrics.Kind.GAUGE,
+    help="1 when the flow replicates and nothing of it needs an operator, else 0: the verdict of "
+    "mm2 status and /health/replicating. Absent while that is not known.",
+    labels=("flow",),
+)
+REACHABLE = metrics.Metric(
+    name="mm2_flow_cluster_reachable",
+    kind=metrics.Kind.GAUGE,
+    help="1 while the flow's source or target cluster answers this process, 0 once none of its "
+    "brokers has answered for 10 seconds.",
+    labels=("flow", "side"),
+)
 TASKS = metrics.Metric(
     name="mm2_flow_tasks",
     kind=metrics.Kind.GAUGE,
@@ -273,6 +287,8 @@ ALL = (
     BUILD,
     ENGINE_READY,
     FLOW_STATE,
+    HEALTHY,
+    REACHABLE,
     TASKS,
     RESTARTS,
     RECEIPTS,

@@ -159,10 +159,11 @@ class _AlreadyRunning:
 
 def _keep(made: demo.Demo, now: clock.SystemClock, stop: signals.StopSignals) -> int:
     """Show the mirror as `mm2 run` does, until a signal comes."""
-    from mm2.app import observing  # not above: it loads Kafka's library
+    from mm2.app import loss_watch, observing  # not above: they load Kafka's library
 
     made.keep_trickling()
-    observed = observing.Observing(made.mirror, made.settings, clock=now)
+    watch = loss_watch.LossWatch(made.mirror, open_source=loss_watch.open_source, clock=now)
+    observed = observing.Observing(made.mirror, made.settings, clock=now, watch=watch)
     exporter, note = run.serve(
         made.settings.metrics, observed.source, port=None, beside=observed.served
     )

@@ -89,6 +89,7 @@ def found(asked: Asked) -> Any:
             processes=not asked.clusters,
             where=run_socket.folder(),
             timeout_s=asked.timeout_s,
+            within_s=settings.watch.replicating_within_s,
         )
         log_file.keep = False
     return answer

@@ -31,7 +31,7 @@ from mm2.app.settings import load
 from mm2.app.settings import settings as app_settings
 
 if TYPE_CHECKING:
-    from mm2.app import loss_watch
+    from mm2.app import cluster_watch, loss_watch
 
 _WAKE_S = 0.05
 _WATCH_STOP_S = 0.2
@@ -162,7 +162,7 @@ def _run(
     metrics_port: int | None,
 ) -> run_loop.Ending:
     # Here and not above: wrong input is told before Kafka's and Spark's libraries are loaded.
-    from mm2.app import flow_plan, loss_watch, node, observing
+    from mm2.app import cluster_watch, flow_plan, loss_watch, node, observing
     from mm2.app.ui import hosting
 
     choice = flow_plan.Choice(
@@ -173,10 +173,14 @@ def _run(
     )
     served: dict[str, pages.Make] = {}
     made = node.Node(settings, choice=choice, environment=os.environ, served=served)
+    clusters = cluster_watch.ClusterWatch(made, clock=clock.SystemClock())
     watch = loss_watch.LossWatch(
-        made, open_source=loss_watch.open_source, clock=clock.SystemClock()
+        made,
+        open_source=loss_watch.open_source,
+        clock=clock.SystemClock(),
+        unreachable=clusters.unreachable,
     )
-    observed = observing.Observing(made, settings, clock=clock.SystemClock(), losses=watch.left_s)
+    observed = observing.Observing(made, settings, clock=clock.SystemClock(), watch=watch)
     page = hosting.StatusPage(made, watch)
     served.update({**observed.served, **page.served})
     exporter, note = serve(settings.metrics, observed.source, port=metrics_port, beside=served)
@@ -191,7 +195,7 @@ def _run(
         notes=(f"mm2 {version.VERSION}{note}",),
     )
     try:
-        with reloading.begun(made, watch), page.watched():
+        with reloading.begun(made, watch, clusters), page.watched():
             return run_loop.RunLoop(made, goal, around).run()
     finally:
         if exporter is not None:
@@ -220,8 +224,13 @@ class _Reloading:
     asked: signals.Flag
 
     @contextlib.contextmanager
-    def begun(self, running: reloader.Running, watch: loss_watch.LossWatch) -> Iterator[None]:
-        """While entered, SIGHUP and commands are answered, and sources are watched."""
+    def begun(
+        self,
+        running: reloader.Running,
+        watch: loss_watch.LossWatch,
+        clusters: cluster_watch.ClusterWatch,
+    ) -> Iterator[None]:
+        """While entered, SIGHUP and commands are answered, sources and clusters are watched."""
         socket = None
         try:
             socket = run_socket.RunSocket(self.file, where=run_socket.folder())
@@ -239,6 +248,7 @@ class _Reloading:
         owned.start("reload", made.run)
         watching = threads.Threads(on_unasked_end=_tell_blind)
         watching.start("losses", watch.run)
+        watching.start("clusters", clusters.run)
         try:
             yield
         finally:
@@ -258,7 +268,7 @@ class _Reloading:
 
 
 def _tell_blind(end: threads.UnaskedEnd) -> None:
-    _log.error("what sources delete before it is copied is no longer looked for: %r", end.error)
+    _log.error("%s are no longer watched: %r; start mm2 run again", end.name, end.error)
 
 
 def _tell_unasked_end(end: threads.UnaskedEnd) -> None:

@@ -1,4 +1,4 @@
-"""`mm2 status`: how the flows of a file stand."""
+"""`mm2 status`: whether the flows of a file are healthy."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import json
 
 import click
 
-from mm2.app import exits
 from mm2.app.cli import flow_options
 
 
 @click.command("status")
 @flow_options.asking
 def command(*, asked: flow_options.Asked) -> int:
-    """Say how the flows of FILE (default: clusters.yaml) stand.
+    """Show the status of the flows of FILE (default: clusters.yaml).
 
-    Each flow's state, since when and where it runs, its topics with their lag, what stands still
-    and why, what the source deletes before it is copied, warnings and the last errors. A process
-    that runs FILE on this machine is asked; where there is none, or it does not have all of a flow,
-    the clusters are: the flow's map and Connect group on the target, the logs of the source.
+    For each flow: its state, whether it is healthy and if not why, where it runs, its topics with
+    their lag, stopped partitions with the command that resolves each, what the source deletes
+    before it is replicated, warnings and the last errors. A process that runs FILE on this machine
+    is asked; where there is none, or it does not have all of a flow, the clusters are: the flow's
+    offset map and Connect group on the target, the logs of the source.
 
-    The exit code is 0 when every flow runs, nothing stands still and nothing is lost before long,
-    1 when that is not so, or cannot be told, 2 when FILE is wrong.
+    The exit code is 0 when every flow is healthy, 1 when a flow is not (a cluster is unreachable, a
+    partition or task stopped, data is lost before long, or it is paused, stopped or starting), 2
+    when FILE is wrong, 3 when that is not known, 4 when neither a process nor the clusters answer.
 
     \b
     Examples:
@@ -30,13 +31,17 @@ def command(*, asked: flow_options.Asked) -> int:
       mm2 status --clusters --json
     """
     found = flow_options.found(asked)
-    from mm2.app.reports import flow_report, show
+    from mm2.app.reports import flow_report, flow_verdict, show
 
+    within_s = found.within_s
     if asked.as_json:
-        flows = [flow_report.as_json(each) | {"is_well": each.is_well} for each in found.flows]
+        flows = [
+            flow_report.as_json(each) | flow_verdict.as_json(each, within_s=within_s)
+            for each in found.flows
+        ]
         told = {"version": flow_report.JSON_VERSION, "flows": flows, "notes": list(found.notes)}
         click.echo(json.dumps(told, indent=2))
     else:
         for line in show.status(found):
             click.echo(line)
-    return exits.DONE if all(each.is_well for each in found.flows) else exits.FAILED
+    return flow_verdict.exit_code(found.flows, within_s=within_s)

@@ -10,17 +10,19 @@ from dataclasses import dataclass
 
 from mm2.app import exits, run_socket
 from mm2.app.reports import flow_report
-from mm2.core import flows
+from mm2.core import flows, reachability
 
 AskClusters = Callable[[flows.Flow], flow_report.FlowReport]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """`notes` say why a process that runs here was not asked, or gave no answer."""
+    """`notes` say why a process that runs here was not asked, or gave no answer. `within_s`: the
+    file's `health.replicating.within.seconds`."""
 
     flows: tuple[flow_report.FlowReport, ...]
     notes: tuple[str, ...] = ()
+    within_s: float
 
 
 def ask(
@@ -31,6 +33,7 @@ def ask(
     processes: bool = True,
     where: pathlib.Path,
     timeout_s: float,
+    within_s: float,
 ) -> Found:
     """Of the `wanted` flows of `file`, in their order; `processes` False: only the clusters are
     asked."""
@@ -45,7 +48,7 @@ def ask(
             found.append(merged(mine))
         else:
             found.append(merged([*mine, clusters(flow)]))
-    return Found(flows=tuple(found), notes=tuple(notes))
+    return Found(flows=tuple(found), notes=tuple(notes), within_s=within_s)
 
 
 def _of_processes(
@@ -73,7 +76,10 @@ def _of_processes(
 
 
 def is_complete(reports: Sequence[flow_report.FlowReport]) -> bool:
-    """Do these processes know all partitions of their flow?"""
+    """Do these processes know all partitions of their flow, or as much as there is to know while
+    its target does not answer?"""
+    if any(each.lost_cluster(reachability.Side.TARGET) for each in reports):
+        return True
     known = {(each.topic, each.partition) for one in reports for each in one.partitions}
     return any(len(each.partitions) + each.elsewhere <= len(known) for each in reports)
 
@@ -105,4 +111,24 @@ def merged(reports: Sequence[flow_report.FlowReport]) -> flow_report.FlowReport:
         elsewhere=0,
         troubles=tuple(dict.fromkeys(troubles)),
         warnings=tuple(dict.fromkeys(each for one in reports for each in one.warnings)),
+        unreachable=_unreachable(reports),
+        crossed=max(
+            (one.crossed for one in reports if one.crossed is not None),
+            key=lambda each: each.at_ms,
+            default=None,
+        ),
     )
+
+
+def _unreachable(
+    reports: Sequence[flow_report.FlowReport],
+) -> tuple[reachability.Unreachable, ...]:
+    """Each cluster and broker once, as whoever misses it longest says it."""
+    found = sorted(
+        (each for one in reports for each in one.unreachable),
+        key=lambda each: float("inf") if each.since_ms is None else each.since_ms,
+    )
+    first: dict[tuple[object, ...], reachability.Unreachable] = {}
+    for each in found:
+        first.setdefault((each.side, each.cluster, each.broker), each)
+    return tuple(first.values())

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect_runtime.base import ids
-from mm2.core import time_to_loss
+from mm2.core import health, reachability, time_to_loss
 
 JSON_VERSION = 1
 CLUSTERS = "clusters"
@@ -115,7 +115,9 @@ class Trouble:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowReport:
     """As of `at_ms`, UTC. `since_ms`: since when it is in its state. `elsewhere` counts partitions
-    that whoever saw it knows nothing of. `troubles` are the last ones, newest first."""
+    that whoever saw it knows nothing of. `troubles` are the last ones, newest first. `unreachable`
+    are clusters of the flow, or brokers of theirs, that do not answer. `crossed`: when its last
+    batch was replicated, None where only a process that replicates some of it can tell."""
 
     flow: str
     seen_by: tuple[str, ...]
@@ -129,18 +131,13 @@ class FlowReport:
     elsewhere: int = 0
     troubles: tuple[Trouble, ...] = ()
     warnings: tuple[str, ...] = ()
+    unreachable: tuple[reachability.Unreachable, ...] = ()
+    crossed: health.Crossed | None = None
 
-    @property
-    def is_well(self) -> bool:
-        """Does it run, with all its tasks, and nothing stand still, nor be lost before long?"""
-        failed = any(each.state == FAILED for each in self.tasks)
-        troubled = any(
-            each.state in STANDING
-            or each.outlook.is_short
-            or (each.state == UNSEEN and bool(each.reason))
-            for each in self.partitions
-        )
-        return self.state is State.RUNNING and not failed and not troubled
+    def lost_cluster(self, side: reachability.Side) -> reachability.Unreachable | None:
+        """The whole cluster on that side, where it does not answer."""
+        found = (each for each in self.unreachable if each.side is side and not each.broker)
+        return next(found, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +194,8 @@ def as_json(report: FlowReport) -> dict[str, Any]:
         "tasks": [_fields(each) for each in report.tasks],
         "partitions": [_partition_json(each, report.at_ms) for each in report.partitions],
         "troubles": [_fields(each) for each in report.troubles],
+        "unreachable": [{**_fields(each), "side": each.side.value} for each in report.unreachable],
+        "crossed": None if report.crossed is None else _crossed_json(report.crossed),
         **lag_json(lag(report.partitions, report.at_ms)),
     }
 
@@ -209,6 +208,24 @@ def lag_json(found: Lag) -> dict[str, Any]:
         "lag_ms": found.ms,
         "lag_ms_known": found.dated,
     }
+
+
+def _crossed_json(crossed: health.Crossed) -> dict[str, Any]:
+    last = crossed.last
+    return {
+        "begun_ms": crossed.begun_ms,
+        "last": None if last is None else {"at_ms": last.at_ms, "by": last.by.name},
+    }
+
+
+def _read_crossed(found: Mapping[str, Any]) -> health.Crossed:
+    last = found["last"]
+    return health.Crossed(
+        begun_ms=found["begun_ms"],
+        last=None
+        if last is None
+        else health.Crossing(at_ms=last["at_ms"], by=health.By[last["by"]]),
+    )
 
 
 def _partition_json(each: Partition, now_ms: int) -> dict[str, Any]:
@@ -243,6 +260,11 @@ def read(found: Mapping[str, Any]) -> FlowReport:
             "partitions": tuple(_read_partition(each) for each in plain["partitions"]),
             "troubles": tuple(Trouble(**each) for each in plain["troubles"]),
             "warnings": tuple(plain["warnings"]),
+            "unreachable": tuple(
+                reachability.Unreachable(**each | {"side": reachability.Side(each["side"])})
+                for each in plain["unreachable"]
+            ),
+            "crossed": None if plain["crossed"] is None else _read_crossed(plain["crossed"]),
         }
     )
 

@@ -18,7 +18,7 @@ from mm2.app import flow_plan, flow_statuses, held, overview
 from mm2.app.looks import mirrors, sides, workers
 from mm2.app.reports import flow_report, source_looks, words
 from mm2.app.settings import settings as app_settings
-from mm2.core import flows, time_to_loss
+from mm2.core import flows, reachability, time_to_loss
 from mm2.core import holds as holding
 from mm2.core.configs import live
 from mm2.core.failover import seen
@@ -48,12 +48,14 @@ def look(
             )
             found = mirrors.look(both, clock=clock, timeout_s=end.left_s(clock.now_s()))
         except errors.ConnectError as error:
+            lost = _unreachable(reachability.Side.TARGET, flow.target, str(error))
             return flow_report.FlowReport(
                 flow=flow.name,
                 seen_by=(flow_report.CLUSTERS,),
                 at_ms=clock.wall_ms(),
                 state=_State.UNKNOWN,
-                reason=str(error),
+                reason=lost.describe() if isinstance(error, errors.RetriableError) else str(error),
+                unreachable=(lost,) if isinstance(error, errors.RetriableError) else (),
             )
         retentions = _retentions(both.source, found, timeout_s=end.left_s(clock.now_s()))
     return make(flow, plan, group, found=found, retentions=retentions, at_ms=clock.wall_ms())
@@ -88,7 +90,15 @@ def make(
         partitions=partitions,
         troubles=tuple(_troubles(group)),
         warnings=tuple(_warnings(flow, group, found, holds=holds, partitions=partitions)),
+        unreachable=(_unreachable(reachability.Side.SOURCE, flow.source, found.silent),)
+        if found.silent
+        else (),
     )
+
+
+def _unreachable(side: reachability.Side, alias: str, reason: str) -> reachability.Unreachable:
+    """Since when it does not answer, who has just asked it cannot know."""
+    return reachability.Unreachable(side=side, cluster=alias, reason=reason)
 
 
 def _retentions(source: sides.OneSide, found: mirrors.Mirrors, *, timeout_s: float) -> Retentions:
@@ -252,8 +262,6 @@ def _warnings(
     holds: holding.Holds,
     partitions: tuple[flow_report.Partition, ...],
 ) -> Iterator[str]:
-    if found.silent:
-        yield f"{flow.source} does not answer: {found.silent}"
     if group.hosts is None:
         yield "whether anybody is in its group may not be asked (DESCRIBE on the group)"
     if not partitions and not found.silent:

@@ -9,7 +9,7 @@ from connect_runtime.base import amounts, ids
 from mm2.app import held, overview
 from mm2.app.reports import flow_report, history, source_looks
 from mm2.connectors import flow_status
-from mm2.core import flows
+from mm2.core import flows, health, reachability
 
 _NOTHING: Mapping[ids.TopicPartition, source_looks.Seen] = {}
 
@@ -20,11 +20,16 @@ def report(
     past: history.History,
     *,
     looks: Mapping[ids.TopicPartition, source_looks.Seen] = _NOTHING,
+    unreachable: tuple[reachability.Unreachable, ...] = (),
+    crossed: health.Crossed | None = None,
     process: int,
     wall_ms: int,
 ) -> flow_report.FlowReport:
     """`looks` are at partitions of the source that are not copied as they come: of these alone the
-    process itself knows nothing, or nothing new."""
+    process itself knows nothing, or nothing new. While the source is among the `unreachable`
+    clusters they are old, and the end of no partition is known."""
+    if any(each.side is reachability.Side.SOURCE and not each.broker for each in unreachable):
+        looks = _NOTHING
     paused = status.holds.paused and status.state is flow_status.FlowState.RUNNING
     return flow_report.FlowReport(
         flow=flow.name,
@@ -42,6 +47,8 @@ def report(
         elsewhere=status.elsewhere,
         troubles=past.troubles(flow.name),
         warnings=(*_warnings(status), *status.warnings),
+        unreachable=unreachable,
+        crossed=crossed,
     )
 
 

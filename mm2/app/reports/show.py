@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from connect_runtime.base import amounts
 from mm2.app import columns, figures
-from mm2.app.reports import asking, flow_report, words
+from mm2.app.reports import asking, flow_report, flow_verdict, words
 
 TROUBLES_MAX = 5
 STANDING_MAX = 20
@@ -25,7 +25,7 @@ _TOTAL = "*"
 def status(found: asking.Found) -> Iterator[str]:
     """Each flow: its state, who runs it, its topics, what stands still, what went wrong."""
     for each in found.flows:
-        yield from _flow(each)
+        yield from _flow(each, within_s=found.within_s)
         yield ""
     yield from found.notes
 
@@ -33,7 +33,7 @@ def status(found: asking.Found) -> Iterator[str]:
 def lag(found: asking.Found, *, partitions: bool) -> Iterator[str]:
     """Each flow's topics, with `partitions` also each of these, and the flow as a whole."""
     for each in found.flows:
-        yield _headline(each)
+        yield _headline(each, within_s=found.within_s)
         rows = list(_lag_rows(each, partitions=partitions))
         yield from columns.lines(_LAG_COLUMNS, rows)
         yield ""
@@ -64,17 +64,18 @@ def moment(ms: int | None) -> str:
     return found.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _headline(each: flow_report.FlowReport) -> str:
+def _headline(each: flow_report.FlowReport, *, within_s: float) -> str:
+    """`east->west  RUNNING since …, unhealthy: source east unreachable …  (seen by process 7)`."""
     since = "" if each.since_ms is None else f" since {moment(each.since_ms)}"
     seen_by = ", ".join(each.seen_by)
-    reason = f": {each.reason}" if each.reason else ""
-    return f"{each.flow}  {each.state.value}{since}{reason}  (seen by {seen_by})"
+    verdict = flow_verdict.judge(each, within_s=within_s)
+    return f"{each.flow}  {each.state.value}{since}, {verdict.describe()}  (seen by {seen_by})"
 
 
-def _flow(each: flow_report.FlowReport) -> Iterator[str]:
-    yield _headline(each)
+def _flow(each: flow_report.FlowReport, *, within_s: float) -> Iterator[str]:
+    yield _headline(each, within_s=within_s)
     of_all = flow_report.lag(each.partitions, each.at_ms)
-    yield f"  lag: {in_records(of_all)}, {age(of_all)}; as of {moment(each.at_ms)}"
+    yield f"  lag: {in_words(of_all)}; as of {moment(each.at_ms)}"
     soonest = flow_report.soonest(each.partitions)
     if soonest is not None:
         yield f"  {words.loss(soonest)}"
@@ -84,7 +85,7 @@ def _flow(each: flow_report.FlowReport) -> Iterator[str]:
     if rows:
         yield from (f"  {line}" for line in columns.lines(_TOPIC_COLUMNS, rows))
     yield from _standing(each)
-    for line in each.warnings:
+    for line in flow_verdict.judge(each, within_s=within_s).notes:
         yield f"  warning: {line}"
     for trouble in each.troubles[:TROUBLES_MAX]:
         yield f"  {moment(trouble.at_ms)}: {trouble.text}"
@@ -190,11 +191,12 @@ def records(found: flow_report.Lag) -> str:
     return f"{'' if found.complete else '>'}{found.records}"
 
 
-def in_records(found: flow_report.Lag) -> str:
-    """`records` in words."""
+def in_words(found: flow_report.Lag) -> str:
+    """`12 records, 0.3 s`; `>` where a part is not known; `unknown` where nothing is."""
     if found.records is None:
-        return f"{figures.UNKNOWN} records"
-    return f"{'' if found.complete else '>'}{amounts.counted(found.records, 'record')}"
+        return "unknown"
+    count = f"{'' if found.complete else '>'}{amounts.counted(found.records, 'record')}"
+    return f"{count}, {age(found)}"
 
 
 def age(found: flow_report.Lag) -> str:

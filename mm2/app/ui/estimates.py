@@ -14,7 +14,7 @@ from typing import Any
 
 from connect_runtime.base import amounts
 from mm2.app import figures, overview
-from mm2.app.reports import flow_report, words
+from mm2.app.reports import flow_report, flow_verdict, words
 from mm2.app.ui import tones
 from mm2.core import flows
 
@@ -44,11 +44,12 @@ class Estimate:
     command: str
 
 
-def make(report: flow_report.FlowReport, flow: flows.Flow, *, stuck: str = "") -> Estimate:
-    """Of a flow as its process sees it. `stuck`: why it does not replicate, "" where it does."""
-    found = list(_find(report, flow))
-    if stuck and stuck not in (text for _, text in found):
-        found.append((Kind.UNKNOWN, stuck))
+def make(
+    report: flow_report.FlowReport, flow: flows.Flow, *, verdict: flow_verdict.Verdict
+) -> Estimate:
+    """Of a flow as its process sees it; why it is not healthy comes first."""
+    found = [(Kind.UNKNOWN, each) for each in verdict.reasons]
+    found += [each for each in _find(report, flow) if each[1] not in verdict.reasons]
     kinds = [kind for kind, _ in found]
     return Estimate(
         kind=min(kinds, key=_GRAVEST_FIRST.index, default=Kind.NOTHING_KNOWN),

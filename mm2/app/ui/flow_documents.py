@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mm2.app import overview, rates
-from mm2.app.reports import flow_report, words
+from mm2.app.reports import flow_report, flow_verdict, words
 from mm2.app.ui import estimates, timeline, tones
 from mm2.connectors import flow_status
 from mm2.core import commands, flows
@@ -44,14 +44,13 @@ class Node:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSeen:
     """One flow at one moment: its part of the file, what it counts, how it stands. `rates` None:
-    they are not known yet. `stuck`: why it does not replicate within the objective, "" where it
-    does."""
+    they are not known yet."""
 
     flow: flows.Flow
     status: flow_status.FlowStatus
     report: flow_report.FlowReport
+    verdict: flow_verdict.Verdict
     rates: rates.Rates | None = None
-    stuck: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,14 +102,14 @@ def detail(seen: Seen, one: FlowSeen, past: Sequence[timeline.Point]) -> Detail:
         **_summary(one),
         "tasks": [_task(each) for each in report.tasks],
         "standing": list(_standing(report))[:STANDING_MAX],
-        "warnings": list(report.warnings),
+        "warnings": list(one.verdict.notes),
         "troubles": [{"text": each.text, "at_ms": each.at_ms} for each in _past(report)],
         "holds": {
             "paused": holds.paused,
             "paused_topics": sorted(holds.paused_topics)[:TOPICS_MAX],
             "throttle_bytes_s": holds.budgets.flow or None,
         },
-        "estimate": estimates.as_json(estimates.make(report, one.flow, stuck=one.stuck)),
+        "estimate": estimates.as_json(estimates.make(report, one.flow, verdict=one.verdict)),
         "timeline": timeline.as_json(past),
     }
     return Detail(about=about, topics=rows)
@@ -163,9 +162,10 @@ def _summary(one: FlowSeen) -> Json:
         "source": one.flow.source,
         "target": one.flow.target,
         "state": report.state.value,
-        "tone": tones.of_flow(report, crosses=not one.stuck).value,
-        "state_words": tones.in_words(report, crosses=not one.stuck),
-        "stuck": one.stuck,
+        "tone": tones.of_flow(report, one.verdict).value,
+        "state_words": tones.in_words(report, one.verdict),
+        "health": one.verdict.health.value,
+        "reasons": list(one.verdict.reasons),
         "reason": report.reason,
         "since_ms": report.since_ms,
         "nodes": list(report.nodes),
@@ -175,7 +175,7 @@ def _summary(one: FlowSeen) -> Json:
         "partition_states": dict(sorted(Counter(each.state for each in parts).items())),
         "standing_count": sum(each.state in flow_report.STANDING for each in parts),
         "task_states": dict(sorted(Counter(each.state for each in report.tasks).items())),
-        "warning_count": len(report.warnings),
+        "warning_count": len(one.verdict.notes),
         "slots_missing": one.status.slots_missing,
         "copied_records": sum(each.records for each in one.status.partitions),
         "copied_bytes": sum(each.bytes for each in one.status.partitions),

@@ -9,7 +9,7 @@ import enum
 from collections.abc import Sequence
 
 from mm2.app import overview
-from mm2.app.reports import flow_report
+from mm2.app.reports import flow_report, flow_verdict
 
 
 class Tone(enum.Enum):
@@ -24,15 +24,6 @@ class Tone(enum.Enum):
 
 
 _GRAVEST_FIRST = (Tone.BAD, Tone.UNKNOWN, Tone.WAIT, Tone.OFF, Tone.GOOD)
-_FLOWS = {
-    flow_report.State.PLANNING: Tone.WAIT,
-    flow_report.State.PAUSED: Tone.WAIT,
-    flow_report.State.STOPPING: Tone.WAIT,
-    flow_report.State.STOPPED: Tone.OFF,
-    flow_report.State.FAILED: Tone.BAD,
-    flow_report.State.NOT_RUNNING: Tone.BAD,
-    flow_report.State.UNKNOWN: Tone.UNKNOWN,
-}
 _TASKS = {
     "RUNNING": Tone.GOOD,
     "FAILED": Tone.BAD,
@@ -52,10 +43,6 @@ _PARTITIONS = {
 }
 
 
-LATE_MS = 60_000
-"""What waits longer to be copied is worth a look."""
-
-
 def gravest(tones: Sequence[Tone]) -> Tone:
     """Of several that belong together; of none nothing is known."""
     return min(tones, key=_GRAVEST_FIRST.index, default=Tone.UNKNOWN)
@@ -69,7 +56,7 @@ def of_partition(each: flow_report.Partition, now_ms: int) -> Tone:
         lag_ms = each.lag_ms(now_ms)
         if each.lag_records is None or lag_ms is None:
             return Tone.UNKNOWN
-        return Tone.GOOD if lag_ms < LATE_MS else Tone.WAIT
+        return Tone.GOOD if lag_ms < flow_verdict.LATE_MS else Tone.WAIT
     if each.state == flow_report.UNSEEN and each.reason:
         return Tone.BAD
     return _PARTITIONS.get(each.state, Tone.UNKNOWN)
@@ -79,49 +66,38 @@ def of_task(each: flow_report.Task) -> Tone:
     return _TASKS.get(each.state, Tone.UNKNOWN)
 
 
-def of_flow(report: flow_report.FlowReport, *, crosses: bool = True) -> Tone:
-    """One that runs is as well as the gravest of its parts that are copied here, and of its tasks
-    everywhere; where nothing `crosses` within the objective what was known may be long past. What
-    others copy nobody here knows: who says how well a flow is says how much of it that is, too."""
-    known = _FLOWS.get(report.state)
+_HEALTH = {
+    flow_verdict.Health.HEALTHY: Tone.GOOD,
+    flow_verdict.Health.PENDING: Tone.WAIT,
+    flow_verdict.Health.UNKNOWN: Tone.UNKNOWN,
+    flow_verdict.Health.UNHEALTHY: Tone.BAD,
+}
+
+
+def of_flow(report: flow_report.FlowReport, verdict: flow_verdict.Verdict) -> Tone:
+    """That of its verdict; a healthy flow with something to know, or to look at, waits."""
+    if verdict.health is flow_verdict.Health.SUSPENDED:
+        return Tone.OFF if report.state is flow_report.State.STOPPED else Tone.WAIT
+    tone = _HEALTH[verdict.health]
+    if tone is not Tone.GOOD:
+        return tone
+    if not report.partitions:
+        return Tone.OFF
+    notes = len(verdict.notes) - bool(report.elsewhere)
     parts = [of_partition(each, report.at_ms) for each in report.partitions]
     tasks = [of_task(each) for each in report.tasks]
-    if Tone.BAD in (*parts, *tasks):
-        return Tone.BAD
-    if known is not None:
-        return known
-    if not report.partitions:
-        return gravest([Tone.OFF, *tasks]) if report.elsewhere else Tone.WAIT
-    if not crosses:
-        return Tone.UNKNOWN
-    of_all = gravest([*parts, *tasks])
-    return Tone.WAIT if of_all is Tone.GOOD and report.warnings else of_all
+    return gravest([Tone.WAIT if notes else Tone.GOOD, *parts, *tasks])
 
 
-def in_words(report: flow_report.FlowReport, *, crosses: bool = True) -> str:
-    """A flow's state for people: one that runs, and is not well, says so, and one that does not
-    run here alone. `crosses` as above."""
+def in_words(report: flow_report.FlowReport, verdict: flow_verdict.Verdict) -> str:
+    """A flow's state for people: one that runs, and is not healthy, says so, and one of which other
+    nodes replicate all or a part."""
     word = report.state.value.lower().replace("_", " ")
-    tone = of_flow(report, crosses=crosses)
     if report.state is not flow_report.State.RUNNING:
         return word
-    if tone is Tone.GOOD:
-        return f"{word} here" if report.elsewhere else word
-    if tone is Tone.OFF and not report.partitions:
-        return f"{word} elsewhere"
-    if tone is Tone.WAIT and not report.partitions:
-        return f"{word}, nothing to copy"
-    standing = sum(each.state in flow_report.STANDING for each in report.partitions)
-    if standing:
-        return f"{word}, {standing} stopped"
-    if tone is Tone.UNKNOWN and not crosses:
-        return f"{word}, nothing crosses"
-    return f"{word}, {_RUNNING[tone]}"
-
-
-_RUNNING = {
-    Tone.BAD: "in trouble",
-    Tone.UNKNOWN: "not all known",
-    Tone.WAIT: "have a look",
-    Tone.OFF: "in part",
-}
+    if verdict.is_healthy:
+        if not report.elsewhere:
+            return word
+        return f"{word} here" if report.partitions else f"{word} elsewhere"
+    stopped = sum(each.state in flow_report.STANDING for each in report.partitions)
+    return f"{word}, {stopped} stopped" if stopped else f"{word}, {verdict.health.value}"

@@ -13,10 +13,9 @@ from typing import Protocol
 
 from connect_runtime.base import clock as base_clock
 from mm2.app import health_pages, rates
-from mm2.app.reports import flow_report
+from mm2.app.reports import flow_report, flow_verdict
 from mm2.app.settings import settings as app_settings
 from mm2.app.ui import flow_documents, timeline
-from mm2.core import health
 
 FRESH_S = 1.0
 """So old what is shown may be, at least."""
@@ -58,7 +57,6 @@ class Watch:
         self._started_ms = clock.wall_ms()
         self._lock = threading.Lock()
         self._timeline = timeline.Timeline()
-        self._crossings = health.Crossings()
         self._rates = rates.Rates()
         self._looks = 0
         self._seen: flow_documents.Seen | None = None
@@ -100,7 +98,6 @@ class Watch:
         settings = self._running.settings
         statuses = {each.flow: each for each in self._running.statuses()}
         reports = {each.flow: each for each in self._reports.reports()}
-        stuck = self._stuck(settings)
         self._rates.observe(list(statuses.values()), began_s)
         self._looks += 1
         self._seen = flow_documents.Seen(
@@ -112,7 +109,9 @@ class Watch:
                     status=statuses[flow.name],
                     report=reports[flow.name],
                     rates=self._rates if self._looks > 1 else None,
-                    stuck=stuck.get(flow.name, ""),
+                    verdict=flow_verdict.judge(
+                        reports[flow.name], within_s=settings.watch.replicating_within_s
+                    ),
                 )
                 for flow in settings.flows
                 if flow.name in statuses and flow.name in reports
@@ -122,16 +121,6 @@ class Watch:
         pause_s = max(FRESH_S, (ended_s - began_s) / LOOK_SHARE)
         self._fresh_until_s = ended_s + min(RARELY_S, pause_s)
         return self._seen
-
-    def _stuck(self, settings: app_settings.Settings) -> dict[str, str]:
-        """As `/health/replicating` judges."""
-        now_ms = self._clock.wall_ms()
-        judged = health.replicating(
-            health_pages.flows(self._running, self._crossings, now_ms=now_ms),
-            within_s=settings.watch.replicating_within_s,
-            now_ms=now_ms,
-        )
-        return {each.flow: each.reason for each in judged.findings if not each.well}
 
     def _node(self, settings: app_settings.Settings) -> flow_documents.Node:
         return flow_documents.Node(

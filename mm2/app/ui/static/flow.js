@@ -41,7 +41,7 @@ function drawKnow(found) {
   const lines = [];
   if (found.loss) lines.push({ tone: "bad", text: found.loss });
   if (found.holds.paused) lines.push({ tone: "wait", text: `the flow is paused; mm2 resume '${found.flow}' lets it go on` });
-  if (found.stuck) lines.push({ tone: "unknown", text: found.stuck });
+  for (const each of found.reasons) lines.push({ tone: found.tone, text: each });
   for (const each of found.warnings) lines.push({ tone: "wait", text: each });
   if (found.elsewhere) lines.push({ tone: "off", text: `${counted(found.elsewhere, "partition")} ${found.elsewhere === 1 ? "is" : "are"} copied by other nodes (${found.nodes.join(", ")}), whose pages show more` });
   for (const each of found.troubles) lines.push({ tone: "off", text: `${each.at_ms === null ? "" : `${moment(each.at_ms)}: `}${each.text}` });
