@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from mm2.app.reports import flow_report
+from mm2.app.reports import flow_report, flow_verdict
 from mm2.app.ui import flow_documents
 from mm2.connectors import flow_status
 from mm2.core import flows
@@ -51,10 +51,12 @@ def flow(
 ) -> flow_documents.FlowSeen:
     name = fields.get("flow", "east->west")
     source, target = name.split("->")
+    made = report(*parts, **fields)
     return flow_documents.FlowSeen(
         flow=flows.Flow(source=source, target=target),
         status=status or statuses.flow(name=name),
-        report=report(*parts, **fields),
+        report=made,
+        verdict=flow_verdict.judge(made, within_s=60.0),
         rates=rates,
     )
 

@@ -1,8 +1,6 @@
-"""What counts as live, as ready and as replicating, and what is said of it."""
+"""What counts as live and as ready, and when something was replicated last."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 
@@ -10,7 +8,6 @@ from mm2.core import health
 from mm2.core.copy import crossing
 
 NOW_MS = 1_790_000_000_000
-WITHIN_S = 60.0
 
 
 def pulse(crossed_s=None, idle_s=None):
@@ -87,57 +84,6 @@ def test_what_is_copied_elsewhere_or_is_no_more_is_forgotten():
     looks.at(pulse(5))
     looks.crossings.keep(["b->a"])
     assert looks.at().at_ms == NOW_MS
-
-
-def flow(ago_s=1.0, **changed):
-    last = None if ago_s is None else health.last_crossing([pulse(ago_s)], all_move=True)
-    given: dict[str, Any] = {
-        "flow": "a->b",
-        "held": "",
-        "elsewhere": 0,
-        "crossed": health.Crossed(begun_ms=NOW_MS, last=last),
-    }
-    return health.Flow(**(given | changed))
-
-
-@pytest.mark.parametrize(
-    ("seen", "well", "said"),
-    [
-        (flow(1.0), True, "1.0 s ago the target acknowledged a batch"),
-        (flow(60.0), True, "60.0 s ago the target acknowledged a batch"),
-        (
-            flow(60.1),
-            False,
-            "nothing since: 60.1 s ago the target acknowledged a batch; allowed are 60 s",
-        ),
-        (flow(None), False, "nothing has crossed yet; allowed are 60 s"),
-        (flow(1.0, held="it is paused"), False, "it is paused"),
-        (flow(crossed=None), False, "it has no partition to copy"),
-        (
-            flow(crossed=None, elsewhere=4),
-            True,
-            "its 4 partitions are copied by other nodes, which know more",
-        ),
-        (flow(None, elsewhere=4), False, "nothing has crossed yet; allowed are 60 s"),
-        (flow(-5.0), True, "0.0 s ago the target acknowledged a batch"),
-    ],
-)
-def test_a_flow_replicates_if_something_crossed_within_the_objective(seen, well, said):
-    verdict = health.replicating([seen], within_s=WITHIN_S, now_ms=NOW_MS)
-    (finding,) = verdict.findings
-    assert (verdict.well, finding.well, finding.reason) == (well, well, said)
-    assert finding.flow == "a->b"
-
-
-def test_all_flows_must():
-    both = [flow(1.0), flow(90.0, flow="b->a")]
-    verdict = health.replicating(both, within_s=WITHIN_S, now_ms=NOW_MS)
-    assert [each.well for each in verdict.findings] == [True, False]
-    assert not verdict.well
-
-
-def test_without_a_flow_nothing_replicates():
-    assert not health.replicating([], within_s=WITHIN_S, now_ms=NOW_MS).well
 
 
 def standing(joined=True, configured=True, serves=True, reason=""):

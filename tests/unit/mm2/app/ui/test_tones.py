@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mm2.app import overview
-from mm2.app.reports import flow_report
+from mm2.app.reports import flow_report, flow_verdict
 from mm2.app.ui import tones
 from mm2.connectors import flow_status
 from mm2.core import time_to_loss
@@ -44,8 +44,8 @@ def flow(*parts, state=State.RUNNING, tasks=(RUNNING,), **fields):
     ("fields", "tone"),
     [
         ({}, Tone.GOOD),
-        ({"end": 12, "waiting_since_ms": NOW_MS - tones.LATE_MS + 1}, Tone.GOOD),
-        ({"end": 12, "waiting_since_ms": NOW_MS - tones.LATE_MS}, Tone.WAIT),
+        ({"end": 12, "waiting_since_ms": NOW_MS - flow_verdict.LATE_MS + 1}, Tone.GOOD),
+        ({"end": 12, "waiting_since_ms": NOW_MS - flow_verdict.LATE_MS}, Tone.WAIT),
         ({"end": None}, Tone.UNKNOWN),
         ({"end": 12, "waiting_since_ms": None}, Tone.UNKNOWN),
         ({"outlook": SHORT}, Tone.BAD),
@@ -84,77 +84,46 @@ def test_a_task_of_which_nobody_has_said_anything_is_unknown():
     assert tones.of_task(flow_report.Task(number=0, state="")) is Tone.UNKNOWN
 
 
-@pytest.mark.parametrize("state", list(State))
-def test_no_flow_that_does_not_run_is_well(state):
-    assert (tones.of_flow(flow(GOOD, state=state)) is Tone.GOOD) == (state is State.RUNNING)
-
-
-@pytest.mark.parametrize(
-    ("report", "tone"),
-    [
-        (flow(GOOD), Tone.GOOD),
-        (flow(GOOD, partition(state="stopped")), Tone.BAD),
-        (flow(GOOD, state=State.PAUSED), Tone.WAIT),
-        (flow(partition(state="stopped"), state=State.PAUSED), Tone.BAD),
-        (flow(GOOD, tasks=(flow_report.Task(number=0, state="FAILED"),)), Tone.BAD),
-        (flow(GOOD, tasks=(flow_report.Task(number=0, state="STARTING"),)), Tone.WAIT),
-        (flow(GOOD, partition(end=None)), Tone.UNKNOWN),
-        (flow(GOOD, elsewhere=3), Tone.GOOD),
-        (flow(partition(end=None), elsewhere=3), Tone.UNKNOWN),
-        (flow(partition(state="stopped"), elsewhere=3), Tone.BAD),
-        (flow(elsewhere=3), Tone.OFF),
-        (flow(elsewhere=3, tasks=(flow_report.Task(number=0, state="FAILED"),)), Tone.BAD),
-        (flow(elsewhere=3, tasks=(flow_report.Task(number=0, state="STARTING"),)), Tone.WAIT),
-        (flow(elsewhere=3, tasks=(flow_report.Task(number=0, state=""),)), Tone.UNKNOWN),
-        (flow(), Tone.WAIT),
-        (flow(GOOD, warnings=("something",)), Tone.WAIT),
-        (flow(GOOD, partition(end=None), warnings=("something",)), Tone.UNKNOWN),
-        (flow(state=State.STOPPED), Tone.OFF),
-        (flow(state=State.UNKNOWN), Tone.UNKNOWN),
-    ],
-)
-def test_a_flow_is_as_well_as_the_gravest_of_its_parts(report, tone):
-    assert tones.of_flow(report) is tone
-
-
-def test_of_nothing_nothing_is_known():
-    assert tones.gravest([]) is Tone.UNKNOWN
-
-
-@pytest.mark.parametrize(
-    ("report", "words"),
-    [
-        (flow(GOOD), "running"),
-        (flow(GOOD, partition(state="stopped"), partition(state="fenced")), "running, 2 stopped"),
-        (flow(GOOD, tasks=(flow_report.Task(number=0, state="FAILED"),)), "running, in trouble"),
-        (flow(GOOD, elsewhere=1), "running here"),
-        (flow(GOOD, partition(end=None), elsewhere=1), "running, not all known"),
-        (flow(elsewhere=1), "running elsewhere"),
-        (flow(elsewhere=1, state=State.PAUSED), "paused"),
-        (flow(), "running, nothing to copy"),
-        (flow(warnings=("something",)), "running, nothing to copy"),
-        (flow(GOOD, warnings=("something",)), "running, have a look"),
-        (flow(partition(state="closed")), "running, in part"),
-        (flow(GOOD, state=State.NOT_RUNNING), "not running"),
-        (flow(partition(state="stopped"), state=State.PAUSED), "paused"),
-    ],
-)
-def test_a_flow_that_runs_and_is_not_well_says_so(report, words):
-    assert tones.in_words(report) == words
+def judged(report):
+    return report, flow_verdict.judge(report, within_s=60.0)
 
 
 @pytest.mark.parametrize(
     ("report", "tone", "words"),
     [
-        (flow(GOOD), Tone.UNKNOWN, "running, nothing crosses"),
-        (flow(partition(state="stopped")), Tone.BAD, "running, 1 stopped"),
-        (flow(GOOD, state=State.PAUSED), Tone.WAIT, "paused"),
-        (flow(), Tone.WAIT, "running, nothing to copy"),
+        (flow(GOOD), Tone.GOOD, "running"),
+        (
+            flow(GOOD, partition(state="stopped"), partition(state="fenced")),
+            Tone.BAD,
+            "running, 2 stopped",
+        ),
+        (
+            flow(GOOD, tasks=(flow_report.Task(number=0, state="FAILED"),)),
+            Tone.BAD,
+            "running, unhealthy",
+        ),
+        (flow(GOOD, tasks=(flow_report.Task(number=0, state="STARTING"),)), Tone.WAIT, "running"),
+        (flow(GOOD, elsewhere=1), Tone.GOOD, "running here"),
+        (flow(elsewhere=1), Tone.OFF, "running elsewhere"),
+        (flow(elsewhere=1, state=State.PAUSED), Tone.WAIT, "paused"),
+        (flow(), Tone.WAIT, "running, pending"),
+        (flow(GOOD, warnings=("something",)), Tone.WAIT, "running"),
+        (flow(partition(state="waiting")), Tone.WAIT, "running"),
+        (flow(partition(end=12, waiting_since_ms=0)), Tone.WAIT, "running"),
+        (flow(partition(state="", end=None)), Tone.UNKNOWN, "running, unknown"),
+        (flow(GOOD, state=State.NOT_RUNNING), Tone.BAD, "not running"),
+        (flow(GOOD, state=State.STOPPED), Tone.OFF, "stopped"),
+        (flow(GOOD, state=State.UNKNOWN), Tone.UNKNOWN, "unknown"),
+        (flow(GOOD, state=State.FAILED), Tone.BAD, "failed"),
+        (flow(GOOD, state=State.PLANNING), Tone.WAIT, "planning"),
     ],
 )
-def test_where_nothing_crosses_what_was_known_counts_for_nothing(report, tone, words):
-    assert tones.of_flow(report, crosses=False) is tone
-    assert tones.in_words(report, crosses=False) == words
+def test_a_flow_has_the_tone_and_the_words_of_its_verdict(report, tone, words):
+    assert (tones.of_flow(*judged(report)), tones.in_words(*judged(report))) == (tone, words)
+
+
+def test_of_nothing_nothing_is_known():
+    assert tones.gravest([]) is Tone.UNKNOWN
 
 
 OFFSETS = st.none() | st.integers(0, 9)
@@ -180,18 +149,17 @@ TASKS = st.builds(
     state=st.sampled_from(State),
     elsewhere=st.integers(0, 1),
     warnings=st.sampled_from([(), ("something",)]),
-    crosses=st.booleans(),
 )
-def test_what_looks_well_is_known_to_be_well(parts, tasks, state, elsewhere, warnings, crosses):
+def test_what_looks_well_is_known_to_be_well(parts, tasks, state, elsewhere, warnings):
     report = flow(*parts, tasks=tuple(tasks), state=state, elsewhere=elsewhere, warnings=warnings)
-    if tones.of_flow(report, crosses=crosses) is not Tone.GOOD:
+    if tones.of_flow(*judged(report)) is not Tone.GOOD:
         return
-    assert (state, warnings, crosses) == (State.RUNNING, (), True)
-    assert tones.in_words(report) == ("running here" if elsewhere else "running")
+    assert (state, warnings) == (State.RUNNING, ())
+    assert tones.in_words(*judged(report)) == ("running here" if elsewhere else "running")
     assert parts, "of what others copy nobody here says that it is well"
     assert {each.state for each in parts} == {"copying"}
     assert {each.state for each in tasks} <= {"RUNNING"}
     lag = flow_report.lag(parts, NOW_MS)
     assert lag.complete
     assert lag.dated
-    assert report.is_well
+    assert judged(report)[1].is_healthy

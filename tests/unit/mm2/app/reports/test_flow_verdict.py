@@ -1,0 +1,219 @@
+"""One verdict for exit codes, JSON, health, page and metrics."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from mm2.app import exits, overview
+from mm2.app.reports import flow_report, flow_verdict
+from mm2.core import health, reachability, time_to_loss
+
+Health, Side, State = flow_verdict.Health, reachability.Side, flow_report.State
+NOW_MS = 1_790_000_000_000
+WITHIN_S = 60.0
+SHORT = time_to_loss.Outlook(
+    kind=time_to_loss.Kind.RUNS_OUT, left_ms=5_000, by=time_to_loss.By.TIME, share=0.1
+)
+FAILED = flow_report.Task(number=3, state="FAILED", reason="no rights")
+LONG_AGO, JUST_NOW = NOW_MS - 500_000, NOW_MS - 5_000
+
+
+def lost(side=Side.SOURCE, broker="", since_ms: int | None = 0):
+    alias = {Side.SOURCE: "east", Side.TARGET: "west"}[side]
+    return reachability.Unreachable(
+        side=side, cluster=alias, broker=broker, reason="refused", since_ms=since_ms
+    )
+
+
+def part(state="copying", **more):
+    given: dict[str, Any] = {"copied_to": 7, "end": 7, "since_ms": LONG_AGO}
+    return flow_report.Partition(
+        topic="t", partition=0, mirror="e.t", state=state, **(given | more)
+    )
+
+
+def crossed(ago_s: float | None, *, begun_s: float = 500.0):
+    last = None
+    if ago_s is not None:
+        last = health.Crossing(at_ms=NOW_MS - round(ago_s * 1000), by=health.By.BATCH)
+    return health.Crossed(begun_ms=NOW_MS - round(begun_s * 1000), last=last)
+
+
+def report(*parts, state=State.RUNNING, **more):
+    given: dict[str, Any] = {"since_ms": LONG_AGO, "crossed": crossed(1.0)}
+    return flow_report.FlowReport(
+        flow="east->west",
+        seen_by=("process 1",),
+        at_ms=NOW_MS,
+        state=state,
+        partitions=parts,
+        **(given | more),
+    )
+
+
+def judge(found):
+    return flow_verdict.judge(found, within_s=WITHIN_S)
+
+
+SOURCE_LOST = "source east unreachable since 00:00:00Z: refused"
+TARGET_LOST = "target west unreachable since 00:00:00Z: refused"
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "reasons"),
+    [
+        (report(part()), Health.HEALTHY, []),
+        (report(part(), crossed=None), Health.HEALTHY, []),
+        (report(part(), unreachable=(lost(),)), Health.UNHEALTHY, [SOURCE_LOST]),
+        (
+            report(unreachable=(lost(), lost(Side.TARGET)), elsewhere=2),
+            Health.UNHEALTHY,
+            [SOURCE_LOST, TARGET_LOST],
+        ),
+        (
+            report(part(), unreachable=(lost(since_ms=None),)),
+            Health.UNHEALTHY,
+            ["source east unreachable: refused"],
+        ),
+        (
+            report(state=State.PAUSED, unreachable=(lost(),)),
+            Health.UNHEALTHY,
+            [SOURCE_LOST, "paused by an operator until mm2 resume"],
+        ),
+        (
+            report(state=State.PLANNING, reason="joining", unreachable=(lost(Side.TARGET),)),
+            Health.UNHEALTHY,
+            [TARGET_LOST, "joining"],
+        ),
+        (report(part(), part("stopped")), Health.UNHEALTHY, ["1 partition stopped"]),
+        (
+            report(part("stopped"), part("fenced"), crossed=crossed(90.0)),
+            Health.UNHEALTHY,
+            ["2 partitions stopped"],
+        ),
+        (
+            report(part("", reason="its mirror was deleted"), part("", reason="x"), crossed=None),
+            Health.UNHEALTHY,
+            ["t-0: its mirror was deleted (and 1 more)"],
+        ),
+        (report(part(), tasks=(FAILED,)), Health.UNHEALTHY, ["task 3 failed: no rights"]),
+        (
+            report(part(outlook=SHORT)),
+            Health.UNHEALTHY,
+            ["the source deletes what is not copied yet in 5.0 s at the earliest (retention.ms)"],
+        ),
+        (report(part(outlook=dataclasses.replace(SHORT, share=0.9))), Health.HEALTHY, []),
+        (report(state=State.FAILED, reason="no rights"), Health.UNHEALTHY, ["no rights"]),
+        (report(state=State.NOT_RUNNING), Health.UNHEALTHY, ["no process runs it"]),
+        (report(state=State.UNKNOWN, reason="no answer"), Health.UNKNOWN, ["no answer"]),
+        (
+            report(state=State.UNKNOWN, reason="why", unreachable=(lost(Side.TARGET),)),
+            Health.UNKNOWN,
+            ["why"],
+        ),
+        (
+            report(part(overview.PAUSED), state=State.PAUSED),
+            Health.SUSPENDED,
+            ["paused by an operator until mm2 resume"],
+        ),
+        (report(state=State.STOPPED, reason="failed over"), Health.SUSPENDED, ["failed over"]),
+        (report(state=State.PLANNING, reason="joining"), Health.PENDING, ["joining"]),
+        (report(state=State.STOPPING), Health.PENDING, ["stopping"]),
+        (report(crossed=None), Health.PENDING, [overview.NOTHING_TO_COPY]),
+        (report(elsewhere=4, crossed=None), Health.HEALTHY, []),
+        (
+            report(part(), crossed=crossed(60.1)),
+            Health.UNHEALTHY,
+            ["no record was replicated for 60 s (allowed: 60 s)"],
+        ),
+        (report(part(), crossed=crossed(60.0)), Health.HEALTHY, []),
+        (
+            report(part(), crossed=crossed(None, begun_s=9.0)),
+            Health.PENDING,
+            ["no record was replicated since it started 9.0 s ago (allowed: 60 s)"],
+        ),
+        (
+            report(part(), crossed=crossed(None, begun_s=61.0)),
+            Health.UNHEALTHY,
+            ["no record was replicated since it started 61 s ago (allowed: 60 s)"],
+        ),
+        (report(part(), part("waiting", since_ms=JUST_NOW)), Health.HEALTHY, []),
+        (
+            report(part(), part("waiting", reason="a leader moved")),
+            Health.UNHEALTHY,
+            ["1 partition is not being replicated: a leader moved"],
+        ),
+        (
+            report(part("taking"), part("taking"), since_ms=NOW_MS - 59_000),
+            Health.PENDING,
+            ["2 partitions are not being replicated"],
+        ),
+        (report(part(), part(overview.PAUSED, end=None)), Health.HEALTHY, []),
+        (report(part(), part(end=None)), Health.UNKNOWN, ["the lag of 1 partition is unknown"]),
+        (report(part(), part(end=None, since_ms=JUST_NOW)), Health.HEALTHY, []),
+        (
+            report(part("", end=None, since_ms=None), crossed=None),
+            Health.UNKNOWN,
+            ["the lag of 1 partition is unknown"],
+        ),
+    ],
+)
+def test_the_verdict_and_why(found, expected, reasons):
+    verdict = judge(found)
+    assert (verdict.health, list(verdict.reasons)) == (expected, reasons)
+    assert verdict.is_healthy is (not reasons)
+
+
+def test_a_single_broker_counts_while_a_partition_waits_for_it():
+    broker = lost(broker="2 (b:9092)")
+    text = "source east broker 2 (b:9092) unreachable since 00:00:00Z: refused"
+    fine = judge(report(part(), unreachable=(broker,)))
+    assert (fine.health, fine.notes) == (Health.HEALTHY, (text,))
+    waits = judge(report(part(), part("waiting", since_ms=JUST_NOW), unreachable=(broker,)))
+    assert (waits.health, waits.reasons) == (Health.UNHEALTHY, (text,))
+
+
+def test_what_an_operator_should_know_of_a_healthy_flow():
+    found = report(
+        part(end=9, waiting_since_ms=NOW_MS - 90_000), elsewhere=1, warnings=("unfenced",)
+    )
+    verdict = judge(found)
+    assert verdict.is_healthy
+    assert verdict.notes == (
+        "1 partition is replicated by other nodes",
+        "the oldest record not replicated yet waits for 90 s",
+        "unfenced",
+    )
+
+
+def test_how_a_verdict_reads():
+    assert judge(report(part())).describe() == "healthy"
+    assert judge(report(part(), unreachable=(lost(),))).describe() == f"unhealthy: {SOURCE_LOST}"
+
+
+@pytest.mark.parametrize(
+    ("reports", "code"),
+    [
+        ([], exits.DONE),
+        ([report(part())], exits.DONE),
+        ([report(part()), report(part("stopped"))], exits.FAILED),
+        ([report(part(), unreachable=(lost(),))], exits.FAILED),
+        ([report(state=State.PAUSED)], exits.FAILED),
+        ([report(state=State.PLANNING)], exits.FAILED),
+        ([report(part("stopped")), report(part(end=None))], exits.UNKNOWN),
+        ([report(part()), report(state=State.UNKNOWN)], exits.UNREACHABLE),
+    ],
+)
+def test_the_exit_code_is_that_of_the_worst_flow(reports, code):
+    assert flow_verdict.exit_code(reports, within_s=WITHIN_S) == code
+
+
+def test_the_verdict_as_json():
+    assert flow_verdict.as_json(report(part(), unreachable=(lost(),)), within_s=WITHIN_S) == {
+        "health": "unhealthy",
+        "reasons": [SOURCE_LOST],
+        "notes": [],
+    }
