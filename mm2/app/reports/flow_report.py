@@ -7,6 +7,7 @@ clusters hold. It goes through JSON on its way from a process, as it does to pro
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -106,10 +107,24 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """Something that went wrong, when it was seen first, None where nobody noted that."""
+    """Something that went wrong: when it was seen first, and when it was over. None: nobody noted
+    that, or it lasts."""
 
     text: str
     at_ms: int | None = None
+    over_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Halt:
+    """Partitions of one topic that are stopped for one reason, since the first of them was.
+    `reason` is that of the first, `state` as in `Partition`."""
+
+    topic: str
+    state: str
+    reason: str
+    partitions: tuple[int, ...]
+    since_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +184,39 @@ def soonest(partitions: Sequence[Partition]) -> time_to_loss.Outlook | None:
     kinds = (time_to_loss.Kind.GONE, time_to_loss.Kind.RUNS_OUT)
     found = [each.outlook for each in partitions if each.outlook.kind in kinds]
     return min(found, key=lambda each: each.left_ms or 0, default=None)
+
+
+def halts(partitions: Sequence[Partition]) -> list[Halt]:
+    """What is stopped until somebody acts, each topic and reason once: reasons that differ only in
+    the number of their partition are alike."""
+    found: dict[tuple[str, str], list[Partition]] = {}
+    for each in partitions:
+        if each.state in STANDING:
+            found.setdefault((each.topic, unnumbered(each.place, each.reason)), []).append(each)
+    return [
+        Halt(
+            topic=topic,
+            state=parts[0].state,
+            reason=parts[0].reason,
+            partitions=tuple(each.partition for each in parts),
+            since_ms=min((each.since_ms for each in parts if each.since_ms), default=None),
+        )
+        for (topic, _), parts in found.items()
+    ]
+
+
+def unnumbered(place: ids.TopicPartition, text: str) -> str:
+    """The text with the topic in the place of the partition's name."""
+    named = rf"(?<![\w.-]){re.escape(place.topic)}-{place.partition}(?!\d)"
+    return re.sub(named, place.topic, text)
+
+
+def past_troubles(report: FlowReport) -> list[Trouble]:
+    """Without what still halts a partition: that is reported as it is now."""
+    lasting = {
+        unnumbered(each.place, each.reason) for each in report.partitions if each.state in STANDING
+    }
+    return [each for each in report.troubles if not any(why in each.text for why in lasting)]
 
 
 def by_topic(partitions: Sequence[Partition]) -> dict[str, list[Partition]]:

@@ -64,6 +64,9 @@ class History:
     def _note(self, status: flow_status.FlowStatus, wall_ms: int) -> None:
         kept = self._flows.setdefault(status.flow, _Flow())
         wrong = dict.fromkeys(_wrong(status))
+        for at, each in enumerate(kept.troubles):
+            if each.over_ms is None and each.text not in wrong:
+                kept.troubles[at] = dataclasses.replace(each, over_ms=wall_ms)
         for text in wrong:
             if text not in kept.told:
                 kept.troubles.append(flow_report.Trouble(text=text, at_ms=wall_ms))
@@ -92,4 +95,5 @@ def _wrong(status: flow_status.FlowStatus) -> Iterator[str]:
             yield f"task {task.index}: {task.reason}"
     stopped = tuple(each for each in status.partitions if each.stopped)
     for each in overview.standstills([dataclasses.replace(status, partitions=stopped)]):
-        yield each.told.removeprefix(f"{status.flow}: ")
+        told = each.told.removeprefix(f"{status.flow}: ")
+        yield flow_report.unnumbered(each.partition, told)

@@ -14,6 +14,8 @@ from mm2.app.reports import asking, flow_report, flow_verdict, words
 TROUBLES_MAX = 5
 STANDING_MAX = 20
 """So many are shown one by one."""
+NAMES_MAX = 5
+"""So many partitions that are stopped for one cause are named."""
 _TOPIC_COLUMNS = (*("TOPIC", "PARTITIONS", "LAG", "LAG-TIME", "LOST-IN", "STATE"),)
 _LAG_COLUMNS = (
     *("TOPIC", "PARTITION", "MIRROR", "SOURCE-END", "COPIED-TO", "LAG", "LAG-TIME", "LOST-IN"),
@@ -84,11 +86,12 @@ def _flow(each: flow_report.FlowReport, *, within_s: float) -> Iterator[str]:
     rows = [_topic_row(name, parts, each.at_ms) for name, parts in topics.items()]
     if rows:
         yield from (f"  {line}" for line in columns.lines(_TOPIC_COLUMNS, rows))
-    yield from _standing(each)
+    yield from _halts(each)
     for line in flow_verdict.judge(each, within_s=within_s).notes:
         yield f"  warning: {line}"
-    for trouble in each.troubles[:TROUBLES_MAX]:
-        yield f"  {moment(trouble.at_ms)}: {trouble.text}"
+    for trouble in flow_report.past_troubles(each)[:TROUBLES_MAX]:
+        resolved = "" if trouble.over_ms is None else f" (resolved {moment(trouble.over_ms)})"
+        yield f"  {moment(trouble.at_ms)}: {trouble.text}{resolved}"
 
 
 def _tasks(each: flow_report.FlowReport) -> Iterator[str]:
@@ -106,20 +109,17 @@ def _tasks(each: flow_report.FlowReport) -> Iterator[str]:
             yield f"  task {task.number}: {task.state}{restarts}{reason}"
 
 
-def _standing(each: flow_report.FlowReport) -> Iterator[str]:
-    """Partitions that stand still, each cause once."""
-    found: dict[str, list[flow_report.Partition]] = {}
-    for part in each.partitions:
-        if part.state in flow_report.STANDING:
-            found.setdefault(part.reason, []).append(part)
-    for reason, parts in list(found.items())[:STANDING_MAX]:
-        names = ", ".join(f"{part.topic}-{part.partition}" for part in parts[:5])
-        more = f" and {len(parts) - 5} more" if len(parts) > 5 else ""
-        since_ms = min((part.since_ms for part in parts if part.since_ms), default=None)
-        since = "" if since_ms is None else f" since {moment(since_ms)}"
-        yield f"  stopped{since}: {names}{more}: {reason}"
+def _halts(each: flow_report.FlowReport) -> Iterator[str]:
+    """Stopped partitions, one line for each topic and cause."""
+    found = flow_report.halts(each.partitions)
+    for halt in found[:STANDING_MAX]:
+        names = ", ".join(f"{halt.topic}-{number}" for number in halt.partitions[:NAMES_MAX])
+        hidden = len(halt.partitions) - NAMES_MAX
+        more = f" and {hidden} more" if hidden > 0 else ""
+        since = "" if halt.since_ms is None else f" since {moment(halt.since_ms)}"
+        yield f"  stopped{since}: {names}{more}: {halt.reason}"
     if len(found) > STANDING_MAX:
-        yield f"  … and {amounts.counted(len(found) - STANDING_MAX, 'more reason')}"
+        yield f"  … and {amounts.counted(len(found) - STANDING_MAX, 'more cause')}"
 
 
 def _topic_row(name: str, parts: Sequence[flow_report.Partition], at_ms: int) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ Bounded, however many partitions there are: the gravest come first, the others a
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -103,7 +102,10 @@ def detail(seen: Seen, one: FlowSeen, past: Sequence[timeline.Point]) -> Detail:
         "tasks": [_task(each) for each in report.tasks],
         "standing": list(_standing(report))[:STANDING_MAX],
         "warnings": list(one.verdict.notes),
-        "troubles": [{"text": each.text, "at_ms": each.at_ms} for each in _past(report)],
+        "troubles": [
+            {"text": each.text, "at_ms": each.at_ms, "over_ms": each.over_ms}
+            for each in flow_report.past_troubles(report)[:TROUBLES_MAX]
+        ],
         "holds": {
             "paused": holds.paused,
             "paused_topics": sorted(holds.paused_topics)[:TOPICS_MAX],
@@ -238,34 +240,16 @@ def _task(each: flow_report.Task) -> Json:
 
 
 def _standing(report: flow_report.FlowReport) -> Iterator[Json]:
-    """Partitions that stand still, together where they do for the same reason."""
-    found: dict[tuple[str, str], list[flow_report.Partition]] = {}
-    for each in report.partitions:
-        if each.state in flow_report.STANDING:
-            found.setdefault((each.topic, _unnumbered(each)), []).append(each)
-    for (topic, _), parts in found.items():
-        since = [each.since_ms for each in parts if each.since_ms is not None]
+    """Partitions that are stopped, together where they are for the same reason."""
+    for each in flow_report.halts(report.partitions):
         yield {
-            "topic": topic,
-            "state": parts[0].state,
-            "partitions": [each.partition for each in parts[:NAMES_MAX]],
-            "partition_count": len(parts),
-            "since_ms": min(since, default=None),
-            **_split(parts[0].reason),
+            "topic": each.topic,
+            "state": each.state,
+            "partitions": list(each.partitions[:NAMES_MAX]),
+            "partition_count": len(each.partitions),
+            "since_ms": each.since_ms,
+            **_split(each.reason),
         }
-
-
-def _past(report: flow_report.FlowReport) -> Sequence[flow_report.Trouble]:
-    """Without what lasts: that is shown as it is now."""
-    lasting = {each.reason for each in report.partitions if each.state in flow_report.STANDING}
-    over = [each for each in report.troubles if not any(why in each.text for why in lasting)]
-    return over[:TROUBLES_MAX]
-
-
-def _unnumbered(each: flow_report.Partition) -> str:
-    """Reasons mostly name their partition: those of a topic are told once."""
-    named = rf"(?<![\w.-]){re.escape(each.topic)}-{each.partition}(?!\d)"
-    return re.sub(named, each.topic, each.reason)
 
 
 def _split(reason: str) -> Json:

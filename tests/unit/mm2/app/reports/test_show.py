@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from mm2.app.reports import asking, flow_report, show
-from mm2.core import time_to_loss
+from mm2.core import reachability, time_to_loss
 
 SHORT = time_to_loss.Outlook(
     kind=time_to_loss.Kind.RUNS_OUT, left_ms=90_000, by=time_to_loss.By.TIME, share=0.1
@@ -24,7 +24,7 @@ LATE = part("bills", end=10, copied_to=4, waiting_since_ms=AT_MS - 5_000, outloo
 def found(*partitions, notes=(), **more):
     given = {"state": flow_report.State.RUNNING, "seen_by": ("process 7",), **more}
     report = flow_report.FlowReport(flow="east->west", at_ms=AT_MS, partitions=partitions, **given)
-    return asking.Found(flows=(report,), notes=notes)
+    return asking.Found(flows=(report,), notes=notes, within_s=60.0)
 
 
 def words(lines):
@@ -39,7 +39,9 @@ def test_a_flow_its_tasks_and_topics():
     )
     lines = list(show.status(found(part(), LATE, since_ms=AT_MS - 1_000, tasks=tasks)))
     assert lines == [
-        "east->west  RUNNING since 2023-11-14T22:13:19Z  (seen by process 7)",
+        "east->west  RUNNING since 2023-11-14T22:13:19Z, unhealthy: task 2 failed: no right; the "
+        "source deletes what is not copied yet in 90 s at the earliest (retention.ms)  "
+        "(seen by process 7)",
         "  lag: 6 records, 5.0 s; as of 2023-11-14T22:13:20Z",
         "  the source deletes what is not copied yet in 90 s at the earliest (retention.ms)",
         "  a:1: tasks 0, 2 (1 FAILED, 1 RUNNING)",
@@ -55,7 +57,12 @@ def test_a_flow_its_tasks_and_topics():
 
 def test_what_stands_still_is_told_once_for_each_reason_with_since_when():
     standing = [
-        part(number=number, state="stopped", reason="damaged", since_ms=AT_MS - number)
+        part(
+            number=number,
+            state="stopped",
+            reason=f"orders-{number} is damaged",
+            since_ms=AT_MS - number,
+        )
         for number in range(7)
     ]
     other = part("bills", state="fenced", reason="another", since_ms=None)
@@ -63,7 +70,7 @@ def test_what_stands_still_is_told_once_for_each_reason_with_since_when():
     stopped = [line for line in lines if line.startswith("  stopped")]
     assert stopped == [
         "  stopped since 2023-11-14T22:13:19Z: orders-0, orders-1, orders-2, orders-3, orders-4 "
-        "and 2 more: damaged",
+        "and 2 more: orders-0 is damaged",
         "  stopped: bills-0: another",
     ]
 
@@ -75,7 +82,7 @@ def test_only_so_many_reasons_are_told_one_by_one():
     ]
     lines = list(show.status(found(*standing)))
     assert sum(line.startswith("  stopped") for line in lines) == show.STANDING_MAX
-    assert "  … and 3 more reasons" in lines
+    assert "  … and 3 more causes" in lines
 
 
 def test_warnings_the_last_troubles_and_notes():
@@ -83,13 +90,45 @@ def test_warnings_the_last_troubles_and_notes():
         flow_report.Trouble(text=f"trouble {number}", at_ms=AT_MS) for number in range(9)
     )
     lines = list(
-        show.status(found(warnings=("w",), troubles=troubles, reason="why", notes=("note",)))
+        show.status(
+            found(
+                state=flow_report.State.PAUSED,
+                warnings=("w",),
+                troubles=troubles,
+                notes=("note",),
+            )
+        )
     )
-    assert lines[0].startswith("east->west  RUNNING: why  (seen by")
+    assert lines[0] == (
+        "east->west  PAUSED, suspended: paused by an operator until mm2 resume  (seen by process 7)"
+    )
     assert "  warning: w" in lines
     assert sum("trouble" in line for line in lines) == show.TROUBLES_MAX
     assert "  2023-11-14T22:13:20Z: trouble 0" in lines
     assert lines[-1] == "note"
+
+
+def test_what_is_over_says_since_when_and_what_lasts_is_shown_once():
+    troubles = (
+        flow_report.Trouble(text="task 0: killed", at_ms=AT_MS - 9_000, over_ms=AT_MS),
+        flow_report.Trouble(text="orders: deleted", at_ms=AT_MS - 9_000),
+    )
+    halted = part(state="stopped", reason="orders-0: deleted")
+    lines = list(show.status(found(halted, troubles=troubles)))
+    assert sum("deleted" in line for line in lines) == 1
+    assert "  2023-11-14T22:13:11Z: task 0: killed (resolved 2023-11-14T22:13:20Z)" in lines
+
+
+def test_an_unreachable_cluster_is_in_the_headline_and_the_lag_is_unknown():
+    lost = reachability.Unreachable(
+        side=reachability.Side.SOURCE, cluster="east", reason="refused", since_ms=AT_MS
+    )
+    lines = list(show.status(found(part(end=None, state="waiting"), unreachable=(lost,))))
+    assert lines[:2] == [
+        "east->west  RUNNING, unhealthy: source east unreachable since 22:13:20Z: refused  "
+        "(seen by process 7)",
+        "  lag: unknown; as of 2023-11-14T22:13:20Z",
+    ]
 
 
 def test_a_task_that_nobody_has():
