@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import select
+import shlex
 import socket
 import stat
 import tempfile
@@ -147,9 +148,11 @@ def ask(
     found = {pid: _ask(path, question, timeout_s) for pid, path in _sockets(file, where)}
     answers = {pid: answer for pid, answer in found.items() if answer is not None}
     if not answers:
+        missing = "" if file.exists() else "; that file does not exist"
         raise RunSocketError(
-            f"no process runs {file} here (looked in {where}): start it with mm2 run {file}, or "
-            "ask where it runs"
+            f"no process runs {file.absolute()} on this machine (looked in {where}){missing}: "
+            "name the running process's file with --config FILE or MM2_CONFIG, start it with "
+            f"mm2 run --config {shlex.quote(str(file))}, or use the machine on which it runs"
         )
     return answers
 

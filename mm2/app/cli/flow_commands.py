@@ -126,7 +126,7 @@ def reached(file: pathlib.Path, flow: str) -> Iterator[flow_api.FlowApi]:
     known = {name: each for each in found for name in each["flows"]}
     if not known:
         told = "; ".join(line for each in answers.values() for line in each.lines)
-        raise run_socket.RunSocketError(f"nobody who runs {file} can be asked: {told}")
+        raise run_socket.RunSocketError(f"the process that runs {file} cannot be asked: {told}")
     if flow not in known:
         nearest = problems.nearest(flow, known)
         meant = "" if nearest is None else f"; did you mean '{nearest}'?"

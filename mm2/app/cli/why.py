@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from mm2.app import exits, run_socket
-from mm2.app.cli import flow_options, usual
+from mm2.app.cli import config_file, flow_options, usual
 from mm2.app.settings import load
 
 JSON_VERSION = 1
@@ -19,9 +19,12 @@ JSON_VERSION = 1
 
 @click.command("why")
 @click.argument("words", nargs=-1, metavar="[FILE] TOPIC")
+@config_file.option_beside_words
 @usual.as_json
 @usual.timeout(15.0, "How long to wait for an answer, of a process or a flow's clusters.")
-def command(*, words: tuple[str, ...], as_json: bool, timeout_s: float) -> int:
+def command(
+    *, words: tuple[str, ...], config: pathlib.Path | None, as_json: bool, timeout_s: float
+) -> int:
     """Say how TOPIC is copied by the process that runs FILE (default: clusters.yaml), and why so.
 
     TOPIC is a topic of a source, or its mirror. For each flow and partition: passed through as it
@@ -38,7 +41,7 @@ def command(*, words: tuple[str, ...], as_json: bool, timeout_s: float) -> int:
     """
     if not 1 <= len(words) <= 2:
         raise click.UsageError("say which topic: mm2 why [FILE] TOPIC")
-    file = pathlib.Path(words[0] if len(words) == 2 else "clusters.yaml")
+    file = config_file.choose(pathlib.Path(words[0]) if len(words) == 2 else None, config)
     topic = words[-1]
     answers, note = _of_processes(file, topic, timeout_s=timeout_s)
     # Processes may share the flows of a file: one that knows the topic is enough.

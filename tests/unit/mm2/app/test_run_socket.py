@@ -67,7 +67,7 @@ def test_the_file_is_known_by_its_place_not_by_its_spelling(serving, where, tmp_
     serving(tmp_path / "c.yaml", run_socket.Answer(code=0, lines=()))
     monkeypatch.chdir(tmp_path)
     assert len(ask(pathlib.Path("c.yaml"), where)) == 1
-    with pytest.raises(run_socket.RunSocketError, match=r"no process runs other\.yaml"):
+    with pytest.raises(run_socket.RunSocketError, match=r"no process runs .*other\.yaml"):
         ask(pathlib.Path("other.yaml"), where)
 
 
