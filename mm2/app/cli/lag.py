@@ -36,9 +36,6 @@ def command(
     LOST-IN is when the source deletes that one, if nothing is copied until then. `>` stands before
     sums of which a part is unknown. Who is asked: see mm2 status.
 
-    The exit code is 0, or 1 when a flow's lag is unknown as a whole or, with --max-records or
-    --max-seconds, higher than that or not known, 2 when FILE is wrong or has no such TOPIC.
-
     \b
     Examples:
       mm2 lag

@@ -20,9 +20,6 @@ def command(*, asked: flow_options.Asked) -> int:
     that runs FILE on this machine is asked; where there is none, or it does not have all of a flow,
     the clusters are: the flow's map and Connect group on the target, the logs of the source.
 
-    The exit code is 0 when every flow runs, nothing stands still and nothing is lost before long,
-    1 when that is not so, or cannot be told, 2 when FILE is wrong.
-
     \b
     Examples:
       mm2 status

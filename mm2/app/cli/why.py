@@ -30,9 +30,7 @@ def command(
     TOPIC is a topic of a source, or its mirror. For each flow and partition: passed through as it
     is, opened (and why), in transactions, at least once, waiting, or stopped, with the way on; by
     which rule, and how far. Of a topic that is not mirrored: why not. Where no process runs FILE on
-    this machine, or none knows TOPIC, both clusters are asked: they tell how far it is copied. The
-    exit code is 0 when there was something to say, 1 when nobody answers, 2 when no flow knows
-    TOPIC.
+    this machine, or none knows TOPIC, both clusters are asked: they tell how far it is copied.
 
     \b
     Examples:
@@ -86,7 +84,10 @@ def _of_clusters(file: pathlib.Path, topic: str, *, timeout_s: float) -> Any:
 
 
 def _tell_clusters(found: Any, topic: str, *, note: str, as_json: bool) -> int:
-    code = exits.DONE if found.known else exits.FAILED if found.trouble else exits.BAD_INPUT
+    code = exits.DONE if found.known else exits.BAD_INPUT
+    if found.trouble and not found.known:
+        silent = all(each.trouble for each in found.flows)
+        code = exits.UNREACHABLE if silent else exits.UNKNOWN
     if as_json:
         _print_json(topic, ((None, each) for each in found.as_json()["flows"]))
     failed = code != exits.DONE

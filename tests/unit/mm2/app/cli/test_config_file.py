@@ -7,6 +7,7 @@ import pytest
 
 from mm2.app import exits
 from mm2.app.cli import config_file, main
+from tests.support import cli_commands
 
 READING = (
     "check",
@@ -140,17 +141,9 @@ def test_commands_refuse_two_different_files(words, capsys):
 
 
 def test_no_command_that_reads_the_configuration_is_missing_here():
-    def commands(group, name=()):
-        for each in group.list_commands(click.Context(group)):
-            found = group.get_command(click.Context(group), each)
-            if isinstance(found, click.Group):
-                yield from commands(found, (*name, each))
-            else:
-                yield " ".join((*name, each)), found
-
     takes = {
         name
-        for name, command in commands(main.cli)
+        for name, command in cli_commands.every()
         if any("--config" in parameter.opts for parameter in command.params)
     }
     assert takes == set(READING)

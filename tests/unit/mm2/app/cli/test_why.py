@@ -86,7 +86,7 @@ def alone(monkeypatch, tmp_path):
 
 def test_nobody_runs_it_and_no_cluster_answers(config, capsys, alone):
     command = ["why", str(config), "orders", "--timeout", "0.2"]
-    assert main.run(command) == exits.FAILED
+    assert main.run(command) == exits.UNREACHABLE
     assert "west->east: how it stands cannot be told: " in capsys.readouterr().err
 
 
